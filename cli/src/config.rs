@@ -1,8 +1,10 @@
-//! The call as it is meant: the command line, before it the environment, before that a file, before all what is usual.
+//! The call as it is meant: the command line, before it the environment, before that a file, before
+//! all what is usual.
 //!
-//! `tobari.toml` has the settings of the server: `log` and `log-format`, and under `[serve]` the options of `tobari serve` by their long names.
-//! What of it is given neither on the command line nor in the environment is put behind the command line, so that one parser
-//! reads and checks everything.
+//! `tobari.toml` has the settings of the server: `log` and `log-format`, and under `[serve]` the
+//! options of `tobari serve` by their long names. What of it is given neither on the command line
+//! nor in the environment is put behind the command line, so that one parser reads and checks
+//! everything.
 
 use crate::absent;
 use crate::args::{Arguments, Verb};
@@ -22,7 +24,8 @@ const NOT_SETTINGS: [&str; 6] = ["config", "json", "try", "until-stdin-closes", 
 /// What stands outside of `[serve]`.
 const GLOBAL: [&str; 2] = ["log", "log-format"];
 
-/// What this process is called with. Ends the process where the command line is wrong, as clap does.
+/// What this process is called with. Ends the process where the command line is wrong, as clap
+/// does.
 pub(crate) fn arguments() -> Result<Arguments, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let found = Found::read(named_like_a_verb(words))?;
@@ -53,7 +56,8 @@ fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// A call of `tobari serve` with this file and this process's environment, as it would be understood.
+/// A call of `tobari serve` with this file and this process's environment, as it would be
+/// understood.
 pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>), Failure> {
     let words = ["tobari".into(), "serve".into(), "--config".into(), file.as_os_str().to_owned()];
     let found = Found::read(words.into())?;

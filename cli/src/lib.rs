@@ -1,9 +1,11 @@
-//! The commands of `tobari`: reads its arguments, calls the rooms that do the work, and says what came of it.
+//! The commands of `tobari`: reads its arguments, calls the rooms that do the work, and says what
+//! came of it.
 //!
-//! With `--json` every result is one JSON object a line on standard output; text for people goes to standard error. Exit
-//! status: 0 done, 1 the work failed, 2 the call was wrong.
+//! With `--json` every result is one JSON object a line on standard output; text for people goes to
+//! standard error. Exit status: 0 done, 1 the work failed, 2 the call was wrong.
 //!
-//! This library is for the programs `tobari` and `tobari-bench` and for nobody else: what it exports may change at any time.
+//! This library is for the programs `tobari` and `tobari-bench` and for nobody else: what it
+//! exports may change at any time.
 
 #![forbid(unsafe_code)]
 

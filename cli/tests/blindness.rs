@@ -13,7 +13,8 @@ use tobari_curve::params::{Parameters, SecurityFloor};
 use tobari_curve::wire::{self, Payload};
 use tobari_curve::{Curve, PointEncoding};
 
-/// The binary messages in what a WebSocket client sent, unmasked (RFC 6455, section 5.2; no fragments expected).
+/// The binary messages in what a WebSocket client sent, unmasked (RFC 6455, section 5.2; no
+/// fragments expected).
 fn binary_messages(stream: &[u8]) -> Vec<Vec<u8>> {
     let start = stream.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
     let (mut rest, mut messages) = (&stream[start..], Vec::new());
@@ -116,7 +117,8 @@ fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
     }
 }
 
-/// The secret's 32 bytes, and the first key of the places in mode `elgamal-shared`, as it stands in memory.
+/// The secret's 32 bytes, and the first key of the places in mode `elgamal-shared`, as it stands in
+/// memory.
 fn secrets(mode: &str, key_file: &[u8]) -> Vec<Vec<u8>> {
     use chacha20::rand_core::{Rng, SeedableRng};
     let secret = key_file[9..41].to_vec();

@@ -196,7 +196,8 @@ impl Broker {
         runtime.block_on(tobari_sense_edge::serve::publish(&self.1.parse().unwrap(), topic, messages)).unwrap();
     }
 
-    /// Publishes under a topic of nobody until the server has subscribed: what comes before is lost.
+    /// Publishes under a topic of nobody until the server has subscribed: what comes before is
+    /// lost.
     fn reach(&self, server: &Server) {
         until("a subscription", || {
             self.publish("tobari/nobody/x", vec![vec![1]]);

@@ -1,7 +1,7 @@
 //! The one name of a condition that many files need: `linux_64`.
 //!
-//! It holds on Linux on x86-64, AArch64 and RISC-V of 64 bits: where there are enclaves and modules in
-//! processes of their own, which need its system calls, and where folders are sealed. Each crate
+//! It holds on Linux on x86-64, AArch64 and RISC-V of 64 bits: where there are enclaves and modules
+//! in processes of their own, which need its system calls, and where folders are sealed. Each crate
 //! that asks for it runs this file.
 
 use std::env::var;

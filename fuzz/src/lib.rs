@@ -1,7 +1,7 @@
 //! The fuzz targets as a list, and the tests that hold them to their corpora on any machine.
 //!
-//! A finding that was mended stays mended: its input lies in the corpus, and `cargo xtask test` runs every body over its
-//! corpus, without libFuzzer.
+//! A finding that was mended stays mended: its input lies in the corpus, and `cargo xtask test`
+//! runs every body over its corpus, without libFuzzer.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! `tobari.bgv`: vectors of integers modulo `t` under encryption.
 //!
-//! Parameters, tables and encoder of a set are made once and shared by its objects. A product of two ciphertexts and every rotation need keys, so they are methods of [`EvaluationKeys`]: what a server is given. All else
-//! is an operator of [`Ciphertext`].
+//! Parameters, tables and encoder of a set are made once and shared by its objects. A product of
+//! two ciphertexts and every rotation need keys, so they are methods of [`EvaluationKeys`]: what a
+//! server is given. All else is an operator of [`Ciphertext`].
 
 use crate::arrays;
 use crate::errors::{failed, malformed};
@@ -141,7 +142,8 @@ impl Parameters {
     }
 }
 
-/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it goes.
+/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it
+/// goes.
 #[pyclass(frozen, module = "tobari.bgv")]
 struct SecretKey {
     context: Arc<Context>,
@@ -177,7 +179,8 @@ impl SecretKey {
         Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
     }
 
-    /// What a server computes with: for products, for rotations by these steps, for swapping the rows, at a level and below.
+    /// What a server computes with: for products, for rotations by these steps, for swapping the
+    /// rows, at a level and below.
     #[pyo3(signature = (rotations=Vec::new(), multiply=true, swap=false, level=None, progress=None))]
     fn evaluation_keys(
         &self,
@@ -210,7 +213,8 @@ impl SecretKey {
         Ok(EvaluationKeys { context, keys: Arc::new(keys) })
     }
 
-    /// Integers, at most as many as there are slots; the others are 0. What comes out takes half the bytes of what a public key makes.
+    /// Integers, at most as many as there are slots; the others are 0. What comes out takes half
+    /// the bytes of what a public key makes.
     #[pyo3(signature = (values, level=None))]
     fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
         let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
@@ -345,7 +349,8 @@ impl EvaluationKeys {
     }
 }
 
-/// An encrypted vector. `+`, `-` and `*` take integers and arrays, `+` and `-` ciphertexts too; `EvaluationKeys` has the rest.
+/// An encrypted vector. `+`, `-` and `*` take integers and arrays, `+` and `-` ciphertexts too;
+/// `EvaluationKeys` has the rest.
 #[pyclass(frozen, module = "tobari.bgv")]
 struct Ciphertext {
     context: Arc<Context>,
@@ -444,7 +449,8 @@ impl Ciphertext {
         self.inner.level()
     }
 
-    /// Bits between the bound on the noise and what would be too much: decryption is right while there are any.
+    /// Bits between the bound on the noise and what would be too much: decryption is right while
+    /// there are any.
     #[getter]
     fn noise_budget(&self) -> f64 {
         self.inner.noise_budget()
@@ -456,7 +462,8 @@ impl Ciphertext {
         Ok(Self::of(&self.context, switched))
     }
 
-    /// The same integers with fresh randomness and so many bits of noise, which hide how they came about from whoever decrypts them.
+    /// The same integers with fresh randomness and so many bits of noise, which hide how they came
+    /// about from whoever decrypts them.
     fn flood(&self, py: Python<'_>, public_key: &PublicKey, bits: u32) -> PyResult<Self> {
         self.context.same(&public_key.context)?;
         let flooded = short(py, || {

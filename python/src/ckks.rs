@@ -1,7 +1,10 @@
 //! `tobari.ckks`: vectors of approximate numbers under encryption.
 //!
-//! Numbers stand in a message multiplied by a scale, which is exact. A product with a number or a vector is encoded at the scale of the prime that it is divided by, so that **scales stay** and only the level falls;
-//! a product of two ciphertexts has a scale near theirs, and [`Ciphertext::with_scale_of`] brings it to another's. Levels that differ are made equal by dropping primes, which changes nothing.
+//! Numbers stand in a message multiplied by a scale, which is exact. A product with a number or a
+//! vector is encoded at the scale of the prime that it is divided by, so that **scales stay** and
+//! only the level falls; a product of two ciphertexts has a scale near theirs, and
+//! [`Ciphertext::with_scale_of`] brings it to another's. Levels that differ are made equal by
+//! dropping primes, which changes nothing.
 
 use crate::arrays;
 use crate::errors::{failed, malformed};
@@ -137,7 +140,8 @@ impl Parameters {
     }
 }
 
-/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it goes.
+/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it
+/// goes.
 #[pyclass(frozen, module = "tobari.ckks")]
 struct SecretKey {
     context: Arc<Context>,
@@ -173,7 +177,8 @@ impl SecretKey {
         Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
     }
 
-    /// What a server computes with: for products, and for rotations by these steps, at a level and below.
+    /// What a server computes with: for products, and for rotations by these steps, at a level and
+    /// below.
     #[pyo3(signature = (rotations=Vec::new(), multiply=true, level=None, progress=None))]
     fn evaluation_keys(
         &self,
@@ -202,7 +207,8 @@ impl SecretKey {
         Ok(EvaluationKeys { context, keys: Arc::new(keys) })
     }
 
-    /// Numbers, at most as many as there are slots; the others are 0. What comes out takes half the bytes of what a public key makes.
+    /// Numbers, at most as many as there are slots; the others are 0. What comes out takes half the
+    /// bytes of what a public key makes.
     #[pyo3(signature = (values, level=None, scale_bits=None))]
     fn encrypt(
         &self,
@@ -220,7 +226,8 @@ impl SecretKey {
         Ok(Ciphertext::of_seeded(&self.context, seeded))
     }
 
-    /// The first `count` slots, or all; with `bits`, as multiples of `2**-bits`. **Exact ones are for nobody who may see ciphertexts**: their error tells of the key.
+    /// The first `count` slots, or all; with `bits`, as multiples of `2**-bits`. **Exact ones are
+    /// for nobody who may see ciphertexts**: their error tells of the key.
     #[pyo3(signature = (ciphertext, count=None, bits=None))]
     fn decrypt<'py>(
         &self,
@@ -357,7 +364,8 @@ impl EvaluationKeys {
     }
 }
 
-/// An encrypted vector. `+`, `-` and `*` take numbers and arrays, `+` and `-` ciphertexts too; `EvaluationKeys` has the rest.
+/// An encrypted vector. `+`, `-` and `*` take numbers and arrays, `+` and `-` ciphertexts too;
+/// `EvaluationKeys` has the rest.
 #[pyclass(frozen, module = "tobari.ckks")]
 struct Ciphertext {
     context: Arc<Context>,
@@ -463,7 +471,8 @@ impl Ciphertext {
         Ok(Self::of(&self.context, dropped))
     }
 
-    /// The same numbers at the scale of another ciphertext, one level below: what is to be added to it needs that.
+    /// The same numbers at the scale of another ciphertext, one level below: what is to be added to
+    /// it needs that.
     fn with_scale_of(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         self.context.same(&other.context)?;
         let scaled = short(py, || self.context.evaluator.set_scale(&self.inner, other.inner.scale()).map_err(failed))?;

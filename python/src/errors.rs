@@ -1,4 +1,5 @@
-//! Exceptions: each error of the libraries with its text. Texts name what was expected and what was found, and no secret.
+//! Exceptions: each error of the libraries with its text. Texts name what was expected and what was
+//! found, and no secret.
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;

@@ -1,6 +1,8 @@
 //! `tobari.infer`: models, the client's half and the server's, in bytes.
 //!
-//! Questions, answers, keys and holders are the files of `tobari infer`: what one half writes here, the other may read on the command line or over HTTP. A question is for one model under one key, and both are compared before anything is computed.
+//! Questions, answers, keys and holders are the files of `tobari infer`: what one half writes here,
+//! the other may read on the command line or over HTTP. A question is for one model under one key,
+//! and both are compared before anything is computed.
 
 use crate::arrays;
 use crate::errors::{failed, malformed, refused};
@@ -193,7 +195,8 @@ impl Compiled {
         self.stages.iter().map(one).collect()
     }
 
-    /// The logits of an image by a run in the clear, slot by slot: what the layout computes, free of noise.
+    /// The logits of an image by a run in the clear, slot by slot: what the layout computes, free
+    /// of noise.
     fn simulate<'py>(&self, py: Python<'py>, pixels: &[u8]) -> PyResult<Bound<'py, numpy::PyArray1<f64>>> {
         let (expected, found) = (self.model.input().len(), pixels.len());
         if expected != found {
@@ -310,7 +313,8 @@ impl Session {
     }
 }
 
-/// Who asks one model: the only one who can encrypt images for it and open answers. It is not printed, not pickled, and wiped when it goes.
+/// Who asks one model: the only one who can encrypt images for it and open answers. It is not
+/// printed, not pickled, and wiped when it goes.
 #[pyclass(frozen, module = "tobari.infer")]
 struct Holder {
     inner: Arc<holder::Holder>,
@@ -367,7 +371,8 @@ impl Holder {
         Ok(PyBytes::new(py, &question))
     }
 
-    /// What an answer says: labels, the likeliest first, and logits by class if they are asked for. `output` is label, top:K, rounded:BITS or logits.
+    /// What an answer says: labels, the likeliest first, and logits by class if they are asked for.
+    /// `output` is label, top:K, rounded:BITS or logits.
     #[pyo3(signature = (answer, output="label"))]
     fn decrypt(&self, py: Python<'_>, answer: &[u8], output: &str) -> PyResult<(Vec<usize>, Vec<f64>)> {
         let output = output_named(output)?;

@@ -1,8 +1,8 @@
 //! The Python package `tobari`: the halves of the jobs, for people who do data.
 //!
-//! What stands here converts: NumPy arrays, `bytes` and text in, the same out. All computing is that
-//! of the jobs' protocols, [`tobari_lattice`] and [`tobari_plan`]; files and pictures come from the jobs' files.
-//! `python/tobari` makes of it what people import, and has no cryptography.
+//! What stands here converts: NumPy arrays, `bytes` and text in, the same out. All computing is
+//! that of the jobs' protocols, [`tobari_lattice`] and [`tobari_plan`]; files and pictures come
+//! from the jobs' files. `python/tobari` makes of it what people import, and has no cryptography.
 //!
 //! | module | is |
 //! |---|---|
@@ -14,8 +14,9 @@
 //! | [`plan`] | plans as text and as objects |
 //!
 //! # Who sees what
-//! As in the jobs. **Python keeps copies**: what is decrypted, and secrets that are written out as `bytes`, lie in the interpreter's memory, which nothing wipes. Objects that hold a secret wipe it when they go, are not
-//! printed, and cannot be pickled.
+//! As in the jobs. **Python keeps copies**: what is decrypted, and secrets that are written out as
+//! `bytes`, lie in the interpreter's memory, which nothing wipes. Objects that hold a secret wipe
+//! it when they go, are not printed, and cannot be pickled.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::needless_pass_by_value, reason = "arguments from Python arrive as values")]

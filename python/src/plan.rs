@@ -1,4 +1,5 @@
-//! `tobari.plan`: what would be done where, and why: as JSON for objects, and as the text of `tobari plan`.
+//! `tobari.plan`: what would be done where, and why: as JSON for objects, and as the text of
+//! `tobari plan`.
 
 use crate::errors::failed;
 use crate::randomness::generator;
@@ -19,7 +20,8 @@ use tobari_plan::site::Site;
 use tobari_search::pbwt;
 use tobari_sense::aes;
 
-/// Which layer of the paper's network is done where, by the paper's costs: JSON, and text. `protect` names data, model and integrity; `reset` is none, masked or plain.
+/// Which layer of the paper's network is done where, by the paper's costs: JSON, and text.
+/// `protect` names data, model and integrity; `reset` is none, masked or plain.
 #[pyfunction]
 #[pyo3(signature = (protect, side_channels=false, active_host=false, reset="none", enclave=true))]
 fn infer(
@@ -84,7 +86,8 @@ fn placed(protect: &Protect, resets: bool) -> PyResult<(String, String)> {
     Ok((found.to_string(), placement.explain(&job, &sites)))
 }
 
-/// Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: what is loaded, kept and dropped when. JSON, and text.
+/// Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: what is
+/// loaded, kept and dropped when. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (vectors, diagonals, memory, cores=1))]
 fn matrix_product(
@@ -105,7 +108,8 @@ fn matrix_product(
     })
 }
 
-/// The paper's search: `length` alleles through the transform of so many haplotypes, within so many bytes for values. JSON, and text.
+/// The paper's search: `length` alleles through the transform of so many haplotypes, within so many
+/// bytes for values. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (length, haplotypes, places, memory, cores=1))]
 fn search(
@@ -124,7 +128,8 @@ fn search(
     })
 }
 
-/// A batch of devices' frames, decrypted from AES-128 under encryption within so many bytes for values: the same whatever is in the batch. JSON, and text.
+/// A batch of devices' frames, decrypted from AES-128 under encryption within so many bytes for
+/// values: the same whatever is in the batch. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (memory, cores=1))]
 fn sense(py: Python<'_>, memory: u64, cores: u16) -> PyResult<(String, String)> {
@@ -151,7 +156,9 @@ fn flooding(parameters: &LatticeParameters) -> PyResult<BgvEngine> {
     BgvEngine::new(parameters, Some(public), &mut rng).map_err(failed)
 }
 
-/// What of a program lies in memory when, checked. Costs are not measured, as their measuring is the command line's: bytes and steps are the plan's, and the text says that its seconds are assumed.
+/// What of a program lies in memory when, checked. Costs are not measured, as their measuring is
+/// the command line's: bytes and steps are the plan's, and the text says that its seconds are
+/// assumed.
 fn paged(job: &str, program: Program, memory: u64, cores: u16) -> PyResult<(String, String)> {
     let (steps, [_, inputs]) = (program.steps().len(), program.bytes());
     let costs = Costs::unmeasured();

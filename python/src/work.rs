@@ -1,7 +1,10 @@
 //! Calls that take time: the interpreter's lock is released, and no panic crosses.
 //!
-//! [`short`] is for what takes milliseconds, [`pieces`] for many such. [`long`] does the work on a thread of its own and looks after the interpreter meanwhile: ten times a second or more it asks for signals,
-//! so that Ctrl-C raises `KeyboardInterrupt` at once, and tells a callback how far the work is. A thread whose caller was interrupted ends at the next piece of its work; work that is one piece goes on to its end, unseen.
+//! [`short`] is for what takes milliseconds, [`pieces`] for many such. [`long`] does the work on a
+//! thread of its own and looks after the interpreter meanwhile: ten times a second or more it asks
+//! for signals, so that Ctrl-C raises `KeyboardInterrupt` at once, and tells a callback how far the
+//! work is. A thread whose caller was interrupted ends at the next piece of its work; work that is
+//! one piece goes on to its end, unseen.
 
 use crate::errors::{failed, fault};
 use pyo3::prelude::*;
@@ -56,7 +59,8 @@ pub(crate) fn short<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> 
 /// Does something short with one piece after another, and looks for signals between them.
 ///
 /// # Errors
-/// What it says, a fault instead of a panic, or `KeyboardInterrupt`: what was done by then stays done.
+/// What it says, a fault instead of a panic, or `KeyboardInterrupt`: what was done by then stays
+/// done.
 pub(crate) fn pieces<I: Send, T: Send>(
     py: Python<'_>,
     pieces: impl Iterator<Item = I>,
@@ -72,7 +76,8 @@ pub(crate) fn pieces<I: Send, T: Send>(
 /// Who is told of progress, and what the bar is called if it is one.
 pub(crate) type Progress<'a, 'py> = Option<(&'a Bound<'py, PyAny>, &'static str)>;
 
-/// Does something on a thread of its own. Where there is something new, `progress(done, total)` is called, with a total of 0 where nobody knows it; `True` is a bar on the terminal.
+/// Does something on a thread of its own. Where there is something new, `progress(done, total)` is
+/// called, with a total of 0 where nobody knows it; `True` is a bar on the terminal.
 ///
 /// # Errors
 /// What it says, a fault instead of a panic, `KeyboardInterrupt`, or what the callback raises.
@@ -135,7 +140,8 @@ fn tell(progress: Option<&Bound<'_, PyAny>>, watch: &Watch, shown: &mut (u64, u6
     Ok(())
 }
 
-/// Waits for some seconds in hundredths, as long work does, or panics after them: for tests of interruption and of faults.
+/// Waits for some seconds in hundredths, as long work does, or panics after them: for tests of
+/// interruption and of faults.
 #[pyfunction]
 #[pyo3(signature = (seconds, progress=None, panic=false))]
 fn _wait(py: Python<'_>, seconds: f64, progress: Option<&Bound<'_, PyAny>>, panic: bool) -> PyResult<()> {

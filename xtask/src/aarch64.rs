@@ -1,6 +1,8 @@
-//! The program for AArch64: built here, run here by an emulator of its instructions, which says nothing of its speed.
+//! The program for AArch64: built here, run here by an emulator of its instructions, which says
+//! nothing of its speed.
 //!
-//! The program starts itself anew, as a server, an enclave's process or a module; so the kernel is told whom to give such programs to, for as long as the run takes.
+//! The program starts itself anew, as a server, an enclave's process or a module; so the kernel is
+//! told whom to give such programs to, for as long as the run takes.
 
 use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::companions::{unpack, wrap};

@@ -1,11 +1,13 @@
-//! Child processes: started from the root of the repository, echoed, and passed through to the terminal.
+//! Child processes: started from the root of the repository, echoed, and passed through to the
+//! terminal.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The cargo that runs this program (it says so in `CARGO`), or the one on `PATH`. It is not told of this program's own package: build scripts
-/// that look at that would run again whenever somebody calls cargo himself, and all that depends on them.
+/// The cargo that runs this program (it says so in `CARGO`), or the one on `PATH`. It is not told
+/// of this program's own package: build scripts that look at that would run again whenever somebody
+/// calls cargo himself, and all that depends on them.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);

@@ -1,9 +1,10 @@
 //! Programs that some tests need: brokers and proxies that they talk to, and a tracer of system
 //! calls, of the distribution's packages.
 //!
-//! A package that has a server starts it when it is installed, which nobody asked for who runs tests. So these are not installed: what a
-//! package and its libraries contain is unpacked in the target folder, and started from there by the tests. Where that cannot be done the
-//! tests say NOT RUN.
+//! A package that has a server starts it when it is installed, which nobody asked for who runs
+//! tests. So these are not installed: what a package and its libraries contain is unpacked in the
+//! target folder, and started from there by the tests. Where that cannot be done the tests say NOT
+//! RUN.
 
 use crate::child::pass;
 use crate::tools::{may_install, on_path};
@@ -48,7 +49,8 @@ fn bring(folder: &Path, program: &str, package: &str, updated: &mut bool) -> Res
     wrap(&bin.join(program), &found, &root, "").map_err(io)
 }
 
-/// Downloads packages of the distribution and what they need that is not installed, and unpacks it all: where.
+/// Downloads packages of the distribution and what they need that is not installed, and unpacks it
+/// all: where.
 ///
 /// # Errors
 /// Why that cannot be done here.
@@ -96,7 +98,8 @@ fn starts(program: &Path, root: &Path) -> Result<(), String> {
     }
 }
 
-/// A program that finds its libraries, whole or not there; `first` goes before what it is called with.
+/// A program that finds its libraries, whole or not there; `first` goes before what it is called
+/// with.
 pub(crate) fn wrap(at: &Path, program: &Path, root: &Path, first: &str) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let (libraries, program) = (libraries(root).display().to_string(), program.display());

@@ -6,12 +6,14 @@
 //! The runs need Rust and a C compiler. A step that needs more finds it, installs it, or names it.
 //! Exit 0 done, 1 something failed, 2 the call was wrong.
 //!
-//! **For authors of tests.** A test whose data is absent (it looks in the folder that the environment variable
-//! `TOBARI_DATA` names) prints `NOT RUN: reason` and returns. cargo swallows the output of a test that returns, so the
-//! test also appends one line `test_name: reason` to the file that the environment variable `TOBARI_NOT_RUN_LOG` names,
-//! if it is set. The summary prints these lines, and counts each such test as skipped and not as passed.
+//! **For authors of tests.** A test whose data is absent (it looks in the folder that the
+//! environment variable `TOBARI_DATA` names) prints `NOT RUN: reason` and returns. cargo swallows
+//! the output of a test that returns, so the test also appends one line `test_name: reason` to the
+//! file that the environment variable `TOBARI_NOT_RUN_LOG` names, if it is set. The summary prints
+//! these lines, and counts each such test as skipped and not as passed.
 //!
-//! The last line of standard output of `test` is `N passed, N failed, N skipped`, whether or not the run passed.
+//! The last line of standard output of `test` is `N passed, N failed, N skipped`, whether or not
+//! the run passed.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a build tool reports by printing")]
@@ -90,8 +92,9 @@ fn exit(passed: bool) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The root of the repository: the nearest folder with a workspace manifest and this crate, from where cargo says this
-/// crate lies, or else from the current folder. Asked at run time, since a build folder may be shared by checkouts.
+/// The root of the repository: the nearest folder with a workspace manifest and this crate, from
+/// where cargo says this crate lies, or else from the current folder. Asked at run time, since a
+/// build folder may be shared by checkouts.
 fn root() -> Option<PathBuf> {
     let start = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).or_else(|| std::env::current_dir().ok())?;
     let is_root = |folder: &&std::path::Path| {

@@ -1,7 +1,9 @@
-//! The Python package: built as a wheel, installed into an environment of its own, and tested there.
+//! The Python package: built as a wheel, installed into an environment of its own, and tested
+//! there.
 //!
-//! All of it lies in a folder of the build folder. An environment is made once, and again when the interpreter or its requirements change; it has what stands there and nothing else. The wheel has the profile of tests:
-//! optimised, every assertion on.
+//! All of it lies in a folder of the build folder. An environment is made once, and again when the
+//! interpreter or its requirements change; it has what stands there and nothing else. The wheel has
+//! the profile of tests: optimised, every assertion on.
 
 use crate::child::{pass, target_folder};
 use crate::layout::rooms;
@@ -102,7 +104,8 @@ impl Environment {
         pass(self.pip().args(["--force-reinstall", "--no-deps"]).arg(wheel))
     }
 
-    /// The tests, the examples of the pages, and those of the package's own texts: what to run, in order. Types are among the tests.
+    /// The tests, the examples of the pages, and those of the package's own texts: what to run, in
+    /// order. Types are among the tests.
     pub(crate) fn tests(&self) -> [Command; 2] {
         let [mut all, mut own] = [self.pytest(), self.pytest()];
         all.arg(self.file("tests")).args(PAGES).arg(self.file("README.md"));

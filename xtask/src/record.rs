@@ -1,5 +1,5 @@
-//! What the record of a long run says about when and on what it ran: the day, the revision, the processor. No host
-//! name and no path.
+//! What the record of a long run says about when and on what it ran: the day, the revision, the
+//! processor. No host name and no path.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -28,8 +28,8 @@ pub(crate) fn revision(root: &Path) -> String {
     if clean { revision } else { format!("{revision} with changes") }
 }
 
-/// Adds a run to the record called `name`, under `title` if it is the first of the file. A day's second run does not
-/// replace its first.
+/// Adds a run to the record called `name`, under `title` if it is the first of the file. A day's
+/// second run does not replace its first.
 pub(crate) fn append(root: &Path, name: &str, title: &str, body: &str) -> io::Result<()> {
     let folder = root.join("bench/record");
     std::fs::create_dir_all(&folder)?;

@@ -1,4 +1,5 @@
-//! `cargo xtask soak NAME`: runs too long for every change. Each writes a record, which is committed as the evidence.
+//! `cargo xtask soak NAME`: runs too long for every change. Each writes a record, which is
+//! committed as the evidence.
 
 use crate::child::{cargo, echo, pass_reading, target_folder, tee};
 use crate::python::Environment;
@@ -8,7 +9,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How long a run, or each part of one whose `about` does not say otherwise, takes where nothing is said.
+/// How long a run, or each part of one whose `about` does not say otherwise, takes where nothing is
+/// said.
 pub(crate) const DEFAULT_MINUTES: u64 = 10;
 
 struct Soak {
@@ -124,7 +126,8 @@ fn fuzz(root: &Path, minutes: u64) -> Result<(), String> {
     if findings == 0 { Ok(()) } else { Err(format!("findings: {findings}, in fuzz/artifacts")) }
 }
 
-/// Ray is a wheel of some hundred megabytes, and its cluster takes a while to start: too much for every change.
+/// Ray is a wheel of some hundred megabytes, and its cluster takes a while to start: too much for
+/// every change.
 fn ray(root: &Path, _minutes: u64) -> Result<(), String> {
     let environment = Environment::provide(root, "python-ray", &["requirements.txt", "requirements-ray.txt"])?;
     environment.install()?;
@@ -209,7 +212,8 @@ fn markdown(table: &str) -> String {
     text
 }
 
-/// One frame of a device, and a full batch of 64, decrypted by a server that has no key. However long it takes.
+/// One frame of a device, and a full batch of 64, decrypted by a server that has no key. However
+/// long it takes.
 fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
     let mut text = String::new();
     for blocks in [16, 1024] {
@@ -233,7 +237,8 @@ fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
         .map_err(|error| format!("cannot write the record: {error}"))
 }
 
-/// Whether a run says that it compared ten rounds, all bytes of so many blocks and products of them.
+/// Whether a run says that it compared ten rounds, all bytes of so many blocks and products of
+/// them.
 fn is_right(lines: &[String], blocks: usize) -> bool {
     let secure = lines.iter().any(|line| line.ends_with(": 128 bits of security"));
     let rounds = (0..10).all(|round| lines.contains(&format!("after {round} rounds: the states of AES")));
@@ -336,7 +341,8 @@ struct ChaosRoom {
     killed: bool,
 }
 
-/// Rooms of each mode, of which the expensive ones are smaller, for so many minutes together: half of them under one server from the first to the last.
+/// Rooms of each mode, of which the expensive ones are smaller, for so many minutes together: half
+/// of them under one server from the first to the last.
 fn chaos_rooms(minutes: u64) -> [ChaosRoom; 4] {
     let few = (minutes / 16).max(1);
     let masked = minutes.saturating_sub(2 * few);
@@ -474,8 +480,8 @@ fn targets(folder: &Path) -> io::Result<Vec<String>> {
     if names.is_empty() { Err(io::Error::other("expected fuzz targets, found none")) } else { Ok(names) }
 }
 
-/// Runs one target. What it discovers goes to a scratch corpus in the build folder: the committed one stays small, and
-/// grows only by hand.
+/// Runs one target. What it discovers goes to a scratch corpus in the build folder: the committed
+/// one stays small, and grows only by hand.
 fn fuzz_one(root: &Path, target: &str, minutes: u64) -> Result<Fuzzed, String> {
     let scratch = target_folder(root).join("fuzz-corpus").join(target);
     std::fs::create_dir_all(&scratch).map_err(|error| format!("cannot make the scratch corpus: {error}"))?;

@@ -85,7 +85,8 @@ pub(crate) fn names() -> Vec<&'static str> {
     STEPS.iter().chain(PARTS).map(|step| step.name).collect()
 }
 
-/// Runs the steps (those in `only`, or all if it is empty), stops at the first failure, and prints the summary.
+/// Runs the steps (those in `only`, or all if it is empty), stops at the first failure, and prints
+/// the summary.
 ///
 /// Answers whether none failed.
 pub(crate) fn run(root: &Path, without: &[String], only: &[String]) -> bool {
@@ -124,7 +125,8 @@ fn summarise(report: &Report, run: &Run, without: &[String]) {
     println!("{}", run.tally.line(&not_run));
 }
 
-/// An empty log for this run, so that an earlier run's lines don't count. Where it cannot be made, none are counted.
+/// An empty log for this run, so that an earlier run's lines don't count. Where it cannot be made,
+/// none are counted.
 fn start_log(root: &Path) -> PathBuf {
     let folder = target_folder(root);
     let log = folder.join("tobari-not-run.log");
@@ -156,7 +158,8 @@ impl Run {
     /// `--no-fail-fast`, so that the last line counts every test.
     fn tests(&mut self, which: &str) -> Outcome {
         let mut command = cargo(&self.root);
-        // the Python module has no test of cargo's, and without an interpreter no program to run one
+        // the Python module has no test of cargo's, and without an interpreter no program to run
+        // one
         let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", which];
         command.env("PATH", companions::path(&target_folder(&self.root)));
         outcome(self.count(command.args(workspace).args(with_features())))
@@ -186,7 +189,8 @@ fn faults(run: &mut Run) -> Outcome {
     run.tests_named("fault_")
 }
 
-/// The other steps build with all that can be tested anywhere; here is what there is unless one asks otherwise.
+/// The other steps build with all that can be tested anywhere; here is what there is unless one
+/// asks otherwise.
 ///
 /// The benchmark is checked apart: its default features have `paper`, and would give it to all.
 ///
@@ -238,7 +242,8 @@ fn docs(run: &mut Run) -> Outcome {
     ))
 }
 
-/// What a sensor runs builds where there is neither an allocator nor an operating system, for programs in C too; those run here first.
+/// What a sensor runs builds where there is neither an allocator nor an operating system, for
+/// programs in C too; those run here first.
 fn device(run: &mut Run) -> Outcome {
     if let Err(why) = programs_in_c(run) {
         return Outcome::Failed(why);
@@ -328,8 +333,8 @@ pub(crate) fn ensure_target(root: &Path, target: &str) -> Result<(), String> {
     }
 }
 
-/// Approximate numbers have the same bits in a JavaScript engine as here: `tests/ckks_bits` has them pinned. Built where
-/// `bench/wasm` keeps its settings for cargo.
+/// Approximate numbers have the same bits in a JavaScript engine as here: `tests/ckks_bits` has
+/// them pinned. Built where `bench/wasm` keeps its settings for cargo.
 fn wasm_bits(run: &mut Run) -> Outcome {
     let Some(node) = on_path("node") else {
         return Outcome::NotRun("node is not on PATH".to_owned());
@@ -353,7 +358,8 @@ fn browser(run: &mut Run) -> Outcome {
         Err(why) => return Outcome::Failed(why),
     };
     let mut command = cargo(&run.root);
-    // as the tests were built: a package alone would be compiled anew, with other features of what it stands on
+    // as the tests were built: a package alone would be compiled anew, with other features of what
+    // it stands on
     command.args(["test", "--workspace", "--exclude", "tobari-py", "--test", "browser"]).args(with_features());
     command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
     outcome(run.count(command.env("TOBARI_BROWSER", program)))
@@ -361,8 +367,9 @@ fn browser(run: &mut Run) -> Outcome {
 
 const FUZZ: &str = "fuzz/Cargo.toml";
 
-/// Runs every target's body over its corpus, and checks that the targets still fit the functions they call. Without its
-/// default features the crate leaves out libFuzzer itself, which is C++ and needs a compiler that a fresh machine may lack.
+/// Runs every target's body over its corpus, and checks that the targets still fit the functions
+/// they call. Without its default features the crate leaves out libFuzzer itself, which is C++ and
+/// needs a compiler that a fresh machine may lack.
 fn fuzz(run: &mut Run) -> Outcome {
     let target = target_folder(&run.root).join("fuzz");
     let mut command = cargo(&run.root);
@@ -392,8 +399,8 @@ fn deny(run: &mut Run) -> Outcome {
     outcome(pass(cargo(&run.root).args(arguments)))
 }
 
-/// Advisories depend on the day too, and need the network; without it they cannot be told, and the change is not at
-/// fault.
+/// Advisories depend on the day too, and need the network; without it they cannot be told, and the
+/// change is not at fault.
 fn advisories(run: &mut Run) -> Outcome {
     if on_path("cargo-deny").is_none() {
         return Outcome::NotRun(DENY_MISSING.to_owned());

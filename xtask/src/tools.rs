@@ -1,4 +1,5 @@
-//! Programs that Rust and a C compiler don't bring: found on `PATH`, else installed, else named in the failure.
+//! Programs that Rust and a C compiler don't bring: found on `PATH`, else installed, else named in
+//! the failure.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ pub(crate) fn parts() -> Vec<&'static str> {
     TOOLS.iter().map(|tool| tool.part).collect()
 }
 
-/// The first file called `program` that may be executed in the folders of `path`, a value in the form of `PATH`.
+/// The first file called `program` that may be executed in the folders of `path`, a value in the
+/// form of `PATH`.
 pub(crate) fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| is_executable(file))
 }
@@ -74,13 +76,15 @@ fn decide(tool: &Tool, found: Option<PathBuf>, may_install: bool) -> Decision {
     }
 }
 
-/// True for root on Debian or a system derived from it. `id -u` is asked because the standard library cannot.
+/// True for root on Debian or a system derived from it. `id -u` is asked because the standard
+/// library cannot.
 pub(crate) fn may_install() -> bool {
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     root && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()
 }
 
-/// Installs a package of Debian's that a step turned out to need; answers whether that may be done here.
+/// Installs a package of Debian's that a step turned out to need; answers whether that may be done
+/// here.
 ///
 /// # Errors
 /// That it could not be installed.

@@ -1,8 +1,9 @@
 //! The browser's clients: built from the package `tobari-wasm` into `web/dist`, which is committed;
 //! a module for each feature of the crate.
 //!
-//! `cargo run` embeds those files and needs no further tool; this step builds them anew and compares every byte, so that what is served is what
-//! the source says. For that to hold on every machine, no path of the machine may get into the module: they are mapped to fixed ones.
+//! `cargo run` embeds those files and needs no further tool; this step builds them anew and
+//! compares every byte, so that what is served is what the source says. For that to hold on every
+//! machine, no path of the machine may get into the module: they are mapped to fixed ones.
 
 use crate::child::{cargo, pass, target_folder};
 use crate::steps::ensure_target;

@@ -3,9 +3,10 @@
 //!     ./poulpy SET [WHAT,WHAT...]  prints one JSON line for each operation (bench/README.md has the shape);
 //!                                  nothing for a set it does not have
 //!
-//! The library has no prime chain: a polynomial is in digits of 52 bits, `level` is their number, and every product is
-//! divided and normalised. So it has a part of the list only. The secret is ternary and dense; the generator is
-//! ChaCha8, which is not meant for keys. `add` does not normalise, as the library does not.
+//! The library has no prime chain: a polynomial is in digits of 52 bits, `level` is their number,
+//! and every product is divided and normalised. So it has a part of the list only. The secret is
+//! ternary and dense; the generator is ChaCha8, which is not meant for keys. `add` does not
+//! normalise, as the library does not.
 
 use poulpy_ckks::api::{
     CKKSAddOps, CKKSAllOpsTmpBytes, CKKSDecryptOps, CKKSEncodingHostOps, CKKSEncryptOps, CKKSModuleInfos, CKKSMulOps,

@@ -1,4 +1,5 @@
-//! Frames of a device of the job `sense`, 256 readings each. The root is fixed, and the counter is not kept: for timing only.
+//! Frames of a device of the job `sense`, 256 readings each. The root is fixed, and the counter is
+//! not kept: for timing only.
 
 use std::cell::RefCell;
 use tobari_device::{Device, DeviceNumber, InsecureVolatileCounter, Opener, P1, Profile, READINGS, Root, U25};

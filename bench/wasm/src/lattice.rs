@@ -1,5 +1,5 @@
-//! Symmetric encryption of approximate numbers at `N = 2^13` with five primes (set `infer-f`), as an image leaves a browser. The
-//! randomness is a fixed seed's: for timing only.
+//! Symmetric encryption of approximate numbers at `N = 2^13` with five primes (set `infer-f`), as
+//! an image leaves a browser. The randomness is a fixed seed's: for timing only.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
@@ -58,8 +58,8 @@ pub extern "C" fn lattice_check() -> u32 {
     })
 }
 
-/// Encodes and encrypts once more, decrypts nothing, and gives a digest of the ciphertext's residues; 0 if something was refused. The same
-/// on every backend, after as many encryptions.
+/// Encodes and encrypts once more, decrypts nothing, and gives a digest of the ciphertext's
+/// residues; 0 if something was refused. The same on every backend, after as many encryptions.
 #[unsafe(no_mangle)]
 pub extern "C" fn lattice_digest() -> u64 {
     if lattice_encrypt() != 1 {
@@ -83,7 +83,8 @@ thread_local! {
     static TRANSFORM: RefCell<Option<(Ntt, Vec<u64>)>> = const { RefCell::new(None) };
 }
 
-/// Makes the tables of transforms of length `2^log` modulo the largest prime of `bits` bits, and numbers; 1 if there is one.
+/// Makes the tables of transforms of length `2^log` modulo the largest prime of `bits` bits, and
+/// numbers; 1 if there is one.
 #[unsafe(no_mangle)]
 pub extern "C" fn transform_prepare(log: u32, bits: u32) -> u32 {
     let modulus = primes_below(bits, 2 << log).next().and_then(Modulus::new);

@@ -1,5 +1,5 @@
-//! Functions without arguments that a host can time: mode `elgamal-shared` on one packet, with the shipped, constant-time
-//! code. The randomness is a fixed seed's: for timing only.
+//! Functions without arguments that a host can time: mode `elgamal-shared` on one packet, with the
+//! shipped, constant-time code. The randomness is a fixed seed's: for timing only.
 
 mod bits;
 mod frames;
@@ -58,7 +58,8 @@ pub extern "C" fn encrypt() -> u32 {
     })
 }
 
-/// From now on `send` and `decrypt` are of what `2^doublings` speakers say together: sums spread over the whole range that they can have. 1 if all is well.
+/// From now on `send` and `decrypt` are of what `2^doublings` speakers say together: sums spread
+/// over the whole range that they can have. 1 if all is well.
 #[unsafe(no_mangle)]
 pub extern "C" fn crowd(doublings: u32) -> u32 {
     with(|state| {
@@ -96,8 +97,8 @@ pub extern "C" fn send() -> u32 {
     })
 }
 
-/// What a listener does with the bytes last sent: reads them, with a square root for each point, and decrypts. 1 if what comes out
-/// is what went in.
+/// What a listener does with the bytes last sent: reads them, with a square root for each point,
+/// and decrypts. 1 if what comes out is what went in.
 #[unsafe(no_mangle)]
 pub extern "C" fn decrypt() -> u32 {
     with(|state| {

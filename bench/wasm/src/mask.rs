@@ -78,7 +78,8 @@ pub extern "C" fn mask_say() -> u32 {
     })
 }
 
-/// What a listener does with the bytes of that sum: reads them, takes all masks off, checks the tag. 1 if it is what was said.
+/// What a listener does with the bytes of that sum: reads them, takes all masks off, checks the
+/// tag. 1 if it is what was said.
 #[unsafe(no_mangle)]
 pub extern "C" fn mask_open() -> u32 {
     with(|state| {

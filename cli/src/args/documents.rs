@@ -1,4 +1,5 @@
-//! What the documents tell people to type, as words. The tests of `tobari-bench` have this file too.
+//! What the documents tell people to type, as words. The tests of `tobari-bench` have this file
+//! too.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -17,7 +18,8 @@ pub(super) fn documents() -> Vec<(String, String)> {
     paths.iter().map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read(path))).collect()
 }
 
-/// Lines of a shell, whole: indented ones, and in fences those after `$ `, with what continues them.
+/// Lines of a shell, whole: indented ones, and in fences those after `$ `, with what continues
+/// them.
 pub(super) fn shell_lines(text: &str) -> Vec<String> {
     let (mut found, mut fence, mut open) = (Vec::<String>::new(), false, false);
     for line in text.lines() {
@@ -40,7 +42,8 @@ pub(super) fn shell_lines(text: &str) -> Vec<String> {
     found
 }
 
-/// The words of each command of a line, as a shell parts them; no expansion, and what is redirected is left out.
+/// The words of each command of a line, as a shell parts them; no expansion, and what is redirected
+/// is left out.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut quote = None;

@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Every finished job on built-in real inputs, done by a server without a key and checked against the plain answer.
+    /// Every finished job on built-in real inputs, done by a server without a key and checked
+    /// against the plain answer.
     Demo(DemoArguments),
     /// The blind server: does the work, holds no key.
     Serve(Box<ServeArguments>),
@@ -110,7 +111,8 @@ mod tests {
         let serve = command.find_subcommand("serve").unwrap();
         let names: Vec<_> = serve.get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
         assert!(names.contains(&"tls_key".to_owned()), "the listing works");
-        // beside the server's own: how often a key may be used, and how much room clients' evaluation keys have
+        // beside the server's own: how often a key may be used, and how much room clients'
+        // evaluation keys have
         let others = ["tls_key", "key_uses", "infer_keys", "max_key_bytes"];
         assert!(names.iter().all(|name| !name.contains("key") || others.contains(&name.as_str())), "{names:?}");
         assert!(names.iter().all(|name| !name.contains("secret")), "{names:?}");

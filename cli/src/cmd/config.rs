@@ -35,7 +35,8 @@ pub(crate) struct Setting {
     pub(crate) source: &'static str,
 }
 
-/// Says each setting and where it is from, and whether what they name is there: `serve` is the call of a server with them.
+/// Says each setting and where it is from, and whether what they name is there: `serve` is the call
+/// of a server with them.
 pub(crate) fn check(
     arguments: &CheckArguments,
     serve: &ServeArguments,

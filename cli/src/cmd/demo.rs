@@ -1,5 +1,5 @@
-//! `tobari demo`: every finished job on built-in real inputs, by a server process without a key, checked against the plain
-//! answer. Each job has rows of its own.
+//! `tobari demo`: every finished job on built-in real inputs, by a server process without a key,
+//! checked against the plain answer. Each job has rows of its own.
 
 use clap::Args;
 use std::process::ExitCode;

@@ -12,13 +12,16 @@ use tobari_sense_edge::plan::SensePlan;
 /// A job with a plan.
 #[derive(Subcommand)]
 pub(crate) enum PlanJob {
-    /// An image through a network: which layer is done in a plain process or an enclave, in the clear or encrypted, by what has to be protected.
+    /// An image through a network: which layer is done in a plain process or an enclave, in the
+    /// clear or encrypted, by what has to be protected.
     Infer(InferPlan),
     /// The reference job: encrypted vectors times a matrix, and a polynomial of the products.
     Memory(MemoryPlan),
-    /// The paper's algorithm for the search, as a job: the positional Burrows-Wheeler transform under encryption.
+    /// The paper's algorithm for the search, as a job: the positional Burrows-Wheeler transform
+    /// under encryption.
     Search(SearchPlan),
-    /// Devices' frames of AES-128, decrypted under encryption: the paper's second design at 128 bits, which wants 10GiB of memory.
+    /// Devices' frames of AES-128, decrypted under encryption: the paper's second design at 128
+    /// bits, which wants 10GiB of memory.
     Sense(SensePlan),
 }
 

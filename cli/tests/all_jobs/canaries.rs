@@ -1,4 +1,5 @@
-//! What nobody may find: keys, questions, images, readings and voices in what the server has and says, and in what programs say; a folder's content in its sealed one.
+//! What nobody may find: keys, questions, images, readings and voices in what the server has and
+//! says, and in what programs say; a folder's content in its sealed one.
 
 use super::*;
 use std::collections::HashSet;
@@ -92,7 +93,8 @@ impl Canaries {
         self.secrets.extend_from_slice(&forms(&samples)[1..]);
     }
 
-    /// Looks for them in what a server says at every path, to whoever asks and to whoever puts one into what is refused.
+    /// Looks for them in what a server says at every path, to whoever asks and to whoever puts one
+    /// into what is refused.
     fn are_told_nowhere(&self, house: &House, fleet: &str) {
         let address = house.server.address();
         let planted = "canary-of-a-refused-request";

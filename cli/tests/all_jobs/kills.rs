@@ -1,4 +1,5 @@
-//! A server that is killed under load, again and again: what was acknowledged stays, and what was taken back stays away.
+//! A server that is killed under load, again and again: what was acknowledged stays, and what was
+//! taken back stays away.
 
 use super::*;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -19,7 +20,8 @@ const ROUNDS: usize = 4;
 struct Acknowledged<'a> {
     /// Frames of a device.
     taken: Vec<&'a [u8]>,
-    /// Whether all frames of another were removed after the last had come, in this round; and how often in all.
+    /// Whether all frames of another were removed after the last had come, in this round; and how
+    /// often in all.
     removed: bool,
     removals: usize,
     /// Models and the names of keys for images.

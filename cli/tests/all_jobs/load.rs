@@ -8,8 +8,9 @@ use support::tap::{Heard, Tap};
 
 /// The server had 263 MB in memory at most, while 3,500 to 5,300 connections came and went.
 const MEMORY_KB: usize = 768 << 10;
-/// Threads and descriptors that may be there beyond those of before: two fleets have come, and of the threads for what blocks, which end after ten
-/// idle seconds, the server's own rounds keep about ten.
+/// Threads and descriptors that may be there beyond those of before: two fleets have come, and of
+/// the threads for what blocks, which end after ten idle seconds, the server's own rounds keep
+/// about ten.
 const SPARE: [usize; 2] = [24, 9];
 
 /// Honest clients of each job.
@@ -20,7 +21,8 @@ const JOBS: [&[fn(&Guest<'_>)]; 2] = [&[searches, images, enclaves, readings, mi
 /// Who is rude to each.
 const RUDE: [&[Rude]; 2] = [&rude::ALL, &rude::BRIEF];
 
-/// A server of all jobs, and one beside it whose tables have labels, as one server's have either these or hidden places; and who comes to them again and again.
+/// A server of all jobs, and one beside it whose tables have labels, as one server's have either
+/// these or hidden places; and who comes to them again and again.
 struct Load {
     house: House,
     labels: Server,
@@ -57,7 +59,8 @@ impl Load {
         Self { house, labels, bad, taps, regulars: Regulars::default() }
     }
 
-    /// Two honest clients of every job, and the bad ones until those have ended; answers how many heard of what they alone had sent.
+    /// Two honest clients of every job, and the bad ones until those have ended; answers how many
+    /// heard of what they alone had sent.
     fn all_at_once(&self) -> usize {
         self.bad.iter().for_each(|target| target.done.store(false, Ordering::Relaxed));
         thread::scope(|scope| {
@@ -84,7 +87,8 @@ impl Load {
         self.nobody_is_told_of_another()
     }
 
-    /// What one client alone has sent is in no reply to another; answers how many heard of it themselves.
+    /// What one client alone has sent is in no reply to another; answers how many heard of it
+    /// themselves.
     fn nobody_is_told_of_another(&self) -> usize {
         let heard: Vec<Heard> = self.taps.iter().flatten().flatten().map(Tap::take).collect();
         let sent: Vec<_> = heard.iter().map(Heard::sent).collect();
@@ -198,7 +202,8 @@ pub(super) fn target(house: &House) -> Target {
     let (place, fleet) = fleet(&tap.url);
     send(support::address(&tap.url), &fleet, &frames(&place, |device, i| device + i));
     let mut posts = posts(&tap.take());
-    // evidence for nobody would keep honest clients out of the enclave, and keys that could be some would take the room of others'
+    // evidence for nobody would keep honest clients out of the enclave, and keys that could be some
+    // would take the room of others'
     posts.retain(|post| !post.path.ends_with("/report"));
     posts.iter_mut().filter(|post| post.path.starts_with("/infer") && post.path.ends_with("/keys")).for_each(|post| {
         post.body.pop();
@@ -248,7 +253,8 @@ fn threads_and_descriptors(pid: u32) -> [usize; 2] {
     [status(pid, "Threads"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()]
 }
 
-/// Until there are no more threads and descriptors than before, but for what may be there beyond those.
+/// Until there are no more threads and descriptors than before, but for what may be there beyond
+/// those.
 fn wait_until_settled(pid: u32, before: [usize; 2]) {
     let began = Instant::now();
     let settled = || {

@@ -1,4 +1,5 @@
-//! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer is right, nothing is left behind, and the server knows nothing.
+//! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer
+//! is right, nothing is left behind, and the server knows nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "figures of the soak are printed")]
@@ -219,7 +220,8 @@ fn told(house: &House, path: &str) -> Value {
     serde_json::from_str(&get(&house.server.address(), path)).unwrap()
 }
 
-/// Every route of the server: of a table, a model and a fleet that there are, and of nothing else that there is.
+/// Every route of the server: of a table, a model and a fleet that there are, and of nothing else
+/// that there is.
 fn routes(house: &House, fleet: &str) -> Vec<String> {
     let name = |path, list: &str, name: &str| told(house, path)[list][0][name].as_str().unwrap().to_owned();
     let table = format!("/search/v1/tables/{}", name("/search/v1", "tables", "name"));

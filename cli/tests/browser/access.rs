@@ -1,4 +1,5 @@
-//! The pages without a mouse, and for eyes and ears: keys alone, a name for every control, and contrast of all that is written.
+//! The pages without a mouse, and for eyes and ears: keys alone, a name for every control, and
+//! contrast of all that is written.
 
 use serde_json::json;
 
@@ -21,7 +22,8 @@ async fn space(browser: &mut Browser) {
     stroke(browser, " ", 32).await;
 }
 
-/// By Tab to a field, and typing: a field that is entered so is marked, and what stood there is replaced.
+/// By Tab to a field, and typing: a field that is entered so is marked, and what stood there is
+/// replaced.
 async fn write(browser: &mut Browser, field: &str, text: &str) {
     tab_to(browser, field).await;
     browser.call("Input.insertText", json!({ "text": text })).await;
@@ -87,7 +89,8 @@ async fn senses(browser: &mut Browser) {
     browser.until("document.getElementById('state').textContent === 'Not begun'").await;
 }
 
-/// Chooses a table by its label, where the list of tables has the focus, and waits for the part of the form that it wants.
+/// Chooses a table by its label, where the list of tables has the focus, and waits for the part of
+/// the form that it wants.
 async fn choose(browser: &mut Browser, label: &str, part: &str) {
     for (key, code) in [("ArrowDown", 40), ("ArrowUp", 38)] {
         if browser.value("document.getElementById('table').selectedOptions[0].text").await != label {
@@ -156,7 +159,8 @@ const NAMED: [&str; 15] = [
     "progressbar",
 ];
 
-/// What has no name, as the browser computes names. A placeholder is none: it is gone as soon as one types.
+/// What has no name, as the browser computes names. A placeholder is none: it is gone as soon as
+/// one types.
 async fn nameless(browser: &mut Browser) -> (usize, Vec<String>) {
     let tree = browser.call("Accessibility.getFullAXTree", json!({})).await;
     let nodes = tree["nodes"].as_array().unwrap().iter();
@@ -173,8 +177,8 @@ async fn nameless(browser: &mut Browser) -> (usize, Vec<String>) {
     (named.len(), without.map(|node| format!("no name: {}", node["role"]["value"])).collect())
 }
 
-/// What is written with a contrast below 4.5 to what is behind it (WCAG 2.2, 1.4.3), as the page has it now. Not of it: what cannot be used now, and bytes,
-/// which are a picture.
+/// What is written with a contrast below 4.5 to what is behind it (WCAG 2.2, 1.4.3), as the page
+/// has it now. Not of it: what cannot be used now, and bytes, which are a picture.
 const FAINT: &str = "(() => {
     const context = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
     const colour = (text) => { // red, green and blue, each multiplied by the last, which is alpha
@@ -208,7 +212,8 @@ const FAINT: &str = "(() => {
     return { all: all.length, faint: all.filter((element) => contrast(element) < 4.5).map((element) => `${contrast(element).toFixed(2)} of ${element.outerHTML.slice(0, 120)}`) };
 })()";
 
-/// Controls without a name, and what cannot be read in light or in dark; of whatever the page has now.
+/// Controls without a name, and what cannot be read in light or in dark; of whatever the page has
+/// now.
 pub(crate) async fn faults(browser: &mut Browser, what: &str) -> Vec<String> {
     let (named, mut faults) = nameless(browser).await;
     let mut written = 0;
@@ -228,7 +233,8 @@ async fn wear(browser: &mut Browser, scheme: &str) {
     browser.call("Emulation.setEmulatedMedia", media).await;
 }
 
-/// Where the server does nothing but calls, pages tell that, and cards stand back; all else that they have in whatever state is brought to light.
+/// Where the server does nothing but calls, pages tell that, and cards stand back; all else that
+/// they have in whatever state is brought to light.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn every_control_of_every_page_has_a_name_and_all_that_is_written_can_be_read_by_day_and_by_night() {

@@ -1,4 +1,5 @@
-//! A room whose members agree on keys: two pages and a command, one set of words, and one who is put out.
+//! A room whose members agree on keys: two pages and a command, one set of words, and one who is
+//! put out.
 
 use std::{
     process::{Child, Command, Stdio},

@@ -39,7 +39,8 @@ async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
     (loud(&said), loud(&heard))
 }
 
-/// What is seen on the way in eight seconds: the most frequent size of a message, how many of that size come a second, and how many there are of other sizes.
+/// What is seen on the way in eight seconds: the most frequent size of a message, how many of that
+/// size come a second, and how many there are of other sizes.
 async fn on_the_way(seen: &relay::Seen) -> (usize, f64, usize) {
     seen.lock().unwrap().clear();
     sleep(Duration::from_secs(8)).await;
@@ -148,7 +149,8 @@ async fn keys(browser: &mut Browser, key: &str, code: u32, modifiers: u32) {
     }
 }
 
-/// Goes on by Tab until this element, or the link to this job, has the focus; the elements that had it on the way.
+/// Goes on by Tab until this element, or the link to this job, has the focus; the elements that had
+/// it on the way.
 pub(crate) async fn tab_to(browser: &mut Browser, id: &str) -> Vec<String> {
     tabs_to(browser, id, false).await
 }
@@ -211,7 +213,8 @@ fn by_keys_alone_one_joins_takes_another_microphone_and_loudspeaker_leaves_and_j
             stroke(&mut bo, "ArrowDown", 40).await;
         }
         bo.until(&format!("{used} === document.getElementById('microphone').value && {used} !== {before}")).await;
-        // another loudspeaker, and back: those that a browser without sound cards makes up play nothing
+        // another loudspeaker, and back: those that a browser without sound cards makes up play
+        // nothing
         tab_to(&mut bo, "speaker").await;
         let sounding = "tobari.view.card.context.sinkId";
         assert_eq!(bo.value(sounding).await, "", "at first the system's");

@@ -1,5 +1,6 @@
-//! A room of a thousand people as one page has it: the room and everybody else are of this process, and the page alone comes by a connection. What the page
-//! takes of a core is its own then, and not that of a thousand clients beside it.
+//! A room of a thousand people as one page has it: the room and everybody else are of this process,
+//! and the page alone comes by a connection. What the page takes of a core is its own then, and not
+//! that of a thousand clients beside it.
 
 use std::{
     net::SocketAddr,
@@ -42,7 +43,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// The page comes first, and a thousand with it, so that one list names them all. None if the page goes away.
+    /// The page comes first, and a thousand with it, so that one list names them all. None if the
+    /// page goes away.
     fn gather(link: &RoomLink, from_page: &Receiver<Message>, to_page: UnboundedSender<Message>) -> Option<Self> {
         let host = link.server.split("://").nth(1).and_then(host_of).unwrap();
         let challenge = Challenge { nonce: Nonce([1; 16]), room: link.room.clone(), hosts: vec![host] };
@@ -198,7 +200,8 @@ async fn start(server: SocketAddr, link: RoomLink) -> SocketAddr {
     address
 }
 
-/// All 1,024 speak in mode `mask`: each sum is opened with the masks of a thousand people. What it takes of a core is printed; the aim is a tenth.
+/// All 1,024 speak in mode `mask`: each sum is opened with the masks of a thousand people. What it
+/// takes of a core is printed; the aim is a tenth.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {

@@ -82,7 +82,8 @@ impl Browser {
         browser
     }
 
-    /// Seconds that the processors have worked for what draws pages and runs their code, and for the whole browser.
+    /// Seconds that the processors have worked for what draws pages and runs their code, and for
+    /// the whole browser.
     pub(crate) async fn cpu_seconds(&mut self) -> [f64; 2] {
         // a question to the browser and not to its page
         let session = std::mem::take(&mut self.session);
@@ -102,7 +103,8 @@ impl Browser {
         answer["result"].clone()
     }
 
-    /// Calls a method of the protocol: its result or error; events that come meanwhile are passed over.
+    /// Calls a method of the protocol: its result or error; events that come meanwhile are passed
+    /// over.
     async fn answer(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": params });

@@ -1,4 +1,5 @@
-//! The page for fleets: a histogram that only the tab with the key can open, and what somebody without it sees.
+//! The page for fleets: a histogram that only the tab with the key can open, and what somebody
+//! without it sees.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +24,8 @@ async fn live(server: &Server) -> Browser {
     browser
 }
 
-/// Waits until a window is opened of which this is true, and of which the tab knows every frame: what the page says of it, before it says the next.
+/// Waits until a window is opened of which this is true, and of which the tab knows every frame:
+/// what the page says of it, before it says the next.
 pub(crate) async fn opened(browser: &mut Browser, what: &str) -> Value {
     let seen = format!(
         "(({{ exact, counts, start, own }}) => {{

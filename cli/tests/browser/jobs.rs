@@ -1,4 +1,5 @@
-//! One server with all jobs, and a person who goes from its first page to each of them, with a mouse.
+//! One server with all jobs, and a person who goes from its first page to each of them, with a
+//! mouse.
 
 use std::path::Path;
 
@@ -47,7 +48,8 @@ async fn go(browser: &mut Browser, job: &str) {
     browser.until(&format!("location.pathname === '/{job}/' && document.readyState === 'complete'")).await;
 }
 
-/// What a page says that the server holds of what was asked: something of everything, and never the rest.
+/// What a page says that the server holds of what was asked: something of everything, and never the
+/// rest.
 async fn is_held(browser: &mut Browser) {
     let held = "Array.from(document.querySelectorAll('.holds dd'), (one) => one.textContent)";
     let held = browser.value(held).await;
@@ -71,7 +73,8 @@ async fn calls(browser: &mut Browser) -> Vec<String> {
     sees(&mut bo, 2).await;
     let names = "Array.from(document.querySelectorAll('#people .name'), (name) => name.textContent).join()";
     browser.until(&format!("{names} === 'Ada,Bo'")).await;
-    // the part of a picture's height in which there is ink: what is heard is Bo, until he is mute, and what the server holds fills its picture all the same
+    // the part of a picture's height in which there is ink: what is heard is Bo, until he is mute,
+    // and what the server holds fills its picture all the same
     let ink = "globalThis.ink = (id) => {
         const canvas = document.getElementById(id), { width, height } = canvas;
         const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
@@ -128,7 +131,8 @@ async fn senses(browser: &mut Browser) -> Vec<String> {
     faults(browser, "a histogram").await
 }
 
-/// The question of the front page's example: its site, its alleles and the answer that stands there.
+/// The question of the front page's example: its site, its alleles and the answer that stands
+/// there.
 pub(crate) fn example() -> [String; 3] {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
     let line = page.lines().find(|line| line.trim().starts_with("tobari search query ")).unwrap();
@@ -138,7 +142,8 @@ pub(crate) fn example() -> [String; 3] {
 
 async fn searches(browser: &mut Browser) -> Vec<String> {
     let [site, alleles, count] = example();
-    // the panel is made up from a number, and can be made up again: its first site is at 1,000, and the others each 50 on
+    // the panel is made up from a number, and can be made up again: its first site is at 1,000, and
+    // the others each 50 on
     let first = (site.strip_prefix("chr20:").unwrap().parse::<usize>().unwrap() - 1_000) / 50;
     let panel = columns(2_184, 300, 20);
     let is_asked = |haplotype: &usize| {

@@ -1,4 +1,7 @@
-//! The pages in browsers: calls with real WebAssembly and microphones that play recordings ([`agreed`], [`controls`], [`crowd`], [`points`]), and the jobs ([`pages`], [`fleets`], all of one server in [`jobs`], without a mouse and for eyes and ears in [`access`]). `cargo xtask test --only browser` runs these.
+//! The pages in browsers: calls with real WebAssembly and microphones that play recordings
+//! ([`agreed`], [`controls`], [`crowd`], [`points`]), and the jobs ([`pages`], [`fleets`], all of
+//! one server in [`jobs`], without a mouse and for eyes and ears in [`access`]).
+//! `cargo xtask test --only browser` runs these.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
@@ -170,7 +173,8 @@ fn figure(what: &str, params: &Value, unit: &str, mut values: Vec<f64>) -> [f64;
     [min, median, p95]
 }
 
-/// What a page's worker takes of a core, second by second; and, of the ten seconds, what draws the page and runs its code (the worker too), and the whole browser.
+/// What a page's worker takes of a core, second by second; and, of the ten seconds, what draws the
+/// page and runs its code (the worker too), and the whole browser.
 async fn busy(browser: &mut Browser, params: &Value) -> [f64; 3] {
     let (mut busy, begun, before) = (Vec::new(), Instant::now(), browser.cpu_seconds().await);
     for _ in 0..10 {
@@ -220,7 +224,8 @@ fn a_third_browser_comes_hears_the_sum_of_two_reloads_and_is_put_out() {
             sees(browser, 3).await;
         }
         sleep(Duration::from_secs(3)).await;
-        // a machine that is too busy for a while drops packets: what is heard then is no sum of two, and is listened to again
+        // a machine that is too busy for a while drops packets: what is heard then is no sum of
+        // two, and is listened to again
         for attempt in 1.. {
             let _ = (tap(&mut ada).await, tap(&mut bo).await, tap(&mut cy).await);
             sleep(Duration::from_secs(6)).await;
@@ -295,7 +300,8 @@ async fn pictures(ada: &mut Browser, cy: &mut Browser) {
     picture(cy, "listener-phone", PHONE, false).await;
 }
 
-/// A line that loses one packet in twenty each way, holds each back by up to 200 ms, and lets packets overtake one another.
+/// A line that loses one packet in twenty each way, holds each back by up to 200 ms, and lets
+/// packets overtake one another.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
@@ -317,16 +323,18 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
         {
             let found = heard(said, ear);
             println!("{who}: {found}");
-            // One frame in twenty is lost: of 100 ms, three of four have all of theirs. What is asked is half of that, for machines on which the page itself
-            // comes late.
+            // One frame in twenty is lost: of 100 ms, three of four have all of theirs. What is
+            // asked is half of that, for machines on which the page itself comes late.
             assert!(found.stretches >= 15 && found.part() > 0.4 && found.level.abs() < 2.0, "{who}: {found}");
         }
         assert_eq!(far.value("tobari.view.state").await, "joined");
-        // packets that somebody on the way takes out look like packets that the server takes out: that is told, and nothing else
+        // packets that somebody on the way takes out look like packets that the server takes out:
+        // that is told, and nothing else
         let (far_told, near_told) = (alarms(&mut far).await, alarms(&mut near).await);
         let late = far.value("Number(document.getElementById('figures').dataset.late)").await;
         println!("far was told of {late} packets that came too late, and: {far_told:?}");
-        // of more than five hundred packets one in twenty did not come, and as many or more came late: one of both is said, as what comes late explains what is missing
+        // of more than five hundred packets one in twenty did not come, and as many or more came
+        // late: one of both is said, as what comes late explains what is missing
         let told = late.as_u64().unwrap() > 0 || far_told.iter().any(|text| text.contains("left your packet"));
         assert!(told, "{far_told:?}");
         for text in far_told.into_iter().chain(near_told) {

@@ -1,4 +1,5 @@
-//! The page of all jobs, and the page for images: a digit that is drawn in a browser and classified by a server that cannot see it.
+//! The page of all jobs, and the page for images: a digit that is drawn in a browser and classified
+//! by a server that cannot see it.
 
 use serde_json::{Value, json};
 use tobari_infer::Model;
@@ -139,7 +140,8 @@ fn a_digit_is_classified_by_a_server_that_holds_bytes_alone() {
     });
 }
 
-/// What the page says that the server holds is what went there and came back; the plan has every stage with its time.
+/// What the page says that the server holds is what went there and came back; the plan has every
+/// stage with its time.
 async fn held(browser: &mut Browser, model: &Value) {
     let told = browser.value("({...document.getElementById('steps').dataset})").await;
     for (name, bytes) in [("up", "question_bytes"), ("down", "answer_bytes")] {
@@ -231,7 +233,8 @@ async fn searched(browser: &mut Browser, fill: &str) -> String {
     text(browser, "answer").await
 }
 
-/// A person's file is dropped on the page, and both haplotypes are asked for as the command line asks for them in the clear.
+/// A person's file is dropped on the page, and both haplotypes are asked for as the command line
+/// asks for them in the clear.
 async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
     let (first, count, column) = (12, 14, 9 + 3);
     let text = vcf(SITES, '|');
@@ -293,7 +296,8 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
         let longest = place.good(&["search", "check", &panel, "--queries", &file, "--longest", "--json"]);
         for (i, (question, (count, most))) in questions.lines().zip(clear.lines().zip(longest.lines())).enumerate() {
             let (site, alleles) = question.split_once('\t').unwrap();
-            // hidden among others, one place may be asked for: the first, after the page was loaded anew
+            // hidden among others, one place may be asked for: the first, after the page was loaded
+            // anew
             let places = if i == 0 { 10 } else { 1 };
             if i == 1 {
                 browser.open(&format!("{}/search/?tap", server.url)).await;

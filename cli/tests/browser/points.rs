@@ -15,8 +15,9 @@ use super::{
     tap,
 };
 
-/// Whoever speaks sends 320 points every 20 ms and opens as many: 4.3 megabits a second up and down at most, and what it takes of a core is printed. There
-/// is one page, as two have no time for it on two shared cores.
+/// Whoever speaks sends 320 points every 20 ms and opens as many: 4.3 megabits a second up and down
+/// at most, and what it takes of a core is printed. There is one page, as two have no time for it
+/// on two shared cores.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {

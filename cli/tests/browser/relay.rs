@@ -1,4 +1,5 @@
-//! A bad line: between a browser and the server, with delays, losses and packets that overtake one another.
+//! A bad line: between a browser and the server, with delays, losses and packets that overtake one
+//! another.
 
 use std::{
     collections::VecDeque,
@@ -52,7 +53,8 @@ pub(crate) async fn watched(server: SocketAddr, line: Line) -> (SocketAddr, Seen
     (address, seen)
 }
 
-/// A connection that asks for a WebSocket, and the path that it asks for; any other is passed to the server to its end.
+/// A connection that asks for a WebSocket, and the path that it asks for; any other is passed to
+/// the server to its end.
 pub(crate) async fn web_socket(mut client: TcpStream, server: SocketAddr) -> Option<(TcpStream, String)> {
     let mut head = [0; 2048];
     // the head of a request comes in one piece here

@@ -5,7 +5,8 @@ use serde_json::Value;
 /// Samples a second.
 pub(crate) const RATE: usize = 16_000;
 
-/// Sound in the order of samples, with the time of each frame's first one, in milliseconds of the machine's clock.
+/// Sound in the order of samples, with the time of each frame's first one, in milliseconds of the
+/// machine's clock.
 #[derive(Default)]
 pub(crate) struct Track {
     pub(crate) samples: Vec<f64>,
@@ -82,9 +83,11 @@ pub(crate) struct Heard {
     /// Stretches of 100 ms with a voice in them, and how many were found again.
     pub(crate) stretches: usize,
     pub(crate) found: usize,
-    /// Level of what was heard over what was said, of those that were found, in decibels: the median.
+    /// Level of what was heard over what was said, of those that were found, in decibels: the
+    /// median.
     pub(crate) level: f64,
-    /// From the moment that a sample was captured to the one that it was played, in milliseconds: median and 95th percentile.
+    /// From the moment that a sample was captured to the one that it was played, in milliseconds:
+    /// median and 95th percentile.
     pub(crate) delay: [f64; 2],
     /// All delays, in order.
     pub(crate) delays: Vec<f64>,
@@ -92,7 +95,8 @@ pub(crate) struct Heard {
     offsets: Vec<i64>,
 }
 
-/// Looks for each stretch of `said` in `heard`, a second around the delay that the tracks' clocks give.
+/// Looks for each stretch of `said` in `heard`, a second around the delay that the tracks' clocks
+/// give.
 pub(crate) fn heard(said: &Track, heard: &Track) -> Heard {
     const STRETCH: usize = RATE / 10;
     let (mut stretches, mut found, mut levels, mut delays, mut offsets) = (0, 0, Vec::new(), Vec::new(), Vec::new());
@@ -153,7 +157,8 @@ impl std::fmt::Display for Heard {
     }
 }
 
-/// Of the stretches in which two voices are heard at once: how many there are, and how many are the sum of both.
+/// Of the stretches in which two voices are heard at once: how many there are, and how many are the
+/// sum of both.
 pub(crate) fn sums(one: (&Track, &Heard), other: (&Track, &Heard), heard: &Track) -> (usize, usize) {
     const STRETCH: usize = RATE / 10;
     let (mut both, mut right) = (0, 0);

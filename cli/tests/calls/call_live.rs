@@ -1,4 +1,5 @@
-//! `tobari call link`, `join` and `open`: a call of three over a server of its own, recorded and opened.
+//! `tobari call link`, `join` and `open`: a call of three over a server of its own, recorded and
+//! opened.
 
 use crate::support::{Server, noise, record, stderr, tobari};
 use std::io::{Read, Write};
@@ -38,7 +39,8 @@ fn samples(path: &Path) -> Vec<i16> {
 /// Parts of a speech whose beginnings are looked for.
 const PARTS: usize = 12;
 
-/// Are parts of `spoken` heard as they were spoken? On a busy machine a tick may be lost here and there, but not everywhere.
+/// Are parts of `spoken` heard as they were spoken? On a busy machine a tick may be lost here and
+/// there, but not everywhere.
 fn is_heard(spoken: &[i16], heard: &[i16]) -> bool {
     let parts = spoken.chunks_exact(spoken.len() / PARTS).map(|part| &part[..400]);
     parts.filter(|part| heard.windows(part.len()).any(|window| window == *part)).count() >= 2
@@ -51,7 +53,8 @@ fn three_recordings_are_heard_by_the_others_and_the_recorded_sums_open_with_the_
     let server = Server::start(&[]);
     let (link_text, none) = link(&server, &["--speakers", "8"]);
     assert!(none.is_none());
-    // one speaks, the second is silent, the third only listens: what is heard is the first, exactly, but for the limiter
+    // one speaks, the second is silent, the third only listens: what is heard is the first,
+    // exactly, but for the limiter
     let speech: Vec<i16> = noise(3, 16_000 * 4).iter().map(|sample| sample / 4).collect();
     record(folder.path(), "speech.wav", &speech);
     record(folder.path(), "silence.wav", &vec![0; 16_000 * 6]);
@@ -126,7 +129,8 @@ fn members_who_agree_on_keys_hear_one_another_and_see_one_set_of_words() {
 fn in_the_modes_of_points_a_call_is_heard_and_its_recording_opens() {
     let folder = tempdir().unwrap();
     let server = Server::start(&[]);
-    // Words with pauses in which nothing is sent: packets of points take a slow processor longer than a tick.
+    // Words with pauses in which nothing is sent: packets of points take a slow processor longer
+    // than a tick.
     let mut speech: Vec<i16> = noise(7, 16_000 * 4).iter().map(|sample| sample / 4).collect();
     let part = speech.len() / PARTS;
     speech.chunks_mut(part).for_each(|part| part.iter_mut().skip(640).for_each(|sample| *sample = 0));
@@ -166,7 +170,8 @@ fn bots_speak_and_hear_raw_samples_on_standard_input_and_output() {
     assert!(is_heard(&speech, &heard), "{} samples were heard, not these", heard.len());
 }
 
-/// A line between clients and a server: what goes up is told, and the first connection carries nothing more once it is said to stall.
+/// A line between clients and a server: what goes up is told, and the first connection carries
+/// nothing more once it is said to stall.
 struct Relay {
     url: String,
     up: Receiver<(Instant, usize)>,
@@ -256,7 +261,8 @@ fn a_client_whose_line_stalls_comes_again_and_is_heard_again() {
     relay.stall();
     let stalled = Instant::now();
     let lost = until_said(&mut speaking, "\"news\":\"lost\"");
-    // a busy machine may run the client late, but not by the minute that a silent connection used to be waited for
+    // a busy machine may run the client late, but not by the minute that a silent connection used
+    // to be waited for
     assert!(lost.contains("tick") && stalled.elapsed() < Duration::from_secs(10), "{lost} {:?}", stalled.elapsed());
     let speaking = done(speaking);
     assert!(speaking.status.success(), "{}", stderr(&speaking));
@@ -300,7 +306,8 @@ fn clients_of_a_server_that_was_killed_come_again_to_the_one_in_its_place() {
     assert!(is_heard(&speech[..speech.len() / 4], &samples(Path::new(&at("opened.wav")))));
 }
 
-/// Somebody who listens to the line of the real client sees as many chunks, of the same lengths, in the half in which it speaks as in the half in which it does not.
+/// Somebody who listens to the line of the real client sees as many chunks, of the same lengths, in
+/// the half in which it speaks as in the half in which it does not.
 #[test]
 fn the_line_of_a_client_does_not_tell_when_it_speaks() {
     let folder = tempdir().unwrap();

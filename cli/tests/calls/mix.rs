@@ -1,4 +1,5 @@
-//! `tobari call mix`: the mix is the plain sum, exactly, and what cannot be mixed is refused by name.
+//! `tobari call mix`: the mix is the plain sum, exactly, and what cannot be mixed is refused by
+//! name.
 
 use crate::support::{Server, exact_samples, noise, record, stderr, tobari};
 use std::path::{Path, PathBuf};

@@ -123,7 +123,8 @@ fn every_attack_ends_as_documented() {
     for limit in ["double a speaker", "add 1000", "say nothing"] {
         assert!(!caught(limit), "{limit}: if this is caught now, docs/threats.md must say so");
     }
-    // of live rooms: a table that the library's tests hold to the page; here that it is shown, with who noticed and when
+    // of live rooms: a table that the library's tests hold to the page; here that it is shown, with
+    // who noticed and when
     let live: Vec<_> =
         lines.iter().filter(|line| line["attack"].as_str().unwrap().starts_with("live room: ")).collect();
     assert!(live.len() > 50, "{}", live.len());

@@ -1,4 +1,5 @@
-//! Inference, each part a process of its own: an image is encrypted, classified by a server without a key, and opened; every label is that of the model in the clear.
+//! Inference, each part a process of its own: an image is encrypted, classified by a server without
+//! a key, and opened; every label is that of the model in the clear.
 
 use crate::support::tables::{files, post, raw};
 use crate::support::{Server, stderr, tobari};

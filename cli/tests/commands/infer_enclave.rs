@@ -1,4 +1,5 @@
-//! Inference with an enclave over the network: a server, a client that verifies it, and whoever stands in between.
+//! Inference with an enclave over the network: a server, a client that verifies it, and whoever
+//! stands in between.
 
 use crate::enclave_world::{Between, Client, Place, Way, refused, said, send};
 use crate::support::{Server, stderr, tobari};
@@ -191,7 +192,8 @@ fn whoever_stands_in_between_can_break_a_session_and_nothing_else() {
         (changed("/enclave", Way::Down, 80), "expected an enclave for the model"),
         (changed("/enclave", Way::Down, 110), "of the route that stands beside it"),
         (changed("/enclave", Way::Down, 180), "expected configuration"),
-        // a configuration with another number of sessions is one, but not the one that evidence names
+        // a configuration with another number of sessions is one, but not the one that evidence
+        // names
         (
             Box::new(|path, way, body| {
                 if path.ends_with("/enclave") && way == Way::Down {

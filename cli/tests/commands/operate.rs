@@ -1,4 +1,5 @@
-//! What it takes to keep a server running: settings in a file, logs for programs, data that is backed up, and the files in `deploy`.
+//! What it takes to keep a server running: settings in a file, logs for programs, data that is
+//! backed up, and the files in `deploy`.
 
 use crate::support::fleet::{ask, good};
 use crate::support::{Server, stderr, tobari};

@@ -1,4 +1,5 @@
-//! `tobari search`: tables of files, and answers in the clear against counting haplotype by haplotype.
+//! `tobari search`: tables of files, and answers in the clear against counting haplotype by
+//! haplotype.
 
 use crate::support::genome;
 use crate::support::{stderr, tobari};
@@ -36,7 +37,8 @@ fn refused(args: &[&str], status: i32) -> String {
     stderr(&done)
 }
 
-/// A question and what is to be found: how many haplotypes have it, and how many of its alleles one of them has.
+/// A question and what is to be found: how many haplotypes have it, and how many of its alleles one
+/// of them has.
 struct Case {
     start: usize,
     alleles: Vec<bool>,
@@ -59,7 +61,8 @@ impl Case {
     }
 }
 
-/// Patterns that occur, those that differ from such a one at one site (the first, the last, any), those of two haplotypes joined, and random ones.
+/// Patterns that occur, those that differ from such a one at one site (the first, the last, any),
+/// those of two haplotypes joined, and random ones.
 fn cases(columns: &[Vec<bool>], count: usize, seed: u64) -> Vec<Case> {
     let mut numbers = Numbers::new(seed);
     let case = |number: usize| {

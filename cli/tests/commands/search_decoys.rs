@@ -1,4 +1,5 @@
-//! Commands refuse decoys where two lists of places would show the true one, before anything is sent.
+//! Commands refuse decoys where two lists of places would show the true one, before anything is
+//! sent.
 
 use crate::support::tables::{Place, SITES, position, questions, questions_at};
 use crate::support::{Server, stderr};
@@ -37,7 +38,8 @@ fn fault_17_decoys_are_refused_where_two_lists_would_show_the_place() {
     let asked = || std::fs::read_to_string(&audit).unwrap_or_default().matches("answered").count();
     assert_eq!(asked(), 0, "nothing was sent");
 
-    // the remedies: one place, public places, and one server after the other does not help (docs/threats.md)
+    // the remedies: one place, public places, and one server after the other does not help
+    // (docs/threats.md)
     place.same(&server.url, &first, &one, &["--decoys", "10"], &[]);
     assert_eq!(asked(), 12);
     place.same(&server.url, &first, &scan, &[], &[]);

@@ -1,4 +1,5 @@
-//! The search with the place hidden, over HTTP, each part a process of its own: every answer is that of the table in the clear.
+//! The search with the place hidden, over HTTP, each part a process of its own: every answer is
+//! that of the table in the clear.
 
 use crate::support::{Server, genome, stderr};
 use serde_json::Value;
@@ -66,7 +67,8 @@ impl Place {
         format!("chr{chromosome}:{}:A:{}", genome::position(site), genome::alternate(site))
     }
 
-    /// A line of a question: what a haplotype has from a site on, with one allele changed where asked.
+    /// A line of a question: what a haplotype has from a site on, with one allele changed where
+    /// asked.
     fn question(&self, start: usize, length: usize, haplotype: usize, changed: Option<usize>) -> String {
         let allele = |i: usize| self.columns[start + i][haplotype] ^ (changed == Some(i));
         let alleles: String = (0..length).map(|i| if allele(i) { '1' } else { '0' }).collect();

@@ -1,4 +1,5 @@
-//! Tables with labels over HTTP, each part a process of its own: every answer is that of the table in the clear, and evaluations are what is paid.
+//! Tables with labels over HTTP, each part a process of its own: every answer is that of the table
+//! in the clear, and evaluations are what is paid.
 
 use crate::support::tables::{Place, SITES, position, post, questions, questions_at, raw};
 use crate::support::{Server, stderr};

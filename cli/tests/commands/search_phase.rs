@@ -1,4 +1,5 @@
-//! Commands never join alleles of two phase sets, and find bases of either case and structural variants.
+//! Commands never join alleles of two phase sets, and find bases of either case and structural
+//! variants.
 
 use crate::support::stderr;
 use crate::support::tables::Place;

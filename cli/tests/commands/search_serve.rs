@@ -1,4 +1,5 @@
-//! The search over HTTP, each part a process of its own: a table is indexed, served and asked for, and every answer is that of the table in the clear.
+//! The search over HTTP, each part a process of its own: a table is indexed, served and asked for,
+//! and every answer is that of the table in the clear.
 
 use crate::support::tables::{Place, SITES, files, position, post, questions, questions_at, raw, vcf};
 use crate::support::{Server, noise, stderr};
@@ -69,7 +70,8 @@ fn answers_come_as_values_and_as_records_and_for_the_haplotypes_of_a_sample() {
     let cells: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
     assert_eq!(cells.len(), 12);
     assert!(cells.iter().all(|cells| cells.len() == 5 && (cells[1] == "true") == (cells[2] != "0")), "{values}");
-    // records that the project's own reader of VCF files takes, each at the site where its question begins
+    // records that the project's own reader of VCF files takes, each at the site where its question
+    // begins
     let records = both(&["--queries", &queries], "vcf");
     let asked = std::fs::read_to_string(&queries).unwrap();
     let lines: Vec<&str> = records.lines().filter(|line| !line.starts_with('#')).collect();
@@ -264,7 +266,8 @@ fn a_key_that_is_used_up_is_replaced_and_another_file_may_ask_under_the_same_nam
     place.same(&server.url, &table, &queries, &["--token", &token], &[]);
     let first =
         std::fs::read(files(Path::new(&data)).iter().find(|path| path.ends_with("search.key")).unwrap()).unwrap();
-    // the other key is registered instead, and then the first one again: no answer is read with the wrong one
+    // the other key is registered instead, and then the first one again: no answer is read with the
+    // wrong one
     place.good(&["search", "keygen", "-o", &place.path("other")]);
     for key in ["other", "key", "other"] {
         let clear = place.good(&["search", "check", &table, "--queries", &queries, "--json"]);

@@ -1,4 +1,5 @@
-//! Devices, a blind server and a key holder, each a process of its own: figures equal the plain ones, and no acknowledged frame is lost.
+//! Devices, a blind server and a key holder, each a process of its own: figures equal the plain
+//! ones, and no acknowledged frame is lost.
 
 use crate::support::Server;
 use crate::support::fleet::{Place, ask, bad, get, good};
@@ -175,7 +176,8 @@ fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
     assert!(serving.wait().unwrap().success());
 }
 
-/// Where the server is stopped: its frames; from the key holder's folder and from what analysts see: the figures.
+/// Where the server is stopped: its frames; from the key holder's folder and from what analysts
+/// see: the figures.
 #[cfg(feature = "parquet")]
 fn frames_and_figures_are_exported(place: &Place, fleet: &str, released: &Value) {
     let (server, holder, file) = (place.path("server"), place.path("holder"), place.path("table.parquet"));
@@ -282,7 +284,8 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
     assert!(get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_frames_stored 6\n"));
 }
 
-/// Three send at once, one, two and five frames a request, so that what several of them sent is committed together.
+/// Three send at once, one, two and five frames a request, so that what several of them sent is
+/// committed together.
 #[test]
 fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
     const AT_ONCE: [usize; 3] = [1, 2, 5];
@@ -341,7 +344,8 @@ fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
     }
 }
 
-/// The store is given a frame that came three days ago, before others do, as nobody can wait for one.
+/// The store is given a frame that came three days ago, before others do, as nobody can wait for
+/// one.
 #[test]
 fn frames_are_kept_for_so_many_days_and_no_longer() {
     let place = Place::new();
@@ -448,7 +452,8 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     let start = || Server::start(&["--sense", &data, "--sense-mqtt", &url]);
     let server = start();
     good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
-    // until the server has subscribed, what is published is lost; the same frame once more is no harm
+    // until the server has subscribed, what is published is lost; the same frame once more is no
+    // harm
     place.seal("d0", "readings.csv", &["-o", &place.path("frames")]);
     let frame = std::fs::read(place.path("frames")).unwrap()[..840].to_vec();
     let (runtime, mqtt) = (tokio::runtime::Runtime::new().unwrap(), url.parse().unwrap());
@@ -464,7 +469,8 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     let server = start();
     wait_for(&server, 11);
     server.stop();
-    // what the broker was told to have been taken is there: of a server that is killed again and again while frames come in, none is missing in the end
+    // what the broker was told to have been taken is there: of a server that is killed again and
+    // again while frames come in, none is missing in the end
     let rows: Vec<[f64; 2]> = (0..4 * 80).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
     place.write("many.csv", &csv(&rows));
     for name in &names {
@@ -612,7 +618,8 @@ fn what_the_guide_says_is_typed_and_what_it_says_is_shown() {
     let told = told_by(&mut serving);
     assert!(told.recv_timeout(PATIENCE).unwrap().starts_with("figures at http://127.0.0.1:"));
     let expected: Vec<String> = shown.1.iter().map(|line| line.replace("60 s from …", "2 s from ")).collect();
-    // five devices come one after another: on a slow machine not all of them within one window, and then once more
+    // five devices come one after another: on a slow machine not all of them within one window, and
+    // then once more
     let mut found = Vec::new();
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(2_000 - now_ms() % 2_000));
@@ -640,7 +647,8 @@ fn the_front_pages_example_of_sensors_runs_as_it_stands() {
     let example = example.skip_while(|line| !line.starts_with("    ")).take_while(|line| line.starts_with("    "));
     let lines: Vec<&str> = example.map(str::trim).collect();
     let [serve, hold, send, shown] = lines[..] else { panic!("four lines, found {lines:?}") };
-    // what the second terminal shows after a minute, which is not waited for here, is what these readings come to
+    // what the second terminal shows after a minute, which is not waited for here, is what these
+    // readings come to
     let readings: Vec<f64> = send.split([' ', ';']).filter_map(|word| word.split_once(':')?.1.parse().ok()).collect();
     let count = |least: f64, most: f64| readings.iter().filter(|reading| (least..most).contains(reading)).count();
     let [mean, below_0, below_20, above_30] = [
@@ -675,7 +683,8 @@ fn the_front_pages_example_of_sensors_runs_as_it_stands() {
     let hold = hold.replace("keyholder holder", "keyholder holder --addr 127.0.0.1:0 --until-stdin-closes");
     let mut holder = shell(&hold).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let stdin = holder.stdin.take();
-    // people type more slowly than this: until the key holder has come, the server knows no such fleet
+    // people type more slowly than this: until the key holder has come, the server knows no such
+    // fleet
     let known = || {
         let card: Value = serde_json::from_slice(&std::fs::read(folder.path().join("holder/fleet.json")).ok()?).ok()?;
         let path = format!("/sense/v1/fleets/{}", card["fleet"].as_str()?);

@@ -98,7 +98,8 @@ impl Material for Given {
     }
 }
 
-/// A fleet of three with a question: its id, and an honest server that gives the results of whatever the devices read.
+/// A fleet of three with a question: its id, and an honest server that gives the results of
+/// whatever the devices read.
 fn asked_fleet(place: &Place) -> (String, impl FnMut([u8; 3]) -> Vec<u8>) {
     place.fleet(SCHEMA, &["a", "b", "c"]);
     let (holder, question) = (place.path("holder"), place.write("question.toml", QUESTION));
@@ -129,7 +130,8 @@ fn asked_fleet(place: &Place) -> (String, impl FnMut([u8; 3]) -> Vec<u8>) {
     (id, results)
 }
 
-/// A server that keeps what it is asked, has these results, one for each window, and does not reply when it is told that those of this window were fetched.
+/// A server that keeps what it is asked, has these results, one for each window, and does not reply
+/// when it is told that those of this window were fetched.
 fn fake_cloud(results: Vec<Vec<u8>>, deaf_about: Option<usize>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -263,8 +265,9 @@ fn fault_31_the_server_is_asked_for_all_windows_whatever_becomes_of_one() {
     assert!(asked.try_iter().all(|text| !text.contains("/windows/")));
 }
 
-/// Has a key holder fetch the results of a window, and kills it before it hears that the server knows: there is what was fetched, as there is when it is
-/// killed later, until it has written what came of it.
+/// Has a key holder fetch the results of a window, and kills it before it hears that the server
+/// knows: there is what was fetched, as there is when it is killed later, until it has written what
+/// came of it.
 fn killed_at(place: &Place, id: &str, results: Vec<Vec<u8>>, window: usize) -> Vec<u8> {
     let (url, asked) = fake_cloud(results, Some(window));
     let mut child: Child = Command::new(env!("CARGO_BIN_EXE_tobari"))

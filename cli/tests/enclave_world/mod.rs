@@ -1,4 +1,5 @@
-//! What the tests of served enclaves share: images with their plain labels, requests by hand, a client, and somebody in between.
+//! What the tests of served enclaves share: images with their plain labels, requests by hand, a
+//! client, and somebody in between.
 
 #![allow(dead_code, reason = "not every test needs all")]
 #![allow(unreachable_pub, reason = "a module of test files")]
@@ -16,7 +17,8 @@ use tobari_infer::Model;
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{Asker, Offer, Told};
 
-/// A folder with a file of drawn digits: the number of an image is its digit, and 10 times its style.
+/// A folder with a file of drawn digits: the number of an image is its digit, and 10 times its
+/// style.
 pub struct Place {
     folder: TempDir,
     /// The file.
@@ -133,7 +135,8 @@ impl Client {
     }
 
     pub fn classify(&mut self, pixels: &[u8]) -> Result<Told, (u16, String)> {
-        // where the client's own channel has ended, a frame of the right length says what the server makes of it
+        // where the client's own channel has ended, a frame of the right length says what the
+        // server makes of it
         let frame = self.asker.image(pixels).unwrap_or_else(|_| vec![0; pixels.len() + 20]);
         let answer = good(self.send("images", &frame))?;
         if let Some(told) = self.asker.heard(answer).unwrap() {
@@ -165,7 +168,8 @@ pub struct Between {
 type Rule = dyn Fn(&str, Way, &mut Vec<u8>) + Send + Sync;
 
 impl Between {
-    /// In front of a server; the rule is given the path of a request, which way a body goes, and the body.
+    /// In front of a server; the rule is given the path of a request, which way a body goes, and
+    /// the body.
     pub fn start(to: &str, rule: impl Fn(&str, Way, &mut Vec<u8>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

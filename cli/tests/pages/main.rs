@@ -1,4 +1,5 @@
-//! The pages as they are served: its files, its headers, its fingerprint, and a server that serves another.
+//! The pages as they are served: its files, its headers, its fingerprint, and a server that serves
+//! another.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

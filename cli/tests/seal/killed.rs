@@ -183,7 +183,8 @@ fn an_opening_that_is_killed_leaves_no_half_file_under_a_name_and_the_next_one_o
             break;
         }
         let child = spawn(&again);
-        // Some of them come to their end, if need be later: the machine may have become slower since.
+        // Some of them come to their end, if need be later: the machine may have become slower
+        // since.
         std::thread::sleep(took * (round % 8 + 1) * (1 + round / 8) / 6);
         kill(child);
         unnamed += parts(Path::new(&out)).len();

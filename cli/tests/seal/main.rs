@@ -201,7 +201,8 @@ fn all_missing_ranges_of_a_damaged_file_are_told_to_programs_however_many_they_a
     fs::write(&source, vec![7; 205 << 16]).unwrap();
     lines(&["seal", text(&source), "-o", &sealed, "--key-file", &key]);
     let mut bytes = fs::read(&sealed).unwrap();
-    // every other chunk, from the end: a chunk and its tag, and behind the last the trailer with its tag and the MAC
+    // every other chunk, from the end: a chunk and its tag, and behind the last the trailer with
+    // its tag and the MAC
     let first = bytes.len() - 205 * ((1 << 16) + 16) - (12 + 16 + 32);
     (0..205).step_by(2).for_each(|chunk| bytes[first + chunk * ((1 << 16) + 16)] ^= 1);
     fs::write(&sealed, &bytes).unwrap();
@@ -253,7 +254,8 @@ fn shell(script: &str, words: &[&str]) -> std::process::Output {
     Command::new("sh").args(["-c", script, "sh", program]).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs a script with the program and these words where it may mount file systems; none where it may not (it ends with 77).
+/// Runs a script with the program and these words where it may mount file systems; none where it
+/// may not (it ends with 77).
 fn in_a_name_space(script: &str, words: &[&str]) -> Option<std::process::Output> {
     let mut unshared = Command::new("unshare");
     unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_tobari")]);
@@ -408,7 +410,8 @@ fn a_passphrase_is_asked_for_at_the_terminal_twice_to_seal_and_once_to_open() {
     let (world, source) = (World::new(), folder(3, 100));
     let (set, out) = (world.path("set"), world.path("out"));
     let typed = |command: &str, words: &[&str]| {
-        // `script` gives the program a terminal of its own. What is typed before it asks would be shown.
+        // `script` gives the program a terminal of its own. What is typed before it asks would be
+        // shown.
         let words: String = words.iter().map(|word| format!("sleep 1; echo {word};")).collect();
         let line = format!("({words}) | script -qec '{} {command}' /dev/null", env!("CARGO_BIN_EXE_tobari"));
         Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).output().unwrap()

@@ -18,8 +18,9 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Runs a shell script, in a name space where it may mount, with the program, the folder to mount at and more words; it mounts, or ends with 77, and
-    /// starts the server. None where the system makes no such file system.
+    /// Runs a shell script, in a name space where it may mount, with the program, the folder to
+    /// mount at and more words; it mounts, or ends with 77, and starts the server. None where the
+    /// system makes no such file system.
     pub fn start(script: &str, mount: &str, words: &[&str]) -> Option<Self> {
         std::fs::create_dir(mount).unwrap();
         let mut unshared = Command::new("unshare");

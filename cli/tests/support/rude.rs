@@ -64,7 +64,8 @@ impl Target {
         Some(stream)
     }
 
-    /// Sends this on a connection of its own; the reply's status, if there is one soon. A fault of the server is none that it may have.
+    /// Sends this on a connection of its own; the reply's status, if there is one soon. A fault of
+    /// the server is none that it may have.
     fn send(&self, bytes: &[u8]) -> Option<u16> {
         let mut stream = self.connect()?;
         // who is refused in the midst of it may be cut off
@@ -126,7 +127,8 @@ fn malformed(target: &Target, round: u64) {
     };
 }
 
-/// To every route what it does not take: other methods, paths that are too long or no text, floods of headers, bodies where none belongs.
+/// To every route what it does not take: other methods, paths that are too long or no text, floods
+/// of headers, bodies where none belongs.
 fn astray(target: &Target, round: u64) {
     let [route, turn] = [round as usize % target.routes.len(), round as usize / target.routes.len()];
     let drawn: String = bytes(round, 7).iter().map(|byte| char::from(b'A' + byte % 26)).collect();

@@ -1,4 +1,5 @@
-//! What tests of the search over HTTP share: a folder of one's own with tables and keys, questions, and requests by hand.
+//! What tests of the search over HTTP share: a folder of one's own with tables and keys, questions,
+//! and requests by hand.
 
 use super::{noise, stderr};
 use serde_json::Value;
@@ -145,7 +146,8 @@ pub fn questions_at(start: usize, length: usize) -> String {
     text
 }
 
-/// A request by hand, on a connection of its own: the status and all of the reply; 0 where there is no server.
+/// A request by hand, on a connection of its own: the status and all of the reply; 0 where there is
+/// no server.
 pub fn raw(address: &str, request: &[u8]) -> (u16, String) {
     let Ok(mut stream) = TcpStream::connect(address) else { return (0, String::new()) };
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

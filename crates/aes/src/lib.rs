@@ -1,12 +1,15 @@
 //! AES in CBC mode over many messages at once.
 //!
-//! CBC encrypts block `i` as `C_i = E_k(P_i ⊕ C_{i-1})`, `C_{-1}` the initialisation vector (NIST SP 800-38A, 6.2): a chain, so one message keeps
-//! an AES unit busy for one block in the time of ten to fourteen rounds' *latency*. Independent messages have independent chains: with as many of
-//! them side by side as the unit's latency times its width, it never waits (Intel's multi-buffer library of 2010 is the first of many that do so).
-//! Decryption, `P_i = D_k(C_i) ⊕ C_{i-1}`, has no chain, and takes one message at a time.
+//! CBC encrypts block `i` as `C_i = E_k(P_i ⊕ C_{i-1})`, `C_{-1}` the initialisation vector (NIST
+//! SP 800-38A, 6.2): a chain, so one message keeps an AES unit busy for one block in the time of
+//! ten to fourteen rounds' *latency*. Independent messages have independent chains: with as many of
+//! them side by side as the unit's latency times its width, it never waits (Intel's multi-buffer
+//! library of 2010 is the first of many that do so). Decryption, `P_i = D_k(C_i) ⊕ C_{i-1}`, has no
+//! chain, and takes one message at a time.
 //!
-//! Each message has a key and an initialisation vector of its own, and is padded by PKCS#7 (RFC 5652, 6.3): 1 to 16 bytes, each of which says how many.
-//! Messages of unequal length may stand together: a lane that is through with one takes the next.
+//! Each message has a key and an initialisation vector of its own, and is padded by PKCS#7 (RFC
+//! 5652, 6.3): 1 to 16 bytes, each of which says how many. Messages of unequal length may stand
+//! together: a lane that is through with one takes the next.
 //!
 //! | backend | what it is |
 //! |---|---|
@@ -17,12 +20,13 @@
 //!
 //! The last shares no code with the others but the padding, and all give the same bytes.
 //!
-//! CBC hides content, and nothing else: who changes ciphertext changes plaintext. Here it is only ever used under a MAC that is checked
-//! first, or for comparisons.
+//! CBC hides content, and nothing else: who changes ciphertext changes plaintext. Here it is only
+//! ever used under a MAC that is checked first, or for comparisons.
 //!
 //! # Leakage
-//! Time and addresses depend on lengths alone. [`strip_padding`] says of wrong padding only that it is wrong, but in a time that tells more; whoever calls it
-//! has checked a MAC over the ciphertext before.
+//! Time and addresses depend on lengths alone. [`strip_padding`] says of wrong padding only that it
+//! is wrong, but in a time that tells more; whoever calls it has checked a MAC over the ciphertext
+//! before.
 
 #![deny(unsafe_code)]
 
@@ -174,7 +178,8 @@ impl AesKey {
 pub struct AesKernels {
     /// The backend.
     pub name: &'static str,
-    /// Bytes up to which 32 chains are faster than 16; beyond it the streams of memory get in each other's way.
+    /// Bytes up to which 32 chains are faster than 16; beyond it the streams of memory get in each
+    /// other's way.
     wide_up_to: usize,
     expand: fn(&[u8]) -> Result<Schedule, AesError>,
     encrypt: fn(&mut [CbcMessage<'_>], usize),
@@ -259,7 +264,8 @@ impl AesKernels {
 
 /// Encrypts every message.
 ///
-/// Fastest where the messages have similar lengths, and there are at least [`AesKernels::lanes`] of them. They may be in another order afterwards.
+/// Fastest where the messages have similar lengths, and there are at least [`AesKernels::lanes`] of
+/// them. They may be in another order afterwards.
 pub fn encrypt_cbc(messages: &mut [CbcMessage<'_>]) {
     let longest = messages.iter().map(|message| message.plaintext.len()).max().unwrap_or(0);
     encrypt_cbc_in_lanes(messages, |kernels| kernels.lanes(longest));

@@ -106,7 +106,8 @@ impl Batch {
     }
 }
 
-/// Block after block by the crate's single-block function, and padding written out: shares nothing with the loops.
+/// Block after block by the crate's single-block function, and padding written out: shares nothing
+/// with the loops.
 fn reference(key: &[u8], iv: &[u8; 16], plaintext: &[u8]) -> Vec<u8> {
     use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
     let mut padded = plaintext.to_vec();

@@ -2,7 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// SHA-256 of a certificate. Written as 64 hexadecimal digits; read with or without colons, in either case.
+/// SHA-256 of a certificate. Written as 64 hexadecimal digits; read with or without colons, in
+/// either case.
 ///
 /// ```
 /// use tobari_client::Fingerprint;

@@ -10,7 +10,8 @@ use hyper_util::rt::TokioIo;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// For how long a server that has no room is asked again, and after how long each time where it does not say; what it says is taken up to a limit.
+/// For how long a server that has no room is asked again, and after how long each time where it
+/// does not say; what it says is taken up to a limit.
 const BUSY: Duration = Duration::from_secs(60);
 const PAUSE: u64 = 1;
 const LONGEST_PAUSE: u64 = 30;
@@ -73,7 +74,8 @@ impl HttpClient {
         let slow = |_| ClientError::Timeout { what: "connection", waited: CONNECT_TIMEOUT };
         let transport = timeout(CONNECT_TIMEOUT, self.target.open(&self.tls)).await.map_err(slow)??;
         let (sender, connection) = handshake(TokioIo::new(transport)).await?;
-        // it ends when the sender is dropped or the server closes, and its error is that of the request
+        // it ends when the sender is dropped or the server closes, and its error is that of the
+        // request
         tokio::spawn(connection);
         Ok(sender)
     }
@@ -93,13 +95,15 @@ impl HttpConnection {
     /// Sends a request and waits for the reply, whatever its status.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no reply; it is not known then whether the server has read the request.
+    /// [`ClientError`] if there is no reply; it is not known then whether the server has read the
+    /// request.
     pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let method = if request.body.is_some() { Method::POST } else { Method::GET };
         self.ask(method, request).await
     }
 
-    /// The same, again after a while where the server has no room, which it says of a request that it has not looked at.
+    /// The same, again after a while where the server has no room, which it says of a request that
+    /// it has not looked at.
     ///
     /// # Errors
     /// As [`Self::send`]. A server that has no room for long is a reply, too.

@@ -71,8 +71,8 @@ fn file_roots(path: &Path) -> Result<RootCertStore, ClientError> {
     Ok(roots)
 }
 
-/// Trusts one certificate. Name, date and issuer do not matter, since nobody but the holder of that certificate's key
-/// can sign the handshake, and that signature is verified.
+/// Trusts one certificate. Name, date and issuer do not matter, since nobody but the holder of that
+/// certificate's key can sign the handshake, and that signature is verified.
 #[derive(Debug)]
 struct Pinned {
     expected: Fingerprint,

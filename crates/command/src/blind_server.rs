@@ -1,4 +1,5 @@
-//! A blind server as a separate process on loopback: of this same executable, or of another that is `tobari`.
+//! A blind server as a separate process on loopback: of this same executable, or of another that is
+//! `tobari`.
 
 use crate::output::Failure;
 use serde::Deserialize;
@@ -35,7 +36,8 @@ impl BlindProcess {
         Self::start_program(&std::env::current_exe()?, ANY_PORT, more)
     }
 
-    /// Starts another program, which is `tobari` too, at an address: [`ANY_PORT`], or that of a server whose place it takes.
+    /// Starts another program, which is `tobari` too, at an address: [`ANY_PORT`], or that of a
+    /// server whose place it takes.
     pub fn start_program<'a>(
         program: &Path,
         address: &'a str,
@@ -61,7 +63,8 @@ impl BlindProcess {
     /// Seconds that the processors have worked for it, where the system tells (Linux).
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
-        // after the name in brackets: state, then eleven fields, then user and system time in hundredths
+        // after the name in brackets: state, then eleven fields, then user and system time in
+        // hundredths
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let [user, system] = [fields.get(11)?, fields.get(12)?].map(|field| field.parse::<f64>().ok());
         Some((user? + system?) / 100.0)

@@ -103,7 +103,8 @@ pub fn say(text: impl AsRef<str>) {
     eprintln!("{}", text.as_ref());
 }
 
-/// A line that is the result, for people. Work goes on where it cannot be written; [`ended`] says so.
+/// A line that is the result, for people. Work goes on where it cannot be written; [`ended`] says
+/// so.
 pub fn result(text: impl AsRef<str>) {
     if let Err(failure) = line(text.as_ref())
         && !LOST.swap(true, Ordering::Relaxed)

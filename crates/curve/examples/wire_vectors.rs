@@ -1,7 +1,9 @@
-//! Writes one object of each kind in wire format 1, as `vectors/wire/v1` holds them, for the curve named (secp256k1).
+//! Writes one object of each kind in wire format 1, as `vectors/wire/v1` holds them, for the curve
+//! named (secp256k1).
 //!
-//! `cargo run --example wire_vectors -- NIST_P256`; with `epoch-secrets` for a name it writes `epoch-secrets.txt`, one line for
-//! each curve. `epoch-secrets` and the curves below 112 bits of security need `--features paper`.
+//! `cargo run --example wire_vectors -- NIST_P256`; with `epoch-secrets` for a name it writes
+//! `epoch-secrets.txt`, one line for each curve. `epoch-secrets` and the curves below 112 bits of
+//! security need `--features paper`.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_curve::elgamal::{Encryptor, EpochSecret, SecretKey, SharedEncryptor, SharedKey};

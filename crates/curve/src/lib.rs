@@ -1,4 +1,5 @@
-//! Prime-order curves, batches of their points, and lifted ElGamal, whose ciphertexts anybody can add.
+//! Prime-order curves, batches of their points, and lifted ElGamal, whose ciphertexts anybody can
+//! add.
 //!
 //! Rooms, each standing on those after it: [`wire`] → [`elgamal`] → [`params`] → the curves, whose
 //! items are those of this page → the loops of `kernels`, of which [`CurveKernels`] is a table.

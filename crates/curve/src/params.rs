@@ -1,10 +1,11 @@
-//! Parameters of lifted ElGamal, checked once: a value of [`Parameters`] exists only if its curve is
-//! strong enough.
+//! Parameters of lifted ElGamal, checked once: a value of [`Parameters`] exists only if its curve
+//! is strong enough.
 //!
-//! **Security of a curve.** The best known attack on the discrete logarithm in a prime-order group of `n` elements
-//! that has no special structure is Pollard's rho, about `sqrt(pi n / 4)` group operations, so a curve of `2k` bits has
-//! `k` bits of security (NIST SP 800-57 part 1 rev. 5, table 2). NIST SP 800-131A rev. 2 disallows less than 112 bits; 112
-//! bits are to be retired after 2030. Tobari therefore refuses curves below 112 bits unless the caller asks for the
+//! **Security of a curve.** The best known attack on the discrete logarithm in a prime-order group
+//! of `n` elements that has no special structure is Pollard's rho, about `sqrt(pi n / 4)` group
+//! operations, so a curve of `2k` bits has `k` bits of security (NIST SP 800-57 part 1 rev. 5,
+//! table 2). NIST SP 800-131A rev. 2 disallows less than 112 bits; 112 bits are to be retired
+//! after 2030. Tobari therefore refuses curves below 112 bits unless the caller asks for the
 //! paper's own measurements by name ([`SecurityFloor::InsecurePaper`]), and warns from 112 to 127.
 //! The arithmetic of the curves below 112 bits is only in builds with the feature `paper`.
 
@@ -20,7 +21,8 @@ pub const RECOMMENDED_BITS: u32 = 128;
 pub enum SecurityFloor {
     /// At least [`FLOOR_BITS`] bits of security.
     Standard,
-    /// Every curve of the paper's table 4, the breakable ones included: for repeating its measurements only.
+    /// Every curve of the paper's table 4, the breakable ones included: for repeating its
+    /// measurements only.
     InsecurePaper,
 }
 
@@ -41,7 +43,8 @@ impl Parameters {
     /// Admits `curve`, or says why not.
     ///
     /// # Errors
-    /// [`RefusedCurve`] if the curve is weaker than `floor` allows, or has no arithmetic in this build.
+    /// [`RefusedCurve`] if the curve is weaker than `floor` allows, or has no arithmetic in this
+    /// build.
     pub fn new(curve: impl Into<Curve>, floor: SecurityFloor) -> Result<Self, RefusedCurve> {
         let curve = curve.into();
         Self::admit(curve, floor, curve.built())

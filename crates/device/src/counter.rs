@@ -1,8 +1,10 @@
 //! Counters that never come twice, across restarts too.
 //!
-//! **The contract of a store**: what [`CounterStore::store`] was given is durable before it returns, and [`CounterStore::load`] gives the last of it. A device reserves [`BLOCK`] counters at
-//! once, and uses none of them before that: a restart, wherever it happens, loses up to a block and repeats nothing. Storage that is restored from a copy breaks the contract; then frames are what the
-//! head of this crate says of nonces, and replays are refused by ingest.
+//! **The contract of a store**: what [`CounterStore::store`] was given is durable before it
+//! returns, and [`CounterStore::load`] gives the last of it. A device reserves [`BLOCK`] counters
+//! at once, and uses none of them before that: a restart, wherever it happens, loses up to a block
+//! and repeats nothing. Storage that is restored from a copy breaks the contract; then frames are
+//! what the head of this crate says of nonces, and replays are refused by ingest.
 
 use core::fmt;
 
@@ -41,7 +43,8 @@ impl<S: CounterStore + ?Sized> CounterStore for &mut S {
     }
 }
 
-/// A counter that lasts as long as the process: **for keys that last no longer**, of tests and measurements. With a key that is kept it breaks the contract at every start.
+/// A counter that lasts as long as the process: **for keys that last no longer**, of tests and
+/// measurements. With a key that is kept it breaks the contract at every start.
 ///
 /// ```
 /// use tobari_device::{CounterStore, InsecureVolatileCounter};

@@ -1,10 +1,13 @@
 //! Arithmetic modulo `q`, and the transform of `Z_q[X]/(X^256 + 1)`.
 //!
-//! A root `ψ` of order 512 is `g^((q-1)/512)` for the least quadratic non-residue `g`. The transform of `x` has at place `i` the value of `x` at `ψ^(2 r(i) + 1)`, `r` reversing the eight bits
-//! of an index: Cooley and Tukey's butterflies forward, Gentleman and Sande's back.
+//! A root `ψ` of order 512 is `g^((q-1)/512)` for the least quadratic non-residue `g`. The
+//! transform of `x` has at place `i` the value of `x` at `ψ^(2 r(i) + 1)`, `r` reversing the eight
+//! bits of an index: Cooley and Tukey's butterflies forward, Gentleman and Sande's back.
 //!
-//! **Bounds.** `q < 2^25`. A factor `w` comes with `w' = ⌊2^32 w / q⌋`; then `x w - ⌊x w' / 2^32⌋ q` is congruent to `x w` and below `2q`, for every `x` of 32 bits. On the way back sums are not reduced: they
-//! double in each of the eight layers, and only where twice a sum would not fit 32 bits any more are all values reduced in between.
+//! **Bounds.** `q < 2^25`. A factor `w` comes with `w' = ⌊2^32 w / q⌋`; then
+//! `x w - ⌊x w' / 2^32⌋ q` is congruent to `x w` and below `2q`, for every `x` of 32 bits. On the
+//! way back sums are not reduced: they double in each of the eight layers, and only where twice a
+//! sum would not fit 32 bits any more are all values reduced in between.
 
 use crate::frame::READINGS;
 
@@ -21,7 +24,8 @@ pub(crate) struct Field {
     /// `-1/q` modulo `2^32`.
     negative_inverse: u32,
     one: Factor,
-    /// `2^32 / 256`: what a secret is multiplied with, so that [`Field::reduce_sum`] and the way back need no more.
+    /// `2^32 / 256`: what a secret is multiplied with, so that [`Field::reduce_sum`] and the way
+    /// back need no more.
     stored: Factor,
     /// `2^-32`, to undo that.
     unstored: Factor,

@@ -1,8 +1,10 @@
-//! Frames of AES-128-GCM, for a server that evaluates AES under encryption (the paper's design 2). Eight bytes of head and four zeros are the nonce of 12 bytes, so that a frame is
-//! its plaintext and 28 bytes.
+//! Frames of AES-128-GCM, for a server that evaluates AES under encryption (the paper's design 2).
+//! Eight bytes of head and four zeros are the nonce of 12 bytes, so that a frame is its plaintext
+//! and 28 bytes.
 //!
-//! **The nonce is the counter**: it comes once as long as the [`CounterStore`]'s contract holds. A counter that comes twice gives away the exclusive or of two readings, and the key of the MAC; where storage
-//! may be restored from a copy, use [`P1`](crate::P1) or [`U25`](crate::U25).
+//! **The nonce is the counter**: it comes once as long as the [`CounterStore`]'s contract holds. A
+//! counter that comes twice gives away the exclusive or of two readings, and the key of the MAC;
+//! where storage may be restored from a copy, use [`P1`](crate::P1) or [`U25`](crate::U25).
 
 use crate::counter::{CounterStore, Counters};
 use crate::device::SealError;
@@ -21,7 +23,8 @@ fn cipher(root: &Root) -> Aes128Gcm {
     Aes128Gcm::new(&(*gcm_key(root)).into())
 }
 
-/// The AES key of a device's frames, for the key holder, who encrypts it for a server that evaluates AES. It goes nowhere else.
+/// The AES key of a device's frames, for the key holder, who encrypts it for a server that
+/// evaluates AES. It goes nowhere else.
 pub fn gcm_key(root: &Root) -> Zeroizing<[u8; 16]> {
     let mut key = Zeroizing::new([0; 16]);
     key.copy_from_slice(&root.key(CODE, Purpose::Cipher)[..16]);

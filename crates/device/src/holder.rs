@@ -14,7 +14,8 @@ pub struct Opener<P: Profile> {
     profile: PhantomData<P>,
 }
 
-/// A coefficient that is not `Δ m + e` with `m` a byte and `|e| ≤ 3`: the device did not keep to the protocol. At how many places, says nothing of where.
+/// A coefficient that is not `Δ m + e` with `m` a byte and `|e| ≤ 3`: the device did not keep to
+/// the protocol. At how many places, says nothing of where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffGrid {
     /// Coefficients that are no reading.
@@ -35,7 +36,8 @@ impl<P: Profile> Opener<P> {
         Self { secret: root.secret::<P>(), profile: PhantomData }
     }
 
-    /// The transform of the secret: told `i`, the place, and the residue. It goes nowhere but into an encryption.
+    /// The transform of the secret: told `i`, the place, and the residue. It goes nowhere but into
+    /// an encryption.
     pub fn for_each_secret(&self, mut take: impl FnMut(usize, usize, u32)) {
         for (i, polynomial) in self.secret.as_ref().iter().enumerate() {
             polynomial.iter().enumerate().for_each(|(place, s)| take(i, place, field::<P>().unstore(*s)));
@@ -68,7 +70,8 @@ impl<P: Profile> Opener<P> {
         if coefficients == 0 { Ok(readings) } else { Err(OffGrid { coefficients }) }
     }
 
-    /// From the transform of a phase, or of a sum of phases, to its coefficients: what the key holder does with a result of linear analytics.
+    /// From the transform of a phase, or of a sum of phases, to its coefficients: what the key
+    /// holder does with a result of linear analytics.
     pub fn coefficients(values: &mut [u32; READINGS]) {
         let field = field::<P>();
         values.iter_mut().for_each(|value| *value = field.reduce(*value));

@@ -1,6 +1,8 @@
-//! What ingest does: tells frames from what is none, and draws their uniform half. It has no secret that reads.
+//! What ingest does: tells frames from what is none, and draws their uniform half. It has no secret
+//! that reads.
 //!
-//! **It cannot see out-of-range readings**: they are encrypted. It refuses what is unauthenticated, malformed or replayed, and nothing else.
+//! **It cannot see out-of-range readings**: they are encrypted. It refuses what is unauthenticated,
+//! malformed or replayed, and nothing else.
 
 use crate::frame::{HEAD, Head, MAC, NONCE, READINGS, Refused};
 use crate::profile::Profile;
@@ -77,7 +79,8 @@ impl<P: Profile> Envelope<P> {
     }
 }
 
-/// The halves of a frame in the domain of the transform: at place `i` are values at `ψ^(2 r(i) + 1)`, with `r` reversing eight bits. There
+/// The halves of a frame in the domain of the transform: at place `i` are values at
+/// `ψ^(2 r(i) + 1)`, with `r` reversing eight bits. There
 ///
 /// ```text
 /// b^ - Σ a_i^ s_i^ = (Δ m + e)^,
@@ -156,7 +159,8 @@ impl ReplayWindow {
         good.then_some(Self { next, seen })
     }
 
-    /// Whether a counter is older than all that is known of: it can't be told whether it came before.
+    /// Whether a counter is older than all that is known of: it can't be told whether it came
+    /// before.
     pub fn is_behind(&self, counter: u32) -> bool {
         u64::from(counter) + u64::from(WINDOW) < self.next
     }
@@ -164,7 +168,8 @@ impl ReplayWindow {
     /// Takes a counter once. Only of a frame whose MAC was right: anybody can write counters.
     ///
     /// # Errors
-    /// [`Refused::Replayed`] for one that came before or is older than all that is known; nothing has changed then.
+    /// [`Refused::Replayed`] for one that came before or is older than all that is known; nothing
+    /// has changed then.
     pub fn admit(&mut self, counter: u32) -> Result<(), Refused> {
         let counter = u64::from(counter);
         if counter >= self.next {

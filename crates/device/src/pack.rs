@@ -1,8 +1,11 @@
 //! Residues as bytes: one string for each polynomial, and nothing else is read.
 //!
-//! **Modulo 65,537**: the lower 16 bits of each residue, and a last byte that tells which of the first eight zero words stand for 65,536. A polynomial whose ninth zero word, or a later one, would have to
-//! be told has no bytes; that of uniform residues more than eight are 0 or 65,536 has a chance below `2^-81`, and the device then takes the next nonce. With more than eight such
-//! words none of the others may be 65,536, so bytes are still one for each polynomial that has any. 513 bytes are what base 65,537 would take too.
+//! **Modulo 65,537**: the lower 16 bits of each residue, and a last byte that tells which of the
+//! first eight zero words stand for 65,536. A polynomial whose ninth zero word, or a later one,
+//! would have to be told has no bytes; that of uniform residues more than eight are 0 or 65,536 has
+//! a chance below `2^-81`, and the device then takes the next nonce. With more than eight such
+//! words none of the others may be 65,536, so bytes are still one for each polynomial that has any.
+//! 513 bytes are what base 65,537 would take too.
 //!
 //! **Of 25 bits**: one after another, the lowest bit first.
 

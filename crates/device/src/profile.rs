@@ -86,7 +86,8 @@ pub(crate) mod sealed {
         type Secret: AsRef<[[u32; READINGS]]> + AsMut<[[u32; READINGS]]> + Zeroize + Send + Sync;
         /// Zeros.
         const ZERO: Self::Secret;
-        /// All `a_i`, in the domain of the transform: told the place, then `i`, then the value, place by place.
+        /// All `a_i`, in the domain of the transform: told the place, then `i`, then the value,
+        /// place by place.
         #[doc(hidden)]
         fn draw(stream: ChaCha20Rng, take: impl FnMut(usize, usize, u32));
         /// Puts residues in bytes; false if they are among those that have none.
@@ -102,7 +103,8 @@ impl sealed::Drawn for P1 {
     type Secret = [[u32; READINGS]; 3];
     const ZERO: Self::Secret = [[0; READINGS]; 3];
 
-    /// Words of 16 bits: `q - 1 = 2^16` is never drawn, which conditions on what has a probability above 0.98 for a whole frame.
+    /// Words of 16 bits: `q - 1 = 2^16` is never drawn, which conditions on what has a probability
+    /// above 0.98 for a whole frame.
     #[inline(always)]
     fn draw(mut stream: ChaCha20Rng, mut take: impl FnMut(usize, usize, u32)) {
         let mut bytes = [0; 384]; // of 64 places

@@ -1,4 +1,5 @@
-//! What is made of a device's root: keys for each profile and purpose, by `HMAC-SHA-256(root, label ‖ profile ‖ purpose)`.
+//! What is made of a device's root: keys for each profile and purpose, by
+//! `HMAC-SHA-256(root, label ‖ profile ‖ purpose)`.
 
 use crate::frame::{HEAD, Head, NONCE, READINGS};
 use crate::profile::{Profile, field};
@@ -53,7 +54,8 @@ impl Root {
         secret
     }
 
-    /// The same where it is to stay: it has kilobytes, of which a sensor's stack should not hold two.
+    /// The same where it is to stay: it has kilobytes, of which a sensor's stack should not hold
+    /// two.
     fn secret_into<P: Profile>(&self, secret: &mut P::Secret) {
         let mut stream = ChaCha20Rng::from_seed(*self.key(P::CODE, Purpose::Secret));
         for polynomial in secret.as_mut() {
@@ -81,7 +83,8 @@ pub(crate) fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new(&(*block).into())
 }
 
-/// Adds nothing: overwrites with coefficients of CBD(3), the number of ones of three bits less that of three others, as residues.
+/// Adds nothing: overwrites with coefficients of CBD(3), the number of ones of three bits less that
+/// of three others, as residues.
 pub(crate) fn small<P: Profile>(stream: &mut ChaCha20Rng, out: &mut [u32; READINGS]) {
     let mut bytes = Zeroizing::new([0; NOISE]);
     stream.fill_bytes(&mut *bytes);

@@ -1,6 +1,9 @@
-//! How much stack a frame takes, measured: a thread with little of it goes down as far as it can and still seals.
+//! How much stack a frame takes, measured: a thread with little of it goes down as far as it can
+//! and still seals.
 //!
-//! The test starts itself again as a child that tries one depth and dies if that was too deep; the difference between the deepest that does nothing and the deepest that seals is what sealing takes.
+//! The test starts itself again as a child that tries one depth and dies if that was too deep; the
+//! difference between the deepest that does nothing and the deepest that seals is what sealing
+//! takes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
@@ -15,7 +18,8 @@ const STACK: usize = 256 << 10;
 /// Bytes that a step down holds.
 const STEP: usize = 256;
 
-/// Goes down so many steps and does the work there. Answers the addresses of the first and of the last step, which say how long a step is.
+/// Goes down so many steps and does the work there. Answers the addresses of the first and of the
+/// last step, which say how long a step is.
 #[inline(never)]
 fn down(depth: usize, work: &mut dyn FnMut()) -> [usize; 2] {
     let held = black_box([depth as u8; STEP]);
@@ -86,7 +90,8 @@ fn deepest(name: &str) -> (usize, usize) {
     (low, step)
 }
 
-/// What a frame may take. Where the AES library does 64 blocks side by side, as no device can, it holds copies of them.
+/// What a frame may take. Where the AES library does 64 blocks side by side, as no device can, it
+/// holds copies of them.
 fn most(name: &str) -> usize {
     #[cfg(target_arch = "x86_64")]
     if name == "GCM" && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f") {

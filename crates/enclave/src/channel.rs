@@ -1,18 +1,24 @@
-//! Messages between a client and the inside of an enclave that the host carries and cannot read, change, repeat or reorder.
+//! Messages between a client and the inside of an enclave that the host carries and cannot read,
+//! change, repeat or reorder.
 //!
-//! The handshake is HPKE (RFC 9180; X25519 with HKDF-SHA256, ChaCha20-Poly1305), base mode, to the channel key that the evidence names. `info` is
-//! the digest of the whole evidence: session, nonce, measurement, configuration and platform's proof are bound to every key that follows. The enclave draws a
-//! new channel key for each session, so that a session's messages stay secret when an enclave is broken into after its end.
+//! The handshake is HPKE (RFC 9180; X25519 with HKDF-SHA256, ChaCha20-Poly1305), base mode, to the
+//! channel key that the evidence names. `info` is the digest of the whole evidence: session, nonce,
+//! measurement, configuration and platform's proof are bound to every key that follows. The enclave
+//! draws a new channel key for each session, so that a session's messages stay secret when an
+//! enclave is broken into after its end.
 //!
-//! Requests are sealed by the HPKE context. Replies go under a key that the context exports (RFC 9180, section 9.8), with nonces that
-//! count. A frame is a ciphertext and its tag of 16 bytes; its additional data are the session, the direction, the number of the step over all
-//! rounds and the message's kind, so a frame opens in one place only. The plaintext is the message, zeros up to the step's size where that is
-//! [`Size::Fixed`], and the message's length (4, big-endian).
+//! Requests are sealed by the HPKE context. Replies go under a key that the context exports (RFC
+//! 9180, section 9.8), with nonces that count. A frame is a ciphertext and its tag of 16 bytes; its
+//! additional data are the session, the direction, the number of the step over all rounds and the
+//! message's kind, so a frame opens in one place only. The plaintext is the message, zeros up to
+//! the step's size where that is [`Size::Fixed`], and the message's length (4, big-endian).
 //!
-//! **One failure ends a channel**, and all failures look the same: a tag that does not fit, a bad length, padding that is not zero.
-//! The client is not authenticated: an enclave serves whoever opens the session, and a session's secrets belong to that one.
+//! **One failure ends a channel**, and all failures look the same: a tag that does not fit, a bad
+//! length, padding that is not zero. The client is not authenticated: an enclave serves whoever
+//! opens the session, and a session's secrets belong to that one.
 //!
-//! Not hidden: that messages are sent, when, and how long they are where sizes are [`Size::UpTo`]. Recorded traffic is not safe from a quantum computer.
+//! Not hidden: that messages are sent, when, and how long they are where sizes are [`Size::UpTo`].
+//! Recorded traffic is not safe from a quantum computer.
 
 use crate::configuration::{Party, Size};
 use crate::digest::Digest;
@@ -39,7 +45,8 @@ pub const FRAME_BYTES: usize = 4 + TAG_BYTES;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
-/// The channel has ended. It does not say why: the difference could tell something about what was inside.
+/// The channel has ended. It does not say why: the difference could tell something about what was
+/// inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the next message of this session, found something else: the session has ended")]
 pub struct ChannelEnded;
@@ -54,7 +61,8 @@ impl ChannelSecret {
         (Self(secret), public.to_bytes().into())
     }
 
-    /// The inside half of the channel that a client opened with `encapsulated` after it saw this evidence.
+    /// The inside half of the channel that a client opened with `encapsulated` after it saw this
+    /// evidence.
     pub(crate) fn accept(
         self,
         encapsulated: &[u8],
@@ -185,7 +193,8 @@ impl InsideChannel {
 pub struct Connector;
 
 impl Connector {
-    /// A channel to the inside, and the 32 bytes that [`Enclave::open`](crate::Enclave::open) takes.
+    /// A channel to the inside, and the 32 bytes that [`Enclave::open`](crate::Enclave::open)
+    /// takes.
     ///
     /// # Errors
     ///
@@ -210,7 +219,8 @@ impl Connector {
     }
 }
 
-/// The client's half: seals the next step's message, opens its reply. Keys are wiped when it is dropped.
+/// The client's half: seals the next step's message, opens its reply. Keys are wiped when it is
+/// dropped.
 pub struct ClientChannel {
     requests: AeadCtxS<Aead, HkdfSha256, Kem>,
     replies: Replies,
@@ -229,7 +239,8 @@ impl ClientChannel {
     ///
     /// # Errors
     ///
-    /// [`ChannelEnded`] if another step is next, a reply is still awaited, or the message is longer than the script allows.
+    /// [`ChannelEnded`] if another step is next, a reply is still awaited, or the message is longer
+    /// than the script allows.
     pub fn seal(&mut self, kind: u8, message: &[u8]) -> Result<Vec<u8>, ChannelEnded> {
         if self.awaited.is_some() {
             return Err(self.end());

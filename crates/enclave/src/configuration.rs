@@ -1,11 +1,14 @@
 //! What an enclave is started with, and what it may then do.
 //!
-//! A configuration names the model, the plan, the parameters and the input of the handler by their digests, says what may leave
-//! (the output policy), and holds the **script**: the messages of a session in their order. Its own digest is part of the measurement and
-//! stands in the evidence, so a host cannot swap a plan for one that leaks more, add a round of questions, or open more sessions.
+//! A configuration names the model, the plan, the parameters and the input of the handler by their
+//! digests, says what may leave (the output policy), and holds the **script**: the messages of a
+//! session in their order. Its own digest is part of the measurement and stands in the evidence, so
+//! a host cannot swap a plan for one that leaks more, add a round of questions, or open more
+//! sessions.
 //!
-//! Bytes, version 1, big-endian: version, model, plan, parameters, setup (32 each), output policy (2), sessions (2), rounds (4), steps (1), and for
-//! each step party (1), kind (1), and two sizes, each a form (1) and a number of bytes (4).
+//! Bytes, version 1, big-endian: version, model, plan, parameters, setup (32 each), output policy
+//! (2), sessions (2), rounds (4), steps (1), and for each step party (1), kind (1), and two sizes,
+//! each a form (1) and a number of bytes (4).
 
 use crate::digest::Digest;
 use crate::wire::{Reader, WrongLength};
@@ -28,13 +31,15 @@ pub struct Configuration {
     pub plan: Digest,
     /// Digest of the parameters of the encryption.
     pub parameters: Digest,
-    /// [`Digest::of_bytes`] of what the handler is built from; an enclave that is given other bytes does not start.
+    /// [`Digest::of_bytes`] of what the handler is built from; an enclave that is given other bytes
+    /// does not start.
     pub setup: Digest,
     /// What may leave of a result.
     pub output: OutputPolicy,
     /// Most sessions open at once, 1 to 65,535.
     pub max_sessions: u16,
-    /// How often the script is gone through in one session, at least 1: the budget of questions of a session's keys.
+    /// How often the script is gone through in one session, at least 1: the budget of questions of
+    /// a session's keys.
     pub rounds: u32,
     /// The messages of a round.
     pub script: Script,
@@ -59,7 +64,8 @@ pub enum OutputPolicy {
 pub struct NotAPolicy;
 
 impl OutputPolicy {
-    /// Whether all that this one tells follows from what `other` tells. Scores give labels, but rounded ones have ties: they give no more than the first.
+    /// Whether all that this one tells follows from what `other` tells. Scores give labels, but
+    /// rounded ones have ties: they give no more than the first.
     pub fn tells_at_most(self, other: Self) -> bool {
         match (self, other) {
             (Self::Label, _) | (_, Self::Scores) => true,
@@ -122,8 +128,8 @@ pub enum Party {
 pub enum Size {
     /// At most so many bytes; how many is seen from outside.
     UpTo(u32),
-    /// From a client or to it: at most so many bytes, padded to that length, so that the length tells nothing. From the host or to it:
-    /// so many bytes exactly.
+    /// From a client or to it: at most so many bytes, padded to that length, so that the length
+    /// tells nothing. From the host or to it: so many bytes exactly.
     Fixed(u32),
 }
 
@@ -180,7 +186,8 @@ impl From<WrongLength> for ConfigurationError {
 impl Script {
     /// # Errors
     ///
-    /// [`ConfigurationError::Range`] for no step, for more than [`MAX_STEPS`], and for a message beyond [`MAX_MESSAGE_BYTES`].
+    /// [`ConfigurationError::Range`] for no step, for more than [`MAX_STEPS`], and for a message
+    /// beyond [`MAX_MESSAGE_BYTES`].
     pub fn new(steps: Vec<Step>) -> Result<Self, ConfigurationError> {
         if steps.is_empty() || steps.len() > MAX_STEPS {
             return Err(ConfigurationError::Range("1 to 255 steps"));
@@ -266,7 +273,8 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// [`ConfigurationError::Range`] if there could be no session, no round, or the policy asks for nothing.
+    /// [`ConfigurationError::Range`] if there could be no session, no round, or the policy asks for
+    /// nothing.
     pub fn check(&self) -> Result<(), ConfigurationError> {
         if self.max_sessions == 0 {
             return Err(ConfigurationError::Range("at least one session"));

@@ -28,7 +28,8 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// SHA-256 of a purpose and parts, each after its length in eight bytes (big-endian): no two tuples have the same input.
+    /// SHA-256 of a purpose and parts, each after its length in eight bytes (big-endian): no two
+    /// tuples have the same input.
     pub fn of(purpose: &str, parts: &[&[u8]]) -> Self {
         let mut state = Sha256::new();
         for part in std::iter::once(purpose.as_bytes()).chain(parts.iter().copied()) {

@@ -40,8 +40,9 @@ pub enum EnclaveError {
 
 /// A running enclave.
 ///
-/// The host carries messages; it does not understand those of clients. After [`EnclaveError::Gone`], [`EnclaveError::TimedOut`] or
-/// [`EnclaveError::Malformed`] the enclave is gone for good and a new one must be started: nothing of it can be brought back.
+/// The host carries messages; it does not understand those of clients. After
+/// [`EnclaveError::Gone`], [`EnclaveError::TimedOut`] or [`EnclaveError::Malformed`] the enclave is
+/// gone for good and a new one must be started: nothing of it can be brought back.
 pub trait Enclave {
     /// Sends one request and waits for its reply, which is written to `reply` from its start.
     ///
@@ -50,7 +51,8 @@ pub trait Enclave {
     /// See [`EnclaveError`].
     fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError>;
 
-    /// Which code runs, with which configuration. The host computed it itself: a client takes it from evidence.
+    /// Which code runs, with which configuration. The host computed it itself: a client takes it
+    /// from evidence.
     fn measurement(&self) -> &Measurement;
 
     /// What protects it, and what could not be had.

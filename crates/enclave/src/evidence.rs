@@ -1,16 +1,21 @@
 //! What an enclave shows of itself.
 //!
-//! A **measurement** says which code runs with which configuration: SHA-256 over the digest of the executable and that of the
-//! [`Configuration`](crate::Configuration). A **statement** says for whom: the session, the public key of its channel, the verifier's nonce, the
-//! configuration's digest, and what protects the process. **Report data** is SHA-512 of the statement, 64 bytes, as the platforms have it. The
-//! **proof** is the platform's word that the measured code asked for these report data.
+//! A **measurement** says which code runs with which configuration: SHA-256 over the digest of the
+//! executable and that of the [`Configuration`](crate::Configuration). A **statement** says for
+//! whom: the session, the public key of its channel, the verifier's nonce, the configuration's
+//! digest, and what protects the process. **Report data** is SHA-512 of the statement, 64 bytes, as
+//! the platforms have it. The **proof** is the platform's word that the measured code asked for
+//! these report data.
 //!
-//! The one platform so far is `simulated`: a signature by an Ed25519 key that the enclave's own process drew when it started. It shows that
-//! statement and measurement come from whoever holds that key, unchanged, and **nothing about who that is**: any program can draw a key and sign any
-//! measurement. It stands where a processor's signature will stand, so that everything around it can be tested; verifiers refuse it unless told otherwise.
+//! The one platform so far is `simulated`: a signature by an Ed25519 key that the enclave's own
+//! process drew when it started. It shows that statement and measurement come from whoever holds
+//! that key, unchanged, and **nothing about who that is**: any program can draw a key and sign any
+//! measurement. It stands where a processor's signature will stand, so that everything around it
+//! can be tested; verifiers refuse it unless told otherwise.
 //!
-//! Bytes, version 1: version (1), kind (1), measurement (32), session (16), channel key (32), nonce (32), configuration (32), protections (39),
-//! proof. The proof of kind 1, simulated: public key (32) and signature (64). Kinds 2 (SEV-SNP) and 3 (TDX) are reserved.
+//! Bytes, version 1: version (1), kind (1), measurement (32), session (16), channel key (32), nonce
+//! (32), configuration (32), protections (39), proof. The proof of kind 1, simulated: public key
+//! (32) and signature (64). Kinds 2 (SEV-SNP) and 3 (TDX) are reserved.
 
 use crate::digest::Digest;
 use crate::protection::Protections;
@@ -33,7 +38,8 @@ const SIMULATED_PURPOSE: &[u8] = b"tobari SIMULATED evidence 1, no hardware";
 pub struct Measurement(Digest);
 
 impl Measurement {
-    /// Of the executable with SHA-256 `executable` (that of the file as it is), under a configuration with this digest.
+    /// Of the executable with SHA-256 `executable` (that of the file as it is), under a
+    /// configuration with this digest.
     pub fn new(executable: &Digest, configuration: &Digest) -> Self {
         Self(Digest::of("tobari enclave measurement 1", &[executable.as_bytes(), configuration.as_bytes()]))
     }
@@ -188,7 +194,8 @@ impl Evidence {
         bytes
     }
 
-    /// Reads what [`Evidence::encode`] writes, and nothing else. What it says is not checked: see [`crate::verify`].
+    /// Reads what [`Evidence::encode`] writes, and nothing else. What it says is not checked: see
+    /// [`crate::verify`].
     ///
     /// # Errors
     ///
@@ -213,7 +220,8 @@ impl Evidence {
         Ok(Self { measurement, statement, proof })
     }
 
-    /// Whether the platform's word fits measurement and statement. Whether that platform is to be believed is the policy's affair.
+    /// Whether the platform's word fits measurement and statement. Whether that platform is to be
+    /// believed is the policy's affair.
     ///
     /// # Errors
     ///
@@ -238,7 +246,8 @@ pub trait Attester: Send {
 
 /// The platform without hardware: a key drawn at the start, openly a development key.
 ///
-/// The key dies with the process; there is no list of such keys and no authority over them. Wiped when dropped.
+/// The key dies with the process; there is no list of such keys and no authority over them. Wiped
+/// when dropped.
 pub struct SimulatedPlatform(SigningKey);
 
 impl SimulatedPlatform {

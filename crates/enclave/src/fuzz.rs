@@ -4,7 +4,8 @@ use crate::configuration::Configuration;
 use crate::evidence::Evidence;
 use crate::protection::Protections;
 
-/// Whatever the bytes, decoding ends without a panic, and what is decoded is encoded to the same bytes again.
+/// Whatever the bytes, decoding ends without a panic, and what is decoded is encoded to the same
+/// bytes again.
 #[doc(hidden)]
 pub fn fuzz_evidence(data: &[u8]) {
     if let Ok(evidence) = Evidence::decode(data) {

@@ -1,6 +1,8 @@
-//! An enclave without any isolation: the same sessions, channel and evidence in the process of its host.
+//! An enclave without any isolation: the same sessions, channel and evidence in the process of its
+//! host.
 //!
-//! For tests, and as what an enclave costs without a process of its own. Its evidence says that nothing protects it.
+//! For tests, and as what an enclave costs without a process of its own. Its evidence says that
+//! nothing protects it.
 
 use crate::configuration::Configuration;
 use crate::digest::Digest;
@@ -23,7 +25,8 @@ impl<H: Handler, R: CryptoRng> InProcess<H, R> {
     ///
     /// # Errors
     ///
-    /// [`EnclaveError::Start`] for a configuration that is none, other setup bytes than it names, or a handler that refuses them.
+    /// [`EnclaveError::Start`] for a configuration that is none, other setup bytes than it names,
+    /// or a handler that refuses them.
     pub fn start(
         configuration: &Configuration,
         setup: &[u8],

@@ -1,10 +1,13 @@
 //! What runs inside an enclave: sessions around the handler of a job.
 //!
-//! The host speaks first, always, and one request at a time. Nothing it says is trusted: it can refuse service, and no more. A session is made by
-//! [`Operation::Report`] and ends with its script, at [`Operation::Close`], or at the first thing that is out of order; then its channel and the
-//! handler's part of it are dropped, which wipes them. Their number is limited by the configuration.
+//! The host speaks first, always, and one request at a time. Nothing it says is trusted: it can
+//! refuse service, and no more. A session is made by [`Operation::Report`] and ends with its
+//! script, at [`Operation::Close`], or at the first thing that is out of order; then its channel
+//! and the handler's part of it are dropped, which wipes them. Their number is limited by the
+//! configuration.
 //!
-//! What a request that fails says is one of a few [`Status`], and for anything that was sealed it is always the same one.
+//! What a request that fails says is one of a few [`Status`], and for anything that was sealed it
+//! is always the same one.
 
 use crate::channel::{ChannelSecret, InsideChannel, room};
 use crate::configuration::{Configuration, ConfigurationError, Party, Size};
@@ -17,10 +20,11 @@ use zeroize::Zeroize;
 
 /// A job inside an enclave.
 ///
-/// Its code must be oblivious: no branch, address or time that depends on a secret. It has no clock, no file, no thread and no network, and is
-/// killed if it tries.
+/// Its code must be oblivious: no branch, address or time that depends on a secret. It has no
+/// clock, no file, no thread and no network, and is killed if it tries.
 pub trait Handler {
-    /// What belongs to one session: its keys are born in [`Handler::open`] and wiped when this is dropped.
+    /// What belongs to one session: its keys are born in [`Handler::open`] and wiped when this is
+    /// dropped.
     type Session;
 
     /// A session begins: a client has opened its channel.
@@ -29,11 +33,13 @@ pub trait Handler {
     ///
     /// [`Refused`]: the session ends.
     ///
-    /// What is large or secret in a session belongs behind a pointer: this value is moved once, and what moves leaves its bytes behind.
+    /// What is large or secret in a session belongs behind a pointer: this value is moved once, and
+    /// what moves leaves its bytes behind.
     fn open(&mut self, rng: &mut dyn CryptoRng) -> Result<Self::Session, Refused>;
 
-    /// The next message of the script. `reply` is empty; what is written there is sent, sealed if the message was the client's. For a client's it has room for
-    /// the longest reply of the script, so that it does not move and leave a copy behind.
+    /// The next message of the script. `reply` is empty; what is written there is sent, sealed if
+    /// the message was the client's. For a client's it has room for the longest reply of the
+    /// script, so that it does not move and leave a copy behind.
     ///
     /// # Errors
     ///
@@ -173,7 +179,8 @@ pub enum StartError {
     },
 }
 
-/// Secrets stand behind boxes: a session moves in and out of the list, and what moves leaves its bytes behind.
+/// Secrets stand behind boxes: a session moves in and out of the list, and what moves leaves its
+/// bytes behind.
 enum Channel<S> {
     /// Reported, and not opened by a client yet.
     Waiting(Box<ChannelSecret>, Digest),
@@ -211,7 +218,8 @@ impl<H: Handler, R: CryptoRng> Inside<H, R> {
         if expected == found { Ok(()) } else { Err(StartError::Setup { expected, found }) }
     }
 
-    /// No session yet. The measurement is that of the executable with SHA-256 `executable`, under this configuration.
+    /// No session yet. The measurement is that of the executable with SHA-256 `executable`, under
+    /// this configuration.
     pub fn new(
         configuration: Configuration,
         executable: &Digest,
@@ -240,7 +248,8 @@ impl<H: Handler, R: CryptoRng> Inside<H, R> {
         self.sessions.len()
     }
 
-    /// Answers one request. `body` is used as working memory, and is wiped where a client's message was in it; `reply` is written from its start.
+    /// Answers one request. `body` is used as working memory, and is wiped where a client's message
+    /// was in it; `reply` is written from its start.
     ///
     /// With any status but [`Status::Done`] the reply is empty.
     pub fn request(&mut self, request: Request, body: &mut [u8], reply: &mut Vec<u8>) -> Status {

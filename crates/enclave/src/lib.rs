@@ -1,8 +1,9 @@
-//! Trust in a remote site: what an enclave shows of itself, who believes it, and how one speaks to its inside through a host
-//! that is not trusted.
+//! Trust in a remote site: what an enclave shows of itself, who believes it, and how one speaks to
+//! its inside through a host that is not trusted.
 //!
-//! Everything here is a pure function or state machine: no file, socket, clock or thread; randomness and time are arguments.
-//! The machinery that gives an enclave a process of its own is `tobari_host::enclave`.
+//! Everything here is a pure function or state machine: no file, socket, clock or thread;
+//! randomness and time are arguments. The machinery that gives an enclave a process of its own is
+//! `tobari_host::enclave`.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -30,10 +31,12 @@
 //!                                       host(session, bytes) ───────▶ handled, as the script says
 //! ```
 //!
-//! **Whatever is out of order ends the session**: another step than the script's next, a message that does not open, a handler
-//! that refuses. Its secrets are dropped at once, and what the host and the client are told does not depend on them.
+//! **Whatever is out of order ends the session**: another step than the script's next, a message
+//! that does not open, a handler that refuses. Its secrets are dropped at once, and what the host
+//! and the client are told does not depend on them.
 //!
-//! What is shown without hardware and what is not stands in `docs/threats.md`, "The simulated enclave".
+//! What is shown without hardware and what is not stands in `docs/threats.md`, "The simulated
+//! enclave".
 
 #![forbid(unsafe_code)]
 

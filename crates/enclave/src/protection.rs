@@ -27,7 +27,8 @@ pub enum Protection {
     Landlock,
     /// Any system call outside a short list kills it.
     SystemCallFilter,
-    /// Other processes of the same user cannot read its memory or attach to it, and it leaves no core file.
+    /// Other processes of the same user cannot read its memory or attach to it, and it leaves no
+    /// core file.
     NotDumpable,
     /// No page of it goes to swap.
     LockedMemory,

@@ -1,11 +1,16 @@
-//! State that an enclave leaves with its host and that the same code under the same configuration reads later.
+//! State that an enclave leaves with its host and that the same code under the same configuration
+//! reads later.
 //!
-//! The key is derived (HKDF-SHA256) from a root secret of the platform and the measurement, so that another measurement has another key. The
-//! cipher is XChaCha20-Poly1305 with a random nonce of 24 bytes; version and label are authenticated. Bytes: version (1), nonce (24), ciphertext, tag (16).
+//! The key is derived (HKDF-SHA256) from a root secret of the platform and the measurement, so that
+//! another measurement has another key. The cipher is XChaCha20-Poly1305 with a random nonce of 24
+//! bytes; version and label are authenticated. Bytes: version (1), nonce (24), ciphertext, tag
+//! (16).
 //!
-//! - **No protection against rollback.** A host that keeps an older sealed state and gives that back is not noticed: there is no counter
-//!   that outlives the enclave here, nor on the platforms that are planned. What must not repeat (budgets, nonces) does not belong in sealed state.
-//! - **The simulated platform has no root secret.** Whoever starts the process supplies it, and can open the state with it.
+//! - **No protection against rollback.** A host that keeps an older sealed state and gives that
+//!   back is not noticed: there is no counter that outlives the enclave here, nor on the platforms
+//!   that are planned. What must not repeat (budgets, nonces) does not belong in sealed state.
+//! - **The simulated platform has no root secret.** Whoever starts the process supplies it, and can
+//!   open the state with it.
 
 use crate::evidence::Measurement;
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};

@@ -4,7 +4,8 @@ use crate::configuration::{Configuration, Party, Script, Step};
 
 /// Where in its script a session is.
 ///
-/// Both ends keep one. A client's follows its own steps only and passes over those of the host, which it does not see.
+/// Both ends keep one. A client's follows its own steps only and passes over those of the host,
+/// which it does not see.
 #[derive(Clone, Debug)]
 pub struct Progress {
     script: Script,
@@ -23,7 +24,8 @@ pub struct Due {
     pub number: u64,
 }
 
-/// The message was not the next of its script, or nothing is to come any more. The session has ended.
+/// The message was not the next of its script, or nothing is to come any more. The session has
+/// ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the next message of the script, found another: the session has ended")]
 pub struct OutOfOrder;

@@ -1,11 +1,16 @@
-//! Attestation reports of AMD SEV-SNP: reading, the signature, and rules. **Untested on hardware**, and not a kind of [`Evidence`](crate::Evidence) yet.
+//! Attestation reports of AMD SEV-SNP: reading, the signature, and rules. **Untested on hardware**,
+//! and not a kind of [`Evidence`](crate::Evidence) yet.
 //!
-//! Behind the feature `snp`. What recorded evidence can test is here: a report of a Milan processor and the certificate of its key, as the project `sev` publishes
-//! them. The layout is that of AMD's "SEV Secure Nested Paging Firmware ABI Specification" (document 56860), table "ATTESTATION_REPORT": 1,184 bytes,
-//! little-endian, the signature (ECDSA with P-384 and SHA-384) over the first 672.
+//! Behind the feature `snp`. What recorded evidence can test is here: a report of a Milan processor
+//! and the certificate of its key, as the project `sev` publishes them. The layout is that of AMD's
+//! "SEV Secure Nested Paging Firmware ABI Specification" (document 56860), table
+//! "ATTESTATION_REPORT": 1,184 bytes, little-endian, the signature (ECDSA with P-384 and SHA-384)
+//! over the first 672.
 //!
-//! **The chain of certificates is not checked.** The public key has to come from the certificate (VCEK) of the report's own chip and firmware, which AMD's
-//! intermediate and root keys have signed, and which is not revoked; whoever gives a key here answers for that. Until a chain is checked too, no report makes a client send anything.
+//! **The chain of certificates is not checked.** The public key has to come from the certificate
+//! (VCEK) of the report's own chip and firmware, which AMD's intermediate and root keys have
+//! signed, and which is not revoked; whoever gives a key here answers for that. Until a chain is
+//! checked too, no report makes a client send anything.
 
 use p384::ecdsa::signature::Verifier;
 use p384::ecdsa::{Signature, VerifyingKey};
@@ -49,7 +54,8 @@ pub struct Report {
 pub struct SnpPolicy {
     /// Guests that may run.
     pub measurements: Vec<[u8; 48]>,
-    /// Lowest security versions, byte by byte; which byte is what depends on the family of processors.
+    /// Lowest security versions, byte by byte; which byte is what depends on the family of
+    /// processors.
     pub minimum_tcb: [u8; 8],
     /// The chip that the key belongs to.
     pub chip: [u8; 64],
@@ -108,7 +114,8 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// [`SnpError::Length`], [`SnpError::Version`], [`SnpError::Algorithm`] or [`SnpError::Reserved`].
+    /// [`SnpError::Length`], [`SnpError::Version`], [`SnpError::Algorithm`] or
+    /// [`SnpError::Reserved`].
     pub fn decode(bytes: &[u8]) -> Result<Self, SnpError> {
         if bytes.len() != REPORT_BYTES {
             return Err(SnpError::Length(bytes.len()));
@@ -138,7 +145,8 @@ impl Report {
         })
     }
 
-    /// Reads a report, checks that `key` (97 bytes, an uncompressed point) signed it, and applies the rules.
+    /// Reads a report, checks that `key` (97 bytes, an uncompressed point) signed it, and applies
+    /// the rules.
     ///
     /// # Errors
     ///
@@ -187,7 +195,8 @@ impl Report {
     }
 }
 
-/// Whatever the bytes, reading and verifying them ends without a panic, and what is read stands in them.
+/// Whatever the bytes, reading and verifying them ends without a panic, and what is read stands in
+/// them.
 #[doc(hidden)]
 pub fn fuzz_report(data: &[u8]) {
     let Ok(report) = Report::decode(data) else { return };

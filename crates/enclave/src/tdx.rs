@@ -1,6 +1,8 @@
-//! Quotes of Intel TDX: reading, both signatures, and rules. **Untested on hardware**, and not a kind of [`Evidence`](crate::Evidence) yet.
+//! Quotes of Intel TDX: reading, both signatures, and rules. **Untested on hardware**, and not a
+//! kind of [`Evidence`](crate::Evidence) yet.
 //!
-//! Behind the feature `tdx`. The layout is that of Intel's "TDX DCAP Quoting Library API", version 4 with the body of TDX 1.0, numbers little-endian:
+//! Behind the feature `tdx`. The layout is that of Intel's "TDX DCAP Quoting Library API", version
+//! 4 with the body of TDX 1.0, numbers little-endian:
 //!
 //! ```text
 //! header (48)                       version, key type, TEE, vendor
@@ -15,8 +17,11 @@
 //!     type (2), length (4)          how the PCK is vouched for; type 5: certificates as PEM
 //! ```
 //!
-//! So the processor's key vouches for the quoting enclave, that one's for the guest. **The chain of certificates is not checked**: the public key has to come from the PCK certificate of this processor and firmware,
-//! which Intel's intermediate and root keys have signed, and which is not revoked; whoever gives a key here answers for that, and for which versions of the firmware have known faults (Intel's "TCB info"). Until those are checked too, no quote makes a client send
+//! So the processor's key vouches for the quoting enclave, that one's for the guest. **The chain of
+//! certificates is not checked**: the public key has to come from the PCK certificate of this
+//! processor and firmware, which Intel's intermediate and root keys have signed, and which is not
+//! revoked; whoever gives a key here answers for that, and for which versions of the firmware have
+//! known faults (Intel's "TCB info"). Until those are checked too, no quote makes a client send
 //! anything. The curve's signatures come from `p256`.
 
 use p256::ecdsa::signature::Verifier;
@@ -36,10 +41,12 @@ pub const MAX_QUOTE_BYTES: usize = 16 << 10;
 const INTEL: [u8; 16] =
     [0x93, 0x9A, 0x72, 0x33, 0xF7, 0x9C, 0x4C, 0xA9, 0x94, 0x0A, 0x0D, 0xB3, 0x95, 0x7F, 0x06, 0x07];
 
-/// Bits 0 to 7 of a guest's attributes: whoever sets one is under test, and bit 0 lets the host debug it.
+/// Bits 0 to 7 of a guest's attributes: whoever sets one is under test, and bit 0 lets the host
+/// debug it.
 const UNDER_TEST: u64 = 0xFF;
 const DEBUG: u64 = 1;
-/// Bit 28: a page that the host takes away stops the guest instead of an exception in it, which the host could play with.
+/// Bit 28: a page that the host takes away stops the guest instead of an exception in it, which the
+/// host could play with.
 const NO_EXCEPTION: u64 = 1 << 28;
 /// Bit 63: performance counters.
 const COUNTERS: u64 = 1 << 63;
@@ -59,7 +66,8 @@ pub struct Quote {
     pub attributes: u64,
     /// Of the guest's memory at its start.
     pub measurement: [u8; 48],
-    /// Registers that the guest's own start extends: firmware's configuration, kernel, command line, and what the guest likes.
+    /// Registers that the guest's own start extends: firmware's configuration, kernel, command
+    /// line, and what the guest likes.
     pub registers: [[u8; 48]; 4],
     /// What the guest asked to be vouched for.
     pub report_data: [u8; 64],
@@ -86,7 +94,8 @@ pub struct TdxPolicy {
     pub allow_counters: bool,
 }
 
-/// SHA-256 of the key with which Intel signs the quoting enclave of TDX (product 2), as every quote of it names.
+/// SHA-256 of the key with which Intel signs the quoting enclave of TDX (product 2), as every quote
+/// of it names.
 pub const INTEL_QUOTING_SIGNER: [u8; 32] = [
     0xDC, 0x9E, 0x2A, 0x7C, 0x6F, 0x94, 0x8F, 0x17, 0x47, 0x4E, 0x34, 0xA7, 0xFC, 0x43, 0xED, 0x03, 0x0F, 0x7C, 0x15,
     0x63, 0xF1, 0xBA, 0xBD, 0xDF, 0x63, 0x40, 0xC8, 0x2E, 0x0E, 0x54, 0xA8, 0xC5,
@@ -208,7 +217,8 @@ impl Quote {
         Self::read(&Parts::cut(bytes)?)
     }
 
-    /// The certificates that a quote carries for the processor's key, as PEM: the processor's own first.
+    /// The certificates that a quote carries for the processor's key, as PEM: the processor's own
+    /// first.
     ///
     /// # Errors
     ///
@@ -244,7 +254,8 @@ impl Quote {
         })
     }
 
-    /// Reads a quote, checks that `key` (65 bytes, an uncompressed point: the processor's) vouches for it, and applies the rules.
+    /// Reads a quote, checks that `key` (65 bytes, an uncompressed point: the processor's) vouches
+    /// for it, and applies the rules.
     ///
     /// # Errors
     ///

@@ -1,10 +1,12 @@
 //! A client's judgement of evidence: it comes before any key, image or weight leaves.
 //!
-//! Everything must fit at once; each reason to refuse has its own error. Time is an argument, in seconds of any clock that does not go back: the
-//! enclave has none, so the age of evidence is counted from the moment the verifier drew its nonce.
+//! Everything must fit at once; each reason to refuse has its own error. Time is an argument, in
+//! seconds of any clock that does not go back: the enclave has none, so the age of evidence is
+//! counted from the moment the verifier drew its nonce.
 //!
-//! A [`Challenge`] is used up by its one verification: evidence that comes a second time meets another nonce. An [`Attested`] can be had in no other way
-//! than from here, and only an `Attested` opens a channel.
+//! A [`Challenge`] is used up by its one verification: evidence that comes a second time meets
+//! another nonce. An [`Attested`] can be had in no other way than from here, and only an `Attested`
+//! opens a channel.
 
 use crate::configuration::Configuration;
 use crate::digest::Digest;
@@ -16,11 +18,13 @@ use std::time::Duration;
 /// What a verifier accepts. Closed unless opened.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// SHA-256 of the executables that may run in the enclave, as published with reproducible builds.
+    /// SHA-256 of the executables that may run in the enclave, as published with reproducible
+    /// builds.
     pub executables: Vec<Digest>,
     /// What it must have been started with.
     pub configuration: Configuration,
-    /// Whether evidence without hardware is taken. **Anybody can make such evidence**; it is for tests and demonstrations.
+    /// Whether evidence without hardware is taken. **Anybody can make such evidence**; it is for
+    /// tests and demonstrations.
     pub accept_simulated: bool,
     /// How long after the challenge evidence is still taken.
     pub max_age: Duration,
@@ -29,7 +33,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// These executables under this configuration; no simulated evidence, one minute, no measure required.
+    /// These executables under this configuration; no simulated evidence, one minute, no measure
+    /// required.
     pub fn new(executables: Vec<Digest>, configuration: Configuration) -> Self {
         Self {
             executables,

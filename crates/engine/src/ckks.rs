@@ -1,9 +1,10 @@
 //! Steps on approximate numbers, real ones in one row of `N/2` slots.
 //!
-//! **Scales are the caller's**: they are the core's, exact, and a step on values whose scales do not go together is refused when it is
-//! done, not when it is recorded, for shapes have no scales. A product of two ciphertexts is rescaled, and a product with a plaintext
-//! is not; a plaintext that is encoded at the scale of the last prime of its level
-//! ([`Scale::prime`]) gives, rescaled, the scale of the ciphertext again.
+//! **Scales are the caller's**: they are the core's, exact, and a step on values whose scales do
+//! not go together is refused when it is done, not when it is recorded, for shapes have no scales.
+//! A product of two ciphertexts is rescaled, and a product with a plaintext is not; a plaintext
+//! that is encoded at the scale of the last prime of its level ([`Scale::prime`]) gives, rescaled,
+//! the scale of the ciphertext again.
 
 use super::{EngineError, Sizes, check_length, check_shape, put};
 use std::borrow::Cow;
@@ -58,7 +59,8 @@ enum Inner {
     Key(EvaluationKeys),
 }
 
-/// A plaintext, and what it was encoded from: what the encoding rounds off is not lost where it goes to the tier and comes back.
+/// A plaintext, and what it was encoded from: what the encoding rounds off is not lost where it
+/// goes to the tier and comes back.
 struct Numbers {
     slots: Zeroizing<Vec<f64>>,
     encoded: Plaintext,
@@ -124,7 +126,8 @@ impl CkksEngine {
         Ok(CkksValue(Inner::Ciphertext(ciphertext)))
     }
 
-    /// Real numbers in slots, for ciphertexts of this level and below; slots that are missing are 0.
+    /// Real numbers in slots, for ciphertexts of this level and below; slots that are missing
+    /// are 0.
     ///
     /// # Errors
     /// [`EngineError`] for numbers that the encoder refuses, or no such level.

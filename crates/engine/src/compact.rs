@@ -4,7 +4,8 @@ use super::EngineError;
 use tobari_lattice::bgv::{Plaintext, PreparedPlaintext};
 use tobari_lattice::params::LatticeParameters;
 
-/// A plaintext as its coefficients modulo `t`, from 0 on, each in [`width`] bytes, the lowest first; each use prepares it anew.
+/// A plaintext as its coefficients modulo `t`, from 0 on, each in [`width`] bytes, the lowest
+/// first; each use prepares it anew.
 pub(super) struct Compact {
     pub(super) parameters: LatticeParameters,
     pub(super) level: u16,

@@ -1,15 +1,18 @@
 //! Where the planner and the cryptography meet: steps of programs, done under encryption.
 //!
 //! [`BgvEngine`] computes with exact integers, [`CkksEngine`] with approximate numbers; both are
-//! [`Engine`](tobari_plan::engine::Engine)s, so a program that runs in the clear runs on them, whole in memory or paged. An engine sees
-//! ciphertexts, the plain arguments that it is given, and public keys. **A secret key is no value**: there is no way to make it one,
-//! so that none is ever in a tier.
+//! [`Engine`](tobari_plan::engine::Engine)s, so a program that runs in the clear runs on them,
+//! whole in memory or paged. An engine sees ciphertexts, the plain arguments that it is given, and
+//! public keys. **A secret key is no value**: there is no way to make it one, so that none is ever
+//! in a tier.
 //!
-//! **Levels.** A [`Shape`] counts multiplications that are left, the core data primes: a ciphertext over `l` data
-//! primes has level `l - 1` here, and so has whatever serves it: keys and plaintexts of level `l - 1` are those over `l` data primes.
-//! Every level of this room's functions is of the first kind.
+//! **Levels.** A [`Shape`] counts multiplications that are left, the core data primes: a ciphertext
+//! over `l` data primes has level `l - 1` here, and so has whatever serves it: keys and plaintexts
+//! of level `l - 1` are those over `l` data primes. Every level of this room's functions is of the
+//! first kind.
 //!
-//! **Shapes are exact.** For `r(l) = l + k` rows of a key over `l` data primes and `k` special ones, in `d` digits:
+//! **Shapes are exact.** For `r(l) = l + k` rows of a key over `l` data primes and `k` special
+//! ones, in `d` digits:
 //!
 //! | value | in memory | in the tier, packed | in the tier, raw |
 //! |---|---|---|---|
@@ -20,16 +23,20 @@
 //! | plaintext of CKKS | `l N + N/2` words | its scale and `N/2` doubles: encoded again, to the same bits on every machine | the same |
 //! | key | `2 d r(l) N` words, a rotation's `N/2 + 512` bytes more | the wire's: half of it is a seed, the other half packed | both halves as words |
 //!
-//! Beside values, a ring keeps up to 64 MiB of memory for values to come, and a step takes some rows for its time.
+//! Beside values, a ring keeps up to 64 MiB of memory for values to come, and a step takes some
+//! rows for its time.
 //!
-//! **Randomised steps.** [`Op::Flood`](tobari_plan::program::Op::Flood) draws from ChaCha20 under a seed that is derived from the secret of the
-//! run and the number of the step: whoever drops a result and makes it again gets the same bytes. **A secret serves one run of one
-//! program**: two different ciphertexts flooded by one step of one secret differ by what the flood was to hide. An engine draws
-//! that secret itself and cannot be copied, and a plan's run consumes it; [`BgvEngine::next_run`] makes the next.
+//! **Randomised steps.** [`Op::Flood`](tobari_plan::program::Op::Flood) draws from ChaCha20 under a
+//! seed that is derived from the secret of the run and the number of the step: whoever drops a
+//! result and makes it again gets the same bytes. **A secret serves one run of one program**: two
+//! different ciphertexts flooded by one step of one secret differ by what the flood was to hide. An
+//! engine draws that secret itself and cannot be copied, and a plan's run consumes it;
+//! [`BgvEngine::next_run`] makes the next.
 //!
 //! # Leakage
-//! Which steps run, and how long they take, depends on shapes alone. What a plaintext is made of is wiped where the core wipes it: the
-//! elements of plaintexts of BGV are not, and whoever stores plaintexts stores them in the clear.
+//! Which steps run, and how long they take, depends on shapes alone. What a plaintext is made of is
+//! wiped where the core wipes it: the elements of plaintexts of BGV are not, and whoever stores
+//! plaintexts stores them in the clear.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,17 @@
 //! The reference job of plans: encrypted vectors times a matrix, and a polynomial of the products.
 //!
-//! For vectors `x_v` and a matrix that is given by `D` of its diagonals `d_k` (Halevi, Shoup, CRYPTO 2014), it computes
+//! For vectors `x_v` and a matrix that is given by `D` of its diagonals `d_k` (Halevi, Shoup,
+//! CRYPTO 2014), it computes
 //!
 //! ```text
 //! y_v = Σ_k d_k ⊙ rot_k(x_v),      z = Σ_v y_v^3 + 3 y_v,
 //! ```
 //!
-//! slot by slot modulo `t`. The server has the diagonals and public keys; the vectors and `z` are encrypted for the client, and `z` is flooded, so
-//! that it tells nothing of the diagonals but itself. Every diagonal needs a rotation key of its own, some forty megabytes: a working set of gigabytes that any
-//! larger job has, too. It is written down vector by vector, as one would; which order is kind to memory is the planner's affair.
+//! slot by slot modulo `t`. The server has the diagonals and public keys; the vectors and `z` are
+//! encrypted for the client, and `z` is flooded, so that it tells nothing of the diagonals but
+//! itself. Every diagonal needs a rotation key of its own, some forty megabytes: a working set of
+//! gigabytes that any larger job has, too. It is written down vector by vector, as one would; which
+//! order is kind to memory is the planner's affair.
 //!
 //! Who sees what: the server the number of vectors and of diagonals; the client `z`.
 
@@ -17,7 +20,8 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};
 
-/// Bits by which `z` is flooded: the statistical distance of what two matrices with the same result give is below 2^-40 a slot.
+/// Bits by which `z` is flooded: the statistical distance of what two matrices with the same result
+/// give is below 2^-40 a slot.
 pub const FLOOD_BITS: u16 = 40;
 
 /// How large a job is.

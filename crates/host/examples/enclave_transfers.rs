@@ -1,8 +1,11 @@
-//! What it costs to hand a message to an enclave and to get one back: times by length, and what protects the process.
+//! What it costs to hand a message to an enclave and to get one back: times by length, and what
+//! protects the process.
 //!
-//! The time of one way includes that of the short answer. Where host and enclave share one core the two copies follow one another; on two they overlap.
+//! The time of one way includes that of the short answer. Where host and enclave share one core the
+//! two copies follow one another; on two they overlap.
 //!
-//! `cargo run --release --package tobari-host --example enclave_transfers`. The enclave is this executable again.
+//! `cargo run --release --package tobari-host --example enclave_transfers`. The enclave is this
+//! executable again.
 
 #![allow(clippy::print_stdout, reason = "an example says what it found")]
 

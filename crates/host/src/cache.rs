@@ -1,4 +1,5 @@
-//! What is worth keeping between two runs and can be found out again: measurements. One small file each, in the user's folder for such.
+//! What is worth keeping between two runs and can be found out again: measurements. One small file
+//! each, in the user's folder for such.
 
 use crate::files::{self, FileError};
 use std::path::PathBuf;

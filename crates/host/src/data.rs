@@ -1,8 +1,10 @@
-//! The folders in which a server keeps what it must not forget: one version, and one user at a time.
+//! The folders in which a server keeps what it must not forget: one version, and one user at a
+//! time.
 //!
-//! A folder has a file `tobari-data` with one line, `tobari data 1`, which is locked while a server runs or a backup is taken. What else is there
-//! is the jobs' affair. A folder from before there were versions is taken for version 1, which it is. One of a later version is refused,
-//! rather than read as what it is not.
+//! A folder has a file `tobari-data` with one line, `tobari data 1`, which is locked while a server
+//! runs or a backup is taken. What else is there is the jobs' affair. A folder from before there
+//! were versions is taken for version 1, which it is. One of a later version is refused, rather
+//! than read as what it is not.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -63,7 +65,8 @@ impl DataFolder {
     /// Takes hold of a folder that a server has used, to read it.
     ///
     /// # Errors
-    /// [`DataError`], and [`DataError::NotData`] if no server of this or a later release has used it.
+    /// [`DataError`], and [`DataError::NotData`] if no server of this or a later release has used
+    /// it.
     pub fn existing(path: &Path) -> Result<Self, DataError> {
         match File::open(path.join(MARKER)) {
             Ok(file) => Self::locked(path, file, false),

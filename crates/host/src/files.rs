@@ -1,8 +1,8 @@
 //! Whole files: read within a limit, written whole or not at all.
 //!
-//! A file is written to a temporary name in its own directory, flushed to the device and renamed, so that a reader (or
-//! a crash) sees the old file or the new one, never a part. On error the temporary file is removed and the old file is
-//! untouched. Every message names the file.
+//! A file is written to a temporary name in its own directory, flushed to the device and renamed,
+//! so that a reader (or a crash) sees the old file or the new one, never a part. On error the
+//! temporary file is removed and the old file is untouched. Every message names the file.
 
 use crate::storage::Trouble;
 use std::fs::{self, File};
@@ -64,12 +64,13 @@ impl FileError {
 
 /// Writes `bytes` as the whole of `path`, replacing what stood there.
 ///
-/// A new file gets the mode 0666 less the process's mask; a replaced file's mode is kept. A symbolic link is followed:
-/// the file it points to is replaced, the link stays.
+/// A new file gets the mode 0666 less the process's mask; a replaced file's mode is kept. A
+/// symbolic link is followed: the file it points to is replaced, the link stays.
 ///
 /// # Errors
 ///
-/// [`FileError::NotAFile`] for a directory, device or pipe; [`FileError::Write`] if the system refuses.
+/// [`FileError::NotAFile`] for a directory, device or pipe; [`FileError::Write`] if the system
+/// refuses.
 ///
 /// # Example
 ///
@@ -110,12 +111,13 @@ pub fn write_atomically_with(path: &Path, write: impl FnOnce(&mut File) -> io::R
 
 /// Writes `bytes` as a new file that only its owner may read (mode 0600 on Unix).
 ///
-/// An existing file is never replaced, even one that appears while this runs: a key that is overwritten is lost. The
-/// temporary file has the same mode from its first byte on.
+/// An existing file is never replaced, even one that appears while this runs: a key that is
+/// overwritten is lost. The temporary file has the same mode from its first byte on.
 ///
 /// # Errors
 ///
-/// [`FileError::Exists`] if anything of that name exists; [`FileError::Write`] if the system refuses.
+/// [`FileError::Exists`] if anything of that name exists; [`FileError::Write`] if the system
+/// refuses.
 pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     // Looked up first only to say it before the work; the rename below is what refuses.
     if fs::symlink_metadata(path).is_ok() {
@@ -134,8 +136,8 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 
 /// Reads the whole of `path`, which may hold at most `limit_bytes`.
 ///
-/// Memory stays within the limit whatever the file claims or becomes while it is read. A regular file is read into one
-/// allocation, so that no copy of a secret is left behind by growing it.
+/// Memory stays within the limit whatever the file claims or becomes while it is read. A regular
+/// file is read into one allocation, so that no copy of a secret is left behind by growing it.
 ///
 /// # Errors
 ///
@@ -216,7 +218,8 @@ pub fn sync_directory(_: PathBuf) -> io::Result<()> {
     Ok(())
 }
 
-/// What an ordinary program's new file gets; the temporary file's own default (0600) is for secrets.
+/// What an ordinary program's new file gets; the temporary file's own default (0600) is for
+/// secrets.
 #[cfg(unix)]
 fn new_file_permissions() -> Option<fs::Permissions> {
     Some(std::os::unix::fs::PermissionsExt::from_mode(0o666))

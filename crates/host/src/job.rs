@@ -1,4 +1,5 @@
-//! A program within a limit of memory: planned, checked and carried out, with a tier where values do not fit.
+//! A program within a limit of memory: planned, checked and carried out, with a tier where values
+//! do not fit.
 
 use crate::run::{self, Finished, Options, RunError};
 use crate::storage::Trouble;
@@ -15,7 +16,8 @@ use tobari_plan::site::Site;
 /// What a job may take.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes for values and for what moves to and from the tier; without it as many as there are. What one step has under way comes on top.
+    /// Bytes for values and for what moves to and from the tier; without it as many as there are.
+    /// What one step has under way comes on top.
     pub memory: Option<u64>,
     /// Threads that compute; at least one.
     pub threads: usize,
@@ -59,7 +61,8 @@ impl<E: std::error::Error + 'static> JobError<E> {
     }
 }
 
-/// Plans a program for a server that holds no key, checks the plan and carries it out. Inputs are asked for as [`run::run`] does.
+/// Plans a program for a server that holds no key, checks the plan and carries it out. Inputs are
+/// asked for as [`run::run`] does.
 ///
 /// # Errors
 /// [`JobError`]; then there are no outputs.

@@ -1,8 +1,8 @@
 //! The machine: files, processes, threads and tiers of memory.
 //!
-//! Everything that opens a file or starts a process stands here, so that the cryptography and the jobs need none of
-//! it. This crate knows nothing of keys, ciphertexts or formats of files: it moves bytes and processes, and
-//! runs plans on whatever engine it is given.
+//! Everything that opens a file or starts a process stands here, so that the cryptography and the
+//! jobs need none of it. This crate knows nothing of keys, ciphertexts or formats of files: it
+//! moves bytes and processes, and runs plans on whatever engine it is given.
 //!
 //! | module | what it holds |
 //! |---|---|

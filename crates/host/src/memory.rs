@@ -1,18 +1,26 @@
 //! Memory for large objects, in huge pages, that goes back to the system.
 //!
-//! A ciphertext is some megabytes, and one that is computed with is made and dropped every few milliseconds. The usual allocators either ask the
-//! system for each, and pay a page fault for every 4 KiB, or keep what they were given back, in pieces that fit nothing else. [`Large`] is a global allocator that
-//! leaves small things to the system's and serves what has [`LARGE`] bytes or more from one reserved range of addresses:
+//! A ciphertext is some megabytes, and one that is computed with is made and dropped every few
+//! milliseconds. The usual allocators either ask the system for each, and pay a page fault for
+//! every 4 KiB, or keep what they were given back, in pieces that fit nothing else. [`Large`] is a
+//! global allocator that leaves small things to the system's and serves what has [`LARGE`] bytes or
+//! more from one reserved range of addresses:
 //!
-//! * extents of whole 64 KiB, the smallest that is large enough first (best fit), those with pages before those without, neighbours joined when they are
-//!   free: what a plan has in memory comes and goes in few sizes, which leaves little between;
-//! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of address translation;
-//! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what is
-//!   done in the page, and a stage of a job that drops its input makes as much again. Beyond, pages go back, the largest extents first. While a
-//!   plan runs (`run`) and for [`LINGER`] afterwards only the second bound holds: one step may use twice what stays between steps, and the next one will again, as will
-//!   the next question. Then the first holds with the next large object that is given back; a program that waits calls [`settle`] now and then.
+//! * extents of whole 64 KiB, the smallest that is large enough first (best fit), those with pages
+//!   before those without, neighbours joined when they are free: what a plan has in memory comes
+//!   and goes in few sizes, which leaves little between;
+//! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of
+//!   address translation;
+//! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as
+//!   the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what
+//!   is done in the page, and a stage of a job that drops its input makes as much again. Beyond,
+//!   pages go back, the largest extents first. While a plan runs (`run`) and for [`LINGER`]
+//!   afterwards only the second bound holds: one step may use twice what stays between steps, and
+//!   the next one will again, as will the next question. Then the first holds with the next large
+//!   object that is given back; a program that waits calls [`settle`] now and then.
 //!
-//! Where there is no such range, as under a limit on addresses, everything is left to the system's allocator.
+//! Where there is no such range, as under a limit on addresses, everything is left to the system's
+//! allocator.
 
 #![allow(unsafe_code, reason = "an allocator")]
 
@@ -23,7 +31,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// From this size on. Smaller than that the tables of the free extents themselves never are: they come from the system's allocator.
+/// From this size on. Smaller than that the tables of the free extents themselves never are: they
+/// come from the system's allocator.
 pub const LARGE: usize = 128 << 10;
 
 /// Bytes that are kept in any case for the next one who asks.
@@ -35,19 +44,24 @@ const GRAIN: usize = 64 << 10;
 /// Pages go back in multiples of this, where they are.
 const HUGE: usize = 2 << 20;
 
-/// Addresses for each byte that the machine has: free extents lie between used ones, and no address is ever given back. They are no memory until it is touched,
-/// but an emulator of another processor may keep something for each page of them.
+/// Addresses for each byte that the machine has: free extents lie between used ones, and no address
+/// is ever given back. They are no memory until it is touched, but an emulator of another processor
+/// may keep something for each page of them.
 const ADDRESSES: usize = 4;
 
-/// They become readable in such steps: whoever looks through the process finds what it may have used, and not all of them.
+/// They become readable in such steps: whoever looks through the process finds what it may have
+/// used, and not all of them.
 const STEP: usize = 64 << 20;
 
-/// How much of a heap's end the system's allocator keeps when it is free, for a program that asks for as much again at once: [`keep_small`].
+/// How much of a heap's end the system's allocator keeps when it is free, for a program that asks
+/// for as much again at once: [`keep_small`].
 pub const KEPT_SMALL: usize = 16 << 20;
 
-/// Small objects whose memory is given back are kept up to `bytes` of each heap, where the system's allocator is glibc's. By itself it gives back what is free at the end of a heap
-/// from 128 KiB on, and each page that is asked for again is a page fault: what many thousands of short messages take and leave in a moment. For programs that have [`Large`]: what has 128 KiB or more
-/// glibc maps anew each time from then on.
+/// Small objects whose memory is given back are kept up to `bytes` of each heap, where the system's
+/// allocator is glibc's. By itself it gives back what is free at the end of a heap from 128 KiB on,
+/// and each page that is asked for again is a page fault: what many thousands of short messages
+/// take and leave in a moment. For programs that have [`Large`]: what has 128 KiB or more glibc
+/// maps anew each time from then on.
 pub fn keep_small(bytes: usize) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -59,8 +73,9 @@ pub fn keep_small(bytes: usize) {
     let _ = bytes;
 }
 
-/// One heap for the small objects of all threads that are started from now on, where the system's allocator is glibc's: to compare programs of one thread with programs of
-/// three on one core, of which otherwise each has memory that is new at other times.
+/// One heap for the small objects of all threads that are started from now on, where the system's
+/// allocator is glibc's: to compare programs of one thread with programs of three on one core, of
+/// which otherwise each has memory that is new at other times.
 pub fn one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes two numbers, and a lock of the allocator's own
@@ -91,7 +106,8 @@ impl Pace {
         START.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
-    /// Asks the clock only where somebody was busy: nobody is in an enclave, whose filter may have no call for the time.
+    /// Asks the clock only where somebody was busy: nobody is in an enclave, whose filter may have
+    /// no call for the time.
     fn keeps(&self) -> bool {
         let until = self.until.load(Ordering::Relaxed);
         self.busy.load(Ordering::Relaxed) > 0 || (until > 0 && Self::now() < until)
@@ -107,7 +123,8 @@ impl Pace {
     }
 }
 
-/// While one of these is there, memory comes and goes by the gigabyte and is kept for what comes: see the head of this room. [`run`](crate::run::run) has one.
+/// While one of these is there, memory comes and goes by the gigabyte and is kept for what comes:
+/// see the head of this room. [`run`](crate::run::run) has one.
 #[derive(Debug)]
 pub struct Busy(());
 
@@ -126,8 +143,8 @@ impl Drop for Busy {
     }
 }
 
-/// Takes a large object and gives it back. What is kept for nobody any more goes to the system then, and the addresses are reserved after it, for which the
-/// system is asked about the machine.
+/// Takes a large object and gives it back. What is kept for nobody any more goes to the system
+/// then, and the addresses are reserved after it, for which the system is asked about the machine.
 pub fn settle() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
@@ -237,7 +254,8 @@ impl State {
     }
 
     fn take(&mut self, base: usize, length: usize, bytes: usize) -> Option<(usize, bool)> {
-        // pages that are there before new ones, even from a larger extent: a new page costs a fault, and what makes room for it another later
+        // pages that are there before new ones, even from a larger extent: a new page costs a
+        // fault, and what makes room for it another later
         let [clean, dirty] = self.sizes.each_ref().map(|sizes| sizes.range((bytes, 0)..).next());
         let found = dirty.or(clean).copied();
         let (offset, clean) = match found {
@@ -318,7 +336,8 @@ impl State {
         (surplus > 0).then(|| surplus.next_multiple_of(STEP))
     }
 
-    /// Gives the pages of a free extent back from `first` on, as far as they are whole huge pages; answers whether there was one.
+    /// Gives the pages of a free extent back from `first` on, as far as they are whole huge pages;
+    /// answers whether there was one.
     fn give_back(&mut self, base: usize, start: usize, first: usize, end: usize) -> bool {
         let (first, last) = ((first / HUGE * HUGE).max(start.next_multiple_of(HUGE)), end / HUGE * HUGE);
         if first >= last || !discard(base + first, last - first) {
@@ -358,7 +377,8 @@ fn reserve() -> Option<(usize, usize)> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping, where the system chooses, is over nobody else's memory
     let start = unsafe { mmap_anonymous(std::ptr::null_mut(), length + HUGE, ProtFlags::empty(), flags) }.ok()?;
-    // SAFETY: advice on one's own new pages changes no byte of them; a kernel without huge pages refuses, which does no harm
+    // SAFETY: advice on one's own new pages changes no byte of them; a kernel without huge pages
+    // refuses, which does no harm
     let _ = unsafe { madvise(start, length + HUGE, Advice::LinuxHugepage) };
     Some(((start as usize).next_multiple_of(HUGE), length))
 }
@@ -391,8 +411,9 @@ fn discard(_: usize, _: usize) -> bool {
     false
 }
 
-// SAFETY: every extent belongs to one caller from `take` to `give`, is at least as long as asked for, and begins at a multiple of 64 KiB, since the first
-// address is one of 2 MiB; whatever is not from the range goes to the system's allocator as it came
+// SAFETY: every extent belongs to one caller from `take` to `give`, is at least as long as asked
+// for, and begins at a multiple of 64 KiB, since the first address is one of 2 MiB; whatever is not
+// from the range goes to the system's allocator as it came
 unsafe impl GlobalAlloc for Large {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match self.take(layout) {
@@ -479,7 +500,8 @@ pub fn resident() -> Option<[u64; 2]> {
     None
 }
 
-/// Forgets the most that was in memory so far, so that [`resident`] counts anew; false where that is not possible.
+/// Forgets the most that was in memory so far, so that [`resident`] counts anew; false where that
+/// is not possible.
 pub fn forget_peak() -> bool {
     cfg!(target_os = "linux") && std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }
@@ -595,12 +617,14 @@ mod tests {
         OWN.end(linger);
         give(take(1), 1);
         assert!(large.usage().idle == 448 << 20 || ended.elapsed() >= linger, "{:?}", large.usage());
-        // one that is not busy any more gives back all but what is always kept, from the ends of the largest
+        // one that is not busy any more gives back all but what is always kept, from the ends of
+        // the largest
         std::thread::sleep(linger + Duration::from_millis(20));
         give(take(1), 1);
         let idle = large.usage().idle;
         assert!(idle <= IDLE && idle + STEP > IDLE - HUGE, "{idle}");
-        // a clean extent fits as well or better: it is not taken where one with pages is large enough
+        // a clean extent fits as well or better: it is not taken where one with pages is large
+        // enough
         let small = take(1);
         assert_eq!(large.usage().idle, idle - (1 << 20));
         give(small, 1);

@@ -1,12 +1,16 @@
-//! A checked plan on this machine: threads that compute, a tier that moves, and nothing but what fits in memory.
+//! A checked plan on this machine: threads that compute, a tier that moves, and nothing but what
+//! fits in memory.
 //!
-//! [`Runner`] says what can be done; here it is done. Threads of the same kind pull from one queue: first values to be packed for the tier, then steps,
-//! then values that have come from it and are to be unpacked. The calling thread feeds the tier, and rather than wait for it unpacks what has come, so that
-//! steps wait for that only if nothing else can be done. So the same plan runs on one
-//! core and on many, and whatever order they happen to choose, the results have the same bits, because the engine's steps have.
+//! [`Runner`] says what can be done; here it is done. Threads of the same kind pull from one queue:
+//! first values to be packed for the tier, then steps, then values that have come from it and are
+//! to be unpacked. The calling thread feeds the tier, and rather than wait for it unpacks what has
+//! come, so that steps wait for that only if nothing else can be done. So the same plan runs on one
+//! core and on many, and whatever order they happen to choose, the results have the same bits,
+//! because the engine's steps have.
 //!
-//! If anything fails, if a file system is full, a disk gone, a page corrupted, or a value not what it was, everything stops, and there is
-//! one error that says which value; no output is handed out before the last step is done.
+//! If anything fails, if a file system is full, a disk gone, a page corrupted, or a value not what
+//! it was, everything stops, and there is one error that says which value; no output is handed out
+//! before the last step is done.
 
 use crate::memory::Busy;
 use crate::store::{BlockError, Blocks, Completion, Kind, Store, StoreError};
@@ -139,11 +143,11 @@ enum Task<V> {
     Step(Work, Vec<Arc<V>>),
 }
 
-/// Runs a plan. Inputs are asked for one after another, in their order, unless the plan has no use for them; those that it wants in the tier are
-/// written there first.
+/// Runs a plan. Inputs are asked for one after another, in their order, unless the plan has no use
+/// for them; those that it wants in the tier are written there first.
 ///
-/// The engine is consumed: the secret that its randomised steps draw from is that of this run, and no second plan, or other inputs of the same
-/// one, must ever draw from it.
+/// The engine is consumed: the secret that its randomised steps draw from is that of this run, and
+/// no second plan, or other inputs of the same one, must ever draw from it.
 ///
 /// ```compile_fail
 /// # use tobari_host::run::{run, Options};
@@ -168,7 +172,8 @@ pub fn run<E: Engine>(
     memory.resize_with(program.len(), || None);
     let resident: BTreeSet<Value> = plan.plan().resident.iter().copied().collect();
     for (value, about) in program.values().zip(program.inputs()) {
-        // what the plan has no use for may be none of this site's business: the check looks at what comes into memory
+        // what the plan has no use for may be none of this site's business: the check looks at what
+        // comes into memory
         if !plan.plan().inputs_stored && !resident.contains(&value) {
             continue;
         }

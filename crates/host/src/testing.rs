@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Says that a test is not run, and why: to whoever reads its output, and a line to the file that `TOBARI_NOT_RUN_LOG` names, by which it is counted.
+/// Says that a test is not run, and why: to whoever reads its output, and a line to the file that
+/// `TOBARI_NOT_RUN_LOG` names, by which it is counted.
 pub fn not_run(test: &str, reason: &str) {
     println!("NOT RUN: {test}: {reason}");
     let Some(log) = std::env::var_os("TOBARI_NOT_RUN_LOG") else { return };
@@ -18,7 +19,8 @@ pub fn not_run(test: &str, reason: &str) {
     assert!(written.is_ok(), "{}: {written:?}", log.display());
 }
 
-/// This file or folder of the data that `TOBARI_DATA` names; where it is not, the test says that it is not run.
+/// This file or folder of the data that `TOBARI_DATA` names; where it is not, the test says that it
+/// is not run.
 pub fn data(test: &str, path: &str) -> Option<PathBuf> {
     let Some(data) = std::env::var_os("TOBARI_DATA") else {
         not_run(test, "TOBARI_DATA is not set");
@@ -35,9 +37,11 @@ pub fn data(test: &str, path: &str) -> Option<PathBuf> {
 /// A test and its name.
 pub type Test = (&'static str, fn());
 
-/// In place of libtest's `main`, for tests whose executable is a process of the product, too: prints what that would.
+/// In place of libtest's `main`, for tests whose executable is a process of the product, too:
+/// prints what that would.
 ///
-/// Runs the tests whose names contain the first argument that is no flag, all without one; with `--list`, lists them all.
+/// Runs the tests whose names contain the first argument that is no flag, all without one; with
+/// `--list`, lists them all.
 pub fn run_tests(tests: &[Test], arguments: &[String]) -> ExitCode {
     if arguments.first().map(String::as_str) == Some("--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));

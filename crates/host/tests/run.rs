@@ -1,4 +1,5 @@
-//! Plans on threads and a tier, against the same programs with everything in memory; and everything that can go wrong on the way.
+//! Plans on threads and a tier, against the same programs with everything in memory; and everything
+//! that can go wrong on the way.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -124,7 +125,8 @@ fn a_full_folder_hands_on_to_the_next_and_all_of_them_full_end_the_run() {
     assert!(all.iter().all(|folder| std::fs::read_dir(folder.path()).unwrap().count() == 0));
 }
 
-/// The check looks at what comes into memory: what does not may be a secret that the site must not see.
+/// The check looks at what comes into memory: what does not may be a secret that the site must not
+/// see.
 #[test]
 fn an_input_that_the_plan_has_no_use_for_is_not_asked_for() {
     let mut program = Program::default();
@@ -156,7 +158,8 @@ fn moving() -> (Program, Vec<ClearValue>, CheckedPlan) {
     (program, values, checked)
 }
 
-/// An engine that damages the tier before its tenth step, or fails, or is slow; it counts steps, and those that keep their first argument.
+/// An engine that damages the tier before its tenth step, or fails, or is slow; it counts steps,
+/// and those that keep their first argument.
 struct Meddling<F>(F, AtomicU64);
 
 impl<F: Fn(u64) -> Result<(), ClearError>> Shapes for Meddling<F> {

@@ -10,15 +10,18 @@ use tobari_lattice::params::NamedSet;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A program takes its randomness from the operating system. A lesson must say the same each time.
+    // A program takes its randomness from the operating system. A lesson must say the same each
+    // time.
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
 
-    // Parameters first: they say how much can be computed, and how strong it is. They cannot be weak.
+    // Parameters first: they say how much can be computed, and how strong it is. They cannot be
+    // weak.
     let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
     let security = parameters.security().ok_or("a toy")?;
     println!("{parameters:?}, {} bits of security", security.bits());
 
-    // The secret key is 32 bytes from which everything else follows. The public key lets anybody encrypt.
+    // The secret key is 32 bytes from which everything else follows. The public key lets anybody
+    // encrypt.
     let secret = SecretKey::generate(&parameters, &mut rng);
     let public = PublicKey::generate(&secret, &mut rng);
 

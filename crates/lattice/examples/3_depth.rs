@@ -1,4 +1,5 @@
-//! Lesson 3: noise grows with every product, and a modulus switch keeps it small. A circuit of depth five.
+//! Lesson 3: noise grows with every product, and a modulus switch keeps it small. A circuit of
+//! depth five.
 //!
 //! `cargo run --release -p tobari-lattice --example 3_depth`
 

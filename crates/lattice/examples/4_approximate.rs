@@ -1,4 +1,5 @@
-//! Lesson 4: real numbers, nearly. Each product costs a level, and every result has an error that stays.
+//! Lesson 4: real numbers, nearly. Each product costs a level, and every result has an error that
+//! stays.
 //!
 //! `cargo run --release -p tobari-lattice --example 4_approximate`
 
@@ -19,7 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     keys.add_relinearization(&secret, 6, &mut rng)?;
     let evaluator = Evaluator::new(&parameters)?;
 
-    // Numbers stand in the message multiplied by a scale, here about as large as the primes that rescaling divides by.
+    // Numbers stand in the message multiplied by a scale, here about as large as the primes that
+    // rescaling divides by.
     let values: Vec<f64> = (0..encoder.slots()).map(|i| i as f64 / encoder.slots() as f64).collect();
     let plaintext = encoder.encode(&values, &Scale::power_of_two(49), 6)?;
     let fresh = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
@@ -52,7 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let found = decryptor.decrypt(&result)?;
     println!("a polynomial of degree five: right to {:.0} bits", Precision::of(&found, &expected).least_bits());
 
-    // Results hold the error, and the error knows the key: give them to nobody who has the ciphertexts, or only so.
+    // Results hold the error, and the error knows the key: give them to nobody who has the
+    // ciphertexts, or only so.
     let coarse = decryptor.rounded(&result, 8)?;
     println!("for others, eight bits: {} instead of {:.12}", coarse[100], found[100]);
     Ok(())

@@ -12,7 +12,8 @@ use tobari_lattice::wire;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// What the server does: it has parameters, public keys and a ciphertext, and a table that the client is not to see.
+/// What the server does: it has parameters, public keys and a ciphertext, and a table that the
+/// client is not to see.
 fn server(parameters: &LatticeParameters, public: &[u8], keys: &[u8], query: &[u8]) -> Outcome<Vec<u8>> {
     let mut rng = ChaCha20Rng::from_seed([50; 32]);
     let public = wire::decode_ring_public_key(public, parameters)?;
@@ -22,7 +23,8 @@ fn server(parameters: &LatticeParameters, public: &[u8], keys: &[u8], query: &[u
     let table: Vec<i64> = (0..encoder.slots() as i64).map(|i| i * i % 1000).collect();
     let answer = evaluator.mul_plain(&query, &encoder.encode(&table)?)?;
     let answer = evaluator.rotate(&answer, 1, &keys)?;
-    // Who decrypts this also knows what was asked, and could divide: fresh randomness and a wide error hide the table.
+    // Who decrypts this also knows what was asked, and could divide: fresh randomness and a wide
+    // error hide the table.
     let answer = evaluator.flood(&answer, &public, 200, &mut rng)?;
     // One prime is enough for what is left, and a sixth of the bytes.
     Ok(wire::encode_ciphertext(&evaluator.mod_switch_to(&answer, 1)?))

@@ -44,7 +44,8 @@ struct Held {
     each: HashMap<IpAddr, usize>,
 }
 
-/// One place among the connections: held by the connection, and by the session that it may turn into.
+/// One place among the connections: held by the connection, and by the session that it may turn
+/// into.
 #[derive(Clone)]
 pub struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
@@ -251,7 +252,8 @@ mod tests {
         assert_eq!(forwarded(&headers), None);
     }
 
-    /// Every value of up to five of these characters: what a proxy passes on is the last address of it or nothing.
+    /// Every value of up to five of these characters: what a proxy passes on is the last address of
+    /// it or nothing.
     #[test]
     fn whatever_is_forwarded_is_an_address_or_none() {
         let mut found = 0;

@@ -4,7 +4,8 @@ use std::{sync::Arc, thread};
 
 use tokio::{sync::Semaphore, task};
 
-/// The gate before the cores. Whoever waits is served in order, so that no connection starves another.
+/// The gate before the cores. Whoever waits is served in order, so that no connection starves
+/// another.
 #[derive(Clone)]
 pub struct Cpu {
     cores: Arc<Semaphore>,

@@ -1,5 +1,5 @@
-//! The shell of a blind server: it listens, encrypts, bounds and counts, and serves the jobs that it
-//! is given. It knows none by name.
+//! The shell of a blind server: it listens, encrypts, bounds and counts, and serves the jobs that
+//! it is given. It knows none by name.
 //!
 //! ```text
 //!   GET /                    one line: what this is; to browsers, the way to the page
@@ -15,13 +15,13 @@
 //! does its arithmetic elsewhere ([`cpu`]) and waits for the disk elsewhere ([`job::reading`]).
 //!
 //! **What is bounded.** Connections, of all and of each client; places, turns at the cores, and
-//! bytes of bodies and answers, of all and of each client ([`share`] has the rule); and the time for
-//! a TLS handshake, a request's head, a body, and a write.
+//! bytes of bodies and answers, of all and of each client ([`share`] has the rule); and the time
+//! for a TLS handshake, a request's head, a body, and a write.
 //!
 //! **How a request comes in.** Its host is checked (the module `edge`), and behind a proxy its
-//! client is told apart ([`clients`]). The job finds out whether that client may ([`tokens`]), reads the body in
-//! memory that the client has a right to ([`body`], [`memory`]), takes a turn ([`turns`]), and
-//! answers, or refuses with a word for programs ([`reply`]).
+//! client is told apart ([`clients`]). The job finds out whether that client may ([`tokens`]),
+//! reads the body in memory that the client has a right to ([`body`], [`memory`]), takes a turn
+//! ([`turns`]), and answers, or refuses with a word for programs ([`reply`]).
 
 #![forbid(unsafe_code)]
 

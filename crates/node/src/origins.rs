@@ -1,11 +1,13 @@
 //! From which pages browsers may call, and whom a page may call.
 //!
-//! A browser says with every WebSocket from which origin the page is that opens it (RFC 6454, RFC 6455 section 10.2), and lets any page open one
-//! to any server. The page of live rooms may be hosted anywhere, so a server takes all of them unless it is told which.
+//! A browser says with every WebSocket from which origin the page is that opens it (RFC 6454, RFC
+//! 6455 section 10.2), and lets any page open one to any server. The page of live rooms may be
+//! hosted anywhere, so a server takes all of them unless it is told which.
 //!
-//! **What a list keeps out** is other people's pages in browsers: ones that use the place in the network, or the address, of whoever looks at them. **What it does not**:
-//! programs, which say whatever they like or nothing; and a page that is on the list and lies. Who has the link holds the keys, whatever
-//! page it is on.
+//! **What a list keeps out** is other people's pages in browsers: ones that use the place in the
+//! network, or the address, of whoever looks at them. **What it does not**: programs, which say
+//! whatever they like or nothing; and a page that is on the list and lies. Who has the link holds
+//! the keys, whatever page it is on.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -50,8 +52,8 @@ impl fmt::Display for WebOrigin {
     }
 }
 
-/// A server that a page may call besides its own: an origin that a page's policy can name, which is none with an IPv6 address or an
-/// underscore (Content Security Policy Level 3, section 2.3.1).
+/// A server that a page may call besides its own: an origin that a page's policy can name, which is
+/// none with an IPv6 address or an underscore (Content Security Policy Level 3, section 2.3.1).
 ///
 /// ```
 /// use tobari_node::WebServer;
@@ -143,7 +145,8 @@ mod tests {
         }
     }
 
-    /// Of every text of up to five of these characters: what is taken has one form, with nothing in it that ends a word of a policy.
+    /// Of every text of up to five of these characters: what is taken has one form, with nothing in
+    /// it that ends a word of a policy.
     #[test]
     fn whatever_is_taken_for_an_origin_is_one_word_that_is_taken_again() {
         for text in crate::testing::texts(b"a0:/[].,; '@", 5) {

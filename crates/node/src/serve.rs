@@ -40,7 +40,8 @@ use crate::{
     web::{self, Bundle, BundleError},
 };
 
-/// How long to wait after the system could not accept a connection (too many open files, for instance).
+/// How long to wait after the system could not accept a connection (too many open files, for
+/// instance).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Bytes of a connection that are read ahead at most, and so of a request's head.
@@ -276,7 +277,8 @@ impl Door {
         }
     }
 
-    /// A place for a connection from there, or the limit that it is beyond. Behind a proxy requests say whose they are.
+    /// A place for a connection from there, or the limit that it is beyond. Behind a proxy requests
+    /// say whose they are.
     fn place(&self, peer: SocketAddr) -> Result<Place, (usize, &'static str)> {
         let limits = &self.limits;
         let permit = Arc::clone(&self.places).try_acquire_owned();
@@ -290,7 +292,8 @@ impl Door {
         let (app, limits, stopped) = (self.app.clone(), self.limits, self.stopped.clone());
         let tls = self.tls.as_ref().map(Acceptor::now);
         tokio::spawn(async move {
-            // A failure here is the client's affair, and its reason may name what it tried: it is not logged.
+            // A failure here is the client's affair, and its reason may name what it tried: it is
+            // not logged.
             let _ = stream.set_nodelay(true);
             match tls {
                 None => answer(stream, app, limits, stopped, place).await,
@@ -304,7 +307,8 @@ impl Door {
     }
 }
 
-/// Answers the requests of one connection until it closes, turns into a WebSocket, or the server stops.
+/// Answers the requests of one connection until it closes, turns into a WebSocket, or the server
+/// stops.
 async fn answer<S>(stream: S, app: Router, limits: ServerLimits, mut stopped: Stop, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

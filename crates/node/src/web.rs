@@ -4,16 +4,18 @@
 //! this server does, of those that it serves or has a page of.
 //!
 //! The server that must not learn what it computes with serves the code that holds the keys. So the
-//! files are built into the program, which gives them to the house ([`PageFile`]): their fingerprint
-//! can be told beforehand ([`Bundle::digest`], `tobari info`) and compared with what a browser got.
-//! Nothing of it depends on who asks. A house without files shows no page.
+//! files are built into the program, which gives them to the house ([`PageFile`]): their
+//! fingerprint can be told beforehand ([`Bundle::digest`], `tobari info`) and compared with what a
+//! browser got. Nothing of it depends on who asks. A house without files shows no page.
 //!
-//! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints of the files in `web/` by name, in the order of [`Bundle::names`].
+//! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints of the files in `web/` by
+//! name, in the order of [`Bundle::names`].
 //!
-//! **Headers.** Nothing from elsewhere is loaded, run, or asked (`Content-Security-Policy`), no address is passed on, and the page stands
-//! alone (COOP and COEP), so that its worker and its sound share memory. The files that a page lists
-//! ([`Page::calling`]) may connect to other servers as well where they are named ([`WebServer`]):
-//! then this server can give the page away for servers that are not trusted with it.
+//! **Headers.** Nothing from elsewhere is loaded, run, or asked (`Content-Security-Policy`), no
+//! address is passed on, and the page stands alone (COOP and COEP), so that its worker and its
+//! sound share memory. The files that a page lists ([`Page::calling`]) may connect to other servers
+//! as well where they are named ([`WebServer`]): then this server can give the page away for
+//! servers that are not trusted with it.
 
 use std::{
     borrow::Cow,
@@ -60,7 +62,8 @@ fn headers() -> [(HeaderName, &'static str); 7] {
     ]
 }
 
-/// Scripts, styles and connections are this origin's own, and connections those to `servers`, too; WebAssembly may be compiled.
+/// Scripts, styles and connections are this origin's own, and connections those to `servers`, too;
+/// WebAssembly may be compiled.
 fn policy(servers: &[WebServer]) -> HeaderValue {
     let servers: String = servers.iter().map(|server| format!(" {}", server.sources())).collect();
     let policy = format!(

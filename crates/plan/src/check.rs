@@ -1,8 +1,10 @@
 //! The judge of plans.
 //!
-//! The planner may be wrong, and this room does not believe it: it follows a plan instruction by instruction and derives for itself what is in
-//! memory, what is in the tier, how many bytes that is, and who may know each value. A [`CheckedPlan`] exists only if all of it is sound, and only such
-//! a plan runs. What is checked is the plan, not the machine that carries it out: a malicious host is not stopped by it.
+//! The planner may be wrong, and this room does not believe it: it follows a plan instruction by
+//! instruction and derives for itself what is in memory, what is in the tier, how many bytes that
+//! is, and who may know each value. A [`CheckedPlan`] exists only if all of it is sound, and only
+//! such a plan runs. What is checked is the plan, not the machine that carries it out: a malicious
+//! host is not stopped by it.
 //!
 //! # Who may know
 //! Labels follow from the inputs' and from the operations, never from what the plan says:

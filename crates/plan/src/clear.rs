@@ -148,7 +148,8 @@ impl ClearEngine {
     /// Integers as a value.
     ///
     /// # Errors
-    /// [`ClearError::Value`] if they are too many, or reals are computed with; too few are filled up with zeros.
+    /// [`ClearError::Value`] if they are too many, or reals are computed with; too few are filled
+    /// up with zeros.
     pub fn integers(&self, values: &[i64]) -> Result<ClearValue, ClearError> {
         self.fits(values.len(), self.arithmetic != Arithmetic::Real)?;
         let mut all: Vec<i64> = values.iter().map(|x| self.centred(i128::from(*x))).collect();

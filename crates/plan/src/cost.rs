@@ -32,7 +32,8 @@ pub struct TierSpeed {
 /// A table of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// By operation, `mul_plain` and `dot_encrypted`: seconds at levels, rising; of [`Op::Add`] and [`Op::Dot`] for each addition and for each product.
+    /// By operation, `mul_plain` and `dot_encrypted`: seconds at levels, rising; of [`Op::Add`] and
+    /// [`Op::Dot`] for each addition and for each product.
     pub steps: BTreeMap<String, Vec<(u16, f64)>>,
     /// Bytes in memory that are exported and imported a second as [`Encoding::Raw`], by kind.
     pub raw: BTreeMap<Kind, [f64; 2]>,
@@ -43,7 +44,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Nothing measured: what a byte costs where memory is the limit. For tests, and plans that are only to be valid.
+    /// Nothing measured: what a byte costs where memory is the limit. For tests, and plans that are
+    /// only to be valid.
     pub fn unmeasured() -> Self {
         let tier = TierSpeed { read: 5e8, write: 5e8, latency_s: 1e-4 };
         Self { steps: BTreeMap::new(), raw: BTreeMap::new(), packed: BTreeMap::new(), tier: Some(tier) }

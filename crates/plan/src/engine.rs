@@ -14,8 +14,9 @@ pub trait Shapes {
 
 /// What computes steps: in the clear, or under encryption.
 ///
-/// **The same step gives the same value**, to the bit, whenever and however often it is done within a run, on whichever thread: randomised
-/// steps draw from a secret of the run and the number of the step. Noise that was drawn anew each time could be averaged away.
+/// **The same step gives the same value**, to the bit, whenever and however often it is done within
+/// a run, on whichever thread: randomised steps draw from a secret of the run and the number of the
+/// step. Noise that was drawn anew each time could be averaged away.
 pub trait Engine: Shapes + Sync {
     /// What it computes with.
     type Value: Send + Sync;
@@ -28,7 +29,8 @@ pub trait Engine: Shapes + Sync {
     /// The engine's own.
     fn step(&self, step: usize, op: Op, args: &[&Self::Value]) -> Result<Self::Value, Self::Error>;
 
-    /// The same step, to the bit, for whoever has no more use for the first argument: its memory may become the result's.
+    /// The same step, to the bit, for whoever has no more use for the first argument: its memory
+    /// may become the result's.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -116,7 +118,8 @@ pub trait Machine {
     }
 }
 
-/// A machine that does each step at once, on one thread, with everything in memory: what a plan is compared with.
+/// A machine that does each step at once, on one thread, with everything in memory: what a plan is
+/// compared with.
 pub struct Direct<'a, E> {
     engine: &'a E,
     steps: usize,

@@ -1,14 +1,18 @@
 //! What lies in memory when.
 //!
-//! The program is known from end to end, so each value's next use is, and replacement can be Belady's (IBM Systems Journal 5, 1966): whatever is
-//! needed last goes first. Values have different sizes and come back at different costs, so of those that are needed last the one goes that frees
-//! most bytes for the seconds of its return. A value never changes, so it is written at most once, right after it was made; what is not needed again is
-//! dropped and never written; what is cheaper to compute again from inputs than to write and read is not written either.
+//! The program is known from end to end, so each value's next use is, and replacement can be
+//! Belady's (IBM Systems Journal 5, 1966): whatever is needed last goes first. Values have
+//! different sizes and come back at different costs, so of those that are needed last the one goes
+//! that frees most bytes for the seconds of its return. A value never changes, so it is written at
+//! most once, right after it was made; what is not needed again is dropped and never written; what
+//! is cheaper to compute again from inputs than to write and read is not written either.
 //!
-//! Reads come early: the replacement plans with a window of memory less than there is, and reads move forward by as many bytes as the window has
-//! (Kumar, Culler, Popa, OSDI 2021, call it backdating).
+//! Reads come early: the replacement plans with a window of memory less than there is, and reads
+//! move forward by as many bytes as the window has (Kumar, Culler, Popa, OSDI 2021, call it
+//! backdating).
 //!
-//! Order matters as well: [`order`] gathers steps that use the same large thing, a key or a row of a matrix.
+//! Order matters as well: [`order`] gathers steps that use the same large thing, a key or a row of
+//! a matrix.
 //!
 //! Cost: `O((n + u) log n)` for `n` values and `u` uses.
 
@@ -62,7 +66,8 @@ pub enum PageError {
     },
 }
 
-/// Moves, and which inputs are in memory from the start; all of them have copies in the tier unless all are in memory.
+/// Moves, and which inputs are in memory from the start; all of them have copies in the tier unless
+/// all are in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paging {
     /// What to do, in order.
@@ -71,10 +76,13 @@ pub struct Paging {
     pub resident: Vec<Value>,
 }
 
-/// An order in which steps that share their largest argument, the anchor, stand together, and results are used up as soon as they can be.
+/// An order in which steps that share their largest argument, the anchor, stand together, and
+/// results are used up as soon as they can be.
 ///
-/// Steps that free as much as they make come first, and what others wait for that have begun. Then those with the anchor of the last one, if what they take besides was used before; while results
-/// fit `live` bytes, others, too. So a few vectors are opened, as many as fit, and go through all keys together before the next few are opened.
+/// Steps that free as much as they make come first, and what others wait for that have begun. Then
+/// those with the anchor of the last one, if what they take besides was used before; while results
+/// fit `live` bytes, others, too. So a few vectors are opened, as many as fit, and go through all
+/// keys together before the next few are opened.
 pub fn order(program: &Program, live: u64) -> Vec<u32> {
     let mut all = Ordering::new(program);
     let mut order = Vec::new();
@@ -120,14 +128,16 @@ struct Ordering<'a> {
     users: Vec<Vec<u32>>,
     /// How many of them are left.
     left: Vec<u32>,
-    /// For each step, makers of arguments that are not done, and inputs besides its anchor that nobody has used.
+    /// For each step, makers of arguments that are not done, and inputs besides its anchor that
+    /// nobody has used.
     missing: Vec<u32>,
     closed: Vec<u32>,
     opened: Vec<bool>,
     done: Vec<bool>,
     open: Ready,
     shut: Ready,
-    /// Free as much as they make, or make the last thing that is missing for a step whose other arguments wait.
+    /// Free as much as they make, or make the last thing that is missing for a step whose other
+    /// arguments wait.
     urgent: BTreeSet<u32>,
     /// Bytes of results that are still needed.
     bytes: u64,
@@ -455,7 +465,8 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
         Ok(())
     }
 
-    /// Of the values that are needed last, the one that frees most bytes times steps for the seconds of its return.
+    /// Of the values that are needed last, the one that frees most bytes times steps for the
+    /// seconds of its return.
     fn victim(&self, position: u32) -> Option<Value> {
         let free = self.resident.iter().rev().filter(|(_, value)| !self.pinned.contains(value)).take(CANDIDATES);
         let score = |next: u32, value: Value| {
@@ -564,7 +575,8 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
     }
 }
 
-/// Moves loads forward while what is read ahead of its place fits `window`, and never before the value has its copy or has left memory.
+/// Moves loads forward while what is read ahead of its place fits `window`, and never before the
+/// value has its copy or has left memory.
 fn ahead(program: &Program, instructions: &[Instruction], window: u64) -> Vec<Instruction> {
     let mut ready = vec![0u32; program.len()];
     let mut loads: Vec<(u32, Value, u32)> = Vec::new();

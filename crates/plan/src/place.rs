@@ -1,8 +1,10 @@
 //! Which way each stage is done, and where.
 //!
-//! States are (stage, variant, site); between two states lie a transfer, if the sites differ, and a conversion, if the forms do. What a site may not hold is
-//! no state, and what a site cannot convert is no edge; the cheapest path through what is left is the placement (a shortest path in a layered graph,
-//! `O(stages · (variants · sites)^2)`). [`Placement::check`] derives again what each site gets to see, from the job and the path alone.
+//! States are (stage, variant, site); between two states lie a transfer, if the sites differ, and a
+//! conversion, if the forms do. What a site may not hold is no state, and what a site cannot
+//! convert is no edge; the cheapest path through what is left is the placement (a shortest path in
+//! a layered graph, `O(stages · (variants · sites)^2)`). [`Placement::check`] derives again what
+//! each site gets to see, from the job and the path alone.
 
 use crate::segment::{Form, Job, Segment, Variant};
 use crate::site::{Guard, Secrecy, Site};
@@ -18,7 +20,8 @@ pub enum Conversion {
     Decrypt,
     /// Encrypted to encrypted at another level or in another layout, by way of plain.
     Reset,
-    /// Encrypted to encrypted at another level, by way of a sum with a mask that the site which decrypts does not know.
+    /// Encrypted to encrypted at another level, by way of a sum with a mask that the site which
+    /// decrypts does not know.
     MaskedReset,
     /// Encrypted to what the owner of the data is to get, and to nobody else: the end of a job.
     Release,
@@ -37,7 +40,8 @@ impl fmt::Display for Conversion {
 }
 
 impl Conversion {
-    /// What leads from one form to another: empty if nothing does, and `None` in it if the form serves as it is.
+    /// What leads from one form to another: empty if nothing does, and `None` in it if the form
+    /// serves as it is.
     fn between(job: &Job, from: &Form, to: &Form) -> Vec<Option<Self>> {
         if from.serves(to) {
             return vec![None];
@@ -55,7 +59,8 @@ impl Conversion {
         }
     }
 
-    /// Whether a site can do it: what is decrypted is in the clear there, unless it is masked, or on its way to its owner.
+    /// Whether a site can do it: what is decrypted is in the clear there, unless it is masked, or
+    /// on its way to its owner.
     fn is_possible(self, job: &Job, site: &Site) -> bool {
         let plain = site.may_hold(&job.secrecy(&Form::Plain));
         let guarded = site.guard != Guard::Process && site.keys.contains(&job.key);
@@ -69,7 +74,8 @@ impl Conversion {
 
 /// Seconds.
 pub trait PlaceCosts {
-    /// Until the job's data is there in one of its forms, for a first stage at this site: beside what a transfer from where data comes in costs.
+    /// Until the job's data is there in one of its forms, for a first stage at this site: beside
+    /// what a transfer from where data comes in costs.
     fn enter(&self, _: Data<'_>, _: &Site) -> f64 {
         0.0
     }
@@ -99,7 +105,8 @@ pub struct Choice {
     pub site: usize,
     /// What its input is converted by, and at which site, before it runs.
     pub conversion: Option<(Conversion, usize)>,
-    /// Seconds of transfer and conversion, of the first stage also of what its data takes to be there; and of the stage.
+    /// Seconds of transfer and conversion, of the first stage also of what its data takes to be
+    /// there; and of the stage.
     pub seconds: [f64; 2],
 }
 
@@ -110,7 +117,8 @@ pub struct Placement {
     pub input: usize,
     /// For each stage.
     pub choices: Vec<Choice>,
-    /// What the result is converted by after the last stage, at which site, and how many seconds that takes with the way there.
+    /// What the result is converted by after the last stage, at which site, and how many seconds
+    /// that takes with the way there.
     pub release: Option<(Conversion, usize, f64)>,
     /// All of it.
     pub seconds: f64,

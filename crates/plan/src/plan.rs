@@ -74,7 +74,8 @@ struct Candidate {
     forecast: Forecast,
 }
 
-/// Plans a program at a site: the cheapest of its own order and some that gather steps with the same large argument.
+/// Plans a program at a site: the cheapest of its own order and some that gather steps with the
+/// same large argument.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -127,7 +128,8 @@ pub fn plan_in<C: CostModel + ?Sized>(
             }
         }
     };
-    // the order first, where a second of the tier is worth one of a core; then what else it may be worth
+    // the order first, where a second of the tier is worth one of a core; then what else it may be
+    // worth
     let mut chosen = 0;
     for (i, order) in orders.iter().enumerate() {
         if consider(order, 1.0) {
@@ -160,7 +162,8 @@ pub fn own_order(program: &Program) -> Vec<u32> {
     (0..program.steps().len() as u32).filter(|step| needed[*step as usize]).collect()
 }
 
-/// For each value the encoding that costs least, where a second of the tier costs `price` seconds of a core: nothing while the tier keeps up.
+/// For each value the encoding that costs least, where a second of the tier costs `price` seconds
+/// of a core: nothing while the tier keeps up.
 fn encodings<C: CostModel + ?Sized>(program: &Program, costs: &C, price: f64) -> Vec<Encoding> {
     let cost = |shape: &Shape, encoding: Encoding| {
         let bytes = shape.stored(encoding);
@@ -174,8 +177,8 @@ fn encodings<C: CostModel + ?Sized>(program: &Program, costs: &C, price: f64) ->
     program.values().map(|value| choose(program.shape(value))).collect()
 }
 
-/// Follows a plan with two clocks, of the cores and of the tier: a load begins when the cores have begun what stands before it, and a step when its
-/// arguments are there.
+/// Follows a plan with two clocks, of the cores and of the tier: a load begins when the cores have
+/// begun what stands before it, and a step when its arguments are there.
 fn forecast<C: CostModel + ?Sized>(
     program: &Program,
     paging: &page::Paging,
@@ -253,7 +256,8 @@ impl Plan {
         inputs.chain(made).map(|value| self.stored(value)).fold(0, u64::saturating_add)
     }
 
-    /// The plan as text for people: what there is, what is done, what moves and why, and what would change it.
+    /// The plan as text for people: what there is, what is done, what moves and why, and what would
+    /// change it.
     pub fn explain<C: CostModel + ?Sized>(&self, costs: &C) -> String {
         let mut text = String::new();
         let _ = self.write(&mut text, costs);

@@ -1,11 +1,12 @@
 //! Straight-line programs over vectors.
 //!
-//! A [`Program`] has inputs, steps and outputs. A step has one operation, arguments that exist before it, and one result that never changes:
-//! static single assignment. There is no step that chooses, so what runs, in what order, and what is read and written depends on nothing that
-//! is computed.
+//! A [`Program`] has inputs, steps and outputs. A step has one operation, arguments that exist
+//! before it, and one result that never changes: static single assignment. There is no step that
+//! chooses, so what runs, in what order, and what is read and written depends on nothing that is
+//! computed.
 //!
-//! A job is written once, as ordinary code over a [`Machine`]: recorded ([`Recorder`]) it is a program; on
-//! [`Direct`](crate::engine::Direct) it runs at once.
+//! A job is written once, as ordinary code over a [`Machine`]: recorded ([`Recorder`]) it is a
+//! program; on [`Direct`](crate::engine::Direct) it runs at once.
 
 use crate::engine::{Machine, Shapes};
 use crate::site::Secrecy;
@@ -205,7 +206,8 @@ impl Program {
     /// What the program is for.
     ///
     /// # Errors
-    /// [`ProgramError::Outputs`] if there is none, or one that does not exist or stands there twice.
+    /// [`ProgramError::Outputs`] if there is none, or one that does not exist or stands there
+    /// twice.
     pub fn set_outputs(&mut self, outputs: &[Value]) -> Result<(), ProgramError> {
         let mut sorted = outputs.to_vec();
         sorted.sort_unstable();

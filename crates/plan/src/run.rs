@@ -1,9 +1,10 @@
 //! A plan on its way: a state machine that is asked what to do and told what was done.
 //!
-//! **In order, and all at once.** Instructions are admitted in the plan's order, each when there is memory for what it brings; whatever was admitted
-//! and has its arguments is done in any order, by any number of equivalent units that pull from one queue, while moves to and from the
-//! tier go on. The plan is sound in order, so the next instruction always gets its memory once those before it are done: there is no way to get stuck,
-//! and at no moment is more in memory than the site has.
+//! **In order, and all at once.** Instructions are admitted in the plan's order, each when there is
+//! memory for what it brings; whatever was admitted and has its arguments is done in any order, by
+//! any number of equivalent units that pull from one queue, while moves to and from the tier go on.
+//! The plan is sound in order, so the next instruction always gets its memory once those before it
+//! are done: there is no way to get stuck, and at no moment is more in memory than the site has.
 //!
 //! Times are handed in; nothing here reads a clock.
 
@@ -162,7 +163,8 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
-    /// Whether nothing but a step that was started still has use for a value: the plan drops it next, and all other users are done.
+    /// Whether nothing but a step that was started still has use for a value: the plan drops it
+    /// next, and all other users are done.
     pub fn is_last_user(&self, work: Work, value: Value) -> bool {
         self.waiting[work.index as usize]
             .iter()
@@ -193,7 +195,8 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
-    /// Something that was started is done. Gives the values that leave memory by it: whoever has them lets them go before asking for more.
+    /// Something that was started is done. Gives the values that leave memory by it: whoever has
+    /// them lets them go before asking for more.
     pub fn finished(&mut self, work: Work) -> Vec<Value> {
         debug_assert!(self.running > 0 && self.missing[work.index as usize] == 0);
         self.running = self.running.saturating_sub(1);
@@ -238,8 +241,8 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// What each instruction waits for: a step for its arguments, a load for the copy and for the value's place, a store for the value, a drop for all
-/// that uses the value.
+/// What each instruction waits for: a step for its arguments, a load for the copy and for the
+/// value's place, a store for the value, a drop for all that uses the value.
 fn dependencies(plan: &CheckedPlan) -> (Vec<u32>, Vec<Vec<Index>>) {
     let inner = plan.plan();
     let (program, count) = (&inner.program, inner.instructions.len());

@@ -1,6 +1,7 @@
 //! What the stages of a job may be.
 //!
-//! A stage can often be done in several ways: in the clear where that is allowed, under encryption at some level, on masked numbers. Each way is a
+//! A stage can often be done in several ways: in the clear where that is allowed, under encryption
+//! at some level, on masked numbers. Each way is a
 //! [`Variant`]: a program, the form of what it takes and gives, and what it has to have in memory besides.
 
 use crate::program::Program;
@@ -13,7 +14,8 @@ use std::fmt;
 pub enum Form {
     /// In the clear.
     Plain,
-    /// Encrypted, with so many multiplications left and its numbers in the slots as the layout of this name has them.
+    /// Encrypted, with so many multiplications left and its numbers in the slots as the layout of
+    /// this name has them.
     Encrypted {
         /// Multiplications that are left.
         level: u16,
@@ -65,12 +67,14 @@ pub struct Variant {
     pub trust: Trust,
 }
 
-/// What a way to do a stage needs of the site that does it, for its result to be right and for secrets to stay secret.
+/// What a way to do a stage needs of the site that does it, for its result to be right and for
+/// secrets to stay secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trust {
     /// A guarded site checks the result, so that a wrong one is found out.
     pub checked: bool,
-    /// What it holds stays secret only from a site that does what it was told: an active one could have it decrypted.
+    /// What it holds stays secret only from a site that does what it was told: an active one could
+    /// have it decrypted.
     pub passive_only: bool,
 }
 
@@ -92,16 +96,18 @@ pub struct Job {
     pub owner: Owner,
     /// Under which key it is encrypted.
     pub key: KeyDomain,
-    /// In what form it comes, and how many bytes it has: one of these, whichever is cheaper in the end. Plain data comes through a channel
-    /// that ends where the first stage is.
+    /// In what form it comes, and how many bytes it has: one of these, whichever is cheaper in the
+    /// end. Plain data comes through a channel that ends where the first stage is.
     pub inputs: Vec<(Form, u64)>,
-    /// In what form the result is wanted: one of these. Where plain is one, what is encrypted may be released at a guarded site that has the key.
+    /// In what form the result is wanted: one of these. Where plain is one, what is encrypted may
+    /// be released at a guarded site that has the key.
     pub outputs: Vec<Form>,
     /// Whether results are to be right whatever unguarded sites do.
     pub integrity: bool,
     /// Whether unguarded sites may do other than they were told.
     pub active: bool,
-    /// Levels that a ciphertext needs to be reset under a mask, so that nobody sees it in the clear; none if that is not to be.
+    /// Levels that a ciphertext needs to be reset under a mask, so that nobody sees it in the
+    /// clear; none if that is not to be.
     pub masked_level: Option<u16>,
 }
 

@@ -112,7 +112,8 @@ impl Site {
         }
     }
 
-    /// Whether it may be in the site's tier: secrets are on a disk there, which must be their owner's, and masks are for one moment.
+    /// Whether it may be in the site's tier: secrets are on a disk there, which must be their
+    /// owner's, and masks are for one moment.
     pub fn may_store(&self, secrecy: &Secrecy) -> bool {
         self.tier
             && match secrecy {

@@ -13,8 +13,9 @@ pub struct RunArguments {
     /// Threads that compute; as many as there are cores without it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// A folder of the tier, and the most that may lie there, as in /fast:2GiB. Given again for each further folder, the fastest first: what one
-    /// has no space for goes to the next. Without it, the folder of temporary files.
+    /// A folder of the tier, and the most that may lie there, as in /fast:2GiB. Given again for
+    /// each further folder, the fastest first: what one has no space for goes to the next. Without
+    /// it, the folder of temporary files.
     #[arg(long = "tier", value_parser = parse_tier, value_name = "FOLDER[:BYTES]")]
     pub tiers: Vec<Folder>,
     /// Measure what steps cost again, whatever was kept.
@@ -43,7 +44,8 @@ impl RunArguments {
 /// The least that a folder of the tier may be limited to: there is nothing to measure in less.
 const LEAST_TIER_BYTES: u64 = 4 << 20;
 
-/// A folder, with `:` and a number of bytes behind it or nothing. What begins with a digit after the last colon is such a number.
+/// A folder, with `:` and a number of bytes behind it or nothing. What begins with a digit after
+/// the last colon is such a number.
 fn parse_tier(text: &str) -> Result<Folder, String> {
     let sized = |(path, size): &(&str, &str)| {
         !path.is_empty() && size.starts_with(|c: char| c.is_ascii_digit()) && !size.contains(std::path::is_separator)

@@ -13,7 +13,8 @@ use tobari_plan::cost::{Costs, TierSpeed};
 use tobari_plan::engine::Engine;
 use tobari_plan::program::{Encoding, Kind, Op};
 
-/// The name of the costs of cores in the cache; of other sets than the first, with their name behind it.
+/// The name of the costs of cores in the cache; of other sets than the first, with their name
+/// behind it.
 const CORES: &str = "cores";
 
 fn name(set: &str) -> String {
@@ -87,8 +88,8 @@ pub fn calibrate(reference: &Reference, folders: &[Folder], again: bool) -> Resu
     Ok(Costs { tier, ..kept.costs })
 }
 
-/// The speed of folders with quotas as one tier that holds so many bytes: the first hold what they may, and each byte is moved as often as any
-/// other.
+/// The speed of folders with quotas as one tier that holds so many bytes: the first hold what they
+/// may, and each byte is moved as often as any other.
 fn together(folders: &[(Option<u64>, TierSpeed)], bytes: u64) -> TierSpeed {
     let (mut left, mut all) = (bytes.max(1), TierSpeed { read: 0.0, write: 0.0, latency_s: 0.0 });
     let last = folders.len().saturating_sub(1);

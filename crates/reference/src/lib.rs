@@ -1,6 +1,8 @@
-//! Reference jobs of plans on this machine: their plans within a memory limit, and their runs, for `tobari plan` and `tobari-bench`.
+//! Reference jobs of plans on this machine: their plans within a memory limit, and their runs, for
+//! `tobari plan` and `tobari-bench`.
 //!
-//! Keys and what is encrypted are made of a fixed seed: there is nothing to keep secret in a measurement, and two runs can be compared to the bit.
+//! Keys and what is encrypted are made of a fixed seed: there is nothing to keep secret in a
+//! measurement, and two runs can be compared to the bit.
 
 #![forbid(unsafe_code)]
 
@@ -113,7 +115,8 @@ pub struct Outcome {
     pub status: Status,
     /// Bytes of the process at most while it ran, where the system tells.
     pub peak: Option<u64>,
-    /// A checksum of the output's bytes, the same for the same bits; none where chance is drawn in another way.
+    /// A checksum of the output's bytes, the same for the same bits; none where chance is drawn in
+    /// another way.
     pub digest: Option<u64>,
     /// Whether the output decrypts to what the program gives in the clear.
     pub right: bool,
@@ -209,7 +212,8 @@ impl Reference {
         let blocks = Blocks::new(usize::try_from(self.blocks()).unwrap_or(usize::MAX));
         let options = run::Options { threads, blocks, observer, cancel: &cancel };
         let tier = store.as_ref().map_or("none", Store::name).to_owned();
-        // the same for each run, on purpose: they are compared to the bit, and their inputs are the same
+        // the same for each run, on purpose: they are compared to the bit, and their inputs are the
+        // same
         let engine = Timed { engine: self.0.engine().next_run(&mut generator(3, 0)), work: self.work() };
         let moving = store.as_mut().map(|store| store as &mut dyn Store);
         let finished = run::run(engine, plan, |value| self.0.input(value), moving, &options)?;
@@ -221,7 +225,8 @@ impl Reference {
         Ok(Outcome { status: finished.status, peak, digest, right, tier, folders })
     }
 
-    /// FNV-1a of the output's bytes: two runs are compared, nobody is to be stopped from making two alike.
+    /// FNV-1a of the output's bytes: two runs are compared, nobody is to be stopped from making two
+    /// alike.
     fn digest(&self, output: &BgvValue) -> Result<u64, Failure> {
         let shape = self.0.engine().shape_of(output)?;
         let mut bytes = vec![0; usize::try_from(shape.packed)?];
@@ -266,7 +271,8 @@ impl Engine for Timed<'_> {
     }
 }
 
-/// Seconds that this thread had a core, where the system tells: what else runs on the machine counts less than by the clock on the wall.
+/// Seconds that this thread had a core, where the system tells: what else runs on the machine
+/// counts less than by the clock on the wall.
 fn thread_seconds() -> Option<f64> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     told.split(' ').next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds * 1e-9)

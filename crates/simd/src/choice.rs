@@ -1,5 +1,6 @@
-//! Which backend is used: the fastest that the machine has, unless another was chosen before any was used. The choice is
-//! made once a process, because points and tables of one backend mean nothing to another.
+//! Which backend is used: the fastest that the machine has, unless another was chosen before any
+//! was used. The choice is made once a process, because points and tables of one backend mean
+//! nothing to another.
 
 use std::sync::OnceLock;
 
@@ -8,7 +9,8 @@ use std::sync::OnceLock;
 pub enum Backend {
     /// The fastest that the machine has.
     Fastest,
-    /// AVX2 and FMA for lattices, and for curves the portable loops: what machines without AVX-512 IFMA have.
+    /// AVX2 and FMA for lattices, and for curves the portable loops: what machines without AVX-512
+    /// IFMA have.
     Avx2,
     /// Those that run everywhere.
     Portable,

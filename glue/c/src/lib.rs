@@ -1,9 +1,14 @@
-//! [`tobari_device`] for programs in C: `include/tobari_device.h` has the types and the contract, this the other half of it.
+//! [`tobari_device`] for programs in C: `include/tobari_device.h` has the types and the contract,
+//! this the other half of it.
 //!
-//! Nothing is allocated: the caller gives the memory of a device, and says how much it is, so that a header of another version is found out. A device is opened in place, sealed with, and closed, which wipes it. Each profile has three functions of its own; what they do is
-//! written once ([`open`], [`seal`], [`close`]).
+//! Nothing is allocated: the caller gives the memory of a device, and says how much it is, so that
+//! a header of another version is found out. A device is opened in place, sealed with, and closed,
+//! which wipes it. Each profile has three functions of its own; what they do is written once
+//! ([`open`], [`seal`], [`close`]).
 //!
-//! **What C promises**: pointers are to as many bytes as the header says, aligned as its types are, and nobody else uses a device during a call. Null pointers, devices that are closed and memory of another size are refused.
+//! **What C promises**: pointers are to as many bytes as the header says, aligned as its types are,
+//! and nobody else uses a device during a call. Null pointers, devices that are closed and memory
+//! of another size are refused.
 
 #![cfg_attr(target_os = "none", no_std)]
 
@@ -139,7 +144,8 @@ unsafe fn open<D: Sealer>(
         return SIZE;
     }
     let Some(number) = DeviceNumber::new(number) else { return NUMBER };
-    // SAFETY: a device's memory, as large as the caller says, which was compared, and nobody else uses it now.
+    // SAFETY: a device's memory, as large as the caller says, which was compared, and nobody else
+    // uses it now.
     let slot = unsafe { &mut *slot };
     slot.state = 0;
     // SAFETY: it is not null, and points to the callbacks of a counter.
@@ -190,7 +196,8 @@ unsafe fn close<D: Sealer>(slot: *mut Slot<D>) {
     let slot = unsafe { &mut *slot };
     if slot.state == OPEN {
         slot.state = 0;
-        // SAFETY: its state was written after a device was, and says from now on that there is none.
+        // SAFETY: its state was written after a device was, and says from now on that there is
+        // none.
         unsafe { slot.device.assume_init_drop() };
         // what has no wiping of its own, too: numbers and counters
         slot.device = MaybeUninit::zeroed();
@@ -246,7 +253,8 @@ exported!(Device<P1, Callbacks>, P1_BYTES, tobari_p1_open, tobari_p1_seal, tobar
 exported!(Device<U25, Callbacks>, U25_BYTES, tobari_u25_open, tobari_u25_seal, tobari_u25_close);
 exported!(GcmDevice<Callbacks>, GCM_BYTES, tobari_gcm_open, tobari_gcm_seal, tobari_gcm_close);
 
-/// There is nobody to tell: a sensor stands still, and its watchdog starts it again. Nothing in the device's code is known to come here.
+/// There is nobody to tell: a sensor stands still, and its watchdog starts it again. Nothing in the
+/// device's code is known to come here.
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn stopped(_: &core::panic::PanicInfo<'_>) -> ! {

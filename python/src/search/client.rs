@@ -112,8 +112,9 @@ impl Catalogue {
         self.catalogue.least
     }
 
-    /// A question, ready to be encrypted: `key`, or `site` and `alleles`. `places` hides the true place among so many, of one question only; without `counts` only whether it occurs is told; with `longest`, how many
-    /// of the alleles occur from the first on.
+    /// A question, ready to be encrypted: `key`, or `site` and `alleles`. `places` hides the true
+    /// place among so many, of one question only; without `counts` only whether it occurs is told;
+    /// with `longest`, how many of the alleles occur from the first on.
     #[pyo3(signature = (identity, key=None, site=None, alleles=None, places=1, counts=true, longest=false))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
     fn prepare(
@@ -145,7 +146,8 @@ impl Catalogue {
     }
 }
 
-/// A client: one secret of which its keys follow. It is not printed, not pickled, and wiped when it goes.
+/// A client: one secret of which its keys follow. It is not printed, not pickled, and wiped when it
+/// goes.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Identity {
     inner: Arc<identity::Identity>,
@@ -176,7 +178,8 @@ impl Identity {
         PyBytes::new(py, &self.inner.name())
     }
 
-    /// The key for questions of a set of parameters, in its `generation`-th edition: servers limit how often one is used.
+    /// The key for questions of a set of parameters, in its `generation`-th edition: servers limit
+    /// how often one is used.
     #[pyo3(signature = (set, generation=0))]
     fn key(&self, py: Python<'_>, set: &str, generation: u64) -> PyResult<Key> {
         let set = sets().find(|known| known.name == set);
@@ -192,7 +195,8 @@ impl Identity {
     }
 }
 
-/// A client's key for one set of parameters. It is not printed, not pickled, and wiped when it goes.
+/// A client's key for one set of parameters. It is not printed, not pickled, and wiped when it
+/// goes.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Key {
     set: &'static str,
@@ -263,7 +267,8 @@ impl Prepared {
         Ok(PyBytes::new(py, &query))
     }
 
-    /// Reads an answer: whether it occurs, how often (if that was asked), and how many alleles from the first on do (if that was asked).
+    /// Reads an answer: whether it occurs, how often (if that was asked), and how many alleles from
+    /// the first on do (if that was asked).
     fn read(&self, py: Python<'_>, key: &Key, answer: &[u8]) -> PyResult<(bool, Option<u64>, Option<usize>)> {
         self.fits(key)?;
         let found = short(py, || {

@@ -1,6 +1,9 @@
 //! `tobari.search`: tables, the client's half and the server's, in bytes.
 //!
-//! What a client is told of a table is what `tobari serve --search` tells at `/search/v1/tables/NAME`: its catalogue's length (eight bytes), the catalogue, and how full its places are. Queries and answers are the messages of that server, so that either half may be the command line's.
+//! What a client is told of a table is what `tobari serve --search` tells at
+//! `/search/v1/tables/NAME`: its catalogue's length (eight bytes), the catalogue, and how full its
+//! places are. Queries and answers are the messages of that server, so that either half may be the
+//! command line's.
 
 mod client;
 mod server;

@@ -27,7 +27,8 @@ fn name<const N: usize>(bytes: &[u8]) -> PyResult<[u8; N]> {
 
 #[pymethods]
 impl Server {
-    /// Without a table. `tests` is how much a client may ask in all, `region_tests` of any 100,000 bases, `uses` how many blocks of answers a key is good for; `clients` how many there may be.
+    /// Without a table. `tests` is how much a client may ask in all, `region_tests` of any 100,000
+    /// bases, `uses` how many blocks of answers a key is good for; `clients` how many there may be.
     #[new]
     #[pyo3(signature = (tests=None, region_tests=None, uses=None, clients=None))]
     fn new(tests: Option<u64>, region_tests: Option<u64>, uses: Option<u32>, clients: Option<usize>) -> Self {

@@ -86,7 +86,8 @@ impl Table {
         Self::new(Content::Keys(keys), min_count, label)
     }
 
-    /// A phased panel: a row for each site, in the order of positions, and a column for each haplotype; 1 is the alternate allele. Progress is told in sites.
+    /// A phased panel: a row for each site, in the order of positions, and a column for each
+    /// haplotype; 1 is the alternate allele. Progress is told in sites.
     #[staticmethod]
     #[pyo3(signature = (alleles, positions, references, alternates, chromosome="1", label="", min_count=1, progress=None))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -107,7 +108,9 @@ impl Table {
         Self::new(content, min_count, label)
     }
 
-    /// The phased variants of a .vcf, .vcf.gz or .bcf file. What else there is to choose, `tobari search index` has. Progress is told in sites, with a total of 0: how many there are is known at the end.
+    /// The phased variants of a .vcf, .vcf.gz or .bcf file. What else there is to choose,
+    /// `tobari search index` has. Progress is told in sites, with a total of 0: how many there are
+    /// is known at the end.
     #[staticmethod]
     #[pyo3(signature = (path, label="", min_count=1, progress=None))]
     fn from_vcf(
@@ -196,7 +199,8 @@ impl Table {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// How often something occurs, in the clear: `key`, or `site` as chr20:1000000 and `alleles` as 0101.
+    /// How often something occurs, in the clear: `key`, or `site` as chr20:1000000 and `alleles`
+    /// as 0101.
     #[pyo3(signature = (key=None, site=None, alleles=None))]
     fn count(&self, key: Option<Vec<u8>>, site: Option<&str>, alleles: Option<&str>) -> PyResult<u64> {
         let asked = Asked::new(key, site, alleles, self.inner.content.sites())?;
@@ -209,7 +213,8 @@ impl Table {
         self.inner.longest(&asked.borrow()).map_err(failed)
     }
 
-    /// A table of keys in `count` parts of the same name: each key is in one of them, so that the sum of the parts' answers to one query is the answer of the whole.
+    /// A table of keys in `count` parts of the same name: each key is in one of them, so that the
+    /// sum of the parts' answers to one query is the answer of the whole.
     fn shards(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Self>> {
         let Content::Keys(keys) = &self.inner.content else {
             return Err(failed(format!(

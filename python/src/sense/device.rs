@@ -22,7 +22,8 @@ enum Sealer {
     U25(Box<sealing::Device<U25, CounterFile>>),
 }
 
-/// Seals readings under its own key. Its counter is a file, because a counter that comes twice would betray readings. It is not printed, not pickled, and wiped when it goes.
+/// Seals readings under its own key. Its counter is a file, because a counter that comes twice
+/// would betray readings. It is not printed, not pickled, and wiped when it goes.
 #[pyclass(frozen, module = "tobari.sense")]
 pub(super) struct Device {
     number: u32,
@@ -32,7 +33,8 @@ pub(super) struct Device {
 
 #[pymethods]
 impl Device {
-    /// Of a token, the schema as JSON, and the file of its counter: with `new` it is made, and must not be there; otherwise it must.
+    /// Of a token, the schema as JSON, and the file of its counter: with `new` it is made, and must
+    /// not be there; otherwise it must.
     #[new]
     #[pyo3(signature = (token, schema, counter, new=false))]
     fn open(token: &str, schema: &str, counter: PathBuf, new: bool) -> PyResult<Self> {
@@ -62,7 +64,9 @@ impl Device {
         self.number
     }
 
-    /// Frames of rows of readings, a column for each channel of the schema: as many rows in a frame as the schema says, fewer in the last. Nothing is sealed unless the schema has bytes for all of them.
+    /// Frames of rows of readings, a column for each channel of the schema: as many rows in a frame
+    /// as the schema says, fewer in the last. Nothing is sealed unless the schema has bytes for all
+    /// of them.
     fn seal<'py>(&self, py: Python<'py>, readings: &Bound<'_, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let rows = arrays::rows(readings)?;
         let all = FRAMES * self.schema.samples;

@@ -47,7 +47,8 @@ struct State {
     published: Published,
 }
 
-/// Whoever holds the only key that opens results. It is not printed, not pickled, and wiped when it goes.
+/// Whoever holds the only key that opens results. It is not printed, not pickled, and wiped when it
+/// goes.
 #[pyclass(frozen, module = "tobari.sense")]
 pub(super) struct KeyHolder {
     holder: Arc<Holder>,
@@ -93,7 +94,8 @@ impl KeyHolder {
         })
     }
 
-    /// The one whose parts were written: the files `holder.key`, `devices` and the schema in `fleet.json` of a folder of `tobari sense keygen`.
+    /// The one whose parts were written: the files `holder.key`, `devices` and the schema in
+    /// `fleet.json` of a folder of `tobari sense keygen`.
     #[staticmethod]
     fn from_parts(py: Python<'_>, holder: &[u8], registry: &[u8], schema: &str) -> PyResult<Self> {
         let schema = self::schema(schema)?;
@@ -164,7 +166,8 @@ impl KeyHolder {
         Ok(state.registry.entries().iter().map(one).collect())
     }
 
-    /// Registers a question, as JSON: its name between key holder and server, the order that the server gets, and the file that the key holder keeps, as JSON.
+    /// Registers a question, as JSON: its name between key holder and server, the order that the
+    /// server gets, and the file that the key holder keeps, as JSON.
     fn register(&self, py: Python<'_>, question: &str) -> PyResult<(String, String, String)> {
         short(py, || {
             let question: Question = serde_json::from_str(question).map_err(malformed)?;
@@ -188,7 +191,8 @@ impl KeyHolder {
         taken_up(&mut self.state()?.desk, registered)
     }
 
-    /// What a server is given: a bundle as JSON, and objects by their SHA-256. Only what changed is made again.
+    /// What a server is given: a bundle as JSON, and objects by their SHA-256. Only what changed is
+    /// made again.
     #[pyo3(signature = (progress=None))]
     fn bundle<'py>(
         &self,
@@ -219,7 +223,8 @@ impl KeyHolder {
         Ok((PyBytes::new(py, &bundle), objects))
     }
 
-    /// Opens the result of a question for the window that begins then, once, whatever comes of it: the release as JSON.
+    /// Opens the result of a question for the window that begins then, once, whatever comes of it:
+    /// the release as JSON.
     fn open(&self, py: Python<'_>, id: &str, start_ms: u64, result: &[u8]) -> PyResult<String> {
         let release = short(py, || {
             let mut state = self.state()?;

@@ -1,7 +1,12 @@
-//! A window in parts: each cohort's frames are converted by whoever has that cohort's secrets, and the results add up.
+//! A window in parts: each cohort's frames are converted by whoever has that cohort's secrets, and
+//! the results add up.
 //!
-//! Results are ciphertexts of sums, and the sum of a group is the sum of those of its cohorts: exactly, because both are sums modulo the same number. So the message of parts that were added is one that a single server might have sent, and the key holder
-//! checks it by the plan of the whole tally. Least sizes of groups hold for the whole: parts are computed without, and stay with servers. A question whose sums stand in declared parts has several results a group, and is not divided.
+//! Results are ciphertexts of sums, and the sum of a group is the sum of those of its cohorts:
+//! exactly, because both are sums modulo the same number. So the message of parts that were added
+//! is one that a single server might have sent, and the key holder checks it by the plan of the
+//! whole tally. Least sizes of groups hold for the whole: parts are computed without, and stay with
+//! servers. A question whose sums stand in declared parts has several results a group, and is not
+//! divided.
 
 use crate::errors::{failed, malformed, refused};
 use crate::work::{long, pieces, short};
@@ -19,7 +24,8 @@ use tobari_sense::setting::Setting;
 /// Frames that are looked at between two looks for Ctrl-C.
 const FRAMES: usize = 1 << 14;
 
-/// Frames by the number of their device's cohort. Those of devices that nobody knows are left out, and what is no frame is refused.
+/// Frames by the number of their device's cohort. Those of devices that nobody knows are left out,
+/// and what is no frame is refused.
 #[pyfunction]
 pub(super) fn split_frames<'py>(
     py: Python<'py>,
@@ -49,7 +55,8 @@ pub(super) fn split_frames<'py>(
     Ok(cohorts.into_iter().map(|(cohort, frames)| (cohort, PyBytes::new(py, &frames))).collect())
 }
 
-/// The result of a window of the results of its parts; none where all of them together have too few devices.
+/// The result of a window of the results of its parts; none where all of them together have too few
+/// devices.
 #[pyfunction]
 pub(super) fn merge_parts<'py>(
     py: Python<'py>,

@@ -1,4 +1,5 @@
-//! The server's half, in memory: frames, orders, answers. `tobari serve --sense` has the one that keeps frames on the disk.
+//! The server's half, in memory: frames, orders, answers. `tobari serve --sense` has the one that
+//! keeps frames on the disk.
 
 use super::parts::of_part;
 use crate::errors::{failed, fault, malformed, refused};
@@ -106,7 +107,8 @@ fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>, watch: &Watch) ->
 
 #[pymethods]
 impl Server {
-    /// Of what the key holder gives: a bundle, and objects by their SHA-256. Secrets of cohorts whose frames go to other servers may be missing.
+    /// Of what the key holder gives: a bundle, and objects by their SHA-256. Secrets of cohorts
+    /// whose frames go to other servers may be missing.
     #[new]
     fn new(py: Python<'_>, bundle: &[u8], objects: BTreeMap<String, Vec<u8>>) -> PyResult<Self> {
         let bundle = Bundle::decode(bundle).map_err(malformed)?;
@@ -139,7 +141,8 @@ impl Server {
         &self.fleet
     }
 
-    /// Takes frames, one after the other, that came at a time in milliseconds since 1970: how many are new, and how many were refused for which reason. Those before Ctrl-C stay taken.
+    /// Takes frames, one after the other, that came at a time in milliseconds since 1970: how many
+    /// are new, and how many were refused for which reason. Those before Ctrl-C stay taken.
     fn take(&self, py: Python<'_>, frames: &[u8], time_ms: u64) -> PyResult<BTreeMap<&'static str, u64>> {
         let bytes = self.gate.frame_bytes();
         let counted = pieces(py, frames.chunks(FRAMES * bytes), |some| {
@@ -186,7 +189,8 @@ impl Server {
         Ok(state.frames.iter().flat_map(|(time, ..)| starts(*time)).collect())
     }
 
-    /// The result of a question for a window; none where too few devices have frames in it. With `part` it is that of a part, which is to be merged with others: one device is enough.
+    /// The result of a question for a window; none where too few devices have frames in it. With
+    /// `part` it is that of a part, which is to be merged with others: one device is enough.
     #[pyo3(signature = (id, start_ms, progress=None, part=false))]
     fn answer<'py>(
         &self,
@@ -241,7 +245,8 @@ fn answer<P: Profile>(
     prepared.message(&outputs).map(Some).map_err(failed)
 }
 
-/// The outputs of what was prepared: its inputs and then its steps, each a piece of work. A value goes after the last step that takes it.
+/// The outputs of what was prepared: its inputs and then its steps, each a piece of work. A value
+/// goes after the last step that takes it.
 fn computed(given: &Given, cloud: &Cloud, prepared: &Prepared, watch: &Watch) -> PyResult<Vec<Arc<BgvValue>>> {
     let (program, engine) = (prepared.program(), cloud.engine_for_a_run(&mut generator()?));
     let steps = program.steps();

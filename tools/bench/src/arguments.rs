@@ -17,7 +17,8 @@ pub(crate) struct Arguments {
     /// What to measure.
     #[command(subcommand)]
     pub(crate) verb: Verb,
-    /// The program `tobari`, which serves and seals. [default: `tobari` in this program's folder, else on PATH]
+    /// The program `tobari`, which serves and seals. [default: `tobari` in this program's folder,
+    /// else on PATH]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) tobari: Option<PathBuf>,
     #[command(flatten)]
@@ -29,7 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     #[command(flatten)]
     Bench(BenchJob),
-    /// Every job's paper benchmark on this machine, and one page that shows the papers, the peers on record and this machine.
+    /// Every job's paper benchmark on this machine, and one page that shows the papers, the peers
+    /// on record and this machine.
     Report(ReportArguments),
 }
 

@@ -1,7 +1,8 @@
-//! `tobari-bench`: what the jobs of `tobari` cost on this machine, and one page that shows it beside the papers and the peers.
+//! `tobari-bench`: what the jobs of `tobari` cost on this machine, and one page that shows it
+//! beside the papers and the peers.
 //!
-//! With `--json` every figure is one JSON object a line on standard output; text for people goes to standard error. Exit
-//! status: 0 done, 1 the work failed, 2 the call was wrong.
+//! With `--json` every figure is one JSON object a line on standard output; text for people goes to
+//! standard error. Exit status: 0 done, 1 the work failed, 2 the call was wrong.
 
 #![forbid(unsafe_code)]
 

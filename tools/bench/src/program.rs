@@ -1,4 +1,5 @@
-//! The program `tobari`, which is measured as people run it: as a server in a process of its own, and sealing folders.
+//! The program `tobari`, which is measured as people run it: as a server in a process of its own,
+//! and sealing folders.
 
 use std::env::{consts::EXE_SUFFIX, current_exe, split_paths, var_os};
 use std::path::{Path, PathBuf};

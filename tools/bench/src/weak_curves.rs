@@ -1,5 +1,5 @@
-//! The curves below 112 bits of security, which a build without the feature `paper` lacks: what asks
-//! for them there is a wrong call.
+//! The curves below 112 bits of security, which a build without the feature `paper` lacks: what
+//! asks for them there is a wrong call.
 
 use tobari_command::output::Failure;
 use tobari_curve::Curve;

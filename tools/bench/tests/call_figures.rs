@@ -139,8 +139,8 @@ fn the_capacity_of_rooms_is_measured_with_the_server_on_a_core_of_its_own() {
     assert_eq!(wrong.status.code(), Some(2), "sizes are given by --sizes");
 }
 
-/// Times by rule, of which a busy machine makes longer ones: who comes behind another waits for the commit of the next second, and keys hold fifteen ticks
-/// after they are said.
+/// Times by rule, of which a busy machine makes longer ones: who comes behind another waits for the
+/// commit of the next second, and keys hold fifteen ticks after they are said.
 #[test]
 #[cfg(feature = "mls")]
 fn who_comes_into_a_room_of_agreed_keys_and_is_put_out_is_timed_over_sockets() {

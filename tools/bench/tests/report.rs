@@ -76,7 +76,8 @@ fn every_figure_of_the_page_is_one_of_the_run_and_every_one_of_the_run_is_there(
     beside_the_paper(&html, &lines);
 }
 
-/// Tables that benchmarks wrote say what their lines say, rounded, and the paper's rows are the paper's.
+/// Tables that benchmarks wrote say what their lines say, rounded, and the paper's rows are the
+/// paper's.
 fn beside_the_paper(html: &str, lines: &[Value]) {
     let rounded = |value: &Value, places: usize| format!("{:.places$}", value["median"].as_f64().unwrap());
     let table = cells(html, "Table 4: the time of an operation on a sample");

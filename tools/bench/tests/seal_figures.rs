@@ -1,4 +1,5 @@
-//! Figures of sealed files: the paper's tables over an emulated module, and a folder against a copy of it.
+//! Figures of sealed files: the paper's tables over an emulated module, and a folder against a copy
+//! of it.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![cfg(linux_64)]

@@ -15,7 +15,8 @@ use crate::resample::{RateError, Resampler};
 
 /// Samples a second of a call.
 const RATE_HZ: u32 = 16_000;
-/// Frames that may wait in one call of [`Client::capture`]: what a page brings after a long standstill is passed over.
+/// Frames that may wait in one call of [`Client::capture`]: what a page brings after a long
+/// standstill is passed over.
 const MOST_FRAMES: usize = 10;
 
 /// What a page asks of a new link.
@@ -285,7 +286,8 @@ impl Client {
         self.up.process(samples.as_ref(), out);
     }
 
-    /// What is to be sent next. Where the line is full, packets of sound are kept back, which would be late.
+    /// What is to be sent next. Where the line is full, packets of sound are kept back, which would
+    /// be late.
     pub fn poll(&mut self, is_full: bool) -> Option<Thing> {
         if let Some(first) = self.first.take() {
             return Some(Thing::Text(first));
@@ -320,7 +322,8 @@ impl Client {
         Some(news.to_json(member))
     }
 
-    /// Says what a member or a host can say to the server, as the protocol writes it. Was it such a message?
+    /// Says what a member or a host can say to the server, as the protocol writes it. Was it such a
+    /// message?
     pub fn say(&mut self, message: &str) -> bool {
         match (&mut self.member, ClientMessage::parse(message)) {
             (_, Ok(ClientMessage::Join(_)) | Err(_)) | (None, _) => false,

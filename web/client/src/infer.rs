@@ -13,7 +13,8 @@ use tobari_infer::{
 use tobari_octets::hex;
 use zeroize::Zeroizing;
 
-/// Labels that are told, the likeliest first. Logits are not: whoever sees them beside ciphertexts can compute the key.
+/// Labels that are told, the likeliest first. Logits are not: whoever sees them beside ciphertexts
+/// can compute the key.
 const TOLD: usize = 3;
 
 /// Why there is no key, question or answer.

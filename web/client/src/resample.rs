@@ -1,12 +1,15 @@
 //! From one rate of samples to another.
 //!
-//! The signal is taken to be band-limited and is evaluated at the new times: `y(n) = Σ_k x(k) h(n a/b - k)`, where `a/b` is the old rate
-//! over the new, `h(t) = c sinc(c t) w(t)`, `w` is Kaiser's window over [`ZEROS`] zero crossings to each side, and the cutoff `c` is
-//! [`PASS`] of half the lower rate. `h` is kept at [`PHASES`] places between two samples and interpolated in a straight line. Times are
-//! fractions of integers, so the rates stay in step for ever.
+//! The signal is taken to be band-limited and is evaluated at the new times:
+//! `y(n) = Σ_k x(k) h(n a/b - k)`, where `a/b` is the old rate over the new,
+//! `h(t) = c sinc(c t) w(t)`, `w` is Kaiser's window over [`ZEROS`] zero crossings to each side,
+//! and the cutoff `c` is [`PASS`] of half the lower rate. `h` is kept at [`PHASES`] places between
+//! two samples and interpolated in a straight line. Times are fractions of integers, so the rates
+//! stay in step for ever.
 //!
-//! Bounds, by the tests: up to 6 kHz what comes out is what went in to 70 dB; what the lower rate cannot hold (from 8.2 kHz on, for 16 kHz) is
-//! 70 dB lower. Delay: `ZEROS` samples of the lower rate, 2 ms at 16 kHz. Cost: `2 ZEROS` products for each sample of the higher rate.
+//! Bounds, by the tests: up to 6 kHz what comes out is what went in to 70 dB; what the lower rate
+//! cannot hold (from 8.2 kHz on, for 16 kHz) is 70 dB lower. Delay: `ZEROS` samples of the lower
+//! rate, 2 ms at 16 kHz. Cost: `2 ZEROS` products for each sample of the higher rate.
 
 use std::f64::consts::PI;
 
@@ -42,7 +45,8 @@ pub struct Resampler {
     to: u32,
     /// Samples to each side that a sample is made of.
     half: usize,
-    /// `PHASES + 1` rows of `2 half` weights, those of row `p` for the time `p / PHASES` after the sample before.
+    /// `PHASES + 1` rows of `2 half` weights, those of row `p` for the time `p / PHASES` after the
+    /// sample before.
     weights: Vec<f32>,
     past: Vec<f32>,
     /// The place in `past` before the next time, and how far after it that is, in parts of `to`.
@@ -109,7 +113,8 @@ impl Resampler {
                 sum[lane] += samples[lane] * (low[lane] + between * (high[lane] - low[lane]));
             }
         }
-        // `2 half` is a multiple of four where `ZEROS` is even and rates are multiples; what is left over is added here
+        // `2 half` is a multiple of four where `ZEROS` is even and rates are multiples; what is
+        // left over is added here
         let left = width - width % 4;
         for place in left..width {
             sum[0] += samples[place] * (low[place] + between * (high[place] - low[place]));

@@ -1,4 +1,5 @@
-//! Who asks a table: one identity, what is told of one table, and one question at a time, for tables in the mode `plain`.
+//! Who asks a table: one identity, what is told of one table, and one question at a time, for
+//! tables in the mode `plain`.
 
 use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
@@ -153,7 +154,8 @@ impl Searcher {
         self.identity.name()
     }
 
-    /// Takes what the server tells of a table: length of the catalogue (8, big-endian), catalogue, fullness.
+    /// Takes what the server tells of a table: length of the catalogue (8, big-endian), catalogue,
+    /// fullness.
     ///
     /// # Errors
     /// [`SearchError`] for other bytes.
@@ -177,7 +179,8 @@ impl Searcher {
         Ok(About { kind, label, entries, sites, examples, least, longest })
     }
 
-    /// Sites from a named one on, as many as there are on its chromosome and as a question may have.
+    /// Sites from a named one on, as many as there are on its chromosome and as a question may
+    /// have.
     ///
     /// # Errors
     /// [`SearchError`] for a site that there is not, or a table without sites.

@@ -1,6 +1,10 @@
-//! A fleet in a tab: its key holder, and devices that the tab plays. Everything is made anew and lasts as long as the tab, so that what the server keeps of it may end, too.
+//! A fleet in a tab: its key holder, and devices that the tab plays. Everything is made anew and
+//! lasts as long as the tab, so that what the server keeps of it may end, too.
 //!
-//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are those of `provision` and `encrypt`: the same registry, question, bundle and [`Desk`]. What is new is that one memory has both, which a fleet of real devices never does, and so knows what the answer should be: `Plain`.
+//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are
+//! those of `provision` and `encrypt`: the same registry, question, bundle and [`Desk`]. What is
+//! new is that one memory has both, which a fleet of real devices never does, and so knows what the
+//! answer should be: `Plain`.
 
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
@@ -113,7 +117,8 @@ pub struct Told {
 pub struct Opened {
     /// What the key holder releases.
     pub release: Release,
-    /// What the tab expected, computed in the clear; none where it does not know all frames of the window.
+    /// What the tab expected, computed in the clear; none where it does not know all frames of the
+    /// window.
     pub plain: Option<Vec<Figure>>,
     /// Whether both are the same, to the last digit.
     pub exact: Option<bool>,
@@ -152,7 +157,8 @@ impl Plain {
         }
     }
 
-    /// The figures of a window in a few plain lines; none where not all of its frames are known. What came before it is forgotten.
+    /// The figures of a window in a few plain lines; none where not all of its frames are known.
+    /// What came before it is forgotten.
     fn figures(&mut self, start_ms: u64, end_ms: u64, channel: &Channel) -> Option<Vec<Figure>> {
         self.windows = self.windows.split_off(&start_ms);
         let sure = self.unsure.iter().all(|(from, to)| *from >= end_ms || *to < start_ms);
@@ -316,10 +322,12 @@ impl Fleet {
         &self.order
     }
 
-    /// Frames of readings, each of a device by its place. Those of the last call, if it was not said that they are [stored](Self::stored), count as [lost](Self::lost).
+    /// Frames of readings, each of a device by its place. Those of the last call, if it was not
+    /// said that they are [stored](Self::stored), count as [lost](Self::lost).
     ///
     /// # Errors
-    /// [`FleetError`] for a device that is not there, or a reading out of range: no frame is made then.
+    /// [`FleetError`] for a device that is not there, or a reading out of range: no frame is made
+    /// then.
     pub fn seal(&mut self, readings: &[(usize, f64)]) -> Result<Vec<u8>, FleetError> {
         self.lost();
         let mut rows = Vec::with_capacity(readings.len());

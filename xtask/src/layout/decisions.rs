@@ -1,4 +1,5 @@
-//! Every dependency is a decision: its version stands in the root manifest, its reason in `docs/adr`, and `docs/dependencies.md` is the list.
+//! Every dependency is a decision: its version stands in the root manifest, its reason in
+//! `docs/adr`, and `docs/dependencies.md` is the list.
 
 use super::manifest::{Dependency, Kind, dependencies};
 use super::rooms::{ROOMS, Room, find, members};
@@ -6,8 +7,9 @@ use super::{Finding, SourceFile};
 
 const LIST: &str = "docs/dependencies.md";
 
-/// Finds every package of `[workspace.dependencies]` that no ADR names in backticks or that the list lacks, every line of the list that is of no such
-/// package or names an ADR without it, and every package that a crate takes past that table.
+/// Finds every package of `[workspace.dependencies]` that no ADR names in backticks or that the
+/// list lacks, every line of the list that is of no such package or names an ADR without it, and
+/// every package that a crate takes past that table.
 pub(crate) fn dependencies_are_recorded(files: &[SourceFile]) -> Vec<Finding> {
     recorded(ROOMS, files)
 }
@@ -27,7 +29,8 @@ fn recorded(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// The list has a line for each package of the table and for nothing else, and the ADR that a line names has it too.
+/// The list has a line for each package of the table and for nothing else, and the ADR that a line
+/// names has it too.
 fn listed(root: &SourceFile, table: &[Dependency], files: &[SourceFile]) -> Vec<Finding> {
     let text = files.iter().find(|file| file.path == LIST).map_or("", |file| &file.text);
     // what lies below the last heading are tools, which no manifest has

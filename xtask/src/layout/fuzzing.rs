@@ -5,7 +5,8 @@ use super::{Finding, SourceFile};
 const LIST: &str = "fuzz/README.md";
 const FOLDER: &str = "fuzz/fuzz_targets/";
 
-/// Finds every target without its line in the table of `fuzz/README.md`, with the function that it calls, and every line without a target.
+/// Finds every target without its line in the table of `fuzz/README.md`, with the function that it
+/// calls, and every line without a target.
 pub(crate) fn targets_are_listed(files: &[SourceFile]) -> Vec<Finding> {
     let targets: Vec<(String, &SourceFile)> = files.iter().filter_map(|file| Some((begin(file)?, file))).collect();
     let Some(list) = files.iter().find(|file| file.path == LIST && !targets.is_empty()) else {

@@ -1,7 +1,9 @@
-//! The few facts about a `Cargo.toml` that the layout checks need, read line by line: which packages it depends on.
+//! The few facts about a `Cargo.toml` that the layout checks need, read line by line: which
+//! packages it depends on.
 //!
-//! This is not a TOML parser. It knows table headers, keys, and where a value that spans lines ends; a manifest that
-//! hides a dependency from it (say, by a header written inside a multi-line string) does not pass review either.
+//! This is not a TOML parser. It knows table headers, keys, and where a value that spans lines
+//! ends; a manifest that hides a dependency from it (say, by a header written inside a multi-line
+//! string) does not pass review either.
 
 /// Which table of the manifest names the dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,8 @@ pub(crate) fn dependencies(manifest: &str) -> Vec<Dependency> {
     found
 }
 
-/// True if the manifest says `[lints] workspace = true`, without which no lint of the house holds in that crate.
+/// True if the manifest says `[lints] workspace = true`, without which no lint of the house holds
+/// in that crate.
 pub(crate) fn takes_workspace_lints(manifest: &str) -> bool {
     let mut inside = false;
     for entry in entries(manifest) {
@@ -144,7 +147,8 @@ fn entries(manifest: &str) -> Vec<Entry> {
     found
 }
 
-/// The line without its comment and outer spaces, and by how much its brackets outside strings open or close.
+/// The line without its comment and outer spaces, and by how much its brackets outside strings open
+/// or close.
 fn significant(raw: &str) -> (String, i32) {
     let (mut quote, mut depth, mut end) = (None, 0, raw.len());
     for (index, character) in raw.char_indices() {

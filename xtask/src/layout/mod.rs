@@ -1,7 +1,8 @@
 //! The house's invariants as checks on the text of the tree.
 //!
-//! Each check is a function from the files to findings, so that its tests can hand it a tree that breaks the rule and
-//! see it refuse. A check that finds nothing to look at is a finding too: a moved folder must not turn it off.
+//! Each check is a function from the files to findings, so that its tests can hand it a tree that
+//! breaks the rule and see it refuse. A check that finds nothing to look at is a finding too: a
+//! moved folder must not turn it off.
 
 pub(crate) mod circles;
 mod crates;

@@ -1,7 +1,9 @@
-//! Invariant 1: the pure rooms open no file, socket, clock or thread, and take randomness as an argument.
+//! Invariant 1: the pure rooms open no file, socket, clock or thread, and take randomness as an
+//! argument.
 //!
-//! The check expands every `use` tree and every path of their product code, so that `use std::{fs, time::Instant}` is
-//! seen as well as `std::fs::read`. A module of `std` that may not be used may not be imported whole or renamed either.
+//! The check expands every `use` tree and every path of their product code, so that
+//! `use std::{fs, time::Instant}` is seen as well as `std::fs::read`. A module of `std` that may
+//! not be used may not be imported whole or renamed either.
 
 use super::paths::{Named, expand};
 use super::rooms::{ROOMS, Room, members};

@@ -49,7 +49,8 @@ fn roots_that_allow(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
 
 /// Finds every `unsafe` block and implementation without a `// SAFETY:` comment of its own.
 ///
-/// The comment stands directly above the block's statement, or on the block's line. One comment covers one block.
+/// The comment stands directly above the block's statement, or on the block's line. One comment
+/// covers one block.
 pub(crate) fn blocks_are_argued(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = nothing_checked(ROOMS, files);
     for file in files.iter().filter(|file| file.is_rust()) {
@@ -99,7 +100,8 @@ fn has_inner_lint(tokens: &[Token<'_>], level: &str) -> bool {
     })
 }
 
-/// Looks up from the block's line, past comments, attributes and the earlier lines of the same statement.
+/// Looks up from the block's line, past comments, attributes and the earlier lines of the same
+/// statement.
 fn is_argued(raw: &[&str], code: &[&str], line: usize) -> bool {
     let says = |index: usize| {
         let comment = raw[index].get(code[index].trim_end().len()..).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The outer shape of files: how long they are, that a module has its head in one place, and that no
-//! file speaks of the machine it was written on.
+//! The outer shape of files: how long they are, that a module has its head in one place, and that
+//! no file speaks of the machine it was written on.
 
 use super::{Finding, SourceFile};
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ const LONG: usize = 600;
 /// What counts as source, by the end of its name.
 const SOURCE: &[&str] = &[".rs", ".py", ".js", ".css", ".html", ".c", ".h", ".sh"];
 
-/// The first folders of absolute paths that mean one machine and nobody else's. Written in two pieces, so that this
-/// file passes its own check.
+/// The first folders of absolute paths that mean one machine and nobody else's. Written in two
+/// pieces, so that this file passes its own check.
 const MACHINE_PATHS: &[&str] = &[concat!("/work", "/"), concat!("/farm", "/"), concat!("/root", "/")];
 
 /// Finds every source file over the hard limit.
@@ -66,7 +66,8 @@ fn longer_than(limit: usize, files: &[SourceFile]) -> Vec<Finding> {
         .collect()
 }
 
-/// True where `path` stands in the line as the start of an absolute path, not as a part of a relative one.
+/// True where `path` stands in the line as the start of an absolute path, not as a part of a
+/// relative one.
 fn has_absolute(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,16 +1,20 @@
-//! Rust source as the compiler reads it: no comments, no insides of literals, and on request no test code.
+//! Rust source as the compiler reads it: no comments, no insides of literals, and on request no
+//! test code.
 //!
-//! The layout checks look for words, and a word in a comment or in a message is not a use of it. This is a lexer of
-//! the few rules that decide where a comment or a literal ends, not a parser: macros and generics pass as plain tokens.
+//! The layout checks look for words, and a word in a comment or in a message is not a use of it.
+//! This is a lexer of the few rules that decide where a comment or a literal ends, not a parser:
+//! macros and generics pass as plain tokens.
 
-/// A word (identifier, keyword, number), `::`, or one other character, with the line it stands on, counted from 1.
+/// A word (identifier, keyword, number), `::`, or one other character, with the line it stands on,
+/// counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
     pub(crate) line: usize,
 }
 
-/// The same text with every comment and every string or character literal turned to spaces; lines keep their numbers.
+/// The same text with every comment and every string or character literal turned to spaces; lines
+/// keep their numbers.
 pub(crate) fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut blanked = Vec::with_capacity(bytes.len());
@@ -56,8 +60,8 @@ pub(crate) struct Product<'a> {
     pub(crate) test_modules: Vec<&'a str>,
 }
 
-/// Takes away items under `#[test]`, `#[cfg(test)]` and `#[cfg(all(test, …))]`; a `cfg(any(test, …))` stays, since it
-/// can be built without the tests.
+/// Takes away items under `#[test]`, `#[cfg(test)]` and `#[cfg(all(test, …))]`; a
+/// `cfg(any(test, …))` stays, since it can be built without the tests.
 pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Product<'a> {
     let mut product = Product { tokens: Vec::new(), test_modules: Vec::new() };
     let mut at = 0;
@@ -141,7 +145,8 @@ fn close(tokens: &[Token<'_>], open: usize) -> usize {
     tokens.len()
 }
 
-/// One past the item that starts at `at`: past its `;` or its block, whichever comes first outside brackets.
+/// One past the item that starts at `at`: past its `;` or its block, whichever comes first outside
+/// brackets.
 fn item_end(tokens: &[Token<'_>], at: usize) -> usize {
     let mut index = at;
     while let Some(token) = tokens.get(index) {
@@ -215,7 +220,8 @@ fn utf8_width(first: u8) -> usize {
     }
 }
 
-/// The end of `r"…"`, `r#"…"#` and their `b` and `c` forms; `at` itself for a raw identifier such as `r#type`.
+/// The end of `r"…"`, `r#"…"#` and their `b` and `c` forms; `at` itself for a raw identifier such
+/// as `r#type`.
 fn raw_string_end(bytes: &[u8], at: usize) -> usize {
     let hashes = bytes[at + 1..].iter().take_while(|&&byte| byte == b'#').count();
     let open = at + 1 + hashes;
@@ -228,7 +234,8 @@ fn raw_string_end(bytes: &[u8], at: usize) -> usize {
     (open + 1..bytes.len()).find(closes).map_or(bytes.len(), |quote| quote + 1 + hashes)
 }
 
-/// True where a word could start at `at`, or one did with the literal prefix `b` or `c` just before.
+/// True where a word could start at `at`, or one did with the literal prefix `b` or `c` just
+/// before.
 fn starts_word(bytes: &[u8], at: usize) -> bool {
     let before = |distance: usize| at.checked_sub(distance).map(|index| bytes[index]);
     match before(1) {

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 /// Folders that hold no source, for a tree without git.
 const BUILT: &[&str] = &[".git", "target", "artifacts", "coverage"];
 
-/// Every text file that git tracks or would track; in a tree without git, every text file outside build folders.
+/// Every text file that git tracks or would track; in a tree without git, every text file outside
+/// build folders.
 ///
 /// A file whose bytes are not UTF-8 (a recording, a table) is not text and is left out.
 pub(crate) fn read(root: &Path) -> io::Result<Vec<SourceFile>> {
@@ -20,7 +21,8 @@ pub(crate) fn read(root: &Path) -> io::Result<Vec<SourceFile>> {
     paths.dedup();
     let mut files = Vec::new();
     for path in paths {
-        // A file deleted from the working tree is still in git's list; a link to a folder is no file.
+        // A file deleted from the working tree is still in git's list; a link to a folder is no
+        // file.
         let Ok(bytes) = std::fs::read(root.join(&path)) else { continue };
         if let Ok(text) = String::from_utf8(bytes) {
             files.push(SourceFile { path, text });

@@ -15,8 +15,9 @@ use tobari_sense_edge::command::ServeSenseArguments;
 /// `tobari serve`
 #[derive(Args)]
 pub(crate) struct ServeArguments {
-    /// A file of settings (TOML): under `[serve]` the options of this command by their long names. What stands on the command line or in the
-    /// environment (`TOBARI_SERVE_ADDR` for `--addr`) goes before it.
+    /// A file of settings (TOML): under `[serve]` the options of this command by their long names.
+    /// What stands on the command line or in the environment (`TOBARI_SERVE_ADDR` for `--addr`)
+    /// goes before it.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Where to listen; port 0 takes a free one.
@@ -34,13 +35,15 @@ pub(crate) struct ServeArguments {
     #[cfg(feature = "acme")]
     #[command(flatten)]
     pub(crate) acme: AcmeArguments,
-    /// A proxy stands in front and writes `X-Forwarded-For`, by which clients are told apart (deploy/nginx, deploy/caddy). Without one anybody could write it.
+    /// A proxy stands in front and writes `X-Forwarded-For`, by which clients are told apart
+    /// (deploy/nginx, deploy/caddy). Without one anybody could write it.
     #[arg(long)]
     pub(crate) behind_proxy: bool,
     /// Connections at once.
     #[arg(long, value_name = "N")]
     pub(crate) max_connections: Option<usize>,
-    /// Connections at once from one address, or from one network of 64 bits; this machine's own are not counted. [default: 1024]
+    /// Connections at once from one address, or from one network of 64 bits; this machine's own are
+    /// not counted. [default: 1024]
     #[arg(long, value_name = "N")]
     pub(crate) max_client_connections: Option<usize>,
     /// The most that one client may hold of anything scarce, in percent: places for keys and
@@ -59,7 +62,8 @@ pub(crate) struct ServeArguments {
     /// taken yet. [default: 1GiB]
     #[arg(long, value_parser = tobari_command::size::parse_bytes, value_name = "BYTES")]
     pub(crate) max_body_memory: Option<u64>,
-    /// Serve the files of this folder as the page of live rooms, instead of those that are built in (`tobari info` has their hash).
+    /// Serve the files of this folder as the page of live rooms, instead of those that are built in
+    /// (`tobari info` has their hash).
     #[arg(long, value_name = "DIR")]
     pub(crate) web: Option<PathBuf>,
     /// Answer requests whose `Host` is one of these names, too (`call.example`, without a port;
@@ -69,19 +73,22 @@ pub(crate) struct ServeArguments {
     /// server in between passes on is for another name, and refused.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) host_name: Vec<HostName>,
-    /// Let pages of these origins call and no others (`https://call.example`; separated by commas), this server's own only if it is one of them. Any page
-    /// may without it: the page can be hosted elsewhere. Programs always may.
+    /// Let pages of these origins call and no others (`https://call.example`; separated by commas),
+    /// this server's own only if it is one of them. Any page may without it: the page can be hosted
+    /// elsewhere. Programs always may.
     #[arg(long, value_delimiter = ',', value_name = "ORIGIN")]
     pub(crate) web_origin: Vec<WebOrigin>,
-    /// Let this server's page call live rooms on these servers, too (`https://call.example`; separated by commas): whoever does not want the page from the
-    /// server that adds up the voices opens `https://HERE/call/#LINK`.
+    /// Let this server's page call live rooms on these servers, too (`https://call.example`;
+    /// separated by commas): whoever does not want the page from the server that adds up the voices
+    /// opens `https://HERE/call/#LINK`.
     #[arg(long, value_delimiter = ',', value_name = "SERVER")]
     pub(crate) web_server: Vec<WebServer>,
     /// When told to stop, let live rooms go on for so many seconds, and nobody in.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     pub(crate) drain: u32,
-    /// Serve all jobs on made-up data, to look at: a simulated panel, a table of squares, the built-in digits, and fleets of visitors. Where something of its own is
-    /// served as well, that is taken instead. Nothing is kept.
+    /// Serve all jobs on made-up data, to look at: a simulated panel, a table of squares, the
+    /// built-in digits, and fleets of visitors. Where something of its own is served as well, that
+    /// is taken instead. Nothing is kept.
     #[arg(long = "try")]
     pub(crate) trial: bool,
     #[command(flatten)]
@@ -105,13 +112,16 @@ pub(crate) struct ServeArguments {
 /// Options that several jobs go by.
 #[derive(Args)]
 pub(crate) struct SharedArguments {
-    /// With --search, --infer or --sense: who may ask, a line for each client with its name and the hash of its token (`tobari search token`). Without it, anybody on this machine.
+    /// With --search, --infer or --sense: who may ask, a line for each client with its name and the
+    /// hash of its token (`tobari search token`). Without it, anybody on this machine.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// With --search, --infer or --sense: let anybody ask who reaches the address, without tokens. Budgets then hold nobody, as clients name themselves.
+    /// With --search, --infer or --sense: let anybody ask who reaches the address, without tokens.
+    /// Budgets then hold nobody, as clients name themselves.
     #[arg(long, conflicts_with = "tokens")]
     pub(super) open: bool,
-    /// With --search or --infer: where clients' public keys and what they have used are kept; without it, a new start forgets them.
+    /// With --search or --infer: where clients' public keys and what they have used are kept;
+    /// without it, a new start forgets them.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// With --search or --infer: how long a client's keys have their place after they were used.
@@ -137,8 +147,8 @@ impl SharedArguments {
     }
 }
 
-/// The body for each job, in the order in which the house tells of them. This is the one list of the
-/// jobs that a server can have.
+/// The body for each job, in the order in which the house tells of them. This is the one list of
+/// the jobs that a server can have.
 macro_rules! each_job {
     ($arguments:ident, $job:ident => $body:expr) => {
         each_job!(@ $arguments, $job => $body; call search infer sense)
@@ -200,8 +210,9 @@ impl ServeArguments {
 #[cfg(feature = "acme")]
 #[derive(Args)]
 pub(crate) struct AcmeArguments {
-    /// TLS with a certificate of Let's Encrypt, or of another authority, for this name of the server, ordered and renewed by ACME: it must be reached at
-    /// this name and port 443 from outside. Once for each name.
+    /// TLS with a certificate of Let's Encrypt, or of another authority, for this name of the
+    /// server, ordered and renewed by ACME: it must be reached at this name and port 443 from
+    /// outside. Once for each name.
     #[arg(long, value_name = "NAME", requires = "tls_acme_folder", conflicts_with_all = ["tls_cert", "tls_self_signed"])]
     pub(crate) tls_acme: Vec<String>,
     /// Where account and certificates are kept: a folder of mode 0700.

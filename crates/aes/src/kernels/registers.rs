@@ -1,10 +1,13 @@
 //! AES-NI, one block in a register, and VAES with AVX2, two: for machines without AVX-512.
 //!
-//! Eight registers of chains advance together: a round takes three or four cycles, and two begin in one. There are sixteen registers, so that round keys come from
-//! memory: once a round where all chains have one key, and else for each register.
+//! Eight registers of chains advance together: a round takes three or four cycles, and two begin in
+//! one. There are sixteen registers, so that round keys come from memory: once a round where all
+//! chains have one key, and else for each register.
 //!
-//! Messages go in groups of as many as those registers hold, the longest first. A group does as many blocks as its shortest message has whole ones, then one more, in
-//! which whoever is through does the block with the padding. Lanes without a message do what the first one does: the same bytes to the same place.
+//! Messages go in groups of as many as those registers hold, the longest first. A group does as
+//! many blocks as its shortest message has whole ones, then one more, in which whoever is through
+//! does the block with the padding. Lanes without a message do what the first one does: the same
+//! bytes to the same place.
 
 use super::schedule::{MAX_KEYS, RoundKeys, of_bytes, to_bytes};
 use crate::{BLOCK_BYTES, Block, CbcMessage, Path, Schedule, last_block};
@@ -17,7 +20,8 @@ const REGISTERS: usize = 8;
 /// Chains at most, of two in a register.
 const MAX_LANES: usize = 2 * REGISTERS;
 
-/// Blocks side by side, each an AES state. A value of the type is proof that this machine has the instructions.
+/// Blocks side by side, each an AES state. A value of the type is proof that this machine has the
+/// instructions.
 trait Registers: Copy {
     /// One register.
     type V: Copy;
@@ -133,7 +137,8 @@ impl Registers for Pairs {
     }
 }
 
-/// Loops over messages that are sorted, under keys of one number of rounds: as many side by side as the second argument says.
+/// Loops over messages that are sorted, under keys of one number of rounds: as many side by side as
+/// the second argument says.
 type Groups = unsafe fn(&mut [CbcMessage<'_>], usize);
 
 /// Encrypts every message, one block in a register, up to `lanes` side by side, eight at most.
@@ -227,7 +232,8 @@ impl<S: Registers> Group<S> {
         }
     }
 
-    /// Wipes what was used: registers at a time, as byte by byte it would take longer than encrypting.
+    /// Wipes what was used: registers at a time, as byte by byte it would take longer than
+    /// encrypting.
     #[inline(always)]
     fn wipe(&mut self) {
         let nothing = [self.s.zero(); MAX_KEYS];
@@ -243,7 +249,8 @@ impl<S: Registers> Group<S> {
         unsafe { std::ptr::write_volatile(&mut self.tails, [[0; BLOCK_BYTES]; MAX_LANES]) };
     }
 
-    /// Encrypts messages of which none has more whole blocks than the one before it, as many as there are lanes or fewer.
+    /// Encrypts messages of which none has more whole blocks than the one before it, as many as
+    /// there are lanes or fewer.
     #[inline(always)]
     fn encrypt<const R: usize>(&mut self, messages: &mut [CbcMessage<'_>]) {
         for (lane, message) in messages.iter_mut().enumerate() {
@@ -265,7 +272,8 @@ impl<S: Registers> Group<S> {
         }
     }
 
-    /// Lays out round keys, in lanes without a message those of the first; answers whether all have one key.
+    /// Lays out round keys, in lanes without a message those of the first; answers whether all have
+    /// one key.
     #[inline(always)]
     fn expand<const R: usize>(&mut self, messages: &[CbcMessage<'_>]) -> bool {
         let (s, Some(first)) = (self.s, messages.first()) else { return true };

@@ -21,7 +21,8 @@ pub(crate) struct RoundKeys {
 }
 
 impl RoundKeys {
-    /// Only where [`detected`]: all loops that call it are [`available`](crate::AesKernels::available) only there.
+    /// Only where [`detected`]: all loops that call it are
+    /// [`available`](crate::AesKernels::available) only there.
     pub(crate) fn new(key: &[u8]) -> Result<Self, AesError> {
         if !matches!(key.len(), 16 | 24 | 32) {
             return Err(AesError::KeyLength(key.len()));
@@ -45,7 +46,8 @@ pub(crate) fn to_bytes(v: __m128i) -> Block {
     block
 }
 
-/// The S-box of each byte of a word, by the instruction for the last round: with four equal columns its shift of rows does nothing.
+/// The S-box of each byte of a word, by the instruction for the last round: with four equal columns
+/// its shift of rows does nothing.
 #[target_feature(enable = "aes,sse4.1")]
 fn substitute(word: u32) -> u32 {
     let columns = _mm_set1_epi32(word as i32);

@@ -1,9 +1,12 @@
-//! VAES with AVX-512: a register holds one block of each of four chains, one instruction does one round of all four.
+//! VAES with AVX-512: a register holds one block of each of four chains, one instruction does one
+//! round of all four.
 //!
-//! Up to eight registers of chains advance together, so that the unit has a round of another register to begin while it finishes one's. Every chain
-//! has a key of its own: round key `r` of four neighbouring chains is one register in memory. Four blocks of a message are read at once,
-//! a line of memory, and sixteen blocks of four messages are transposed; reading one block of each message at a time would touch every
-//! line four times, and with messages that lie a multiple of 4 KiB apart it would be gone from the first cache before it is touched again.
+//! Up to eight registers of chains advance together, so that the unit has a round of another
+//! register to begin while it finishes one's. Every chain has a key of its own: round key `r` of
+//! four neighbouring chains is one register in memory. Four blocks of a message are read at once, a
+//! line of memory, and sixteen blocks of four messages are transposed; reading one block of each
+//! message at a time would touch every line four times, and with messages that lie a multiple of 4
+//! KiB apart it would be gone from the first cache before it is touched again.
 //!
 //! Runs of messages of one key and one length go to `even512`.
 
@@ -74,7 +77,8 @@ struct Lanes {
     rounds: usize,
 }
 
-/// Encrypts every message, up to `lanes` side by side: runs of messages of one key and one length in groups, others lane by lane.
+/// Encrypts every message, up to `lanes` side by side: runs of messages of one key and one length
+/// in groups, others lane by lane.
 pub(crate) fn encrypt(messages: &mut [CbcMessage<'_>], lanes: usize) {
     let (mut from, mut at) = (0, 0);
     while at < messages.len() && lanes >= EVEN {
@@ -144,7 +148,8 @@ impl Lanes {
         }
     }
 
-    /// Wipes what was used, a whole register's keys at a time: byte by byte it would take longer than encrypting.
+    /// Wipes what was used, a whole register's keys at a time: byte by byte it would take longer
+    /// than encrypting.
     fn wipe(&mut self) {
         let used = self.owners.iter().rposition(|owner| !owner.is_null()).map_or(0, |lane| lane / QUAD + 1);
         for keys in &mut self.keys[..used] {
@@ -177,16 +182,19 @@ impl Lanes {
         }
     }
 
-    /// The lane goes on with its message's last block, for which `CbcMessage` has room behind the whole ones.
+    /// The lane goes on with its message's last block, for which `CbcMessage` has room behind the
+    /// whole ones.
     fn go_to_tail(&mut self, lane: usize) {
         self.lanes[lane].input = Input::Tail;
         self.lanes[lane].blocks = 1;
     }
 
-    /// Does as many blocks of every chain as the shortest part has, and frees the lanes that are done.
+    /// Does as many blocks of every chain as the shortest part has, and frees the lanes that are
+    /// done.
     fn advance(&mut self) {
         let Some(blocks) = self.lanes[..self.active].iter().map(|lane| lane.blocks).min() else { return };
-        // Lanes that fill up the last register do what its first one does: the same bytes to the same place.
+        // Lanes that fill up the last register do what its first one does: the same bytes to the
+        // same place.
         let (first, end) = (self.active / QUAD * QUAD, self.active.next_multiple_of(QUAD));
         for lane in self.active..end {
             self.copy(first, lane);
@@ -262,8 +270,9 @@ impl Lanes {
             (_, 2..) => advance::<14, 2>,
             _ => advance::<14, 1>,
         };
-        // SAFETY: there are lanes only where `detected` found the instructions, and each of them has `blocks` blocks to read and to write: those of a
-        // message and its room, both borrowed until the end of `encrypt`, or one of `tails`
+        // SAFETY: there are lanes only where `detected` found the instructions, and each of them
+        // has `blocks` blocks to read and to write: those of a message and its room, both borrowed
+        // until the end of `encrypt`, or one of `tails`
         unsafe { advance(keys, chains, paths, blocks) }
     }
 }
@@ -391,7 +400,8 @@ fn chain_blocks<const R: usize, const Q: usize>(keys: &[QuadKeys; Q], chains: &m
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(crate) fn transpose([a, b, c, d]: [__m512i; QUAD]) -> [__m512i; QUAD] {
-    // 0x88 takes the even quarters of both, 0xdd the odd ones; 0x44 the lower two, 0xee the upper two
+    // 0x88 takes the even quarters of both, 0xdd the odd ones; 0x44 the lower two, 0xee the upper
+    // two
     let (low_ab, low_cd) = (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0x44>(c, d));
     let (high_ab, high_cd) = (_mm512_shuffle_i64x2::<0xee>(a, b), _mm512_shuffle_i64x2::<0xee>(c, d));
     [

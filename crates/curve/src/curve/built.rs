@@ -110,7 +110,8 @@ impl BuiltCurve {
         BuiltCurve::NistP256,
     ];
 
-    /// The name of the arithmetic in use: the fastest that this machine has, unless [`tobari_simd::choose_backend`] chose.
+    /// The name of the arithmetic in use: the fastest that this machine has, unless
+    /// [`tobari_simd::choose_backend`] chose.
     pub fn backend(self) -> &'static str {
         self.kernels().backend
     }

@@ -1,7 +1,9 @@
-//! The curves by name, with their constants: SEC 2 (versions 1 and 2), FIPS 186-4, and mcl's test curve p160_1.
+//! The curves by name, with their constants: SEC 2 (versions 1 and 2), FIPS 186-4, and mcl's test
+//! curve p160_1.
 //!
-//! Each was checked for: `p` and `n` prime, generator on the curve, `nG = O`, the Hasse bound, not anomalous, embedding
-//! degree above 29. The known answers in `vectors/curve` hold the constants in place.
+//! Each was checked for: `p` and `n` prime, generator on the curve, `nG = O`, the Hasse bound, not
+//! anomalous, embedding degree above 29. The known answers in `vectors/curve` hold the constants in
+//! place.
 //!
 //! A [`Curve`] is a name with its sizes and wire number, and every build knows all nine. The four
 //! below 112 bits of security only serve to repeat the paper's measurements, and their loops take a

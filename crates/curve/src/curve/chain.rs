@@ -1,7 +1,8 @@
-//! The powers of two times one public point, by doublings in Jacobian coordinates and one inversion.
+//! The powers of two times one public point, by doublings in Jacobian coordinates and one
+//! inversion.
 //!
-//! `E = 3X² + aZ⁴`, `D = 4XY²`: `X' = E² - 2D`, `Y' = E(D - X') - 8Y⁴`, `Z' = 2YZ`. A point of odd order is never its own opposite, so
-//! no doubling is exceptional.
+//! `E = 3X² + aZ⁴`, `D = 4XY²`: `X' = E² - 2D`, `Y' = E(D - X') - 8Y⁴`, `Z' = 2YZ`. A point of odd
+//! order is never its own opposite, so no doubling is exceptional.
 //!
 //! # Leakage
 //! Variable time: for public points.

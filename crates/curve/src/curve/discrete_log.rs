@@ -1,20 +1,22 @@
 //! Discrete logarithms of small absolute value: from `mG` back to `m`.
 //!
-//! Baby steps and giant steps (Shanks), halved by symmetry: a table of fingerprints of `x(mG)` for `1 ≤ m ≤ T` answers
-//! `|m| ≤ T` at once, since `-mG` has the same `x`; further out, `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`, eight `j`
-//! with one inversion, and no more of a sum than its `x`: 3.5 products a look-up. With
-//! `T = 2^18 - 1` a sum of seven full-scale speakers needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed)
-//! at most 64 pairs, one of 4,096 at most 256. The paper's table of `2^16` entries (Ueno et al., section 5.1)
-//! stops at one speaker at full scale: it cannot decode a sum.
+//! Baby steps and giant steps (Shanks), halved by symmetry: a table of fingerprints of `x(mG)` for
+//! `1 ≤ m ≤ T` answers `|m| ≤ T` at once, since `-mG` has the same `x`; further out,
+//! `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`, eight `j` with one inversion, and no more of a
+//! sum than its `x`: 3.5 products a look-up. With `T = 2^18 - 1` a sum of seven full-scale speakers
+//! needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed) at most 64 pairs, one of 4,096
+//! at most 256. The paper's table of `2^16` entries (Ueno et al., section 5.1) stops at one speaker
+//! at full scale: it cannot decode a sum.
 //!
-//! A fingerprint is 32 bits of `x`; every hit is confirmed by computing `mG` (one addition from two tables of 512 points)
-//! and comparing both coordinates, so an answer is never wrong. Memory: 4 MB for the fingerprints, 64 KB for the points.
-//! Built in about 11 ms on secp256k1 and 15 on secp384r1 (1 and 2 ms for one speaker), on one core with vectors, once for all
-//! decryptors of a process ([`DiscreteLog::cached`]).
+//! A fingerprint is 32 bits of `x`; every hit is confirmed by computing `mG` (one addition from two
+//! tables of 512 points) and comparing both coordinates, so an answer is never wrong. Memory: 4 MB
+//! for the fingerprints, 64 KB for the points. Built in about 11 ms on secp256k1 and 15 on
+//! secp384r1 (1 and 2 ms for one speaker), on one core with vectors, once for all decryptors of a
+//! process ([`DiscreteLog::cached`]).
 //!
 //! # Leakage
-//! Variable time: memory accesses and the number of giant steps depend on the logarithm, hence the prefix `vartime_`.
-//! `docs/threats.md` says who could see that.
+//! Variable time: memory accesses and the number of giant steps depend on the logarithm, hence the
+//! prefix `vartime_`. `docs/threats.md` says who could see that.
 
 use super::Points;
 use super::points::{entry_lines, group_lines};
@@ -70,7 +72,8 @@ struct Open {
     points: Points,
 }
 
-/// A fingerprint of the table that was met: by `Q - jS` for point `i`, `jS` being `j` giant steps, possibly backwards.
+/// A fingerprint of the table that was met: by `Q - jS` for point `i`, `jS` being `j` giant steps,
+/// possibly backwards.
 struct Hit {
     i: usize,
     step: i64,
@@ -205,7 +208,8 @@ impl DiscreteLog {
         }
     }
 
-    /// Looks `Q - jS` and `Q + jS` up for every open point and `count` giant steps after the first `done`.
+    /// Looks `Q - jS` and `Q + jS` up for every open point and `count` giant steps after the first
+    /// `done`.
     fn step_and_look_up(
         &self,
         open: &Open,

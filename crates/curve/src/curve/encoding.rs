@@ -2,11 +2,12 @@
 //!
 //! A batch of `n` points is
 //!
-//! * compressed: `x_0 … x_(n-1)`, then one bit a point for the parity of `y`, lowest bit first, unused bits zero;
+//! * compressed: `x_0 … x_(n-1)`, then one bit a point for the parity of `y`, lowest bit first,
+//!   unused bits zero;
 //! * uncompressed: `x_0 y_0 … x_(n-1) y_(n-1)`.
 //!
-//! The identity has no coordinates: it is written as all ones (never below `p`), with parity bit zero. There is one byte
-//! string for each batch and encoding, and reading accepts no other.
+//! The identity has no coordinates: it is written as all ones (never below `p`), with parity bit
+//! zero. There is one byte string for each batch and encoding, and reading accepts no other.
 
 use super::scalar::{words_from_be_bytes, words_to_be_bytes};
 use super::{BuiltCurve, Curve, Points};
@@ -104,7 +105,8 @@ impl Points {
     /// Reads a batch of `count` points.
     ///
     /// # Errors
-    /// [`PointError`] for a wrong length, a coordinate that is not canonical, a point off the curve, or stray parity bits.
+    /// [`PointError`] for a wrong length, a coordinate that is not canonical, a point off the
+    /// curve, or stray parity bits.
     pub fn decode(curve: BuiltCurve, encoding: PointEncoding, count: usize, bytes: &[u8]) -> Result<Self, PointError> {
         let expected = encoding.encoded_len(curve, count);
         if bytes.len() != expected {

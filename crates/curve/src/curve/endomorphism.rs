@@ -1,10 +1,12 @@
 //! Scalars in two halves on the curves with `a = 0`.
 //!
-//! There `(x, y) → (βx, y)` multiplies by a cube root of unity `λ` modulo the order (Gallant, Lambert, Vanstone, CRYPTO 2001).
-//! The pairs `(k_0, k_1)` with `k_0 + λ k_1 ≡ 0` are a lattice; taking from `(k, 0)` the lattice point next to it leaves halves
-//! of about the square root of the order. Its coefficients are `⌊k g / 2^s⌋` for constants `g`: one off at worst, which makes
-//! the halves a little longer and no less right. Since the order is odd, so is the lattice's determinant, and adding none, one
-//! or both basis vectors makes both halves odd, as their digits must be.
+//! There `(x, y) → (βx, y)` multiplies by a cube root of unity `λ` modulo the order (Gallant,
+//! Lambert, Vanstone, CRYPTO 2001). The pairs `(k_0, k_1)` with `k_0 + λ k_1 ≡ 0` are a lattice;
+//! taking from `(k, 0)` the lattice point next to it leaves halves of about the square root of the
+//! order. Its coefficients are `⌊k g / 2^s⌋` for constants `g`: one off at worst, which makes the
+//! halves a little longer and no less right. Since the order is odd, so is the lattice's
+//! determinant, and adding none, one or both basis vectors makes both halves odd, as their digits
+//! must be.
 //!
 //! # Leakage
 //! Constant time.
@@ -22,7 +24,8 @@ pub(crate) struct Halves {
     /// `λ`.
     #[cfg(test)]
     pub(crate) lambda: [u64; HALF],
-    /// `2^(64(L + 2)) b_1 / n` and `-2^(64(L + 2)) b_0 / n`, rounded, for field elements of `L` words.
+    /// `2^(64(L + 2)) b_1 / n` and `-2^(64(L + 2)) b_0 / n`, rounded, for field elements of `L`
+    /// words.
     pub(crate) g: [[u64; 5]; 2],
     /// Basis vectors `(a_0, b_0)` and `(a_1, b_1)` with `a + λb ≡ 0 (mod n)`.
     pub(crate) basis: [[[u64; HALF]; 2]; 2],
@@ -46,7 +49,8 @@ pub(crate) fn windows_of_halves(halves: &Halves, scalar: &Scalar) -> Zeroizing<V
     windows
 }
 
-/// Windows of a half: three bits more than half the order cover the lattice point next to it and the basis vectors added.
+/// Windows of a half: three bits more than half the order cover the lattice point next to it and
+/// the basis vectors added.
 fn window_count(curve: BuiltCurve) -> usize {
     (curve.shape().order_bits / 2 + 3).div_ceil(WINDOW) as usize
 }

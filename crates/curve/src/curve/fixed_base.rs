@@ -1,17 +1,20 @@
 //! Many secret multiples of one public point.
 //!
-//! For windows of `w` bits the table holds `(2i + 1) · 2^(wj) · B` for `i < 2^(w-1)` and every window `j`: one cache line an
-//! entry on curves of 256 bits. A batch is worked window by window, so that the window's entries stay in the first-level
-//! cache (or in registers) while they are read for each scalar. Cost a scalar of `b` bits: `b/w` batched additions. How
-//! wide windows pay depends on how the backend reads a table (`CurveKernels::window`): with `w = 6`
-//! it has 88 KB, with `w = 9`, where it is read by byte shuffles, 475 KB.
+//! For windows of `w` bits the table holds `(2i + 1) · 2^(wj) · B` for `i < 2^(w-1)` and every
+//! window `j`: one cache line an entry on curves of 256 bits. A batch is worked window by window,
+//! so that the window's entries stay in the first-level cache (or in registers) while they are read
+//! for each scalar. Cost a scalar of `b` bits: `b/w` batched additions. How wide windows pay
+//! depends on how the backend reads a table (`CurveKernels::window`): with `w = 6` it has 88 KB,
+//! with `w = 9`, where it is read by byte shuffles, 475 KB.
 //!
 //! # Leakage
-//! No address depends on a digit. Whatever is added to a sum over the windows from `i` to before `j` is a sum over windows
-//! from `j` on: `c·B + d·B` with `c` an odd multiple of `2^(wi)`, `|c| < 2^(wj)`, and `d` a multiple of `2^(wj)`, not zero. As
-//! integers `|c| < |d|`, so the addition is exceptional only if `c ± d` is a multiple of the order `n`, which is odd: that
-//! needs `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition gets there, for the scalars
-//! `±(n - 2|c|)` with `c` over the lower half of the windows: a random scalar is one with a chance of about `2^-(b/2)`.
+//! No address depends on a digit. Whatever is added to a sum over the windows from `i` to before
+//! `j` is a sum over windows from `j` on: `c·B + d·B` with `c` an odd multiple of `2^(wi)`,
+//! `|c| < 2^(wj)`, and `d` a multiple of `2^(wj)`, not zero. As integers `|c| < |d|`, so the
+//! addition is exceptional only if `c ± d` is a multiple of the order `n`, which is odd: that needs
+//! `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition gets there, for
+//! the scalars `±(n - 2|c|)` with `c` over the lower half of the windows: a random scalar is one
+//! with a chance of about `2^-(b/2)`.
 
 use super::chain::vartime_powers_of_two;
 use super::points::{entry_lines, group_lines};
@@ -34,8 +37,8 @@ const BLOCKS: usize = 4;
 /// ```
 pub struct FixedBase(Table);
 
-/// The same with wider windows, read by addresses that depend on the scalars: for public scalars, and to compare with
-/// libraries that do the same with secret ones.
+/// The same with wider windows, read by addresses that depend on the scalars: for public scalars,
+/// and to compare with libraries that do the same with secret ones.
 pub struct VartimeFixedBase(Table);
 
 /// Odd multiples of a point for every window.
@@ -73,7 +76,8 @@ impl Digits {
         Self { count: scalars.len(), width, words, negated }
     }
 
-    /// The places of window `window` in a table of odd multiples, and all ones where its digit is negative.
+    /// The places of window `window` in a table of odd multiples, and all ones where its digit is
+    /// negative.
     fn split(&self, window: usize) -> [Lines; 2] {
         let mut split = [(); 2].map(|()| Lines::zero(self.negated.len()));
         let [index, negate] = &mut split;
@@ -154,8 +158,8 @@ impl FixedBase {
 }
 
 impl VartimeFixedBase {
-    /// The table of point `index` of `base` in windows of `width` bits: `2^(width - 1) · ⌈b/width⌉` points for an order of `b`
-    /// bits.
+    /// The table of point `index` of `base` in windows of `width` bits: `2^(width - 1) · ⌈b/width⌉`
+    /// points for an order of `b` bits.
     ///
     /// # Panics
     /// If there is no such point, or `width` is not from 2 to 16.
@@ -178,16 +182,16 @@ impl VartimeFixedBase {
     }
 }
 
-/// Which run stands at a place: bits reversed, so that adding the upper half of the places to the lower half, again and
-/// again, always adds neighbours; the last run stands last.
+/// Which run stands at a place: bits reversed, so that adding the upper half of the places to the
+/// lower half, again and again, always adds neighbours; the last run stands last.
 fn run_at(place: usize) -> usize {
     place.reverse_bits() >> (usize::BITS - BLOCKS.trailing_zeros())
 }
 
 /// The same scalars times several bases, one base's results after another's.
 ///
-/// The windows are cut into [`BLOCKS`] runs that are summed side by side, so that each step's one inversion serves
-/// `BLOCKS · bases · scalars` additions; the runs are added up in the end.
+/// The windows are cut into [`BLOCKS`] runs that are summed side by side, so that each step's one
+/// inversion serves `BLOCKS · bases · scalars` additions; the runs are added up in the end.
 ///
 /// # Panics
 /// If the bases differ in curve or width.

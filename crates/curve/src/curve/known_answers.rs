@@ -1,5 +1,5 @@
-//! The curves against answers computed by OpenSSL (`vectors/README.md` says how), and the batched formulas against the
-//! complete ones.
+//! The curves against answers computed by OpenSSL (`vectors/README.md` says how), and the batched
+//! formulas against the complete ones.
 
 use super::scalar::digit_count;
 use super::{BuiltCurve, FixedBase, PointEncoding, PointError, Points, Scalar, projective};

@@ -6,8 +6,8 @@ use super::{BuiltCurve, projective};
 use crate::kernels::{Scratch, Select, WINDOW};
 use tobari_simd::{LANES, Line, Lines};
 
-/// A batch of points of one curve, affine, the identity included. Zeroed on drop, since a batch on its way through an
-/// encryption holds secrets.
+/// A batch of points of one curve, affine, the identity included. Zeroed on drop, since a batch on
+/// its way through an encryption holds secrets.
 ///
 /// ```
 /// use tobari_curve::{BuiltCurve, Points, Scalar};
@@ -20,7 +20,8 @@ use tobari_simd::{LANES, Line, Lines};
 pub struct Points {
     curve: BuiltCurve,
     len: usize,
-    /// Groups of eight points in the form of the curve's backend ([`crate::kernels`]); the lanes beyond the end are the identity.
+    /// Groups of eight points in the form of the curve's backend ([`crate::kernels`]); the lanes
+    /// beyond the end are the identity.
     lines: Lines,
 }
 
@@ -206,7 +207,8 @@ impl Points {
     /// [`Mismatch`] if the batches differ in curve or length; `self` is unchanged then.
     ///
     /// # Leakage
-    /// Variable time, for public points: which additions were exceptional, and how long the inversion took.
+    /// Variable time, for public points: which additions were exceptional, and how long the
+    /// inversion took.
     pub fn add_assign(&mut self, other: &Points) -> Result<(), Mismatch> {
         self.add_assign_with(other, &mut Adder::default())
     }
@@ -256,16 +258,17 @@ impl Points {
 
     /// `scalar · self[i]` for every `i`: one secret scalar, many public points.
     ///
-    /// Regular signed windows of four bits over a table of the eight odd multiples of each point: about `b` doublings and
-    /// `b/4` additions a point for an order of `b` bits.
+    /// Regular signed windows of four bits over a table of the eight odd multiples of each point:
+    /// about `b` doublings and `b/4` additions a point for an order of `b` bits.
     ///
     /// # Panics
     /// If the scalar is of another curve.
     ///
     /// # Leakage
-    /// Constant time in the scalar: its digits choose by full scans. The additions are exceptional only where a prefix `k`
-    /// of the scalar's digits has `k ≡ ±d (mod n)` for a digit `|d| ≤ 15`: as `16 ≤ |k|`, that needs a scalar within 31 of a
-    /// multiple of the order, of which a random one has a chance below `2^-150`.
+    /// Constant time in the scalar: its digits choose by full scans. The additions are exceptional
+    /// only where a prefix `k` of the scalar's digits has `k ≡ ±d (mod n)` for a digit `|d| ≤ 15`:
+    /// as `16 ≤ |k|`, that needs a scalar within 31 of a multiple of the order, of which a random
+    /// one has a chance below `2^-150`.
     pub fn multiply_all(&self, scalar: &Scalar) -> Points {
         assert_eq!(self.curve, scalar.curve());
         let mut scratch = Scratch::default();
@@ -282,8 +285,8 @@ impl Points {
         result
     }
 
-    /// `1, 3, 5, … 2^(log + 1) - 1` times every point, one multiple of all after another, each filled up to whole groups: by
-    /// doubling the list.
+    /// `1, 3, 5, … 2^(log + 1) - 1` times every point, one multiple of all after another, each
+    /// filled up to whole groups: by doubling the list.
     pub(crate) fn vartime_odd_multiples(&self, log: u32) -> Points {
         let (curve, group) = (self.curve, self.lines.len());
         if self.is_empty() {

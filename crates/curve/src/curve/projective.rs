@@ -1,8 +1,10 @@
-//! Complete projective addition: one formula for every pair of points, the equal, the opposite and the identity included.
+//! Complete projective addition: one formula for every pair of points, the equal, the opposite and
+//! the identity included.
 //!
-//! Renes, Costello, Batina, "Complete addition formulas for prime order elliptic curves" (EUROCRYPT 2016), algorithm 1.
-//! About twice the work of a batched affine addition, so it serves where a single secret scalar meets a single point, and
-//! as the independent witness of the batched formulas in the tests.
+//! Renes, Costello, Batina, "Complete addition formulas for prime order elliptic curves" (EUROCRYPT
+//! 2016), algorithm 1. About twice the work of a batched affine addition, so it serves where a
+//! single secret scalar meets a single point, and as the independent witness of the batched
+//! formulas in the tests.
 
 use super::BuiltCurve;
 use super::built::with_curve;
@@ -68,8 +70,8 @@ fn multiply_by_a<C: CurveConstants<L>, const L: usize>(v: Element<C, L>) -> Elem
     }
 }
 
-/// `scalar · point` for one affine point and the words of a scalar below the order; constant time (double and always
-/// add). Points are integers here and below.
+/// `scalar · point` for one affine point and the words of a scalar below the order; constant time
+/// (double and always add). Points are integers here and below.
 pub(crate) fn multiply(curve: BuiltCurve, point: &[u64], scalar: &[u64]) -> Vec<u64> {
     fn run<C: CurveConstants<L>, const L: usize>(point: &[u64], scalar: &[u64], bits: u32, out: &mut [u64]) {
         let point = Projective::<C, L>::from_affine(point);

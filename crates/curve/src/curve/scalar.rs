@@ -1,12 +1,14 @@
-//! Secret scalars modulo the order of a curve, and the fixed-length signed digits through which they meet a point.
+//! Secret scalars modulo the order of a curve, and the fixed-length signed digits through which
+//! they meet a point.
 //!
-//! **Regular signed digits.** For odd `k < 2^(wt)` let `e = (k - 1)/2 + 2^(wt-1)`. The `w`-bit windows `u_i` of `e` give
-//! `k = Σ d_i 2^(wi)` with `d_i = 2 u_i - (2^w - 1)`: every digit is odd, none is zero, and their number does not depend
-//! on `k` (after Joye and Tunstall, AFRICACRYPT 2009). An even `k` is replaced by `n - k`, which is odd since `n` is, and
-//! the result negated.
+//! **Regular signed digits.** For odd `k < 2^(wt)` let `e = (k - 1)/2 + 2^(wt-1)`. The `w`-bit
+//! windows `u_i` of `e` give `k = Σ d_i 2^(wi)` with `d_i = 2 u_i - (2^w - 1)`: every digit is odd,
+//! none is zero, and their number does not depend on `k` (after Joye and Tunstall, AFRICACRYPT
+//! 2009). An even `k` is replaced by `n - k`, which is odd since `n` is, and the result negated.
 //!
 //! # Leakage
-//! Constant time. [`Scalar::random`] draws until the candidate is in range; how often says nothing of the one accepted.
+//! Constant time. [`Scalar::random`] draws until the candidate is in range; how often says nothing
+//! of the one accepted.
 
 use super::{BuiltCurve, Curve};
 use crate::kernels::opaque;
@@ -17,7 +19,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 /// Words of the largest order.
 const MAX_WORDS: usize = 6;
 
-/// An integer in `[0, n)`, `n` the order of the curve. Secret: zeroed on drop, never printed, never compared.
+/// An integer in `[0, n)`, `n` the order of the curve. Secret: zeroed on drop, never printed, never
+/// compared.
 ///
 /// ```
 /// use tobari_curve::{BuiltCurve, Scalar};
@@ -146,8 +149,8 @@ impl Scalar {
         &self.words[..self.curve.shape().words]
     }
 
-    /// The regular signed digits in windows of `width` bits, as window values `u_i` (the digit is `2 u_i - (2^width - 1)`),
-    /// and all ones if their sum is `-self`.
+    /// The regular signed digits in windows of `width` bits, as window values `u_i` (the digit is
+    /// `2 u_i - (2^width - 1)`), and all ones if their sum is `-self`.
     pub(crate) fn recode(&self, width: u32) -> Recoded {
         let order = self.curve.shape().order;
         let even = opaque((self.words[0] & 1).wrapping_sub(1));
@@ -164,7 +167,8 @@ impl Scalar {
     }
 }
 
-/// The digits of an odd number below `2^(width · count)`: the windows of `(k - 1)/2 + 2^(width · count - 1)`.
+/// The digits of an odd number below `2^(width · count)`: the windows of
+/// `(k - 1)/2 + 2^(width · count - 1)`.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Recoded {
     /// Least significant word first.
@@ -189,7 +193,8 @@ impl Recoded {
         Self { words, negated: 0, width, count }
     }
 
-    /// The window values, the highest first, of the digits' sum or, if `opposite` is all ones, of its opposite.
+    /// The window values, the highest first, of the digits' sum or, if `opposite` is all ones, of
+    /// its opposite.
     pub(crate) fn windows(&self, opposite: u64) -> Zeroizing<Vec<u8>> {
         let mask = (1 << self.width) - 1;
         let places = (0..self.count).rev();

@@ -4,7 +4,8 @@ use crate::curve::{Points, Scalar};
 use crate::params::Parameters;
 use rand_core::CryptoRng;
 
-/// The secret `s`. Zeroed on drop; neither printed nor compared; exported by [`crate::wire::encode_secret_key`] only.
+/// The secret `s`. Zeroed on drop; neither printed nor compared; exported by
+/// [`crate::wire::encode_secret_key`] only.
 ///
 /// ```
 /// use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -47,7 +48,8 @@ impl SecretKey {
         Self { parameters, scalar: Scalar::random(parameters.built_curve(), rng) }
     }
 
-    /// From a scalar of the parameters' curve; `None` for zero, which encrypts nothing, or another curve.
+    /// From a scalar of the parameters' curve; `None` for zero, which encrypts nothing, or another
+    /// curve.
     pub(crate) fn from_scalar(parameters: Parameters, scalar: Scalar) -> Option<Self> {
         let key = (scalar.curve() == parameters.built_curve()).then_some(Self { parameters, scalar })?;
         (!key.public_key().point.is_identity(0)).then_some(key)

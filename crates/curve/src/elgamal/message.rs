@@ -1,7 +1,8 @@
 //! The message part `mG` of a ciphertext, in constant time and without an exceptional addition.
 //!
-//! `m + 2^17` is written in three unsigned digits of six bits. A digit may be zero, and `0·G` is the identity, which the
-//! affine formulas treat apart: that would tell digits apart by time. So the entries are shifted by fixed points,
+//! `m + 2^17` is written in three unsigned digits of six bits. A digit may be zero, and `0·G` is
+//! the identity, which the affine formulas treat apart: that would tell digits apart by time. So
+//! the entries are shifted by fixed points,
 //!
 //! ```text
 //! T_0[d] = dG + H_0      T_1[d] = 2^6 dG + H_1      T_2[d] = 2^12 dG - H_0 - H_1 - 2^17 G
@@ -34,7 +35,8 @@ impl MessageTable {
         Self { digits: points(curve).map(|digit| digit.pack()) }
     }
 
-    /// Adds `m_i G` to every point; constant time in the messages, each within [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
+    /// Adds `m_i G` to every point; constant time in the messages, each within
+    /// [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
     pub(super) fn add_to(&self, points: &mut Points, messages: &[i32]) {
         let curve = points.curve();
         let mut scratch = Scratch::default();

@@ -1,7 +1,8 @@
-//! Lifted ElGamal on a curve: public-key encryption of small integers that a party without the key can add.
+//! Lifted ElGamal on a curve: public-key encryption of small integers that a party without the key
+//! can add.
 //!
-//! Paper: Ueno et al., section 2.4 (`docs/notation.md` gives it in full). With a group of prime order `n`, generator `G`, secret `s` in `[1, n)` and
-//! public `sG`:
+//! Paper: Ueno et al., section 2.4 (`docs/notation.md` gives it in full). With a group of prime
+//! order `n`, generator `G`, secret `s` in `[1, n)` and public `sG`:
 //!
 //! ```text
 //! Enc(m)            = (S, R) = (mG + r·sG, rG)     r uniform in [1, n), fresh for every message
@@ -9,17 +10,18 @@
 //! Dec(S, R)         = log_G(S - sR)                a small discrete logarithm
 //! ```
 //!
-//! **Security.** Indistinguishable under chosen plaintext if the decisional Diffie-Hellman problem is hard in the group. It
-//! is malleable by design: whoever relays a ciphertext can add to it, double it, negate it or replace it, and nothing here
-//! notices. It is not secure under chosen ciphertexts: whoever learns which altered sums decrypt, learns about the sums.
-//! `docs/threats.md` says what that means for a call.
+//! **Security.** Indistinguishable under chosen plaintext if the decisional Diffie-Hellman problem
+//! is hard in the group. It is malleable by design: whoever relays a ciphertext can add to it,
+//! double it, negate it or replace it, and nothing here notices. It is not secure under chosen
+//! ciphertexts: whoever learns which altered sums decrypt, learns about the sums. `docs/threats.md`
+//! says what that means for a call.
 //!
-//! **Correctness.** A sum of ciphertexts decrypts if the sum of the messages, as integers, stays within the bound given to
-//! [`Decryptor::new`].
+//! **Correctness.** A sum of ciphertexts decrypts if the sum of the messages, as integers, stays
+//! within the bound given to [`Decryptor::new`].
 //!
 //! # Leakage
-//! Encryption and the multiplication `sR` are constant time in `m`, `r` and `s`. The discrete logarithm is not
-//! ([`DiscreteLog`]): decryption time depends on the decrypted sum.
+//! Encryption and the multiplication `sR` are constant time in `m`, `r` and `s`. The discrete
+//! logarithm is not ([`DiscreteLog`]): decryption time depends on the decrypted sum.
 
 mod keys;
 mod message;
@@ -51,7 +53,8 @@ pub const SAMPLE_BOUND: i32 = 32_768;
 pub struct Ciphertexts {
     parameters: Parameters,
     len: usize,
-    /// `S_0 … S_(k-1)`, the identity up to a multiple of eight, `R_0 … R_(k-1)`, and so again: halves of whole groups.
+    /// `S_0 … S_(k-1)`, the identity up to a multiple of eight, `R_0 … R_(k-1)`, and so again:
+    /// halves of whole groups.
     points: Points,
 }
 
@@ -62,7 +65,8 @@ impl Ciphertexts {
         Self { parameters, len, points }
     }
 
-    /// From `S_0 … S_(k-1), R_0 … R_(k-1)`; `None` if the curve differs or the number of points is odd.
+    /// From `S_0 … S_(k-1), R_0 … R_(k-1)`; `None` if the curve differs or the number of points is
+    /// odd.
     pub(crate) fn from_points(parameters: Parameters, points: Points) -> Option<Self> {
         let len = points.len() / 2;
         let fits = points.curve() == parameters.built_curve() && points.len().is_multiple_of(2);
@@ -143,7 +147,8 @@ fn check_messages(messages: &[i32]) -> Result<(), EncryptError> {
     beyond.map_or(Ok(()), |index| Err(EncryptError { index }))
 }
 
-/// A ciphertext that does not decrypt. Opaque as to why; that it failed at all is an answer to whoever altered it.
+/// A ciphertext that does not decrypt. Opaque as to why; that it failed at all is an answer to
+/// whoever altered it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("decryption failed: wrong key, altered ciphertext, or a sum beyond the bound")]
 pub struct DecryptError;
@@ -179,7 +184,8 @@ impl Encryptor {
     /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`].
     ///
     /// # Leakage
-    /// Constant time in the messages and the randomness; see [`FixedBase`] for the exceptional additions.
+    /// Constant time in the messages and the randomness; see [`FixedBase`] for the exceptional
+    /// additions.
     pub fn encrypt(&self, messages: &[i32], rng: &mut (impl CryptoRng + ?Sized)) -> Result<Ciphertexts, EncryptError> {
         check_messages(messages)?;
         let curve = self.parameters.built_curve();
@@ -187,7 +193,8 @@ impl Encryptor {
         Ok(self.encrypt_with(messages, &randomness))
     }
 
-    /// Encrypts with given randomness, which must never serve twice: for [`Encryptor::encrypt`] and known answers.
+    /// Encrypts with given randomness, which must never serve twice: for [`Encryptor::encrypt`] and
+    /// known answers.
     fn encrypt_with(&self, messages: &[i32], randomness: &[Scalar]) -> Ciphertexts {
         let [mut s, r] = multiply_bases([self.key.table(), self.generator.table()], randomness);
         self.messages.add_to(&mut s, messages);
@@ -202,7 +209,8 @@ pub struct Decryptor {
 }
 
 impl Decryptor {
-    /// For sums of absolute value up to `bound`: the number of speakers times [`SAMPLE_BOUND`]. Tens of milliseconds.
+    /// For sums of absolute value up to `bound`: the number of speakers times [`SAMPLE_BOUND`].
+    /// Tens of milliseconds.
     ///
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
@@ -221,8 +229,8 @@ impl Decryptor {
     /// [`DecryptError`] if any message has no value within the bound.
     ///
     /// # Leakage
-    /// Constant time in the key. The time of the last subtraction shows which messages are zero, and that of the discrete
-    /// logarithms depends on the size of the messages.
+    /// Constant time in the key. The time of the last subtraction shows which messages are zero,
+    /// and that of the discrete logarithms depends on the size of the messages.
     pub fn vartime_decrypt(&self, ciphertexts: &Ciphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
         if ciphertexts.parameters != self.parameters() {
             return Err(DecryptError);

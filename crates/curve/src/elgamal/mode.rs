@@ -14,7 +14,8 @@ pub enum Mode {
     /// One ciphertext, two points, for each sample, as in the paper.
     #[default]
     Elgamal,
-    /// One point for each sample and one for the packet: its randomness is shared, under a key for each place.
+    /// One point for each sample and one for the packet: its randomness is shared, under a key for
+    /// each place.
     ElgamalShared,
 }
 

@@ -1,4 +1,5 @@
-//! Mode `elgamal-shared`: the randomness of a packet shared by its messages, under a key of their own for each.
+//! Mode `elgamal-shared`: the randomness of a packet shared by its messages, under a key of their
+//! own for each.
 //!
 //! With independent secrets `s_1 … s_k` in `[1, n)` for the places of a packet,
 //!
@@ -8,23 +9,25 @@
 //! Dec(C, R)                       = log_G(C_i - s_i R) …        small discrete logarithms
 //! ```
 //!
-//! which is `k + 1` points instead of `2k`. As all members hold the `s_i`, `C_i = (m_i + r s_i) G` is a single multiple of
-//! the generator.
+//! which is `k + 1` points instead of `2k`. As all members hold the `s_i`, `C_i = (m_i + r s_i) G`
+//! is a single multiple of the generator.
 //!
-//! **Theorem** (Kurosawa, PKC 2002; Bellare, Boldyreva, Staddon, PKC 2003: ElGamal is *reproducible*). If the decisional
-//! Diffie-Hellman problem is hard in the group, the `C_i` and `R` of a packet are indistinguishable under chosen plaintext,
-//! **on condition that** the keys of the places are independent, and that `r` is fresh for every packet. With one key for two
-//! places `C_i - C_j = (m_i - m_j) G`, and who sees the packet reads the difference: so there is no way here to
-//! encrypt two messages of a packet under one key, nor to give `r`. Where the keys are the expansion of an [`EpochSecret`]
-//! rather than drawn one by one, independent means: as independent as the output of ChaCha20 is random.
+//! **Theorem** (Kurosawa, PKC 2002; Bellare, Boldyreva, Staddon, PKC 2003: ElGamal is
+//! *reproducible*). If the decisional Diffie-Hellman problem is hard in the group, the `C_i` and
+//! `R` of a packet are indistinguishable under chosen plaintext, **on condition that** the keys of
+//! the places are independent, and that `r` is fresh for every packet. With one key for two places
+//! `C_i - C_j = (m_i - m_j) G`, and who sees the packet reads the difference: so there is no way
+//! here to encrypt two messages of a packet under one key, nor to give `r`. Where the keys are the
+//! expansion of an [`EpochSecret`] rather than drawn one by one, independent means: as independent
+//! as the output of ChaCha20 is random.
 //!
-//! Malleable and not secure under chosen ciphertexts, as mode `elgamal` ([`super`]): moreover, one `R` carries all messages of
-//! a packet, so a packet is added whole or not at all. Senders must hold the secret keys; those who are not to decrypt use
-//! mode `elgamal`.
+//! Malleable and not secure under chosen ciphertexts, as mode `elgamal` ([`super`]): moreover, one
+//! `R` carries all messages of a packet, so a packet is added whole or not at all. Senders must
+//! hold the secret keys; those who are not to decrypt use mode `elgamal`.
 //!
 //! # Leakage
-//! Encryption and the multiplications `s_i R` are constant time in the messages, `r` and the keys; the discrete logarithms
-//! are not ([`DiscreteLog`]).
+//! Encryption and the multiplications `s_i R` are constant time in the messages, `r` and the keys;
+//! the discrete logarithms are not ([`DiscreteLog`]).
 
 use super::{DecryptError, EncryptError, check_messages};
 use crate::curve::{Adder, DiscreteLog, FixedBase, Mismatch, Points, Scalar, VartimeFixedBase, multiply_add};
@@ -34,8 +37,9 @@ use rand_core::{CryptoRng, SeedableRng};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The secret that the members of a call hold, of which the keys of all places are the expansion. Zeroed on drop; neither
-/// printed nor compared; exported by [`crate::wire::encode_epoch_secret`] only. It must serve no other purpose.
+/// The secret that the members of a call hold, of which the keys of all places are the expansion.
+/// Zeroed on drop; neither printed nor compared; exported by [`crate::wire::encode_epoch_secret`]
+/// only. It must serve no other purpose.
 ///
 /// ```
 /// use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -74,7 +78,8 @@ impl EpochSecret {
         Self { parameters, seed }
     }
 
-    /// From 32 bytes that are uniform and secret, for instance what a key agreement gives its members.
+    /// From 32 bytes that are uniform and secret, for instance what a key agreement gives its
+    /// members.
     pub fn from_seed(parameters: Parameters, seed: Zeroizing<[u8; Self::BYTES]>) -> Self {
         Self { parameters, seed }
     }
@@ -93,8 +98,9 @@ impl EpochSecret {
         self.parameters
     }
 
-    /// The keys of `places` places: [`SharedKey::generate`] from the key stream of ChaCha20 under the secret, from its
-    /// beginning, with a nonce of zero. More places leave the keys of the first ones as they are.
+    /// The keys of `places` places: [`SharedKey::generate`] from the key stream of ChaCha20 under
+    /// the secret, from its beginning, with a nonce of zero. More places leave the keys of the
+    /// first ones as they are.
     pub fn expand(&self, places: usize) -> SharedKey {
         SharedKey::generate(self.parameters, places, &mut ChaCha20Rng::from_seed(*self.seed))
     }
@@ -124,8 +130,8 @@ pub struct SharedKey {
 }
 
 impl SharedKey {
-    /// Keys for packets of up to `places` messages. `rng` is a random generator, or the expansion of an epoch's secret by a
-    /// pseudorandom function; the same expansion gives the same keys.
+    /// Keys for packets of up to `places` messages. `rng` is a random generator, or the expansion
+    /// of an epoch's secret by a pseudorandom function; the same expansion gives the same keys.
     pub fn generate(parameters: Parameters, places: usize, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         Self { parameters, scalars: (0..places).map(|_| Scalar::random(parameters.built_curve(), rng)).collect() }
     }
@@ -223,7 +229,8 @@ impl SharedEncryptor {
     /// If there are more messages than places.
     ///
     /// # Leakage
-    /// Constant time in the messages, the randomness and the keys; see [`FixedBase`] for the exceptional additions.
+    /// Constant time in the messages, the randomness and the keys; see [`FixedBase`] for the
+    /// exceptional additions.
     pub fn encrypt(
         &self,
         messages: &[i32],
@@ -246,7 +253,8 @@ impl SharedKey {
     }
 }
 
-/// The same with a wide table that is read where the secrets say: only to compare with libraries that do so too.
+/// The same with a wide table that is read where the secrets say: only to compare with libraries
+/// that do so too.
 pub struct VartimeSharedEncryptor {
     key: SharedKey,
     generator: VartimeFixedBase,
@@ -259,7 +267,8 @@ impl VartimeSharedEncryptor {
         Self { key: key.clone(), generator }
     }
 
-    /// As [`SharedEncryptor::encrypt`], in a time that depends on the messages, the randomness and the keys.
+    /// As [`SharedEncryptor::encrypt`], in a time that depends on the messages, the randomness and
+    /// the keys.
     ///
     /// # Errors
     /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
@@ -281,7 +290,8 @@ pub struct SharedDecryptor {
 }
 
 impl SharedDecryptor {
-    /// For sums of absolute value up to `bound`: the number of speakers times [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
+    /// For sums of absolute value up to `bound`: the number of speakers times
+    /// [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
     ///
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
@@ -297,16 +307,18 @@ impl SharedDecryptor {
     /// Decrypts every message, without being told whose packets are in the sum; zeroed on drop.
     ///
     /// # Errors
-    /// [`DecryptError`] if any message has no value within the bound, or there are more than places.
+    /// [`DecryptError`] if any message has no value within the bound, or there are more than
+    /// places.
     ///
     /// # Leakage
-    /// Constant time in the keys; the time of the last subtraction shows which messages are zero, and that of the discrete
-    /// logarithms depends on the size of the messages.
+    /// Constant time in the keys; the time of the last subtraction shows which messages are zero,
+    /// and that of the discrete logarithms depends on the size of the messages.
     pub fn vartime_decrypt(&self, ciphertexts: &SharedCiphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
         self.decrypt(ciphertexts, |r, keys| FixedBase::of_packet(r).multiply_all(keys))
     }
 
-    /// The same with a table of `R` that is read where the keys say: only to compare with libraries that do so too.
+    /// The same with a table of `R` that is read where the keys say: only to compare with libraries
+    /// that do so too.
     ///
     /// # Errors
     /// As [`SharedDecryptor::vartime_decrypt`].
@@ -400,7 +412,8 @@ mod tests {
         }
     }
 
-    /// The condition of the theorem: what is read off a packet whose places share a key, and not off a real one.
+    /// The condition of the theorem: what is read off a packet whose places share a key, and not
+    /// off a real one.
     #[test]
     fn a_key_shared_by_two_places_would_give_their_difference_away() {
         let mut rng = ChaCha20Rng::from_seed([5; 32]);

@@ -1,7 +1,8 @@
 //! Encryption in mode `elgamal` with wide tables, read where the randomness and the messages say.
 //!
-//! To compare with libraries that do the same, and for what is public anyway. Whoever shares a processor with a sender can
-//! learn from the caches what was read: it is not what a program that keeps secrets wants.
+//! To compare with libraries that do the same, and for what is public anyway. Whoever shares a
+//! processor with a sender can learn from the caches what was read: it is not what a program that
+//! keeps secrets wants.
 
 use super::{Ciphertexts, EncryptError, PublicKey, SAMPLE_BOUND, check_messages};
 use crate::curve::fixed_base::multiply_bases;
@@ -21,7 +22,8 @@ pub struct VartimeEncryptor {
 }
 
 impl VartimeEncryptor {
-    /// Builds the tables of windows of `width` bits, 2 to 16: some 8 MB on a curve of 256 bits with 12, in some 20 ms.
+    /// Builds the tables of windows of `width` bits, 2 to 16: some 8 MB on a curve of 256 bits with
+    /// 12, in some 20 ms.
     pub fn new(key: &PublicKey, width: u32) -> Self {
         let parameters = key.parameters();
         let generator = Points::generator(parameters.built_curve());

@@ -1,15 +1,17 @@
 //! Batched affine addition, doubling and table lookup on eight lanes.
 //!
-//! Eight points are eight lanes: a batch is groups of `2N` lines, `x` then `y`, of coordinates below `3.25p`. A batch keeps four
-//! running products, so that four independent multiplications are always in flight, and works on four groups in step; the
-//! products and the eight lanes meet in one scalar inversion. An addition is 5M + 1S, of one carry ripple each: what is
-//! subtracted from a product joins its columns.
+//! Eight points are eight lanes: a batch is groups of `2N` lines, `x` then `y`, of coordinates
+//! below `3.25p`. A batch keeps four running products, so that four independent multiplications are
+//! always in flight, and works on four groups in step; the products and the eight lanes meet in one
+//! scalar inversion. An addition is 5M + 1S, of one carry ripple each: what is subtracted from a
+//! product joins its columns.
 //!
-//! **Exceptional lanes.** The identity is known by `y = 0` and taken out of its lane by a denominator of one. Equal `x` makes
-//! the product of all denominators zero, which one look at the end finds: then, and only then, the lanes are searched for.
+//! **Exceptional lanes.** The identity is known by `y = 0` and taken out of its lane by a
+//! denominator of one. Equal `x` makes the product of all denominators zero, which one look at the
+//! end finds: then, and only then, the lanes are searched for.
 //!
-//! **Bounds** in multiples of `p`: coordinates 3.25, differences 7.25, products 2 (the factors' bounds multiply to at most
-//! 16), what joins a product at most 8.
+//! **Bounds** in multiples of `p`: coordinates 3.25, differences 7.25, products 2 (the factors'
+//! bounds multiply to at most 16), what joins a product at most 8.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
@@ -336,8 +338,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         }
     }
 
-    /// The inverses that the chains start from on their way back; none if a product is zero in some lane. In constant time
-    /// unless the products are `public`.
+    /// The inverses that the chains start from on their way back; none if a product is zero in some
+    /// lane. In constant time unless the products are `public`.
     #[inline(always)]
     pub(super) fn invert_chains(self, products: &[Number<S, N>], public: bool) -> Option<Step<S, N>> {
         let field = self.field;
@@ -495,7 +497,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for Put
     }
 }
 
-/// A number `t` stands for `t/R'` on the lanes and for `t/R` as an element: `R'²/t` is wanted, and inversion gives `R²/t`.
+/// A number `t` stands for `t/R'` on the lanes and for `t/R` as an element: `R'²/t` is wanted, and
+/// inversion gives `R²/t`.
 struct InverseFactor<C, const L: usize, const N: usize>(PhantomData<C>);
 
 impl<C: CurveConstants<L>, const L: usize, const N: usize> InverseFactor<C, L, N> {

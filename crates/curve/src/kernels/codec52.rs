@@ -1,9 +1,9 @@
 //! Points in and out on eight lanes: range and curve checks, square roots.
 //!
-//! Outside a coordinate is a canonical integer, inside a number of the field; one product leads from one to the other where
-//! the prime is a Montgomery prime. Square roots are one exponentiation by `(p + 1)/4` where `p ≡ 3 (mod 4)`, in four groups
-//! of eight lanes at a time, since a single chain of squarings would wait for itself; the two curves of 224 bits keep the
-//! portable roots.
+//! Outside a coordinate is a canonical integer, inside a number of the field; one product leads
+//! from one to the other where the prime is a Montgomery prime. Square roots are one exponentiation
+//! by `(p + 1)/4` where `p ≡ 3 (mod 4)`, in four groups of eight lanes at a time, since a single
+//! chain of squarings would wait for itself; the two curves of 224 bits keep the portable roots.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
@@ -236,7 +236,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     }
 }
 
-/// Bits `4 window` to `4 window + 3` of `(p + 1)/4`; `p + 1` does not carry out of its words on any of the curves.
+/// Bits `4 window` to `4 window + 3` of `(p + 1)/4`; `p + 1` does not carry out of its words on any
+/// of the curves.
 #[inline(always)]
 fn quarter_of_successor<const L: usize>(p: &[u64; L], window: usize) -> usize {
     let mut successor = [0u64; L];

@@ -1,9 +1,11 @@
-//! What the loops of the portable backend ask of field elements, so that each loop is written once: by [`Element`] where the
-//! machine multiplies 64-bit words to 128 bits, by [`Narrow`] where it does not.
+//! What the loops of the portable backend ask of field elements, so that each loop is written once:
+//! by [`Element`] where the machine multiplies 64-bit words to 128 bits, by [`Narrow`] where it
+//! does not.
 //!
-//! **Weights.** Sums may be lazy. What comes from a product or from words weighs 2, what is settled 1, and a sum or a difference
-//! what its terms weigh together. The weights of a product's factors may multiply to 8, and what is kept in lines weighs 2 at
-//! most. Elements that are canonical always need not count.
+//! **Weights.** Sums may be lazy. What comes from a product or from words weighs 2, what is settled
+//! 1, and a sum or a difference what its terms weigh together. The weights of a product's factors
+//! may multiply to 8, and what is kept in lines weighs 2 at most. Elements that are canonical
+//! always need not count.
 //!
 //! [`Element`]: super::Element
 //! [`Narrow`]: super::Narrow
@@ -73,8 +75,9 @@ pub(crate) trait Coordinate<const L: usize>:
         Self::from_integer(&integer)
     }
 
-    /// `self^exponent` for a public exponent: one squaring a bit and, since the exponents of these fields are mostly runs of
-    /// ones, products by `self^(2^(2^j) - 1)`, which the leading run yields on the way. 13 to 17 products for most.
+    /// `self^exponent` for a public exponent: one squaring a bit and, since the exponents of these
+    /// fields are mostly runs of ones, products by `self^(2^(2^j) - 1)`, which the leading run
+    /// yields on the way. 13 to 17 products for most.
     fn pow(self, exponent: &[u64; L]) -> Self {
         let squared = |mut x: Self, times: usize| {
             (0..times).for_each(|_| x = x.square());
@@ -108,7 +111,8 @@ pub(crate) trait Coordinate<const L: usize>:
     }
 }
 
-/// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation where `twos = 1`.
+/// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation
+/// where `twos = 1`.
 pub(crate) struct SquareRoots<F, const L: usize> {
     half_odd: [u64; L],
     twos: u32,
@@ -135,7 +139,8 @@ impl<F: Coordinate<L>, const L: usize> SquareRoots<F, L> {
 
     /// A root of `x` if there is one; variable time in `x`.
     pub(crate) fn vartime_root(&self, x: F) -> Option<F> {
-        // x^((odd-1)/2) gives the candidate x^((odd+1)/2) and its error x^odd, whose order divides 2^twos
+        // x^((odd-1)/2) gives the candidate x^((odd+1)/2) and its error x^odd, whose order divides
+        // 2^twos
         let power = x.pow(&self.half_odd);
         let mut root = x * power;
         let mut error = root * power;

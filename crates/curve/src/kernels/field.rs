@@ -1,16 +1,20 @@
 //! Prime fields on 64-bit words, specialised by prime at compile time.
 //!
-//! An [`Element`] of `F_p` is always canonical in `[0, p)`; what it stands for depends on the prime's [`Form`]:
+//! An [`Element`] of `F_p` is always canonical in `[0, p)`; what it stands for depends on the
+//! prime's [`Form`]:
 //!
-//! * **Montgomery**: `v` stands as `v · R mod p` with `R = 2^(64L)`. The product is `a b / R`, interleaved word by word (CIOS:
-//!   Koç, Acar, Kaliski, IEEE Micro 16(3), 1996): `2L² + L` word products. With `a, b < p` each of the `L` steps keeps the
-//!   accumulator below `2p`, so one conditional subtraction ends it.
-//! * **Pseudo-Mersenne**, for `p = 2^B - c` with `c < 2^34`: `v` stands for itself. The product is folded twice by
-//!   `2^B ≡ c`: `L² + L + 2` word products. After the first fold it is below `2^(B+35)`, after the second below `2^B + 2^70
+//! * **Montgomery**: `v` stands as `v · R mod p` with `R = 2^(64L)`. The product is `a b / R`,
+//!   interleaved word by word (CIOS: Koç, Acar, Kaliski, IEEE Micro 16(3), 1996): `2L² + L` word
+//!   products. With `a, b < p` each of the `L` steps keeps the accumulator below `2p`, so one
+//!   conditional subtraction ends it.
+//! * **Pseudo-Mersenne**, for `p = 2^B - c` with `c < 2^34`: `v` stands for itself. The product is
+//!   folded twice by `2^B ≡ c`: `L² + L + 2` word products. After the first fold it is below
+//!   `2^(B+35)`, after the second below `2^B + 2^70
 //!   < 2p`, so one conditional subtraction ends it.
 //!
 //! # Leakage
-//! Constant time, except `vartime_` functions and the exponents of [`Coordinate::pow`], which are public constants.
+//! Constant time, except `vartime_` functions and the exponents of [`Coordinate::pow`], which are
+//! public constants.
 
 use super::coordinate::Coordinate;
 use super::inverse::Modulus;

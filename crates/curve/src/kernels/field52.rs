@@ -1,20 +1,22 @@
 //! Prime fields on eight lanes of 52-bit limbs, specialised by prime at compile time.
 //!
-//! A number is `N` limbs `l_0 … l_(N-1)` of 52 bits, value `Σ l_i 2^(52i)`: normalised limbs, but any value below `16p`, which
-//! `2^(52N)` exceeds on every curve. `N` = 4, 5, 8 for `p` of up to 192, 256 and 384 bits. Products are columns of 64-bit
-//! sums of 52-bit halves, which never overflow (at most `4N + 4 ≤ 36` halves a column), with a single carry ripple at the
-//! end.
+//! A number is `N` limbs `l_0 … l_(N-1)` of 52 bits, value `Σ l_i 2^(52i)`: normalised limbs, but
+//! any value below `16p`, which `2^(52N)` exceeds on every curve. `N` = 4, 5, 8 for `p` of up to
+//! 192, 256 and 384 bits. Products are columns of 64-bit sums of 52-bit halves, which never
+//! overflow (at most `4N + 4 ≤ 36` halves a column), with a single carry ripple at the end.
 //!
-//! * **Pseudo-Mersenne** (`p = 2^B - c`): the columns above `2^(52N)` are rippled, folded by `2^(52N) mod p`, then what is
-//!   above `2^B` is folded by `c`. For any factors below `16p` the value after the first fold is below `2^(B+51)`, so the last
-//!   fold's factor fits a limb, and the result is below `2p`.
-//! * **Montgomery** with `R' = 2^(52N)`: for factors below `αp` and `βp` the result is below `(αβ/16 + 1)p`, since `16p ≤ R'`:
-//!   below `2p` where `αβ ≤ 16`.
+//! * **Pseudo-Mersenne** (`p = 2^B - c`): the columns above `2^(52N)` are rippled, folded by
+//!   `2^(52N) mod p`, then what is above `2^B` is folded by `c`. For any factors below `16p` the
+//!   value after the first fold is below `2^(B+51)`, so the last fold's factor fits a limb, and the
+//!   result is below `2p`.
+//! * **Montgomery** with `R' = 2^(52N)`: for factors below `αp` and `βp` the result is below
+//!   `(αβ/16 + 1)p`, since `16p ≤ R'`: below `2p` where `αβ ≤ 16`.
 //!
-//! **Coordinates** are numbers below `3.25p` in normalised limbs: what is left after a product when what lies above `2^B` has
-//! been folded once ([`Field52::settle`]). A product and what is subtracted from it share one fold and one ripple
-//! ([`Field52::mul_plus`]). The multiples of `p` that keep differences positive are spread, so that no limb below the
-//! highest becomes negative before its carry.
+//! **Coordinates** are numbers below `3.25p` in normalised limbs: what is left after a product when
+//! what lies above `2^B` has been folded once ([`Field52::settle`]). A product and what is
+//! subtracted from it share one fold and one ripple ([`Field52::mul_plus`]). The multiples of `p`
+//! that keep differences positive are spread, so that no limb below the highest becomes negative
+//! before its carry.
 
 use super::field::{Form, Prime, power_of_two};
 use std::marker::PhantomData;
@@ -25,8 +27,9 @@ pub(super) const LIMB: u32 = 52;
 /// The bits of a limb.
 pub(super) const MASK: u64 = (1 << LIMB) - 1;
 
-/// An array of vectors, entry by entry. `array::from_fn` and `map` would do, but the compiler does not reliably inline their
-/// closures into a function that enables vector instructions, and out of line they are compiled without.
+/// An array of vectors, entry by entry. `array::from_fn` and `map` would do, but the compiler does
+/// not reliably inline their closures into a function that enables vector instructions, and out of
+/// line they are compiled without.
 macro_rules! vectors {
     ($simd:expr, $count:expr, $i:ident => $entry:expr) => {{
         let mut out = [$simd.splat(0); $count];
@@ -40,8 +43,8 @@ macro_rules! vectors {
 }
 pub(super) use vectors;
 
-/// A loop over at most eight limbs, written out: left to itself the compiler keeps the longest products as loops, with
-/// their columns in memory.
+/// A loop over at most eight limbs, written out: left to itself the compiler keeps the longest
+/// products as loops, with their columns in memory.
 macro_rules! each_limb {
     ($i:ident < $count:expr => $body:block) => {
         each_limb!(@ $i, $count, $body, 0 1 2 3 4 5 6 7)
@@ -95,8 +98,8 @@ const fn multiple<const N: usize>(a: &[u64; N], factor: u64) -> [u64; N] {
     out
 }
 
-/// The same value with `2^54` lent to each limb by the next: a normalised number, or two, can be taken from it without a
-/// negative limb below the highest.
+/// The same value with `2^54` lent to each limb by the next: a normalised number, or two, can be
+/// taken from it without a negative limb below the highest.
 const fn spread<const N: usize>(a: &[u64; N]) -> [u64; N] {
     let mut out = *a;
     out[0] += 1 << 54;
@@ -221,7 +224,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         })
     }
 
-    /// Where the highest limb has so few bits of `p` that the carry into it is some multiples of `p`: carries it.
+    /// Where the highest limb has so few bits of `p` that the carry into it is some multiples of
+    /// `p`: carries it.
     #[inline(always)]
     pub(super) fn lift_carry(&self, mut limbs: Number<S, N>) -> Number<S, N> {
         let s = self.simd;
@@ -232,7 +236,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         limbs
     }
 
-    /// A coordinate (below `3.25p`, normalised) from limbs that are not negative together and below `2^60` each.
+    /// A coordinate (below `3.25p`, normalised) from limbs that are not negative together and below
+    /// `2^60` each.
     #[inline(always)]
     pub(super) fn settle(&self, limbs: Number<S, N>) -> Number<S, N> {
         self.ripple(self.fold_top(limbs))
@@ -315,7 +320,8 @@ mod tests {
         vectors!(s, N, i => s.load(&Line(std::array::from_fn(|lane| limb(&values[lane], i)))))
     }
 
-    /// Numbers below `bound · p`: the ends of the range, multiples of `p` and their neighbours, carries at every limb, noise.
+    /// Numbers below `bound · p`: the ends of the range, multiples of `p` and their neighbours,
+    /// carries at every limb, noise.
     fn samples(p: &BigUint, bound: u32, rng: &mut ChaCha20Rng) -> Vec<BigUint> {
         let one = BigUint::from(1u8);
         let mut all = vec![BigUint::from(0u8), one.clone(), p * bound - 1u8];

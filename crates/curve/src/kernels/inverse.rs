@@ -1,18 +1,21 @@
 //! Inversion modulo an odd prime in constant time, by division steps.
 //!
-//! Bernstein and Yang, "Fast constant-time gcd computation and modular inversion" (TCHES 2019(3)), with steps that start
-//! from `δ = 1/2`, of which fewer are needed. With `θ = δ - 1/2`, from `θ = 0`, `f = p`, `g = x`, a step is
+//! Bernstein and Yang, "Fast constant-time gcd computation and modular inversion" (TCHES 2019(3)),
+//! with steps that start from `δ = 1/2`, of which fewer are needed. With `θ = δ - 1/2`, from
+//! `θ = 0`, `f = p`, `g = x`, a step is
 //!
 //! ```text
 //! (θ, f, g) ← (-θ, g, (g - f)/2)               if θ ≥ 0 and g is odd
 //!             (θ + 1, f, (g + (g mod 2) f)/2)  otherwise
 //! ```
 //!
-//! After `(45907 b + 26313)/19929` steps `g = 0` and `f = ±1` for `b`-bit inputs (Wuille's convex-hull bound, 2021). Sixty-two
-//! steps at a time look at the lowest words only and yield a matrix, which is then applied to `f, g` exactly and to `d, e`
-//! modulo `p`, where `d x ≡ f` and `e x ≡ g` throughout; so at the end `x^(-1) = ±d`. A fifth of the time of an exponentiation.
+//! After `(45907 b + 26313)/19929` steps `g = 0` and `f = ±1` for `b`-bit inputs (Wuille's
+//! convex-hull bound, 2021). Sixty-two steps at a time look at the lowest words only and yield a
+//! matrix, which is then applied to `f, g` exactly and to `d, e` modulo `p`, where `d x ≡ f` and
+//! `e x ≡ g` throughout; so at the end `x^(-1) = ±d`. A fifth of the time of an exponentiation.
 //!
-//! For public numbers [`Modulus::vartime_invert`] does the same steps, runs of even `g` at once, until `g = 0`.
+//! For public numbers [`Modulus::vartime_invert`] does the same steps, runs of even `g` at once,
+//! until `g = 0`.
 //!
 //! Numbers are signed, in limbs of 62 bits of which only the highest has a sign.
 
@@ -99,7 +102,8 @@ impl<const L: usize> Modulus<L> {
     fn apply_modular(&self, matrix: &Rounds, d: &Signed, e: &Signed) -> (Signed, Signed) {
         let top = self.count - 1;
         let (d_sign, e_sign) = (d[top] >> 63, e[top] >> 63);
-        // how often p is added: once for each negative operand, then what makes the lowest limb zero
+        // how often p is added: once for each negative operand, then what makes the lowest limb
+        // zero
         let multiple = |row: &[i64; 2]| {
             let base = (row[0] & d_sign).wrapping_add(row[1] & e_sign);
             let lowest = dot(row, d[0], e[0]) as u64;

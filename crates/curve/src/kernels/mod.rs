@@ -1,24 +1,27 @@
-//! The loops that decide the speed of everything above them, and the seam where faster ones are fitted.
+//! The loops that decide the speed of everything above them, and the seam where faster ones are
+//! fitted.
 //!
-//! A backend is a table of functions ([`CurveKernels`]), chosen once. Batches of points are lines of eight 64-bit lanes
-//! (`Line`), one lane a point: a group of eight points is the limbs of its `x`, least significant first, then those of its
-//! `y`, one line a limb. **What the limbs mean is the backend's own affair**: canonical residues of 64-bit words on the
-//! portable one, signed 29-bit limbs where products of words have 64 bits only, redundant 52-bit numbers on vectors. In
+//! A backend is a table of functions ([`CurveKernels`]), chosen once. Batches of points are lines
+//! of eight 64-bit lanes (`Line`), one lane a point: a group of eight points is the limbs of its
+//! `x`, least significant first, then those of its `y`, one line a limb. **What the limbs mean is
+//! the backend's own affair**: canonical residues of 64-bit words on the portable one, signed
+//! 29-bit limbs where products of words have 64 bits only, redundant 52-bit numbers on vectors. In
 //! common is only:
 //!
-//! * the identity is all limbs zero, and `y` has a limb that is not zero everywhere else (`b ≠ 0`, odd order); the lanes
-//!   beyond the end of a batch are the identity;
-//! * outside, a point is `2L` words, `x` then `y`, canonical integers, least significant word first, `L` = 3, 4 or 6:
-//!   `import` and `export` lead there and back, and **the portable backend on words defines what they must give** after any
-//!   operation;
+//! * the identity is all limbs zero, and `y` has a limb that is not zero everywhere else (`b ≠ 0`,
+//!   odd order); the lanes beyond the end of a batch are the identity;
+//! * outside, a point is `2L` words, `x` then `y`, canonical integers, least significant word
+//!   first, `L` = 3, 4 or 6: `import` and `export` lead there and back, and **the portable backend
+//!   on words defines what they must give** after any operation;
 //! * a table entry is the words of a point's canonical residues, in whole lines (one or two).
 //!
 //! This is the only room of the crate that may hold `unsafe`; the portable backend needs none.
 //!
 //! # Leakage
-//! The kernels branch on whether an addition is exceptional (equal `x`, or the identity); `import` and `decompress`, which
-//! see public points only, on whether a point is valid; and on nothing else that depends on the data. Every mask made of a
-//! secret goes through `opaque`. [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
+//! The kernels branch on whether an addition is exceptional (equal `x`, or the identity); `import`
+//! and `decompress`, which see public points only, on whether a point is valid; and on nothing else
+//! that depends on the data. Every mask made of a secret goes through `opaque`.
+//! [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
 //! probability only.
 
 #[cfg(any(target_arch = "x86_64", test))]
@@ -57,8 +60,8 @@ pub(crate) use portable::Portable;
 use tobari_simd::{Line, Lines};
 
 #[cfg(any(target_pointer_width = "32", test))]
-/// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do not unroll loops, and the
-/// compiler not all of these.
+/// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do
+/// not unroll loops, and the compiler not all of these.
 macro_rules! unrolled {
     ($i:ident < $n:expr => $body:block) => { unrolled!(@ $i $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15) };
     (@ $i:ident $n:expr, $body:block, $($value:literal)*) => {
@@ -97,14 +100,15 @@ pub(crate) enum Coefficient {
     Small(u64),
 }
 
-/// `mask` again, of which the compiler knows nothing any more. A mask that it sees through it may turn into a branch, or into
-/// a read of the one entry that is wanted.
+/// `mask` again, of which the compiler knows nothing any more. A mask that it sees through it may
+/// turn into a branch, or into a read of the one entry that is wanted.
 #[inline(always)]
 pub(crate) const fn opaque(mask: u64) -> u64 {
     std::hint::black_box(mask)
 }
 
-/// 64 bits of a coordinate from the two lowest limbs, of 64 bits or of 52, of its canonical residue.
+/// 64 bits of a coordinate from the two lowest limbs, of 64 bits or of 52, of its canonical
+/// residue.
 fn fingerprint(low: u64, high: u64) -> u64 {
     low ^ high << 52
 }
@@ -115,8 +119,8 @@ pub(crate) const WINDOW: u32 = 4;
 #[cfg(any(target_arch = "x86_64", test))]
 pub(crate) const WINDOW_ENTRIES: usize = 1 << (WINDOW - 1);
 
-/// The place of a window value `u` in a table of odd multiples, and all ones where its digit `2u - (2^width - 1)` is
-/// negative.
+/// The place of a window value `u` in a table of odd multiples, and all ones where its digit
+/// `2u - (2^width - 1)` is negative.
 pub(crate) fn split_window(window: u8, width: u32) -> (u8, u64) {
     let half = 1u8 << (width - 1);
     let negative = u64::from((window >> (width - 1)) & 1).wrapping_sub(1);
@@ -154,51 +158,60 @@ pub(crate) type Select = fn(&[Line], &[Line], &[Line], &mut [Line]);
 
 /// One backend's loops for one curve.
 ///
-/// Slices of points are whole groups; two slices given together have the same length (callers check it).
+/// Slices of points are whole groups; two slices given together have the same length (callers check
+/// it).
 pub struct CurveKernels {
     /// The backend, as `tobari info` prints it.
     pub backend: &'static str,
     /// Limbs of a coordinate: a group is twice as many lines.
     pub(crate) limbs: usize,
-    /// Bits of the windows in which a table for many batches is cheapest to read by [`CurveKernels::select`].
+    /// Bits of the windows in which a table for many batches is cheapest to read by
+    /// [`CurveKernels::select`].
     pub(crate) window: u32,
     /// The same where a table serves one packet only.
     pub(crate) packet_window: u32,
-    /// `a[i] += b[i]` in affine form with one inversion for the batch; complete: equal, opposite and identity operands
-    /// give the right sum and do not touch their neighbours. 5M + 1S an addition, and one inversion.
+    /// `a[i] += b[i]` in affine form with one inversion for the batch; complete: equal, opposite
+    /// and identity operands give the right sum and do not touch their neighbours. 5M + 1S an
+    /// addition, and one inversion.
     pub(crate) add_assign: fn(a: &mut [Line], b: &[Line], scratch: &mut Scratch),
     /// `a[i] = 2 a[i]`. 5M + 2S a doubling, and one inversion.
     pub(crate) double_assign: fn(a: &mut [Line], scratch: &mut Scratch),
-    /// `a[i] = -a[i]` where the lane of `mask` is all ones, unchanged where it is zero; constant time.
+    /// `a[i] = -a[i]` where the lane of `mask` is all ones, unchanged where it is zero; constant
+    /// time.
     pub(crate) negate_masked: fn(a: &mut [Line], mask: &[Line]),
     /// Gives equal points equal limbs.
     pub(crate) canonicalise: fn(a: &mut [Line]),
     /// The batch as table entries.
     pub(crate) pack: fn(a: &[Line], out: &mut [Line]),
-    /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address nor a branch that depends
-    /// on an index or a mask. No more entries than the wider of the two windows has digits of a sign.
+    /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address
+    /// nor a branch that depends on an index or a mask. No more entries than the wider of the two
+    /// windows has digits of a sign.
     pub(crate) select: Select,
-    /// Brings the entries of one window into the order that `select` reads: once, when the table is made.
+    /// Brings the entries of one window into the order that `select` reads: once, when the table is
+    /// made.
     pub(crate) arrange: fn(&mut [Line]),
     /// The same by addresses that depend on the indices, for tables of any size.
     pub(crate) vartime_select: Select,
-    /// `out[i] = k P_i` for one secret `k`, given as window values of [`WINDOW`] bits, the highest first, and the odd
-    /// multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`. With two terms `k` is `k_0 + λ k_1`, whose windows
-    /// alternate. Neither an address nor a branch depends on a window, but for exceptional additions.
+    /// `out[i] = k P_i` for one secret `k`, given as window values of [`WINDOW`] bits, the highest
+    /// first, and the odd multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`.
+    /// With two terms `k` is `k_0 + λ k_1`, whose windows alternate. Neither an address nor a
+    /// branch depends on a window, but for exceptional additions.
     pub(crate) multiply: fn(multiples: &[Line], windows: &[u8], terms: usize, out: &mut [Line], scratch: &mut Scratch),
     /// The fingerprints ([`fingerprint`]) of all `x`, a line for each group.
     pub(crate) fingerprints: fn(points: &[Line], out: &mut [Line]),
-    /// The fingerprints ([`fingerprint`]) of `x(Q - S)` and `x(Q + S)`, two lines for each `S` of a table and each group of
-    /// points `Q`: 7 products a pair, and one inversion for all. False, and nothing is written, if some `Q = ±S`. What comes
-    /// out for the identity means nothing. Variable time.
+    /// The fingerprints ([`fingerprint`]) of `x(Q - S)` and `x(Q + S)`, two lines for each `S` of a
+    /// table and each group of points `Q`: 7 products a pair, and one inversion for all. False, and
+    /// nothing is written, if some `Q = ±S`. What comes out for the identity means nothing.
+    /// Variable time.
     pub(crate) vartime_pair_x: fn(points: &[Line], steps: &[Line], out: &mut [Line], scratch: &mut Scratch) -> bool,
-    /// Canonical integers to points; `Err(i)` for the first point with a coordinate not below `p` or off the curve. Zeros are
-    /// the identity.
+    /// Canonical integers to points; `Err(i)` for the first point with a coordinate not below `p`
+    /// or off the curve. Zeros are the identity.
     pub(crate) import: fn(integers: &[u64], points: &mut [Line]) -> Result<(), usize>,
     /// Points to canonical integers, as many as `integers` has room for.
     pub(crate) export: fn(points: &[Line], integers: &mut [u64]),
-    /// Canonical `x` and, in the lowest bit of `y`, the parity of `y`, to points; `Err(i)` for the first `x` not below `p` or
-    /// without a point. The identity is not expressible. The integers may be overwritten.
+    /// Canonical `x` and, in the lowest bit of `y`, the parity of `y`, to points; `Err(i)` for the
+    /// first `x` not below `p` or without a point. The identity is not expressible. The integers
+    /// may be overwritten.
     pub(crate) decompress: fn(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>,
 }
 
@@ -219,7 +232,8 @@ mod tests {
         log.and_then(|mut log| writeln!(log, "{test}: this machine has no AVX-512 IFMA")).unwrap();
     }
 
-    /// The portable loops, then every other set of loops that can run here, the emulated lanes included.
+    /// The portable loops, then every other set of loops that can run here, the emulated lanes
+    /// included.
     fn backends(curve: BuiltCurve) -> (&'static CurveKernels, Vec<CurveKernels>) {
         with_curve!(curve, C => {
             let mut others = vec![emulated::<C, { C::WORDS }, { limbs52(C::WORDS) }>()];

@@ -21,7 +21,8 @@ macro_rules! kernel {
                 let proof = unsafe { Avx512::assume() };
                 Batch52::<Avx512, C, L, N>::new(proof).$name($($argument),*)
             }
-            // SAFETY: `Avx512Kernels::detect` gives this function only to machines that have the instructions
+            // SAFETY: `Avx512Kernels::detect` gives this function only to machines that have the
+            // instructions
             unsafe { run::<C, L, N>($($argument),*) }
         }
         kernel::<C, L, N>
@@ -61,7 +62,8 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
         decompress: kernel!(decompress(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>),
     };
 
-    /// The loops, if the machine has the instructions: the only way to them, so that they run on no other.
+    /// The loops, if the machine has the instructions: the only way to them, so that they run on no
+    /// other.
     pub(crate) fn detect() -> Option<&'static CurveKernels> {
         Avx512::detect().map(|_| &Self::KERNELS)
     }

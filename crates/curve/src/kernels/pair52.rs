@@ -1,6 +1,8 @@
-//! The abscissas of `Q - S` and `Q + S` on eight lanes: for giant steps, which need no more of a point than a fingerprint.
+//! The abscissas of `Q - S` and `Q + S` on eight lanes: for giant steps, which need no more of a
+//! point than a fingerprint.
 //!
-//! Both have the denominator `x_S - x_Q`, so a pair costs 3 products for its share of the inversion, 2 slopes and 2 squares.
+//! Both have the denominator `x_S - x_Q`, so a pair costs 3 products for its share of the
+//! inversion, 2 slopes and 2 squares.
 
 use super::batch52::{Batch52, CHAINS, MAX_WORDS};
 use super::field52::{Field52, Number, vectors};

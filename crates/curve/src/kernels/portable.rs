@@ -1,5 +1,5 @@
-//! The portable backend: one point after another, on coordinates of either kind ([`Coordinate`]). On 64-bit words it defines what
-//! every other backend must return.
+//! The portable backend: one point after another, on coordinates of either kind ([`Coordinate`]).
+//! On 64-bit words it defines what every other backend must return.
 
 use super::coordinate::{Coordinate, SquareRoots};
 use super::field::less_than;
@@ -84,7 +84,8 @@ impl<F: Coordinate<L>, const L: usize> Affine<F, L> {
         self.y.is_blank()
     }
 
-    /// The sum of two distinct points, given the slope of their line; the double, given that of the tangent.
+    /// The sum of two distinct points, given the slope of their line; the double, given that of the
+    /// tangent.
     #[inline(always)]
     fn chord(self, other_x: F, slope: F) -> Self {
         let x = slope.square_less(self.x + other_x);
@@ -129,7 +130,8 @@ impl<F: Coordinate<L>, const L: usize> Addition<F, L> {
         }
     }
 
-    /// `(3x² + a) / 2y`; `y ≠ 0`, since a point with `y = 0` has order two and the group's order is odd.
+    /// `(3x² + a) / 2y`; `y ≠ 0`, since a point with `y = 0` has order two and the group's order is
+    /// odd.
     #[inline(always)]
     fn tangent<C: CurveConstants<L>>(p: &Affine<F, L>) -> Self {
         let square = p.x.square();
@@ -158,7 +160,8 @@ fn double_assign<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(a: &mut
     batch::<C, F, L>(a, None, scratch);
 }
 
-/// How point `i` of `others` is added to `p`, or `p` doubled where there are none, and the `x` of what is added.
+/// How point `i` of `others` is added to `p`, or `p` doubled where there are none, and the `x` of
+/// what is added.
 #[inline(always)]
 fn addition<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     p: &Affine<F, L>,
@@ -175,8 +178,8 @@ fn addition<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     }
 }
 
-/// Adds `others` to the points, or doubles them, with one inversion for all (Montgomery's simultaneous inversion: `scratch`
-/// holds the running products, and a denominator never is zero).
+/// Adds `others` to the points, or doubles them, with one inversion for all (Montgomery's
+/// simultaneous inversion: `scratch` holds the running products, and a denominator never is zero).
 #[inline(always)]
 fn batch<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     points: &mut [Line],

@@ -1,6 +1,8 @@
-//! Products in the fields of [`super::field52`]: columns of halves, folded or cleared, with one carry ripple at the end.
+//! Products in the fields of [`super::field52`]: columns of halves, folded or cleared, with one
+//! carry ripple at the end.
 //!
-//! A product alone waits for its own carries; two whose columns fit the registers are worked on in step.
+//! A product alone waits for its own carries; two whose columns fit the registers are worked on in
+//! step.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
@@ -16,8 +18,9 @@ const COLUMNS: usize = 17;
 /// The columns of `G` products.
 type Columns<S, const G: usize> = [[<S as Simd>::V; COLUMNS]; G];
 
-/// `G` independent products on their way into a function of their own: what is done in hundreds of places would fill the
-/// instruction cache. Squares of `a` if `SQUARE`; `more` joins the products if `PLUS`.
+/// `G` independent products on their way into a function of their own: what is done in hundreds of
+/// places would fill the instruction cache. Squares of `a` if `SQUARE`; `more` joins the products
+/// if `PLUS`.
 struct Products<'a, S: Simd, P, const L: usize, const N: usize, const G: usize, const SQUARE: bool, const PLUS: bool> {
     field: Field52<S, P, L, N>,
     a: [&'a Number<S, N>; G],
@@ -78,8 +81,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         products
     }
 
-    /// Two at once where their columns fit the registers: one alone waits for its own carries. In place if `hot`, else in a
-    /// function of its own.
+    /// Two at once where their columns fit the registers: one alone waits for its own carries. In
+    /// place if `hot`, else in a function of its own.
     #[inline(always)]
     fn pair<const SQUARE: bool, const PLUS: bool>(
         &self,
@@ -155,8 +158,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         square
     }
 
-    /// `a b + more` as a coordinate, with one carry ripple for both; `more` as [`Field52::below`] gives it, its value positive
-    /// and at most `13p`.
+    /// `a b + more` as a coordinate, with one carry ripple for both; `more` as [`Field52::below`]
+    /// gives it, its value positive and at most `13p`.
     #[inline(always)]
     pub(super) fn mul_plus(&self, a: &Number<S, N>, b: &Number<S, N>, more: &Number<S, N>) -> Number<S, N> {
         let [sum] = self.products::<1, false, true>([a], [b], [more]);
@@ -376,7 +379,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         upper
     }
 
-    /// Adds the multiple of `p` that makes column `i` a multiple of `2^52`, and carries the column away.
+    /// Adds the multiple of `p` that makes column `i` a multiple of `2^52`, and carries the column
+    /// away.
     #[inline(always)]
     fn clear_column<const G: usize>(&self, columns: &mut Columns<S, G>, i: usize) {
         let s = self.simd;

@@ -1,13 +1,16 @@
-//! Reading a table at secret places by byte shuffles: sixteen places at once, for WebAssembly's vectors of sixteen bytes.
+//! Reading a table at secret places by byte shuffles: sixteen places at once, for WebAssembly's
+//! vectors of sixteen bytes.
 //!
-//! A shuffle looks sixteen indices up in sixteen bytes, and gives zero for an index of 16 or more. The table is turned into
-//! *planes*: one vector for each byte of an entry and sixteen entries. For each byte, the indices less 16c are looked up
-//! in the plane of entries `16c … 16c + 15`; only one of these yields what may not be zero, so the results are or'ed. A square of
-//! sixteen found planes, turned, is sixteen bytes of sixteen entries. For 128 entries that is about a third of what a scan
-//! by 64-bit words costs.
+//! A shuffle looks sixteen indices up in sixteen bytes, and gives zero for an index of 16 or more.
+//! The table is turned into *planes*: one vector for each byte of an entry and sixteen entries. For
+//! each byte, the indices less 16c are looked up in the plane of entries `16c … 16c + 15`; only one
+//! of these yields what may not be zero, so the results are or'ed. A square of sixteen found
+//! planes, turned, is sixteen bytes of sixteen entries. For 128 entries that is about a third of
+//! what a scan by 64-bit words costs.
 //!
 //! # Leakage
-//! Neither an address nor a branch depends on an index; what a shuffle takes does not, on any processor known.
+//! Neither an address nor a branch depends on an index; what a shuffle takes does not, on any
+//! processor known.
 
 #![allow(clippy::out_of_bounds_indexing, reason = "not in the part of an unrolled loop that runs")]
 
@@ -108,7 +111,8 @@ mod bytes {
 
 use bytes::Bytes;
 
-/// Rows to columns: byte `j` of result `i` is byte `i` of row `j`. Each round doubles the stride at which a row's bytes stand.
+/// Rows to columns: byte `j` of result `i` is byte `i` of row `j`. Each round doubles the stride at
+/// which a row's bytes stand.
 #[inline(always)]
 fn transpose(mut rows: [Bytes; WIDTH]) -> [Bytes; WIDTH] {
     for _ in 0..WIDTH.ilog2() {
@@ -118,7 +122,8 @@ fn transpose(mut rows: [Bytes; WIDTH]) -> [Bytes; WIDTH] {
     rows
 }
 
-/// Sixteen entries in the place of sixteen others: `L` blocks of sixteen planes, a block for two words.
+/// Sixteen entries in the place of sixteen others: `L` blocks of sixteen planes, a block for two
+/// words.
 const fn chunk_lines<const L: usize>() -> usize {
     WIDTH * entry_lines::<L>()
 }

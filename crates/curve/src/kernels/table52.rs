@@ -33,8 +33,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
 
     /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones.
     ///
-    /// The table is turned into one vector for each word and eight entries, and entries are chosen by permutations within
-    /// registers: neither an address nor a branch depends on an index.
+    /// The table is turned into one vector for each word and eight entries, and entries are chosen
+    /// by permutations within registers: neither an address nor a branch depends on an index.
     #[inline(always)]
     pub(super) fn select(self, table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line]) {
         const MAX_VECTORS: usize = 8;

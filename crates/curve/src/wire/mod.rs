@@ -1,7 +1,8 @@
 //! Versioned bytes of every public object. Version 1, kept readable for ever (`vectors/wire/v1`).
 //!
-//! Integers are big-endian. Every object begins with its version (`01`), its kind and its curve's number, and there is one
-//! byte string for each object: reading refuses every other, checks lengths before it allocates, and never panics.
+//! Integers are big-endian. Every object begins with its version (`01`), its kind and its curve's
+//! number, and there is one byte string for each object: reading refuses every other, checks
+//! lengths before it allocates, and never panics.
 //!
 //! | kind | object | after the first three bytes |
 //! |---|---|---|
@@ -13,15 +14,15 @@
 //! | 06 | sum, shared randomness | as 04 |
 //! | 07 | epoch secret, of which the keys of shared randomness are the expansion | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
 //!
-//! Kinds 08 to 0b, 19 and 1a (hexadecimal) are packets and sums of live rooms, and 0c to 0e are what
-//! members of a live room say to one another, and recordings: the call reads and writes these. Kinds
-//! 10 to 18 are those of the lattice schemes.
+//! Kinds 08 to 0b, 19 and 1a (hexadecimal) are packets and sums of live rooms, and 0c to 0e are
+//! what members of a live room say to one another, and recordings: the call reads and writes these.
+//! Kinds 10 to 18 are those of the lattice schemes.
 //!
-//! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with shared randomness `C_1 … C_k, R`,
-//! as [`Points::encode`] writes them. A
-//! member set is its length in bytes (2) and a bitmap, member 0 in the lowest bit of the first byte, without a zero byte at
-//! the end. With 320 messages on a curve of 256 bits a compressed packet has 20,580 bytes, an uncompressed one 40,980; with
-//! shared randomness 10,333 and 20,564.
+//! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with
+//! shared randomness `C_1 … C_k, R`, as [`Points::encode`] writes them. A member set is its length
+//! in bytes (2) and a bitmap, member 0 in the lowest bit of the first byte, without a zero byte at
+//! the end. With 320 messages on a curve of 256 bits a compressed packet has 20,580 bytes, an
+//! uncompressed one 40,980; with shared randomness 10,333 and 20,564.
 
 mod keys;
 mod payload;
@@ -110,7 +111,8 @@ pub enum WireError {
     /// An encoding number that does not exist.
     #[error("unknown point encoding {0}")]
     Encoding(u8),
-    /// More messages or members than the limits, or a member set that is not written in its one form.
+    /// More messages or members than the limits, or a member set that is not written in its one
+    /// form.
     #[error("malformed {0}")]
     Malformed(&'static str),
     /// Points that are none.

@@ -58,7 +58,8 @@ fn frames_have_exactly_the_lengths_that_were_promised() {
     assert_eq!(frame[..8], [0x11, 1, 2, 3, 3, 4, 5, 6], "version 1, profile 1, device, counter");
 }
 
-/// What a device computes, in the slots of whoever converts: `b^ - Σ a^ s^` is the transform of `Δ m + e`.
+/// What a device computes, in the slots of whoever converts: `b^ - Σ a^ s^` is the transform of
+/// `Δ m + e`.
 fn slots_decrypt<P: Profile>() {
     let readings: [u8; READINGS] = core::array::from_fn(|i| (i * 3) as u8);
     let frame = sealed::<P>(3, &readings);
@@ -161,7 +162,8 @@ impl CounterStore for Flash {
     }
 }
 
-/// The nonces of a device that is restarted after some frames, in the midst of which its storage may crash; and how many frames it sealed.
+/// The nonces of a device that is restarted after some frames, in the midst of which its storage
+/// may crash; and how many frames it sealed.
 fn nonces(mut seal: impl FnMut(&mut Flash, u32, u32) -> Vec<Vec<u8>>, put_back: bool) -> (usize, usize) {
     let (mut flash, mut nonces, mut frames) = (Flash::default(), std::collections::BTreeSet::new(), 0);
     for restart in 0..60u32 {

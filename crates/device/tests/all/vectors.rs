@@ -1,4 +1,5 @@
-//! Frames of version 1, as the release that fixed the format wrote them: they open for ever, and come out the same again.
+//! Frames of version 1, as the release that fixed the format wrote them: they open for ever, and
+//! come out the same again.
 //!
 //! With `TOBARI_WRITE_VECTORS` set the test writes a file that is missing.
 

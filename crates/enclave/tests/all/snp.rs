@@ -7,7 +7,8 @@ use tobari_enclave::snp::{REPORT_BYTES, Report, SnpError, SnpPolicy, fuzz_report
 const REPORT: &[u8] = include_bytes!("../../../../vectors/enclave/snp/report_milan.bin");
 const CERTIFICATE: &[u8] = include_bytes!("../../../../vectors/enclave/snp/vcek_milan.der");
 
-/// The public key in the certificate: behind the name of the curve (OID 1.3.132.0.34), a bit string of 97 bytes.
+/// The public key in the certificate: behind the name of the curve (OID 1.3.132.0.34), a bit string
+/// of 97 bytes.
 fn key() -> &'static [u8] {
     let mark = [0x06, 0x05, 0x2B, 0x81, 0x04, 0x00, 0x22, 0x03, 0x62, 0x00];
     let at = CERTIFICATE.windows(mark.len()).position(|window| window == mark).unwrap() + mark.len();

@@ -31,7 +31,8 @@ fn certificate() -> Vec<u8> {
     bits.chunks_exact(8).map(|byte| byte.iter().fold(0, |all, bit| all << 1 | bit)).collect()
 }
 
-/// The public key in it: behind the name of the curve (OID 1.2.840.10045.3.1.7), a bit string of 65 bytes.
+/// The public key in it: behind the name of the curve (OID 1.2.840.10045.3.1.7), a bit string of 65
+/// bytes.
 fn key() -> Vec<u8> {
     let mark = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00];
     let certificate = certificate();

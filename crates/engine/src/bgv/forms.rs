@@ -7,7 +7,8 @@ use tobari_plan::clear::ClearValue;
 use tobari_plan::program::{Kind, Op, Shape};
 
 impl BgvEngine {
-    /// [`Op::Bilinear`] of so many ciphertexts, and of so many others, with so many lists of weights.
+    /// [`Op::Bilinear`] of so many ciphertexts, and of so many others, with so many lists of
+    /// weights.
     pub(super) fn bilinear(
         &self,
         op: Op,

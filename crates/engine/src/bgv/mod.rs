@@ -20,7 +20,8 @@ use tobari_plan::program::{Encoding, Kind, Op, Shape};
 /// Bytes of a ciphertext's factor and of the bound on its noise.
 const OWN: u64 = 12;
 
-/// Compact plaintexts of a sum that are prepared at once: more would only push each other out of the caches.
+/// Compact plaintexts of a sum that are prepared at once: more would only push each other out of
+/// the caches.
 const PREPARED: usize = 4;
 
 /// Computes with ciphertexts of BGV; knows no secret key.
@@ -60,7 +61,8 @@ struct Tables {
     public: Option<PublicKey>,
 }
 
-/// A value under BGV: a ciphertext, cut into digits or not, a plaintext, prepared or compact, or one evaluation key.
+/// A value under BGV: a ciphertext, cut into digits or not, a plaintext, prepared or compact, or
+/// one evaluation key.
 pub struct BgvValue(Inner);
 
 enum Inner {
@@ -108,11 +110,12 @@ impl BgvValue {
 }
 
 impl BgvEngine {
-    /// For these parameters, with the key under which floods are encrypted, where there are floods, and the secret of a run drawn from `rng`.
+    /// For these parameters, with the key under which floods are encrypted, where there are floods,
+    /// and the secret of a run drawn from `rng`.
     ///
     /// # Errors
-    /// [`EngineError`] for parameters of another scheme, without slots, or with a plaintext modulus that is not below the first
-    /// prime, and for a public key of other parameters.
+    /// [`EngineError`] for parameters of another scheme, without slots, or with a plaintext modulus
+    /// that is not below the first prime, and for a public key of other parameters.
     pub fn new(
         parameters: &LatticeParameters,
         public: Option<PublicKey>,
@@ -132,18 +135,20 @@ impl BgvEngine {
         Ok(Self { tables: Arc::new(tables), run: Seed::random(rng) })
     }
 
-    /// The same engine for another run: its tables are shared, its secret is drawn anew and is in nobody's hands.
+    /// The same engine for another run: its tables are shared, its secret is drawn anew and is in
+    /// nobody's hands.
     ///
-    /// An engine cannot be copied, and whoever runs a plan hands it over, so that no second plan runs on it. Steps that are called one by one
-    /// ([`Engine::step`], [`Direct`](tobari_plan::engine::Direct)) borrow it, because a step that is done again must give the same bits: there,
-    /// an engine for each run is the caller's part.
+    /// An engine cannot be copied, and whoever runs a plan hands it over, so that no second plan
+    /// runs on it. Steps that are called one by one ([`Engine::step`],
+    /// [`Direct`](tobari_plan::engine::Direct)) borrow it, because a step that is done again must
+    /// give the same bits: there, an engine for each run is the caller's part.
     #[must_use]
     pub fn next_run(&self, rng: &mut impl CryptoRng) -> Self {
         Self { tables: Arc::clone(&self.tables), run: Seed::random(rng) }
     }
 
-    /// A ciphertext as a value. The bound on its noise is rounded up to what bytes hold, so that a run that is paged gives the same
-    /// bytes as one that is not.
+    /// A ciphertext as a value. The bound on its noise is rounded up to what bytes hold, so that a
+    /// run that is paged gives the same bytes as one that is not.
     ///
     /// # Errors
     /// [`EngineError`] for one of other parameters, or a product that was not relinearised.
@@ -174,8 +179,9 @@ impl BgvEngine {
         self.plaintext(&self.tables.encoder.encode(slots)?, level)
     }
 
-    /// The same integers as a value that takes no more memory than their coefficients do, and is prepared whenever it is used: for what is used
-    /// once, where a prepared one would take a word for each coefficient and prime until then.
+    /// The same integers as a value that takes no more memory than their coefficients do, and is
+    /// prepared whenever it is used: for what is used once, where a prepared one would take a word
+    /// for each coefficient and prime until then.
     ///
     /// # Errors
     /// As [`Self::integers`].
@@ -401,7 +407,8 @@ impl BgvEngine {
         Ok(sum)
     }
 
-    /// Products of ciphertexts in one pass, or in a few where plaintexts have to be prepared, then those of plaintexts.
+    /// Products of ciphertexts in one pass, or in a few where plaintexts have to be prepared, then
+    /// those of plaintexts.
     fn dot(&self, step: usize, pairs: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
         let evaluator = &self.tables.evaluator;
         let (mut lowered, mut products) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Steps that make several ciphertexts, and sums of rotations: under encryption what they are in the clear, in memory and in the tier.
+//! Steps that make several ciphertexts, and sums of rotations: under encryption what they are in
+//! the clear, in memory and in the tier.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;

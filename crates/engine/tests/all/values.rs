@@ -1,4 +1,5 @@
-//! Programs under encryption: what they give, what their values weigh, and what comes back from a tier.
+//! Programs under encryption: what they give, what their values weigh, and what comes back from a
+//! tier.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::sync::Arc;
@@ -354,7 +355,8 @@ fn a_step_that_may_keep_its_first_argument_gives_the_same_bits() {
     giving_up_changes_nothing(&ckks_bench());
 }
 
-/// Also what is computed from them: a bound on noise that came back rounded would show in the results' bytes.
+/// Also what is computed from them: a bound on noise that came back rounded would show in the
+/// results' bytes.
 fn paging_changes_nothing<E: Engine>(bench: &Bench<E>, encoding: Encoding) {
     let there_and_back = |value: &Arc<E::Value>, shape: &Shape| there_and_back(&bench.engine, value, shape, encoding);
     for (value, shape) in one_of_each(bench) {
@@ -545,7 +547,8 @@ fn a_flood_is_the_same_in_its_run_and_another_in_every_other() {
     assert_eq!(found.coefficients()[..4], [1, 2, 3, 0]);
 }
 
-/// The attack: whoever makes a site lose and make again an output collects floods, and averages them away.
+/// The attack: whoever makes a site lose and make again an output collects floods, and averages
+/// them away.
 #[test]
 fn noise_does_not_fall_when_recomputed_outputs_are_averaged() {
     const COPIES: u8 = 64;

@@ -1,4 +1,5 @@
-//! What stands before a message's bytes, on a ring as in a pipe: four words, its length in bytes and three of the protocol.
+//! What stands before a message's bytes, on a ring as in a pipe: four words, its length in bytes
+//! and three of the protocol.
 
 use super::ring::Broken;
 

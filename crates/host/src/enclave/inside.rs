@@ -18,7 +18,8 @@ use tobari_enclave::{Configuration, Handler, Inside, Protection, Protections, Re
 /// Randomness of the system, and of nothing else.
 type SystemRandom = UnwrapErr<getrandom::SysRng>;
 
-/// Whether this process was started to be an enclave: whether its one argument is the verb, or that and [`OVER_PIPES`].
+/// Whether this process was started to be an enclave: whether its one argument is the verb, or that
+/// and [`OVER_PIPES`].
 pub fn is_inside(verb: &str) -> bool {
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
@@ -53,10 +54,12 @@ impl Ends {
     }
 }
 
-/// Is an enclave: gives up every right, builds the handler, and answers its host until that says stop or ends.
+/// Is an enclave: gives up every right, builds the handler, and answers its host until that says
+/// stop or ends.
 ///
-/// To be called first thing in `main`, before any thread is started and any file is opened, if [`is_inside`] says so. `build` gets the configuration and the
-/// setup bytes, both checked against one another, and randomness; it runs confined, so it can open nothing.
+/// To be called first thing in `main`, before any thread is started and any file is opened, if
+/// [`is_inside`] says so. `build` gets the configuration and the setup bytes, both checked against
+/// one another, and randomness; it runs confined, so it can open nothing.
 pub fn run_inside<H, B>(build: B) -> ExitCode
 where
     H: Handler,
@@ -143,7 +146,8 @@ fn answer<H: Handler>(
     }
 }
 
-/// The system's randomness, if two draws of it are neither equal nor zero: less than that no key should come from.
+/// The system's randomness, if two draws of it are neither equal nor zero: less than that no key
+/// should come from.
 fn checked_randomness() -> Option<SystemRandom> {
     let mut rng = UnwrapErr(getrandom::SysRng);
     let mut draws = [[0_u8; 32]; 2];

@@ -16,8 +16,9 @@ const LINE: usize = 64;
 
 /// A control page and two rings, mapped into this process and the other.
 ///
-/// The other side may change any byte at any time, and is not trusted to keep to the protocol. So this memory is only ever seen as atomic integers,
-/// and everything read from it is checked before it is used. Its length is sealed: neither side can cut it short under the other.
+/// The other side may change any byte at any time, and is not trusted to keep to the protocol. So
+/// this memory is only ever seen as atomic integers, and everything read from it is checked before
+/// it is used. Its length is sealed: neither side can cut it short under the other.
 pub struct Shared {
     address: NonNull<u8>,
     ring_bytes: usize,
@@ -29,7 +30,8 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// New memory with two rings of `ring_bytes`, a power of two of at least a page, and the file that stands for it.
+    /// New memory with two rings of `ring_bytes`, a power of two of at least a page, and the file
+    /// that stands for it.
     pub fn create(ring_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         if !ring_bytes.is_power_of_two() || !(CONTROL_BYTES..=1 << 30).contains(&ring_bytes) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected rings of 2^12 to 2^30 bytes"));
@@ -68,15 +70,18 @@ impl Shared {
         let start = CONTROL_BYTES + (ring & 1) * self.ring_bytes;
         // SAFETY: `start` is inside the mapping: it has a control page and two rings.
         let start = unsafe { self.address.add(start) };
-        // SAFETY: `ring_bytes` from `start` lie inside the mapping, which lives as long as `self`; they start at a page, and a word of eight bytes may
-        // hold anything. Atomics may be changed by others, this process or another.
+        // SAFETY: `ring_bytes` from `start` lie inside the mapping, which lives as long as `self`;
+        // they start at a page, and a word of eight bytes may hold anything. Atomics may be changed
+        // by others, this process or another.
         unsafe { std::slice::from_raw_parts(start.as_ptr().cast::<AtomicU64>(), self.ring_bytes / 8) }
     }
 
-    /// Has every page of the rings now, and not when a message first comes to it. Changes nothing, so the other side may be at work.
+    /// Has every page of the rings now, and not when a message first comes to it. Changes nothing,
+    /// so the other side may be at work.
     pub fn touch(&self) {
         for ring in [0, 1] {
-            // an exchange is a write to the processor, where others that change nothing may be made a load
+            // an exchange is a write to the processor, where others that change nothing may be made
+            // a load
             let write = |word: &AtomicU64| _ = word.compare_exchange(0, 0, Relaxed, Relaxed);
             self.ring(ring).iter().step_by(CONTROL_BYTES / 8).for_each(write);
         }
@@ -93,7 +98,8 @@ impl Shared {
     pub fn counter(&self, index: usize) -> &AtomicU64 {
         // SAFETY: 32 lines of 64 bytes are the first half of the control page.
         let place = unsafe { self.address.add((index % (BELLS_AT / LINE)) * LINE) };
-        // SAFETY: inside the mapping, aligned, any bits are a word, and atomics may be changed by others. Bells are elsewhere.
+        // SAFETY: inside the mapping, aligned, any bits are a word, and atomics may be changed by
+        // others. Bells are elsewhere.
         unsafe { place.cast::<AtomicU64>().as_ref() }
     }
 
@@ -101,14 +107,16 @@ impl Shared {
     pub fn bell(&self, index: usize) -> &AtomicU32 {
         // SAFETY: 32 lines of 64 bytes are the second half of the control page.
         let place = unsafe { self.address.add(BELLS_AT + (index % (BELLS_AT / LINE)) * LINE) };
-        // SAFETY: inside the mapping, aligned, any bits are a word, and atomics may be changed by others. Counters are elsewhere.
+        // SAFETY: inside the mapping, aligned, any bits are a word, and atomics may be changed by
+        // others. Counters are elsewhere.
         unsafe { place.cast::<AtomicU32>().as_ref() }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and no borrow of it outlives it. A failure leaves it mapped.
+        // SAFETY: this value owns the mapping, and no borrow of it outlives it. A failure leaves it
+        // mapped.
         let _ = unsafe { munmap(self.address.as_ptr().cast(), CONTROL_BYTES + 2 * self.ring_bytes) };
     }
 }

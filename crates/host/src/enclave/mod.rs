@@ -1,12 +1,16 @@
 //! An enclave in a process of its own: the **simulated enclave**.
 //!
-//! The same executable, started again with a hidden verb, gives up everything but computing: no environment, no open file, namespaces of its own with an
-//! empty root, no capability, landlock that refuses everything, a filter that kills for any system call but those that memory, randomness and sleep need, no core
-//! file, memory that its user's other processes cannot read, and that stays out of swap where the system's limits allow. Host and inside speak over two rings in
-//! shared memory of sealed length. What was not to be had is in [`Protections`](tobari_enclave::Protections), which evidence carries.
+//! The same executable, started again with a hidden verb, gives up everything but computing: no
+//! environment, no open file, namespaces of its own with an empty root, no capability, landlock
+//! that refuses everything, a filter that kills for any system call but those that memory,
+//! randomness and sleep need, no core file, memory that its user's other processes cannot read, and
+//! that stays out of swap where the system's limits allow. Host and inside speak over two rings in
+//! shared memory of sealed length. What was not to be had is in
+//! [`Protections`](tobari_enclave::Protections), which evidence carries.
 //!
-//! It models the interface and the flow of data of an enclave, and it keeps mistakes of the code inside from reaching out. It does **not** keep
-//! the host out: who is root there, or can load another kernel, reads its memory. `docs/threats.md` has both lists.
+//! It models the interface and the flow of data of an enclave, and it keeps mistakes of the code
+//! inside from reaching out. It does **not** keep the host out: who is root there, or can load
+//! another kernel, reads its memory. `docs/threats.md` has both lists.
 //!
 //! ```no_run
 //! # use tobari_enclave::{Configuration, Digest, Enclave, Handler, Message, OutputPolicy, Party, Refused, Script, Size, Step};
@@ -73,5 +77,6 @@ pub use rand_core::CryptoRng;
 
 /// The hidden verb by which the `tobari` executable knows that it is to be an enclave.
 pub const VERB: &str = "enclave-inside";
-/// What follows the verb of an enclave that a launcher starts: its messages go over standard input and output.
+/// What follows the verb of an enclave that a launcher starts: its messages go over standard input
+/// and output.
 pub const OVER_PIPES: &str = "-over-pipes";

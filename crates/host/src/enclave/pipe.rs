@@ -1,7 +1,9 @@
-//! Messages over two pipes, for an enclave that cannot map its host's memory: under a library operating system such as Gramine.
+//! Messages over two pipes, for an enclave that cannot map its host's memory: under a library
+//! operating system such as Gramine.
 //!
-//! A message is what it is on a ring: four words (its length in bytes, and three of the protocol) and its bytes. The host's ends do not block, so
-//! that it can give up; inside they do, and the end of the host is the end of the input.
+//! A message is what it is on a ring: four words (its length in bytes, and three of the protocol)
+//! and its bytes. The host's ends do not block, so that it can give up; inside they do, and the end
+//! of the host is the end of the input.
 
 use super::head;
 use super::ring::{Broken, Patience};
@@ -25,7 +27,8 @@ pub(super) fn hosts(end: impl Into<OwnedFd>) -> io::Result<End> {
     Ok(Box::new(end))
 }
 
-/// Waits until there is something to read, or room to write. Inside nobody waits: the call itself does.
+/// Waits until there is something to read, or room to write. Inside nobody waits: the call itself
+/// does.
 fn wait(end: &End, what: PollFlags, patience: Patience<'_>) -> Result<(), Broken> {
     let Patience::Until(deadline, gone) = patience else { return Ok(()) };
     loop {

@@ -31,8 +31,9 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Options {
     /// The hidden verb by which this executable knows that it is to be an enclave.
     pub verb: String,
-    /// A program and its arguments that start this executable with the verb and [`OVER_PIPES`](super::OVER_PIPES), and hand on standard input and
-    /// output; none for a process of this host.
+    /// A program and its arguments that start this executable with the verb and
+    /// [`OVER_PIPES`](super::OVER_PIPES), and hand on standard input and output; none for a process
+    /// of this host.
     pub launcher: Vec<OsString>,
     /// Bytes of each of the two rings, a power of two; longer messages pass in pieces.
     pub ring_bytes: usize,
@@ -47,7 +48,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Rings of 1 MiB, 30 s to start, 60 s for a request, namespaces if they can be had, and never without a filter of system calls.
+    /// Rings of 1 MiB, 30 s to start, 60 s for a request, namespaces if they can be had, and never
+    /// without a filter of system calls.
     pub fn new(verb: &str) -> Self {
         Self {
             verb: verb.to_owned(),
@@ -60,7 +62,8 @@ impl Options {
         }
     }
 
-    /// By a launcher, which is trusted to confine what it starts: nothing is required of this system. Five minutes to start, as pages may be measured.
+    /// By a launcher, which is trusted to confine what it starts: nothing is required of this
+    /// system. Five minutes to start, as pages may be measured.
     pub fn launched(verb: &str, launcher: Vec<OsString>) -> Self {
         let start_timeout = Duration::from_secs(300);
         Self { launcher, start_timeout, namespaces: false, required: Vec::new(), ..Self::new(verb) }
@@ -100,12 +103,14 @@ pub struct ProcessEnclave {
 }
 
 impl ProcessEnclave {
-    /// Starts this executable again as an enclave, with nothing but the verb and shared memory, and waits until its handler is built. With a launcher it starts
-    /// that, with this process's environment, and two pipes.
+    /// Starts this executable again as an enclave, with nothing but the verb and shared memory, and
+    /// waits until its handler is built. With a launcher it starts that, with this process's
+    /// environment, and two pipes.
     ///
     /// # Errors
     ///
-    /// [`EnclaveError::Start`], [`EnclaveError::Gone`] or [`EnclaveError::TimedOut`]; no process is left.
+    /// [`EnclaveError::Start`], [`EnclaveError::Gone`] or [`EnclaveError::TimedOut`]; no process is
+    /// left.
     pub fn start(configuration: &Configuration, setup: &[u8], options: &Options) -> Result<Self, EnclaveError> {
         let began = Instant::now();
         let start = |error: io::Error| EnclaveError::Start(error.to_string());
@@ -198,7 +203,8 @@ impl ProcessEnclave {
         }
     }
 
-    /// The number of the process that computes, as this process sees it; a launcher's where there is one.
+    /// The number of the process that computes, as this process sees it; a launcher's where there
+    /// is one.
     pub fn process(&self) -> u32 {
         let inside = self.shared.as_ref().map_or(0, |shared| shared.counter(protocol::INSIDE_PROCESS).load(SeqCst));
         u32::try_from(inside).ok().filter(|number| *number != 0).unwrap_or(self.process)
@@ -345,7 +351,8 @@ struct Started {
 /// What the thread that starts a process tells of it.
 type Told = io::Result<(u32, OwnedFd, (Option<ChildStdin>, Option<ChildStdout>))>;
 
-/// Starts a process from a thread that waits for its end, and then says so: a process dies with the *thread* that started it, so that one must live as long.
+/// Starts a process from a thread that waits for its end, and then says so: a process dies with the
+/// *thread* that started it, so that one must live as long.
 fn start(mut command: Command, fate: &Arc<Fate>, ended: impl FnOnce() + Send + 'static) -> io::Result<Started> {
     let (tell, told) = sync_channel(1);
     let fate = fate.clone();

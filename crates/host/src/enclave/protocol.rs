@@ -10,7 +10,8 @@ pub const TO_INSIDE: usize = 0;
 pub const TO_HOST: usize = 1;
 /// The counter that has the host's process number.
 pub const HOST_PROCESS: usize = 0;
-/// The counter that gets the process number inside, as the host sees it; 0 if it is that of the process that was started.
+/// The counter that gets the process number inside, as the host sees it; 0 if it is that of the
+/// process that was started.
 pub(super) const INSIDE_PROCESS: usize = 1;
 
 /// The longest message after the start, in bytes: a script's longest, in a frame.

@@ -1,11 +1,13 @@
 //! Messages over a ring in shared memory: one writer, one reader, and a bell for whoever sleeps.
 //!
-//! A message is four words (its length in bytes, and three of the protocol) and its bytes, filled up to words. It may be longer than the ring: the writer
-//! hands on pieces of 32 KiB, and the reader copies one while the next is written. Both counters are in words and only grow; each
-//! side keeps its own in private memory and believes the other's only within the ring's length.
+//! A message is four words (its length in bytes, and three of the protocol) and its bytes, filled
+//! up to words. It may be longer than the ring: the writer hands on pieces of 32 KiB, and the
+//! reader copies one while the next is written. Both counters are in words and only grow; each side
+//! keeps its own in private memory and believes the other's only within the ring's length.
 //!
-//! Who waits looks for a while and then sleeps on the bell (a futex). The sleeper says so first and looks again, the other publishes first
-//! and then looks whether somebody sleeps; a fence between the two on both sides makes sure that one of them sees the other.
+//! Who waits looks for a while and then sleeps on the bell (a futex). The sleeper says so first and
+//! looks again, the other publishes first and then looks whether somebody sleeps; a fence between
+//! the two on both sides makes sure that one of them sees the other.
 
 use super::head;
 use super::memory::Shared;
@@ -156,9 +158,11 @@ pub struct Sender {
     shared: Arc<Shared>,
     lane: Lane,
     head: u64,
-    /// Whether a sleeping reader is woken for the first piece already, to read while the rest is written; or for the last one, and when the ring is full.
+    /// Whether a sleeping reader is woken for the first piece already, to read while the rest is
+    /// written; or for the last one, and when the ring is full.
     pub wakes_early: bool,
-    /// What tells the time, to measure how long it takes to wake the reader: not inside, where there may be no call for the time.
+    /// What tells the time, to measure how long it takes to wake the reader: not inside, where
+    /// there may be no call for the time.
     pub clock: Option<fn() -> u64>,
     /// How long that took, all together, by the clock.
     pub woken: u64,
@@ -174,7 +178,8 @@ impl Sender {
         self.send_parts(words, bytes.len(), std::iter::once(bytes), patience)
     }
 
-    /// The same of parts that lie apart: each begins with a word, so all but the last one should be filled up to one. `bytes` is of all, filled up.
+    /// The same of parts that lie apart: each begins with a word, so all but the last one should be
+    /// filled up to one. `bytes` is of all, filled up.
     pub fn send_parts<'a>(
         &mut self,
         words: [u64; 3],
@@ -229,7 +234,8 @@ pub struct Receiver {
     pub limit: usize,
     /// How often it looks before it sleeps: never, where whoever computes wants the core.
     pub looks: u32,
-    /// Whether what was read is overwritten with zeros before its place is free again: where messages hold keys.
+    /// Whether what was read is overwritten with zeros before its place is free again: where
+    /// messages hold keys.
     pub wipes: bool,
 }
 
@@ -252,8 +258,8 @@ impl Receiver {
 
     /// Reads one message: its three words, and its bytes into `buffer`, from the start.
     ///
-    /// The buffer is private memory: what is checked there stays as it was checked. It is not cleared first, as filling it with zeros would cost as
-    /// much as the copy.
+    /// The buffer is private memory: what is checked there stays as it was checked. It is not
+    /// cleared first, as filling it with zeros would cost as much as the copy.
     pub fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
         let mut head = head::EMPTY;
         self.get(&mut head, patience)?;

@@ -1,7 +1,8 @@
 //! What a process gives up for ever before a handler is built in it.
 //!
-//! Each step notes what became of it; none that fails is passed over in silence. The order matters: namespaces first, as they need rights that later
-//! steps give up; the filter of system calls last, as the others need calls that it kills for.
+//! Each step notes what became of it; none that fails is passed over in silence. The order matters:
+//! namespaces first, as they need rights that later steps give up; the filter of system calls last,
+//! as the others need calls that it kills for.
 
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope};
 use rustix::io::Errno;
@@ -55,10 +56,12 @@ pub fn die_with_parent(parent: u64) {
     die_with(parent, &mut Protections::none());
 }
 
-/// Namespaces of its own, as far as the kernel gives them; answers whether the next child will be in a process namespace of its own.
+/// Namespaces of its own, as far as the kernel gives them; answers whether the next child will be
+/// in a process namespace of its own.
 pub(super) fn unshare(protections: &mut Protections) -> bool {
     let inner = UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    // All at once in a new user namespace; where that is refused, without one, for which a privileged process has the right.
+    // All at once in a new user namespace; where that is refused, without one, for which a
+    // privileged process has the right.
     let with_user = own(UnshareFlags::NEWUSER | UnshareFlags::NEWPID | inner);
     protections.set(Protection::UserNamespace, noted(with_user));
     let rest = with_user.or_else(|_| own(UnshareFlags::NEWPID | inner));
@@ -70,7 +73,8 @@ pub(super) fn unshare(protections: &mut Protections) -> bool {
 }
 
 fn own(flags: UnshareFlags) -> Result<(), Errno> {
-    // SAFETY: the flags have no open files in them, so no descriptor is shared or closed behind anybody's back.
+    // SAFETY: the flags have no open files in them, so no descriptor is shared or closed behind
+    // anybody's back.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
@@ -91,12 +95,14 @@ fn empty_root() -> Result<(), Errno> {
     chdir("/")
 }
 
-/// Goes on in a child, which is the first process of the new namespace; this process waits for it and ends as it did.
+/// Goes on in a child, which is the first process of the new namespace; this process waits for it
+/// and ends as it did.
 ///
 /// `started` is told the child's number, as seen from here.
 pub(super) fn go_on_in_child(started: impl FnOnce(u64), protections: &mut Protections) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
-    // SAFETY: this process has one thread, so the child has everything its parent had, and locks are as they were.
+    // SAFETY: this process has one thread, so the child has everything its parent had, and locks
+    // are as they were.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -147,7 +153,8 @@ pub(super) enum Open {
     Pipes,
 }
 
-/// Everything that needs no right and is given up in this process itself. Afterwards hardly any system call is left.
+/// Everything that needs no right and is given up in this process itself. Afterwards hardly any
+/// system call is left.
 pub(super) fn confine(own: Vec<Range<usize>>, open: Open, protections: &mut Protections) {
     protections.set(Protection::NoCapabilities, noted(give_up_capabilities()));
     protections.set(Protection::NoNewPrivileges, noted(set_no_new_privs(true)));
@@ -187,13 +194,15 @@ fn landlock() -> State {
     }
 }
 
-/// Closes every descriptor, the standard ones too: shared memory stays mapped without one, pipes do not.
+/// Closes every descriptor, the standard ones too: shared memory stays mapped without one, pipes do
+/// not.
 fn close_all(open: Open) -> State {
     let (first, all) = match open {
         Open::Nothing => (0_u32, State::Applied),
         Open::Pipes => (2, State::Partly),
     };
-    // SAFETY: no descriptor but those below `first` is used from here on, by this code or by any value that lives longer than this call.
+    // SAFETY: no descriptor but those below `first` is used from here on, by this code or by any
+    // value that lives longer than this call.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0_u32) };
     if closed == 0 { all } else { State::Refused(last_error()) }
 }
@@ -204,8 +213,9 @@ fn last_error() -> u16 {
 
 /// What of this process's memory is its own and may change: heap, stack, data.
 ///
-/// To be asked before the root directory is gone; the addresses stay what they are in a child. The limit on locked memory is raised here too, as far as this
-/// process may, before rights are given up.
+/// To be asked before the root directory is gone; the addresses stay what they are in a child. The
+/// limit on locked memory is raised here too, as far as this process may, before rights are given
+/// up.
 pub(super) fn own_memory() -> Vec<Range<usize>> {
     let unlimited = Rlimit { current: None, maximum: None };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
@@ -222,7 +232,8 @@ pub(super) fn own_memory() -> Vec<Range<usize>> {
     maps.lines().filter_map(parse).collect()
 }
 
-/// Keeps all memory out of swap where there is no limit, else what there is now, the smallest pieces first, as far as the limit goes.
+/// Keeps all memory out of swap where there is no limit, else what there is now, the smallest
+/// pieces first, as far as the limit goes.
 ///
 /// Under a limit later memory cannot be included: what would not fit could then not be had at all.
 fn lock_memory(mut own: Vec<Range<usize>>) -> State {
@@ -233,7 +244,8 @@ fn lock_memory(mut own: Vec<Range<usize>>) -> State {
     let (mut locked, mut last) = (0, Err(Errno::NOMEM));
     for piece in own {
         let start = std::ptr::with_exposed_provenance_mut(piece.start);
-        // SAFETY: locking pages changes none of their bytes; where nothing is mapped any more, the system refuses.
+        // SAFETY: locking pages changes none of their bytes; where nothing is mapped any more, the
+        // system refuses.
         last = unsafe { mlock_with(start, piece.end - piece.start, MlockFlags::ONFAULT) };
         locked += usize::from(last.is_ok());
     }
@@ -276,7 +288,8 @@ fn rules(open: Open) -> Result<Rules, seccompiler::BackendError> {
     // Memory of nobody else's, and never code.
     rules.insert(libc::SYS_mmap, when(vec![no_code()?, masked(3, libc::MAP_ANONYMOUS, libc::MAP_ANONYMOUS)?])?);
     rules.insert(libc::SYS_mprotect, when(vec![no_code()?])?);
-    // How a program aborts: a line on its standard error, which is closed, and the signal of that name to itself.
+    // How a program aborts: a line on its standard error, which is closed, and the signal of that
+    // name to itself.
     let mut write = when(vec![equal(0, 2)?])?;
     if open == Open::Pipes {
         rules.insert(libc::SYS_read, when(vec![equal(0, 0)?])?);

@@ -1,16 +1,19 @@
-//! A search of another process's memory, for the attack that asks: does the server hold any plain sample?
+//! A search of another process's memory, for the attack that asks: does the server hold any plain
+//! sample?
 //!
-//! On Linux the system gives a process's memory to its owner through `/proc/PID/maps` and `/proc/PID/mem`. Searched is
-//! every readable mapping that is writable (heap, stacks, data, shared memory) or backed by no file. Not searched, and
-//! counted as skipped: read-only mappings of files, which are the program's text and constants, the same in every copy
-//! of the executable (so that a clip built into it is not mistaken for a leak), and the kernel's own pages.
+//! On Linux the system gives a process's memory to its owner through `/proc/PID/maps` and
+//! `/proc/PID/mem`. Searched is every readable mapping that is writable (heap, stacks, data, shared
+//! memory) or backed by no file. Not searched, and counted as skipped: read-only mappings of files,
+//! which are the program's text and constants, the same in every copy of the executable (so that a
+//! clip built into it is not mistaken for a leak), and the kernel's own pages.
 //!
-//! The process runs on meanwhile. What it writes behind the search is missed, as is what it has overwritten before: a
-//! search that finds nothing is evidence, not proof.
+//! The process runs on meanwhile. What it writes behind the search is missed, as is what it has
+//! overwritten before: a search that finds nothing is evidence, not proof.
 
 use std::io;
 
-/// The shortest needle that is searched for: eight random bytes stand in a gigabyte by chance once in 10^10 searches.
+/// The shortest needle that is searched for: eight random bytes stand in a gigabyte by chance once
+/// in 10^10 searches.
 pub const MIN_NEEDLE_BYTES: usize = 8;
 
 /// What a search of a process's memory saw and found.
@@ -20,7 +23,8 @@ pub struct MemorySearch {
     pub searched_bytes: u64,
     /// Bytes of searchable mappings that the system refused to give, or that vanished meanwhile.
     pub unreadable_bytes: u64,
-    /// Bytes of mappings that were not to be searched: read-only mappings of files, the kernel's pages.
+    /// Bytes of mappings that were not to be searched: read-only mappings of files, the kernel's
+    /// pages.
     pub skipped_bytes: u64,
     /// The indices of the needles that were found, ascending.
     pub found: Vec<usize>,
@@ -32,9 +36,10 @@ pub struct MemorySearch {
 ///
 /// # Errors
 ///
-/// [`io::ErrorKind::InvalidInput`] for a needle shorter than [`MIN_NEEDLE_BYTES`]; the system's error if it does not
-/// open the process (it must be a child, or this process privileged); an error rather than an empty result if not one
-/// byte could be read; [`io::ErrorKind::Unsupported`] elsewhere than on Linux.
+/// [`io::ErrorKind::InvalidInput`] for a needle shorter than [`MIN_NEEDLE_BYTES`]; the system's
+/// error if it does not open the process (it must be a child, or this process privileged); an error
+/// rather than an empty result if not one byte could be read; [`io::ErrorKind::Unsupported`]
+/// elsewhere than on Linux.
 ///
 /// # Example
 ///
@@ -88,7 +93,8 @@ mod linux {
         Ok(MemorySearch { searched_bytes, unreadable_bytes, skipped_bytes, found: needles.found() })
     }
 
-    /// The address ranges to search, neighbours joined so that a needle may lie across them, and the bytes left out.
+    /// The address ranges to search, neighbours joined so that a needle may lie across them, and
+    /// the bytes left out.
     fn searchable(maps: &str) -> (Vec<Range<u64>>, u64) {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut skipped_bytes = 0;
@@ -103,7 +109,8 @@ mod linux {
         (ranges, skipped_bytes)
     }
 
-    /// One line of `/proc/PID/maps`: `start-end perms offset device inode path`, numbers hexadecimal but for the inode.
+    /// One line of `/proc/PID/maps`: `start-end perms offset device inode path`, numbers
+    /// hexadecimal but for the inode.
     struct Mapping {
         range: Range<u64>,
         searched: bool,
@@ -140,7 +147,8 @@ mod linux {
     }
 
     impl Search {
-        /// Searches one range chunk by chunk; the end of each chunk is kept before the next, so that nothing is cut.
+        /// Searches one range chunk by chunk; the end of each chunk is kept before the next, so
+        /// that nothing is cut.
         fn range(&mut self, range: Range<u64>, read_at: impl Fn(&mut [u8], u64) -> io::Result<usize>) {
             let overlap = self.needles.longest().saturating_sub(1);
             let mut window = vec![0; overlap + CHUNK_BYTES];
@@ -170,7 +178,8 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// A search of made-up memory from address 0 on, at most `chunk` bytes a read; pages in `holes` are refused.
+        /// A search of made-up memory from address 0 on, at most `chunk` bytes a read; pages in
+        /// `holes` are refused.
         fn search(memory: &[u8], chunk: usize, holes: &[u64], needles: &[&[u8]]) -> (Vec<usize>, u64, u64) {
             let mut search = Search { needles: Needles::new(needles), searched_bytes: 0, unreadable_bytes: 0 };
             search.range(0..memory.len() as u64, |buffer, address| {

@@ -1,7 +1,8 @@
-//! This executable started again as a separate process, its digest, and a search of a process's memory.
+//! This executable started again as a separate process, its digest, and a search of a process's
+//! memory.
 //!
-//! Every separate process of Tobari (the blind server of a demonstration, say) is the same executable with other
-//! arguments, so that there is one thing to build, ship and measure.
+//! Every separate process of Tobari (the blind server of a demonstration, say) is the same
+//! executable with other arguments, so that there is one thing to build, ship and measure.
 
 mod memory;
 #[cfg(target_os = "linux")]
@@ -21,7 +22,8 @@ use std::thread;
 use std::time::Duration;
 use tobari_enclave::{Digest, Digester};
 
-/// How the line begins by which a server says where it listens, e.g. `{"listening":"http://127.0.0.1:43211"}`.
+/// How the line begins by which a server says where it listens, e.g.
+/// `{"listening":"http://127.0.0.1:43211"}`.
 pub const ANNOUNCEMENT_PREFIX: &str = "{\"listening\":\"";
 
 /// The longest announcement that is read, in bytes.
@@ -31,7 +33,8 @@ const KEPT_STDERR_BYTES: usize = 1 << 16;
 /// How long a dead child's last words are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// This process and those that it starts leave no file of their memory when they crash: it would have keys, or what is spoken and asked.
+/// This process and those that it starts leave no file of their memory when they crash: it would
+/// have keys, or what is spoken and asked.
 ///
 /// # Errors
 /// What the system says.
@@ -41,7 +44,8 @@ pub fn leave_no_core_file() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
 }
 
-/// SHA-256 of the file that this process runs: what an enclave of the same executable is measured by.
+/// SHA-256 of the file that this process runs: what an enclave of the same executable is measured
+/// by.
 ///
 /// # Errors
 /// What the system says.
@@ -59,11 +63,13 @@ pub fn executable_digest() -> io::Result<Digest> {
     }
 }
 
-/// Seconds of CPU that this process took so far, all of its threads together, those that have ended too; none where the system does not tell.
+/// Seconds of CPU that this process took so far, all of its threads together, those that have ended
+/// too; none where the system does not tell.
 #[cfg(target_os = "linux")]
 pub fn cpu_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // the second field is a name in brackets, which may hold anything; after it the 14th and 15th of all
+    // the second field is a name in brackets, which may hold anything; after it the 14th and 15th
+    // of all
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
@@ -128,9 +134,10 @@ pub enum ProcessError {
 
 /// A server in a process of its own, killed and reaped when this is dropped.
 ///
-/// The child inherits the environment. Its standard input is a pipe that stays open as long as this value: a child that
-/// wants to end with its parent, even one that was killed and dropped nothing, reads it and leaves at its end. What it
-/// writes to standard output after the announcement is read and thrown away, so that it never blocks on a full pipe.
+/// The child inherits the environment. Its standard input is a pipe that stays open as long as this
+/// value: a child that wants to end with its parent, even one that was killed and dropped nothing,
+/// reads it and leaves at its end. What it writes to standard output after the announcement is read
+/// and thrown away, so that it never blocks on a full pipe.
 ///
 /// # Example
 ///
@@ -150,8 +157,8 @@ pub struct ChildServer {
 }
 
 impl ChildServer {
-    /// Starts this executable again with `args` and waits for its announcement: the first line of its standard output,
-    /// which must begin with [`ANNOUNCEMENT_PREFIX`].
+    /// Starts this executable again with `args` and waits for its announcement: the first line of
+    /// its standard output, which must begin with [`ANNOUNCEMENT_PREFIX`].
     ///
     /// # Errors
     ///
@@ -204,7 +211,8 @@ impl ChildServer {
         &self.announced_line
     }
 
-    /// The end (at most 64 KiB) of what the child has written to its standard error so far; empty if that is inherited.
+    /// The end (at most 64 KiB) of what the child has written to its standard error so far; empty
+    /// if that is inherited.
     pub fn captured_stderr(&self) -> String {
         self.stderr.text()
     }
@@ -228,7 +236,8 @@ impl ChildServer {
                 Err(ProcessError::Silent { program, timeout_ms: timeout.as_millis(), stderr })
             }
             Err(RecvTimeoutError::Disconnected) => {
-                // Without effect on a child that has ended by itself: its own status is what is reported.
+                // Without effect on a child that has ended by itself: its own status is what is
+                // reported.
                 let _ = self.child.kill();
                 let status =
                     self.child.wait().map_err(|source| ProcessError::Start { program: program.clone(), source })?;
@@ -246,7 +255,8 @@ impl Drop for ChildServer {
     }
 }
 
-/// Sends the first line of `stdout` with its end, then reads and drops the rest; closes the channel if there is none.
+/// Sends the first line of `stdout` with its end, then reads and drops the rest; closes the channel
+/// if there is none.
 fn first_line(stdout: Option<ChildStdout>) -> Receiver<String> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {

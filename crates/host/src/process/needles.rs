@@ -1,8 +1,9 @@
 //! Many byte strings looked for in one pass.
 //!
-//! Of each needle one window of eight bytes is its anchor, the most varied one, so that long runs of equal bytes (most
-//! of any memory) match no anchor. Each position costs one multiplication and one look-up in a bit map of 8 KiB; only
-//! where the bit is set is the anchor looked up exactly, and only where that succeeds is the needle compared.
+//! Of each needle one window of eight bytes is its anchor, the most varied one, so that long runs
+//! of equal bytes (most of any memory) match no anchor. Each position costs one multiplication and
+//! one look-up in a bit map of 8 KiB; only where the bit is set is the anchor looked up exactly,
+//! and only where that succeeds is the needle compared.
 
 use std::collections::HashMap;
 

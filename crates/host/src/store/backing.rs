@@ -9,11 +9,12 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// A file grows by at least this much where it may: one call to the file system for many objects, and one long extent
-/// on the disk for them.
+/// A file grows by at least this much where it may: one call to the file system for many objects,
+/// and one long extent on the disk for them.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// The bookkeeping of one backing file; the file itself is the engine's too and comes as an argument.
+/// The bookkeeping of one backing file; the file itself is the engine's too and comes as an
+/// argument.
 pub(super) struct Backing {
     pub(super) path: PathBuf,
     /// Whether transfers go past the page cache.
@@ -26,7 +27,8 @@ impl Backing {
     /// A new file without a name in the folder.
     pub(super) fn open(folder: &Folder) -> Result<(Self, File), StoreError> {
         let failed = |source| StoreError::open(&folder.path, source);
-        // Unnamed where the system knows such files, unlinked (or marked to be removed) at once where not.
+        // Unnamed where the system knows such files, unlinked (or marked to be removed) at once
+        // where not.
         let file = tempfile::tempfile_in(&folder.path).map_err(failed)?;
         make_private(&file).map_err(failed)?;
         let direct = make_direct(&file).map_err(failed)?;
@@ -94,7 +96,8 @@ fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns the page cache off for the file, and tries it: some file systems agree and refuse the transfers.
+/// Turns the page cache off for the file, and tries it: some file systems agree and refuse the
+/// transfers.
 #[cfg(target_os = "linux")]
 fn make_direct(file: &File) -> io::Result<bool> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -138,7 +141,8 @@ fn extend(file: &File, end: u64, bytes: u64) -> io::Result<()> {
     lengthen(file, end, bytes)
 }
 
-/// Without a reservation: another's writing can still take the space, and a write then fails with the disk full.
+/// Without a reservation: another's writing can still take the space, and a write then fails with
+/// the disk full.
 fn lengthen(file: &File, end: u64, bytes: u64) -> io::Result<()> {
     if available(file).is_some_and(|free| free < bytes) {
         return Err(io::ErrorKind::StorageFull.into());

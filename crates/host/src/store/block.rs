@@ -28,11 +28,13 @@ pub enum BlockError {
     },
 }
 
-/// A pool of [`Block`]s: it never holds more memory than its limit, blocks in use and freed ones together.
+/// A pool of [`Block`]s: it never holds more memory than its limit, blocks in use and freed ones
+/// together.
 ///
-/// A freed block is kept for the next one of the same capacity; where the limit stands in the way of another capacity,
-/// freed blocks go back to the system first. So [`take`](Self::take) succeeds exactly if the blocks in use leave room,
-/// whatever happened before, and a plan can count on it. A clone is the same pool.
+/// A freed block is kept for the next one of the same capacity; where the limit stands in the way
+/// of another capacity, freed blocks go back to the system first. So [`take`](Self::take) succeeds
+/// exactly if the blocks in use leave room, whatever happened before, and a plan can count on it. A
+/// clone is the same pool.
 ///
 /// # Example
 ///
@@ -58,11 +60,13 @@ impl Blocks {
         Self { pool: Arc::new(Pool { limit_bytes, state: Mutex::default() }) }
     }
 
-    /// Memory for an object of `len` bytes. What is in it is what an earlier block left there, or zeros.
+    /// Memory for an object of `len` bytes. What is in it is what an earlier block left there, or
+    /// zeros.
     ///
     /// # Errors
     ///
-    /// [`BlockError::Limit`] if the blocks in use leave no room; [`BlockError::System`] if the system has no memory.
+    /// [`BlockError::Limit`] if the blocks in use leave no room; [`BlockError::System`] if the
+    /// system has no memory.
     pub fn take(&self, len: usize) -> Result<Block, BlockError> {
         let mut state = self.pool.lock();
         let free = self.pool.limit_bytes - state.used_bytes;
@@ -102,7 +106,8 @@ impl Blocks {
     }
 }
 
-/// `len` in whole pages; one at least, so that no object is a special case. Nothing if there is no such number.
+/// `len` in whole pages; one at least, so that no object is a special case. Nothing if there is no
+/// such number.
 fn capacity_of(len: usize) -> Option<usize> {
     len.max(1).checked_next_multiple_of(granule()).filter(|&capacity| isize::try_from(capacity).is_ok())
 }
@@ -133,7 +138,8 @@ impl State {
         Some(mapping)
     }
 
-    /// Gives freed blocks back to the system, the largest first, until at most `bytes` of them are kept.
+    /// Gives freed blocks back to the system, the largest first, until at most `bytes` of them are
+    /// kept.
     fn shrink(&mut self, bytes: usize) {
         while self.kept_bytes > bytes
             && let Some(mut largest) = self.kept.last_entry()
@@ -148,7 +154,8 @@ impl State {
 
 /// Memory for one object, from a pool of [`Blocks`], to which it returns when dropped.
 ///
-/// It starts at a multiple of 4096 bytes and ends with a whole page; it reads and writes as the object's bytes.
+/// It starts at a multiple of 4096 bytes and ends with a whole page; it reads and writes as the
+/// object's bytes.
 pub struct Block {
     mapping: Mapping,
     len: usize,
@@ -170,7 +177,8 @@ impl Block {
         assert!(range.start <= range.end && range.end <= self.mapping.bytes());
         // SAFETY: the range lies inside the mapping.
         let start = unsafe { self.mapping.address().add(range.start) };
-        // SAFETY: these bytes of the mapping are initialised and borrowed exclusively with the block.
+        // SAFETY: these bytes of the mapping are initialised and borrowed exclusively with the
+        // block.
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), range.len()) }
     }
 }
@@ -179,8 +187,8 @@ impl Deref for Block {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes of the mapping are initialised. Nobody writes: a block whose pieces are under way is
-        // reached through the pieces only, which do not give it out.
+        // SAFETY: `len` bytes of the mapping are initialised. Nobody writes: a block whose pieces
+        // are under way is reached through the pieces only, which do not give it out.
         unsafe { slice::from_raw_parts(self.mapping.address().as_ptr(), self.len) }
     }
 }
@@ -209,7 +217,8 @@ impl Drop for Block {
 
 /// One part of a block under way, alone in its range: what one request reads or writes.
 ///
-/// The block lives as long as one of its pieces does, so a transfer that holds its piece can't outlive its memory.
+/// The block lives as long as one of its pieces does, so a transfer that holds its piece can't
+/// outlive its memory.
 pub(super) struct Piece {
     block: Arc<Block>,
     range: Range<usize>,
@@ -240,7 +249,8 @@ impl Piece {
         self.range.start = self.range.end.min(self.range.start + bytes);
     }
 
-    /// The first byte. Until the piece is moved or borrowed again, whoever holds it may read and write its length.
+    /// The first byte. Until the piece is moved or borrowed again, whoever holds it may read and
+    /// write its length.
     pub(super) fn address(&mut self) -> *mut u8 {
         // SAFETY: the range lies inside the mapping.
         unsafe { self.block.mapping.address().add(self.range.start) }.as_ptr()
@@ -248,7 +258,8 @@ impl Piece {
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         let (start, length) = (self.address(), self.len());
-        // SAFETY: initialised bytes inside the mapping, of this piece alone, and the piece is borrowed exclusively.
+        // SAFETY: initialised bytes inside the mapping, of this piece alone, and the piece is
+        // borrowed exclusively.
         unsafe { slice::from_raw_parts_mut(start, length) }
     }
 }

@@ -39,7 +39,8 @@ struct Entry {
     written: bool,
 }
 
-/// An object's place. The index and every operation under way hold it; the last to let go frees the place.
+/// An object's place. The index and every operation under way hold it; the last to let go frees the
+/// place.
 struct Object {
     folder: usize,
     extent: Extent,
@@ -152,8 +153,8 @@ impl DiskStore {
         }));
     }
 
-    /// One request came back: its piece is done, or the rest goes out again. That happens so rarely that it may wait for
-    /// the caller to look.
+    /// One request came back: its piece is done, or the rest goes out again. That happens so rarely
+    /// that it may wait for the caller to look.
     fn settle(&mut self, done: Done) {
         let Done { mut job, outcome } = done;
         let Some(operation) = self.operations.get_mut(&job.tag) else { return };

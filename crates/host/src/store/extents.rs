@@ -11,8 +11,8 @@ pub(super) struct Extent {
 
 /// The free ranges of `0..end`, by their start: disjoint, not empty, and no two of them touch.
 ///
-/// First fit: the objects of a job have few lengths, so a gap left by one mostly fits the next, and a low address is
-/// as good as any. The cost is linear in the number of gaps.
+/// First fit: the objects of a job have few lengths, so a gap left by one mostly fits the next, and
+/// a low address is as good as any. The cost is linear in the number of gaps.
 #[derive(Debug, Default)]
 pub(super) struct Extents {
     free: BTreeMap<u64, u64>,

@@ -3,7 +3,8 @@
 use std::io;
 use std::ptr::NonNull;
 
-/// What direct transfers want memory, offsets and lengths to be multiples of: the largest sector in common use.
+/// What direct transfers want memory, offsets and lengths to be multiples of: the largest sector in
+/// common use.
 pub(super) const PAGE: usize = 4096;
 
 /// Mappings of at least this length start at a multiple of it and may be held in huge pages.
@@ -18,7 +19,8 @@ pub(super) struct Mapping {
 
 // SAFETY: a mapping is plain memory that belongs to no thread.
 unsafe impl Send for Mapping {}
-// SAFETY: without an exclusive borrow nothing of a mapping changes; who writes through the address answers for it.
+// SAFETY: without an exclusive borrow nothing of a mapping changes; who writes through the address
+// answers for it.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -65,7 +67,8 @@ pub(super) fn granule() -> usize {
 #[cfg(unix)]
 fn map(bytes: usize) -> io::Result<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-    // A huge page has a place only at a multiple of its length: more is mapped and both ends are cut off, untouched.
+    // A huge page has a place only at a multiple of its length: more is mapped and both ends are
+    // cut off, untouched.
     let surplus = if bytes >= HUGE { HUGE } else { 0 };
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, where the system chooses, is over nobody else's memory.
@@ -88,15 +91,16 @@ fn map(bytes: usize) -> io::Result<NonNull<u8>> {
 #[cfg(unix)]
 fn unmap(address: NonNull<u8>, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: the caller owns these pages and uses them no more. A failure leaves them mapped and costs nothing
-        // but addresses where they were never touched.
+        // SAFETY: the caller owns these pages and uses them no more. A failure leaves them mapped
+        // and costs nothing but addresses where they were never touched.
         let _ = unsafe { rustix::mm::munmap(address.as_ptr().cast(), bytes) };
     }
 }
 
 #[cfg(target_os = "linux")]
 fn advise_huge(address: NonNull<u8>, bytes: usize) {
-    // SAFETY: advice on one's own new pages changes no byte of them. A kernel without huge pages refuses; no harm.
+    // SAFETY: advice on one's own new pages changes no byte of them. A kernel without huge pages
+    // refuses; no harm.
     let _ = unsafe { rustix::mm::madvise(address.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
 }
 

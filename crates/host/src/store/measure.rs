@@ -14,9 +14,11 @@ const PAGES: u64 = 64;
 pub struct Speed {
     /// Sequential reading, 8 requests of 2 MiB in flight.
     pub read_bytes_per_s: f64,
-    /// Sequential writing, 8 requests of 2 MiB in flight. Nothing is flushed: a cache in the device counts as written.
+    /// Sequential writing, 8 requests of 2 MiB in flight. Nothing is flushed: a cache in the device
+    /// counts as written.
     pub write_bytes_per_s: f64,
-    /// One read of 4 KiB with nothing else in flight, from the call to the checked bytes: the median.
+    /// One read of 4 KiB with nothing else in flight, from the call to the checked bytes: the
+    /// median.
     pub latency_s: f64,
     /// Whether it went past the page cache. If not, this is the speed of memory and not of a disk.
     pub direct: bool,
@@ -24,10 +26,11 @@ pub struct Speed {
     pub engine: &'static str,
 }
 
-/// Writes up to 256 MiB to an unnamed file in the folder and reads them again, for `seconds_limit` or 3 s at most.
+/// Writes up to 256 MiB to an unnamed file in the folder and reads them again, for `seconds_limit`
+/// or 3 s at most.
 ///
-/// On a disk too slow for that, or within a smaller quota, less is moved; requests that are in flight when the time is up are waited for.
-/// It takes 16 MiB of memory.
+/// On a disk too slow for that, or within a smaller quota, less is moved; requests that are in
+/// flight when the time is up are waited for. It takes 16 MiB of memory.
 ///
 /// # Errors
 ///

@@ -1,28 +1,32 @@
 //! A disk tier: objects that leave memory and come back, byte for byte or not at all.
 //!
-//! A job whose ciphertexts and keys are larger than memory moves them out and in by itself, in whole objects and ahead
-//! of time, because it knows what it will need. A page fault knows neither: the kernel's swap moves 4 KiB at a time, on
-//! demand. The objects are opaque here, and immutable: each is written once, read any number of times, and discarded.
+//! A job whose ciphertexts and keys are larger than memory moves them out and in by itself, in
+//! whole objects and ahead of time, because it knows what it will need. A page fault knows neither:
+//! the kernel's swap moves 4 KiB at a time, on demand. The objects are opaque here, and immutable:
+//! each is written once, read any number of times, and discarded.
 //!
-//! **Layout.** Each folder of a [`DiskStore`] has one backing file: private (mode 0600), without a name from the start,
-//! so that nothing is left behind even by a process that is killed. An object lies in one extent of whole 4 KiB pages,
-//! first fit; the file grows in steps, and its space is asked of the file system before anything is written there.
-//! A folder that is full (its quota, or its disk) hands on to the next. The index is in memory only: a backing file
-//! means nothing to another process.
+//! **Layout.** Each folder of a [`DiskStore`] has one backing file: private (mode 0600), without a
+//! name from the start, so that nothing is left behind even by a process that is killed. An object
+//! lies in one extent of whole 4 KiB pages, first fit; the file grows in steps, and its space is
+//! asked of the file system before anything is written there. A folder that is full (its quota, or
+//! its disk) hands on to the next. The index is in memory only: a backing file means nothing to
+//! another process.
 //!
-//! **Transfers** go past the page cache where the file system allows it, in requests of 1 to 4 MiB of which a few are
-//! in flight, by io_uring or, where that is denied, by threads. Either way they run on threads of the store's own, so
-//! that they go on while the caller computes. Reads go before writes that wait.
+//! **Transfers** go past the page cache where the file system allows it, in requests of 1 to 4 MiB
+//! of which a few are in flight, by io_uring or, where that is denied, by threads. Either way they
+//! run on threads of the store's own, so that they go on while the caller computes. Reads go before
+//! writes that wait.
 //!
-//! **Guarantees.** A read gives the bytes that were written, or an error that names the object. The checksum (XXH3, 64
-//! bits) of every object is kept in memory and compared on every read: bits that flip, objects that change places, a
-//! file cut short and a write that was lost are found, but for one case in 2^64. That is a guard against faults and not
-//! against a malicious disk: XXH3 has no key, and who can write to the disk and knows an object can make another of the
-//! same sum. Nothing is encrypted here: no secret key may go to a store. Nothing is flushed to stable storage either:
+//! **Guarantees.** A read gives the bytes that were written, or an error that names the object. The
+//! checksum (XXH3, 64 bits) of every object is kept in memory and compared on every read: bits that
+//! flip, objects that change places, a file cut short and a write that was lost are found, but for
+//! one case in 2^64. That is a guard against faults and not against a malicious disk: XXH3 has no
+//! key, and who can write to the disk and knows an object can make another of the same sum. Nothing
+//! is encrypted here: no secret key may go to a store. Nothing is flushed to stable storage either:
 //! the contents are meant to be lost with the process.
 //!
-//! **Cost.** One pass of checksumming an object, at about memory's speed; a table entry of some 100 bytes an object; no
-//! copy. Memory is the caller's: [`Blocks`], which hold to a limit.
+//! **Cost.** One pass of checksumming an object, at about memory's speed; a table entry of some 100
+//! bytes an object; no copy. Memory is the caller's: [`Blocks`], which hold to a limit.
 //!
 //! # Example
 //!
@@ -64,32 +68,39 @@ use std::path::{Path, PathBuf};
 
 /// Where objects can be put that do not fit in memory.
 ///
-/// [`write`](Self::write) and [`read`](Self::read) only start a transfer; [`completed`](Self::completed) tells of those
-/// that ended, in any order. Every block that goes in comes out: with its completion, or with the refusal.
+/// [`write`](Self::write) and [`read`](Self::read) only start a transfer;
+/// [`completed`](Self::completed) tells of those that ended, in any order. Every block that goes in
+/// comes out: with its completion, or with the refusal.
 pub trait Store: Send {
-    /// Starts to write an object. Its bytes never change afterwards: to write another, discard it first.
+    /// Starts to write an object. Its bytes never change afterwards: to write another, discard it
+    /// first.
     ///
     /// # Errors
     ///
-    /// With the block: [`StoreError::Exists`] for an object that is here, [`StoreError::Full`] where no space is left.
+    /// With the block: [`StoreError::Exists`] for an object that is here, [`StoreError::Full`]
+    /// where no space is left.
     fn write(&mut self, object: u64, data: Block) -> Result<(), Refused>;
 
-    /// Starts to read an object into a block of exactly its length. Several reads of one object may be under way.
+    /// Starts to read an object into a block of exactly its length. Several reads of one object may
+    /// be under way.
     ///
     /// # Errors
     ///
-    /// With the block: [`StoreError::Unknown`], [`StoreError::Unfinished`] while the object is still being written,
-    /// [`StoreError::Length`].
+    /// With the block: [`StoreError::Unknown`], [`StoreError::Unfinished`] while the object is
+    /// still being written, [`StoreError::Length`].
     fn read(&mut self, object: u64, into: Block) -> Result<(), Refused>;
 
-    /// What has ended since the last call; with `wait`, at least one transfer unless none is under way.
+    /// What has ended since the last call; with `wait`, at least one transfer unless none is under
+    /// way.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Engine`] if the store can't go on: transfers under way will not end, and their blocks are lost.
+    /// [`StoreError::Engine`] if the store can't go on: transfers under way will not end, and their
+    /// blocks are lost.
     fn completed(&mut self, wait: bool) -> Result<Vec<Completion>, StoreError>;
 
-    /// Forgets an object, if it is here. Its space is used again once transfers of it have ended; they still complete.
+    /// Forgets an object, if it is here. Its space is used again once transfers of it have ended;
+    /// they still complete.
     fn discard(&mut self, object: u64);
 
     /// What was moved so far.
@@ -152,7 +163,8 @@ pub struct Completion {
     pub kind: Kind,
     /// The block that was given: the object's bytes, except after a read that failed.
     pub block: Block,
-    /// How it ended. After a failed write the object is not in the store; after a failed read it still is.
+    /// How it ended. After a failed write the object is not in the store; after a failed read it
+    /// still is.
     pub outcome: Result<(), StoreError>,
 }
 
@@ -295,7 +307,8 @@ pub enum StoreError {
     Full {
         /// The bytes the object takes.
         needed: u64,
-        /// The bytes free in all folders together, within their quotas; twice where two folders share a disk.
+        /// The bytes free in all folders together, within their quotas; twice where two folders
+        /// share a disk.
         free: u64,
     },
     /// The system refused to move an object's bytes: the disk is ill or gone.

@@ -1,4 +1,5 @@
-//! For tests, of this crate and of others: a store that fails on purpose, and hands on a store's disk.
+//! For tests, of this crate and of others: a store that fails on purpose, and hands on a store's
+//! disk.
 
 use super::engine::{read_at, write_at};
 use super::{Block, Blocks, Completion, DiskStore, Kind, Refused, Statistics, Store, StoreError};
@@ -15,8 +16,8 @@ pub struct Faults {
     pub fail_read: Option<u64>,
     /// This write does, and its object is not in the store.
     pub fail_write: Option<u64>,
-    /// This read ends well, with one bit of its block flipped: a fault on the way, which no store can see. For a fault
-    /// on the disk, which it must see, use [`flip_bit`].
+    /// This read ends well, with one bit of its block flipped: a fault on the way, which no store
+    /// can see. For a fault on the disk, which it must see, use [`flip_bit`].
     pub flip_read: Option<u64>,
     /// Completions are held back and come out of order, as this seed wants.
     pub reorder: Option<u64>,

@@ -1,15 +1,18 @@
 //! How long a thread runs when its turn comes, where others want its core.
 //!
-//! Linux gives each thread its share of a core in slices of one to four milliseconds, and one that has slept waits until whoever runs has had his. From 6.12 on a thread may say that its slices are
-//! to be short (`sched_setattr`, `sched_runtime`): it then runs as soon as it has something to do and something left of its share, which gets no larger. Older systems take
-//! the request and do nothing about it.
+//! Linux gives each thread its share of a core in slices of one to four milliseconds, and one that
+//! has slept waits until whoever runs has had his. From 6.12 on a thread may say that its slices
+//! are to be short (`sched_setattr`, `sched_runtime`): it then runs as soon as it has something to
+//! do and something left of its share, which gets no larger. Older systems take the request and do
+//! nothing about it.
 
 use std::marker::PhantomData;
 
 /// The shortest that there are.
 const SHORTEST_NS: u64 = 100_000;
 
-/// The calling thread has short slices, until this is dropped: then as long ones as before. Where the system does not let it, nothing has changed.
+/// The calling thread has short slices, until this is dropped: then as long ones as before. Where
+/// the system does not let it, nothing has changed.
 #[derive(Debug)]
 pub struct ShortSlices {
     /// Nanoseconds of a slice.
@@ -19,7 +22,8 @@ pub struct ShortSlices {
 }
 
 impl ShortSlices {
-    /// Asks for them. Threads that have a priority of their own kind (real time, idle) are left alone.
+    /// Asks for them. Threads that have a priority of their own kind (real time, idle) are left
+    /// alone.
     pub fn ask() -> Self {
         let before = Attributes::get().filter(|found| [NORMAL, BATCH].contains(&found.policy));
         let asked = before.filter(|before| Attributes { runtime_ns: SHORTEST_NS, ..*before }.set());

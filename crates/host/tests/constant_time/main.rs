@@ -1,7 +1,7 @@
-//! The instructions that run must not depend on decrypted numbers. The compiler decides that, so the
-//! compiled code is looked at: a child process computes with two secrets in turn, one instruction
-//! at a time under a tracer, and the addresses of all instructions must be the same. Times of
-//! single instructions are not looked at.
+//! The instructions that run must not depend on decrypted numbers. The compiler decides that, so
+//! the compiled code is looked at: a child process computes with two secrets in turn, one
+//! instruction at a time under a tracer, and the addresses of all instructions must be the same.
+//! Times of single instructions are not looked at.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 

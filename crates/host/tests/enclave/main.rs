@@ -1,6 +1,8 @@
-//! The simulated enclave as a process: what it may not do, what becomes of a session when it dies, and that nothing leaks.
+//! The simulated enclave as a process: what it may not do, what becomes of a session when it dies,
+//! and that nothing leaks.
 //!
-//! The enclave is this executable again, so this file has a `main` of its own in place of libtest's, and prints what that would.
+//! The enclave is this executable again, so this file has a `main` of its own in place of
+//! libtest's, and prints what that would.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 

@@ -7,7 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tobari_host::process::process_memory_contains;
 
-/// Stands in this executable, hence among the constants of every process that runs it, and is never copied by the child.
+/// Stands in this executable, hence among the constants of every process that runs it, and is never
+/// copied by the child.
 static CONSTANT: &[u8] = b"a constant of the executable that no child ever copies: 6b1f0e93";
 
 /// Text that stands nowhere else: not in any argument, environment or file.

@@ -1,4 +1,5 @@
-//! The disk tier: round trips against a map, what a faulty disk does, what a full one does, and how a store ends.
+//! The disk tier: round trips against a map, what a faulty disk does, what a full one does, and how
+//! a store ends.
 
 #[cfg(test)]
 mod faults;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tobari_host::store::testing::{Faults, FaultyStore};
 use tobari_host::store::{Blocks, Choice, DiskStore, Kind, Options, Store, StoreError};
 
-/// Random writes, reads and discards against a map from objects to the seeds and lengths of their bytes.
+/// Random writes, reads and discards against a map from objects to the seeds and lengths of their
+/// bytes.
 fn random_interleaving(store: &mut dyn Store, seed: u64, steps: usize) {
     let mut random = Random(seed);
     let blocks = Blocks::new(96 << 20);

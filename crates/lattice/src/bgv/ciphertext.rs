@@ -46,7 +46,8 @@ impl Ciphertext {
         self.inner.needs_relinearization()
     }
 
-    /// `log2` of a bound on every coefficient of the phase: it fails with a chance of about `2^-36` an operation.
+    /// `log2` of a bound on every coefficient of the phase: it fails with a chance of about `2^-36`
+    /// an operation.
     pub fn noise_bound(&self) -> f64 {
         self.norm
     }
@@ -56,8 +57,8 @@ impl Ciphertext {
         (BOUND_UNITS * self.norm).ceil().clamp(0.0, f64::from(u32::MAX)) as u32
     }
 
-    /// With the bound that bytes hold, less than 2^-10 of a bit above: what is written and read is the same ciphertext then, and
-    /// so is whatever is computed from it.
+    /// With the bound that bytes hold, less than 2^-10 of a bit above: what is written and read is
+    /// the same ciphertext then, and so is whatever is computed from it.
     #[must_use]
     pub fn with_written_bound(mut self) -> Self {
         self.norm = f64::from(self.bound_units()) / BOUND_UNITS;

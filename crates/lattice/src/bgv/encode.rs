@@ -43,7 +43,8 @@ pub enum EncodeError {
 }
 
 impl Plaintext {
-    /// The polynomial of these coefficients, each taken modulo `t`; those that are missing are zero.
+    /// The polynomial of these coefficients, each taken modulo `t`; those that are missing are
+    /// zero.
     ///
     /// # Errors
     /// [`EncodeError`] for more than `N` of them, or parameters of another scheme.
@@ -68,7 +69,8 @@ impl Plaintext {
         &self.coefficients
     }
 
-    /// The largest sum that the coefficients' absolute values can stand for: no canonical norm is larger.
+    /// The largest sum that the coefficients' absolute values can stand for: no canonical norm is
+    /// larger.
     pub(crate) fn norm(&self) -> f64 {
         self.coefficients.iter().map(|value| value.unsigned_abs() as f64).sum()
     }
@@ -94,7 +96,8 @@ impl Plaintext {
     }
 }
 
-/// A plaintext as an element over the primes of a level: products with it need no transform. It is not secret.
+/// A plaintext as an element over the primes of a level: products with it need no transform. It is
+/// not secret.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -144,7 +147,8 @@ impl PreparedPlaintext {
         &self.parameters
     }
 
-    /// What was prepared; none if `t` is not below the first prime, whose residues are what is left of the coefficients.
+    /// What was prepared; none if `t` is not below the first prime, whose residues are what is left
+    /// of the coefficients.
     pub fn to_plaintext(&self) -> Option<Plaintext> {
         let ring = self.parameters.ring();
         let first = self.element.restrict(ring.basis(1)).inverse();
@@ -219,7 +223,8 @@ impl Encoder {
         self.places.len()
     }
 
-    /// The polynomial with these values in its slots, the first row first; those that are missing are zero.
+    /// The polynomial with these values in its slots, the first row first; those that are missing
+    /// are zero.
     ///
     /// # Errors
     /// [`EncodeError::Length`] for more than `N` of them.

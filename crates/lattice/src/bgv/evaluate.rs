@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 
 /// Computes on ciphertexts of one set of parameters; knows no secret.
 ///
-/// Two ciphertexts of different levels are brought to the lower one first, and two of different factors to one factor.
+/// Two ciphertexts of different levels are brought to the lower one first, and two of different
+/// factors to one factor.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -42,7 +43,8 @@ pub struct Evaluator {
     divisions: Vec<OnceLock<Division>>,
 }
 
-/// A ciphertext cut into digits, to be rotated by many steps that come one by one ([`Evaluator::hoist`]).
+/// A ciphertext cut into digits, to be rotated by many steps that come one by one
+/// ([`Evaluator::hoist`]).
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -143,7 +145,8 @@ pub enum EvaluateError {
 }
 
 impl Evaluator {
-    /// For these parameters. Without a special prime there are no keys, and whatever needs none can be computed.
+    /// For these parameters. Without a special prime there are no keys, and whatever needs none can
+    /// be computed.
     ///
     /// # Errors
     /// [`EncodeError::Approximate`] for those of another scheme.
@@ -197,8 +200,9 @@ impl Evaluator {
         out
     }
 
-    /// The same message at this level: divided by so many primes, after which rows are dropped and nothing is divided. The noise stays as it is then, and so does the factor:
-    /// for a ciphertext whose noise is what a division would leave anyway.
+    /// The same message at this level: divided by so many primes, after which rows are dropped and
+    /// nothing is divided. The noise stays as it is then, and so does the factor: for a ciphertext
+    /// whose noise is what a division would leave anyway.
     pub(super) fn dropped(&self, mut ciphertext: Ciphertext, level: usize, divisions: usize) -> Ciphertext {
         debug_assert!(level + divisions <= ciphertext.level(), "no more divisions than levels");
         for _ in 0..divisions {
@@ -218,7 +222,8 @@ impl Evaluator {
         self.divided(parts, ciphertext.factor, ciphertext.norm)
     }
 
-    /// What came of a ciphertext of this factor and norm by division by the prime after its last one.
+    /// What came of a ciphertext of this factor and norm by division by the prime after its last
+    /// one.
     fn divided(&self, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Ciphertext {
         let last = self.parameters.ring().data_primes()[parts[0].basis().data()].modulus().value();
         let rounding = norms::rounding(&self.parameters, parts.len());
@@ -419,7 +424,8 @@ impl Evaluator {
         self.relinearize(&self.mul_lazy(a, b)?, keys)
     }
 
-    /// `a b` over the last prime: [`Self::mul`] and [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    /// `a b` over the last prime: [`Self::mul`] and [`Self::mod_switch_to`] one level down in less
+    /// time, and rounded once.
     ///
     /// # Errors
     /// As [`Self::mul`], or [`EvaluateError::Level`] if there is one prime only.
@@ -432,7 +438,8 @@ impl Evaluator {
         self.relinearize_mod_switch(&self.mul_lazy(a, b)?, keys)
     }
 
-    /// A product over the last prime, in two parts: [`Self::relinearize`] and [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    /// A product over the last prime, in two parts: [`Self::relinearize`] and
+    /// [`Self::mod_switch_to`] one level down in less time, and rounded once.
     ///
     /// # Errors
     /// As [`Self::relinearize`], or [`EvaluateError::Level`] if there is one prime only.

@@ -1,30 +1,38 @@
-//! Many ciphertexts from one: each coefficient of a message as a message of its own, by key switches (Angel, Chen, Laine, Setty, IEEE S&P
-//! 2018, "oblivious expansion"; Chen, Dai, Kim, Song, ACNS 2021).
+//! Many ciphertexts from one: each coefficient of a message as a message of its own, by key
+//! switches (Angel, Chen, Laine, Setty, IEEE S&P 2018, "oblivious expansion"; Chen, Dai, Kim, Song,
+//! ACNS 2021).
 //!
-//! **A step.** `X -> X^(N/2^i + 1)` keeps `X^j` for the multiples `j` of `2^(i+1)`, and turns the sign of those of `2^i` that are no multiples of `2^(i+1)`.
-//! So of a message in `X^(2^i)`
+//! **A step.** `X -> X^(N/2^i + 1)` keeps `X^j` for the multiples `j` of `2^(i+1)`, and turns the
+//! sign of those of `2^i` that are no multiples of `2^(i+1)`. So of a message in `X^(2^i)`
 //!
 //! ```text
 //!   c + σ_i(c)   has twice its even coefficients,      X^(-2^i) (c - σ_i(c))   twice its odd ones, in their places,
 //! ```
 //!
-//! both in `X^(2^(i+1))`, for one key switch. After `d` steps coefficient `j < 2^d` stands alone as `2^d m_j`; the one who encrypts divides by `2^d` beforehand.
+//! both in `X^(2^(i+1))`, for one key switch. After `d` steps coefficient `j < 2^d` stands alone as
+//! `2^d m_j`; the one who encrypts divides by `2^d` beforehand.
 //!
-//! **Order.** Coefficients `0 … L-1` are the leaves of a tree whose node `(i, ρ)` has those that are `ρ` modulo `2^i`; a node with one of them is a leaf, so
-//! that `L` leaves take `L - 1` key switches, at depth `k = ⌈log2 L⌉` or `k - 1`. Leaves are numbered as the tree is walked, even before odd: some that
-//! follow each other take as many key switches as they are, and `k` more, and no more than `k + 1` ciphertexts are there at a time.
+//! **Order.** Coefficients `0 … L-1` are the leaves of a tree whose node `(i, ρ)` has those that
+//! are `ρ` modulo `2^i`; a node with one of them is a leaf, so that `L` leaves take `L - 1` key
+//! switches, at depth `k = ⌈log2 L⌉` or `k - 1`. Leaves are numbered as the tree is walked, even
+//! before odd: some that follow each other take as many key switches as they are, and `k` more, and
+//! no more than `k + 1` ciphertexts are there at a time.
 //!
-//! **Noise.** Let `n = Σ_b m_b l_b` be a sum over leaves with plaintexts of Euclidean norms (of their coefficients) at most `M`, and `V` the variance of a
-//! coefficient of what a key switch adds, taken for independent. A switch at step `i` is doubled `d-1-i` times, of which a leaf keeps one coefficient in
-//! `2^(d-1-i)`; each coefficient of it comes into two leaves. So it adds at most `4^(d-1-i) N V · 4 M²` to `E ‖n‖²`, the `2^i` of them `4^d 2^-i N V M²`, and
-//! all steps `2 · 4^d N V M²`. A fresh error, of variance `t² σ²`, adds `4^d N t² σ² M²`; the message at most `2^d L t/2 · M` to the norm. With `6 √(N V)`
-//! and `6 t √(N) σ` the bounds of the two errors' canonical norms,
+//! **Noise.** Let `n = Σ_b m_b l_b` be a sum over leaves with plaintexts of Euclidean norms (of
+//! their coefficients) at most `M`, and `V` the variance of a coefficient of what a key switch
+//! adds, taken for independent. A switch at step `i` is doubled `d-1-i` times, of which a leaf
+//! keeps one coefficient in `2^(d-1-i)`; each coefficient of it comes into two leaves. So it adds
+//! at most `4^(d-1-i) N V · 4 M²` to `E ‖n‖²`, the `2^i` of them `4^d 2^-i N V M²`, and all steps
+//! `2 · 4^d N V M²`. A fresh error, of variance `t² σ²`, adds `4^d N t² σ² M²`; the message at most
+//! `2^d L t/2 · M` to the norm. With `6 √(N V)` and `6 t √(N) σ` the bounds of the two errors'
+//! canonical norms,
 //!
 //! ```text
 //!   ‖n‖ ≤ M 2^k (√2 · switch + fresh + L t/2),
 //! ```
 //!
-//! six times the root of the mean square. [`Ciphertext::noise_bound`] of a leaf does not use that leaves differ, and is far above.
+//! six times the root of the mean square. [`Ciphertext::noise_bound`] of a leaf does not use that
+//! leaves differ, and is far above.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, modulus};
@@ -163,7 +171,8 @@ impl Expansion {
         Ok(Plaintext::from_centred(coefficients))
     }
 
-    /// `log2` of a bound on the Euclidean norm of the phase of `Σ_b m_b l_b`, over the largest Euclidean norm of an `m_b`: see above.
+    /// `log2` of a bound on the Euclidean norm of the phase of `Σ_b m_b l_b`, over the largest
+    /// Euclidean norm of an `m_b`: see above.
     pub fn noise(&self) -> f64 {
         let (parameters, steps) = (&self.parameters, self.depth() as f64);
         let message = (self.leaves as f64).log2() + (parameters.error_factor() as f64).log2() - 1.0;
@@ -191,7 +200,8 @@ impl EvaluationKeys {
         Ok(self)
     }
 
-    /// For how many steps of an [`Expansion`] these are, if they are for nothing else, and for all data primes.
+    /// For how many steps of an [`Expansion`] these are, if they are for nothing else, and for all
+    /// data primes.
     pub fn expansion_depth(&self, parameters: &LatticeParameters) -> Option<usize> {
         let (degree, all) = (parameters.degree(), self.inner().automorphisms());
         let depth = all.len();
@@ -205,10 +215,12 @@ impl EvaluationKeys {
 }
 
 impl Evaluator {
-    /// Gives the leaves of a range, each with its number, in order: `range.len()` key switches and at most [`Expansion::depth`] more.
+    /// Gives the leaves of a range, each with its number, in order: `range.len()` key switches and
+    /// at most [`Expansion::depth`] more.
     ///
     /// # Errors
-    /// [`EvaluateError`] for a key that is missing, a ciphertext of three parts or not over all data primes, or other parameters; and what `each` returns.
+    /// [`EvaluateError`] for a key that is missing, a ciphertext of three parts or not over all
+    /// data primes, or other parameters; and what `each` returns.
     pub fn expand<E: From<EvaluateError>>(
         &self,
         packed: &Ciphertext,

@@ -1,9 +1,15 @@
-//! Bilinear forms, sums of rotations, and multiples that cost nothing: what circuits of many small steps are made of.
+//! Bilinear forms, sums of rotations, and multiples that cost nothing: what circuits of many small
+//! steps are made of.
 //!
-//! **Factors.** Sums need one factor, and a ciphertext that is given another by multiplication has its noise multiplied as well. So a circuit takes care that factors agree by themselves: a product of factors `κ` and `μ` has
-//! `κ μ / q` once it is divided by `q`, and primes can be chosen for what they are modulo `t`. Here nothing is multiplied but by what is asked for, reduced to numbers of least absolute value.
+//! **Factors.** Sums need one factor, and a ciphertext that is given another by multiplication has
+//! its noise multiplied as well. So a circuit takes care that factors agree by themselves: a
+//! product of factors `κ` and `μ` has `κ μ / q` once it is divided by `q`, and primes can be chosen
+//! for what they are modulo `t`. Here nothing is multiplied but by what is asked for, reduced to
+//! numbers of least absolute value.
 //!
-//! **Levels.** A ciphertext whose noise is no more than what rounding leaves gains nothing by a modulus switch: its rows for the primes that go are left out instead ([`Evaluator::bilinear_forms`] reads only those it needs), at no cost, and its factor stays.
+//! **Levels.** A ciphertext whose noise is no more than what rounding leaves gains nothing by a
+//! modulus switch: its rows for the primes that go are left out instead
+//! ([`Evaluator::bilinear_forms`] reads only those it needs), at no cost, and its factor stays.
 
 use super::ciphertext::Ciphertext;
 use super::evaluate::{EvaluateError, Evaluator, Hoisted};
@@ -57,7 +63,8 @@ impl Evaluator {
     /// `unit` times the message, by the factor alone: neither the phase nor its noise changes.
     ///
     /// # Errors
-    /// [`EvaluateError::NotUnit`] for a number that has no inverse modulo `t`, or [`EvaluateError::Parameters`].
+    /// [`EvaluateError::NotUnit`] for a number that has no inverse modulo `t`, or
+    /// [`EvaluateError::Parameters`].
     pub fn mul_unit(&self, mut a: Ciphertext, unit: i64) -> Result<Ciphertext, EvaluateError> {
         self.check(&a)?;
         a.factor = self.modulus().mul(a.factor, self.inverse(unit)?);
@@ -69,9 +76,11 @@ impl Evaluator {
         t.inverse(t.reduce_signed(unit)).ok_or(EvaluateError::NotUnit { found: unit })
     }
 
-    /// `1/divisor Σ w_ij a_i b_j` for each list of weights, over one prime less than the lowest of the ciphertexts, which are taken as they are: none is switched.
+    /// `1/divisor Σ w_ij a_i b_j` for each list of weights, over one prime less than the lowest of
+    /// the ciphertexts, which are taken as they are: none is switched.
     ///
-    /// Weights multiply phases as they are if all `a` have one factor, and all `b`; others are multiplied by the ratio to the first, which should be small.
+    /// Weights multiply phases as they are if all `a` have one factor, and all `b`; others are
+    /// multiplied by the ratio to the first, which should be small.
     ///
     /// # Errors
     /// As [`Self::mul_mod_switch`], or [`EvaluateError::NotUnit`] for the divisor.
@@ -334,7 +343,8 @@ mod tests {
         let keys = EvaluationKeys::none().with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
         for level in 1..4 {
             let cut = keys.cut(level);
-            // on the wire half of a key is its seed: what comes back has the same second half only if it is the seed's
+            // on the wire half of a key is its seed: what comes back has the same second half only
+            // if it is the seed's
             let bytes = crate::wire::encode_evaluation_keys(&cut, parameters);
             let read: EvaluationKeys = crate::wire::decode_evaluation_keys(&bytes, parameters).unwrap();
             assert!(read.only().unwrap().values() == cut.only().unwrap().values(), "level {level}");

@@ -114,8 +114,9 @@ impl EvaluationKeys {
         self.inner.take_for_automorphism(rlwe::rotation(parameters.degree(), steps)).map(Self::from_inner)
     }
 
-    /// What of them serves ciphertexts of `level` data primes and fewer: smaller, and the keys that would have been made for that level from
-    /// the same randomness, so that who has keys of a high level needs no others.
+    /// What of them serves ciphertexts of `level` data primes and fewer: smaller, and the keys that
+    /// would have been made for that level from the same randomness, so that who has keys of a high
+    /// level needs no others.
     ///
     /// # Panics
     /// If there is no such level.

@@ -1,4 +1,5 @@
-//! The scheme against answers of Microsoft SEAL: encodings coefficient for coefficient, ciphertexts by what they decrypt to.
+//! The scheme against answers of Microsoft SEAL: encodings coefficient for coefficient, ciphertexts
+//! by what they decrypt to.
 
 use super::*;
 use crate::ring::{Modulus, Ntt};
@@ -116,7 +117,8 @@ fn seals_ciphertexts_decrypt_to_what_they_hold() {
     }
 }
 
-/// The step by 3 is an opposite of a power of 5: a rotation and a swap here, and the same automorphism there.
+/// The step by 3 is an opposite of a power of 5: a rotation and a swap here, and the same
+/// automorphism there.
 #[test]
 fn our_evaluator_does_to_seals_ciphertexts_what_seals_does() {
     let case = Case::read(FILES[0]);

@@ -1,4 +1,5 @@
-//! BGV: exact integers modulo `t` (Brakerski, Gentry, Vaikuntanathan, ITCS 2012), by residues (Gentry, Halevi, Smart, CRYPTO 2012).
+//! BGV: exact integers modulo `t` (Brakerski, Gentry, Vaikuntanathan, ITCS 2012), by residues
+//! (Gentry, Halevi, Smart, CRYPTO 2012).
 //!
 //! A ciphertext's phase modulo `Q` is
 //!
@@ -6,10 +7,11 @@
 //! c_0 + c_1 s = κ m + t e,
 //! ```
 //!
-//! a number that is `κ m` modulo `t`: `m` is the message, a polynomial modulo `t`, and `κ` a **factor** that is known to all, 1 at
-//! first. As long as the phase's coefficients are below `Q/2` in absolute value, whoever has `s` reads it exactly, and `m`
-//! with it. Decryption is an error from `Q/4` on ([`DecryptError`]): too much noise of an honest
-//! computation gives no wrong answer. The maker of a ciphertext can still give it any message.
+//! a number that is `κ m` modulo `t`: `m` is the message, a polynomial modulo `t`, and `κ` a
+//! **factor** that is known to all, 1 at first. As long as the phase's coefficients are below `Q/2`
+//! in absolute value, whoever has `s` reads it exactly, and `m` with it. Decryption is an error
+//! from `Q/4` on ([`DecryptError`]): too much noise of an honest computation gives no wrong answer.
+//! The maker of a ciphertext can still give it any message.
 //!
 //! | operation | phase | noise |
 //! |---|---|---|
@@ -18,18 +20,22 @@
 //! | modulus switch | divided by the last prime `q`, `κ ← κ q^-1`: [`Rounding::Congruent`](crate::ring::Rounding) | divided by `q`, plus a rounding |
 //! | rotation, relinearisation | the same message under `s` again | plus that of a key switch |
 //!
-//! Noise here is the whole phase, and what is bounded is its **canonical norm**, the largest absolute value at the complex
-//! roots of `X^N + 1`: it is no smaller than any coefficient, sums of norms bound sums, and products products. Independent
-//! coefficients of variance `V` have a norm above `6 √(N V)` with a chance of `N/2 e^-36`, below `2^-36` for every `N` here
-//! (Gentry, Halevi, Smart). [`Ciphertext::noise_bound`] goes by these rules, [`SecretKey::noise`](crate::rlwe::SecretKey::noise) measures.
+//! Noise here is the whole phase, and what is bounded is its **canonical norm**, the largest
+//! absolute value at the complex roots of `X^N + 1`: it is no smaller than any coefficient, sums of
+//! norms bound sums, and products products. Independent coefficients of variance `V` have a norm
+//! above `6 √(N V)` with a chance of `N/2 e^-36`, below `2^-36` for every `N` here (Gentry, Halevi,
+//! Smart). [`Ciphertext::noise_bound`] goes by these rules,
+//! [`SecretKey::noise`](crate::rlwe::SecretKey::noise) measures.
 //!
-//! **Slots.** For a prime `t ≡ 1 (mod 2N)` a message is `N` integers, the values of `m` at the roots of `X^N + 1` modulo `t`, and
-//! everything happens in all slots at once ([`Encoder`]). They stand in two rows of `N/2`: slot `j` of the rows is the value at
-//! `ψ^(5^j)` and at `ψ^(-5^j)`. Rotations turn both rows, and the conjugation swaps them.
+//! **Slots.** For a prime `t ≡ 1 (mod 2N)` a message is `N` integers, the values of `m` at the
+//! roots of `X^N + 1` modulo `t`, and everything happens in all slots at once ([`Encoder`]). They
+//! stand in two rows of `N/2`: slot `j` of the rows is the value at `ψ^(5^j)` and at `ψ^(-5^j)`.
+//! Rotations turn both rows, and the conjugation swaps them.
 //!
-//! **Choosing parameters.** A product and its modulus switch ([`Evaluator::mul_mod_switch`], the usual way to multiply) use a prime of
-//! about `2 log2 t + log2 N` bits or less, so that depth `d` takes `d + 1` of them; the special primes together are no smaller than the primes of a
-//! digit. [`NamedSet::ALL`](crate::params::NamedSet::ALL) has sets that fit, `bgv-c` for depth 5.
+//! **Choosing parameters.** A product and its modulus switch ([`Evaluator::mul_mod_switch`], the
+//! usual way to multiply) use a prime of about `2 log2 t + log2 N` bits or less, so that depth `d`
+//! takes `d + 1` of them; the special primes together are no smaller than the primes of a digit.
+//! [`NamedSet::ALL`](crate::params::NamedSet::ALL) has sets that fit, `bgv-c` for depth 5.
 //!
 //! # Security
 //! That of [`crate::rlwe`]. A decrypted message says nothing of the error as long as it is right. A

@@ -5,9 +5,10 @@ use super::evaluate::{EvaluateError, Evaluator};
 use super::keys::EvaluationKeys;
 
 impl Evaluator {
-    /// `Σ coefficients[i] x^i` in every slot, by Paterson's and Stockmeyer's method (SIAM J. Comput. 2(1), 1973): with `n`
-    /// coefficients, about `2 √n + log n` products. Every product is followed by a modulus switch while there is a prime to
-    /// spare; the levels used are `⌈log2 n⌉` or one more.
+    /// `Σ coefficients[i] x^i` in every slot, by Paterson's and Stockmeyer's method (SIAM J.
+    /// Comput. 2(1), 1973): with `n` coefficients, about `2 √n + log n` products. Every product is
+    /// followed by a modulus switch while there is a prime to spare; the levels used are `⌈log2 n⌉`
+    /// or one more.
     ///
     /// # Errors
     /// As [`Evaluator::mul`].

@@ -1,24 +1,33 @@
 //! Several polynomials of one ciphertext, of many coefficients, over as few primes as can be.
 //!
-//! With `n` coefficients at most, `k = ⌈log2 n⌉` primes are used, one for each doubling of the degree, and not one more. Let `B = 2^b` and `Y = x^B`:
+//! With `n` coefficients at most, `k = ⌈log2 n⌉` primes are used, one for each doubling of the
+//! degree, and not one more. Let `B = 2^b` and `Y = x^B`:
 //!
 //! ```text
 //! p(x) = Σ_g P_g(x) Y^g,      P_g of degree below B,
 //! N_0(g) = P_g,      N_j(g) = P_g + Σ_(i<j) N_i(g + 2^i) Y^(2^i),
 //! ```
 //!
-//! so that `p = N_(k-b)(0)`. The powers below `B` are over `b` primes less than `x`, so are all `P_g`, and `N_j` is over `j` primes less than those.
+//! so that `p = N_(k-b)(0)`. The powers below `B` are over `b` primes less than `x`, so are all
+//! `P_g`, and `N_j` is over `j` primes less than those.
 //!
-//! **What is shared.** All polynomials have the powers in common, and the sums `P_g` are one matrix of numbers times one vector of ciphertexts (`ring::weighted`). A sum `N_j` is relinearised once, so that there
-//! are `n/(2B)` relinearisations beside those of the powers. **Where no polynomial has an even power** none is computed but those whose exponents are powers of two.
+//! **What is shared.** All polynomials have the powers in common, and the sums `P_g` are one matrix
+//! of numbers times one vector of ciphertexts (`ring::weighted`). A sum `N_j` is relinearised once,
+//! so that there are `n/(2B)` relinearisations beside those of the powers. **Where no polynomial
+//! has an even power** none is computed but those whose exponents are powers of two.
 //!
-//! **Factors.** Powers that came about in different ways have different factors `κ`, and a sum needs one. Here no ciphertext is multiplied for that: what a sum has to have is told from the top down, and
-//! the weights, numbers modulo `t` anyway, absorb it.
+//! **Factors.** Powers that came about in different ways have different factors `κ`, and a sum
+//! needs one. Here no ciphertext is multiplied for that: what a sum has to have is told from the
+//! top down, and the weights, numbers modulo `t` anyway, absorb it.
 //!
-//! **Levels.** What has the noise that a division leaves anyway need not be divided: over a prime less it is itself, without a row (Brakerski, Gentry, Vaikuntanathan, ITCS 2012, have the division for the noise only). So
-//! powers lose rows, and so do most of the `N_i` and all `P_g` that are added to products, which have more noise than they. How many divisions are left is known beforehand from bounds ([`Descent`]), because factors depend on it.
+//! **Levels.** What has the noise that a division leaves anyway need not be divided: over a prime
+//! less it is itself, without a row (Brakerski, Gentry, Vaikuntanathan, ITCS 2012, have the
+//! division for the noise only). So powers lose rows, and so do most of the `N_i` and all `P_g`
+//! that are added to products, which have more noise than they. How many divisions are left is
+//! known beforehand from bounds ([`Descent`]), because factors depend on it.
 //!
-//! **Noise.** A weight has `log2 t - 1` bits, and so has what it makes of a power: primes that sums are divided by first should have a few bits more.
+//! **Noise.** A weight has `log2 t - 1` bits, and so has what it makes of a power: primes that sums
+//! are divided by first should have a few bits more.
 
 use super::ciphertext::Ciphertext;
 use super::evaluate::{EvaluateError, Evaluator};
@@ -74,7 +83,8 @@ struct Leaf {
 type Place = (usize, usize);
 
 impl Evaluator {
-    /// `Σ_i c_i x^i` in every slot, for each list of coefficients `c`: over `⌈log2 n⌉` primes less than `x`, `n` being the length of the longest list.
+    /// `Σ_i c_i x^i` in every slot, for each list of coefficients `c`: over `⌈log2 n⌉` primes less
+    /// than `x`, `n` being the length of the longest list.
     ///
     /// ```
     /// use rand_core::SeedableRng;
@@ -96,7 +106,8 @@ impl Evaluator {
     /// ```
     ///
     /// # Errors
-    /// As [`Evaluator::mul`], or [`EvaluateError::Level`] if there are not so many primes and one more.
+    /// As [`Evaluator::mul`], or [`EvaluateError::Level`] if there are not so many primes and one
+    /// more.
     ///
     /// # Panics
     /// If no list has two coefficients.
@@ -131,7 +142,8 @@ impl Evaluator {
         (0..polynomials.len()).map(node).collect()
     }
 
-    /// Stage by stage: from the powers below `2^j`, and `x^(2^j)`, those below `2^(j+1)`, all brought down together.
+    /// Stage by stage: from the powers below `2^j`, and `x^(2^j)`, those below `2^(j+1)`, all
+    /// brought down together.
     fn shared_powers(
         &self,
         x: &Ciphertext,
@@ -177,7 +189,8 @@ impl Evaluator {
         norms::rounding(self.parameters(), 2)
     }
 
-    /// Divisions on the way from a level down to another until the noise is at most this, and the noise then.
+    /// Divisions on the way from a level down to another until the noise is at most this, and the
+    /// noise then.
     fn divisions(&self, mut norm: f64, from: usize, to: usize, most: f64) -> (usize, f64) {
         let primes = self.parameters().ring().data_primes();
         let mut level = from;

@@ -47,7 +47,8 @@ impl Setup {
         Encryptor::new(&self.public).unwrap().encrypt(&plaintext, 6, &mut rng(seed))
     }
 
-    /// The slots, from 0 to `t - 1`; the measured noise is within the bound, and that within the modulus.
+    /// The slots, from 0 to `t - 1`; the measured noise is within the bound, and that within the
+    /// modulus.
     fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<i64> {
         let measured = self.secret.noise(&ciphertext.inner).log2();
         assert!(measured <= ciphertext.noise_bound(), "2^{measured:.1} above 2^{:.1}", ciphertext.noise_bound());
@@ -236,7 +237,8 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     assert!(evaluator.mul(&query, &query, &EvaluationKeys::none()).is_err());
 }
 
-/// Without flooding, who knows `c_1` and gets `r c_1` back divides, and has `r`: the server's plaintext.
+/// Without flooding, who knows `c_1` and gets `r c_1` back divides, and has `r`: the server's
+/// plaintext.
 #[test]
 fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
     let s = Setup::new(257);
@@ -268,7 +270,8 @@ fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
 
 proptest! {
     #![proptest_config(cases(30))]
-    /// Whatever is computed, decryption is right and the measured noise within the bound, as long as there is budget.
+    /// Whatever is computed, decryption is right and the measured noise within the bound, as long
+    /// as there is budget.
     #[test]
     fn random_circuits_are_exact_and_stay_within_their_bound(steps in prop::collection::vec((0usize..9, 0usize..6, 0usize..6, any::<i64>()), 1..24)) {
         let s = Setup::new(257);

@@ -1,5 +1,6 @@
-//! Linear maps of the slots: sums of products with plaintexts and rotations, by baby steps and giant steps, hoisted twice. The room
-//! of what all schemes share has the method; here are plaintexts and noise.
+//! Linear maps of the slots: sums of products with plaintexts and rotations, by baby steps and
+//! giant steps, hoisted twice. The room of what all schemes share has the method; here are
+//! plaintexts and noise.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Encoder};
@@ -10,8 +11,9 @@ use crate::ring::{Coeff, Poly};
 use crate::rlwe::{self, LinearMap, norms};
 use std::collections::BTreeMap;
 
-/// A matrix for each row of the slots by its diagonals, prepared: slot `j` of a row of the result is `Σ_d m_d[j] x_(j+d)`, slots of the
-/// row being counted modulo `N/2`, and `m_d` the numbers of both rows, the first row first.
+/// A matrix for each row of the slots by its diagonals, prepared: slot `j` of a row of the result
+/// is `Σ_d m_d[j] x_(j+d)`, slots of the row being counted modulo `N/2`, and `m_d` the numbers of
+/// both rows, the first row first.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -42,12 +44,14 @@ pub struct LinearTransform {
     parameters: LatticeParameters,
     map: LinearMap,
     level: usize,
-    /// Logarithms of the norms of the plaintexts of each giant step, those with a baby step in the second.
+    /// Logarithms of the norms of the plaintexts of each giant step, those with a baby step in the
+    /// second.
     norms: BTreeMap<usize, [f64; 2]>,
 }
 
 impl LinearTransform {
-    /// From diagonals by steps, which may be negative; each from slot 0 on, and 0 beyond its end. For ciphertexts of `level` and below.
+    /// From diagonals by steps, which may be negative; each from slot 0 on, and 0 beyond its end.
+    /// For ciphertexts of `level` and below.
     ///
     /// # Errors
     /// [`EncodeError`] for a diagonal that is too long, or an encoder of other parameters.
@@ -87,7 +91,8 @@ impl LinearTransform {
         Ok(Self { parameters: parameters.clone(), map, level, norms })
     }
 
-    /// The steps of the rotations that it needs keys for: about twice the root of the number of diagonals.
+    /// The steps of the rotations that it needs keys for: about twice the root of the number of
+    /// diagonals.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.map.schedule().steps().map(|step| step as i64)
     }

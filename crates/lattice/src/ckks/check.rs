@@ -1,18 +1,23 @@
 //! Freivalds' test of linear maps of ciphertexts (Freivalds, MFCS 1979).
 //!
-//! For integers `w_ji` and ciphertexts `x_i`, whoever claims `y_j = Σ_i w_ji x_i` is asked, in each repetition and modulo each prime `q`, for uniform `s_j` that nobody else knows:
+//! For integers `w_ji` and ciphertexts `x_i`, whoever claims `y_j = Σ_i w_ji x_i` is asked, in each
+//! repetition and modulo each prime `q`, for uniform `s_j` that nobody else knows:
 //!
 //! ```text
 //! Σ_j s_j y_j = Σ_i t_i x_i,      t_i = Σ_j s_j w_ji   modulo q,
 //! ```
 //!
-//! coefficient by coefficient of both parts. A `y` that is wrong modulo `q` anywhere passes with probability `1/q`, and `k` repetitions with `q^-k`: with primes of 26 bits, three
-//! make `2^-78`. A wrong `y` may be wrong modulo one prime alone, so the smallest prime counts.
+//! coefficient by coefficient of both parts. A `y` that is wrong modulo `q` anywhere passes with
+//! probability `1/q`, and `k` repetitions with `q^-k`: with primes of 26 bits, three make `2^-78`.
+//! A wrong `y` may be wrong modulo one prime alone, so the smallest prime counts.
 //!
-//! It covers what is linear modulo `q`: no relinearisation and no rescaling, which round. Cost: a product of a number and an element for each input and each output, in place of one for each weight.
+//! It covers what is linear modulo `q`: no relinearisation and no rescaling, which round. Cost: a
+//! product of a number and an element for each input and each output, in place of one for each
+//! weight.
 //!
 //! # Leakage
-//! Ciphertexts are public; `s` is drawn for each repetition and dropped. Whether the test fails is told at once.
+//! Ciphertexts are public; `s` is drawn for each repetition and dropped. Whether the test fails is
+//! told at once.
 
 use super::ciphertext::Ciphertext;
 use super::scale::Scale;
@@ -36,7 +41,8 @@ impl LinearCheck {
         Self { inputs, rows }
     }
 
-    /// Whether the outputs are these sums of the inputs, at a scale of `bits` more: for sure if it says no, and but for `q^-repetitions` if it says yes, `q` the smallest prime of the level.
+    /// Whether the outputs are these sums of the inputs, at a scale of `bits` more: for sure if it
+    /// says no, and but for `q^-repetitions` if it says yes, `q` the smallest prime of the level.
     pub fn holds(
         &self,
         inputs: &[&Ciphertext],

@@ -7,7 +7,8 @@ use crate::rlwe::{self, PublicKey, SecretKey};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
-/// An encrypted message with its scale: anybody can compute with it by an [`Evaluator`](super::Evaluator).
+/// An encrypted message with its scale: anybody can compute with it by an
+/// [`Evaluator`](super::Evaluator).
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -146,8 +147,8 @@ impl SeededCiphertext {
 }
 
 impl Plaintext {
-    /// Encrypts under a public key. The error has `e_0 + e_1 s + u e`: about `√(4N/3)` times that of
-    /// [`Self::encrypt_seeded`] in every coefficient.
+    /// Encrypts under a public key. The error has `e_0 + e_1 s + u e`: about `√(4N/3)` times that
+    /// of [`Self::encrypt_seeded`] in every coefficient.
     ///
     /// # Errors
     /// [`OperationError::OtherParameters`] for a key of other parameters.

@@ -1,24 +1,28 @@
 //! The canonical embedding: between `N/2` complex slots and `N` real coefficients.
 //!
-//! Let `ζ = exp(iπ/N)`, `n = N/2`. Slot `j` of a real polynomial `m` is `m(ζ^(5^j))`; the values at the other roots of `X^N + 1`
-//! are the conjugates of these. Since `5^j ≡ 1 (mod 4)`, all those roots have `X^n = i`, so
+//! Let `ζ = exp(iπ/N)`, `n = N/2`. Slot `j` of a real polynomial `m` is `m(ζ^(5^j))`; the values at
+//! the other roots of `X^N + 1` are the conjugates of these. Since `5^j ≡ 1 (mod 4)`, all those
+//! roots have `X^n = i`, so
 //!
 //! ```text
 //! z_j = u(ζ^(5^j)),      u_k = m_k + i m_(k+n),      u in C[X]/(X^n - i),
 //! ```
 //!
-//! and the transform is the one that [`Ntt`](crate::ring::Ntt) is: stage by stage `X^(2t) - w²` splits into `X^t - w` and
-//! `X^t + w`, here from `w² = i`. Place `k` of the last stage has the root `ζ^(1 + 4 rev(k))`, and a table says which slot that is.
+//! and the transform is the one that [`Ntt`](crate::ring::Ntt) is: stage by stage `X^(2t) - w²`
+//! splits into `X^t - w` and `X^t + w`, here from `w² = i`. Place `k` of the last stage has the
+//! root `ζ^(1 + 4 rev(k))`, and a table says which slot that is.
 //!
-//! **Deterministic.** Roots come from integers, and each butterfly is IEEE additions and products in a fixed order, so
-//! that all machines get the same bits.
+//! **Deterministic.** Roots come from integers, and each butterfly is IEEE additions and products
+//! in a fixed order, so that all machines get the same bits.
 //!
-//! **Accuracy.** Let `ε = 2^-53`. A butterfly's product is off by less than `4ε` of its factor, its sum by `ε`. Going to
-//! coefficients, all numbers are averages of slots times roots, so a coefficient is off by less than
-//! `5 ε log2(n) max |z_j|`; going to slots, by less than `5 ε log2(n) Σ |u_k|`.
+//! **Accuracy.** Let `ε = 2^-53`. A butterfly's product is off by less than `4ε` of its factor, its
+//! sum by `ε`. Going to coefficients, all numbers are averages of slots times roots, so a
+//! coefficient is off by less than `5 ε log2(n) max |z_j|`; going to slots, by less than
+//! `5 ε log2(n) Σ |u_k|`.
 //!
 //! # Leakage
-//! Constant time as far as the machine's additions and products are: subnormal numbers may be slower.
+//! Constant time as far as the machine's additions and products are: subnormal numbers may be
+//! slower.
 
 use super::roots::half_circle;
 use crate::kernels::{Parts, RingKernels};

@@ -1,19 +1,20 @@
 //! Numbers to polynomials and back.
 //!
-//! A plaintext of scale `Δ` is the polynomial with the coefficients `⌊Δ τ(z)⌉`, `τ` the inverse of the
-//! [embedding](super::Embedding), half to even. **Error.** With `M = max |z_j|` and `ε = 2^-53`, every coefficient is off
-//! by at most `1/2` for rounding and `5 ε log2(N) Δ M` for the transform, and a slot by at most the sum of the `N` of them:
+//! A plaintext of scale `Δ` is the polynomial with the coefficients `⌊Δ τ(z)⌉`, `τ` the inverse of
+//! the [embedding](super::Embedding), half to even. **Error.** With `M = max |z_j|` and
+//! `ε = 2^-53`, every coefficient is off by at most `1/2` for rounding and `5 ε log2(N) Δ M` for
+//! the transform, and a slot by at most the sum of the `N` of them:
 //!
 //! ```text
 //! |decode(encode(z)) - z|  ≤  N/(2Δ) + 10 ε N log2(N) M,      about 6 √(N/12)/Δ for the rounding of generic numbers.
 //! ```
 //!
-//! The first bound holds always and is met by no vector that one meets; the second one is what [`Estimate`](super::Estimate)
-//! counts with.
+//! The first bound holds always and is met by no vector that one meets; the second one is what
+//! [`Estimate`](super::Estimate) counts with.
 //!
 //! # Leakage
-//! Encoding is constant time for coefficients below 2^53; beyond, it reads a table at their size. Decoding branches on the
-//! number of words of a coefficient.
+//! Encoding is constant time for coefficients below 2^53; beyond, it reads a table at their size.
+//! Decoding branches on the number of words of a coefficient.
 
 use super::integer::{Integer, lift, to_f64};
 use super::scale::{Magnitude, Scale};
@@ -175,7 +176,8 @@ impl Encoder {
         self.encode_slots(slots.iter().copied().map(Complex::from), scale, level)
     }
 
-    /// Real numbers, encoded and encrypted under the secret: what [`Plaintext::encrypt_seeded`] gives of [`Self::encode`]'s, with half the transforms.
+    /// Real numbers, encoded and encrypted under the secret: what [`Plaintext::encrypt_seeded`]
+    /// gives of [`Self::encode`]'s, with half the transforms.
     ///
     /// # Errors
     /// [`EncodeError`] for what does not fit, and for a key of other parameters.
@@ -216,7 +218,8 @@ impl Encoder {
         Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
     }
 
-    /// Real numbers for [`Evaluator::transform_sum`](super::Evaluator::transform_sum): over the special primes, too. It serves wherever another plaintext does.
+    /// Real numbers for [`Evaluator::transform_sum`](super::Evaluator::transform_sum): over the
+    /// special primes, too. It serves wherever another plaintext does.
     ///
     /// # Errors
     /// [`EncodeError`] for what does not fit.
@@ -261,8 +264,9 @@ impl Encoder {
         Ok(coefficients)
     }
 
-    /// The same real number in all slots: no transform. Where a ciphertext is to be multiplied by it, the evaluator's
-    /// [`mul_constant`](super::Evaluator::mul_constant) needs no plaintext at all.
+    /// The same real number in all slots: no transform. Where a ciphertext is to be multiplied by
+    /// it, the evaluator's [`mul_constant`](super::Evaluator::mul_constant) needs no plaintext at
+    /// all.
     ///
     /// # Errors
     /// [`EncodeError`] for what does not fit.
@@ -297,8 +301,8 @@ impl Encoder {
         Ok(self.slots_of(&coefficients, &plaintext.scale))
     }
 
-    /// The slots of an element of this ring. One that is no message, as under a wrong key, has some slots, perhaps infinite
-    /// or none.
+    /// The slots of an element of this ring. One that is no message, as under a wrong key, has some
+    /// slots, perhaps infinite or none.
     pub(super) fn slots_of(&self, element: &Poly<Coeff>, scale: &Scale) -> Zeroizing<Vec<Complex>> {
         // a product by the inverse rather than a quotient: its time does not depend on the number
         let inverse = 1.0 / scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
@@ -313,8 +317,8 @@ impl Encoder {
     }
 }
 
-/// The coefficients as doubles, if all are so small that the first prime or the first two tell them: then what those tell is what
-/// all other primes have. Whether they are is not hidden.
+/// The coefficients as doubles, if all are so small that the first prime or the first two tell
+/// them: then what those tell is what all other primes have. Whether they are is not hidden.
 fn nearby(element: &Poly<Coeff>, out: &mut [f64]) -> bool {
     let moduli: Vec<Modulus> = element.ring().tables(element.basis()).map(|table| *table.modulus()).collect();
     let rows: Vec<&[u64]> = (0..moduli.len()).map(|row| element.row(row)).collect();
@@ -498,8 +502,8 @@ mod tests {
         assert!(error(&[600.0; 32], &scale, 1).to_string().contains("stay below 2^38"));
     }
 
-    /// Known answer: the coefficients of `2^40 τ(z)` by their definition with 60 digits (mpmath), rounded; none is within
-    /// `10^-3` of a half.
+    /// Known answer: the coefficients of `2^40 τ(z)` by their definition with 60 digits (mpmath),
+    /// rounded; none is within `10^-3` of a half.
     #[test]
     fn a_known_plaintext_has_its_coefficients_on_every_machine() {
         let slots: Vec<Complex> = (0..32)
@@ -511,7 +515,8 @@ mod tests {
         let first = [539_549_951_006.0, -45_753_087_637.0, -37_231_254_226.0, -56_664_598_712.0, 16_471_522_654.0];
         let last = [51_635_051_144.0, -12_390_021_438.0, 26_293_886_744.0, 46_418_421_565.0, 56_371_149_226.0];
         assert_eq!((&found[..5], &found[59..]), (&first[..], &last[..]));
-        // every bit of every slot after decoding, as the same butterflies give them in Python with roots from mpmath
+        // every bit of every slot after decoding, as the same butterflies give them in Python with
+        // roots from mpmath
         let digest = encoder.decode_complex(&plaintext).unwrap().iter().fold(0u64, |digest, z| {
             (digest.rotate_left(7) ^ z.re.to_bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ z.im.to_bits()
         });

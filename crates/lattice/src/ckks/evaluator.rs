@@ -9,8 +9,9 @@
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
 //! | `drop_to` | `a` | the same | as asked | none |
 //!
-//! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled unless it is asked for: whoever writes a
-//! circuit decides where its levels go, and an operation on two unlike ciphertexts is refused.
+//! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled unless it is asked
+//! for: whoever writes a circuit decides where its levels go, and an operation on two unlike
+//! ciphertexts is refused.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, constant};
@@ -272,10 +273,12 @@ impl Evaluator {
         Ok(sum)
     }
 
-    /// `a p`, for a plaintext of this level or a higher one. The scale is the product: see [`Self::rescale`].
+    /// `a p`, for a plaintext of this level or a higher one. The scale is the product: see
+    /// [`Self::rescale`].
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters differ, the plaintext has a lower level, or the product has no room.
+    /// [`OperationError`] if the parameters differ, the plaintext has a lower level, or the product
+    /// has no room.
     pub fn mul_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<Ciphertext, OperationError> {
         self.check_plain(a, p)?;
         let scale = self.product(a.scale(), p.scale(), a.level())?;
@@ -339,11 +342,12 @@ impl Evaluator {
         Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale))
     }
 
-    /// `a` times a number, encoded at the scale of the last prime: rescaled, the product has the scale of `a`. The number is
-    /// off by at most half the inverse of that prime.
+    /// `a` times a number, encoded at the scale of the last prime: rescaled, the product has the
+    /// scale of `a`. The number is off by at most half the inverse of that prime.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, one prime only is left, or the number or the product does not fit.
+    /// [`OperationError`] if the parameters are others, one prime only is left, or the number or
+    /// the product does not fit.
     pub fn mul_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         self.check_level(a, 2)?;
@@ -385,7 +389,8 @@ impl Evaluator {
     /// `a b`, in three parts: sums of such products are relinearised once.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters or levels differ, one is such a product itself, or the product has no room.
+    /// [`OperationError`] if parameters or levels differ, one is such a product itself, or the
+    /// product has no room.
     pub fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check_levels(a, b)?;
         check_two_parts(a)?;
@@ -408,7 +413,8 @@ impl Evaluator {
         Ok(self.of_parts(parts.into(), a.scale()))
     }
 
-    /// `a b` over the last prime, in two parts: [`Self::mul`] and [`Self::rescale`] in less time, and rounded once instead of twice.
+    /// `a b` over the last prime, in two parts: [`Self::mul`] and [`Self::rescale`] in less time,
+    /// and rounded once instead of twice.
     ///
     /// # Errors
     /// As those.
@@ -446,7 +452,8 @@ impl Evaluator {
     /// Divides message, error and scale by the last prime of the level.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, it is the only prime, or the scale is smaller than it.
+    /// [`OperationError`] if the parameters are others, it is the only prime, or the scale is
+    /// smaller than it.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         let (scale, level) = (self.rescaled(a)?, a.level());
@@ -459,7 +466,8 @@ impl Evaluator {
     /// The same message over the first `level` primes.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, or there are not so many primes, or none, or no room for the scale.
+    /// [`OperationError`] if the parameters are others, or there are not so many primes, or none,
+    /// or no room for the scale.
     pub fn drop_to(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         if !(1..=a.level()).contains(&level) {
@@ -471,11 +479,12 @@ impl Evaluator {
         Ok(dropped)
     }
 
-    /// The same message at another scale, one level below: a product by the integer `k = ⌊q Δ' / Δ⌉` and a rescaling by
-    /// `q`. Messages are off by a factor of `1 ± 1/(2k)`.
+    /// The same message at another scale, one level below: a product by the integer
+    /// `k = ⌊q Δ' / Δ⌉` and a rescaling by `q`. Messages are off by a factor of `1 ± 1/(2k)`.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, one prime only is left, or a scale has no room.
+    /// [`OperationError`] if the parameters are others, one prime only is left, or a scale has no
+    /// room.
     pub fn set_scale(&self, a: &Ciphertext, scale: &Scale) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         self.check_level(a, 2)?;
@@ -488,7 +497,8 @@ impl Evaluator {
     /// Moves slot `j + step` to slot `j`, round about; a negative step the other way.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters differ, it is a product of three parts, or there is no key for the step.
+    /// [`OperationError`] if parameters differ, it is a product of three parts, or there is no key
+    /// for the step.
     pub fn rotate(&self, a: &Ciphertext, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
         self.check_keys(keys)?;
         match keys.step(step) {
@@ -506,7 +516,8 @@ impl Evaluator {
         self.apply(a, keys.conjugation(a.level())?)
     }
 
-    /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_hoisted`].
+    /// Cuts a ciphertext into digits, which is most of a rotation's work, for
+    /// [`Self::rotate_hoisted`].
     ///
     /// # Errors
     /// [`OperationError`] if the parameters are others, or it is a product of three parts.

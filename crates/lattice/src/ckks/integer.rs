@@ -20,7 +20,8 @@ impl Integer {
         let bits = x.to_bits();
         let exponent = (bits >> 52 & 0x7ff) as u32;
         let normal = u64::from(exponent != 0);
-        // x = mantissa · 2^(exponent - 1075); of subnormal numbers, whatever exponent below -64 is good enough
+        // x = mantissa · 2^(exponent - 1075); of subnormal numbers, whatever exponent below -64 is
+        // good enough
         let mantissa = (bits & ((1 << 52) - 1)) | normal << 52;
         let right = 1075u32.saturating_sub(exponent).min(63);
         let (kept, rest) = (mantissa >> right, mantissa & ((1 << right) - 1));
@@ -48,7 +49,8 @@ fn powers(q: &Modulus, most: u32) -> Vec<Factor> {
     powers.take(most as usize + 1).map(|power| q.factor(power)).collect()
 }
 
-/// The element with these coefficients, rounded. Faster where all of them are small: whether they are is not hidden.
+/// The element with these coefficients, rounded. Faster where all of them are small: whether they
+/// are is not hidden.
 pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly<Coeff> {
     if let Some(integers) = small(coefficients) {
         return Poly::from_integers(ring, basis, &integers);
@@ -66,8 +68,8 @@ pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly
     element
 }
 
-/// Coefficients below 2^51, rounded to the nearest integer, of two to the even one: added to `3 · 2^51` they are the low bits of a
-/// double whose last place counts one.
+/// Coefficients below 2^51, rounded to the nearest integer, of two to the even one: added to
+/// `3 · 2^51` they are the low bits of a double whose last place counts one.
 fn small(coefficients: &[f64]) -> Option<Wiped<i64>> {
     const SHIFT: f64 = 3.0 * (1u64 << 51) as f64;
     let most = (1u64 << 51) as f64;
@@ -89,13 +91,15 @@ impl zeroize::Zeroize for Integers {
     }
 }
 
-/// A number in words, least significant first, as the nearest double; of two, the even one. Infinity out of range.
+/// A number in words, least significant first, as the nearest double; of two, the even one.
+/// Infinity out of range.
 pub(super) fn to_f64(negative: bool, words: &[u64]) -> f64 {
     let top = words.iter().rposition(|word| *word != 0).unwrap_or(0);
     let absolute = if top == 0 {
         words[0] as f64
     } else {
-        // the highest 64 bits, and whether any is set below: a conversion that rounds half to even does the rest
+        // the highest 64 bits, and whether any is set below: a conversion that rounds half to even
+        // does the rest
         let zeros = words[top].leading_zeros();
         let pair = u128::from(words[top]) << 64 | u128::from(words[top - 1]);
         let (high, low) = (((pair << zeros) >> 64) as u64, (pair << zeros) as u64);

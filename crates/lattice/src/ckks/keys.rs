@@ -5,8 +5,8 @@ use crate::params::LatticeParameters;
 use crate::rlwe::{self, EvaluationKey, GaloisKey, SecretKey};
 use rand_core::CryptoRng;
 
-/// A relinearisation key and Galois keys, each made for a level: it serves that level and all lower ones, and a key for
-/// few primes is small. Public, under the assumption of circular security.
+/// A relinearisation key and Galois keys, each made for a level: it serves that level and all lower
+/// ones, and a key for few primes is small. Public, under the assumption of circular security.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -69,7 +69,8 @@ impl EvaluationKeys {
     /// Adds the key for products of ciphertexts of at most this level.
     ///
     /// # Errors
-    /// [`OperationError`] for a secret of other parameters, parameters without a special prime, or no such level.
+    /// [`OperationError`] for a secret of other parameters, parameters without a special prime, or
+    /// no such level.
     pub fn add_relinearization(
         &mut self,
         secret: &SecretKey,
@@ -81,7 +82,8 @@ impl EvaluationKeys {
         Ok(())
     }
 
-    /// Adds the key for rotations by `step` of ciphertexts of at most this level; steps are modulo `N/2`.
+    /// Adds the key for rotations by `step` of ciphertexts of at most this level; steps are modulo
+    /// `N/2`.
     ///
     /// # Errors
     /// As [`Self::add_relinearization`].

@@ -1,4 +1,5 @@
-//! The scheme against answers of Microsoft SEAL: encodings residue for residue, ciphertexts by what they decrypt to.
+//! The scheme against answers of Microsoft SEAL: encodings residue for residue, ciphertexts by what
+//! they decrypt to.
 
 use super::*;
 use crate::rlwe::SecretKey;

@@ -1,8 +1,11 @@
-//! A ciphertext refreshed by who may not see its message: a wide mask, and the step from a small modulus to a larger one.
+//! A ciphertext refreshed by who may not see its message: a wide mask, and the step from a small
+//! modulus to a larger one.
 //!
-//! The holder of a ciphertext of `m` adds a mask `r`, coefficients uniform on `[-2^b, 2^b)`; the holder of the key decrypts `m + r`, which as an integer polynomial is below half of the modulus, and
-//! encrypts **these integers** under a larger one; then `r`, over the larger modulus, is subtracted. Nothing is rounded. A coefficient `c` of `m` is hidden up to a statistical distance of
-//! `|c| / 2^(b + 1)`.
+//! The holder of a ciphertext of `m` adds a mask `r`, coefficients uniform on `[-2^b, 2^b)`; the
+//! holder of the key decrypts `m + r`, which as an integer polynomial is below half of the modulus,
+//! and encrypts **these integers** under a larger one; then `r`, over the larger modulus, is
+//! subtracted. Nothing is rounded. A coefficient `c` of `m` is hidden up to a statistical distance
+//! of `|c| / 2^(b + 1)`.
 //!
 //! # Leakage
 //! Constant time, but for the number of primes.
@@ -16,14 +19,16 @@ use zeroize::{Zeroize, Zeroizing};
 const MASKS: u64 = 1;
 
 impl Plaintext {
-    /// The widest mask over so many data primes that leaves as much room for the message: `b` bits with `2^(b + 2) ≤ Q`.
+    /// The widest mask over so many data primes that leaves as much room for the message: `b` bits
+    /// with `2^(b + 2) ≤ Q`.
     pub fn mask_bits(parameters: &LatticeParameters, level: usize) -> u32 {
         let primes = &parameters.ring().data_primes()[..level.min(parameters.data_primes())];
         let bits: f64 = primes.iter().map(|prime| (prime.modulus().value() as f64).log2()).sum();
         (bits.floor() as u32).saturating_sub(2)
     }
 
-    /// The mask of a seed, coefficients uniform on `[-2^bits, 2^bits)`, over so many data primes: for all numbers of primes it is the same one. None if there is no such level.
+    /// The mask of a seed, coefficients uniform on `[-2^bits, 2^bits)`, over so many data primes:
+    /// for all numbers of primes it is the same one. None if there is no such level.
     pub fn mask(parameters: &LatticeParameters, seed: &Seed, bits: u32, scale: &Scale, level: usize) -> Option<Self> {
         if !(1..=parameters.data_primes()).contains(&level) {
             return None;
@@ -34,8 +39,9 @@ impl Plaintext {
         Some(Self::of_element(parameters, element, scale))
     }
 
-    /// The same integer polynomial, coefficients between minus and plus half of this one's modulus, over so many data primes. None if there is no such level, or this is over special
-    /// primes, too.
+    /// The same integer polynomial, coefficients between minus and plus half of this one's modulus,
+    /// over so many data primes. None if there is no such level, or this is over special primes,
+    /// too.
     pub fn lift(&self, level: usize) -> Option<Self> {
         let (parameters, found) = (self.parameters(), self.level());
         if !(1..=parameters.data_primes()).contains(&level) || self.is_diagonal() {

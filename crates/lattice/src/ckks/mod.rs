@@ -1,23 +1,28 @@
-//! CKKS: approximate numbers (Cheon, Kim, Kim, Song, ASIACRYPT 2017; with residues: Cheon, Han, Kim, Kim, Song, SAC 2018).
+//! CKKS: approximate numbers (Cheon, Kim, Kim, Song, ASIACRYPT 2017; with residues: Cheon, Han,
+//! Kim, Kim, Song, SAC 2018).
 //!
-//! **Messages.** Let `ζ = exp(iπ/N)`. A real polynomial `m` modulo `X^N + 1` has the **slots** `m(ζ^(5^j))`, `j < N/2`: any complex
-//! numbers, and sums and products of polynomials are those of slots ([`Embedding`]). Slots `z` stand in a message as the
-//! polynomial with slots `Δ z`, coefficients rounded to integers; `Δ` is the **scale** ([`Scale`], [`Encoder`]).
+//! **Messages.** Let `ζ = exp(iπ/N)`. A real polynomial `m` modulo `X^N + 1` has the **slots**
+//! `m(ζ^(5^j))`, `j < N/2`: any complex numbers, and sums and products of polynomials are those of
+//! slots ([`Embedding`]). Slots `z` stand in a message as the polynomial with slots `Δ z`,
+//! coefficients rounded to integers; `Δ` is the **scale** ([`Scale`], [`Encoder`]).
 //!
-//! **Ciphertexts** have the phase `c_0 + c_1 s = m + e` modulo `Q`: the error is not removed, it is part of the number. What
-//! decrypts is right to about `|e|/Δ`, as long as `m + e` stays below `Q/2`.
+//! **Ciphertexts** have the phase `c_0 + c_1 s = m + e` modulo `Q`: the error is not removed, it is
+//! part of the number. What decrypts is right to about `|e|/Δ`, as long as `m + e` stays below
+//! `Q/2`.
 //!
-//! **Products** have the scale `Δ²`, and **rescaling** divides the phase by the last prime `q` of the level,
+//! **Products** have the scale `Δ²`, and **rescaling** divides the phase by the last prime `q` of
+//! the level,
 //!
 //! ```text
 //! m + e  ->  (m + e)/q + r_0 + r_1 s,      |r_i| ≤ 1/2,      Δ  ->  Δ/q,
 //! ```
 //!
-//! so that scales stay near where they were if primes are about as large as the scale, and a level is what a product costs. Scales
-//! are **exact** products of powers of 2 and of primes; operations refuse ciphertexts whose scales are merely close.
+//! so that scales stay near where they were if primes are about as large as the scale, and a level
+//! is what a product costs. Scales are **exact** products of powers of 2 and of primes; operations
+//! refuse ciphertexts whose scales are merely close.
 //!
-//! **Rotations.** `m(X^(5^k))` has in slot `j` what `m` has in slot `j + k`, and `m(X^(-1))` the conjugates; keys lead to `s(X^(1/g))`
-//! first, which that makes `s` again.
+//! **Rotations.** `m(X^(5^k))` has in slot `j` what `m` has in slot `j + k`, and `m(X^(-1))` the
+//! conjugates; keys lead to `s(X^(1/g))` first, which that makes `s` again.
 //!
 //! | object | is |
 //! |---|---|
@@ -31,11 +36,12 @@
 //! | [`Precision`] | what they were |
 //!
 //! # Security
-//! Ciphertexts hide their messages (IND-CPA) at the level of their parameters. **Decrypted numbers are another matter**: they hold
-//! the error, and who has them and the ciphertexts solves for the key (Li, Micciancio, EUROCRYPT 2021). For plain
-//! decryption nothing is claimed about adversaries who see results (no IND-CPA-D). There are two ways out: coarse results,
-//! which limit the damage and prove nothing, and flooded ones, with a proof and a budget of results for each key. [`Decryptor`]
-//! has all three and says who may see which.
+//! Ciphertexts hide their messages (IND-CPA) at the level of their parameters. **Decrypted numbers
+//! are another matter**: they hold the error, and who has them and the ciphertexts solves for the
+//! key (Li, Micciancio, EUROCRYPT 2021). For plain decryption nothing is claimed about adversaries
+//! who see results (no IND-CPA-D). There are two ways out: coarse results, which limit the damage
+//! and prove nothing, and flooded ones, with a proof and a budget of results for each key.
+//! [`Decryptor`] has all three and says who may see which.
 
 mod check;
 mod ciphertext;

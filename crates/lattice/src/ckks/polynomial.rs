@@ -1,15 +1,17 @@
 //! Polynomials of ciphertexts, in the least depth.
 //!
-//! With `h` the largest power of two not above the degree, `p = p_1 x^h + p_0`, and so on for both halves: degree `d` takes
-//! `⌈log2(d + 1)⌉` levels, as few as there can be (Paterson, Stockmeyer, SIAM J. Comput. 1973, with giant steps by powers of two).
-//! A part of degree below 4 that has a level to spare is a sum of powers times constants, without further products of
-//! ciphertexts: 8 products for degree 15 and 13 for degree 31, where splitting to the end takes 10 and 19.
+//! With `h` the largest power of two not above the degree, `p = p_1 x^h + p_0`, and so on for both
+//! halves: degree `d` takes `⌈log2(d + 1)⌉` levels, as few as there can be (Paterson, Stockmeyer,
+//! SIAM J. Comput. 1973, with giant steps by powers of two). A part of degree below 4 that has a
+//! level to spare is a sum of powers times constants, without further products of ciphertexts: 8
+//! products for degree 15 and 13 for degree 31, where splitting to the end takes 10 and 19.
 //!
-//! **Scales come out exact.** Every part is asked for at a level and at a scale: the whole at that of `x`. Let `q` be the
-//! prime that the last rescaling divides by. For a sum of powers at scale `Δ'`, the constant of `x^k` is encoded at `q Δ'` over
-//! the scale of `x^k`; for `p_1 x^h + p_0`, `p_1` is asked for at `q Δ'` over the scale of `x^h`, and `p_0` at `Δ'`. So all
-//! terms have the scale `q Δ'` or `Δ'` exactly, and what differs from prime to prime goes into constants, where it costs
-//! nothing.
+//! **Scales come out exact.** Every part is asked for at a level and at a scale: the whole at that
+//! of `x`. Let `q` be the prime that the last rescaling divides by. For a sum of powers at scale
+//! `Δ'`, the constant of `x^k` is encoded at `q Δ'` over the scale of `x^k`; for `p_1 x^h + p_0`,
+//! `p_1` is asked for at `q Δ'` over the scale of `x^h`, and `p_0` at `Δ'`. So all terms have the
+//! scale `q Δ'` or `Δ'` exactly, and what differs from prime to prime goes into constants, where it
+//! costs nothing.
 
 use super::ciphertext::Ciphertext;
 use super::evaluator::{Evaluator, OperationError};
@@ -24,11 +26,13 @@ const MOST: usize = 32;
 const BABY: usize = 4;
 
 impl Evaluator {
-    /// `c_0 + c_1 x + c_2 x² …` in every slot, at the scale of `x` and `⌈log2(d + 1)⌉` levels below it, `d` the degree. The
-    /// primes should be about as large as the scale, and the values of powers of `x` not much larger than 1.
+    /// `c_0 + c_1 x + c_2 x² …` in every slot, at the scale of `x` and `⌈log2(d + 1)⌉` levels below
+    /// it, `d` the degree. The primes should be about as large as the scale, and the values of
+    /// powers of `x` not much larger than 1.
     ///
     /// # Errors
-    /// [`OperationError`] if there are no coefficients or more than 32, too few levels, no key, or parameters differ.
+    /// [`OperationError`] if there are no coefficients or more than 32, too few levels, no key, or
+    /// parameters differ.
     pub fn polynomial(
         &self,
         x: &Ciphertext,
@@ -125,7 +129,8 @@ impl Powers<'_> {
         self.evaluator.add_constant(&self.evaluator.rescale(&sum)?, p[0])
     }
 
-    /// The scale that makes a product with this ciphertext one of `scale` after a rescaling to `level`.
+    /// The scale that makes a product with this ciphertext one of `scale` after a rescaling to
+    /// `level`.
     fn factor(&self, power: &Ciphertext, level: usize, scale: &Scale) -> Result<Scale, OperationError> {
         let product = scale.product(&Scale::prime(level));
         product.and_then(|product| product.quotient(power.scale())).ok_or(OperationError::NoRoom { level })

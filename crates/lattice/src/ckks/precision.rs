@@ -1,10 +1,11 @@
 //! How precise a result is: measured, and foretold.
 //!
 //! # What an estimate counts
-//! Let `B(σ) = 6 σ √N`. A polynomial with independent coefficients of deviation `σ` has slots that are almost complex
-//! Gaussians of variance `N σ²`, so that one of the `N/2` exceeds `B(σ)` with a chance of about `N/2 · exp(-36) < N 2^-52`. A product of
-//! polynomials is bounded by the product of the bounds. So, in the slots and times the scale, with `σ_e = 3.22` for errors, `σ_s =
-//! √(2/3)` for the secret and `σ_r = √(1/12)` for what is lost in rounding:
+//! Let `B(σ) = 6 σ √N`. A polynomial with independent coefficients of deviation `σ` has slots that
+//! are almost complex Gaussians of variance `N σ²`, so that one of the `N/2` exceeds `B(σ)` with a
+//! chance of about `N/2 · exp(-36) < N 2^-52`. A product of polynomials is bounded by the product
+//! of the bounds. So, in the slots and times the scale, with `σ_e = 3.22` for errors,
+//! `σ_s = √(2/3)` for the secret and `σ_r = √(1/12)` for what is lost in rounding:
 //!
 //! | from | error |
 //! |---|---|
@@ -14,11 +15,12 @@
 //! | a rescaling | `B(σ_r) (1 + B(σ_s))` |
 //! | a key switch at level `l` | `Σ_d B(Q_d σ_r) B(σ_e) / P + B(σ_r) (1 + B(σ_s))`, over the digits that level `l` has |
 //!
-//! and of a product of `a` and `b`, bounded by `M_a` and `M_b` with errors `E_a` and `E_b`, `M_a E_b + M_b E_a + E_a E_b`.
+//! and of a product of `a` and `b`, bounded by `M_a` and `M_b` with errors `E_a` and `E_b`,
+//! `M_a E_b + M_b E_a + E_a E_b`.
 //!
-//! Errors add up as if all had the same sign, so an estimate is a few bits above what is measured and does not
-//! fail but with the chances above. It assumes that what rounding loses is independent, as it is for numbers that were not chosen
-//! against it.
+//! Errors add up as if all had the same sign, so an estimate is a few bits above what is measured
+//! and does not fail but with the chances above. It assumes that what rounding loses is
+//! independent, as it is for numbers that were not chosen against it.
 
 use super::scale::{Magnitude, Scale};
 use crate::params::LatticeParameters;
@@ -59,8 +61,9 @@ impl Estimate {
         self.error
     }
 
-    /// The least `b ≥ 1` such that every coefficient's error is below `2^b`: coefficients are averages of slots times roots of
-    /// unity. What a flooded release must hide ([`FloodBudget`](super::FloodBudget)). The largest number if there is no bound.
+    /// The least `b ≥ 1` such that every coefficient's error is below `2^b`: coefficients are
+    /// averages of slots times roots of unity. What a flooded release must hide
+    /// ([`FloodBudget`](super::FloodBudget)). The largest number if there is no bound.
     pub fn coefficient_error_bits(&self) -> u32 {
         let error = self.error * self.scale;
         if !error.is_finite() {
@@ -71,8 +74,8 @@ impl Estimate {
     }
 }
 
-/// Foretells magnitudes and errors, operation by operation, with the verbs of the [`Evaluator`](super::Evaluator); see the
-/// example of [`Estimate`].
+/// Foretells magnitudes and errors, operation by operation, with the verbs of the
+/// [`Evaluator`](super::Evaluator); see the example of [`Estimate`].
 ///
 /// ```
 /// use tobari_lattice::ckks::{Estimator, Scale};
@@ -123,8 +126,9 @@ impl Estimator {
         Estimate { magnitude, error, scale, level }
     }
 
-    /// A plaintext taken for what it was encoded to: what encoding rounds away is no error of it. This is the message that flooding
-    /// is counted from ([`FloodBudget`](super::FloodBudget)): who asks for a result may know it.
+    /// A plaintext taken for what it was encoded to: what encoding rounds away is no error of it.
+    /// This is the message that flooding is counted from ([`FloodBudget`](super::FloodBudget)): who
+    /// asks for a result may know it.
     pub fn encoded(&self, magnitude: f64, scale: &Scale, level: usize) -> Estimate {
         Estimate { error: 0.0, ..self.encode(magnitude, scale, level) }
     }
@@ -172,8 +176,8 @@ impl Estimator {
         self.plus(a, switched + self.rounding() * (1.0 + self.secret()))
     }
 
-    /// Whether every coefficient, with its error, stays below half the modulus of the level. If not, numbers may wrap around,
-    /// and no bound holds.
+    /// Whether every coefficient, with its error, stays below half the modulus of the level. If
+    /// not, numbers may wrap around, and no bound holds.
     pub fn fits(&self, a: &Estimate) -> bool {
         let modulus = Magnitude::modulus(&self.parameters, a.level).to_f64();
         (a.magnitude + a.error) * a.scale < 0.5 * modulus
@@ -206,7 +210,8 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// Of these slots against those that were expected; infinite errors if none were, or a slot is no number.
+    /// Of these slots against those that were expected; infinite errors if none were, or a slot is
+    /// no number.
     ///
     /// # Panics
     /// If there are more numbers expected than found.

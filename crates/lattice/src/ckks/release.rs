@@ -1,8 +1,9 @@
 //! Results that leave the key holder.
 //!
-//! Whoever sees a ciphertext and its decryption in full sees its error: `c_0 + c_1 s - m` is known but for the rounding of doubles,
-//! and a few such linear equations give the secret `s` (Li, Micciancio, EUROCRYPT 2021). Evaluated ciphertexts are no better than
-//! fresh ones. So there are three ways out, and **the first one is for the key holder's own eyes**:
+//! Whoever sees a ciphertext and its decryption in full sees its error: `c_0 + c_1 s - m` is known
+//! but for the rounding of doubles, and a few such linear equations give the secret `s` (Li,
+//! Micciancio, EUROCRYPT 2021). Evaluated ciphertexts are no better than fresh ones. So there are
+//! three ways out, and **the first one is for the key holder's own eyes**:
 //!
 //! | release | gives | who may have it, if they may have seen the ciphertext |
 //! |---|---|---|
@@ -11,21 +12,26 @@
 //! | [`Decryptor::flooded`] | all slots, less precise | anybody, as many results as the [`FloodBudget`] has |
 //!
 //! # What flooding gives
-//! The coefficients of a decrypted element are `m + e`, `m` being those of the exact result, rounded. Let `|e| ≤ 2^b` for all ciphertexts that may come
-//! (a bound for the worst of them: attacks on average estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024),
-//! and let `u` be uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance `|e| / 2^(f+1)` of `m + u`, which does not
-//! depend on `s`; over `N` coefficients and `k` results the distance is at most
+//! The coefficients of a decrypted element are `m + e`, `m` being those of the exact result,
+//! rounded. Let `|e| ≤ 2^b` for all ciphertexts that may come (a bound for the worst of them:
+//! attacks on average estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024),
+//! and let `u` be uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance
+//! `|e| / 2^(f+1)` of `m + u`, which does not depend on `s`; over `N` coefficients and `k` results
+//! the distance is at most
 //!
 //! ```text
 //! k N 2^(b - f - 1)  ≤  2^-λ      for     f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉,
 //! ```
 //!
-//! so that no adversary who gets these `k` results of ciphertexts whose `m` it knows (IND-CPA-D) gains more than `2^-λ` over one who
-//! gets `m + u`. It is a statement for results under one key **together**: a key has one budget, wherever it is used. The slots
-//! become noisier by about `√(N/3) 2^f / Δ`. Nothing here makes decryption of ciphertexts that an adversary *made* harmless (IND-CCA).
+//! so that no adversary who gets these `k` results of ciphertexts whose `m` it knows (IND-CPA-D)
+//! gains more than `2^-λ` over one who gets `m + u`. It is a statement for results under one key
+//! **together**: a key has one budget, wherever it is used. The slots become noisier by about
+//! `√(N/3) 2^f / Δ`. Nothing here makes decryption of ciphertexts that an adversary *made* harmless
+//! (IND-CCA).
 //!
-//! A flood of a hundred bits wants room that the other sets do not have: `ckks-flood` of [`NamedSet`](crate::params::NamedSet) gives a
-//! thousand results within `2^-40` together, right to six bits.
+//! A flood of a hundred bits wants room that the other sets do not have: `ckks-flood` of
+//! [`NamedSet`](crate::params::NamedSet) gives a thousand results within `2^-40` together, right to
+//! six bits.
 //!
 //! # Leakage
 //! The number of words of coefficients, and whether one or two primes tell them.
@@ -94,9 +100,10 @@ pub enum ReleaseError {
     },
 }
 
-/// Decrypts, for one of three purposes. Whoever has a ciphertext and all digits of its decryption has equations for the
-/// secret, so that [`Self::decrypt`] is for the key holder's own eyes; [`Self::rounded`], [`Self::label`] and [`Self::top`] limit the
-/// damage and prove nothing; [`Self::flooded`] may be shown, as often as its [`FloodBudget`] says.
+/// Decrypts, for one of three purposes. Whoever has a ciphertext and all digits of its decryption
+/// has equations for the secret, so that [`Self::decrypt`] is for the key holder's own eyes;
+/// [`Self::rounded`], [`Self::label`] and [`Self::top`] limit the damage and prove nothing;
+/// [`Self::flooded`] may be shown, as often as its [`FloodBudget`] says.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -142,7 +149,8 @@ impl<'a> Decryptor<'a> {
         Ok(Zeroizing::new(self.decrypt_complex(ciphertext)?.iter().map(|z| z.re).collect()))
     }
 
-    /// The plaintext, error included, to be decoded later: as [`Self::decrypt`], **not to be shown**.
+    /// The plaintext, error included, to be decoded later: as [`Self::decrypt`], **not to be
+    /// shown**.
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters.
@@ -162,7 +170,8 @@ impl<'a> Decryptor<'a> {
         Ok(self.encoder.slots_of(&phase, ciphertext.scale()))
     }
 
-    /// The real parts of all slots as multiples of `2^-bits`, half to even: as few bits as the purpose needs.
+    /// The real parts of all slots as multiples of `2^-bits`, half to even: as few bits as the
+    /// purpose needs.
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters, or more than 52 bits.
@@ -179,10 +188,12 @@ impl<'a> Decryptor<'a> {
         Ok(slots)
     }
 
-    /// Which of these slots has the largest real part: its place among them, the first one of equals.
+    /// Which of these slots has the largest real part: its place among them, the first one of
+    /// equals.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that there are not.
+    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that there are
+    /// not.
     pub fn label(&self, ciphertext: &Ciphertext, slots: &[usize]) -> Result<usize, ReleaseError> {
         Ok(self.top(ciphertext, slots, 1)?[0])
     }
@@ -204,11 +215,13 @@ impl<'a> Decryptor<'a> {
         Ok((0..count).map(|_| take_largest(&mut keys)).collect())
     }
 
-    /// The real parts of all slots under noise that hides the error, if the budget has a result left.
+    /// The real parts of all slots under noise that hides the error, if the budget has a result
+    /// left.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a budget that is spent, or a level whose modulus is
-    /// below `2^(f+2)`: half of it is for the noise, the other half for scaled messages. Nothing is spent then.
+    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a budget that is spent,
+    /// or a level whose modulus is below `2^(f+2)`: half of it is for the noise, the other half for
+    /// scaled messages. Nothing is spent then.
     pub fn flooded(
         &self,
         ciphertext: &Ciphertext,
@@ -279,11 +292,13 @@ fn take_largest(keys: &mut [u64]) -> usize {
 /// The most bits of flooding.
 const MOST_FLOOD: u32 = 120;
 
-/// How many flooded results a key may give, and how wide the noise is. There is one for a key; it cannot be copied.
+/// How many flooded results a key may give, and how wide the noise is. There is one for a key; it
+/// cannot be copied.
 ///
-/// For `k` results of `N` coefficients that are off by at most `2^b`, noise uniform on `[-2^f, 2^f)` with `f = b + λ - 1 +
-/// ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together within `k N 2^(b - f - 1) ≤ 2^-λ` of independent of the secret, in
-/// statistical distance. `b` must bound the worst ciphertext that may come, not the usual one.
+/// For `k` results of `N` coefficients that are off by at most `2^b`, noise uniform on
+/// `[-2^f, 2^f)` with `f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together within
+/// `k N 2^(b - f - 1) ≤ 2^-λ` of independent of the secret, in statistical distance. `b` must bound
+/// the worst ciphertext that may come, not the usual one.
 ///
 /// ```
 /// use tobari_lattice::ckks::FloodBudget;
@@ -306,9 +321,10 @@ pub struct FloodBudget {
 }
 
 impl FloodBudget {
-    /// For `results` results within a statistical distance of `2^-security_bits` together, of ciphertexts whose coefficients
-    /// are off by at most `2^error_bits`: [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a
-    /// larger one.
+    /// For `results` results within a statistical distance of `2^-security_bits` together, of
+    /// ciphertexts whose coefficients are off by at most `2^error_bits`:
+    /// [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a larger
+    /// one.
     ///
     /// # Errors
     /// [`ReleaseError::Flooding`] if that takes more than 120 bits.
@@ -410,7 +426,9 @@ mod tests {
         }
     }
 
-    /// A secret's coefficients from what somebody was shown of slots, and the ciphertexts. Real parts of slots are those of `p(X) + p(1/X)`, for `p = c_0 + c_1 s`: half as many equations a ciphertext, linear in `s`, as `s` has coefficients.
+    /// A secret's coefficients from what somebody was shown of slots, and the ciphertexts. Real
+    /// parts of slots are those of `p(X) + p(1/X)`, for `p = c_0 + c_1 s`: half as many equations a
+    /// ciphertext, linear in `s`, as `s` has coefficients.
     fn solve(encoder: &Encoder, shown: &[(&Ciphertext, &[f64])]) -> Option<Vec<i64>> {
         let q = encoder.parameters().ring().data_primes()[0].modulus();
         let degree = encoder.parameters().degree();

@@ -6,9 +6,9 @@
 //! cos(x/2) = √((1 + cos x)/2),      sin(x/2) = sin x / (2 cos(x/2)),
 //! ```
 //!
-//! and every other root is a product of at most 17 of these. A half angle is off by less than `2^-60` in either part, a product
-//! adds as much and its factor's error, so what is rounded to a double at the end is off by less than `2^-55`, and a table's
-//! entry by less than `2^-53`.
+//! and every other root is a product of at most 17 of these. A half angle is off by less than
+//! `2^-60` in either part, a product adds as much and its factor's error, so what is rounded to a
+//! double at the end is off by less than `2^-55`, and a table's entry by less than `2^-53`.
 
 use super::Complex;
 

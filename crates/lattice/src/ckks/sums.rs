@@ -1,8 +1,9 @@
 //! Many sums at once: small integers times ciphertexts, and ciphertexts times ciphertexts.
 //!
-//! Where each slot of a ciphertext belongs to another record, a linear layer is a matrix of numbers times a vector of ciphertexts: no slot is moved, and no number encoded.
-//! As integers of at most sixteen bits, weights cost one multiply-add a residue, and their products need no rescaling of their own: the scale grows by the bits
-//! after their point alone.
+//! Where each slot of a ciphertext belongs to another record, a linear layer is a matrix of numbers
+//! times a vector of ciphertexts: no slot is moved, and no number encoded. As integers of at most
+//! sixteen bits, weights cost one multiply-add a residue, and their products need no rescaling of
+//! their own: the scale grows by the bits after their point alone.
 
 use super::ciphertext::Ciphertext;
 use super::evaluator::{Evaluator, OperationError, check_scales};
@@ -11,10 +12,12 @@ use crate::ring::{Eval, Poly, ProductSums, WeightMatrix};
 use crate::rlwe;
 
 impl Evaluator {
-    /// `2^-bits Σ_i w_ji x_i` for each row `j` of a matrix: the scale is that of the inputs times `2^bits`.
+    /// `2^-bits Σ_i w_ji x_i` for each row `j` of a matrix: the scale is that of the inputs times
+    /// `2^bits`.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters, levels, scales or numbers of parts differ, or the sums have no room.
+    /// [`OperationError`] if parameters, levels, scales or numbers of parts differ, or the sums
+    /// have no room.
     ///
     /// # Panics
     /// If there are not as many inputs as a row has weights.
@@ -37,10 +40,12 @@ impl Evaluator {
         Ok(sums.map(|parts| self.of_parts(parts, &scale)).collect())
     }
 
-    /// `Σ x w` for each of these sums, in three parts, one sum after the other: [`Self::tensor`] and [`Self::add`], but each weight is read once for all sums that share it.
+    /// `Σ x w` for each of these sums, in three parts, one sum after the other: [`Self::tensor`]
+    /// and [`Self::add`], but each weight is read once for all sums that share it.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters or levels differ, scales among the inputs or among the weights do, one has three parts, or the sums have no room.
+    /// [`OperationError`] if parameters or levels differ, scales among the inputs or among the
+    /// weights do, one has three parts, or the sums have no room.
     ///
     /// # Panics
     /// If a sum does not fit ([`ProductSums::fits`]), or there is no input or no weight.
@@ -64,7 +69,8 @@ impl Evaluator {
         Ok(sums.map(|parts| self.of_parts(parts.into(), &scale)).collect())
     }
 
-    /// Whether all have the engine's parameters, and the level, scale and number of parts of the first.
+    /// Whether all have the engine's parameters, and the level, scale and number of parts of the
+    /// first.
     fn check_all_alike(&self, first: &Ciphertext, all: &[&Ciphertext]) -> Result<(), OperationError> {
         for other in all {
             self.check_levels(first, other)?;

@@ -1,5 +1,6 @@
-//! Linear maps of the slots: sums of products with plaintexts and rotations, by baby steps and giant steps, hoisted twice. The room
-//! of what all schemes share has the method; here are plaintexts and scales.
+//! Linear maps of the slots: sums of products with plaintexts and rotations, by baby steps and
+//! giant steps, hoisted twice. The room of what all schemes share has the method; here are
+//! plaintexts and scales.
 
 use super::ciphertext::Ciphertext;
 use super::embedding::Complex;
@@ -12,7 +13,8 @@ use crate::params::LatticeParameters;
 use crate::rlwe::{Diagonals, LinearMap};
 use std::collections::BTreeMap;
 
-/// A matrix by its diagonals, prepared for a level: slot `j` of the result is `Σ_d m_d[j] x_(j+d)`, slots being counted modulo `N/2`.
+/// A matrix by its diagonals, prepared for a level: slot `j` of the result is `Σ_d m_d[j] x_(j+d)`,
+/// slots being counted modulo `N/2`.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -48,8 +50,8 @@ pub struct LinearTransform {
 }
 
 impl LinearTransform {
-    /// From diagonals by steps, which may be negative; each from slot 0 on, and 0 beyond its end. Encoded at `scale`, for ciphertexts
-    /// of `level` and below.
+    /// From diagonals by steps, which may be negative; each from slot 0 on, and 0 beyond its end.
+    /// Encoded at `scale`, for ciphertexts of `level` and below.
     ///
     /// # Errors
     /// [`EncodeError`] for what does not fit.
@@ -79,7 +81,8 @@ impl LinearTransform {
         Ok(Self { parameters: encoder.parameters().clone(), map, scale: scale.clone(), level, magnitudes })
     }
 
-    /// The steps of the rotations that it needs keys for: about twice the root of the number of diagonals.
+    /// The steps of the rotations that it needs keys for: about twice the root of the number of
+    /// diagonals.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.map.schedule().steps().map(|step| step as i64)
     }
@@ -99,7 +102,8 @@ impl Evaluator {
     /// `M a`. The scale is the product: see [`Self::rescale`].
     ///
     /// # Errors
-    /// [`OperationError`] if parameters differ, the transform is for lower levels, a key is missing, or the product has no room.
+    /// [`OperationError`] if parameters differ, the transform is for lower levels, a key is
+    /// missing, or the product has no room.
     pub fn transform(
         &self,
         a: &Ciphertext,
@@ -138,7 +142,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The keys that it needs: one for each baby step but 0, then one for a giant step if there are several.
+    /// The keys that it needs: one for each baby step but 0, then one for a giant step if there are
+    /// several.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         let giant = (self.giants > 1).then_some(self.giant);
         let baby = self.baby;
@@ -147,12 +152,15 @@ impl Grid {
 }
 
 impl Evaluator {
-    /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`: a sum of maps of several ciphertexts, hoisted twice; giant steps by Horner's rule, so that one key
-    /// serves them all. `weights` by giant step, then by ciphertext, then by baby step, each turned back by its giant step and encoded by
-    /// [`Encoder::encode_diagonal`]; `keys` as [`Grid::rotations`] says. The scale is the product: see [`Self::rescale`].
+    /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`: a sum of maps of several
+    /// ciphertexts, hoisted twice; giant steps by Horner's rule, so that one key serves them all.
+    /// `weights` by giant step, then by ciphertext, then by baby step, each turned back by its
+    /// giant step and encoded by [`Encoder::encode_diagonal`]; `keys` as [`Grid::rotations`] says.
+    /// The scale is the product: see [`Self::rescale`].
     ///
     /// # Errors
-    /// [`OperationError`] if parameters, levels or scales differ, weights or keys are not as many as the grid says, or the product has no room.
+    /// [`OperationError`] if parameters, levels or scales differ, weights or keys are not as many
+    /// as the grid says, or the product has no room.
     pub fn transform_sum(
         &self,
         inputs: &[&Ciphertext],

@@ -19,12 +19,14 @@ pub(crate) const SHIFT: i64 = 1 << 15;
 pub struct WeightMatrix {
     inputs: usize,
     outputs: usize,
-    /// For each block of outputs and each input `w + 2^15`; outputs that fill up the last block have weight 0.
+    /// For each block of outputs and each input `w + 2^15`; outputs that fill up the last block
+    /// have weight 0.
     pub(crate) blocks: Vec<[u64; BLOCK]>,
 }
 
 impl WeightMatrix {
-    /// From weights, row by row; none if there are none, more than [`MAX_INPUTS`] a row, not whole rows, or one beyond `2^15` in absolute value.
+    /// From weights, row by row; none if there are none, more than [`MAX_INPUTS`] a row, not whole
+    /// rows, or one beyond `2^15` in absolute value.
     ///
     /// ```
     /// use tobari_lattice::ring::WeightMatrix;

@@ -1,8 +1,9 @@
 //! The loops over residues: transforms, and operations on every residue of a row.
 //!
-//! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues in `[0, q)`, going in and
-//! coming out; what happens in between is a backend's own affair: `portable` works on words, `vector` and `transform` on
-//! eight lanes with 52-bit products, `doubles` on four lanes of doubles, `quads` on four lanes of 32 bits where primes are small, and
+//! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues
+//! in `[0, q)`, going in and coming out; what happens in between is a backend's own affair:
+//! `portable` works on words, `vector` and `transform` on eight lanes with 52-bit products,
+//! `doubles` on four lanes of doubles, `quads` on four lanes of 32 bits where primes are small, and
 //! `estimates` on two lanes of words. The portable loops define what all others must return.
 //!
 //! # Leakage
@@ -53,7 +54,8 @@ use tobari_simd::{Backend, chosen};
 
 use portable::Words;
 
-/// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the features named, if any are.
+/// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the
+/// features named, if any are.
 macro_rules! ring_kernels {
     ($name:literal, $transforms:expr, $rows:expr $(, $features:literal)?) => {{
         use $crate::kernels::{
@@ -162,7 +164,8 @@ pub(crate) struct Roots {
     pub(crate) values: Vec<u64>,
     pub(crate) quotients: Vec<u64>,
     #[cfg(any(target_arch = "x86_64", test))]
-    /// For each 64 coefficients the quotients of the last three stages in the order of vectors: see [`lane_quotients`].
+    /// For each 64 coefficients the quotients of the last three stages in the order of vectors: see
+    /// [`lane_quotients`].
     pub(crate) lanes: Vec<u64>,
     /// What the loops on doubles read, made when they first do.
     #[cfg(any(target_arch = "x86_64", test))]
@@ -202,8 +205,9 @@ impl Roots {
 }
 
 #[cfg(any(target_arch = "x86_64", test))]
-/// Quotients for the stages inside of vectors. Of 64 coefficients in eight vectors, transposed so that lane `j` has what stood in
-/// vector `j`, the first stage needs one factor a lane, the second two, the third four: seven vectors.
+/// Quotients for the stages inside of vectors. Of 64 coefficients in eight vectors, transposed so
+/// that lane `j` has what stood in vector `j`, the first stage needs one factor a lane, the second
+/// two, the third four: seven vectors.
 fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
     let (degree, mut lanes) = (quotients.len(), Vec::new());
     for block in 0..degree / 64 {
@@ -262,8 +266,8 @@ pub(crate) struct Combination {
     pub(crate) offset: u64,
 }
 
-/// How an automorphism moves the values of a row. Eight values that stand together come from eight that stand together: their
-/// exponents differ by multiples of `N/4`, before as after.
+/// How an automorphism moves the values of a row. Eight values that stand together come from eight
+/// that stand together: their exponents differ by multiples of `N/4`, before as after.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
     /// Where the first of each eight comes from.
@@ -301,8 +305,9 @@ impl Permutation {
     }
 }
 
-/// One backend's loops over rows of residues. Slices given together have the same length, a multiple of eight, but for the
-/// transforms, which take two values and four also (callers check it).
+/// One backend's loops over rows of residues. Slices given together have the same length, a
+/// multiple of eight, but for the transforms, which take two values and four also (callers check
+/// it).
 pub struct RingKernels {
     /// The backend, as `tobari info` prints it.
     pub name: &'static str,
@@ -324,8 +329,8 @@ pub struct RingKernels {
     pub(crate) mul_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], b: &[u64]),
     /// `out[i] = Σ a[i] b[i]` over the pairs `(a, b)`.
     pub(crate) inner_product: fn(&Modulus, out: &mut [u64], pairs: &[RowPair<'_>]),
-    /// `out[h][i] = Σ digits[d][i] key[…]`: a key has for each eight `i` the eight values of `h = 0` and those of `h = 1` for each
-    /// of `count` digits, of which the first ones are used.
+    /// `out[h][i] = Σ digits[d][i] key[…]`: a key has for each eight `i` the eight values of
+    /// `h = 0` and those of `h = 1` for each of `count` digits, of which the first ones are used.
     pub(crate) key_product: KeyProduct,
     /// `a[i] *= w`.
     pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
@@ -335,7 +340,8 @@ pub struct RingKernels {
     pub(crate) sub_scale_assign: fn(&Modulus, b: &mut [u64], a: &[u64], w: Factor),
     /// `a0 b0`, `a0 b1 + a1 b0` and `a1 b1`.
     pub(crate) tensor: Tensor,
-    /// Makes rows of residues terms `y`, and writes the quotients `v`: see [`crate::ring::Conversion`].
+    /// Makes rows of residues terms `y`, and writes the quotients `v`: see
+    /// [`crate::ring::Conversion`].
     pub(crate) terms_assign: fn(&[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]),
     /// `out[i] = Σ products[j] rows[j][i] + offset`.
     pub(crate) combine: fn(&Combination, rows: &[&[u64]], out: &mut [u64]),
@@ -345,28 +351,34 @@ pub struct RingKernels {
     pub(crate) of_integers: fn(&Modulus, signed: &[i64], out: &mut [u64]),
     /// Residues as numbers of least absolute value: [`Modulus::centred`].
     pub(crate) centred: fn(&Modulus, residues: &[u64], out: &mut [i64]),
-    /// The stages of [`crate::ckks::Embedding`] from coefficients to slots; the same operations on doubles, in the same order for each,
-    /// on every backend.
+    /// The stages of [`crate::ckks::Embedding`] from coefficients to slots; the same operations on
+    /// doubles, in the same order for each, on every backend.
     pub(crate) to_slots: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),
     /// The stages back.
     pub(crate) to_coefficients: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),
-    /// Samples from words: the highest bit is the sign, and the other bits are at or above as many entries as the absolute value says.
+    /// Samples from words: the highest bit is the sign, and the other bits are at or above as many
+    /// entries as the absolute value says.
     pub(crate) gaussian: fn(table: &[u64], words: &[u64], out: &mut [i64]),
-    /// Of the low bits of words, or of half words for moduli of at most 32 bits, those that are below `q`, in order; how many they are.
+    /// Of the low bits of words, or of half words for moduli of at most 32 bits, those that are
+    /// below `q`, in order; how many they are.
     pub(crate) accept: fn(&Modulus, words: &[u64], out: &mut [u64]) -> usize,
-    /// Tiles of residues, one for each input, times a matrix: tiles for its outputs, and as many more as fill up the last block.
+    /// Tiles of residues, one for each input, times a matrix: tiles for its outputs, and as many
+    /// more as fill up the last block.
     pub(crate) weighted_sums: fn(&Modulus, &WeightMatrix, inputs: &[u64], out: &mut [u64]),
-    /// Tiles of the three parts of `Σ x ⊗ w`, for tiles of both parts of inputs, of which `which` says the one for each weight, and of weights.
+    /// Tiles of the three parts of `Σ x ⊗ w`, for tiles of both parts of inputs, of which `which`
+    /// says the one for each weight, and of weights.
     pub(crate) tensor_sum: TensorSum,
-    /// Sums of sixteen tiles with signs, for each list of signs, of which bit `i` is set where tile `i` is subtracted: see [`SIGNED`]. Every other tile of
-    /// `inputs` is read, and every other one of `out` written.
+    /// Sums of sixteen tiles with signs, for each list of signs, of which bit `i` is set where tile
+    /// `i` is subtracted: see [`SIGNED`]. Every other tile of `inputs` is read, and every other one
+    /// of `out` written.
     pub(crate) sign_sums: fn(&Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]),
     /// Moves values.
     pub(crate) permute: fn(&Permutation, from: &[u64], to: &mut [u64]),
 }
 
 impl RingKernels {
-    /// The loops in use: the fastest that this machine has, unless [`choose_backend`](tobari_simd::choose_backend) said otherwise.
+    /// The loops in use: the fastest that this machine has, unless
+    /// [`choose_backend`](tobari_simd::choose_backend) said otherwise.
     pub fn best() -> &'static RingKernels {
         static BEST: OnceLock<&RingKernels> = OnceLock::new();
         BEST.get_or_init(|| match chosen() {

@@ -1,24 +1,27 @@
 //! Arithmetic modulo a number below 2^50.
 //!
-//! Products are reduced with Barrett's quotient (CRYPTO '86), for all moduli alike: with `s` such that `2^49 ≤ Q < 2^50` for
-//! `Q = 2^s q`, the remainder of `X = 2^s x` by `Q` is `2^s (x mod q)`, and for `X < 2^103`
+//! Products are reduced with Barrett's quotient (CRYPTO '86), for all moduli alike: with `s` such
+//! that `2^49 ≤ Q < 2^50` for `Q = 2^s q`, the remainder of `X = 2^s x` by `Q` is `2^s (x mod q)`,
+//! and for `X < 2^103`
 //!
 //! ```text
 //! e = ⌊⌊X / 2^39⌋ · ⌊2^103 / Q⌋ / 2^64⌋,      X/Q - e < X/2^103 + 2^-10 + 1,
 //! ```
 //!
-//! so that `X - e Q` lies in `[0, 3Q)`, and in `[0, 2Q)` for one product of two residues. Eight products fit `X`. Products by a number that is known
-//! beforehand use Shoup's quotient `w' = ⌊w 2^52 / q⌋` (NTL; Harvey, arXiv 1205.2926): for `x < 2^64`
+//! so that `X - e Q` lies in `[0, 3Q)`, and in `[0, 2Q)` for one product of two residues. Eight
+//! products fit `X`. Products by a number that is known beforehand use Shoup's quotient
+//! `w' = ⌊w 2^52 / q⌋` (NTL; Harvey, arXiv 1205.2926): for `x < 2^64`
 //!
 //! ```text
 //! x w - ⌊x w' / 2^52⌋ q  lies in  [0, (1 + x / 2^52) q).
 //! ```
 //!
-//! The radix is 2^52 on every backend, so that tables are the same on all of them, and every modulus is below 2^50, which
-//! leaves two bits: `x < 4q` gives a result below `2q`.
+//! The radix is 2^52 on every backend, so that tables are the same on all of them, and every
+//! modulus is below 2^50, which leaves two bits: `x < 4q` gives a result below `2q`.
 //!
 //! # Leakage
-//! Constant time, but for [`Modulus::pow`] in its exponent and for [`Modulus::inverse`]: on public numbers only.
+//! Constant time, but for [`Modulus::pow`] in its exponent and for [`Modulus::inverse`]: on public
+//! numbers only.
 
 /// Bits of Shoup's radix.
 pub(crate) const RADIX_BITS: u32 = 52;
@@ -108,7 +111,8 @@ impl Modulus {
         self.subtract_once((residue ^ sign).wrapping_sub(sign).wrapping_add(self.value & sign))
     }
 
-    /// A residue as the number of least absolute value: in `[-q/2, q/2)` for even `q`, symmetric for odd.
+    /// A residue as the number of least absolute value: in `[-q/2, q/2)` for even `q`, symmetric
+    /// for odd.
     #[inline(always)]
     pub const fn centred(&self, x: u64) -> i64 {
         debug_assert!(x < self.value);
@@ -151,7 +155,8 @@ impl Modulus {
         MAX_BITS - self.bits
     }
 
-    /// `x mod q` for `X = 2^s x < 2^103`: for a sum of eight products of numbers below 2^50 with shifted residues.
+    /// `x mod q` for `X = 2^s x < 2^103`: for a sum of eight products of numbers below 2^50 with
+    /// shifted residues.
     #[inline(always)]
     pub(crate) const fn reduce_scaled(&self, scaled: u128) -> u64 {
         debug_assert!(scaled >> 103 == 0);
@@ -229,8 +234,8 @@ impl Modulus {
     }
 }
 
-/// The high half of a product. Machines without one, as WebAssembly, make it of four products of halves, which is what a product
-/// of 128 bits would call a function for.
+/// The high half of a product. Machines without one, as WebAssembly, make it of four products of
+/// halves, which is what a product of 128 bits would call a function for.
 #[inline(always)]
 const fn high_product(a: u64, b: u64) -> u64 {
     if cfg!(target_pointer_width = "64") {

@@ -1,15 +1,17 @@
 //! On words of 64 bits: what every backend must return.
 //!
-//! A butterfly is three products of words, and most machines do one a cycle: at `N = 2^14` that is 344,000 cycles forward, and what is
-//! measured is a tenth more.
+//! A butterfly is three products of words, and most machines do one a cycle: at `N = 2^14` that is
+//! 344,000 cycles forward, and what is measured is a tenth more.
 //!
 //! # The forward transform reduces nothing
-//! With Shoup's product `T = Y w` below `(1 + Y / 2^52) q` and `q < 2^50`, a butterfly on numbers below `k q` gives
-//! `X + T` and `X - T + d q` below `(k + d) q`, `d = ⌈1 + k/4⌉`. From `k = 1`, seventeen stages lead to `k = 286`, below 2^59: all
-//! of them fit a word, and one reduction ends them.
+//! With Shoup's product `T = Y w` below `(1 + Y / 2^52) q` and `q < 2^50`, a butterfly on numbers
+//! below `k q` gives `X + T` and `X - T + d q` below `(k + d) q`, `d = ⌈1 + k/4⌉`. From `k = 1`,
+//! seventeen stages lead to `k = 286`, below 2^59: all of them fit a word, and one reduction ends
+//! them.
 //!
 //! # The inverse transform
-//! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with `X - Y + 2q < 4q < 2^52`.
+//! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with
+//! `X - Y + 2q < 4q < 2^52`.
 
 use super::{Combination, NttTable, Parts, Permutation, Roots, RowPair, Term};
 use crate::kernels::{BLOCK, Factor, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
@@ -83,7 +85,8 @@ impl Words {
         }
     }
 
-    /// Products of a residue and a shifted weight stay below 2^67, and as many as a matrix has inputs below 2^77.
+    /// Products of a residue and a shifted weight stay below 2^67, and as many as a matrix has
+    /// inputs below 2^77.
     #[inline(always)]
     pub(crate) fn weighted_sums(self, q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]) {
         let shift = u128::from(q.value()) - SHIFT as u128 % u128::from(q.value());
@@ -233,7 +236,8 @@ impl Words {
         out.iter_mut().zip(signed).for_each(|(out, signed)| *out = q.of_signed(*signed));
     }
 
-    /// Sixteen words at a time, of which the compiler makes vectors; each is compared with the whole table, whatever it is.
+    /// Sixteen words at a time, of which the compiler makes vectors; each is compared with the
+    /// whole table, whatever it is.
     #[inline(always)]
     pub(crate) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
         let ((words, rest), (out, rest_out)) = (words.as_chunks::<16>(), out.as_chunks_mut::<16>());
@@ -333,7 +337,8 @@ impl Words {
         }
     }
 
-    /// Two stages a pass, so that every number is read and written half as often; first one alone if they are odd.
+    /// Two stages a pass, so that every number is read and written half as often; first one alone
+    /// if they are odd.
     #[inline(always)]
     pub(crate) fn forward(self, q: &Modulus, table: &NttTable, values: &mut [u64]) {
         let (mut blocks, mut length, mut k) = (1, values.len(), 1);
@@ -365,7 +370,8 @@ impl Words {
         }
     }
 
-    /// The same two stages a pass, backwards; the one that is left over comes last, or the pass, with `1/N`.
+    /// The same two stages a pass, backwards; the one that is left over comes last, or the pass,
+    /// with `1/N`.
     #[inline(always)]
     pub(crate) fn inverse(self, q: &Modulus, table: &NttTable, values: &mut [u64]) {
         let (mut blocks, mut length) = (values.len() / 4, 4);
@@ -397,7 +403,8 @@ impl Words {
     }
 }
 
-/// The multiple of `q` that is added where `T` is taken off, for the stage after numbers below `k q`.
+/// The multiple of `q` that is added where `T` is taken off, for the stage after numbers below
+/// `k q`.
 const fn offset(k: u64) -> u64 {
     1 + k.div_ceil(4)
 }

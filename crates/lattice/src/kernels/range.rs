@@ -1,12 +1,12 @@
 //! Butterflies, and what keeps their numbers in range.
 //!
-//! A forward butterfly makes `X + T` and `X - T + 2q` of `X` and `T = Y w < 2q`. What keeps `X` in range depends on the prime
-//! ([`Range`]):
+//! A forward butterfly makes `X + T` and `X - T + 2q` of `X` and `T = Y w < 2q`. What keeps `X` in
+//! range depends on the prime ([`Range`]):
 //!
-//! * `q < 2^46` ([`Narrow`]): nothing. From `q` on, seventeen stages lead to `35 q < 2^52`; two multiply-adds and a subtraction end
-//!   them. Six operations a butterfly.
-//! * `q < 2^49` ([`Middle`]): in the first and the third stage of a pass `X` is reduced from `8q < 2^52` to `4q`, which adds `2q`; the second
-//!   makes `8q` of `6q`. Eight operations.
+//! * `q < 2^46` ([`Narrow`]): nothing. From `q` on, seventeen stages lead to `35 q < 2^52`; two
+//!   multiply-adds and a subtraction end them. Six operations a butterfly.
+//! * `q < 2^49` ([`Middle`]): in the first and the third stage of a pass `X` is reduced from
+//!   `8q < 2^52` to `4q`, which adds `2q`; the second makes `8q` of `6q`. Eight operations.
 //! * `q < 2^50` ([`Wide`]): `X` is reduced from `4q < 2^52` to `2q`. Nine operations.
 //!
 //! Backwards `X + Y` and `(X - Y + m q) w < 2q`:

@@ -6,7 +6,8 @@ use tobari_simd::Emulated;
 use tobari_simd::EmulatedFused;
 use tobari_simd::EmulatedQuads;
 
-/// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth all zero.
+/// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth
+/// all zero.
 struct Rows(u64);
 
 impl Rows {

@@ -1,19 +1,23 @@
 //! Transforms on eight lanes.
 //!
-//! Arrays of vectors are filled in loops: what closures of the standard library do would not be compiled for the instructions.
+//! Arrays of vectors are filled in loops: what closures of the standard library do would not be
+//! compiled for the instructions.
 //!
 //! # Passes
-//! `log N - 6` stages between vectors, in passes of up to three stages (eight vectors that are a stride apart, held in
-//! registers); then for each 64 coefficients, in eight vectors, three stages between them, a transposition, three stages between
-//! them again with a factor for each lane, and the transposition back. Blocks are finished one after another, so that all passes
-//! but the first stay within the first-level cache. Sixteen thousand coefficients are read and written four times.
+//! `log N - 6` stages between vectors, in passes of up to three stages (eight vectors that are a
+//! stride apart, held in registers); then for each 64 coefficients, in eight vectors, three stages
+//! between them, a transposition, three stages between them again with a factor for each lane, and
+//! the transposition back. Blocks are finished one after another, so that all passes but the first
+//! stay within the first-level cache. Sixteen thousand coefficients are read and written four
+//! times.
 //!
-//! Factors of the stages within vectors are read as quotients only, which halves what is read: `w = ⌊w' q / 2^52⌋ + 1`, since
-//! `w 2^52 / q` is no integer.
+//! Factors of the stages within vectors are read as quotients only, which halves what is read:
+//! `w = ⌊w' q / 2^52⌋ + 1`, since `w 2^52 / q` is no integer.
 //!
 //! # Cost
-//! 9 (or 6) operations for eight butterflies, and 6 for the transpositions of a vector: at `N = 2^14` about 36,000 cycles where
-//! four such operations are done at a time, or 9 µs at 4 GHz. Measured: 14.6 µs, half of it in the last six stages.
+//! 9 (or 6) operations for eight butterflies, and 6 for the transpositions of a vector: at
+//! `N = 2^14` about 36,000 cycles where four such operations are done at a time, or 9 µs at 4 GHz.
+//! Measured: 14.6 µs, half of it in the last six stages.
 
 use super::range::{Middle, Narrow, Range, Wide};
 use super::vector::{Lanes, Multiplier, eights, eights_mut};
@@ -33,7 +37,8 @@ const CACHED: usize = 1 << 12;
 
 /// The stages on `K` vectors.
 trait Vectors<S: Simd>: Sized {
-    /// All stages on these vectors, which are block `block` of stage `stage` of those whose factors `factor` gives.
+    /// All stages on these vectors, which are block `block` of stage `stage` of those whose factors
+    /// `factor` gives.
     fn split<R: Range<S>>(
         self,
         stages: Stages<'_, S, R>,
@@ -96,7 +101,8 @@ impl<S: Simd> Vectors<S> for [S::V; 1] {
     }
 }
 
-/// `K` vectors from those of two halves; in the source, so that they are registers, whatever the compiler unrolls.
+/// `K` vectors from those of two halves; in the source, so that they are registers, whatever the
+/// compiler unrolls.
 macro_rules! halves {
     ($k:literal, $half:literal) => {
         impl<S: Simd> Vectors<S> for [S::V; $k] {
@@ -280,7 +286,8 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
         self.lanes.multiplier(self.roots.factor(index))
     }
 
-    /// The factors of block `first` on its way to `K` parts: that of block `b` of stage `s` has number `2^s + b`.
+    /// The factors of block `first` on its way to `K` parts: that of block `b` of stage `s` has
+    /// number `2^s + b`.
     #[inline(always)]
     fn multipliers<const K: usize>(self, first: usize) -> [Multiplier<S::V>; K] {
         let mut all = [self.multiplier(first); K];

@@ -1,17 +1,22 @@
 //! On eight lanes with 52-bit products.
 //!
-//! A lane is a word, but products read its low 52 bits only: sums are right modulo 2^52, whatever stands above. The number that is
-//! meant is below 2^52 always, and where it is compared ([`Lanes::once`]) the rest is cut off first ([`Lanes::clean`]).
+//! A lane is a word, but products read its low 52 bits only: sums are right modulo 2^52, whatever
+//! stands above. The number that is meant is below 2^52 always, and where it is compared
+//! ([`Lanes::once`]) the rest is cut off first ([`Lanes::clean`]).
 //!
-//! * **By a known factor** ([`Lanes::product`], Shoup): three multiply-adds, `Y w - ⌊Y w'/2^52⌋ q < 2q` for any `Y < 2^52`.
-//! * **Of two residues** ([`Lanes::times`]), `q < 2^n`: with `h = ⌊a b / 2^n⌋`, the upper half of `2^(52 - n) a b`, and `m = ⌊2^(52 + n) / q⌋`, between
-//!   `2^52` and `2^53`, so that its highest bit is a sum, `e = h + ⌊h (m - 2^52) / 2^52⌋` falls short of `a b / q` by less than `2^n/q + h/2^52 + 1 < 3.25`,
-//!   and `a b - e q < 4q`: four multiply-adds and a shift.
-//! * **A sum of products** ([`Lanes::reduce`]): with `H 2^52 + L` the sum, `H, L < 2^52`, and `c = 2^52 mod q`,
-//!   `e = ⌊H c'/2^52⌋ + ⌊L ⌊2^52/q⌋ / 2^52⌋` falls short of `(H c + L)/q` by less than 4, so `H c + L - e q < 4q`: four multiply-adds
-//!   for sums of up to sixteen products, `H < 2^4 2^(100 - 52)`, and of `2^(54 - n)` where one factor is below `2^n`.
+//! * **By a known factor** ([`Lanes::product`], Shoup): three multiply-adds,
+//!   `Y w - ⌊Y w'/2^52⌋ q < 2q` for any `Y < 2^52`.
+//! * **Of two residues** ([`Lanes::times`]), `q < 2^n`: with `h = ⌊a b / 2^n⌋`, the upper half of
+//!   `2^(52 - n) a b`, and `m = ⌊2^(52 + n) / q⌋`, between `2^52` and `2^53`, so that its highest
+//!   bit is a sum, `e = h + ⌊h (m - 2^52) / 2^52⌋` falls short of `a b / q` by less than
+//!   `2^n/q + h/2^52 + 1 < 3.25`, and `a b - e q < 4q`: four multiply-adds and a shift.
+//! * **A sum of products** ([`Lanes::reduce`]): with `H 2^52 + L` the sum, `H, L < 2^52`, and
+//!   `c = 2^52 mod q`, `e = ⌊H c'/2^52⌋ + ⌊L ⌊2^52/q⌋ / 2^52⌋` falls short of `(H c + L)/q` by less
+//!   than 4, so `H c + L - e q < 4q`: four multiply-adds for sums of up to sixteen products,
+//!   `H < 2^4 2^(100 - 52)`, and of `2^(54 - n)` where one factor is below `2^n`.
 //!
-//! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 10; they wait for memory.
+//! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 10;
+//! they wait for memory.
 
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
 use crate::kernels::{Factor, Modulus};
@@ -117,8 +122,8 @@ impl<S: Simd> Lanes<S> {
         self.once(self.clean(self.product(self.zero, y, w)), self.q)
     }
 
-    /// `high 2^52 + low`, canonical, for a sum below `2^104` of fewer than `2^12` products and numbers: sixteen products of numbers below `2^50`, or more of smaller
-    /// ones.
+    /// `high 2^52 + low`, canonical, for a sum below `2^104` of fewer than `2^12` products and
+    /// numbers: sixteen products of numbers below `2^50`, or more of smaller ones.
     #[inline(always)]
     pub(super) fn reduce(self, [low, high]: [S::V; 2], c: Carry<S::V>) -> S::V {
         let s = self.simd;
@@ -411,8 +416,9 @@ impl<S: Simd> Residues<S> {
         }
     }
 
-    /// As [`Self::combine_of`], of any number of rows that one reduction takes: [`WIDE`] registers at a time, whose sums wait for one another less, and which
-    /// share what is read of the products.
+    /// As [`Self::combine_of`], of any number of rows that one reduction takes: [`WIDE`] registers
+    /// at a time, whose sums wait for one another less, and which share what is read of the
+    /// products.
     #[inline(always)]
     fn combine_many(self, combination: &Combination, rows: &[&[u64]], products: &[u64], out: &mut [u64], first: bool) {
         let (s, lanes) = (self.0, Lanes::new(self.0, &combination.modulus));
@@ -477,7 +483,8 @@ impl<S: Simd> Residues<S> {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         for (out, signed) in eights_mut(out).iter_mut().zip(signed.as_chunks::<8>().0) {
             let signed = s.load_signed(signed);
-            // without its sign a negative number is larger than with `q` added, and any other is smaller
+            // without its sign a negative number is larger than with `q` added, and any other is
+            // smaller
             s.store_words(s.min(signed, s.add(signed, lanes.q)), out);
         }
     }

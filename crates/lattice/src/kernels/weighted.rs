@@ -1,13 +1,15 @@
 //! A matrix of small weights times tiles of residues, on eight lanes.
 //!
-//! Weights come shifted by `2^15`, so that they lie in `[0, 2^16]`; what that adds, `2^15 Σ x`, is taken off before the reduction. For
-//! `q < 2^36` a product is below `2^52`, one multiply-add; with up to `2^10` inputs the sum, and the multiple of `q` that it starts from, stay
-//! below `2^63`. For wider `q` the high halves of products, below `2^14` each, have a sum of their own.
+//! Weights come shifted by `2^15`, so that they lie in `[0, 2^16]`; what that adds, `2^15 Σ x`, is
+//! taken off before the reduction. For `q < 2^36` a product is below `2^52`, one multiply-add; with
+//! up to `2^10` inputs the sum, and the multiple of `q` that it starts from, stay below `2^63`. For
+//! wider `q` the high halves of products, below `2^14` each, have a sum of their own.
 //!
 //! Four outputs and four eights are summed together: eight loads for sixteen multiply-adds.
 //!
-//! Sums of tensors of ciphertexts likewise: for `q < 2^26` a product is one multiply-add, and for `q < 2^42` a reduction is due only after `2^10` weights;
-//! else after seven, the part in the middle having two products for each.
+//! Sums of tensors of ciphertexts likewise: for `q < 2^26` a product is one multiply-add, and for
+//! `q < 2^42` a reduction is due only after `2^10` weights; else after seven, the part in the
+//! middle having two products for each.
 
 use super::vector::{Lanes, Residues, eights, eights_mut};
 use crate::kernels::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
@@ -91,7 +93,8 @@ impl<S: Simd> Residues<S> {
     ) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let (carry, shift) = (lanes.carry(q), lanes.multiplier(q.factor(SHIFT as u64 % q.value())));
-        // loops and no closures: the compiler leaves one of this size a call of its own, without vectors in registers
+        // loops and no closures: the compiler leaves one of this size a call of its own, without
+        // vectors in registers
         let mut shifted = totals;
         for total in &mut shifted {
             *total = lanes.scale(lanes.reduce([*total, lanes.zero], carry), shift);
@@ -157,7 +160,8 @@ impl<S: Simd> Residues<S> {
                     sums[2][i] = add(sums[2][i], x1, w1);
                 }
             }
-            // loops and no closure: the compiler leaves one of this size a call of its own, without vectors in registers
+            // loops and no closure: the compiler leaves one of this size a call of its own, without
+            // vectors in registers
             for part in &mut sums {
                 for sum in part {
                     *sum = [lanes.reduce(*sum, carry), lanes.zero];

@@ -1,11 +1,13 @@
 //! Parameters of the lattice schemes.
 //!
-//! **Security.** Breaking a scheme means telling samples `(a, a s + e)` over `R_QP` from uniform ones, with `s` uniform on -1, 0, 1
-//! and `e` of standard deviation 3.2. What that costs depends on `N` and on the bits of `Q P`, everything that keys are
-//! written over. The largest admitted `log2 QP` by `N` are those of the *Security Guidelines for Implementing Homomorphic
-//! Encryption* (Bossuat, Cammarota, Cheon, Chillotti, Curtis, Dai and others, ePrint 2024/463), for ternary secrets against
-//! classical attacks; the rows for 192 and 256 bits as its script computes them (SparseLWEkit). They are lower than those of
-//! the 2018 standard (27/54/109/218/438/881) that most libraries enforce; the two are never mixed here.
+//! **Security.** Breaking a scheme means telling samples `(a, a s + e)` over `R_QP` from uniform
+//! ones, with `s` uniform on -1, 0, 1 and `e` of standard deviation 3.2. What that costs depends on
+//! `N` and on the bits of `Q P`, everything that keys are written over. The largest admitted
+//! `log2 QP` by `N` are those of the *Security Guidelines for Implementing Homomorphic Encryption*
+//! (Bossuat, Cammarota, Cheon, Chillotti, Curtis, Dai and others, ePrint 2024/463), for ternary
+//! secrets against classical attacks; the rows for 192 and 256 bits as its script computes them
+//! (SparseLWEkit). They are lower than those of the 2018 standard (27/54/109/218/438/881) that most
+//! libraries enforce; the two are never mixed here.
 //!
 //! Errors are rounded from a Gaussian of 3.2 ([`Stream::gaussian`](crate::ring::Stream::gaussian)).
 
@@ -59,7 +61,8 @@ impl Security {
     }
 }
 
-/// Parameters of a lattice scheme: they exist only if they are valid and have at least 128 bits of security.
+/// Parameters of a lattice scheme: they exist only if they are valid and have at least 128 bits of
+/// security.
 ///
 /// Cloning is cheap; objects made with one value, or its clones, go together.
 ///
@@ -137,8 +140,9 @@ pub enum LatticeError {
 }
 
 impl LatticeParameters {
-    /// Parameters of these primes. A key switches `digits` groups of data primes, all of the same number but perhaps the
-    /// last; the fewer, the smaller and faster a key, and the more special primes it needs.
+    /// Parameters of these primes. A key switches `digits` groups of data primes, all of the same
+    /// number but perhaps the last; the fewer, the smaller and faster a key, and the more special
+    /// primes it needs.
     ///
     /// # Errors
     /// [`LatticeError`] for numbers that are no parameters, or less than 128 bits of security.
@@ -158,8 +162,8 @@ impl LatticeParameters {
         Self::insecure_for_tests(degree, data, special, digits, plaintext)
     }
 
-    /// The same for primes of these sizes in bits: for each, the largest below `2^bits` that is 1 modulo `2N` and not taken
-    /// yet.
+    /// The same for primes of these sizes in bits: for each, the largest below `2^bits` that is 1
+    /// modulo `2N` and not taken yet.
     ///
     /// # Errors
     /// As [`Self::new`], and for sizes that have too few primes.

@@ -171,7 +171,8 @@ impl NamedSet {
             name: "sense",
             purpose: "devices' readings, exact, and three products of them: BGV modulo 65,537",
             degree: 1 << 15,
-            // what is left for products; the polynomial's, with more where its weights come in; the linear parts'
+            // what is left for products; the polynomial's, with more where its weights come in; the
+            // linear parts'
             data: &[38, 37, 37, 37, 37, 37, 37, 44, 50, 37, 37, 37, 37, 37, 37, 36, 35, 27],
             special: &[43, 43, 43, 43],
             digits: 5,

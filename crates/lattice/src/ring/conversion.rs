@@ -1,23 +1,27 @@
 //! From one set of primes to another, exactly.
 //!
-//! Given the residues of `x` modulo `q_1 … q_n`, with `Q` their product, let `y_i = [x (Q/q_i)^-1]_(q_i)`. Then
+//! Given the residues of `x` modulo `q_1 … q_n`, with `Q` their product, let
+//! `y_i = [x (Q/q_i)^-1]_(q_i)`. Then
 //!
 //! ```text
 //! x = Σ y_i Q/q_i - v Q,      v = ⌊Σ y_i/q_i⌉  for the x in [-Q/2, Q/2),
 //! ```
 //!
-//! and modulo another prime this is a sum of `n` products less `v Q` (Halevi, Polyakov, Shoup, CT-RSA 2019, with a floating
-//! `v`; here `v` is computed with integers, so that all machines agree). With `s_i` such that `2^49 ≤ 2^(s_i) q_i < 2^50`,
+//! and modulo another prime this is a sum of `n` products less `v Q` (Halevi, Polyakov, Shoup,
+//! CT-RSA 2019, with a floating `v`; here `v` is computed with integers, so that all machines
+//! agree). With `s_i` such that `2^49 ≤ 2^(s_i) q_i < 2^50`,
 //!
 //! ```text
 //! v = ⌊(2^48 + Σ ⌊2^(s_i) y_i · ⌊2^101 / (2^(s_i) q_i)⌋ / 2^52⌋) / 2^49⌋.
 //! ```
 //!
-//! Each term is `2^49 y_i/q_i` less at most 1.25, so `v` is the nearest integer unless `Σ y_i/q_i` is within `1.25 n 2^-49` above a
-//! half, which means `|x| > (1/2 - 1.25 n 2^-49) Q`. What comes out is congruent to `x` and at most `(1/2 + 1.25 n 2^-49) Q` in
-//! absolute value in any case, and **exactly the centred `x`** for all `|x| < (1/2 - 2^-41) Q`.
+//! Each term is `2^49 y_i/q_i` less at most 1.25, so `v` is the nearest integer unless `Σ y_i/q_i`
+//! is within `1.25 n 2^-49` above a half, which means `|x| > (1/2 - 1.25 n 2^-49) Q`. What comes
+//! out is congruent to `x` and at most `(1/2 + 1.25 n 2^-49) Q` in absolute value in any case, and
+//! **exactly the centred `x`** for all `|x| < (1/2 - 2^-41) Q`.
 //!
-//! Cost for a coefficient and `m` primes: `n m` products, and `m` reductions for every eight of the `n`.
+//! Cost for a coefficient and `m` primes: `n m` products, and `m` reductions for every eight of the
+//! `n`.
 //!
 //! # Leakage
 //! Constant time.
@@ -85,8 +89,9 @@ impl Conversion {
         &self.sums
     }
 
-    /// Converts rows of coefficients without `v`: what comes out is congruent to `x + v Q`, `0 ≤ v ≤ n`, the same `v` for all targets. One
-    /// product a coefficient less, where a multiple of `Q` does no harm.
+    /// Converts rows of coefficients without `v`: what comes out is congruent to `x + v Q`,
+    /// `0 ≤ v ≤ n`, the same `v` for all targets. One product a coefficient less, where a multiple
+    /// of `Q` does no harm.
     ///
     /// # Panics
     /// If there are not as many rows as moduli, or their lengths differ.

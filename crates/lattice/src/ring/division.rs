@@ -1,17 +1,18 @@
 //! Division by primes of the basis, rounding.
 //!
-//! Let `D` be the product of the primes that go, and `r` the centred residue of `x` modulo `D`. Then `x - δ` is divisible by
-//! `D` for every `δ ≡ r (mod D)`, and over the primes that stay `(x - δ)/D` is `(x - δ) D^-1`. Two choices of `δ`
-//! ([`Rounding`]):
+//! Let `D` be the product of the primes that go, and `r` the centred residue of `x` modulo `D`.
+//! Then `x - δ` is divisible by `D` for every `δ ≡ r (mod D)`, and over the primes that stay
+//! `(x - δ)/D` is `(x - δ) D^-1`. Two choices of `δ` ([`Rounding`]):
 //!
 //! * `δ = r`: the quotient is `⌊x/D⌉`, off by at most 1/2;
-//! * `δ = r + D k` with `k = [-r D^-1]_t`, centred: `δ ≡ 0 (mod t)`, so the quotient is `x D^-1` modulo `t`, and off by at most
-//!   `(1 + t)/2`. So BGV keeps its messages, times a known factor.
+//! * `δ = r + D k` with `k = [-r D^-1]_t`, centred: `δ ≡ 0 (mod t)`, so the quotient is `x D^-1`
+//!   modulo `t`, and off by at most `(1 + t)/2`. So BGV keeps its messages, times a known factor.
 //!
-//! With `r = Σ y_i D/d_i - v D` ([`Conversion`]) both are one sum of products: `k + ⌊t/2⌋` is `(-r D^-1 mod t) + ⌊t/2⌋ mod t`, at least 0, and
-//! another term, with the factor `D`.
+//! With `r = Σ y_i D/d_i - v D` ([`Conversion`]) both are one sum of products: `k + ⌊t/2⌋` is
+//! `(-r D^-1 mod t) + ⌊t/2⌋ mod t`, at least 0, and another term, with the factor `D`.
 //!
-//! Of an element in the form of values only the rows that go are transformed back, and `δ` forward again.
+//! Of an element in the form of values only the rows that go are transformed back, and `δ` forward
+//! again.
 
 use super::Ring;
 use super::conversion::Conversion;
@@ -27,7 +28,8 @@ use tobari_simd::Buffer;
 pub enum Rounding {
     /// To the nearest.
     Nearest,
-    /// To a near one that is congruent to the exact quotient modulo this number, which must be prime to what is divided by.
+    /// To a near one that is congruent to the exact quotient modulo this number, which must be
+    /// prime to what is divided by.
     Congruent(Modulus),
 }
 
@@ -65,7 +67,8 @@ impl Division {
         Self::new(ring, ring.key_basis(data), ring.basis(data), rounding)
     }
 
-    /// By all special primes and the last data prime at once: what both divisions in turn would give, rounded once.
+    /// By all special primes and the last data prime at once: what both divisions in turn would
+    /// give, rounded once.
     ///
     /// # Panics
     /// As [`Self::by_last`] and [`Self::by_special`].
@@ -116,8 +119,8 @@ impl Division {
         self.divide_and(dividend, None, |_, _, _| {})
     }
 
-    /// What `finish` makes of the quotient's rows, given their number and modulus, and then their images if there is an
-    /// automorphism. It is done while they are near.
+    /// What `finish` makes of the quotient's rows, given their number and modulus, and then their
+    /// images if there is an automorphism. It is done while they are near.
     ///
     /// # Panics
     /// If the element is of another ring or basis.

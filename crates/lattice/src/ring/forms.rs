@@ -4,16 +4,22 @@
 //! Σ_(i,j) w_ij x_i ⊗ y_j,      x_0 = y_0 = 1,
 //! ```
 //!
-//! of pairs `x_i = (x_i0, x_i1)` and `y_j`, three parts each; the constants `x_0` and `y_0` are given. For each `i` the sum `Σ_j w_ij y_j` comes first, which are small weights times polynomials ([`WeightMatrix`]), then one sum of
-//! tensors: `n m` multiply-adds and `n` tensors for `n` left and `m` right pairs. Several forms of the same pairs read them once. Rows are gone through in tiles, so that nothing between is larger than a cache.
+//! of pairs `x_i = (x_i0, x_i1)` and `y_j`, three parts each; the constants `x_0` and `y_0` are
+//! given. For each `i` the sum `Σ_j w_ij y_j` comes first, which are small weights times
+//! polynomials ([`WeightMatrix`]), then one sum of tensors: `n m` multiply-adds and `n` tensors for
+//! `n` left and `m` right pairs. Several forms of the same pairs read them once. Rows are gone
+//! through in tiles, so that nothing between is larger than a cache.
 //!
-//! **Functions of two nibbles.** Where there are sixteen on either side and the Walsh transform of the weights has one absolute value `c`,
+//! **Functions of two nibbles.** Where there are sixteen on either side and the Walsh transform of
+//! the weights has one absolute value `c`,
 //!
 //! ```text
 //! Σ w_ij x_i ⊗ y_j = c/256 Σ_(p,q) ±X_p ⊗ Y_q,      X_p = Σ_i (-1)^(i·p) x_i,   Y_q = Σ_j (-1)^(j·q) y_j,
 //! ```
 //!
-//! and no multiplication is left but those of the tensors: inner sums have signs for weights, four additions each from tables of all sums of four. So it is where the `x_i` and `y_j` are the characters of two nibbles, and the form is a character of any function of both.
+//! and no multiplication is left but those of the tensors: inner sums have signs for weights, four
+//! additions each from tables of all sums of four. So it is where the `x_i` and `y_j` are the
+//! characters of two nibbles, and the form is a character of any function of both.
 //!
 //! Weights of the constants may have any size: they multiply no product of two residues.
 

@@ -1,8 +1,9 @@
 //! The ring `R_Q = Z_Q[X]/(X^N + 1)`, `N` a power of two, by residues.
 //!
-//! `Q` is a product of distinct primes below 2^50, each 1 modulo `2N`. By the Chinese remainder theorem an element of `R_Q`
-//! is one row of `N` residues for each prime, and additions, products and transforms work on rows, one at a time
-//! ([`ntt`](Ntt)). Only what compares with `Q` itself needs several rows at once: [`Conversion`], [`Division`].
+//! `Q` is a product of distinct primes below 2^50, each 1 modulo `2N`. By the Chinese remainder
+//! theorem an element of `R_Q` is one row of `N` residues for each prime, and additions, products
+//! and transforms work on rows, one at a time ([`ntt`](Ntt)). Only what compares with `Q` itself
+//! needs several rows at once: [`Conversion`], [`Division`].
 //!
 //! | object | is |
 //! |---|---|
@@ -17,8 +18,8 @@
 //! | [`WeightMatrix`] | small integers, by which many elements are summed at once |
 //! | [`Seed`], [`Stream`] | where random elements come from |
 //!
-//! Products are of values; rounding, lifting and reading off are of coefficients. A type says which form it wants, so that
-//! no transform is forgotten or done twice.
+//! Products are of values; rounding, lifting and reading off are of coefficients. A type says which
+//! form it wants, so that no transform is forgotten or done twice.
 
 mod conversion;
 mod division;

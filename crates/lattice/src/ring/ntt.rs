@@ -1,15 +1,17 @@
 //! The number-theoretic transform of `Z_q[X]/(X^N + 1)`.
 //!
-//! Let `ψ` be a root of unity of order `2N` modulo a prime `q ≡ 1 (mod 2N)`; then `X^N + 1 = Π (X - ψ^(2i+1))`, and a
-//! polynomial is its values at these roots, with which products are pointwise. The forward transform writes the value at
-//! `ψ^(2 rev(i) + 1)` to place `i`, `rev` reversing the `log N` bits of an index; the inverse one reads them there. So
-//! neither has to permute (Longa, Naehrig, CANS 2016): stage `m` splits every factor `X^(2t) - ψ^(2e)` into `X^t - ψ^e` and
-//! `X^t + ψ^e`.
+//! Let `ψ` be a root of unity of order `2N` modulo a prime `q ≡ 1 (mod 2N)`; then
+//! `X^N + 1 = Π (X - ψ^(2i+1))`, and a polynomial is its values at these roots, with which products
+//! are pointwise. The forward transform writes the value at `ψ^(2 rev(i) + 1)` to place `i`, `rev`
+//! reversing the `log N` bits of an index; the inverse one reads them there. So neither has to
+//! permute (Longa, Naehrig, CANS 2016): stage `m` splits every factor `X^(2t) - ψ^(2e)` into
+//! `X^t - ψ^e` and `X^t + ψ^e`.
 //!
-//! **`ψ` is fixed**: `g^((q-1)/2N)` for the smallest `g ≥ 2` for which that has order `2N`. Values are part of wire formats.
+//! **`ψ` is fixed**: `g^((q-1)/2N)` for the smallest `g ≥ 2` for which that has order `2N`. Values
+//! are part of wire formats.
 //!
-//! Cost: `(N/2) log N` butterflies, each a product by a number known beforehand, two additions, and no reduction of the
-//! sums going forward: the module `kernels` says why they fit.
+//! Cost: `(N/2) log N` butterflies, each a product by a number known beforehand, two additions, and
+//! no reduction of the sums going forward: the module `kernels` says why they fit.
 
 use super::prime::root_of_unity;
 use crate::kernels::{Factor, Modulus};

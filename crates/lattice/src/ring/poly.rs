@@ -95,8 +95,8 @@ impl<F: Form> Poly<F> {
         poly
     }
 
-    /// Uniform on all elements: row after row from the streams that `stream` gives to the primes by their place in the
-    /// ring, so that a row does not depend on which others there are.
+    /// Uniform on all elements: row after row from the streams that `stream` gives to the primes by
+    /// their place in the ring, so that a row does not depend on which others there are.
     pub fn uniform(ring: &Arc<Ring>, basis: Basis, mut stream: impl FnMut(usize) -> Stream) -> Self {
         let mut poly = Self::any(ring, basis);
         for (row, values) in poly.values.chunks_exact_mut(ring.degree()).enumerate() {
@@ -268,7 +268,8 @@ impl<F: Form> Poly<F> {
 }
 
 impl Poly<Coeff> {
-    /// The element with these coefficients, each less than every prime of the basis in absolute value.
+    /// The element with these coefficients, each less than every prime of the basis in absolute
+    /// value.
     ///
     /// # Panics
     /// If there are not `N` coefficients.
@@ -296,8 +297,8 @@ impl Poly<Coeff> {
         poly
     }
 
-    /// The element whose coefficients are uniform on the integers from `-2^bits` to below `2^bits`, of any size: made of pieces of 32
-    /// bits, of which the highest has the sign.
+    /// The element whose coefficients are uniform on the integers from `-2^bits` to below `2^bits`,
+    /// of any size: made of pieces of 32 bits, of which the highest has the sign.
     pub fn uniform_integers(ring: &Arc<Ring>, basis: Basis, bits: u32, stream: &mut Stream) -> Self {
         const PIECE: u32 = 32;
         let mut piece = Zeroizing::new(vec![0; ring.degree()]);
@@ -320,7 +321,8 @@ impl Poly<Coeff> {
         self.into_form()
     }
 
-    /// `f(X^g)`: coefficient `i` goes to place `g i mod 2N`, with the sign that `X^N = -1` gives it.
+    /// `f(X^g)`: coefficient `i` goes to place `g i mod 2N`, with the sign that `X^N = -1` gives
+    /// it.
     pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
         let mut out = Self::any(&self.ring, self.basis);
         let mask = 2 * self.ring.degree() - 1;
@@ -374,7 +376,8 @@ impl Poly<Eval> {
         Self::all_times_assign(std::slice::from_mut(self), other);
     }
 
-    /// `part *= other` for all parts, which are over one basis: what is read of `other` is used for all of them while it is near.
+    /// `part *= other` for all parts, which are over one basis: what is read of `other` is used for
+    /// all of them while it is near.
     ///
     /// # Panics
     /// If the rings or the bases of the parts differ, or their basis does not fit.
@@ -399,7 +402,8 @@ impl Poly<Eval> {
     /// `self += a b`.
     ///
     /// # Panics
-    /// If the rings differ, or `self` and `a` are over different bases, or `b` is not over theirs or a larger one.
+    /// If the rings differ, or `self` and `a` are over different bases, or `b` is not over theirs
+    /// or a larger one.
     pub fn mul_add_assign(&mut self, a: &Self, b: &Self) {
         self.check(a);
         let basis = self.basis;
@@ -412,7 +416,8 @@ impl Poly<Eval> {
     /// `Σ a b` over the pairs `(a, b)`: each is read once, and the sum is written once.
     ///
     /// # Panics
-    /// If there is no pair, the rings or the bases of the `a` differ, or a `b` is not over their basis or a larger one.
+    /// If there is no pair, the rings or the bases of the `a` differ, or a `b` is not over their
+    /// basis or a larger one.
     pub fn inner_product(pairs: &[(&Self, &Self)]) -> Self {
         let (first, _) = pairs[0];
         for (a, b) in pairs {

@@ -2,8 +2,8 @@
 
 use crate::kernels::{MAX_BITS, Modulus};
 
-/// Whether `n < 2^50` is prime: Miller and Rabin's test with the first twelve primes as bases, which has no exception
-/// below 3.18 · 10^23 (Sorenson, Webster, Math. Comp. 86, 2017).
+/// Whether `n < 2^50` is prime: Miller and Rabin's test with the first twelve primes as bases,
+/// which has no exception below 3.18 · 10^23 (Sorenson, Webster, Math. Comp. 86, 2017).
 pub fn is_prime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     let Some(modulus) = Modulus::new(n) else { return false };
@@ -35,14 +35,15 @@ pub fn primes_below(bits: u32, step: u64) -> impl Iterator<Item = u64> {
     (1..=top).rev().map(move |multiple| multiple * step + 1).filter(|n| is_prime(*n))
 }
 
-/// A primitive root of unity of order `order`, a power of two, modulo a prime; none if `order` does not divide `q - 1`.
+/// A primitive root of unity of order `order`, a power of two, modulo a prime; none if `order` does
+/// not divide `q - 1`.
 pub(crate) fn root_of_unity(modulus: &Modulus, order: u64) -> Option<u64> {
     let q = modulus.value();
     if !order.is_power_of_two() || !(q - 1).is_multiple_of(order) {
         return None;
     }
-    // the power of a random element has the order wanted with chance 1/2: that power to the order/2 is -1. The smallest
-    // candidate is taken, so that a root depends on q and the order only
+    // the power of a random element has the order wanted with chance 1/2: that power to the order/2
+    // is -1. The smallest candidate is taken, so that a root depends on q and the order only
     (2..q).map(|base| modulus.pow(base, (q - 1) / order)).find(|root| modulus.pow(*root, order / 2) == q - 1)
 }
 

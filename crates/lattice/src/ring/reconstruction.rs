@@ -1,8 +1,9 @@
 //! Coefficients as integers, from their residues.
 //!
-//! Garner's mixed radix (IRE Trans. EC-8, 1959): `x = v_1 + q_1 (v_2 + q_2 (v_3 + …))` with
-//! `v_k = (x_k - (v_1 + q_1 v_2 + …)) (q_1 … q_(k-1))^-1 mod q_k`, for `x` in `[0, Q)`; `x` above `Q/2` is `x - Q`. Cost for a
-//! coefficient and `n` primes: `n²/2` products modulo primes, and as many of words.
+//! Garner's mixed radix (IRE Trans. EC-8, 1959): `x = v_1 + q_1 (v_2 + q_2 (v_3 + …))` with `v_k =
+//! (x_k - (v_1 + q_1 v_2 + …)) (q_1 … q_(k-1))^-1 mod q_k`, for `x` in `[0, Q)`; `x` above `Q/2` is
+//! `x - Q`. Cost for a coefficient and `n` primes: `n²/2` products modulo primes, and as many of
+//! words.
 //!
 //! # Leakage
 //! Constant time.

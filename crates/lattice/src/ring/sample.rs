@@ -1,8 +1,9 @@
 //! Random polynomials from seeds.
 //!
-//! A [`Stream`] is the key stream of ChaCha20 in Bernstein's original form: the seed is the key, the 64-bit nonce is a
-//! [`Domain`] in its highest byte and an index below, the 64-bit block counter starts at 0. Bytes are read as little-endian
-//! words. So anything drawn has a name, no two names share bytes, and any residue row expands alone.
+//! A [`Stream`] is the key stream of ChaCha20 in Bernstein's original form: the seed is the key,
+//! the 64-bit nonce is a [`Domain`] in its highest byte and an index below, the 64-bit block
+//! counter starts at 0. Bytes are read as little-endian words. So anything drawn has a name, no two
+//! names share bytes, and any residue row expands alone.
 //!
 //! | drawn | from | how |
 //! |---|---|---|
@@ -11,9 +12,9 @@
 //! | centred binomial, `η ≤ 32` | words of 8 bytes | ones among the low `η` bits less ones among the next `η`; variance `η/2` |
 //! | rounded Gaussian, `σ = 3.2` | words of 8 bytes | the highest bit is the sign, the others are compared with the distribution function of the absolute value |
 //!
-//! The Gaussian's table holds `⌊2^63 P(|round(3.2 Z)| ≤ k)⌉` for `k = 0 … 28`, computed with 200 bits: every probability is
-//! right to `2^-63`, and larger values, which have a chance of `2^-60` together, do not occur. Its standard deviation is
-//! 3.213, the root of `3.2² + 1/12`.
+//! The Gaussian's table holds `⌊2^63 P(|round(3.2 Z)| ≤ k)⌉` for `k = 0 … 28`, computed with 200
+//! bits: every probability is right to `2^-63`, and larger values, which have a chance of `2^-60`
+//! together, do not occur. Its standard deviation is 3.213, the root of `3.2² + 1/12`.
 //!
 //! # Leakage
 //! Constant time in what is kept. Which words are passed over is independent of it.
@@ -27,7 +28,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 32;
 
-/// Where polynomials come from: 32 bytes. It may be public, as that of the uniform half of a key, or secret.
+/// Where polynomials come from: 32 bytes. It may be public, as that of the uniform half of a key,
+/// or secret.
 ///
 /// ```
 /// use tobari_lattice::ring::{Domain, Modulus, Seed};
@@ -269,7 +271,8 @@ mod tests {
 
     const MANY: usize = 1 << 17;
 
-    /// RFC 8439's first test vector of the block function: key and nonce zero, counter 0, which both forms share.
+    /// RFC 8439's first test vector of the block function: key and nonce zero, counter 0, which
+    /// both forms share.
     #[test]
     fn the_stream_is_chacha20() {
         let mut residues = [0; 2];

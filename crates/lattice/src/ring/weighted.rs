@@ -4,14 +4,18 @@
 //! out_j = Σ_i w_ji x_i,      |w_ji| <= 2^15,
 //! ```
 //!
-//! residue by residue. Weights are small, so a product of a residue below `2^36` and a weight, shifted by `2^15` to be positive, stays below `2^52`, and a thousand of them below `2^62`: one multiply-add a
-//! product, and one reduction a sum. Wider residues take two multiply-adds. Rows are gone through in tiles of [`TILE`] residues of all inputs, copied together first: rows of a power of two
-//! bytes would fall on each other in every cache.
+//! residue by residue. Weights are small, so a product of a residue below `2^36` and a weight,
+//! shifted by `2^15` to be positive, stays below `2^52`, and a thousand of them below `2^62`: one
+//! multiply-add a product, and one reduction a sum. Wider residues take two multiply-adds. Rows are
+//! gone through in tiles of [`TILE`] residues of all inputs, copied together first: rows of a power
+//! of two bytes would fall on each other in every cache.
 //!
-//! Cost: one multiply-add of eight lanes for eight residues, an input and an output; inputs are read once for each matrix.
+//! Cost: one multiply-add of eight lanes for eight residues, an input and an output; inputs are
+//! read once for each matrix.
 //!
-//! [`Poly::tensor_sums`] does the same where weights are ciphertexts: sums of products `(x_0, x_1) ⊗ (w_0, w_1)` of three parts. Weights that many sums share are read
-//! once for all of them.
+//! [`Poly::tensor_sums`] does the same where weights are ciphertexts: sums of products
+//! `(x_0, x_1) ⊗ (w_0, w_1)` of three parts. Weights that many sums share are read once for all of
+//! them.
 
 use super::{Eval, Poly};
 use crate::kernels::{BLOCK, MAX_INPUTS, RingKernels, TILE, WeightMatrix};
@@ -28,7 +32,8 @@ pub struct ProductSums {
 }
 
 impl ProductSums {
-    /// Whether there are from 1 to [`MAX_INPUTS`] weights, of `weights` that there are, and as many inputs in each sum, of `inputs`.
+    /// Whether there are from 1 to [`MAX_INPUTS`] weights, of `weights` that there are, and as many
+    /// inputs in each sum, of `inputs`.
     pub fn fits(&self, inputs: usize, weights: usize) -> bool {
         let within = |list: &[u32], count: usize| list.iter().all(|i| (*i as usize) < count);
         (1..=MAX_INPUTS).contains(&self.weights.len())
@@ -87,7 +92,8 @@ impl Poly<Eval> {
     /// `Σ_i f_i x_i`, for each prime by factors of its own.
     ///
     /// # Panics
-    /// If there is no polynomial, there are not as many factors for each prime, or polynomials are not over the same primes.
+    /// If there is no polynomial, there are not as many factors for each prime, or polynomials are
+    /// not over the same primes.
     pub(crate) fn combination(factors: &[Vec<u64>], inputs: &[&Self]) -> Self {
         let (ring, basis) = (inputs[0].ring(), inputs[0].basis());
         assert!(factors.len() == basis.rows() && factors.iter().all(|factors| factors.len() == inputs.len()));
@@ -105,7 +111,8 @@ impl Poly<Eval> {
     /// `Σ_i w_ji x_i` for each row `j` of a matrix.
     ///
     /// # Panics
-    /// If there are not as many polynomials as the matrix has inputs, or they are not over the same primes.
+    /// If there are not as many polynomials as the matrix has inputs, or they are not over the same
+    /// primes.
     pub fn weighted_sums<P: Borrow<Self>>(matrix: &WeightMatrix, inputs: &[P]) -> Vec<Self> {
         assert_eq!(inputs.len(), matrix.inputs(), "as many polynomials as weights in a row");
         let (ring, basis) = (inputs[0].borrow().ring(), inputs[0].borrow().basis());

@@ -6,7 +6,8 @@ use crate::params::LatticeParameters;
 use crate::ring::{Eval, Poly, Seed};
 use std::sync::Arc;
 
-/// Two elements, or three after a product, over the first data primes; the phase is `c_0 + c_1 s + c_2 s²`.
+/// Two elements, or three after a product, over the first data primes; the phase is
+/// `c_0 + c_1 s + c_2 s²`.
 #[derive(Clone)]
 pub struct Ciphertext {
     parameters: LatticeParameters,

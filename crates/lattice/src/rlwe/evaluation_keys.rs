@@ -6,7 +6,8 @@ use crate::ring::Automorphism;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 
-/// A key for products and keys for automorphisms, each made for a level: it serves that level and all lower ones.
+/// A key for products and keys for automorphisms, each made for a level: it serves that level and
+/// all lower ones.
 #[derive(Clone, Default)]
 pub(crate) struct EvaluationKeys {
     products: Option<EvaluationKey>,
@@ -107,7 +108,8 @@ impl EvaluationKeys {
 
 /// `5^steps mod 2N`: the automorphism that moves slot `j + steps` to slot `j`.
 pub(crate) fn rotation(degree: usize, steps: i64) -> usize {
-    // N/2 and 2N are powers of two, so that masks are remainders, of negative steps and of what wrapped around, too
+    // N/2 and 2N are powers of two, so that masks are remainders, of negative steps and of what
+    // wrapped around, too
     let steps = steps as u32 & (degree as u32 / 2 - 1);
     5usize.wrapping_pow(steps) & (2 * degree - 1)
 }

@@ -39,7 +39,8 @@ impl SecretKey {
         Self::from_seed(parameters, Seed::random(rng))
     }
 
-    /// The key of a seed: coefficient after coefficient from its stream of domain [`Domain::Secret`].
+    /// The key of a seed: coefficient after coefficient from its stream of domain
+    /// [`Domain::Secret`].
     pub fn from_seed(parameters: &LatticeParameters, seed: Seed) -> Self {
         let ring = parameters.ring();
         let mut coefficients = Zeroizing::new(vec![0; ring.degree()]);
@@ -94,7 +95,8 @@ impl SecretKey {
         SeededCiphertext::new(&self.parameters, mask(&self.parameters, &self.values, &a, &secret, 0), seed)
     }
 
-    /// An encryption of this element: as [`Self::encrypt_zero`] with it added, for one transform instead of two.
+    /// An encryption of this element: as [`Self::encrypt_zero`] with it added, for one transform
+    /// instead of two.
     pub(crate) fn encrypt_seeded(&self, mut element: Poly<Coeff>, rng: &mut impl CryptoRng) -> SeededCiphertext {
         let (seed, secret) = (Seed::random(rng), Seed::random(rng));
         let (ring, basis) = (self.parameters.ring(), element.basis());
@@ -182,7 +184,8 @@ impl PublicKey {
         &self.seed
     }
 
-    /// An encryption of zero over the first `data` data primes: `(b u + f e_0, a u + f e_1)` with a ternary `u`.
+    /// An encryption of zero over the first `data` data primes: `(b u + f e_0, a u + f e_1)` with a
+    /// ternary `u`.
     ///
     /// # Panics
     /// Unless there are so many.

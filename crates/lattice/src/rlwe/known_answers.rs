@@ -1,8 +1,10 @@
-//! What Microsoft SEAL computed, read from `vectors/lattice`; `vectors/README.md` says how it was made.
+//! What Microsoft SEAL computed, read from `vectors/lattice`; `vectors/README.md` says how it was
+//! made.
 //!
-//! SEAL's transform keeps the value at `ψ^(2 rev(i) + 1)` at place `i`, as [`Ntt`] does, but its `ψ` is the **smallest** root of
-//! unity of order `2N` modulo each prime, `ψ = φ^u` for our `φ` and an odd `u`. So its value at place `i` is ours at the place of the
-//! exponent `u (2 rev(i) + 1)`. And its slots are at the powers of 3, of which every other one is an opposite of a power of 5.
+//! SEAL's transform keeps the value at `ψ^(2 rev(i) + 1)` at place `i`, as [`Ntt`] does, but its
+//! `ψ` is the **smallest** root of unity of order `2N` modulo each prime, `ψ = φ^u` for our `φ` and
+//! an odd `u`. So its value at place `i` is ours at the place of the exponent `u (2 rev(i) + 1)`.
+//! And its slots are at the powers of 3, of which every other one is an opposite of a power of 5.
 
 use super::SecretKey;
 use crate::params::{LatticeParameters, Plaintext};
@@ -48,7 +50,8 @@ impl Answers {
         &self.all(kind).find(|fields| fields[0] == name).unwrap_or_else(|| panic!("no {kind} {name}"))[1..]
     }
 
-    /// SEAL's secret: one row of values for each prime, or for the first ones only. All rows must be of one ternary polynomial.
+    /// SEAL's secret: one row of values for each prime, or for the first ones only. All rows must
+    /// be of one ternary polynomial.
     pub(crate) fn secret(&self) -> SecretKey {
         let ring = self.parameters.ring();
         let rows = self.all("secret").next().unwrap();
@@ -118,7 +121,8 @@ pub(crate) fn power(degree: usize, base: usize, power: i64) -> usize {
     (0..power).fold(1, |product, _| product * base % (2 * degree))
 }
 
-/// `(j, sign)` with `exponent = sign 5^j mod 2N`: our slot, and whether the exponent is an opposite.
+/// `(j, sign)` with `exponent = sign 5^j mod 2N`: our slot, and whether the exponent is an
+/// opposite.
 pub(crate) fn slot(degree: usize, exponent: usize) -> (usize, bool) {
     let opposite = exponent % 4 == 3;
     let wanted = if opposite { 2 * degree - exponent } else { exponent };

@@ -1,16 +1,18 @@
 //! What every scheme on ring learning with errors shares.
 //!
-//! A **secret** is a ternary `s`. A **ciphertext** is a pair `(c_0, c_1)` over the first `l` data primes, `Q` their product, and
-//! its **phase** is `c_0 + c_1 s mod Q`: a message with an error in it. [`crate::bgv`] and [`crate::ckks`] say where the
-//! message stands and how errors are kept off it; here is only
+//! A **secret** is a ternary `s`. A **ciphertext** is a pair `(c_0, c_1)` over the first `l` data
+//! primes, `Q` their product, and its **phase** is `c_0 + c_1 s mod Q`: a message with an error in
+//! it. [`crate::bgv`] and [`crate::ckks`] say where the message stands and how errors are kept off
+//! it; here is only
 //!
 //! ```text
 //! phase = μ + f e        with f = t where messages are integers modulo t, and f = 1 where they are approximate,
 //! ```
 //!
-//! so that a multiple of `f` is what adds up. Sums of ciphertexts have sums of phases, and products products, but for a third
-//! part: `(c_0 d_0, c_0 d_1 + c_1 d_0, c_1 d_1)` has the phase `c_0 d_0 + … + c_1 d_1 s²`, and parts beyond the second are
-//! switched back to `s` ([`KeySwitcher`]).
+//! so that a multiple of `f` is what adds up. Sums of ciphertexts have sums of phases, and products
+//! products, but for a third part: `(c_0 d_0, c_0 d_1 + c_1 d_0, c_1 d_1)` has the phase
+//! `c_0 d_0 + … + c_1 d_1 s²`, and parts beyond the second are switched back to `s`
+//! ([`KeySwitcher`]).
 //!
 //! | object | is |
 //! |---|---|
@@ -21,10 +23,11 @@
 //! | [`EvaluationKey`] | lets anybody turn a multiple of `s'` into one of `s`: [`KeySwitcher`] |
 //!
 //! # Security
-//! Semantic security of ciphertexts is that of ring-LWE at the parameters' level; evaluation keys assume circular security,
-//! as everywhere. Nothing here resists who may ask for decryptions of ciphertexts of their own making (IND-CCA): no scheme that
-//! computes does. Who sees the **error** of a decrypted ciphertext learns of the secret: BGV keeps it to itself
-//! as long as messages come out right, CKKS does not: [`crate::ckks`] says what follows.
+//! Semantic security of ciphertexts is that of ring-LWE at the parameters' level; evaluation keys
+//! assume circular security, as everywhere. Nothing here resists who may ask for decryptions of
+//! ciphertexts of their own making (IND-CCA): no scheme that computes does. Who sees the **error**
+//! of a decrypted ciphertext learns of the secret: BGV keeps it to itself as long as messages come
+//! out right, CKKS does not: [`crate::ckks`] says what follows.
 
 mod ciphertext;
 mod evaluation_keys;

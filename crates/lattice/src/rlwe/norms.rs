@@ -1,8 +1,9 @@
 //! Bounds on canonical norms, as logarithms to base 2.
 //!
-//! The canonical norm of an element is the largest absolute value that it takes at the complex roots of `X^N + 1`: those of
-//! sums and products are at most the sums and products. Of independent coefficients of variance `V` it is at most
-//! `6 √(N V)`, but for a chance of `N/2 e^-36` (Gentry, Halevi, Smart, CRYPTO 2012, appendix A.5).
+//! The canonical norm of an element is the largest absolute value that it takes at the complex
+//! roots of `X^N + 1`: those of sums and products are at most the sums and products. Of independent
+//! coefficients of variance `V` it is at most `6 √(N V)`, but for a chance of `N/2 e^-36` (Gentry,
+//! Halevi, Smart, CRYPTO 2012, appendix A.5).
 
 use crate::params::LatticeParameters;
 use crate::ring::Modulus;
@@ -42,7 +43,8 @@ pub(crate) fn message(parameters: &LatticeParameters) -> f64 {
     (parameters.degree() as f64).log2() + (parameters.error_factor() as f64).log2() - 1.0
 }
 
-/// Of what rounding leaves after a division of a ciphertext of so many parts: `τ_0 + τ_1 s + …` with `|τ_i| ≤ (1 + f)/2`.
+/// Of what rounding leaves after a division of a ciphertext of so many parts: `τ_0 + τ_1 s + …`
+/// with `|τ_i| ≤ (1 + f)/2`.
 pub(crate) fn rounding(parameters: &LatticeParameters, parts: usize) -> f64 {
     let factor = parameters.error_factor() as f64;
     let width = if factor > 1.0 { factor * factor + 1.0 } else { 1.0 };

@@ -4,8 +4,11 @@
 //! Σ_i a_i + Σ_g ρ_g( Σ_i c_(g,i) )
 //! ```
 //!
-//! Of an element that is hoisted the digits exist, and a product with a key costs little beside the division by `P` that follows. Products of all rotations are moved and summed modulo `Q P`, and divided once: with the digits
-//! of `n` elements at hand, `n` decompositions and two divisions for each sum, however many rotations it has. Digits of elements that are rotated alike are summed first: a sum of digits is a digit of the sum.
+//! Of an element that is hoisted the digits exist, and a product with a key costs little beside the
+//! division by `P` that follows. Products of all rotations are moved and summed modulo `Q P`, and
+//! divided once: with the digits of `n` elements at hand, `n` decompositions and two divisions for
+//! each sum, however many rotations it has. Digits of elements that are rotated alike are summed
+//! first: a sum of digits is a digit of the sum.
 //!
 //! # Error
 //! That of the digits of a key switch for each element that is rotated, and one rounding.
@@ -15,7 +18,8 @@ use super::switch::{Digits, KeySwitcher};
 use crate::kernels::RingKernels;
 use crate::ring::{Eval, Poly};
 
-/// Elements that are rotated alike: first parts of ciphertexts and digits of the second, and the key.
+/// Elements that are rotated alike: first parts of ciphertexts and digits of the second, and the
+/// key.
 pub(crate) struct Turned<'a> {
     pub(crate) inputs: Vec<(&'a Poly<Eval>, &'a Digits)>,
     pub(crate) key: &'a GaloisKey,

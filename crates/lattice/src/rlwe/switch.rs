@@ -1,35 +1,39 @@
 //! Key switching: from a multiple of another secret to one of `s`.
 //!
-//! The hybrid method (Gentry, Halevi, Smart, CRYPTO 2012; Han, Ki, CT-RSA 2020). The data primes stand in groups of
-//! [`LatticeParameters::digit_size`]; let `Q_d` be the product of group `d`, and `P` that of the special primes. A key for `s'` is
-//! one pair a group,
+//! The hybrid method (Gentry, Halevi, Smart, CRYPTO 2012; Han, Ki, CT-RSA 2020). The data primes
+//! stand in groups of [`LatticeParameters::digit_size`]; let `Q_d` be the product of group `d`, and
+//! `P` that of the special primes. A key for `s'` is one pair a group,
 //!
 //! ```text
 //! (b_d, a_d) over Q P,     b_d = -a_d s + f e_d + P g_d s',     g_d = 1 modulo Q_d, 0 modulo the other groups,
 //! ```
 //!
-//! and `P g_d` is `P` in the rows of the group and 0 in all others. An element `c` modulo `Q` is cut into **digits**, the
-//! centred `[c]_(Q_d)`, lifted to `Q P` exactly ([`Conversion`]): then `Σ [c]_(Q_d) g_d ≡ c`, so
+//! and `P g_d` is `P` in the rows of the group and 0 in all others. An element `c` modulo `Q` is
+//! cut into **digits**, the centred `[c]_(Q_d)`, lifted to `Q P` exactly ([`Conversion`]): then
+//! `Σ [c]_(Q_d) g_d ≡ c`, so
 //!
 //! ```text
 //! (u_0, u_1) = Σ [c]_(Q_d) (b_d, a_d)   has the phase   P c s' + f Σ [c]_(Q_d) e_d   modulo Q P,
 //! ```
 //!
-//! and division by `P` with rounding ([`Division`]) leaves `c s'` and an error of about `f √(N/12 Σ Q_d²) σ / P`, below the
-//! rounding's own while `P` is no smaller than every `Q_d` times some `√N`.
+//! and division by `P` with rounding ([`Division`]) leaves `c s'` and an error of about
+//! `f √(N/12 Σ Q_d²) σ / P`, below the rounding's own while `P` is no smaller than every `Q_d`
+//! times some `√N`.
 //!
-//! At a lower level the groups lose their last primes, and those that have none left go. A key serves the level that it was
-//! made for, and all lower ones.
+//! At a lower level the groups lose their last primes, and those that have none left go. A key
+//! serves the level that it was made for, and all lower ones.
 //!
-//! **Automorphisms come last.** A key for `X -> X^g` switches from `s` to `s(X^(1/g))`; then the automorphism makes that `s` again,
-//! and two elements over `Q` are moved, not the digits over `Q P`. So digits are the same for all automorphisms: an element is cut
-//! once ([`KeySwitcher::digits`]) and rotated many times (hoisting: Halevi, Shoup, CRYPTO 2018).
+//! **Automorphisms come last.** A key for `X -> X^g` switches from `s` to `s(X^(1/g))`; then the
+//! automorphism makes that `s` again, and two elements over `Q` are moved, not the digits over
+//! `Q P`. So digits are the same for all automorphisms: an element is cut once
+//! ([`KeySwitcher::digits`]) and rotated many times (hoisting: Halevi, Shoup, CRYPTO 2018).
 //!
-//! **A few rows after others.** The digits of an element that is used once are made a few rows at a time, so that what they are made of is read once for all of these, multiplied with those rows of the key, and
-//! forgotten; a key is stored in the order of that reading.
+//! **A few rows after others.** The digits of an element that is used once are made a few rows at a
+//! time, so that what they are made of is read once for all of these, multiplied with those rows of
+//! the key, and forgotten; a key is stored in the order of that reading.
 //!
-//! Cost at `l` rows, `d` digits, `k` special primes: `l` transforms back, `d (l + k) - l` forward, `2 d (l + k) N` products, then
-//! `2 k` transforms back and `2 l` forward.
+//! Cost at `l` rows, `d` digits, `k` special primes: `l` transforms back, `d (l + k) - l` forward,
+//! `2 d (l + k) N` products, then `2 k` transforms back and `2 l` forward.
 
 use super::evaluation_keys::GaloisKey;
 use super::keys::{mask, uniform, uniform_row};
@@ -48,12 +52,14 @@ pub struct EvaluationKey {
     parameters: LatticeParameters,
     level: usize,
     seed: Seed,
-    /// Row after row; in a row for each eight values those of `b_0, a_0, b_1, a_1, …`: in the order of reading.
+    /// Row after row; in a row for each eight values those of `b_0, a_0, b_1, a_1, …`: in the order
+    /// of reading.
     values: Buffer,
 }
 
 impl EvaluationKey {
-    /// From `source` to `target`, secrets over all primes, for ciphertexts of `level` data primes and fewer.
+    /// From `source` to `target`, secrets over all primes, for ciphertexts of `level` data primes
+    /// and fewer.
     ///
     /// # Panics
     /// If there are not so many, or no special prime.
@@ -87,7 +93,8 @@ impl EvaluationKey {
         key.unwrap_or_else(|| unreachable!("no row was refused"))
     }
 
-    /// From what lies in memory, row after row ([`Self::values`]): `fill` is told the number of a row and its prime, and says whether it is one.
+    /// From what lies in memory, row after row ([`Self::values`]): `fill` is told the number of a
+    /// row and its prime, and says whether it is one.
     pub(crate) fn from_rows(
         parameters: &LatticeParameters,
         level: usize,
@@ -102,7 +109,8 @@ impl EvaluationKey {
         good.then(|| Self { parameters: parameters.clone(), level, seed, values })
     }
 
-    /// From its seed and row after row of the `b_d`: `fill` is told the prime of the next, and says whether they are rows.
+    /// From its seed and row after row of the `b_d`: `fill` is told the prime of the next, and says
+    /// whether they are rows.
     pub(crate) fn from_bodies(
         parameters: &LatticeParameters,
         level: usize,
@@ -111,7 +119,8 @@ impl EvaluationKey {
     ) -> Option<Self> {
         let (ring, count) = (parameters.ring(), groups(parameters, level));
         let basis = ring.key_basis(level);
-        // one row of all halves fits a cache, and whole rows are written in order: twice as fast as digit after digit
+        // one row of all halves fits a cache, and whole rows are written in order: twice as fast as
+        // digit after digit
         let mut halves = ring.scratch(2 * count);
         let streams = seed.clone();
         Self::from_rows(parameters, level, seed, |row, q, out| {
@@ -124,7 +133,8 @@ impl EvaluationKey {
         })
     }
 
-    /// What of it serves `level` and below: the key that would have been made for that level, from the same randomness.
+    /// What of it serves `level` and below: the key that would have been made for that level, from
+    /// the same randomness.
     ///
     /// # Panics
     /// If it serves no such level.
@@ -188,7 +198,8 @@ impl EvaluationKey {
         size_of_val(&self.values[..])
     }
 
-    /// Row `row` of the basis of keys at `level`: values in the order of reading, and how many digits there are.
+    /// Row `row` of the basis of keys at `level`: values in the order of reading, and how many
+    /// digits there are.
     fn row(&self, level: usize, row: usize) -> (&[u64], usize) {
         let row = if row < level { row } else { row - level + self.level };
         let count = groups(&self.parameters, self.level);
@@ -314,7 +325,8 @@ impl KeySwitcher {
         out
     }
 
-    /// The same for an element that is used once: digits are made row by row, and used while they are near.
+    /// The same for an element that is used once: digits are made row by row, and used while they
+    /// are near.
     pub(crate) fn product_once(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
         let (ring, cut) = (self.parameters.ring(), Cut::new(self, element));
         let mut out = [(); 2].map(|()| Poly::any(ring, cut.basis));
@@ -383,8 +395,8 @@ impl KeySwitcher {
         [(u0, c0), (u1, c1)].map(|(u, c)| division.divide_and(&u, None, |row, q, values| add(q, values, c.row(row))))
     }
 
-    /// A product of three parts in two, divided by the last data prime, and rounded once for both: with `d = c + u/P`,
-    /// `d/q = (P c + u)/(P q)`.
+    /// A product of three parts in two, divided by the last data prime, and rounded once for both:
+    /// with `d = c + u/P`, `d/q = (P c + u)/(P q)`.
     ///
     /// # Panics
     /// As [`Self::switch`], or if there is one prime only.

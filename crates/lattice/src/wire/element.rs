@@ -25,7 +25,8 @@ pub(super) fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
     }
 }
 
-/// A word is written after every residue, again until it is full: a store costs less than a branch that is taken for some.
+/// A word is written after every residue, again until it is full: a store costs less than a branch
+/// that is taken for some.
 fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
     let (bits, start) = (q.bits(), out.len());
     out.resize(start + row_bytes(residues.len(), q), 0);
@@ -42,7 +43,8 @@ fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
     rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
 }
 
-/// A public plaintext of BGV in its shortest form: no head, its coefficients modulo `t` as a row of an element.
+/// A public plaintext of BGV in its shortest form: no head, its coefficients modulo `t` as a row of
+/// an element.
 ///
 /// # Errors
 /// [`EncodeError::Approximate`] for parameters of another scheme.
@@ -94,8 +96,9 @@ pub(super) fn read_element(
 /// Bytes that hold eight values and the word that the last of them is read in.
 const WINDOW: usize = 64;
 
-/// Residues of as many bits as `q` has, and whether all are below it. Eight of them are so many whole bytes, and each lies in a word
-/// that begins at a byte, because none has more than 57 bits; nothing is left at the end of a row, of which eight divides the length.
+/// Residues of as many bits as `q` has, and whether all are below it. Eight of them are so many
+/// whole bytes, and each lies in a word that begins at a byte, because none has more than 57 bits;
+/// nothing is left at the end of a row, of which eight divides the length.
 pub(super) fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
     let bits = q.bits() as usize;
     let mask = u64::MAX >> (64 - bits);

@@ -1,8 +1,9 @@
 //! The bytes of the lattice schemes' objects.
 //!
-//! Every object begins with the version (`01`), its kind, and its parameters: `log2 N` (1), data primes (1), special primes (1),
-//! digits (1), the plaintext modulus (8; 0 where numbers are approximate), then each prime (7). They take a hundred bytes or so,
-//! of objects of a hundred thousand, and whoever reads an object says which parameters it must have.
+//! Every object begins with the version (`01`), its kind, and its parameters: `log2 N` (1), data
+//! primes (1), special primes (1), digits (1), the plaintext modulus (8; 0 where numbers are
+//! approximate), then each prime (7). They take a hundred bytes or so, of objects of a hundred
+//! thousand, and whoever reads an object says which parameters it must have.
 //!
 //! | kind | object | after the parameters |
 //! |---|---|---|
@@ -16,13 +17,15 @@
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
 //!
-//! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and below 2^40 in absolute value.
-//! Plaintexts have no such bytes: who has the numbers encodes them, to the same plaintext on every machine. Where one waits in a
-//! file of its owner, [`pack_plaintext`] has a short form for it, without a head.
+//! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and
+//! below 2^40 in absolute value. Plaintexts have no such bytes: who has the numbers encodes them,
+//! to the same plaintext on every machine. Where one waits in a file of its owner,
+//! [`pack_plaintext`] has a short form for it, without a head.
 //!
-//! Integers are big-endian. An element is its rows, and a row its `N` values in the order of [`crate::ring::Ntt`], each in as many
-//! bits as its prime has, lowest bits first, filled up with zero bits to a byte. Uniform halves are seeds: [`crate::ring::Seed`].
-//! So an object is its coefficients and less than one per cent more, and there is one byte string for each.
+//! Integers are big-endian. An element is its rows, and a row its `N` values in the order of
+//! [`crate::ring::Ntt`], each in as many bits as its prime has, lowest bits first, filled up with
+//! zero bits to a byte. Uniform halves are seeds: [`crate::ring::Seed`]. So an object is its
+//! coefficients and less than one per cent more, and there is one byte string for each.
 
 mod element;
 pub mod words;

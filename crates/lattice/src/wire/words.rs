@@ -1,9 +1,13 @@
-//! Objects as a machine puts them aside for itself: as they lie in memory, so that they come back at the speed of a copy.
+//! Objects as a machine puts them aside for itself: as they lie in memory, so that they come back
+//! at the speed of a copy.
 //!
-//! Whatever the object has on the wire but its elements, then zeros up to a multiple of 64 bytes, then the words of all rows, lowest byte first,
-//! in the order of memory. Keys have both halves here, where the wire has a seed for one. **This is no format for others**: it is as large as memory, and the version that wrote
-//! it reads it. What is read is checked as on the wire: parameters, level, lengths, and that every residue is below its prime. That the uniform
-//! half of a key is that of its seed is not: bytes that somebody else may have written are for a checksum to find.
+//! Whatever the object has on the wire but its elements, then zeros up to a multiple of 64 bytes,
+//! then the words of all rows, lowest byte first, in the order of memory. Keys have both halves
+//! here, where the wire has a seed for one. **This is no format for others**: it is as large as
+//! memory, and the version that wrote it reads it. What is read is checked as on the wire:
+//! parameters, level, lengths, and that every residue is below its prime. That the uniform half of
+//! a key is that of its seed is not: bytes that somebody else may have written are for a checksum
+//! to find.
 
 use super::{
     LatticeKind, LatticeWireError, OfScheme, approximate_head, exact_head, has_use, head, open, read_ciphertext_head,

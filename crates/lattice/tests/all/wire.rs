@@ -1,4 +1,5 @@
-//! Objects of the lattice schemes in version 1 stay readable, and everything else is refused by name.
+//! Objects of the lattice schemes in version 1 stay readable, and everything else is refused by
+//! name.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_lattice::bgv::{self, Decryptor, Encryptor, Evaluator, Plaintext};
@@ -472,7 +473,8 @@ fn path(file: &str) -> String {
     format!("{}/../../vectors/wire/v1/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Writes a file anew, but for its head: before the first release only, and after it for objects that are added.
+/// Writes a file anew, but for its head: before the first release only, and after it for objects
+/// that are added.
 fn write(file: &str, made: &[(&str, Vec<u8>)]) {
     let text = std::fs::read_to_string(path(file)).unwrap();
     let head = text.lines().filter(|line| line.starts_with('#')).map(str::to_owned);

@@ -1,5 +1,6 @@
-//! Certificates of an authority that speaks ACME (RFC 8555), proved by TLS-ALPN-01 (RFC 8737): on the port that serves, which must be reached as
-//! port 443 from outside. `rustls-acme` orders and renews them.
+//! Certificates of an authority that speaks ACME (RFC 8555), proved by TLS-ALPN-01 (RFC 8737): on
+//! the port that serves, which must be reached as port 443 from outside. `rustls-acme` orders and
+//! renews them.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
@@ -21,7 +22,8 @@ pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 pub struct AcmeOptions {
     /// The names of this server, which lead to it.
     pub names: Vec<String>,
-    /// Where the account's key and the certificate with its key are kept: a folder that nobody else may enter.
+    /// Where the account's key and the certificate with its key are kept: a folder that nobody else
+    /// may enter.
     pub folder: PathBuf,
     /// An address for the authority's warnings.
     pub contact: Option<String>,
@@ -55,7 +57,8 @@ impl Renewal {
     }
 }
 
-/// A configuration that answers with whatever certificate there is, and with the challenge if that is asked for.
+/// A configuration that answers with whatever certificate there is, and with the challenge if that
+/// is asked for.
 pub(super) fn config(options: &AcmeOptions) -> Result<(ServerConfig, Renewal), TlsError> {
     ready(options)?;
     let trust = options.authority.clone().map_or(ClientTls::System, ClientTls::CaFile);
@@ -78,7 +81,8 @@ fn fault(options: &AcmeOptions, what: String) -> TlsError {
     TlsError::File { path: options.folder.clone(), what }
 }
 
-/// Makes the folder, or sees that others may not look into it: the files in it hold private keys and are as readable as the system makes files.
+/// Makes the folder, or sees that others may not look into it: the files in it hold private keys
+/// and are as readable as the system makes files.
 fn ready(options: &AcmeOptions) -> Result<(), TlsError> {
     let system = |error: std::io::Error| fault(options, error.to_string());
     if !options.folder.exists() {

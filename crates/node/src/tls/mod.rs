@@ -134,7 +134,8 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         .map_err(|error| TlsError::File { path: path.to_owned(), what: error.to_string() })
 }
 
-/// A certificate for this machine under the names by which it is reached locally; its key is never written.
+/// A certificate for this machine under the names by which it is reached locally; its key is never
+/// written.
 fn self_signed(addr: SocketAddr) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let own = addr.ip().to_string();

@@ -4,7 +4,8 @@ use super::cost::class;
 use super::waiting::{End, Place};
 use super::{Cost, Dispatcher, Handle, Policy, Unit};
 
-/// Handing over must cost the CPU less than this part of doing: a gain that is smaller would drown in what is not measured.
+/// Handing over must cost the CPU less than this part of doing: a gain that is smaller would drown
+/// in what is not measured.
 const WORTH: f64 = 0.9;
 /// A module that could do less than this part is left alone.
 const LEAST_SHARE: f64 = 0.02;
@@ -12,21 +13,26 @@ const LEAST_SHARE: f64 = 0.02;
 const LEAST_CPU_SHARE: f64 = 0.01;
 /// Rates are measured over windows of this length.
 const WINDOW_NS: u64 = 4_000_000;
-/// After so many windows another way is tried, for one window after one that is not counted: two in this many.
+/// After so many windows another way is tried, for one window after one that is not counted: two in
+/// this many.
 const WINDOWS: u32 = 250;
 /// Another way must be so much faster than both together to be taken.
 const FASTER: f64 = 1.03;
 /// A module that does not pay by the model is handed one item so often: the model may be wrong.
 const PROBE_NS: u64 = 250_000_000;
-/// Nor does it need that long to find out where the model is in doubt: a module of which nothing of a length was measured yet, and that would lose less than this
-/// part, is handed this part of what waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever is in it: no more than a tenth of another.
+/// Nor does it need that long to find out where the model is in doubt: a module of which nothing of
+/// a length was measured yet, and that would lose less than this part, is handed this part of what
+/// waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever
+/// is in it: no more than a tenth of another.
 const DOUBT: f64 = 1.5;
 const FIRST_PART: usize = 100;
 const FIRST_BATCH: f64 = 1000.0;
-/// A CPU worker that has not done such items yet, when modules have, begins with so many: what memory costs while it is new is known of one kind alone by then.
+/// A CPU worker that has not done such items yet, when modules have, begins with so many: what
+/// memory costs while it is new is known of one kind alone by then.
 const FIRST_OF_CPU: u32 = 32;
-/// What is left of a bad opinion of a module that does nothing after the CPU has worked for so long; half as much is lost after each try in vain. A try may cost tens of
-/// microseconds, so what a thousand short items take must not be enough for several.
+/// What is left of a bad opinion of a module that does nothing after the CPU has worked for so
+/// long; half as much is lost after each try in vain. A try may cost tens of microseconds, so what
+/// a thousand short items take must not be enough for several.
 const REMEMBERED: f64 = 0.9;
 const REMEMBERED_NS: f64 = 160_000.0;
 
@@ -45,7 +51,8 @@ enum Arm {
 pub(super) struct Arms {
     current: Arm,
     best: Arm,
-    /// Work, in nanoseconds of the model's CPU, in a nanosecond: of both, of the CPU alone, of the modules alone.
+    /// Work, in nanoseconds of the model's CPU, in a nanosecond: of both, of the CPU alone, of the
+    /// modules alone.
     rates: [Option<f64>; 3],
     began_ns: u64,
     work_ns: f64,
@@ -100,7 +107,8 @@ impl Arms {
     }
 }
 
-/// What can be done in a nanosecond of items of one length, many at a time: by both kinds together, and by the CPU workers without modules.
+/// What can be done in a nanosecond of items of one length, many at a time: by both kinds together,
+/// and by the CPU workers without modules.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     cpu: f64,
@@ -152,7 +160,8 @@ impl Dispatcher {
         self.workers.iter().filter(move |worker| worker.unit == unit && !worker.dead && !worker.is_late())
     }
 
-    /// Whether CPU workers, drivers and what modules compute themselves are more than there are cores.
+    /// Whether CPU workers, drivers and what modules compute themselves are more than there are
+    /// cores.
     fn is_crowded(&self) -> bool {
         let threads = |worker: &super::Worker| match worker.unit {
             Unit::Cpu => 1.0,
@@ -181,7 +190,8 @@ impl Dispatcher {
         self.model.cores * self.core_available.max(0.02)
     }
 
-    /// Items of a module that does nothing else, `k` at a time, and nanoseconds of the cores for each of them.
+    /// Items of a module that does nothing else, `k` at a time, and nanoseconds of the cores for
+    /// each of them.
     fn module_alone(&self, module: &super::Worker, bytes: u32, k: u32) -> (f64, f64) {
         let k = f64::from(k.max(1));
         let each = |cost: &Cost| cost.item(bytes) + cost.batch_ns / k;
@@ -217,7 +227,8 @@ impl Dispatcher {
         (rate * part, load * part)
     }
 
-    /// The most that can be done in a nanosecond: modules that pay do all they can of the longest items, and CPU workers what that leaves.
+    /// The most that can be done in a nanosecond: modules that pay do all they can of the longest
+    /// items, and CPU workers what that leaves.
     fn rates(&self, bytes: u32) -> Rates {
         let held = self.useful(Unit::Module).filter_map(|module| module.held.back()).map(|held| held.typical);
         let longest = self.waiting.longest().into_iter().chain(held).max().unwrap_or(bytes);
@@ -240,7 +251,8 @@ impl Dispatcher {
         rates.cpu > LEAST_CPU_SHARE * (rates.cpu + rates.modules)
     }
 
-    /// Nanoseconds in which one kind would do everything that waits; for CPU workers, beside modules or alone.
+    /// Nanoseconds in which one kind would do everything that waits; for CPU workers, beside
+    /// modules or alone.
     fn all_waiting(&self, unit: Unit, beside_modules: bool) -> f64 {
         let each = |bytes| match (unit, beside_modules) {
             (Unit::Cpu, true) => self.rates(bytes).cpu_ns(),
@@ -297,8 +309,9 @@ impl Dispatcher {
         *doubts = if pays { 0 } else { doubts.saturating_add(1) };
     }
 
-    /// The CPU has done a batch. What is believed of modules that do nothing gets old: their first batches may have been slow because memory was new, or the
-    /// machine was busy. So they are tried again, the more rarely the more often that was in vain.
+    /// The CPU has done a batch. What is believed of modules that do nothing gets old: their first
+    /// batches may have been slow because memory was new, or the machine was busy. So they are
+    /// tried again, the more rarely the more often that was in vain.
     pub(super) fn forget_modules(&mut self, bytes: u32, count: usize) {
         let lost = 1.0 - REMEMBERED.powf(count as f64 * self.model.cpu.item(bytes) / REMEMBERED_NS);
         let idle = |worker: &&mut super::Worker| worker.unit == Unit::Module && worker.held.is_empty() && !worker.dead;
@@ -319,11 +332,13 @@ impl Dispatcher {
         (unknown && part > 0 && self.loss(module, bytes, full) < DOUBT && worth_it()).then_some(part.min(full))
     }
 
-    /// Up to `most`: as many as end when the CPU workers end with the rest; none if those would have done everything sooner.
+    /// Up to `most`: as many as end when the CPU workers end with the rest; none if those would
+    /// have done everything sooner.
     fn module_count_at_the_end(&self, worker: usize, now: u64, bytes: u32, most: u32) -> u32 {
         let rates = self.rates(bytes);
         let (start, free) = ((self.workers[worker].free_at(now) - now) as f64, self.free_in(Unit::Cpu, now));
-        // A device that has nothing to do waits while its batch is handed over; one that waits for its driver always does, and its rate says so.
+        // A device that has nothing to do waits while its batch is handed over; one that waits for
+        // its driver always does, and its rate says so.
         let idle = self.workers[worker].held.is_empty() && self.limits.module_batches > 1;
         let handing = self.model.handing.item(bytes) * self.workers[worker].handing_drift.factor(bytes);
         let mine = rates.module_ns() + if idle { handing } else { 0.0 };
@@ -333,7 +348,8 @@ impl Dispatcher {
         if ends > free + self.all_waiting(Unit::Cpu, false) { 0 } else { count }
     }
 
-    /// Whether modules are at work, or would take some of what waits: then a CPU worker may leave it to them.
+    /// Whether modules are at work, or would take some of what waits: then a CPU worker may leave
+    /// it to them.
     fn modules_will(&mut self, now: u64) -> bool {
         (0..self.workers.len()).any(|at| {
             let worker = &self.workers[at];
@@ -360,7 +376,8 @@ impl Dispatcher {
             count = count.min(FIRST_OF_CPU.max(self.lanes()));
         }
         if self.closed && modules && rates.modules > 0.0 {
-            // As many as end when the modules end with the rest; none if they would have done everything sooner.
+            // As many as end when the modules end with the rest; none if they would have done
+            // everything sooner.
             let (all, free) = (self.all_waiting(Unit::Module, true), self.free_in(Unit::Module, now));
             let (item, free) = (rates.cpu_ns() * cpus, free + self.model.device.batch_ns);
             if self.model.cpu.batch_ns + item > free + all {
@@ -377,13 +394,14 @@ impl Dispatcher {
         self.limits.cpu_lanes.max(1)
     }
 
-    /// As many full groups as there are within so many items; all of those, if they are less than one group.
+    /// As many full groups as there are within so many items; all of those, if they are less than
+    /// one group.
     fn groups_within(&self, items: u32) -> u32 {
         if items < self.lanes() { items } else { items - items % self.lanes() }
     }
 
-    /// Half of this worker's share of what waits, so that parts get smaller towards the end; but not so small that a batch's own cost
-    /// counts, and all of a share that is small.
+    /// Half of this worker's share of what waits, so that parts get smaller towards the end; but
+    /// not so small that a batch's own cost counts, and all of a share that is small.
     fn guided(&self, share: f64, least: f64) -> u32 {
         let all = self.waiting.count() as f64 * share.min(1.0);
         let half = if share >= 1.0 { all } else { all / 2.0 };

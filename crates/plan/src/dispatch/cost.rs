@@ -1,12 +1,13 @@
 //! What work costs: measured at the start, and followed while it goes on.
 
-/// Nanoseconds of a batch: a part for each batch, and a part for each item that depends on its length.
+/// Nanoseconds of a batch: a part for each batch, and a part for each item that depends on its
+/// length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// For each batch.
     pub batch_ns: f64,
-    /// For one item among many in a batch: lengths in bytes, rising, and nanoseconds. In between it is straight lines, and beyond the last
-    /// the line goes on.
+    /// For one item among many in a batch: lengths in bytes, rising, and nanoseconds. In between it
+    /// is straight lines, and beyond the last the line goes on.
     pub items: Vec<(u32, f64)>,
 }
 
@@ -43,9 +44,11 @@ pub struct Model {
     pub device: Cost,
     /// Of the CPU, to hand items to a module and to take results back, checks included.
     pub handing: Cost,
-    /// Cores that CPU workers and the drivers of modules run on, together: handing over takes time from CPU workers where there are no more than those need.
+    /// Cores that CPU workers and the drivers of modules run on, together: handing over takes time
+    /// from CPU workers where there are no more than those need.
     pub cores: f64,
-    /// Part of a module's time that it computes on those cores itself: none for a device, all for one that is emulated by a process there.
+    /// Part of a module's time that it computes on those cores itself: none for a device, all for
+    /// one that is emulated by a process there.
     pub device_takes: f64,
     /// Part of the cores' time that nobody else took while this was measured, above 0 and up to 1.
     pub available: f64,
@@ -74,7 +77,8 @@ pub(super) fn class(bytes: u32) -> usize {
     (4 * exponent + (bytes.max(4) >> (exponent - 2) & 3)) as usize
 }
 
-/// The class of the last length: most items are as long as the one before, and where that is guessed nothing waits for the length of this one.
+/// The class of the last length: most items are as long as the one before, and where that is
+/// guessed nothing waits for the length of this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastClass {
     bytes: u32,
@@ -95,13 +99,15 @@ impl LastClass {
     }
 }
 
-/// How fast what is measured pulls what is believed of the class that was measured. At first faster: the model counts
-/// as one measurement, and so does each that follows, until one among so many has the lasting weight.
+/// How fast what is measured pulls what is believed of the class that was measured. At first
+/// faster: the model counts as one measurement, and so does each that follows, until one among so
+/// many has the lasting weight.
 const OWN_WEIGHT: f64 = 0.25;
 /// How fast it pulls what is believed of all other classes, as part of that.
 const OTHERS_PART: f64 = 0.2;
 
-/// The first measurement of a class says at most that it is so many times as slow as was believed: it is of a batch that met memory and caches which were cold.
+/// The first measurement of a class says at most that it is so many times as slow as was believed:
+/// it is of a batch that met memory and caches which were cold.
 const FIRST_AT_MOST: f64 = 1.5;
 
 /// How much slower than the model something is, by class.
@@ -126,7 +132,8 @@ impl Drift {
         self.seen[class(bytes)] > 0
     }
 
-    /// Items of this length were long not measured: what is believed of them goes back to the model by this weight, where it is worse.
+    /// Items of this length were long not measured: what is believed of them goes back to the model
+    /// by this weight, where it is worse.
     pub(super) fn forget(&mut self, bytes: u32, weight: f64) {
         let factor = &mut self.factors[class(bytes)];
         *factor -= weight * (*factor - 1.0).max(0.0);

@@ -1,22 +1,28 @@
-//! Which of several engines does which item, when all of them could: CPU workers, and modules that are handed items.
+//! Which of several engines does which item, when all of them could: CPU workers, and modules that
+//! are handed items.
 //!
-//! A state machine: it is told what there is to do ([`Dispatcher::submit`]), is asked by each worker that is free what it should do now
-//! ([`Dispatcher::take`]), and is told what came of it ([`Dispatcher::finish`], [`Dispatcher::fail`]). Times are handed in; buffers, threads and
-//! rings are the machine's affair. An item may be done more than once, on the same bytes and with the same result; it is *published*
-//! exactly once, by whoever is first.
+//! A state machine: it is told what there is to do ([`Dispatcher::submit`]), is asked by each
+//! worker that is free what it should do now ([`Dispatcher::take`]), and is told what came of it
+//! ([`Dispatcher::finish`], [`Dispatcher::fail`]). Times are handed in; buffers, threads and rings
+//! are the machine's affair. An item may be done more than once, on the same bytes and with the
+//! same result; it is *published* exactly once, by whoever is first.
 //!
-//! The source of the question is a processor with a crypto module (IPSJ Journal 56(9), 2015): a queue from which both pull is twice as fast as the CPU alone
-//! at 16 KB, and slower below 2 KB, because handing over costs the CPU more than doing. With `c` what an item costs on the CPU, `o(k)` what handing
-//! over `k` at once costs the CPU, each, and `d` what it takes the module, all per item, the most that can be done in a second is
+//! The source of the question is a processor with a crypto module (IPSJ Journal 56(9), 2015): a
+//! queue from which both pull is twice as fast as the CPU alone at 16 KB, and slower below 2 KB,
+//! because handing over costs the CPU more than doing. With `c` what an item costs on the CPU,
+//! `o(k)` what handing over `k` at once costs the CPU, each, and `d` what it takes the module, all
+//! per item, the most that can be done in a second is
 //!
 //! ```text
 //! max x_c + x_d   subject to   x_c · c + x_d · o(k) ≤ CPU workers,   x_d · d ≤ 1
 //! ```
 //!
-//! whose answer is: the module does nothing if `o(k) ≥ c`; if not it does all it can, and the CPU what its time is left for: nothing, if handing
-//! over takes all of it. [`Policy::Best`] does that with costs that it follows, takes long items for the module and short ones for the CPU, hands out smaller parts towards the
-//! end, and begins nothing that somebody else would have finished sooner. In long runs it tries each kind alone now and then, for less than a hundredth of
-//! the time, and leaves the model for what was measured to be faster.
+//! whose answer is: the module does nothing if `o(k) ≥ c`; if not it does all it can, and the CPU
+//! what its time is left for: nothing, if handing over takes all of it. [`Policy::Best`] does that
+//! with costs that it follows, takes long items for the module and short ones for the CPU, hands
+//! out smaller parts towards the end, and begins nothing that somebody else would have finished
+//! sooner. In long runs it tries each kind alone now and then, for less than a hundredth of the
+//! time, and leaves the model for what was measured to be faster.
 //!
 //! | policy | who takes what |
 //! |---|---|
@@ -27,7 +33,8 @@
 //! | `polling` | the same, and the machine does not sleep while it waits |
 //! | `best` | above |
 //!
-//! Under every policy the items of a worker that died or is late are done elsewhere, if need be by a kind that the policy leaves out.
+//! Under every policy the items of a worker that died or is late are done elsewhere, if need be by
+//! a kind that the policy leaves out.
 
 mod best;
 mod cost;
@@ -47,7 +54,8 @@ use waiting::{End, Most, Place, Waiting};
 /// Workers at most.
 pub const MAX_WORKERS: usize = 64;
 
-/// A worker that is so much behind with its first batch stands: more than one of the scheduler's turns is no error of the model's.
+/// A worker that is so much behind with its first batch stands: more than one of the scheduler's
+/// turns is no error of the model's.
 const STANDS_NS: u64 = 1_000_000;
 
 /// What a worker is.
@@ -62,11 +70,13 @@ pub enum Unit {
 /// Sizes that bound memory, batches and patience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of items that have been submitted and not let go by everybody. One item may be larger, alone.
+    /// Bytes of items that have been submitted and not let go by everybody. One item may be larger,
+    /// alone.
     pub in_flight_bytes: u64,
     /// Items that a CPU worker takes at once, at most.
     pub cpu_items: u32,
-    /// Items that a CPU worker does side by side, where fewer take as long: [`Policy::Best`] gives it full groups of so many.
+    /// Items that a CPU worker does side by side, where fewer take as long: [`Policy::Best`] gives
+    /// it full groups of so many.
     pub cpu_lanes: u32,
     /// Items that a module is handed at once, at most.
     pub module_items: u32,
@@ -74,9 +84,11 @@ pub struct Limits {
     pub batch_bytes: u64,
     /// Batches that a module has at once: with two it need not wait for the next.
     pub module_batches: u32,
-    /// How much longer than expected a batch may take, on top of four times that, before its items are done elsewhere too, in nanoseconds.
+    /// How much longer than expected a batch may take, on top of four times that, before its items
+    /// are done elsewhere too, in nanoseconds.
     pub patience_ns: u64,
-    /// How much longer still before a module is given up, so that the memory of what it has comes back.
+    /// How much longer still before a module is given up, so that the memory of what it has comes
+    /// back.
     pub give_up_ns: u64,
 }
 
@@ -103,7 +115,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The slot: below the number of items that were ever in flight at once, and used again when all have let go of the item.
+    /// The slot: below the number of items that were ever in flight at once, and used again when
+    /// all have let go of the item.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
@@ -146,7 +159,8 @@ pub struct Batch(u64);
 /// How a batch went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// From its start to its end. For a module: from when it had been handed over, or the module was done with the batch before, to when the results were there.
+    /// From its start to its end. For a module: from when it had been handed over, or the module
+    /// was done with the batch before, to when the results were there.
     pub wall_ns: u64,
     /// What the worker's thread computed: for a module, handing over, fetching and checking.
     pub cpu_ns: u64,
@@ -226,7 +240,8 @@ impl Worker {
         self.held.iter().any(|held| held.late)
     }
 
-    /// When it is through with what it has, as far as is known: one that stands will stand for as long again.
+    /// When it is through with what it has, as far as is known: one that stands will stand for as
+    /// long again.
     fn free_at(&self, now: u64) -> u64 {
         let late = self.held.front().map_or(0, |first| now.saturating_sub(first.expected_end_ns));
         let ends = self.held.iter().map(|held| held.expected_end_ns).max().unwrap_or(now).max(now);
@@ -268,7 +283,8 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Nothing submitted yet. Workers are numbered as they stand in `units`; those beyond [`MAX_WORKERS`] get nothing.
+    /// Nothing submitted yet. Workers are numbered as they stand in `units`; those beyond
+    /// [`MAX_WORKERS`] get nothing.
     pub fn new(policy: Policy, units: &[Unit], limits: Limits, model: Model) -> Self {
         let workers: Vec<_> = units.iter().take(MAX_WORKERS).map(|unit| Worker::new(*unit, model.available)).collect();
         Self {
@@ -451,7 +467,8 @@ impl Dispatcher {
         batch
     }
 
-    /// A worker has done a batch: adds to `published` the items whose results are to be used, and no others.
+    /// A worker has done a batch: adds to `published` the items whose results are to be used, and
+    /// no others.
     pub fn finish(&mut self, worker: usize, batch: Batch, report: Report, now_ns: u64, published: &mut Vec<Handle>) {
         let Some(state) = self.workers.get_mut(worker) else { return };
         let Some(at) = state.held.iter().position(|held| held.batch == batch) else { return };
@@ -485,7 +502,8 @@ impl Dispatcher {
         self.watch(held.typical, published.len() - before, now_ns);
     }
 
-    /// A worker has died, or does not answer right: it gets nothing more, and what it has is done elsewhere.
+    /// A worker has died, or does not answer right: it gets nothing more, and what it has is done
+    /// elsewhere.
     pub fn fail(&mut self, worker: usize) {
         let Some(state) = self.workers.get_mut(worker) else { return };
         state.dead = true;
@@ -502,7 +520,8 @@ impl Dispatcher {
         }
     }
 
-    /// Finds batches that are late, and lets others have their items too; gives up modules that are much too late. Answers whether there were any.
+    /// Finds batches that are late, and lets others have their items too; gives up modules that are
+    /// much too late. Answers whether there were any.
     pub fn tick(&mut self, now_ns: u64) -> bool {
         let mut late = Vec::new();
         let mut lost = Vec::new();
@@ -542,7 +561,8 @@ impl Dispatcher {
         self.workers.iter().position(useful).or(alive).unwrap_or(0)
     }
 
-    /// When a batch is late, or what is best may have become something else only because time has passed.
+    /// When a batch is late, or what is best may have become something else only because time has
+    /// passed.
     fn ask_again_at(&self, now: u64) -> Option<u64> {
         let held = self.workers.iter().filter(|worker| !worker.dead).flat_map(|worker| &worker.held);
         let deadline = |held: &Held| if held.late { held.gives_up_at(&self.limits) } else { held.deadline_ns };

@@ -69,7 +69,8 @@ impl Slots {
         }
     }
 
-    /// The worker has it no more. Frees the slot if there is a result and nobody else has it either.
+    /// The worker has it no more. Frees the slot if there is a result and nobody else has it
+    /// either.
     pub(super) fn release(&mut self, handle: Handle, worker: usize) {
         let Some(slot) = self.get_mut(handle) else { return };
         slot.holders &= !(1 << worker);

@@ -127,7 +127,8 @@ impl Waiting {
         })
     }
 
-    /// Adds to `items` up to `most` of those that wait, which wait no more; `begin` is done to each.
+    /// Adds to `items` up to `most` of those that wait, which wait no more; `begin` is done to
+    /// each.
     pub(super) fn take(
         &mut self,
         place: Place,

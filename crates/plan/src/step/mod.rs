@@ -20,26 +20,32 @@ pub enum Op {
     Sub,
     /// `-a`.
     Neg,
-    /// `a b`. Of two encrypted values with a relinearisation key as third argument; the result is a level lower, rescaled.
+    /// `a b`. Of two encrypted values with a relinearisation key as third argument; the result is a
+    /// level lower, rescaled.
     Mul,
-    /// `a_0 b_0 + a_1 b_1 + …` of `a_0, b_0, a_1, b_1, …`: one step, because a sum that is streamed through memory costs more than its
-    /// products. The level stays. Every `b` is plain; or all are encrypted and a relinearisation key comes last, which is used once, for the sum.
+    /// `a_0 b_0 + a_1 b_1 + …` of `a_0, b_0, a_1, b_1, …`: one step, because a sum that is streamed
+    /// through memory costs more than its products. The level stays. Every `b` is plain; or all are
+    /// encrypted and a relinearisation key comes last, which is used once, for the sum.
     Dot,
     /// `c a` for an integer.
     Scale(i64),
     /// `a + c` for an integer.
     Offset(i64),
-    /// Slot `i` of the result is slot `i + steps`; the second argument is the key for these steps, where the first is encrypted.
+    /// Slot `i` of the result is slot `i + steps`; the second argument is the key for these steps,
+    /// where the first is encrypted.
     Rotate(i64),
-    /// The two rows change places; the second argument is the key for it, where the first is encrypted. Exact integers stand in two rows.
+    /// The two rows change places; the second argument is the key for it, where the first is
+    /// encrypted. Exact integers stand in two rows.
     Swap,
     /// What all rotations of one encrypted value have in common.
     Hoist,
     /// [`Op::Rotate`] of what was hoisted.
     RotateHoisted(i64),
-    /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`, `b < babies` and `g < giants`: a linear map by its diagonals, in one step, because what rotations and sums
-    /// share is most of their cost. Arguments: the encrypted `a_i`; the plain `w`, by giant step, then `i`, then baby step; the keys of the baby steps but 0,
-    /// and that of one giant step if there are several. The level stays.
+    /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`, `b < babies` and `g < giants`: a
+    /// linear map by its diagonals, in one step, because what rotations and sums share is most of
+    /// their cost. Arguments: the encrypted `a_i`; the plain `w`, by giant step, then `i`, then
+    /// baby step; the keys of the baby steps but 0, and that of one giant step if there are
+    /// several. The level stays.
     Transform {
         /// Slots of a baby step.
         baby: i64,
@@ -50,11 +56,14 @@ pub enum Op {
         /// How many giant steps.
         giants: u16,
     },
-    /// `Σ_(i<n) c_i a^i`, the second argument having the `c_i` in its first slots: one step, because powers and sums share most of the work. A relinearisation key comes third; the result
-    /// is `⌈log2 n⌉` levels lower.
+    /// `Σ_(i<n) c_i a^i`, the second argument having the `c_i` in its first slots: one step,
+    /// because powers and sums share most of the work. A relinearisation key comes third; the
+    /// result is `⌈log2 n⌉` levels lower.
     Polynomial(u16),
-    /// `1/divisor Σ_(i,j) w_(i,j) a_i b_j` with `a_0 = b_0 = 1`, for several lists `w`: arguments are the encrypted `a_1, …`, the encrypted `b_1, …`, for each form a plain vector with the `w`, row
-    /// by row, in its first slots, and a relinearisation key, which is used once for each. Results are a level lower, rescaled; more than one are [`Kind::Several`].
+    /// `1/divisor Σ_(i,j) w_(i,j) a_i b_j` with `a_0 = b_0 = 1`, for several lists `w`: arguments
+    /// are the encrypted `a_1, …`, the encrypted `b_1, …`, for each form a plain vector with the
+    /// `w`, row by row, in its first slots, and a relinearisation key, which is used once for each.
+    /// Results are a level lower, rescaled; more than one are [`Kind::Several`].
     Bilinear {
         /// How many `a`.
         left: u8,
@@ -67,8 +76,9 @@ pub enum Op {
     },
     /// One of several.
     Part(u8),
-    /// `Σ a + Σ_g ρ_(steps_g)(Σ h_g)`: arguments are the encrypted `a`, as many as there are, then what was hoisted for each of three rotations, `counts` of each, and a key for each that has any. One step,
-    /// because the sum is switched to its level once.
+    /// `Σ a + Σ_g ρ_(steps_g)(Σ h_g)`: arguments are the encrypted `a`, as many as there are, then
+    /// what was hoisted for each of three rotations, `counts` of each, and a key for each that has
+    /// any. One step, because the sum is switched to its level once.
     RotateSum {
         /// Of the three rotations.
         steps: [i64; 3],
@@ -79,7 +89,8 @@ pub enum Op {
     Rescale,
     /// The same value at a lower level, without a division.
     LowerTo(u16),
-    /// The same value with noise of so many bits more than it has, drawn for this step: what leaves may not tell how it came about.
+    /// The same value with noise of so many bits more than it has, drawn for this step: what leaves
+    /// may not tell how it came about.
     Flood(u16),
 }
 
@@ -122,8 +133,9 @@ impl Op {
         matches!(self, Op::Flood(_))
     }
 
-    /// What kind of value it makes of these, and at which level: the same under every engine. Plain arguments are to serve the level of the result.
-    /// Scales of approximate numbers are no part of shapes: engines compare them.
+    /// What kind of value it makes of these, and at which level: the same under every engine. Plain
+    /// arguments are to serve the level of the result. Scales of approximate numbers are no part of
+    /// shapes: engines compare them.
     ///
     /// # Errors
     /// Why it makes none.
@@ -247,7 +259,8 @@ pub enum Kind {
 pub struct Shape {
     /// What it is.
     pub kind: Kind,
-    /// Multiplications that are left, where it is encrypted; those that it is fit for, where it is a key or plain.
+    /// Multiplications that are left, where it is encrypted; those that it is fit for, where it is
+    /// a key or plain.
     pub level: u16,
     /// Bytes in memory.
     pub resident: u64,
@@ -270,7 +283,8 @@ impl Shape {
 /// How a value's bytes stand in the tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// As few as there can be: packed bits, seeds for what is random, small integers for what they are expanded to. Cores have to work for it.
+    /// As few as there can be: packed bits, seeds for what is random, small integers for what they
+    /// are expanded to. Cores have to work for it.
     Packed,
     /// As in memory: cores copy.
     Raw,

@@ -67,7 +67,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Runs a plan with `units` units and moves that end in random order: the outputs, and bytes in memory at most.
+/// Runs a plan with `units` units and moves that end in random order: the outputs, and bytes in
+/// memory at most.
 ///
 /// # Panics
 /// If it gets stuck, does what cannot be done, or has more in memory than the site.
@@ -95,8 +96,9 @@ pub fn run(checked: &CheckedPlan, inputs: &[ClearValue], units: usize, draw: &mu
     (bench.outputs().unwrap(), runner.progress().peak)
 }
 
-/// Follows a plan with the values themselves, telling `watch` what there is after each instruction and before the first; none if it does something
-/// impossible, has too much in memory, or loses an output.
+/// Follows a plan with the values themselves, telling `watch` what there is after each instruction
+/// and before the first; none if it does something impossible, has too much in memory, or loses an
+/// output.
 pub fn simulate(plan: &Plan, inputs: &[ClearValue], mut watch: impl FnMut(&Bench<'_>)) -> Option<Vec<ClearValue>> {
     let resident: BTreeSet<Value> = plan.resident.iter().copied().collect();
     let inputs_only = resident.iter().all(|value| value.index() < plan.program.inputs().len());

@@ -13,9 +13,11 @@ const MOST: usize = 24;
 /// What became of a plan.
 pub type Seen = Result<(), Unsound>;
 
-/// Bytes are a program, a site, and mistakes. **Whatever the check accepts a simulator that has the values themselves finds sound**: it reads
-/// nothing that is not there, has never more in memory than the site, shows no site what it may not see, and gives the right outputs, in the plan's
-/// order and in any other that the run may choose. What it refuses, but for a program that it does not understand, is unsound. Nothing panics.
+/// Bytes are a program, a site, and mistakes. **Whatever the check accepts a simulator that has the
+/// values themselves finds sound**: it reads nothing that is not there, has never more in memory
+/// than the site, shows no site what it may not see, and gives the right outputs, in the plan's
+/// order and in any other that the run may choose. What it refuses, but for a program that it does
+/// not understand, is unsound. Nothing panics.
 pub fn fuzz_check(data: &[u8]) {
     judge(data, &mut |_| {});
 }
@@ -66,7 +68,8 @@ fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw
             Ok(())
         }
         Err(refused) => {
-            // steps that nobody could do are no matter of plans, and the check has rules of its own for what may come together
+            // steps that nobody could do are no matter of plans, and the check has rules of its own
+            // for what may come together
             let of_the_program = matches!(refused, Unsound::Step { .. } | Unsound::Mixed { .. });
             assert!(of_the_program || !sound, "refused as {refused}: {plan:?}");
             Err(refused)
@@ -74,7 +77,8 @@ fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw
     }
 }
 
-/// Values that are what the program says of its inputs: a key may be none any more, and a vector one.
+/// Values that are what the program says of its inputs: a key may be none any more, and a vector
+/// one.
 fn as_described(program: &Program, values: &[ClearValue]) -> Vec<ClearValue> {
     let described = |(input, value): (&Input, &ClearValue)| match (input.shape.kind, value) {
         (Kind::Key, _) => ClearValue::Key,

@@ -1,5 +1,5 @@
-//! Random programs whose inputs are whatever there is, and who can read each value: told from what went into it, not by the rules of
-//! [`check`](crate::check).
+//! Random programs whose inputs are whatever there is, and who can read each value: told from what
+//! went into it, not by the rules of [`check`](crate::check).
 
 use super::mistakes::{key, op, owner, secrecy};
 use super::{Draw, ENGINE};
@@ -119,7 +119,8 @@ fn shape(kind: Kind, level: u16, draw: &mut Draw<'_>) -> Shape {
     Shape { kind, level, resident: 1 + draw.below(100) as u64, packed: 32, raw: 32 }
 }
 
-/// A program with inputs of all kinds and labels, most of whose steps are sound, and the values of its inputs.
+/// A program with inputs of all kinds and labels, most of whose steps are sound, and the values of
+/// its inputs.
 pub fn labelled(draw: &mut Draw<'_>) -> (Program, Vec<ClearValue>) {
     let (mut program, mut values) = (Program::default(), Vec::new());
     for number in 0..2 + draw.below(7) {

@@ -1,5 +1,5 @@
-//! For tests, of this crate and of others: random programs in the clear, a machine that follows plans, mistakes that a planner could make, and the
-//! fuzz target of the check.
+//! For tests, of this crate and of others: random programs in the clear, a machine that follows
+//! plans, mistakes that a planner could make, and the fuzz target of the check.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 

@@ -47,7 +47,8 @@ fn encrypted(level: u16) -> Form {
     Form::Encrypted { level, layout: "rows".to_owned() }
 }
 
-/// Stages that take two levels each if encrypted, from three; the data comes encrypted or through a channel.
+/// Stages that take two levels each if encrypted, from three; the data comes encrypted or through a
+/// channel.
 fn job(stages: usize) -> Job {
     let variant = |stage: usize, name: &str, takes: Form, gives: Form| Variant {
         name: format!("{name} {stage}"),
@@ -78,7 +79,8 @@ fn job(stages: usize) -> Job {
     }
 }
 
-/// The same with what else may be asked of it, by the bits of a number; the enclave's memory may be watched, then.
+/// The same with what else may be asked of it, by the bits of a number; the enclave's memory may be
+/// watched, then.
 fn job_and_sites(stages: usize, bits: u8) -> (Job, [Site; 2]) {
     let (mut job, mut sites) = (job(stages), sites());
     let set = |bit: u32| bits >> bit & 1 == 1;

@@ -111,7 +111,8 @@ fn what_cannot_fit_is_refused_by_its_step() {
     assert!(error.to_string().contains("tier"), "{error}");
 }
 
-/// What comes to more than 2^64 bytes was once counted as 2^64, and more was taken off than had been added.
+/// What comes to more than 2^64 bytes was once counted as 2^64, and more was taken off than had
+/// been added.
 #[test]
 fn sizes_that_no_number_holds_are_too_much_for_any_memory() {
     let mut program = Program::default();

@@ -1,4 +1,5 @@
-//! Sums of products and maps by diagonals: which arguments they take, and what they give in the clear.
+//! Sums of products and maps by diagonals: which arguments they take, and what they give in the
+//! clear.
 
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Machine, Shapes};

@@ -1,5 +1,5 @@
-//! The reference job as one would write it without a plan: the evaluator's functions, called one after another by one thread. What plans and their
-//! runs cost is measured against it.
+//! The reference job as one would write it without a plan: the evaluator's functions, called one
+//! after another by one thread. What plans and their runs cost is measured against it.
 
 use super::super::{Outcome, Work, generator};
 use super::Matrix;

@@ -1,5 +1,5 @@
-//! AVX-512 with IFMA: eight lanes in one register, 52-bit multiply-add in one instruction. The loops are those of the shared
-//! rooms, compiled for these instructions.
+//! AVX-512 with IFMA: eight lanes in one register, 52-bit multiply-add in one instruction. The
+//! loops are those of the shared rooms, compiled for these instructions.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
@@ -8,7 +8,8 @@ use super::lines::{LANES, Line};
 use super::sealed::Sealed;
 use std::arch::x86_64::*;
 
-/// How far behind what is read [`Simd::prefetch`] asks. What the machine asks for by itself ends at the page.
+/// How far behind what is read [`Simd::prefetch`] asks. What the machine asks for by itself ends at
+/// the page.
 const PREFETCH_BYTES: usize = 1024;
 
 /// Proof that this machine has AVX-512 F, VL, DQ and IFMA.

@@ -61,8 +61,8 @@ pub trait Simd: Sealed + Copy {
     fn look_up(self, index: Self::V, low: Self::V, high: Self::V) -> Self::V;
     /// Rows to columns: lane `j` of result `i` is lane `i` of row `j`.
     fn transpose(self, rows: [Self::V; 8]) -> [Self::V; 8];
-    /// Does `task` in a function of its own, compiled for these operations: what is done in many places of a long loop
-    /// would not fit the instruction cache if it stood in each.
+    /// Does `task` in a function of its own, compiled for these operations: what is done in many
+    /// places of a long loop would not fit the instruction cache if it stood in each.
     fn outline<T: Task>(self, task: T) -> T::Output;
     /// Does `task` where it stands, if that is faster.
     fn inline<T: Task>(self, task: T) -> T::Output;

@@ -109,21 +109,23 @@ pub(crate) fn words_mut(lines: &mut [Line]) -> &mut [u64] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
-/// Memory that was given back, for whoever needs as much next: large pieces that come from the system and go back there cost more
-/// than what is done in them.
+/// Memory that was given back, for whoever needs as much next: large pieces that come from the
+/// system and go back there cost more than what is done in them.
 #[derive(Default)]
 pub struct Pool(Mutex<Vec<Vec<Line>>>);
 
 /// Lines that a pool keeps at most: 64 MiB.
 const MOST: usize = 1 << 20;
 
-/// Lines with whatever stands in memory: who asks for them writes them, and zeros first would be a second pass over megabytes.
+/// Lines with whatever stands in memory: who asks for them writes them, and zeros first would be a
+/// second pass over megabytes.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(clippy::uninit_vec, reason = "the memory counts as written")]
 fn fresh(count: usize) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::with_capacity(count);
-    // SAFETY: no instruction at all. The compiler has to take it for one that writes through the pointer, as it may: it could store again what
-    // stands there. So the memory of these lines is initialised from here on.
+    // SAFETY: no instruction at all. The compiler has to take it for one that writes through the
+    // pointer, as it may: it could store again what stands there. So the memory of these lines is
+    // initialised from here on.
     unsafe { std::arch::asm!("/* {0} */", in(reg) lines.as_mut_ptr(), options(nostack, preserves_flags)) };
     // SAFETY: there is room for them, any bits are a line, and they are initialised, as above.
     unsafe { lines.set_len(count) };
@@ -188,8 +190,9 @@ impl Buffer {
         Self { lines: pool.take(count / LANES), pool: Arc::clone(pool) }
     }
 
-    /// The first `count` words only. The allocator of the `tobari` command takes the end back and leaves the rest where it is; others copy it. What is cut off is wiped no more: secrets
-    /// are wiped before.
+    /// The first `count` words only. The allocator of the `tobari` command takes the end back and
+    /// leaves the rest where it is; others copy it. What is cut off is wiped no more: secrets are
+    /// wiped before.
     ///
     /// # Panics
     /// If these are no whole lines, or more than there are.

@@ -1,4 +1,5 @@
-//! Four lanes of 32 bits and what is done with them: transforms modulo primes of at most 30 bits, and key streams.
+//! Four lanes of 32 bits and what is done with them: transforms modulo primes of at most 30 bits,
+//! and key streams.
 
 use super::sealed::Sealed;
 

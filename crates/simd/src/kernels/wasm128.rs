@@ -1,5 +1,5 @@
-//! The vectors of WebAssembly: four lanes of 32 bits. Whether they are there is known when the module is compiled; an engine without
-//! them refuses the module.
+//! The vectors of WebAssembly: four lanes of 32 bits. Whether they are there is known when the
+//! module is compiled; an engine without them refuses the module.
 
 #![allow(unsafe_code, reason = "vectors are read from memory and written to it")]
 

@@ -22,8 +22,8 @@ pub(crate) const REFUSAL: &str = "tobari-refusal";
 /// What is said to whoever comes while the server ends.
 pub(crate) const CLOSING: &str = "the server is shutting down or restarting, and lets nobody in";
 
-/// A WebSocket for one member of a room of this kind. Where the protocol is not `CURRENT`, the client
-/// is told to update.
+/// A WebSocket for one member of a room of this kind. Where the protocol is not `CURRENT`, the
+/// client is told to update.
 pub(crate) async fn call<K: Kind, const CURRENT: bool>(
     State(rooms): State<Rooms<K>>,
     Path(room): Path<String>,

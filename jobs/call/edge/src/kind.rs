@@ -1,8 +1,8 @@
 //! Kinds of rooms: what is said in them differs, and how members come, are heard and go does not.
 //!
-//! Rooms of [`crate::room_task`] mix recordings and calls by points alone; those of [`crate::live`] are live. The doors ([`crate::rooms`]) and
-//! the members' connections ([`crate::session`]) are the same for both: a [`Kind`] says what a join is, what comes in, and which
-//! [`Task`] owns a room.
+//! Rooms of [`crate::room_task`] mix recordings and calls by points alone; those of [`crate::live`]
+//! are live. The doors ([`crate::rooms`]) and the members' connections ([`crate::session`]) are the
+//! same for both: a [`Kind`] says what a join is, what comes in, and which [`Task`] owns a room.
 
 use std::{
     collections::HashMap,
@@ -96,7 +96,8 @@ pub(crate) struct Opening<'a, K: Kind> {
     pub(crate) inbox: mpsc::WeakSender<Happening<K>>,
 }
 
-/// What a [`Kind`] says of its words, which are called the same in both protocols: `Join`, `ClientMessage`, `ServerMessage`, `Welcome`.
+/// What a [`Kind`] says of its words, which are called the same in both protocols: `Join`,
+/// `ClientMessage`, `ServerMessage`, `Welcome`.
 macro_rules! words {
     () => {
         type Said = ClientMessage;
@@ -172,7 +173,8 @@ pub(crate) struct Seat<K: Kind> {
     pub(crate) welcome: K::Welcome,
     pub(crate) intake: K::Intake,
     pub(crate) queue: mpsc::Receiver<Message>,
-    /// The last message, after the queue has run dry; none where the member is to come again. An error if the room's task died.
+    /// The last message, after the queue has run dry; none where the member is to come again. An
+    /// error if the room's task died.
     pub(crate) farewell: oneshot::Receiver<Option<K::Told>>,
 }
 
@@ -211,7 +213,8 @@ impl<K: Kind> Links<K> {
         self.0.remove(&member).is_some()
     }
 
-    /// Puts a message into a member's queue unless fewer than `spare` places would be left; false if it found no place.
+    /// Puts a message into a member's queue unless fewer than `spare` places would be left; false
+    /// if it found no place.
     pub(crate) fn send(&self, member: u16, message: Message, spare: usize) -> bool {
         let Some(link) = self.0.get(&member) else { return true };
         // whoever is gone is told of by its session
@@ -235,7 +238,8 @@ impl<K: Kind> Links<K> {
     }
 }
 
-/// What owns a room. It works on the blocking pool, unless that costs more than the work; in between it waits for what happens.
+/// What owns a room. It works on the blocking pool, unless that costs more than the work; in
+/// between it waits for what happens.
 pub(crate) trait Task<K: Kind>: Sized + Send + 'static {
     /// The room's number, for the log.
     fn id(&self) -> String;
@@ -245,7 +249,8 @@ pub(crate) trait Task<K: Kind>: Sized + Send + 'static {
     fn is_light(&self) -> bool {
         false
     }
-    /// Everything that costs time. With `close` the server is closing, or nobody can come any more; that is said once.
+    /// Everything that costs time. With `close` the server is closing, or nobody can come any more;
+    /// that is said once.
     fn work(&mut self, batch: Vec<Happening<K>>, close: bool);
     /// Is nobody left?
     fn is_left(&self) -> bool;

@@ -8,16 +8,16 @@
 //! ```
 //!
 //! **What the server holds.** Points of a curve, room names and member numbers. It has no option,
-//! file or message that could bring it a key of a call, and writes no sample, point, address or room
-//! name to its log.
+//! file or message that could bring it a key of a call, and writes no sample, point, address or
+//! room name to its log.
 //!
 //! **Who runs what.** Each room is one task that owns its state machine and hears of everything
 //! through one bounded queue. Arithmetic on points never runs on the asynchronous threads: decoding
 //! passes a gate as wide as the machine has cores, additions run on the blocking pool. Masked words
 //! are added on the asynchronous threads: handing them over would take longer.
 //!
-//! **What is bounded**, beside what the house bounds: rooms, of all and of each client; members, the
-//! length of every message, every queue, and the time for a join, a write, and for silence.
+//! **What is bounded**, beside what the house bounds: rooms, of all and of each client; members,
+//! the length of every message, every queue, and the time for a join, a write, and for silence.
 
 #![forbid(unsafe_code)]
 

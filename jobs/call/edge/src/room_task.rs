@@ -1,4 +1,5 @@
-//! The task that owns one room: hears what happens, does the arithmetic off the asynchronous threads, and tells members.
+//! The task that owns one room: hears what happens, does the arithmetic off the asynchronous
+//! threads, and tells members.
 
 use std::time::Instant;
 
@@ -20,8 +21,8 @@ use crate::{
     limits::RoomLimits,
 };
 
-/// The longest message from a member: a packet on the largest curve in mode `elgamal`, two uncompressed points of 96 bytes
-/// for each sample.
+/// The longest message from a member: a packet on the largest curve in mode `elgamal`, two
+/// uncompressed points of 96 bytes for each sample.
 pub(crate) const MAX_MESSAGE_BYTES: usize = PACKET_SAMPLES * 2 * 96 + MAX_CONTROL_BYTES;
 /// What a member's queue holds beyond the sums that it may leave unacknowledged.
 const QUEUE_MARGIN: usize = 8;
@@ -179,7 +180,8 @@ impl RoomTask {
         }
     }
 
-    /// Sends a sum to those who listen, encoded once for each encoding; the others hear that the tick is over.
+    /// Sends a sum to those who listen, encoded once for each encoding; the others hear that the
+    /// tick is over.
     fn tell(&mut self, tick: &Tick) {
         for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
             let members = || tick.listeners.iter().filter(|listener| listener.1 == encoding).map(|listener| listener.0);
@@ -194,8 +196,8 @@ impl RoomTask {
         }
     }
 
-    /// Puts a message into a member's queue. One that does not take its messages misses them in a live room; in a
-    /// lockstep room, which drops nothing, it is removed.
+    /// Puts a message into a member's queue. One that does not take its messages misses them in a
+    /// live room; in a lockstep room, which drops nothing, it is removed.
     fn send(&mut self, member: u16, message: &Message) {
         if !self.links.send(member, message.clone(), 0) && self.pace != Pace::Live {
             self.room.remove(member, Fault::Slow);

@@ -69,7 +69,8 @@ impl<K: Kind> Rooms<K> {
         self.shared.stopped.clone()
     }
 
-    /// Gives a member its seat in the room of that name, which its first member opens, and the way to tell the room.
+    /// Gives a member its seat in the room of that name, which its first member opens, and the way
+    /// to tell the room.
     pub(crate) async fn enter(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Entered<K>, EnterError> {
         let entered = self.try_enter(name, join, guest).await;
         self.shared.kind.entered(entered.is_ok());

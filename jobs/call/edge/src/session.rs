@@ -1,4 +1,5 @@
-//! One member's connection: join, then packets and messages in, sums and messages out, until one side has enough.
+//! One member's connection: join, then packets and messages in, sums and messages out, until one
+//! side has enough.
 
 use std::time::Duration;
 
@@ -196,8 +197,8 @@ async fn hang_up(sink: &mut Sink, code: u16, limit: Duration) -> Result<(), Gone
     send(sink, Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() })), limit).await
 }
 
-/// Reads on for a while and forgets what it reads: a socket closed over unread bytes is reset, and the member might
-/// never see why it was put out.
+/// Reads on for a while and forgets what it reads: a socket closed over unread bytes is reset, and
+/// the member might never see why it was put out.
 async fn linger(stream: &mut Stream, limit: Duration) {
     let _ = timeout(limit, async { while let Some(Ok(_)) = stream.next().await {} }).await;
 }
@@ -211,8 +212,9 @@ struct Reader<K: Kind> {
 }
 
 impl<K: Kind> Reader<K> {
-    /// Until the connection ends, or the member does what is not allowed. One message at a time: while the room or the
-    /// cores are busy nothing more is read, and the member's own sending comes to a halt.
+    /// Until the connection ends, or the member does what is not allowed. One message at a time:
+    /// while the room or the cores are busy nothing more is read, and the member's own sending
+    /// comes to a halt.
     async fn run(mut self, stream: &mut Stream, silence: Duration) -> Option<Fault> {
         loop {
             let Ok(came) = timeout(silence, stream.next()).await else {

@@ -1,15 +1,16 @@
 //! The sum of many members' packets on all cores.
 //!
-//! Addition is associative, so each thread adds a share of the packets with memory of its own, and the partial sums are
-//! added at the end: `n` packets on `t` threads take the time of `n/t + t` additions.
+//! Addition is associative, so each thread adds a share of the packets with memory of its own, and
+//! the partial sums are added at the end: `n` packets on `t` threads take the time of `n/t + t`
+//! additions.
 
 use std::panic::resume_unwind;
 use std::thread;
 use tobari_curve::wire::Payload;
 use tobari_curve::{Adder, Mismatch};
 
-/// The sum of `packets` on as many threads as there are adders, whose memory serves again next time; `None` without packets.
-/// A thread takes two packets at least.
+/// The sum of `packets` on as many threads as there are adders, whose memory serves again next
+/// time; `None` without packets. A thread takes two packets at least.
 ///
 /// # Errors
 /// [`Mismatch`] if two packets differ in curve or length.

@@ -15,8 +15,9 @@ fn people() -> Option<(Group, Newcomer)> {
     Some((two.join(&commit.welcome).ok()?, three.ok()?))
 }
 
-/// Whatever bytes come as a key package, a commit or a welcome: nothing panics, and a member's state does not change unless a commit was taken.
-/// As no input holds a key of the group, none is taken.
+/// Whatever bytes come as a key package, a commit or a welcome: nothing panics, and a member's
+/// state does not change unless a commit was taken. As no input holds a key of the group, none is
+/// taken.
 pub fn fuzz_group_messages(data: &[u8]) {
     static PEOPLE: OnceLock<Option<Mutex<(Group, Newcomer)>>> = OnceLock::new();
     let people = PEOPLE.get_or_init(|| people().map(Mutex::new)).as_ref();

@@ -20,7 +20,8 @@ pub(crate) struct AgainstTheRules;
 
 impl IntoAnyError for AgainstTheRules {}
 
-/// An identity is up to [`MAX_IDENTITY`] bytes that its owner chose; whether they are true, the application asks.
+/// An identity is up to [`MAX_IDENTITY`] bytes that its owner chose; whether they are true, the
+/// application asks.
 #[derive(Clone, Copy)]
 pub(crate) struct Identities;
 

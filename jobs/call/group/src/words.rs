@@ -8,8 +8,9 @@ pub const WORDS_BITS: u32 = 64;
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
 const VOWELS: &[u8; 4] = b"aiou";
 
-/// Four words of five letters, from a hash of `what` (a domain) and `bytes`: 16 bits a word, as consonants (4 bits) and vowels (2 bits) in
-/// turn, the proquints of D. S. Wilkerson (arXiv:0901.4016).
+/// Four words of five letters, from a hash of `what` (a domain) and `bytes`: 16 bits a word, as
+/// consonants (4 bits) and vowels (2 bits) in turn, the proquints of D. S. Wilkerson
+/// (arXiv:0901.4016).
 ///
 /// ```
 /// let words = tobari_call_group::words("somebody", &[7; 32]);

@@ -1,12 +1,13 @@
 //! The half of a call that holds keys: a speaker encrypts, a listener decrypts.
 //!
-//! Both are pure: bytes in, bytes out. In mode `elgamal` a [`Speaker`] needs the public key only and a [`Listener`] the secret
-//! one; in mode `elgamal-shared` both need the secret that all members hold. [`Encrypt`] and [`Decrypt`] are what they take
-//! from a mode.
+//! Both are pure: bytes in, bytes out. In mode `elgamal` a [`Speaker`] needs the public key only
+//! and a [`Listener`] the secret one; in mode `elgamal-shared` both need the secret that all
+//! members hold. [`Encrypt`] and [`Decrypt`] are what they take from a mode.
 //!
-//! **Rules kept here, whatever the server says.** A speaker never writes two packets for one tick, nor goes back: each
-//! tick is encrypted once, with fresh randomness. A listener refuses a sum of another room, one whose tick is not later
-//! than the last (a server that rewinds), and one of the wrong length.
+//! **Rules kept here, whatever the server says.** A speaker never writes two packets for one tick,
+//! nor goes back: each tick is encrypted once, with fresh randomness. A listener refuses a sum of
+//! another room, one whose tick is not later than the last (a server that rewinds), and one of the
+//! wrong length.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -145,14 +146,15 @@ impl<E: Encrypt> Speaker<E> {
     /// [`tobari_curve::elgamal::SAMPLE_BOUND`].
     ///
     /// # Errors
-    /// [`SpeakError`] if the tick is not later than the last one, or the samples are too many, too few or too large. The
-    /// tick is then still unsent.
+    /// [`SpeakError`] if the tick is not later than the last one, or the samples are too many, too
+    /// few or too large. The tick is then still unsent.
     ///
     /// # Panics
     /// If the key is one of mode `elgamal-shared` with fewer places than [`PACKET_SAMPLES`].
     ///
     /// # Leakage
-    /// As [`Encryptor::encrypt`] and [`SharedEncryptor::encrypt`]; which sample was out of range is in the error.
+    /// As [`Encryptor::encrypt`] and [`SharedEncryptor::encrypt`]; which sample was out of range is
+    /// in the error.
     pub fn packet(
         &mut self,
         tick: u32,
@@ -229,8 +231,8 @@ impl<D: Decrypt> Listener<D> {
     /// Checks one sum and takes note of its tick, without decrypting it.
     ///
     /// # Errors
-    /// [`ListenError`] if the bytes are not a sum in the key's mode on its curve, or one of another room, tick or length. Nothing is
-    /// noted then.
+    /// [`ListenError`] if the bytes are not a sum in the key's mode on its curve, or one of another
+    /// room, tick or length. Nothing is noted then.
     pub fn admit(&mut self, sum: &[u8]) -> Result<(SumHeader, D::Payload), ListenError> {
         let (header, ciphertexts) = wire::decode_sum::<D::Payload>(sum, self.decryptor.parameters())?;
         if header.room != self.room {
@@ -246,10 +248,12 @@ impl<D: Decrypt> Listener<D> {
         Ok((header, ciphertexts))
     }
 
-    /// Decrypts what [`Listener::admit`] let in. Ticks do not depend on each other, so that several threads may do so.
+    /// Decrypts what [`Listener::admit`] let in. Ticks do not depend on each other, so that several
+    /// threads may do so.
     ///
     /// # Errors
-    /// [`DecryptError`] if the key is another, the sum was tampered with, or it is beyond the decryptor's bound.
+    /// [`DecryptError`] if the key is another, the sum was tampered with, or it is beyond the
+    /// decryptor's bound.
     ///
     /// # Leakage
     /// As [`Decryptor::vartime_decrypt`] and [`SharedDecryptor::vartime_decrypt`].

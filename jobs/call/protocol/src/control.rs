@@ -1,4 +1,5 @@
-//! Control messages of any protocol: one JSON object each, of at most [`MAX_CONTROL_BYTES`] bytes, read strictly.
+//! Control messages of any protocol: one JSON object each, of at most [`MAX_CONTROL_BYTES`] bytes,
+//! read strictly.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,8 @@ macro_rules! client_messages {
             /// Reads a member's message.
             ///
             /// # Errors
-            /// [`MessageError`] if `text` is too long, is not exactly one of these messages, or joins in another version.
+            /// [`MessageError`] if `text` is too long, is not exactly one of these messages, or
+            /// joins in another version.
             pub fn parse(text: &str) -> Result<Self, MessageError> {
                 match $crate::control::version_of(text) {
                     Some(found) if found != u64::from($version) => {
@@ -62,7 +64,8 @@ pub(super) fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, M
     serde_json::from_str(text).map_err(|error| MessageError::Malformed { line: error.line(), column: error.column() })
 }
 
-/// The version in `text`, whatever else stands there: so that a later client is told the right reason.
+/// The version in `text`, whatever else stands there: so that a later client is told the right
+/// reason.
 pub(super) fn version_of(text: &str) -> Option<u64> {
     #[derive(Deserialize)]
     struct Versioned {

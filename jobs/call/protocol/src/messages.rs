@@ -1,19 +1,26 @@
-//! What members and server say to each other, besides packets and sums: the control messages, version 1.
+//! What members and server say to each other, besides packets and sums: the control messages,
+//! version 1.
 //!
-//! A call runs over one WebSocket at `/call/v1/{room}`, where the room's name is a [`RoomName`]. Packets and sums are
-//! binary messages ([`tobari_curve::wire`]); everything else is a text message holding one JSON object of at most
-//! [`MAX_CONTROL_BYTES`] bytes, with exactly the fields named here.
+//! A call runs over one WebSocket at `/call/v1/{room}`, where the room's name is a [`RoomName`].
+//! Packets and sums are binary messages ([`tobari_curve::wire`]); everything else is a text message
+//! holding one JSON object of at most [`MAX_CONTROL_BYTES`] bytes, with exactly the fields named
+//! here.
 //!
-//! 1. The member says [`Join`] first, within the server's time limit. Whoever comes first fixes the room's [`Pace`] and
-//!    curve, and the [`Mode`] of its packets; whoever comes later must name the same. A join that names no mode means
-//!    `elgamal`, and that is how one is written: so what knows of no other mode says and hears what it always did.
+//! 1. The member says [`Join`] first, within the server's time limit. Whoever comes first fixes the
+//!    room's [`Pace`] and curve, and the [`Mode`] of its packets; whoever comes later must name the
+//!    same. A join that names no mode means `elgamal`, and that is how one is written: so what
+//!    knows of no other mode says and hears what it always did.
 //! 2. The server answers [`Welcome`], or `refused` with a [`Code`] and a sentence, and closes.
-//! 3. A speaker sends packets, each for a later tick than the one before, and `end` when it has no more. In a lockstep
-//!    room the first packet is for the tick of the welcome, and none may be skipped.
-//! 4. After each tick a listener gets the sum in the encoding it asked for. A member that does not listen gets `closed`,
-//!    and so does everybody after a tick of a live room that had no packet and no late one either. A listener acknowledges with `received`, each time a later tick; in a lockstep room that is the flow control.
-//! 5. When every speaker has ended or gone, everybody gets `ended` and the room is closed. A member that breaks a rule
-//!    gets `removed` with a code and a sentence, and is disconnected; the others go on.
+//! 3. A speaker sends packets, each for a later tick than the one before, and `end` when it has no
+//!    more. In a lockstep room the first packet is for the tick of the welcome, and none may be
+//!    skipped.
+//! 4. After each tick a listener gets the sum in the encoding it asked for. A member that does not
+//!    listen gets `closed`, and so does everybody after a tick of a live room that had no packet
+//!    and no late one either. A listener acknowledges with `received`, each time a later tick; in a
+//!    lockstep room that is the flow control.
+//! 5. When every speaker has ended or gone, everybody gets `ended` and the room is closed. A member
+//!    that breaks a rule gets `removed` with a code and a sentence, and is disconnected; the others
+//!    go on.
 //!
 //! ```
 //! use tobari_call::messages::{ClientMessage, ServerMessage};
@@ -43,12 +50,15 @@ pub const MAX_ROOM_NAME: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Pace {
-    /// A tick closes when every speaker has sent its packet or ended: nothing is dropped, nothing is paced.
+    /// A tick closes when every speaker has sent its packet or ended: nothing is dropped, nothing
+    /// is paced.
     Lockstep {
-        /// Tick 0 waits until so many speakers have joined: from 1 to [`tobari_curve::wire::MAX_MEMBERS`].
+        /// Tick 0 waits until so many speakers have joined: from 1 to
+        /// [`tobari_curve::wire::MAX_MEMBERS`].
         members: u16,
     },
-    /// A tick closes 20 ms after it opens, by the server's clock: what comes later is dropped, and listed as late.
+    /// A tick closes 20 ms after it opens, by the server's clock: what comes later is dropped, and
+    /// listed as late.
     Live,
 }
 
@@ -109,7 +119,8 @@ pub struct Welcome {
     pub member: u16,
     /// The tick that is open now: the first that this member may send, and in a lockstep room must.
     pub tick: u32,
-    /// How many ticks are open at once: a packet must be for a tick before the first that has not closed plus this.
+    /// How many ticks are open at once: a packet must be for a tick before the first that has not
+    /// closed plus this.
     pub window: u32,
 }
 
@@ -164,7 +175,8 @@ pub enum Code {
     Idler,
     /// No place left, in the room or on the server.
     Full,
-    /// Too long in coming: the join, the room's other speakers, or a packet or acknowledgement that the room waits for.
+    /// Too long in coming: the join, the room's other speakers, or a packet or acknowledgement that
+    /// the room waits for.
     Timeout,
     /// Bytes that are not a packet, or not one of the right length.
     Packet,
@@ -196,7 +208,8 @@ pub enum Code {
     Host,
     /// The host has put the member out.
     Ejected,
-    /// A note that is none, or more of them than a room puts up with; an offer or part of a commit that is none, or was not asked for.
+    /// A note that is none, or more of them than a room puts up with; an offer or part of a commit
+    /// that is none, or was not asked for.
     Note,
     /// A hello that is none, is of another member, or of a session that there was before.
     Hello,
@@ -344,7 +357,8 @@ pub(super) mod room_hex {
     }
 }
 
-/// The body of a fuzz target: whatever reads as a message or a name is written and read again as the same.
+/// The body of a fuzz target: whatever reads as a message or a name is written and read again as
+/// the same.
 #[doc(hidden)]
 pub fn fuzz_messages(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -1,11 +1,13 @@
 //! The mix in the clear: what the blind server computes, as a plain function.
 //!
-//! This is the answer that every encrypted run is compared with, and the two steps that a client does around the
-//! cryptography: cutting a recording into packets and bringing a sum back into 16 bits.
+//! This is the answer that every encrypted run is compared with, and the two steps that a client
+//! does around the cryptography: cutting a recording into packets and bringing a sum back into 16
+//! bits.
 
 use super::PACKET_SAMPLES;
 
-/// The exact sum of all speakers, sample by sample; a speaker that is shorter than the longest is silent at its end.
+/// The exact sum of all speakers, sample by sample; a speaker that is shorter than the longest is
+/// silent at its end.
 ///
 /// Up to 65,536 speakers fit into 32 bits; a call has at most [`tobari_curve::wire::MAX_MEMBERS`].
 ///
@@ -29,7 +31,8 @@ pub fn ticks(samples: usize) -> usize {
     samples.div_ceil(PACKET_SAMPLES)
 }
 
-/// Cuts a recording into packets of [`PACKET_SAMPLES`] samples, the last one filled up with silence.
+/// Cuts a recording into packets of [`PACKET_SAMPLES`] samples, the last one filled up with
+/// silence.
 ///
 /// ```
 /// use tobari_call::program::frames;
@@ -59,7 +62,8 @@ pub fn frame(speaker: &[i16], index: usize) -> [i32; PACKET_SAMPLES] {
     frame
 }
 
-/// The sample as 16 bits: what is beyond the range becomes the end of the range (it never wraps around).
+/// The sample as 16 bits: what is beyond the range becomes the end of the range (it never wraps
+/// around).
 ///
 /// ```
 /// use tobari_call::program::limit;

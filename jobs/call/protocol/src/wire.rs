@@ -9,8 +9,9 @@
 //! | 19 | packet, two points a sample | as 0a | as 0a |
 //! | 1a | sum, two points a sample | as 0a | as 0b |
 //!
-//! The form is 0 for packed words and 1 for aligned ones ([`Form`]); encodings and member sets are as everywhere. With 320 samples of 26
-//! bits a packed packet has 1,080 bytes, with 321 of them 1,084.
+//! The form is 0 for packed words and 1 for aligned ones ([`Form`]); encodings and member sets are
+//! as everywhere. With 320 samples of 26 bits a packed packet has 1,080 bytes, with 321 of them
+//! 1,084.
 
 use crate::mask::{Form, Masked, Tag, Width};
 use tobari_curve::elgamal::{Ciphertexts, SharedCiphertexts};
@@ -129,8 +130,8 @@ impl LivePayload {
         }
     }
 
-    /// Adds sample by sample, with memory that is kept from one sum to the next; false, and nothing added, if they are of different modes,
-    /// widths, curves or lengths.
+    /// Adds sample by sample, with memory that is kept from one sum to the next; false, and nothing
+    /// added, if they are of different modes, widths, curves or lengths.
     pub fn add_assign_with(&mut self, other: &Self, adder: &mut Adder) -> bool {
         match (self, other) {
             (Self::Mask(sum), Self::Mask(other)) => sum.add_assign(other).is_ok(),
@@ -269,7 +270,8 @@ fn read_tag(reader: &mut Reader<'_>) -> Result<Tag, WireError> {
     Tag::from_bytes(reader.array()?).ok_or(WireError::Malformed("tag"))
 }
 
-/// The head of a packet and its number of samples, with the length of the whole checked; no sample is touched, so it is cheap.
+/// The head of a packet and its number of samples, with the length of the whole checked; no sample
+/// is touched, so it is cheap.
 ///
 /// # Errors
 /// [`WireError`], as for [`decode_live_packet`].

@@ -1,4 +1,5 @@
-//! Inference in the demonstration: a drawn digit, classified by a server process that has a model and no key, and compared with the plain model in integers.
+//! Inference in the demonstration: a drawn digit, classified by a server process that has a model
+//! and no key, and compared with the plain model in integers.
 
 use crate::command::Remote;
 use std::time::Instant;

@@ -4,7 +4,8 @@
 //! cargo run --release -p tobari-infer-files --example digits_report -- MNIST-FOLDER
 //! ```
 //!
-//! Labels of all test images in doubles and in integers, the confusion matrix, the range of every stage, time for an image on one thread, and digits that are drawn.
+//! Labels of all test images in doubles and in integers, the confusion matrix, the range of every
+//! stage, time for an image on one thread, and digits that are drawn.
 
 #![allow(clippy::print_stdout, reason = "an example tells what it does")]
 

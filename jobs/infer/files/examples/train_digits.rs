@@ -1,11 +1,12 @@
-//! Trains the paper's network (table 4) on handwritten digits and folds it; writes the model, and the network beside it as ONNX.
+//! Trains the paper's network (table 4) on handwritten digits and folds it; writes the model, and
+//! the network beside it as ONNX.
 //!
 //! ```sh
 //! cargo run --release -p tobari-infer-files --example train_digits -- MNIST-FOLDER OUT.tim [EPOCHS]
 //! ```
 //!
-//! The folder holds the four files of MNIST, compressed or not. Two threads take half of every batch each; the seed is written below, and the weights are the same in every run on
-//! one machine.
+//! The folder holds the four files of MNIST, compressed or not. Two threads take half of every
+//! batch each; the seed is written below, and the weights are the same in every run on one machine.
 
 #![allow(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -15,8 +15,9 @@
 //! | … bytes of an offset: the fewest of 1, 2, 4, 7 that hold all; the offsets as signed integers | 1; so many each |
 //! | SHA-256 of all that is before | 32 |
 //!
-//! Integers are big-endian. How many weights there are follows from the shapes, so that their bytes are known to be there before anything is allocated. A model has one byte string. The
-//! checksum finds damage and names a model ([`Model::digest`]); it does not tell who made it.
+//! Integers are big-endian. How many weights there are follows from the shapes, so that their bytes
+//! are known to be there before anything is allocated. A model has one byte string. The checksum
+//! finds damage and names a model ([`Model::digest`]); it does not tell who made it.
 //!
 //! **A small file makes no large model.** A number takes a byte or more here and eight in memory.
 //! Offsets that a file has once a channel are spread over the outputs when all stages are read, and
@@ -360,7 +361,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whatever decodes as a model encodes to the same bytes; with and without its last bytes being the right checksum.
+/// Whatever decodes as a model encodes to the same bytes; with and without its last bytes being the
+/// right checksum.
 #[doc(hidden)]
 pub fn fuzz_model(data: &[u8]) {
     let summed = [data, &Sha256::digest(data)[..]].concat();

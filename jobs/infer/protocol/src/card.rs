@@ -12,9 +12,11 @@
 //! | of an answer: data primes, scale | 1, as above |
 //! | exponent of the logits, signed | 4 |
 //!
-//! Integers are big-endian; keys stand in order, each once. **A card comes from a server that may lie.** All that it makes a client allocate is in its bytes, but for the keys, whose size is
-//! bounded ([`MAX_KEYS_BYTES`]), and the parameters, which have at most `2^15` coefficients and 16 primes, and 128 bits of security or they do not decode. Whatever a card says, a
-//! question is an encryption under a fresh secret of these parameters: a lie costs the client a wrong answer.
+//! Integers are big-endian; keys stand in order, each once. **A card comes from a server that may
+//! lie.** All that it makes a client allocate is in its bytes, but for the keys, whose size is
+//! bounded ([`MAX_KEYS_BYTES`]), and the parameters, which have at most `2^15` coefficients and 16
+//! primes, and 128 bits of security or they do not decode. Whatever a card says, a question is an
+//! encryption under a fresh secret of these parameters: a lie costs the client a wrong answer.
 
 use super::compile::Card;
 use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};

@@ -1,10 +1,13 @@
 //! The client's half: keys, an image in slots, and what comes of the answer.
 //!
 //! # What may be shown
-//! Whoever sees ciphertexts and exact decryptions of CKKS solves for the key (Li, Micciancio, EUROCRYPT 2021). The default is therefore the **label**; rounded logits limit
-//! the damage, exact ones are for the key holder's own eyes, and **no security is claimed against somebody who sees results and ciphertexts** (no IND-CPA-D).
+//! Whoever sees ciphertexts and exact decryptions of CKKS solves for the key (Li, Micciancio,
+//! EUROCRYPT 2021). The default is therefore the **label**; rounded logits limit the damage, exact
+//! ones are for the key holder's own eyes, and **no security is claimed against somebody who sees
+//! results and ciphertexts** (no IND-CPA-D).
 //!
-//! A decryption under another key, or of something that is no answer, gives numbers far beyond every logit: it is withheld.
+//! A decryption under another key, or of something that is no answer, gives numbers far beyond
+//! every logit: it is withheld.
 
 use super::compile::Card;
 use super::program::Input;
@@ -256,7 +259,8 @@ impl Client {
     }
 }
 
-/// The places of the largest numbers, the largest first and of equals the first: every pair is compared, and no branch depends on them.
+/// The places of the largest numbers, the largest first and of equals the first: every pair is
+/// compared, and no branch depends on them.
 fn order(numbers: &[f64], count: usize) -> Vec<usize> {
     // the compiler may not know that this is 0 or 1, or it would make a branch of it
     let bit = |condition: bool| black_box(usize::from(condition));

@@ -1,7 +1,8 @@
 //! A model made ready for encrypted runs: a layout, a level and a scale for every step.
 //!
-//! **Levels.** A stage takes ciphertexts over `p` data primes; its products are divided by the last one, its squares by the next. The last stage is not divided: it
-//! stands over the first prime alone, which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
+//! **Levels.** A stage takes ciphertexts over `p` data primes; its products are divided by the last
+//! one, its squares by the next. The last stage is not divided: it stands over the first prime
+//! alone, which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
 //!
 //! **Scales** are exact, and are chosen by the bits of the primes that divide at each place, which
 //! need not be alike. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that divides
@@ -15,8 +16,9 @@
 //! encrypted weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left:
 //! room for logits, and for the numbers that hide other slots.
 //!
-//! **One at a time.** Where an enclave decrypts between the stages ([`Flow::Reset`]), every stage starts afresh over the first prime alone, without a division: products
-//! at the same scales as the last one.
+//! **One at a time.** Where an enclave decrypts between the stages ([`Flow::Reset`]), every stage
+//! starts afresh over the first prime alone, without a division: products at the same scales as the
+//! last one.
 
 use super::layout::{Layout, LayoutError, Linear, Weights};
 use super::model::Model;
@@ -48,7 +50,9 @@ pub enum Flow {
         /// Whether sums are folded under encryption, or in the clear by whoever decrypts them.
         fold: bool,
     },
-    /// Each with its square, over so many primes that the results are over `1 + spare`; in between, but before the last, which takes one prime, a mask hides them from whoever decrypts them and encrypts the same integers anew.
+    /// Each with its square, over so many primes that the results are over `1 + spare`; in between,
+    /// but before the last, which takes one prime, a mask hides them from whoever decrypts them and
+    /// encrypts the same integers anew.
     Masked {
         /// Primes beside the first one that make masks wider.
         spare: u8,
@@ -270,7 +274,8 @@ impl Compiled {
         (0..self.len()).map(|number| self.stage(number))
     }
 
-    /// Whether what a stage gives has to be encrypted anew before the next one takes it: under masks only where the next one takes more primes.
+    /// Whether what a stage gives has to be encrypted anew before the next one takes it: under
+    /// masks only where the next one takes more primes.
     pub fn needs_reset(&self, stage: usize) -> bool {
         let Some((next, _)) = self.stages.get(stage + 1) else { return false };
         match self.options.flow {
@@ -285,7 +290,8 @@ impl Compiled {
         self.stages().map(|stage| stage.trace().1).collect()
     }
 
-    /// The keys that a run takes, each at the level that it is used at: a key for few primes is small, and is read fast.
+    /// The keys that a run takes, each at the level that it is used at: a key for few primes is
+    /// small, and is read fast.
     pub fn keys(&self) -> Vec<Input> {
         let all: BTreeSet<Input> = self.stages().flat_map(|stage| stage.trace().0).collect();
         let is_key = |input: &Input| matches!(input, Input::Rotation { .. } | Input::Relinearization { .. });
@@ -427,7 +433,8 @@ impl Compiled {
         Ok((recorder.finish(&outputs)?, inputs))
     }
 
-    /// The stages as segments, each with this way to do it; other ways of the same stage may be joined to it.
+    /// The stages as segments, each with this way to do it; other ways of the same stage may be
+    /// joined to it.
     ///
     /// # Errors
     /// As [`Self::record`].

@@ -1,14 +1,16 @@
 //! The key holder's file, and the files of questions and answers.
 //!
-//! A holder has one secret of 32 bytes for one model of one server. From it follow the secret key and **the keys that the server needs, always the same bytes**, so that they are not kept beside it
-//! and have a name, their SHA-256, before they are made.
+//! A holder has one secret of 32 bytes for one model of one server. From it follow the secret key
+//! and **the keys that the server needs, always the same bytes**, so that they are not kept beside
+//! it and have a name, their SHA-256, before they are made.
 //!
 //! | file | bytes |
 //! |---|---|
 //! | holder | `TIK`, version (4); the secret (32); the model's digest (32); SHA-256 of the keys (32); the card |
 //! | question, answer | version `01`, kind `34` or `35`; the model's digest (32); SHA-256 of the keys (32); a question or an answer ([`messages`]) |
 //!
-//! A holder's bytes are secret; questions and answers are not, but for what whoever sees an exact decryption beside them can compute ([`super::client`]).
+//! A holder's bytes are secret; questions and answers are not, but for what whoever sees an exact
+//! decryption beside them can compute ([`super::client`]).
 
 use super::card::{CardError, MAX_CARD_BYTES};
 use super::client::{Client, ClientError, Output, Told};
@@ -73,7 +75,8 @@ pub enum HolderError {
     Client(#[from] ClientError),
 }
 
-/// Who asks one model: the secret, and what is known of the model. It is not printed, and wiped on drop.
+/// Who asks one model: the secret, and what is known of the model. It is not printed, and wiped on
+/// drop.
 pub struct Holder {
     seed: Seed,
     model: [u8; NAME_BYTES],
@@ -91,7 +94,8 @@ impl Holder {
         Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
     }
 
-    /// The same, and the keys that the server needs, as a message: who sends them at once need not make them twice.
+    /// The same, and the keys that the server needs, as a message: who sends them at once need not
+    /// make them twice.
     ///
     /// # Errors
     /// As [`Self::generate`].

@@ -6,11 +6,13 @@
 //! u_k = W_k v_(k-1) + b_k,      v_k = u_k ⊙ u_k,      logits = u_K,      v_0 = the pixels,
 //! ```
 //!
-//! for every polynomial activation of degree two is one square, a shift before it and a scale after it, and both belong to the neighbouring maps. Under encryption (CKKS)
-//! each map costs one level and each square one.
+//! for every polynomial activation of degree two is one square, a shift before it and a scale after
+//! it, and both belong to the neighbouring maps. Under encryption (CKKS) each map costs one level
+//! and each square one.
 //!
-//! The paper (privacy-preserving inference with homomorphic encryption and isolated execution) measures six ways to combine encryption and an enclave
-//! on one network; the room computes the same network and others of its family.
+//! The paper (privacy-preserving inference with homomorphic encryption and isolated execution)
+//! measures six ways to combine encryption and an enclave on one network; the room computes the
+//! same network and others of its family.
 //!
 //! | room | has |
 //! |---|---|
@@ -34,8 +36,9 @@
 //! | [`paper`] | the paper's costs and policy |
 //!
 //! # Who sees what
-//! The server sees ciphertexts, and weights unless they are encrypted. The client sees what it decrypts: logits, of which it should show no more than a label
-//! ([`client`]), and hidden partial sums ([`server`]). Which layout, how many stages and how long they take is public.
+//! The server sees ciphertexts, and weights unless they are encrypted. The client sees what it
+//! decrypts: logits, of which it should show no more than a label ([`client`]), and hidden partial
+//! sums ([`server`]). Which layout, how many stages and how long they take is public.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,13 @@
 //! Layers and moves for [`placement`](super::placement) from what was measured on a machine.
 //!
-//! A stage is a layer and its activation. On ciphertexts from the first stage to the last, and with encrypted weights, the two are done together and were measured together: the layer has the
-//! seconds of both, the activation none. Reset stages are the maps alone, over one prime; their squares are done in plain numbers.
-//! Stages between masked resets have their squares with them, and parameters of their own.
+//! A stage is a layer and its activation. On ciphertexts from the first stage to the last, and with
+//! encrypted weights, the two are done together and were measured together: the layer has the
+//! seconds of both, the activation none. Reset stages are the maps alone, over one prime; their
+//! squares are done in plain numbers. Stages between masked resets have their squares with them,
+//! and parameters of their own.
 //!
-//! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for it runs the same code.
+//! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for
+//! it runs the same code.
 
 use super::Model;
 use super::compile::{Compiled, Flow};
@@ -15,7 +18,8 @@ use tobari_lattice::params::LatticeParameters;
 use tobari_plan::place::Data;
 use tobari_plan::segment::Form;
 
-/// Of a ciphertext's bytes, those that leave the enclave: it is fresh there, and a seed stands for its second half.
+/// Of a ciphertext's bytes, those that leave the enclave: it is fresh there, and a seed stands for
+/// its second half.
 const OUT: f64 = 0.5;
 
 /// Seconds of a stage in the process.
@@ -42,7 +46,8 @@ pub struct MeasuredMoves {
     pub byte: f64,
     /// Of a byte of a ciphertext that is written by one and read by the other.
     pub written: f64,
-    /// Of a client's messages that are sealed, opened, and checked to come in their turn: the image in the clear, and what is told of it.
+    /// Of a client's messages that are sealed, opened, and checked to come in their turn: the image
+    /// in the clear, and what is told of it.
     pub sealed: f64,
     /// Of encoding and encryption, by byte of ciphertext.
     pub encrypt: f64,
@@ -63,7 +68,8 @@ pub struct Steps {
     pub byte: f64,
     /// Of a byte of a ciphertext that is written and read again.
     pub written: f64,
-    /// Of an image that the enclave classifies in plain numbers, from the client's pixels to its label.
+    /// Of an image that the enclave classifies in plain numbers, from the client's pixels to its
+    /// label.
     pub clear: f64,
     /// Of an image that is encrypted inside, out and read, for stages between resets.
     pub input: f64,
@@ -73,13 +79,16 @@ pub struct Steps {
     pub mask: f64,
 }
 
-/// The built-in network's stages on a machine without AVX-512: medians of `bench/record/amd-zen3-2-cores/2026-11-24-infer/infer-f` (`layers.csv`; plain numbers from `table6.csv`, shared out by products).
+/// The built-in network's stages on a machine without AVX-512: medians of
+/// `bench/record/amd-zen3-2-cores/2026-11-24-infer/infer-f` (`layers.csv`; plain numbers from
+/// `table6.csv`, shared out by products).
 pub const RECORDED: [StageSeconds; 3] = [
     StageSeconds { plain: 8e-6, user_data: 4.074e-3, both: 6.369e-3, reset: 0.135e-3, masked: 3.021e-3 },
     StageSeconds { plain: 47e-6, user_data: 7.768e-3, both: 13.362e-3, reset: 2.093e-3, masked: 11.742e-3 },
     StageSeconds { plain: 4e-6, user_data: 3.236e-3, both: 4.718e-3, reset: 1.292e-3, masked: 3.299e-3 },
 ];
-/// The steps beside them; a byte by the mebibyte of `table7.csv`, bytes that are written and read by that of `operations.csv`, an empty message by ADR 0018.
+/// The steps beside them; a byte by the mebibyte of `table7.csv`, bytes that are written and read
+/// by that of `operations.csv`, an empty message by ADR 0018.
 pub const RECORDED_STEPS: Steps = Steps {
     call: 1e-6,
     byte: 1.87e-10,
@@ -90,7 +99,8 @@ pub const RECORDED_STEPS: Steps = Steps {
     mask: 1.015e-3,
 };
 
-/// A network in its four forms on ciphertexts: with weights in the clear, encrypted, between resets, and between resets under masks.
+/// A network in its four forms on ciphertexts: with weights in the clear, encrypted, between
+/// resets, and between resets under masks.
 pub type Forms = [Compiled; 4];
 
 /// A network's forms, the last over parameters of its own.
@@ -124,7 +134,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// From seconds of stages and steps; `factor` is by what an enclave's work is slower than a process's.
+    /// From seconds of stages and steps; `factor` is by what an enclave's work is slower than a
+    /// process's.
     ///
     /// # Errors
     /// [`EngineError`] for forms of another scheme.
@@ -174,7 +185,8 @@ impl Moves for MeasuredMoves {
         if *data.form == Form::Plain {
             return 0.0;
         }
-        // clients send their image sealed; what is encrypted of it is encrypted inside, and goes out or does not come in
+        // clients send their image sealed; what is encrypted of it is encrypted inside, and goes
+        // out or does not come in
         let moved = if into_enclave { -self.transfer(data, true) } else { self.transfer(data, false) };
         self.sealed + self.encrypt(data, true) + moved
     }
@@ -219,7 +231,8 @@ fn point(engine: &CkksEngine, name: &str, primes: usize, count: usize) -> Result
     Ok((Form::Encrypted { level, layout: name.to_owned() }, engine.ciphertext_shape(level)?.packed * count as u64))
 }
 
-/// The layers of a model that was compiled through, with encrypted weights, between resets, and between resets under masks, with as many seconds as stages.
+/// The layers of a model that was compiled through, with encrypted weights, between resets, and
+/// between resets under masks, with as many seconds as stages.
 ///
 /// # Errors
 /// [`EngineError`] for parameters of another scheme.
@@ -273,7 +286,8 @@ pub fn layers(
     Ok(all)
 }
 
-/// Whether a way of doing a layer at a site is the one that a combination has; all in plain numbers in the process where there is none.
+/// Whether a way of doing a layer at a site is the one that a combination has; all in plain numbers
+/// in the process where there is none.
 pub fn belongs(combination: Option<Combination>, layer: &Layer, way: &Way, site: usize) -> bool {
     let flow = |wanted: &str| {
         let named = |form: &Form| matches!(form, Form::Encrypted { layout, .. } if layout.contains(wanted));
@@ -295,7 +309,8 @@ pub fn belongs(combination: Option<Combination>, layer: &Layer, way: &Way, site:
     }
 }
 
-/// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form that the first layer takes. Masks take ciphertexts of `masked_level`.
+/// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form
+/// that the first layer takes. Masks take ciphertexts of `masked_level`.
 pub fn inference<'a>(layers: &'a [Layer], moves: &'a MeasuredMoves, masked_level: u16) -> Inference<'a> {
     let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
     Inference { layers, inputs: inputs.collect(), masked_level: Some(masked_level), moves }
@@ -356,7 +371,8 @@ mod tests {
         let resets: Vec<_> = resets.filter(|(conversion, _)| *conversion == Conversion::MaskedReset).collect();
         assert_eq!(resets, [(Conversion::MaskedReset, ENCLAVE)], "the last stage takes what the second gives");
         assert!((0.015..0.03).contains(&best.seconds), "{}", best.seconds);
-        // activations in the clear may save two thirds, but then all in the clear inside is cheaper still
+        // activations in the clear may save two thirds, but then all in the clear inside is cheaper
+        // still
         let free = Protect { side_channels: false, plain_in_enclave: Some(Inside::Yes), ..protect };
         let best = inference(&rows, &moves, 1).place(&free).unwrap();
         assert!(best.choices.iter().all(|choice| choice.site == ENCLAVE) && best.seconds < 1e-3);

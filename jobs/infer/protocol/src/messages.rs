@@ -9,8 +9,10 @@
 //! | 34 | a file with a question | the model's digest (32), SHA-256 of the keys (32), a question |
 //! | 35 | a file with an answer | the same with an answer |
 //!
-//! Both sides know the model's [`Card`]: how many of what there are, over how many primes and at which scale. Whatever differs is refused, and there is one byte string for
-//! each message. **Uniform halves of questions and keys are seeds only.** Lengths are checked before there is memory for what they announce.
+//! Both sides know the model's [`Card`]: how many of what there are, over how many primes and at
+//! which scale. Whatever differs is refused, and there is one byte string for each message.
+//! **Uniform halves of questions and keys are seeds only.** Lengths are checked before there is
+//! memory for what they announce.
 
 use super::compile::{Card, name};
 use super::program::Input;
@@ -127,7 +129,8 @@ fn element_bytes(card: &Card, primes: usize) -> usize {
     tables.iter().map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum()
 }
 
-/// Bytes of one key: version, kind and parameters; how many there are; automorphism, level, seed; a half of each digit.
+/// Bytes of one key: version, kind and parameters; how many there are; automorphism, level, seed; a
+/// half of each digit.
 fn key_bytes(card: &Card, input: Input) -> usize {
     let level = match input {
         Input::Rotation { level, .. } | Input::Relinearization { level } => usize::from(level) + 1,

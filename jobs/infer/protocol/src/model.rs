@@ -48,13 +48,15 @@ impl Volume {
 /// A linear map.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Map {
-    /// `y[o][r][c] = Σ w[o][i][a][b] x[i][stride r + a - padding][stride c + b - padding]`; what lies outside `x` is 0.
+    /// `y[o][r][c] = Σ w[o][i][a][b] x[i][stride r + a - padding][stride c + b - padding]`; what
+    /// lies outside `x` is 0.
     Convolution {
         /// Rows and columns of the kernel.
         kernel: [usize; 2],
         /// Rows and columns from one result to the next.
         stride: [usize; 2],
-        /// Rows above and columns to the left of the input that count as 0; below and to the right as many as the output needs.
+        /// Rows above and columns to the left of the input that count as 0; below and to the right
+        /// as many as the output needs.
         padding: [usize; 2],
         /// `w[o][i][a][b]`, the last index fastest.
         weights: Vec<f64>,
@@ -80,7 +82,8 @@ impl Map {
         }
     }
 
-    /// How many rows of weights there are: one a channel of a convolution's result, one for each number of another's.
+    /// How many rows of weights there are: one a channel of a convolution's result, one for each
+    /// number of another's.
     pub(super) fn rows(&self, output: Volume) -> usize {
         match self {
             Self::Convolution { .. } => output.channels,
@@ -140,7 +143,8 @@ impl Stage {
     }
 }
 
-/// A network in the form that is computed: pixels in `[0, 1]`, logits that were divided by a power of two.
+/// A network in the form that is computed: pixels in `[0, 1]`, logits that were divided by a power
+/// of two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     stages: Vec<Stage>,
@@ -239,7 +243,8 @@ pub const MAX_NAME_BYTES: usize = 64;
 pub const MAX_BITS: u32 = 64;
 
 impl Model {
-    /// Stages, checked against each other; logits are the last stage's numbers times `2^logit_bits`.
+    /// Stages, checked against each other; logits are the last stage's numbers times
+    /// `2^logit_bits`.
     ///
     /// # Errors
     /// [`ModelError`].

@@ -1,6 +1,8 @@
-//! A network as people write it: convolutions, batch normalisation, polynomial activations of degree two, average pooling, dense layers.
+//! A network as people write it: convolutions, batch normalisation, polynomial activations of
+//! degree two, average pooling, dense layers.
 //!
-//! **What is computed.** Pixels `p` are integers from 0 to 255; the first layer takes `scale p + offset`, channel by channel. Then layer after layer in order, in doubles:
+//! **What is computed.** Pixels `p` are integers from 0 to 255; the first layer takes
+//! `scale p + offset`, channel by channel. Then layer after layer in order, in doubles:
 //!
 //! ```text
 //! convolution    y[o][r][c] = bias[o] + Σ w[o][i][a][b] x[i][stride r + a - top][stride c + b - left]    (0 outside x)
@@ -11,11 +13,14 @@
 //! dense          y[o] = bias[o] + Σ w[o][i] x[i]
 //! ```
 //!
-//! The numbers of an affine or quadratic layer are one, one a channel, or one for each number. [`Network::forward`] is written from these formulas alone and shares no code
-//! with the folded form ([`fold`](super::fold)) or its engines ([`plain`](super::plain)), so that each checks the other.
+//! The numbers of an affine or quadratic layer are one, one a channel, or one for each number.
+//! [`Network::forward`] is written from these formulas alone and shares no code with the folded
+//! form ([`fold`](super::fold)) or its engines ([`plain`](super::plain)), so that each checks the
+//! other.
 //!
-//! **Bounds.** At most [`MAX_LAYERS`] layers, [`MAX_NUMBERS`] numbers between them and [`MAX_WEIGHTS`] weights in one. All of it is in the clear: this form stays with the
-//! model's owner.
+//! **Bounds.** At most [`MAX_LAYERS`] layers, [`MAX_NUMBERS`] numbers between them and
+//! [`MAX_WEIGHTS`] weights in one. All of it is in the clear: this form stays with the model's
+//! owner.
 
 use super::model::{MAX_NUMBERS, MAX_WEIGHTS, Volume};
 
@@ -33,7 +38,8 @@ pub enum LayerKind {
         kernel: [usize; 2],
         /// Rows and columns from one result to the next.
         stride: [usize; 2],
-        /// Zeros above, to the left, below and to the right; each fewer than the kernel's rows or columns.
+        /// Zeros above, to the left, below and to the right; each fewer than the kernel's rows or
+        /// columns.
         padding: [usize; 4],
         /// `w[o][i][a][b]`, the last index fastest.
         weights: Vec<f64>,
@@ -62,7 +68,8 @@ pub enum LayerKind {
         kernel: [usize; 2],
         /// Rows and columns from one result to the next.
         stride: [usize; 2],
-        /// Zeros above, to the left, below and to the right; each fewer than the window's rows or columns.
+        /// Zeros above, to the left, below and to the right; each fewer than the window's rows or
+        /// columns.
         padding: [usize; 4],
         /// Whether the zeros count; if not, the mean is over what lies inside.
         count_padding: bool,
@@ -114,7 +121,8 @@ impl Layer {
     }
 }
 
-/// What becomes of a pixel `p`, an integer from 0 to 255, before the first layer: `scale p + offset`, one of each a channel.
+/// What becomes of a pixel `p`, an integer from 0 to 255, before the first layer:
+/// `scale p + offset`, one of each a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalisation {
     /// One a channel.

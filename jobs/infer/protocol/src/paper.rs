@@ -1,11 +1,16 @@
 //! The paper's own costs and policy: its tables 6 to 14.
 //!
-//! [`layers`] and [`PaperMoves`] hold what the paper measured (tables 6 to 10, one thread of a Xeon Gold 6334, SEAL 3.6.6, Gramine-SGX), and [`policy`] the choice that its tables 11 and 12 make by hand;
-//! priced by the planner they give its tables 13 and 14 to the millisecond, but for one cell: that without integrity and without side channels reads 561,345 ms in table 13, where its own numbers
-//! add up to 554,251; the excess is about as many milliseconds as the transfers take microseconds.
+//! [`layers`] and [`PaperMoves`] hold what the paper measured (tables 6 to 10, one thread of a Xeon
+//! Gold 6334, SEAL 3.6.6, Gramine-SGX), and [`policy`] the choice that its tables 11 and 12 make by
+//! hand; priced by the planner they give its tables 13 and 14 to the millisecond, but for one cell:
+//! that without integrity and without side channels reads 561,345 ms in table 13, where its own
+//! numbers add up to 554,251; the excess is about as many milliseconds as the transfers take
+//! microseconds.
 //!
-//! That cell's policy is not the cheapest, either: plain numbers in the enclave take 340 ms under the same assumptions, and their results are right besides. [`Inference::place`] finds that.
-//! And table 14 decrypts activations in the enclave in the column in which its memory may be watched; here that has to be allowed ([`Inside::Yes`]).
+//! That cell's policy is not the cheapest, either: plain numbers in the enclave take 340 ms under
+//! the same assumptions, and their results are right besides. [`Inference::place`] finds that. And
+//! table 14 decrypts activations in the enclave in the column in which its memory may be watched;
+//! here that has to be allowed ([`Inside::Yes`]).
 
 use super::placement::{ENCLAVE, Inference, Inside, Layer, Mode, Moves, PROCESS, Protect, Way};
 use tobari_plan::place::{Data, PlaceError, Placement};
@@ -33,7 +38,8 @@ pub const LATENCY_AT_ONE: [(&str, [f64; 4]); 5] = [
 const TRANSFER: [[f64; 6]; 2] =
     [[23.39, 43.68, 78.61, 139.53, 168.06, 186.25], [14.02, 44.32, 71.32, 99.54, 123.87, 155.67]];
 
-/// Tables 8 and 9 in ms: encoding and encryption at level 1, decryption and decoding at level 0, both in the enclave.
+/// Tables 8 and 9 in ms: encoding and encryption at level 1, decryption and decoding at level 0,
+/// both in the enclave.
 const ENCRYPT: f64 = 5.62 + 155.54;
 const DECRYPT: f64 = 11.17 + 2.92;
 
@@ -49,7 +55,8 @@ fn form(stage: usize, level: u16) -> Form {
     Form::Encrypted { level, layout: format!("{} ciphertexts", CIPHERTEXTS[stage]) }
 }
 
-/// The paper's network with its costs. With `at_level_one` encrypted ways take ciphertexts of level 1, of table 10, so that each needs a reset before it; else those of table 6 from level 5 down.
+/// The paper's network with its costs. With `at_level_one` encrypted ways take ciphertexts of level
+/// 1, of table 10, so that each needs a reset before it; else those of table 6 from level 5 down.
 pub fn layers(at_level_one: bool) -> Vec<Layer> {
     let layer = |stage: usize| {
         let (name, weights, seconds) = LATENCY[stage];
@@ -110,7 +117,8 @@ impl Moves for PaperMoves {
     }
 }
 
-/// The paper's network, with resets after each layer (tables 10 and 14) or without (tables 6 and 13).
+/// The paper's network, with resets after each layer (tables 10 and 14) or without (tables 6 and
+/// 13).
 pub fn inference(layers: &[Layer]) -> Inference<'_> {
     let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
     let mut inputs: Vec<(Form, u64)> = inputs.collect();

@@ -1,7 +1,9 @@
 //! Which layer runs where, and in which form: the cheapest that what is to be protected allows.
 //!
-//! A layer can be done in plain numbers, on the user's data under encryption, or with the model encrypted as well; and each of these in a plain process (the paper's REE) or in
-//! an enclave (its TEE): the paper's six combinations (section 4.2, table 3). What each one protects follows from who holds what:
+//! A layer can be done in plain numbers, on the user's data under encryption, or with the model
+//! encrypted as well; and each of these in a plain process (the paper's REE) or in an enclave (its
+//! TEE): the paper's six combinations (section 4.2, table 3). What each one protects follows from
+//! who holds what:
 //!
 //! | | user data | model | results right |
 //! |---|---|---|---|
@@ -12,8 +14,9 @@
 //! | enclave, user data encrypted | yes | unless its memory is watched | yes |
 //! | enclave, both encrypted | yes | yes | yes |
 //!
-//! [`Protect`] becomes labels of data and rights of sites, and [`tobari_plan::place`] looks for the cheapest path among ways, levels, resets and transfers. Requirements are relaxed one by
-//! one ([`relaxations`]), so that one sees what binds and what it costs.
+//! [`Protect`] becomes labels of data and rights of sites, and [`tobari_plan::place`] looks for the
+//! cheapest path among ways, levels, resets and transfers. Requirements are relaxed one by one
+//! ([`relaxations`]), so that one sees what binds and what it costs.
 
 use std::fmt;
 use tobari_plan::place::{Conversion, Data, PlaceCosts, PlaceError, Placement, place};
@@ -21,7 +24,8 @@ use tobari_plan::program::Program;
 use tobari_plan::segment::{Form, Job, Segment, Trust, Variant};
 use tobari_plan::site::{Guard, KeyDomain, Owner, Secrecy, Site};
 
-/// What of the user's data the enclave may have in the clear from the first layer to the last: in plain layers, and where levels are reset.
+/// What of the user's data the enclave may have in the clear from the first layer to the last: in
+/// plain layers, and where levels are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Inside {
     /// Nothing.
@@ -43,9 +47,11 @@ pub struct Protect {
     pub integrity: bool,
     /// Somebody may watch the enclave's memory accesses and its contents by side channels.
     pub side_channels: bool,
-    /// The host may do other than it was told, together with a user, and results tell more than a label.
+    /// The host may do other than it was told, together with a user, and results tell more than a
+    /// label.
     pub active_host: bool,
-    /// What the enclave may have in the clear of the user's data; where nothing is said, anything if nobody watches it, and else nothing.
+    /// What the enclave may have in the clear of the user's data; where nothing is said, anything
+    /// if nobody watches it, and else nothing.
     pub plain_in_enclave: Option<Inside>,
     /// There is an enclave.
     pub enclave: bool,
@@ -128,7 +134,8 @@ pub struct Layer {
 
 /// What moves and conversions cost, in seconds.
 pub trait Moves {
-    /// Until an image is there in a form, where the enclave encrypts it; for a first layer in the enclave, beside what [`Self::transfer`] costs into it.
+    /// Until an image is there in a form, where the enclave encrypts it; for a first layer in the
+    /// enclave, beside what [`Self::transfer`] costs into it.
     fn enter(&self, _: Data<'_>, _into_enclave: bool) -> f64 {
         0.0
     }
@@ -171,7 +178,8 @@ fn session_key() -> KeyDomain {
     KeyDomain("the user's session".to_owned())
 }
 
-/// The plain process, and the enclave if there is one: who trusts them with what follows from what has to be protected.
+/// The plain process, and the enclave if there is one: who trusts them with what follows from what
+/// has to be protected.
 pub fn sites(protect: &Protect) -> Vec<Site> {
     let mut process = Site::blind("process", 1, 1 << 34);
     process.trusted_by.extend((!protect.user_data).then(user));
@@ -217,7 +225,8 @@ impl Inference<'_> {
             variants: layer.ways.iter().map(|way| variant(layer, way)).collect(),
         });
         let last = self.layers.last().into_iter().flat_map(|layer| &layer.ways).map(|way| way.gives.clone());
-        // where the user has the key, a result goes home as it is; where the enclave has it, it is released there
+        // where the user has the key, a result goes home as it is; where the enclave has it, it is
+        // released there
         let mut outputs: Vec<Form> = vec![Form::Plain];
         if !protect.key_in_enclave {
             outputs.extend(last.filter(|form| matches!(form, Form::Encrypted { .. })));
@@ -246,7 +255,8 @@ impl Inference<'_> {
         finite(placement)
     }
 
-    /// The cheapest placement among some ways at some sites: those for which a function of layer, way and site says yes.
+    /// The cheapest placement among some ways at some sites: those for which a function of layer,
+    /// way and site says yes.
     ///
     /// # Errors
     /// As [`Self::place`]; [`PlaceError::Output`] if there is none among them.

@@ -1,9 +1,12 @@
-//! A [`Model`] computed in the clear: in doubles, and in integers that are the same on every machine.
+//! A [`Model`] computed in the clear: in doubles, and in integers that are the same on every
+//! machine.
 //!
-//! **Doubles.** [`Model::forward`]. Sums are taken in one written order and without fused operations, so that results do not depend on the machine either; they are no reference for labels,
-//! because what an encrypted run computes has an error of its own.
+//! **Doubles.** [`Model::forward`]. Sums are taken in one written order and without fused
+//! operations, so that results do not depend on the machine either; they are no reference for
+//! labels, because what an encrypted run computes has an error of its own.
 //!
-//! **Integers.** [`FixedModel`] is what labels of encrypted runs are held against, and what runs inside an enclave. Numbers have [`FRACTION_BITS`] = 24 bits after the point:
+//! **Integers.** [`FixedModel`] is what labels of encrypted runs are held against, and what runs
+//! inside an enclave. Numbers have [`FRACTION_BITS`] = 24 bits after the point:
 //!
 //! ```text
 //! v_0 = 2^16 p                                    (pixels p/256, exactly)
@@ -11,13 +14,16 @@
 //! v_k = ⌊u_k² / 2^24 + 1/2⌋
 //! ```
 //!
-//! with `W_k` the integer weights and `b_k` the offsets on the grid of `W_k v_(k-1)`, exactly. The last stage's `u` is not limited. Before there is a `FixedModel` it is checked that no sum leaves 62 bits: a row's absolute weights times `2^32`,
-//! with the offset. Nothing wraps then.
+//! with `W_k` the integer weights and `b_k` the offsets on the grid of `W_k v_(k-1)`, exactly. The
+//! last stage's `u` is not limited. Before there is a `FixedModel` it is checked that no sum leaves
+//! 62 bits: a row's absolute weights times `2^32`, with the offset. Nothing wraps then.
 //!
 //! # Leakage
 //!
-//! Which instructions run and which memory is read follows from the model's shapes alone, in both; [`argmax`] has no branch and no index that depends on the numbers. Integer products take the same time
-//! for all numbers on the processors that this is for; those of doubles may not (subnormal numbers), so an enclave uses integers.
+//! Which instructions run and which memory is read follows from the model's shapes alone, in both;
+//! [`argmax`] has no branch and no index that depends on the numbers. Integer products take the
+//! same time for all numbers on the processors that this is for; those of doubles may not
+//! (subnormal numbers), so an enclave uses integers.
 
 use super::fold::interval;
 use super::model::{Map, Model, Stage};
@@ -249,7 +255,8 @@ fn square(numbers: &mut [i64]) {
     }
 }
 
-/// Where the largest number is, the first of several. No branch and no index depends on the numbers, which lie within ±2^62.
+/// Where the largest number is, the first of several. No branch and no index depends on the
+/// numbers, which lie within ±2^62.
 pub fn argmax(numbers: &[i64]) -> usize {
     let (mut best, mut place) = (i64::MIN >> 1, 0);
     for (at, number) in numbers.iter().enumerate() {

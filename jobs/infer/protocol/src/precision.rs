@@ -1,8 +1,9 @@
 //! How precise logits will be, and whether numbers fit: told before anything is encrypted.
 //!
 //! # What is counted
-//! Errors are taken for independent from slot to slot, with a deviation `σ` that a stage carries on, `‖w‖₂` being the largest Euclidean norm of a row and `v` a bound of what
-//! comes in, `D` the products of an output ciphertext, `F` its folds:
+//! Errors are taken for independent from slot to slot, with a deviation `σ` that a stage carries
+//! on, `‖w‖₂` being the largest Euclidean norm of a row and `v` a bound of what comes in, `D` the
+//! products of an output ciphertext, `F` its folds:
 //!
 //! | from | adds to `σ²` of the sums |
 //! |---|---|
@@ -14,9 +15,11 @@
 //! | folds | `2^F σ_switch²`, at the scale of sums |
 //! | offsets | `σ_encode²`, or of an encryption |
 //!
-//! and a square of numbers up to `R` gives `4 R² σ² + 2 σ⁴ + σ_product²`. The `σ` of operations are those that the core's [`Estimator`] bounds: it bounds polynomials by six
-//! deviations, and products of two by thirty-six. **The stated error is `6 σ`**: a model, not a proof; tests hold measured errors to it. It is a bound of logits before they are
-//! multiplied by the model's power of two.
+//! and a square of numbers up to `R` gives `4 R² σ² + 2 σ⁴ + σ_product²`. The `σ` of operations are
+//! those that the core's [`Estimator`] bounds: it bounds polynomials by six deviations, and
+//! products of two by thirty-six. **The stated error is `6 σ`**: a model, not a proof; tests hold
+//! measured errors to it. It is a bound of logits before they are multiplied by the model's power
+//! of two.
 //!
 //! **Slots without a use** hold what the sums before left there, and meet weights that are 0 but
 //! for their own errors. `v²` is therefore counted slot by slot: a number of the model is within
@@ -29,8 +32,9 @@
 //! [`Calibration`]: super::calibration::Calibration
 //!
 //! # Ranges
-//! A stage's sums are said to stay within a range ([`Ranges`]): of training images, or the worst that pixels from 0 to 1 can do. Where a number with its error could reach half
-//! the modulus it would wrap around: such a stage is refused, by its name.
+//! A stage's sums are said to stay within a range ([`Ranges`]): of training images, or the worst
+//! that pixels from 0 to 1 can do. Where a number with its error could reach half the modulus it
+//! would wrap around: such a stage is refused, by its name.
 
 use super::compile::{Compiled, Flow};
 use super::layout::{Linear, Output};
@@ -139,10 +143,12 @@ pub enum PrecisionError {
 /// Bits that must be left.
 const LEAST_HEADROOM: f64 = 1.0;
 
-/// What is foretold of every stage of a model, which must be the one that was compiled; `most` is the largest error that a stage's sums may have.
+/// What is foretold of every stage of a model, which must be the one that was compiled; `most` is
+/// the largest error that a stage's sums may have.
 ///
 /// # Errors
-/// [`PrecisionError`] with the name of the first stage whose numbers do not fit, or whose error is larger.
+/// [`PrecisionError`] with the name of the first stage whose numbers do not fit, or whose error is
+/// larger.
 pub fn report(
     compiled: &Compiled,
     model: &Model,
@@ -320,7 +326,8 @@ impl Noise<'_> {
         (4.0 * range * range * sums * sums + 2.0 * sums.powi(4) + own * own).sqrt()
     }
 
-    /// Bits that are left where they are fewest, and what the sums would have to be below for the least.
+    /// Bits that are left where they are fewest, and what the sums would have to be below for the
+    /// least.
     fn headroom(&self, range: f64, sums: f64) -> (f64, f64) {
         let (manner, scales) = (self.compiled.stage(self.number).manner, self.compiled.scales(self.number));
         let largest = range + 6.0 * sums;

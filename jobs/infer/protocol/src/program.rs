@@ -1,13 +1,16 @@
 //! A stage of a network, on any machine: in the clear, recorded, or under encryption.
 //!
-//! It takes the ciphertexts of [`Linear::takes`] and gives those of its outputs: products with weights by baby and giant steps, a division by the last prime, folds,
-//! offsets, and a square. What of these is done is the stage's [`Manner`], so that an enclave can do the rest: decrypt after the division, fold and square in the clear,
-//! and encrypt anew.
+//! It takes the ciphertexts of [`Linear::takes`] and gives those of its outputs: products with
+//! weights by baby and giant steps, a division by the last prime, folds, offsets, and a square.
+//! What of these is done is the stage's [`Manner`], so that an enclave can do the rest: decrypt
+//! after the division, fold and square in the clear, and encrypt anew.
 //!
-//! Diagonals that form a grid are one step ([`Op::Transform`]), hoisted twice. Elsewhere, and with encrypted weights, each rotation is a step.
-//! **Giant steps follow Horner's rule**: the sum is turned by the difference to the next one, so that one key serves all of them.
+//! Diagonals that form a grid are one step ([`Op::Transform`]), hoisted twice. Elsewhere, and with
+//! encrypted weights, each rotation is a step. **Giant steps follow Horner's rule**: the sum is
+//! turned by the difference to the next one, so that one key serves all of them.
 //!
-//! Weights are plain, or encrypted; then a giant step's products are summed in three parts, and relinearised once.
+//! Weights are plain, or encrypted; then a giant step's products are summed in three parts, and
+//! relinearised once.
 
 use super::layout::{Giant, Grid, Linear, Term};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,7 +151,8 @@ impl Stage<'_> {
         Ok(results)
     }
 
-    /// The grid of the diagonals, if products are done in one step: weights are in the clear, and there is one output.
+    /// The grid of the diagonals, if products are done in one step: weights are in the clear, and
+    /// there is one output.
     pub fn grid(&self) -> Option<Grid> {
         if self.manner.encrypted { None } else { self.linear.grid() }
     }

@@ -1,4 +1,5 @@
-//! A model made ready with the layout that suits it, and checked: what a server does with a file before it serves it.
+//! A model made ready with the layout that suits it, and checked: what a server does with a file
+//! before it serves it.
 
 use super::calibration::{self, MarginError};
 use super::compile::{CompileError, Compiled, Options};
@@ -6,7 +7,8 @@ use super::model::Model;
 use super::precision::{self, PrecisionError, Ranges, StageReport};
 use tobari_lattice::params::LatticeParameters;
 
-/// Layouts in the order in which they are tried: the fastest first, and last the one that takes every model.
+/// Layouts in the order in which they are tried: the fastest first, and last the one that takes
+/// every model.
 pub const ORDER: [&str; 4] = ["wide", "balanced", "compact", "dense"];
 /// The set of parameters where nothing is said: the fastest.
 pub const SET: &str = "infer-f";
@@ -41,7 +43,8 @@ pub fn ready(
     Ok((compiled, report))
 }
 
-/// A model in the layout of this name, or in the first of [`ORDER`] that takes it, and what is foretold of its stages where sums stay within 1, for which models are folded.
+/// A model in the layout of this name, or in the first of [`ORDER`] that takes it, and what is
+/// foretold of its stages where sums stay within 1, for which models are folded.
 ///
 /// # Errors
 /// [`ReadyError`]; of several layouts that do not fit, what the last says.

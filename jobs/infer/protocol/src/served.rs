@@ -1,10 +1,14 @@
 //! A placement as what an enclave can run.
 //!
-//! A placement chooses for each layer. An enclave runs one [`Combination`] from the first layer to the last: its script of messages, its keys and its parameters are those of that route. So a placement is served where every layer is done as
-//! one combination does it ([`belongs`]). Another mixture is refused, layer by layer, with the fastest combination that the same requirements allow. All layers in plain numbers in the process are never taken:
-//! whoever needs nothing protected needs no enclave, and no route has them.
+//! A placement chooses for each layer. An enclave runs one [`Combination`] from the first layer to
+//! the last: its script of messages, its keys and its parameters are those of that route. So a
+//! placement is served where every layer is done as one combination does it ([`belongs`]). Another
+//! mixture is refused, layer by layer, with the fastest combination that the same requirements
+//! allow. All layers in plain numbers in the process are never taken: whoever needs nothing
+//! protected needs no enclave, and no route has them.
 //!
-//! Whatever is chosen, the enclave encrypts the image and decrypts what is told of it: both are in the clear there. What [`Protect::plain_in_enclave`] is about lies between.
+//! Whatever is chosen, the enclave encrypts the image and decrypts what is told of it: both are in
+//! the clear there. What [`Protect::plain_in_enclave`] is about lies between.
 
 use super::guarded::Combination;
 use super::measured::belongs;

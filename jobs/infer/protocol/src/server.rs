@@ -1,18 +1,24 @@
 //! The server's half: runs a compiled model on encrypted images. It holds no secret key.
 //!
-//! A [`Service`] has a model and its weights, encoded once; a [`Session`] has the keys of one client, and where weights are encrypted those under the client's key. A server that
-//! keeps keys between two questions keeps them as a [`Keyring`].
+//! A [`Service`] has a model and its weights, encoded once; a [`Session`] has the keys of one
+//! client, and where weights are encrypted those under the client's key. A server that keeps keys
+//! between two questions keeps them as a [`Keyring`].
 //!
 //! # What leaves
-//! The slots of an answer that are no logits hold partial sums of the last map: numbers of the model's that the client has no business with. Before an answer leaves, a
-//! plaintext is added that is 0 in the slots of logits and uniform elsewhere, **as wide as the modulus has room for**: with `q` the modulus of the answer and `Δ` its scale,
-//! numbers up to `A = q √(3 N) / (48 Δ)`, so that the coefficients of what is added have a deviation of `q/48`, and the answer stays below `q/2` in absolute value by 24
-//! deviations. A partial sum `m` is then hidden up to a statistical distance of `|m| / (2 A)` a slot: about `2^-8 |m|` where `q / Δ` is `2^6`.
+//! The slots of an answer that are no logits hold partial sums of the last map: numbers of the
+//! model's that the client has no business with. Before an answer leaves, a plaintext is added that
+//! is 0 in the slots of logits and uniform elsewhere, **as wide as the modulus has room for**: with
+//! `q` the modulus of the answer and `Δ` its scale, numbers up to `A = q √(3 N) / (48 Δ)`, so that
+//! the coefficients of what is added have a deviation of `q/48`, and the answer stays below `q/2`
+//! in absolute value by 24 deviations. A partial sum `m` is then hidden up to a statistical
+//! distance of `|m| / (2 A)` a slot: about `2^-8 |m|` where `q / Δ` is `2^6`.
 //!
-//! What remains, and against whom: a client with the key who asks again and again averages the hiding away, and it learns the partial sums to more and more bits; the logits
-//! of many images tell of the model by themselves (model extraction), and the noise of an answer depends on the weights and is not flooded. So this
-//! protects weights against a client that asks seldom or is shown labels only, not against one that sets out to learn the model. Where weights must stay secret from clients,
-//! decrypt in an enclave and give out labels.
+//! What remains, and against whom: a client with the key who asks again and again averages the
+//! hiding away, and it learns the partial sums to more and more bits; the logits of many images
+//! tell of the model by themselves (model extraction), and the noise of an answer depends on the
+//! weights and is not flooded. So this protects weights against a client that asks seldom or is
+//! shown labels only, not against one that sets out to learn the model. Where weights must stay
+//! secret from clients, decrypt in an enclave and give out labels.
 
 use super::compile::{Card, Compiled, name};
 use super::program::Input;
@@ -85,7 +91,8 @@ pub struct Service {
     card: Card,
 }
 
-/// Keys of a client, made ready, and perhaps weights under its key: what a server keeps of a client between two questions. It is cheap to copy.
+/// Keys of a client, made ready, and perhaps weights under its key: what a server keeps of a client
+/// between two questions. It is cheap to copy.
 #[derive(Clone)]
 pub struct Keyring {
     keys: Arc<BTreeMap<Input, Arc<CkksValue>>>,
@@ -109,7 +116,8 @@ pub struct Session<'a> {
 pub type Seconds = Vec<(String, f64)>;
 
 impl Service {
-    /// With the weights encoded if they take at most `memory` bytes; beyond, each run encodes them anew. Encrypted weights come with the session.
+    /// With the weights encoded if they take at most `memory` bytes; beyond, each run encodes them
+    /// anew. Encrypted weights come with the session.
     ///
     /// # Errors
     /// [`ServeError::Engine`].
@@ -143,7 +151,8 @@ impl Service {
         &self.card
     }
 
-    /// A session with these keys, each an object of its own, in any order; keys that are not needed are dropped.
+    /// A session with these keys, each an object of its own, in any order; keys that are not needed
+    /// are dropped.
     ///
     /// # Errors
     /// [`ServeError::Key`] names the first that is missing.
@@ -159,7 +168,8 @@ impl Service {
         Ok(self.session(keys)?.ring)
     }
 
-    /// A session with keys that were made ready by [`Self::keyring`] of this service, or for another session of it: a stage that lacks a key fails.
+    /// A session with keys that were made ready by [`Self::keyring`] of this service, or for
+    /// another session of it: a stage that lacks a key fails.
     pub fn resume(&self, ring: &Keyring) -> Session<'_> {
         Session { service: self, ring: ring.clone() }
     }
@@ -176,7 +186,8 @@ impl Service {
     /// A session with encrypted weights.
     ///
     /// # Errors
-    /// As [`Self::session`]; [`ServeError::Weights`] for a model that is not compiled for them, or weights that are missing or of another shape.
+    /// As [`Self::session`]; [`ServeError::Weights`] for a model that is not compiled for them, or
+    /// weights that are missing or of another shape.
     pub fn session_with(
         &self,
         keys: Vec<(Input, EvaluationKeys)>,
@@ -244,7 +255,8 @@ impl Session<'_> {
         Ok(self.run_timed(image, rng, &mut || 0.0)?.0)
     }
 
-    /// The same, and the seconds of each stage by the caller's clock; the last of them is the hiding.
+    /// The same, and the seconds of each stage by the caller's clock; the last of them is the
+    /// hiding.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -269,7 +281,8 @@ impl Session<'_> {
         Ok((hidden, seconds))
     }
 
-    /// One stage alone: from the ciphertexts of its input to those of its output, nothing hidden. This is for stages whose results go to an enclave.
+    /// One stage alone: from the ciphertexts of its input to those of its output, nothing hidden.
+    /// This is for stages whose results go to an enclave.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -345,10 +358,12 @@ fn width(compiled: &Compiled, value: &Ciphertext) -> f64 {
     modulus * (3.0 * parameters.degree() as f64).sqrt() / (48.0 * scale)
 }
 
-/// The weights and offsets of a model under a key: for whoever has both, the model's owner or an enclave.
+/// The weights and offsets of a model under a key: for whoever has both, the model's owner or an
+/// enclave.
 ///
 /// # Errors
-/// [`EngineError`] for a model that is not compiled for encrypted weights, or a secret of other parameters.
+/// [`EngineError`] for a model that is not compiled for encrypted weights, or a secret of other
+/// parameters.
 pub fn encrypt_weights(
     compiled: &Compiled,
     secret: &SecretKey,

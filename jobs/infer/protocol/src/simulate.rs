@@ -1,6 +1,8 @@
-//! A run in the clear, slot by slot: the programs of a compiled model's stages on doubles, with the rotations, products and sums that a run under encryption does.
+//! A run in the clear, slot by slot: the programs of a compiled model's stages on doubles, with the
+//! rotations, products and sums that a run under encryption does.
 //!
-//! It tells what a layout computes, free of noise: a difference from the plain model is a fault of the layout, and rounding otherwise.
+//! It tells what a layout computes, free of noise: a difference from the plain model is a fault of
+//! the layout, and rounding otherwise.
 
 use super::compile::Compiled;
 use super::program::Input;

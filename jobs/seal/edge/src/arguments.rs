@@ -107,10 +107,12 @@ pub struct UnsealArguments {
     #[cfg(feature = "age")]
     #[command(flatten)]
     pub(super) identities: IdentityArguments,
-    /// Of a set only this file or link, by its path as `tobari seal ls` prints it; it has to be the one that the list names.
+    /// Of a set only this file or link, by its path as `tobari seal ls` prints it; it has to be the
+    /// one that the list names.
     #[arg(long, value_name = "PATH", conflicts_with = "salvage")]
     pub(super) only: Option<PathBuf>,
-    /// Open what opens: in a set without its list, where what is missing or old is not seen; and of a damaged file what is right, as NAME.damaged with holes for the ranges that are listed.
+    /// Open what opens: in a set without its list, where what is missing or old is not seen; and of
+    /// a damaged file what is right, as NAME.damaged with holes for the ranges that are listed.
     #[arg(long)]
     pub(super) salvage: bool,
     /// Replace files.
@@ -141,7 +143,8 @@ pub(crate) struct KeyArguments {
 #[cfg(feature = "age")]
 #[derive(Args, Default)]
 pub(crate) struct RecipientArguments {
-    /// A recipient of age (age1…), of a plugin's too. Several seal for each. What is sealed for recipients alone cannot be continued when it was interrupted.
+    /// A recipient of age (age1…), of a plugin's too. Several seal for each. What is sealed for
+    /// recipients alone cannot be continued when it was interrupted.
     #[arg(long, short, value_name = "RECIPIENT")]
     pub(super) recipient: Vec<String>,
     /// A file of recipients, one a line.
@@ -175,7 +178,8 @@ pub(crate) struct EngineArguments {
     /// CPU threads. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
     pub(super) threads: Option<u16>,
-    /// A module beside the CPU: `emulated` is a process on another core, which shows how modules are used and makes nothing faster.
+    /// A module beside the CPU: `emulated` is a process on another core, which shows how modules
+    /// are used and makes nothing faster.
     #[arg(long, value_enum)]
     pub(super) module: Option<ModuleName>,
 }

@@ -1,4 +1,5 @@
-//! Sealed files in the demonstration: a small folder is sealed by the CPU and an emulated module, which is killed on the way; opened again, and compared with what it was.
+//! Sealed files in the demonstration: a small folder is sealed by the CPU and an emulated module,
+//! which is killed on the way; opened again, and compared with what it was.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -1,8 +1,8 @@
 //! The commands of sealed folders: `tobari seal`, `tobari seal verify`, `tobari seal ls`,
 //! `tobari unseal`, `tobari backup` and `tobari restore`. They are for Linux.
 //!
-//! The emulated module is this program again: [`begin`] is the first thing that a program does which
-//! may be one.
+//! The emulated module is this program again: [`begin`] is the first thing that a program does
+//! which may be one.
 
 #![cfg(linux_64)]
 #![forbid(unsafe_code)]
@@ -327,7 +327,8 @@ fn report(
     Ok(status_of(problems))
 }
 
-/// Of each damaged file all ranges that are missing: from a byte on, up to another, or to the end, which nobody knows.
+/// Of each damaged file all ranges that are missing: from a byte on, up to another, or to the end,
+/// which nobody knows.
 fn missing(problems: &[FileProblem]) -> Vec<Value> {
     let ranges = |Missing(ranges): &Missing| -> Vec<Value> {
         ranges.iter().map(|[from, to]| json!([from, Some(to).filter(|to| **to < u64::MAX)])).collect()

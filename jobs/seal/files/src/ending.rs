@@ -56,7 +56,8 @@ impl<T: Send + 'static> Endings<T> {
         self.open.contains(&file)
     }
 
-    /// Has it done, by a thread if there is one; waits for room. What has ended meanwhile goes into `ended`.
+    /// Has it done, by a thread if there is one; waits for room. What has ended meanwhile goes into
+    /// `ended`.
     pub(super) fn add(&mut self, file: u32, rest: Rest<T>, ended: &mut Vec<Ended<T>>) {
         self.start();
         let Some(work) = self.work.as_ref().filter(|_| !self.threads.is_empty()) else {

@@ -1,7 +1,8 @@
 //! Many files on their way through the engines at once.
 //!
-//! Most files are small, and waking a thread costs more than sealing one: chunks are handed over many at a time, and what makes a finished file of a whole one (its
-//! bytes written, its name given) is done by other threads, beside the reading of the next ones.
+//! Most files are small, and waking a thread costs more than sealing one: chunks are handed over
+//! many at a time, and what makes a finished file of a whole one (its bytes written, its name
+//! given) is done by other threads, beside the reading of the next ones.
 
 use super::FileProblem;
 use super::ending::{Ending, Endings};
@@ -17,7 +18,8 @@ const MAX_OPEN: usize = 128;
 /// Chunks, and bytes of them, that are handed over together.
 const TOGETHER: usize = 32;
 const TOGETHER_BYTES: usize = 256 << 10;
-/// Bytes of results that wait for an earlier one of their file, at most, but for what is on its way.
+/// Bytes of results that wait for an earlier one of their file, at most, but for what is on its
+/// way.
 const MAX_HELD: usize = 8 << 20;
 /// A result from this length on has a quarter of a batch's buffer or more.
 const SHORT: usize = 64 << 10;
@@ -40,7 +42,8 @@ pub(super) trait Job {
 struct Running<J> {
     job: J,
     next: u32,
-    /// What came before its turn, failures too: of a damaged stream all that precedes the damage is written.
+    /// What came before its turn, failures too: of a damaged stream all that precedes the damage is
+    /// written.
     held: BTreeMap<u32, Made>,
     /// How many chunks there are, when that is known.
     count: Option<u32>,
@@ -144,7 +147,8 @@ impl<'a, J: Job> Flow<'a, J> {
         self.end_if_whole(file, rng);
     }
 
-    /// The file is given up: its temporary file goes away, and what is still on its way is dropped when it comes.
+    /// The file is given up: its temporary file goes away, and what is still on its way is dropped
+    /// when it comes.
     pub(super) fn give_up(&mut self, file: u32) {
         if let Some(running) = self.running.remove(&file) {
             self.held_bytes -= running.held.values().flatten().map(Bytes::len).sum::<usize>();

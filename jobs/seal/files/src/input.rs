@@ -92,7 +92,8 @@ impl Input {
     }
 }
 
-/// The key of a set, and how it is wrapped, from its mark, which is verified: to seal more under it, so that only a key of one's own will do.
+/// The key of a set, and how it is wrapped, from its mark, which is verified: to seal more under
+/// it, so that only a key of one's own will do.
 pub(super) fn key_to_continue(set: &Below, keys: &Keys) -> Result<(SetKey, Stanzas), FileProblem> {
     let mark = &set.place(super::SET.as_bytes());
     let file = set.file(super::SET.as_bytes()).map_err(FileProblem::system(mark))?;
@@ -111,7 +112,8 @@ pub(super) fn key_to_continue(set: &Below, keys: &Keys) -> Result<(SetKey, Stanz
     Ok((key, stanzas))
 }
 
-/// Whether a sealed file is whole, is about the same source and has the same content: then who it is.
+/// Whether a sealed file is whole, is about the same source and has the same content: then who it
+/// is.
 pub(super) fn sealed_content_is(
     set: &Below,
     name: &str,

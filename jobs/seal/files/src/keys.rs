@@ -9,7 +9,8 @@ use std::path::Path;
 use tobari_seal::{CostLimits, KeyFile, PassphraseCost, SetKey, Stanza, Stanzas};
 use zeroize::Zeroizing;
 
-/// Key files and passphrases, and recipients and identities of age. Each of them opens what is sealed for all.
+/// Key files and passphrases, and recipients and identities of age. Each of them opens what is
+/// sealed for all.
 pub struct Keys {
     files: Vec<KeyFile>,
     passphrases: Vec<Zeroizing<Vec<u8>>>,
@@ -62,7 +63,8 @@ impl Keys {
     /// The set's key, wrapped for each.
     ///
     /// # Errors
-    /// [`FileProblem::Seal`] if there are none or too many, [`FileProblem::Age`] if a plugin fails or recipients must not be mixed.
+    /// [`FileProblem::Seal`] if there are none or too many, [`FileProblem::Age`] if a plugin fails
+    /// or recipients must not be mixed.
     pub fn wrap(&self, set: &SetKey, rng: &mut dyn CryptoRng) -> Result<Stanzas, FileProblem> {
         let wrong = FileProblem::seal(Path::new("keys"));
         let mut stanzas = Vec::new();
@@ -84,7 +86,8 @@ impl Keys {
     /// The set's key, if one of these opens a stanza.
     ///
     /// # Errors
-    /// [`FileProblem::Seal`] for a passphrase that asks for too much, if no key file opens it; [`FileProblem::Age`] for a plugin that fails.
+    /// [`FileProblem::Seal`] for a passphrase that asks for too much, if no key file opens it;
+    /// [`FileProblem::Age`] for a plugin that fails.
     pub fn unwrap(&self, stanzas: &Stanzas) -> Result<Option<SetKey>, FileProblem> {
         if let Some((known, key)) = &*self.known.borrow()
             && known == stanzas
@@ -103,8 +106,8 @@ impl Keys {
         Ok(key)
     }
 
-    /// The same by key files and passphrases alone: whoever wrapped it had one of them, so that it may be sealed under again. For a recipient
-    /// of age anybody can wrap a key.
+    /// The same by key files and passphrases alone: whoever wrapped it had one of them, so that it
+    /// may be sealed under again. For a recipient of age anybody can wrap a key.
     ///
     /// # Errors
     /// As [`Keys::unwrap`].

@@ -18,7 +18,8 @@ use tobari_seal::{Identity, Kind, Meta, Opening, SealError, Time};
 pub enum Target<'a> {
     /// To a file: whole, or not at all; permissions and time too.
     File(&'a Path, bool),
-    /// To a writer, as soon as each chunk is verified, with zeros for holes: if an error comes, what was written is a verified beginning.
+    /// To a writer, as soon as each chunk is verified, with zeros for holes: if an error comes,
+    /// what was written is a verified beginning.
     Stream(&'a mut dyn Write),
     /// Nowhere: it is only verified.
     Nowhere,

@@ -1,8 +1,12 @@
 //! Folders, files and streams, sealed and opened: the machine's half of [`tobari_seal`].
 //!
-//! Files are read, cut into chunks, sealed by all engines of a [`Pool`](crate::dispatch::Pool), and written in order, many files at a time and within a bound on memory. Each goes to a temporary name
-//! and is renamed when its last byte is there, so that whatever has a final name is whole; a set's list is written last, after one `syncfs`, and the list of an older state is gone before the first file is replaced. What was killed is begun anew file by file: a file that is
-//! there is left alone only if it opens and its content is that of the source, byte for byte. Opened files get their names after one `syncfs` for many.
+//! Files are read, cut into chunks, sealed by all engines of a [`Pool`](crate::dispatch::Pool), and
+//! written in order, many files at a time and within a bound on memory. Each goes to a temporary
+//! name and is renamed when its last byte is there, so that whatever has a final name is whole; a
+//! set's list is written last, after one `syncfs`, and the list of an older state is gone before
+//! the first file is replaced. What was killed is begun anew file by file: a file that is there is
+//! left alone only if it opens and its content is that of the source, byte for byte. Opened files
+//! get their names after one `syncfs` for many.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -168,7 +172,8 @@ pub enum FileProblem {
     },
 }
 
-/// Ranges of a file that are missing: from a byte on, up to another, or up to [`u64::MAX`] where nobody knows its length.
+/// Ranges of a file that are missing: from a byte on, up to another, or up to [`u64::MAX`] where
+/// nobody knows its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub Vec<[u64; 2]>);
 

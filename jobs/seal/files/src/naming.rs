@@ -1,7 +1,9 @@
 //! Temporary files, and the names that they get when they are whole.
 //!
-//! A name is given by one rename, so that whatever has a final name is whole, wherever a process was killed. That this holds where the machine lost its power, too, takes an order
-//! on the disk: bytes first, names after them. The files of a folder get their names many at a time, after one `syncfs` for all of them.
+//! A name is given by one rename, so that whatever has a final name is whole, wherever a process
+//! was killed. That this holds where the machine lost its power, too, takes an order on the disk:
+//! bytes first, names after them. The files of a folder get their names many at a time, after one
+//! `syncfs` for all of them.
 //!
 //! Whoever writes a set, or opens one into a folder, holds a lock on that folder: temporary files
 //! in it belong to nobody else, and a later run removes what a killed one left. A file that is
@@ -23,7 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use tobari_seal::Time;
 
-/// Files of a set that wait for their names, at most: more would be lost to whoever interrupts it, fewer would wait for the disk more often.
+/// Files of a set that wait for their names, at most: more would be lost to whoever interrupts it,
+/// fewer would wait for the disk more often.
 const UNNAMED: usize = 4096;
 /// What temporary files of files that are written alone begin with.
 const ALONE: &str = ".tobari-part-alone-";

@@ -99,7 +99,8 @@ impl<'a> Reader<'a> {
         self.alone(input, place, None, target, rng, progress)
     }
 
-    /// Opens one file or link of a set, which [`Reader::list`] told of: nothing else will do in its place.
+    /// Opens one file or link of a set, which [`Reader::list`] told of: nothing else will do in its
+    /// place.
     ///
     /// # Errors
     /// As [`Reader::one`].
@@ -154,7 +155,8 @@ impl<'a> Reader<'a> {
         Ok(Opened { bytes, ..opened })
     }
 
-    /// Goes through the list of a set: `take` gets each entry once it is verified; the whole list is judged at the end.
+    /// Goes through the list of a set: `take` gets each entry once it is verified; the whole list
+    /// is judged at the end.
     fn entries(&self, set: &Below, take: impl FnMut(Entry) -> Result<(), FileProblem>) -> Result<(), FileProblem> {
         read_list(self.file(set, MANIFEST.as_bytes())?, &set.place(MANIFEST.as_bytes()), take)
     }
@@ -217,7 +219,8 @@ impl<'a> Reader<'a> {
             Ok(())
         });
         if let Err(problem) = walked {
-            // What is whole gets its name, whatever ended the rest; and that is what has to be told.
+            // What is whole gets its name, whatever ended the rest; and that is what has to be
+            // told.
             let _ = run.name_all();
             return Err(problem);
         }
@@ -227,8 +230,10 @@ impl<'a> Reader<'a> {
         Ok(opened)
     }
 
-    /// Opens whatever opens in a set's folder, without its list: what a killed run left, or a set whose list is lost. What is missing, was added, or
-    /// is older is not seen. Of a file that is damaged the chunks that are right are written, and what is missing is listed ([`FileProblem::Damaged`]).
+    /// Opens whatever opens in a set's folder, without its list: what a killed run left, or a set
+    /// whose list is lost. What is missing, was added, or is older is not seen. Of a file that is
+    /// damaged the chunks that are right are written, and what is missing is listed
+    /// ([`FileProblem::Damaged`]).
     ///
     /// # Errors
     /// As [`Reader::set`], but for the list.
@@ -270,7 +275,8 @@ impl<'a> Reader<'a> {
         run.finish(rng)
     }
 
-    /// Opens what can be opened of one sealed file that does not open as a whole, to a file of `target`'s name with [`DAMAGED`](super::DAMAGED) added: what is missing in it. None if no
+    /// Opens what can be opened of one sealed file that does not open as a whole, to a file of
+    /// `target`'s name with [`DAMAGED`](super::DAMAGED) added: what is missing in it. None if no
     /// chunk is right, or it is no file's.
     ///
     /// # Errors

@@ -1,11 +1,15 @@
-//! Recipients and identities of [age](https://age-encryption.org): the set's key in a small age file, which whoever has one of the identities opens.
+//! Recipients and identities of [age](https://age-encryption.org): the set's key in a small age
+//! file, which whoever has one of the identities opens.
 //!
-//! Native keys (X25519, and the tagged ones of hardware, post-quantum too) are the `age` crate's; any other kind is a plugin's, a program `age-plugin-NAME` in the search
-//! path, which may turn to whoever sits at the terminal ([`Ask`]). All recipients of a set share one age file where it is short enough, so that age's own rule
-//! holds: recipients that are safe from quantum computers are not mixed with others that are not.
+//! Native keys (X25519, and the tagged ones of hardware, post-quantum too) are the `age` crate's;
+//! any other kind is a plugin's, a program `age-plugin-NAME` in the search path, which may turn to
+//! whoever sits at the terminal ([`Ask`]). All recipients of a set share one age file where it is
+//! short enough, so that age's own rule holds: recipients that are safe from quantum computers are
+//! not mixed with others that are not.
 //!
-//! **A recipient is public**: anybody can wrap a key for it. So an identity says who may read, and nothing of who wrote; and no set is ever *continued* with a key that only
-//! an identity opened (`Keys::unwrap_own`): whoever stores an unfinished set could have put a key of their own there.
+//! **A recipient is public**: anybody can wrap a key for it. So an identity says who may read, and
+//! nothing of who wrote; and no set is ever *continued* with a key that only an identity opened
+//! (`Keys::unwrap_own`): whoever stores an unfinished set could have put a key of their own there.
 
 use super::FileProblem;
 use age::armor::ArmoredReader;
@@ -84,7 +88,8 @@ impl Recipients {
     /// Of their text, as `age1…`; at least one.
     ///
     /// # Errors
-    /// [`FileProblem::Age`] for what is no recipient, a plugin that is not there, none, or more than [`MAX_RECIPIENTS`].
+    /// [`FileProblem::Age`] for what is no recipient, a plugin that is not there, none, or more
+    /// than [`MAX_RECIPIENTS`].
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>, ask: &Arc<dyn Ask>) -> Result<Self, FileProblem> {
         let (mut all, mut plugins) = (Vec::new(), BTreeMap::<String, Vec<age::plugin::Recipient>>::new());
         let mut count = 0;
@@ -109,7 +114,8 @@ impl Recipients {
         Ok(Self { all })
     }
 
-    /// The set's key, wrapped for all of them: in one age file, or in several if one would be too long.
+    /// The set's key, wrapped for all of them: in one age file, or in several if one would be too
+    /// long.
     pub(super) fn wrap(&self, set: &SetKey) -> Result<Vec<Stanza>, FileProblem> {
         let all: Vec<&dyn age::Recipient> =
             self.all.iter().map(|recipient| &**recipient as &dyn age::Recipient).collect();
@@ -119,7 +125,8 @@ impl Recipients {
     }
 }
 
-/// The first file is for all, so that recipients that must not be mixed are refused before any is split off.
+/// The first file is for all, so that recipients that must not be mixed are refused before any is
+/// split off.
 fn wrap(recipients: &[&dyn age::Recipient], set: &SetKey, stanzas: &mut Vec<Stanza>) -> Result<(), FileProblem> {
     let file = encrypted(recipients, set)?;
     if file.len() > MAX_WRAPPED_BYTES && recipients.len() > 1 {
@@ -174,10 +181,12 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// Adds those of an identity file, which may be encrypted with a passphrase; `name` is for messages.
+    /// Adds those of an identity file, which may be encrypted with a passphrase; `name` is for
+    /// messages.
     ///
     /// # Errors
-    /// [`FileProblem::Age`] for another file, one without identities, a passphrase that nobody gives or that is wrong, a plugin that is not there.
+    /// [`FileProblem::Age`] for another file, one without identities, a passphrase that nobody
+    /// gives or that is wrong, a plugin that is not there.
     pub fn add(&mut self, name: &str, bytes: &[u8], ask: &Arc<dyn Ask>) -> Result<(), FileProblem> {
         let callbacks = Callbacks(ask.clone());
         let wrong = |error: DecryptError| problem(name, error);
@@ -217,7 +226,8 @@ impl Identities {
     }
 }
 
-/// A new identity in an identity file's form, and its recipient: for tests and demonstrations; people use `age-keygen`.
+/// A new identity in an identity file's form, and its recipient: for tests and demonstrations;
+/// people use `age-keygen`.
 pub fn new_identity() -> (Zeroizing<String>, String) {
     let identity = age::x25519::Identity::generate();
     let secret = identity.to_string();

@@ -1,7 +1,9 @@
 //! What is left of a sealed file that does not open as a whole.
 //!
-//! Every chunk has a tag of its own, over its number and its file, so that those that are right are where they were sealed, whatever became of others. They are written to a file that says by its name ([`DAMAGED`]) that it is not
-//! whole, with holes for the rest, and the ranges that are missing are listed. Nothing unverified is written.
+//! Every chunk has a tag of its own, over its number and its file, so that those that are right are
+//! where they were sealed, whatever became of others. They are written to a file that says by its
+//! name ([`DAMAGED`]) that it is not whole, with holes for the rest, and the ranges that are
+//! missing are listed. Nothing unverified is written.
 
 use super::below::{Below, Need, Onto};
 use super::input::Input;

@@ -27,7 +27,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// One file that the caller named, under its last name. None where the length does not say how much there is to read: pipes, devices, files that the system makes up when they are read.
+    /// One file that the caller named, under its last name. None where the length does not say how
+    /// much there is to read: pipes, devices, files that the system makes up when they are read.
     pub(super) fn alone(place: &Path) -> Result<Option<Self>, FileProblem> {
         let metadata = fs::metadata(place).map_err(FileProblem::system(place))?;
         let Some(name) = place.file_name().filter(|_| metadata.is_file()) else { return Ok(None) };
@@ -67,7 +68,8 @@ pub(super) struct Unread {
 /// Temporary files of this program are passed over: they are what a killed run left.
 pub(super) struct Walk {
     below: Arc<Below>,
-    /// Of each folder that we are in: its path, and the names that are left with their kinds, the next one last.
+    /// Of each folder that we are in: its path, and the names that are left with their kinds, the
+    /// next one last.
     stack: Vec<(Vec<u8>, Names)>,
     first: bool,
     /// A folder that is left out: its device and number.

@@ -54,7 +54,8 @@ pub struct Writer<'a> {
     rng: &'a mut dyn CryptoRng,
 }
 
-/// So many bytes of a sealed file are kept before they are written: most files are shorter, and one call writes them.
+/// So many bytes of a sealed file are kept before they are written: most files are shorter, and one
+/// call writes them.
 const KEPT: usize = 32 << 10;
 
 /// Where a sealed file goes that does not belong to a set.
@@ -216,7 +217,8 @@ impl<'a> Writer<'a> {
         Ok(Output { sealing, out, source, kind, path, name: String::new(), bytes: 0 })
     }
 
-    /// Seals one file, with its last name, its time, permissions and holes; as a stream what has no length before it is read, as a pipe.
+    /// Seals one file, with its last name, its time, permissions and holes; as a stream what has no
+    /// length before it is read, as a pipe.
     ///
     /// # Errors
     /// [`FileProblem`]; nothing has the target's name then that had not before.
@@ -321,7 +323,8 @@ impl<'a> Writer<'a> {
     /// `replace`. Where `root` is a link to a folder, that folder is sealed.
     ///
     /// # Errors
-    /// [`FileProblem`] if it cannot be done at all. What single sources were left out for is in [`Sealed::problems`].
+    /// [`FileProblem`] if it cannot be done at all. What single sources were left out for is in
+    /// [`Sealed::problems`].
     pub fn folder(
         &mut self,
         root: &Path,
@@ -374,7 +377,8 @@ impl<'a> Writer<'a> {
         Ok(update.sealed)
     }
 
-    /// The set's mark: read if it is there, written if not. Answers whether something may be there already.
+    /// The set's mark: read if it is there, written if not. Answers whether something may be there
+    /// already.
     fn open_set(&mut self, set: &Arc<Below>, keys: &Keys, replace: bool) -> Result<bool, FileProblem> {
         let names = set.names(b"").map_err(FileProblem::system(&set.place(b"")))?;
         let has = |wanted: &str| names.iter().any(|(name, _)| name == wanted);

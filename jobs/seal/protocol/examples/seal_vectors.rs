@@ -1,4 +1,5 @@
-//! Writes the sealed files of `vectors/seal/v1` into a folder: `cargo run -p tobari-seal --example seal_vectors -- FOLDER`.
+//! Writes the sealed files of `vectors/seal/v1` into a folder:
+//! `cargo run -p tobari-seal --example seal_vectors -- FOLDER`.
 
 #![allow(clippy::print_stdout, reason = "an example tells what it does")]
 

@@ -5,9 +5,11 @@
 //! | 1, AES-256-GCM | ciphertext, tag (16); nonce `prefix (7) ‖ number (4) ‖ last (1)`, associated data: the context |
 //! | 2, AES-256-CBC and HMAC-SHA-256 | IV (16), padded ciphertext, `HMAC(k_mac, context ‖ number (4) ‖ last (1) ‖ IV ‖ ciphertext)` (32), which is checked before anything is decrypted |
 //!
-//! The context is 32 bytes that stand for all that precedes: the digest of the header, and for content that of the sealed record about the source too.
+//! The context is 32 bytes that stand for all that precedes: the digest of the header, and for
+//! content that of the sealed record about the source too.
 //!
-//! Beside them there is CBC alone ([`BareCbc`]), which no file has: it says nothing of who altered a message, and is here to be compared with what others encrypt so.
+//! Beside them there is CBC alone ([`BareCbc`]), which no file has: it says nothing of who altered
+//! a message, and is here to be compared with what others encrypt so.
 
 use super::SealError;
 use super::keys::{RecordKeys, mac};
@@ -61,7 +63,8 @@ impl Suite {
     }
 }
 
-/// AES-256-GCM with nonces of 12 bytes and tags of 16 (NIST SP 800-38D), as whoever calls provides it.
+/// AES-256-GCM with nonces of 12 bytes and tags of 16 (NIST SP 800-38D), as whoever calls provides
+/// it.
 pub trait Gcm {
     /// Encrypts in place; answers the tag.
     fn seal(&self, key: &[u8; 32], nonce: &[u8; 12], data: &[u8], text: &mut [u8]) -> [u8; 16];
@@ -154,7 +157,8 @@ pub(super) enum Task {
 
 /// A chunk that is to be sealed or opened: by any engine, any number of times, with one result.
 ///
-/// It owns its bytes and its number, and nothing changes either: that is what makes doing it twice harmless.
+/// It owns its bytes and its number, and nothing changes either: that is what makes doing it twice
+/// harmless.
 pub struct Chunk {
     secret: Arc<Secret>,
     task: Task,
@@ -188,7 +192,8 @@ impl Chunk {
         self.task != Task::Open
     }
 
-    /// What a module needs to do the AES part: `None` for one that is to be opened, of which the check is most.
+    /// What a module needs to do the AES part: `None` for one that is to be opened, of which the
+    /// check is most.
     pub fn for_module(&self) -> Option<ForModule<'_>> {
         let (secret, text) = (&self.secret, self.input.as_slice());
         let mut nonce = [0; 16];
@@ -211,7 +216,8 @@ impl Chunk {
         Some(ForModule { operation, key: &secret.keys.encrypt[..secret.key_bytes], nonce, nonce_bytes, data, text })
     }
 
-    /// Bytes of the result, at most: one that is decrypted loses its padding, and what is opened its tag.
+    /// Bytes of the result, at most: one that is decrypted loses its padding, and what is opened
+    /// its tag.
     fn result_bytes(&self) -> usize {
         match (self.task, self.secret.suite) {
             (Task::Open, _) | (Task::Bare { encrypts: false, .. }, _) => self.input.len(),
@@ -228,7 +234,8 @@ impl Chunk {
         }
     }
 
-    /// Adds what is around the AES part, which is there; answers how many bytes of the room are the result.
+    /// Adds what is around the AES part, which is there; answers how many bytes of the room are the
+    /// result.
     fn complete(&self, room: &mut [u8]) -> Result<usize, SealError> {
         match (self.task, self.secret.suite) {
             (Task::Seal { iv }, Suite::CbcHmac) => {
@@ -245,7 +252,8 @@ impl Chunk {
         Ok(room.len())
     }
 
-    /// Whether a result is that of this chunk: what one of somebody else is asked before it is believed. What was sealed is opened and compared.
+    /// Whether a result is that of this chunk: what one of somebody else is asked before it is
+    /// believed. What was sealed is opened and compared.
     pub fn check(&self, result: &[u8], gcm: &dyn Gcm) -> bool {
         let (task, input) = match self.task {
             Task::Seal { .. } | Task::Open => (Task::Open, result),
@@ -321,7 +329,8 @@ impl ForModule<'_> {
     }
 }
 
-/// Room for the results of some chunks, one after another, and in each the part that a module fills.
+/// Room for the results of some chunks, one after another, and in each the part that a module
+/// fills.
 pub struct Rooms {
     buffer: Vec<u8>,
     rooms: Vec<(Range<usize>, Range<usize>)>,
@@ -369,7 +378,8 @@ impl Rooms {
         })
     }
 
-    /// All answers one after another, if nothing is around them: to be filled at once, and to be as long afterwards.
+    /// All answers one after another, if nothing is around them: to be filled at once, and to be as
+    /// long afterwards.
     pub fn all_answers(&mut self) -> Option<&mut Vec<u8>> {
         self.dense.then_some(&mut self.buffer)
     }
@@ -380,11 +390,14 @@ impl Rooms {
         self.rooms.into_iter().map(|(_, answer)| whole.slice(answer)).collect()
     }
 
-    /// The results of these chunks, for which the rooms were made, once a module has answered: ciphertext and tag of GCM as they are; padded ciphertext of CBC, to which this
-    /// adds IV and MAC; of bare CBC the ciphertext, or the plaintext without its padding. Whether the bytes are right is not looked at: see [`Chunk::check`].
+    /// The results of these chunks, for which the rooms were made, once a module has answered:
+    /// ciphertext and tag of GCM as they are; padded ciphertext of CBC, to which this adds IV and
+    /// MAC; of bare CBC the ciphertext, or the plaintext without its padding. Whether the bytes are
+    /// right is not looked at: see [`Chunk::check`].
     ///
     /// # Errors
-    /// [`SealError::Malformed`] for other chunks, answers of another length, or padding that is none.
+    /// [`SealError::Malformed`] for other chunks, answers of another length, or padding that is
+    /// none.
     pub fn complete(mut self, chunks: &[&Chunk]) -> Result<Vec<Bytes>, SealError> {
         let wrong = SealError::Malformed("an answer of the chunk's length");
         if chunks.len() != self.rooms.len() {
@@ -432,14 +445,16 @@ impl BareCbc {
     }
 }
 
-/// Seals or opens every chunk. Those of the suite with CBC are encrypted side by side, so give many at a time.
+/// Seals or opens every chunk. Those of the suite with CBC are encrypted side by side, so give many
+/// at a time.
 ///
 /// The results are in the order of the chunks, parts of one buffer. Only opening can fail.
 pub fn process(chunks: &[&Chunk], gcm: &dyn Gcm) -> Vec<Result<Bytes, SealError>> {
     process_in_lanes(chunks, gcm, None)
 }
 
-/// The same with so many chains of CBC side by side, 1 to 32: to compare with engines that do one after another.
+/// The same with so many chains of CBC side by side, 1 to 32: to compare with engines that do one
+/// after another.
 pub fn process_in_lanes(chunks: &[&Chunk], gcm: &dyn Gcm, lanes: Option<usize>) -> Vec<Result<Bytes, SealError>> {
     // At once: a buffer that grows leaves what was opened where it was.
     let mut out = Vec::with_capacity(chunks.iter().map(|chunk| chunk.result_bytes()).sum());
@@ -491,7 +506,8 @@ fn prepare(chunk: &Chunk, gcm: &dyn Gcm, out: &mut Vec<u8>) -> Result<Range<usiz
     Ok(start..out.len())
 }
 
-/// Checks, then decrypts to the end of `out`, where anything may be after a failure. All chunks but the last must be full, and only the first may be empty.
+/// Checks, then decrypts to the end of `out`, where anything may be after a failure. All chunks but
+/// the last must be full, and only the first may be empty.
 fn open(chunk: &Chunk, gcm: &dyn Gcm, out: &mut Vec<u8>) -> Result<(), SealError> {
     let (secret, wrong, start) = (&chunk.secret, SealError::NotAuthentic("a chunk"), out.len());
     let padded = |iv, ciphertext: &[u8], out: &mut Vec<u8>| {

@@ -3,8 +3,9 @@
 use super::record::Trailer;
 use super::{Entry, FIXED_BYTES, Head, KeyFile, Meta, Next, Opening, PortableGcm, SetKey, head_bytes, process};
 
-/// A head that decodes encodes to the same bytes, and whatever follows it is opened or refused, never a panic. The key file of the corpus is 32 bytes of 7; a
-/// file that opens to its end has been sealed under it.
+/// A head that decodes encodes to the same bytes, and whatever follows it is opened or refused,
+/// never a panic. The key file of the corpus is 32 bytes of 7; a file that opens to its end has
+/// been sealed under it.
 #[doc(hidden)]
 pub fn fuzz_seal_stream(data: &[u8]) {
     let Some(start) = data.first_chunk::<FIXED_BYTES>() else { return };

@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 11] = b"tobari-seal";
 const VERSION: u8 = 1;
-/// Bytes before the stanzas: from them, [`head_bytes`] tells how many there are before the first chunk.
+/// Bytes before the stanzas: from them, [`head_bytes`] tells how many there are before the first
+/// chunk.
 pub const FIXED_BYTES: usize = 11 + 3 + 32 + 4 + 2;
 const MAC_BYTES: usize = 32;
 /// A sealed record about a source is never longer.

@@ -24,7 +24,8 @@ pub(super) fn mac(key: &[u8; 32]) -> Result<HmacSha256, SealError> {
     HmacSha256::new_from_slice(key).map_err(|_| SealError::OutOfTurn("a key for a MAC"))
 }
 
-/// The key of a set of files: 32 random bytes, never used but to derive others. Wiped when it is dropped.
+/// The key of a set of files: 32 random bytes, never used but to derive others. Wiped when it is
+/// dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SetKey(pub(super) [u8; 32]);
 
@@ -49,7 +50,8 @@ impl SetKey {
         &self.0
     }
 
-    /// The path of the sealed file for a source, below the set's folder: 32 hexadecimal digits of a MAC over the source's path, the first two of which are a folder.
+    /// The path of the sealed file for a source, below the set's folder: 32 hexadecimal digits of a
+    /// MAC over the source's path, the first two of which are a folder.
     pub fn output_name(&self, path: &[u8]) -> Result<String, SealError> {
         use std::fmt::Write;
         let mut key = [0; 32];

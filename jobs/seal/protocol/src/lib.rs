@@ -1,18 +1,22 @@
-//! Files sealed under a key: the format, and the states of writing and reading it. `docs/seal-format.md` is its specification.
+//! Files sealed under a key: the format, and the states of writing and reading it.
+//! `docs/seal-format.md` is its specification.
 //!
-//! A sealed file is a header, a record about the source, chunks, and a trailer. A random key `K` belongs to a set of files and never encrypts
-//! data; it is wrapped for whoever may open the set (`Stanza`). Every *attempt* at a file draws a salt of 256 bits, from which and `K` all its
-//! keys are derived:
+//! A sealed file is a header, a record about the source, chunks, and a trailer. A random key `K`
+//! belongs to a set of files and never encrypts data; it is wrapped for whoever may open the set
+//! (`Stanza`). Every *attempt* at a file draws a salt of 256 bits, from which and `K` all its keys
+//! are derived:
 //!
 //! ```text
 //! prk = HKDF-Extract(salt, K)        k_name = HKDF-Expand(prk, "tobari-seal/1/" ‖ name)
 //! ```
 //!
-//! Chunk `i` is encrypted under `k_enc` with the nonce `prefix ‖ i ‖ last`, and with the digest of header and record as associated data. So
-//! a chunk opens only in its own file, at its own place, and the last one only as the last one (STREAM: Hoang, Reyhanitabar, Rogaway and Vizár,
-//! *Online authenticated-encryption and its nonce-reuse misuse-resistance*, CRYPTO 2015, section 7). A nonce cannot repeat: [`Sealing`]
-//! hands out each number once, the chunk that carries it owns its plaintext, which nothing can change any more, and a second attempt at a file has another salt.
-//! A chunk may be sealed any number of times, by whatever engine: the bytes are the same.
+//! Chunk `i` is encrypted under `k_enc` with the nonce `prefix ‖ i ‖ last`, and with the digest of
+//! header and record as associated data. So a chunk opens only in its own file, at its own place,
+//! and the last one only as the last one (STREAM: Hoang, Reyhanitabar, Rogaway and Vizár, *Online
+//! authenticated-encryption and its nonce-reuse misuse-resistance*, CRYPTO 2015, section 7). A
+//! nonce cannot repeat: [`Sealing`] hands out each number once, the chunk that carries it owns its
+//! plaintext, which nothing can change any more, and a second attempt at a file has another salt. A
+//! chunk may be sealed any number of times, by whatever engine: the bytes are the same.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -25,8 +29,10 @@
 //! | `manifest` | which files belong together |
 //!
 //! # Who sees what
-//! Whoever stores sealed files sees how many there are, their lengths to within 16 bytes, and how the set's key is wrapped. An old file put back in the place of a new one of
-//! the same path opens by itself; only the manifest tells. An old *set* put back whole opens: nothing here keeps a count.
+//! Whoever stores sealed files sees how many there are, their lengths to within 16 bytes, and how
+//! the set's key is wrapped. An old file put back in the place of a new one of the same path opens
+//! by itself; only the manifest tells. An old *set* put back whole opens: nothing here keeps a
+//! count.
 
 #![forbid(unsafe_code)]
 
@@ -60,7 +66,8 @@ pub enum SealError {
     /// Another version of the format.
     #[error("expected a sealed file of version 1, found version {0}")]
     Version(u8),
-    /// Altered, moved, or sealed under another key: one answer for all, and nothing of what was decrypted.
+    /// Altered, moved, or sealed under another key: one answer for all, and nothing of what was
+    /// decrypted.
     #[error("expected {0} as it was sealed, found it altered, out of place, or of another key")]
     NotAuthentic(&'static str),
     /// The file ends before its end: what was opened so far is a part of what was sealed.

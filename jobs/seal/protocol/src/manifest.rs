@@ -1,7 +1,8 @@
 //! Which files belong together: the content of the sealed file that is written last.
 //!
-//! Entry after entry, in the order of a walk through the folder; each is kind (1), length of the path (2), path, length of the name (2), name, salt (32), MAC (32), bytes of
-//! content (8). That the list is whole and unaltered is the affair of the file that it is the content of.
+//! Entry after entry, in the order of a walk through the folder; each is kind (1), length of the
+//! path (2), path, length of the name (2), name, salt (32), MAC (32), bytes of content (8). That
+//! the list is whole and unaltered is the affair of the file that it is the content of.
 //!
 //! **Order.** A walk visits each folder before what is in it, and names by their bytes. So the
 //! paths of a list increase, compared name by name, and all that lies below a path follows it at
@@ -107,7 +108,8 @@ impl Entry {
         if path && name { Ok(()) } else { Err(SealError::Malformed("a path and a name in an entry of the list")) }
     }
 
-    /// The first entry of `bytes`, and how many bytes it has; `None` if more bytes are needed, which is never so from [`MAX_ENTRY_BYTES`] on.
+    /// The first entry of `bytes`, and how many bytes it has; `None` if more bytes are needed,
+    /// which is never so from [`MAX_ENTRY_BYTES`] on.
     ///
     /// # Errors
     /// [`SealError::Malformed`].

@@ -27,8 +27,8 @@ pub enum Next {
     End,
 }
 
-/// A sealed file on its way: hands out chunks to be opened, and judges the end. What was opened may be used at once, as a *part* of the file;
-/// only [`Opening::finish`] says that it is all.
+/// A sealed file on its way: hands out chunks to be opened, and judges the end. What was opened may
+/// be used at once, as a *part* of the file; only [`Opening::finish`] says that it is all.
 pub struct Opening {
     layout: Layout,
     secret: Arc<Secret>,
@@ -89,7 +89,8 @@ impl Opening {
     /// What comes next if `ahead` bytes can be seen, and there are no more if `ended`.
     ///
     /// # Errors
-    /// [`SealError::Truncated`] if the file ends too early, [`SealError::Malformed`] if it does not end.
+    /// [`SealError::Truncated`] if the file ends too early, [`SealError::Malformed`] if it does not
+    /// end.
     pub fn next(&self, ahead: usize, ended: bool) -> Result<Next, SealError> {
         let (full, end) = (self.layout.sealed_bytes(), self.end_bytes());
         if self.ended {
@@ -114,7 +115,8 @@ impl Opening {
     /// The next chunk, to be opened.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] after the last one; [`SealError::Malformed`] for another length than [`Opening::next`] says.
+    /// [`SealError::OutOfTurn`] after the last one; [`SealError::Malformed`] for another length
+    /// than [`Opening::next`] says.
     pub fn chunk(&mut self, sealed: Vec<u8>, last: bool) -> Result<Chunk, SealError> {
         if self.ended {
             return Err(SealError::OutOfTurn("no chunk after the last one"));

@@ -50,7 +50,8 @@ pub struct Range {
 pub struct Meta {
     /// What it is.
     pub kind: Kind,
-    /// The path below the set's folder, with `/` between names; empty for a stream and for the folder itself.
+    /// The path below the set's folder, with `/` between names; empty for a stream and for the
+    /// folder itself.
     pub path: Vec<u8>,
     /// Permissions: the lower twelve bits.
     pub mode: u32,
@@ -58,7 +59,8 @@ pub struct Meta {
     pub modified: Time,
     /// Its length in bytes, holes included; 0 for a stream.
     pub bytes: u64,
-    /// What is not a hole, in order and not touching one another: one range, of all, for a file without holes.
+    /// What is not a hole, in order and not touching one another: one range, of all, for a file
+    /// without holes.
     pub ranges: Vec<Range>,
 }
 
@@ -111,7 +113,8 @@ impl Meta {
         if fits { Ok(()) } else { Err(SealError::Malformed("a length that its kind can have")) }
     }
 
-    /// Kind (1), permissions (4), seconds (8), nanoseconds (4), bytes (8), length of the path (2), path, number of ranges (4), of each offset (8) and bytes (8).
+    /// Kind (1), permissions (4), seconds (8), nanoseconds (4), bytes (8), length of the path (2),
+    /// path, number of ranges (4), of each offset (8) and bytes (8).
     pub(super) fn encode(&self) -> Result<Vec<u8>, SealError> {
         self.check()?;
         let mut out = vec![self.kind as u8];

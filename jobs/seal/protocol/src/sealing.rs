@@ -96,7 +96,8 @@ impl Sealing {
     /// The chunk gets a number that no other chunk of this attempt has, and keeps its bytes.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] after the last chunk and for a length that no chunk has there; [`SealError::TooMany`] chunks.
+    /// [`SealError::OutOfTurn`] after the last chunk and for a length that no chunk has there;
+    /// [`SealError::TooMany`] chunks.
     pub fn chunk(
         &mut self,
         plaintext: Vec<u8>,
@@ -135,7 +136,8 @@ impl Sealing {
     /// The bytes after the last chunk, and by what the file is known.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] unless all chunks are back and the content has the length that the record says.
+    /// [`SealError::OutOfTurn`] unless all chunks are back and the content has the length that the
+    /// record says.
     pub fn finish(self, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(Vec<u8>, Identity), SealError> {
         if !self.ended || self.taken_back != self.handed_out {
             return Err(SealError::OutOfTurn("every chunk, the last one too"));
@@ -154,7 +156,8 @@ impl Sealing {
     }
 }
 
-/// Takes a sealed chunk into the MAC over the file: number (4), length (4), and its tag or MAC, which stands for its bytes.
+/// Takes a sealed chunk into the MAC over the file: number (4), length (4), and its tag or MAC,
+/// which stands for its bytes.
 pub(super) fn absorb(mac: &mut HmacSha256, suite: super::Suite, number: u32, sealed: &[u8]) -> Result<(), SealError> {
     let at = sealed.len().checked_sub(suite.tag_bytes()).ok_or(SealError::OutOfTurn("a whole sealed chunk"))?;
     mac.update(&number.to_be_bytes());

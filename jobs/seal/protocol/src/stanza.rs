@@ -1,7 +1,8 @@
 //! The set's key, wrapped for whoever may open the set.
 //!
-//! A key file and a passphrase wrap by AES-256-GCM with a nonce of zeros, under a key that is used once: it is derived with a salt that is drawn for the
-//! stanza. A recipient of `age` gets an `age` file that contains the key; making and reading those is the machine's affair.
+//! A key file and a passphrase wrap by AES-256-GCM with a nonce of zeros, under a key that is used
+//! once: it is derived with a salt that is drawn for the stanza. A recipient of `age` gets an `age`
+//! file that contains the key; making and reading those is the machine's affair.
 
 use super::chunk::{Gcm, PortableGcm};
 use super::keys::derive;
@@ -17,7 +18,8 @@ const PASSPHRASE: u8 = 2;
 const AGE: u8 = 3;
 /// Stanzas of a set at most.
 const MAX_STANZAS: usize = 32;
-/// Bytes of a stanza's body at most: an `age` file for one recipient is below 500, and for one with a post-quantum key below 2,000.
+/// Bytes of a stanza's body at most: an `age` file for one recipient is below 500, and for one with
+/// a post-quantum key below 2,000.
 pub const MAX_WRAPPED_BYTES: usize = 4096;
 
 /// What a guess at a passphrase costs (Argon2id, RFC 9106).

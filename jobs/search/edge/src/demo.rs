@@ -1,4 +1,5 @@
-//! The search of the demonstration: questions to a server process that has a simulated panel and no key, each answer compared with a count over the haplotypes.
+//! The search of the demonstration: questions to a server process that has a simulated panel and no
+//! key, each answer compared with a count over the haplotypes.
 
 use crate::command::{Remote, Wanted};
 use crate::simulated as panel;

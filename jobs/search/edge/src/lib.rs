@@ -1,5 +1,5 @@
-//! Searches at the edge of the network: what a server answers, the commands of `tobari search`, and a
-//! Beacon of version 2 on the asker's own machine.
+//! Searches at the edge of the network: what a server answers, the commands of `tobari search`, and
+//! a Beacon of version 2 on the asker's own machine.
 //!
 //! [`serve`] has the routes and what the server holds; [`beacon`] those of the Beacon.
 

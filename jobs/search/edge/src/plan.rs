@@ -1,4 +1,5 @@
-//! The positional Burrows-Wheeler transform under encryption: the job of `tobari plan search` and `tobari-bench search --paper`.
+//! The positional Burrows-Wheeler transform under encryption: the job of `tobari plan search` and
+//! `tobari-bench search --paper`.
 //!
 //! The panel is made up: what a run does and how long it takes depends on sizes alone.
 

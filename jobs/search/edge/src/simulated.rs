@@ -16,8 +16,8 @@ pub fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
     Ok(Table::new(content, 1, "simulated", &mut randomness::generator()?))
 }
 
-/// Where questions begin, and somebody's alleles there; in every other question one of them is another.
-/// With several `places`, which hide one, all begin at the same.
+/// Where questions begin, and somebody's alleles there; in every other question one of them is
+/// another. With several `places`, which hide one, all begin at the same.
 pub fn questions(columns: &[Vec<bool>], length: usize, places: u32, count: usize) -> Vec<(usize, u128)> {
     let mut numbers = Numbers::new(length as u64);
     let mut place = numbers.below(columns.len() - length + 1);

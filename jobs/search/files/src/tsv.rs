@@ -1,6 +1,8 @@
-//! Keys and counts from a table of text: `KEY`, or `KEY<tab>COUNT`, one a line; a count that is absent is 1.
+//! Keys and counts from a table of text: `KEY`, or `KEY<tab>COUNT`, one a line; a count that is
+//! absent is 1.
 //!
-//! Keys are any bytes but tabs and ends of lines; a carriage return before an end of line belongs to it. The file may be gzip or BGZF, and `-` is standard input.
+//! Keys are any bytes but tabs and ends of lines; a carriage return before an end of line belongs
+//! to it. The file may be gzip or BGZF, and `-` is standard input.
 
 use crate::variants::input;
 use std::path::Path;
@@ -76,7 +78,8 @@ fn entry(line: &[u8]) -> Result<(&[u8], u64), String> {
     Ok((key, number.ok_or_else(wrong)?))
 }
 
-/// Whatever the bytes, each line is a key and a count, which are the same when they are written and read again, or refused.
+/// Whatever the bytes, each line is a key and a count, which are the same when they are written and
+/// read again, or refused.
 #[doc(hidden)]
 pub fn fuzz_keys(data: &[u8]) {
     let Ok(mut reader) = input::from_reader(std::io::Cursor::new(data.to_vec())) else { return };

@@ -1,4 +1,5 @@
-//! What a server computes with, whether places are public or hidden: slots modulo `t`, and noise to hide noise.
+//! What a server computes with, whether places are public or hidden: slots modulo `t`, and noise to
+//! hide noise.
 
 use tobari_lattice::bgv::{EncodeError, Encoder, Evaluator};
 use tobari_lattice::params::{self, LatticeParameters};

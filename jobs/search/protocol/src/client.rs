@@ -35,7 +35,8 @@ pub enum ClientError {
         /// The key.
         found: u64,
     },
-    /// An answer with two matches of one number, or with a match and none of what is shorter: no table gives that.
+    /// An answer with two matches of one number, or with a match and none of what is shorter: no
+    /// table gives that.
     #[error("malformed answer: expected at most one match, and one of everything shorter")]
     Matches,
     /// More or fewer numbers than the layout has groups.
@@ -87,8 +88,8 @@ impl<'a> Asker<'a> {
         self.parameters
     }
 
-    /// A query for numbers, one for each group of a layout: ciphertexts by limb, and by block where there are several groups. Every slot has its group's
-    /// number.
+    /// A query for numbers, one for each group of a layout: ciphertexts by limb, and by block where
+    /// there are several groups. Every slot has its group's number.
     ///
     /// # Errors
     /// [`ClientError::Key`], [`ClientError::Groups`].
@@ -159,8 +160,9 @@ impl<'a> Asker<'a> {
 
 /// Places of a query, among them the true one, and its index: `count` of the `all` places of a
 /// panel, ascending. They are a function of the secret, the panel's name, `all` and the true place:
-/// the same question of the same table shows the same list. The others are uniform and may coincide,
-/// with each other or with the true one: then it has several indices, and the first is given.
+/// the same question of the same table shows the same list. The others are uniform and may
+/// coincide, with each other or with the true one: then it has several indices, and the first is
+/// given.
 ///
 /// **One list hides the true place, two do not**: lists of two tables, or of one table before and
 /// after it grew, have little else in common, and lists of neighbouring windows have one pair of
@@ -179,7 +181,8 @@ pub fn places(
     if count == 0 || true_place >= all || count > all {
         return Err(refused);
     }
-    // a tree of generators: one branch for each seven bytes of the panel's name, then one for the place
+    // a tree of generators: one branch for each seven bytes of the panel's name, then one for the
+    // place
     let mut seed = Seed::from_bytes(secret.to_bytes());
     for part in panel.chunks(7) {
         let branch = part.iter().fold(0u64, |branch, byte| branch << 8 | u64::from(*byte));

@@ -1,7 +1,10 @@
-//! How full a table is: what a client must know, besides the catalogue, to have the same [`Layout`] as the server.
+//! How full a table is: what a client must know, besides the catalogue, to have the same [`Layout`]
+//! as the server.
 //!
-//! An answer has room for as many entries as the fullest windows would need, whatever is asked ([`Panel::most_patterns_at`]), so that only the number of different
-//! places shows, which is public. The numbers of patterns of the fullest windows are therefore told to everybody, and nothing else of the alleles.
+//! An answer has room for as many entries as the fullest windows would need, whatever is asked
+//! ([`Panel::most_patterns_at`]), so that only the number of different places shows, which is
+//! public. The numbers of patterns of the fullest windows are therefore told to everybody, and
+//! nothing else of the alleles.
 //!
 //! | field | bytes |
 //! |---|---|
@@ -20,7 +23,8 @@ const MAGIC: [u8; 4] = *b"TSF\x01";
 /// How full a table is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fullness {
-    /// Of a panel: by the number of sites less one, how many patterns each of the fullest windows has, descending.
+    /// Of a panel: by the number of sites less one, how many patterns each of the fullest windows
+    /// has, descending.
     Windows(Vec<Vec<u32>>),
     /// Of variants without phase: two alleles at a place.
     Variants,
@@ -48,7 +52,8 @@ impl Fullness {
         }
     }
 
-    /// The same for a table with labels, whose windows are filled up: each listed one has as many entries as the fullest of its length.
+    /// The same for a table with labels, whose windows are filled up: each listed one has as many
+    /// entries as the fullest of its length.
     #[must_use]
     pub fn levelled(self) -> Self {
         match self {
@@ -63,8 +68,8 @@ impl Fullness {
         }
     }
 
-    /// Of a table with labels: how many entries an answer about so many different places may have to be given labels for. None for keys, which have theirs
-    /// beforehand.
+    /// Of a table with labels: how many entries an answer about so many different places may have
+    /// to be given labels for. None for keys, which have theirs beforehand.
     pub fn labels(&self, shape: Shape, different: usize) -> usize {
         let windows = |sites| self.room(sites, different).unwrap_or(0);
         match (self, shape) {
@@ -75,7 +80,8 @@ impl Fullness {
         }
     }
 
-    /// The layout of an answer about so many different places, in blocks of so many slots; none for a question of another kind, or of windows that the table has not.
+    /// The layout of an answer about so many different places, in blocks of so many slots; none for
+    /// a question of another kind, or of windows that the table has not.
     pub fn layout(&self, shape: Shape, different: usize, slots: usize) -> Option<Layout> {
         match (self, shape) {
             (Self::Windows(_), Shape::Pattern { length, .. } | Shape::Longest { length, .. }) => {

@@ -1,8 +1,9 @@
 //! A client's one secret, and the keys that follow from it.
 //!
-//! From 32 random bytes follow: the secret that places are a function of, the name on servers where clients name themselves, and, for each set of parameters and generation, a secret
-//! key and its public half. A generation is a number that is drawn when a key was used often enough. The public half follows too, so that programs with
-//! the same file and generation have the same.
+//! From 32 random bytes follow: the secret that places are a function of, the name on servers where
+//! clients name themselves, and, for each set of parameters and generation, a secret key and its
+//! public half. A generation is a number that is drawn when a key was used often enough. The public
+//! half follows too, so that programs with the same file and generation have the same.
 //!
 //! Its bytes: `TSK`, version (4), the secret (32). They are all secret.
 
@@ -92,7 +93,8 @@ impl Identity {
         Ok((secret, messages::encode_registration(&public)))
     }
 
-    /// The secret key of a generation for questions with the place hidden, and its registration: some 6 MB.
+    /// The secret key of a generation for questions with the place hidden, and its registration:
+    /// some 6 MB.
     ///
     /// # Errors
     /// [`LatticeError`] for a set that is not one of those.
@@ -116,7 +118,8 @@ impl Identity {
     }
 }
 
-/// What clients and servers keep and tell, apart from messages: whatever decodes encodes to the same bytes.
+/// What clients and servers keep and tell, apart from messages: whatever decodes encodes to the
+/// same bytes.
 #[doc(hidden)]
 pub fn fuzz_kept(data: &[u8]) {
     if let Ok(identity) = Identity::decode(data) {

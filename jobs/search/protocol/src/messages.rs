@@ -6,8 +6,10 @@
 //! | 21 | query | table 32, client 16, what is asked (0 pattern, 1 longest match, 2 key; with labels 4 more), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), with labels their key's name 16, the first site of each place (4), ascending; how many ciphertexts (2), and these, seeded |
 //! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`: ciphertexts over one prime |
 //!
-//! Before a question with labels there are two more ([`super::oprf::messages`]). Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a key or a query whose client
-//! chose the polynomials itself has no bytes here. The time to read a message depends on its length and on what is public in it.
+//! Before a question with labels there are two more ([`super::oprf::messages`]). Integers are
+//! big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a
+//! key or a query whose client chose the polynomials itself has no bytes here. The time to read a
+//! message depends on its length and on what is public in it.
 
 pub use super::fields::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 
@@ -48,7 +50,8 @@ pub struct Query {
     pub mode: Mode,
     /// The first site at each place, ascending; one of them is meant. None for a key.
     pub starts: Vec<u32>,
-    /// The number of a place and a pattern, or of a key, encrypted: by limb, and by block where the layout has several groups.
+    /// The number of a place and a pattern, or of a key, encrypted: by limb, and by block where the
+    /// layout has several groups.
     pub ciphertexts: Vec<SeededCiphertext>,
 }
 

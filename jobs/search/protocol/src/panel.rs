@@ -1,8 +1,11 @@
-//! A phased panel, and how often a haplotype occurs in it: the positional Burrows-Wheeler transform (Durbin, Bioinformatics 2014).
+//! A phased panel, and how often a haplotype occurs in it: the positional Burrows-Wheeler transform
+//! (Durbin, Bioinformatics 2014).
 //!
-//! At each site the haplotypes stand in the order of their reversed prefixes, so that all that agree on the sites before it stand side by side, and a step
-//! to the next site is a stable sort by one allele. A set of them that agree from some site on is a range of that order, and the range of those
-//! that also have an allele at the next site follows from two counts: `O(1)` with a directory of ranks. A range may begin at any site, with all haplotypes.
+//! At each site the haplotypes stand in the order of their reversed prefixes, so that all that
+//! agree on the sites before it stand side by side, and a step to the next site is a stable sort by
+//! one allele. A set of them that agree from some site on is a range of that order, and the range
+//! of those that also have an allele at the next site follows from two counts: `O(1)` with a
+//! directory of ranks. A range may begin at any site, with all haplotypes.
 //!
 //! This is an index of plain data, held by whoever owns it.
 
@@ -69,14 +72,17 @@ pub struct Panel {
     zeros: Vec<u32>,
     /// Haplotypes in their order after the last site.
     order: Vec<u32>,
-    /// In that order, the first site from which each agrees with the one before it up to the last; one past the last if it does not.
+    /// In that order, the first site from which each agrees with the one before it up to the last;
+    /// one past the last if it does not.
     since: Vec<u32>,
-    /// By the number of sites less one, how many distinct patterns the fullest windows of so many have: at most [`MAX_FULLEST`] windows, descending.
+    /// By the number of sites less one, how many distinct patterns the fullest windows of so many
+    /// have: at most [`MAX_FULLEST`] windows, descending.
     fullest: Vec<Vec<u32>>,
 }
 
-/// What a panel is made of, less what follows from it: for its bytes in a file. The order after the last site is among it, so that later sites can be
-/// added to a panel that was read. Other haplotypes are another panel, which is made anew.
+/// What a panel is made of, less what follows from it: for its bytes in a file. The order after the
+/// last site is among it, so that later sites can be added to a panel that was read. Other
+/// haplotypes are another panel, which is made anew.
 pub(super) struct Parts<'a> {
     /// [`Panel`]'s.
     pub(super) bits: &'a [u64],
@@ -111,8 +117,8 @@ impl Panel {
     /// A panel of its parts; counts and the directory are computed again.
     ///
     /// # Errors
-    /// [`PanelError`] for parts that do not fit together. That the order is the one that the alleles lead to, and the fullest windows are the fullest, is
-    /// not checked.
+    /// [`PanelError`] for parts that do not fit together. That the order is the one that the
+    /// alleles lead to, and the fullest windows are the fullest, is not checked.
     pub(super) fn from_parts(
         haplotypes: usize,
         sites: usize,
@@ -214,7 +220,8 @@ impl Panel {
         before
     }
 
-    /// Of the windows that end with the last site, how many patterns each has: one more wherever two neighbours agree over fewer sites.
+    /// Of the windows that end with the last site, how many patterns each has: one more wherever
+    /// two neighbours agree over fewer sites.
     fn count_patterns(&mut self) {
         let end = self.sites() as u32;
         let mut agreeing = [0u32; MAX_LENGTH + 1];
@@ -233,22 +240,25 @@ impl Panel {
         }
     }
 
-    /// The most distinct patterns that a window of so many sites has, anywhere in the panel; none for a length that no window has. What an
-    /// answer has room for follows from it, whatever is in the windows asked for.
+    /// The most distinct patterns that a window of so many sites has, anywhere in the panel; none
+    /// for a length that no window has. What an answer has room for follows from it, whatever is in
+    /// the windows asked for.
     pub fn most_patterns(&self, length: usize) -> Option<u32> {
         self.most_patterns_at(length, 1)
     }
 
-    /// The most entries, which are patterns at places, that any so many different places of windows of one length have: those of the fullest
-    /// windows. It is a property of the panel, whatever is asked. None for a length that no window has, no place, or more than [`MAX_FULLEST`].
+    /// The most entries, which are patterns at places, that any so many different places of windows
+    /// of one length have: those of the fullest windows. It is a property of the panel, whatever is
+    /// asked. None for a length that no window has, no place, or more than [`MAX_FULLEST`].
     pub fn most_patterns_at(&self, length: usize, places: usize) -> Option<u32> {
         let list = self.fullest.get(length.checked_sub(1)?)?;
         let some = (1..=MAX_FULLEST).contains(&places) && !list.is_empty();
         some.then(|| list.iter().take(places).fold(0, |sum: u32, patterns| sum.saturating_add(*patterns)))
     }
 
-    /// For each number of sites from 1 to that of a window, the most patterns that any window has among its prefixes of so many: the room for a longest
-    /// match. None for a length that no window has.
+    /// For each number of sites from 1 to that of a window, the most patterns that any window has
+    /// among its prefixes of so many: the room for a longest match. None for a length that no
+    /// window has.
     pub fn most_prefixes(&self, length: usize) -> Option<Vec<u32>> {
         (1..=length).map(|length| self.most_patterns(length)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
     }
@@ -303,7 +313,8 @@ impl Panel {
         Ok(range.end - range.start)
     }
 
-    /// How many alleles, from the first on, some haplotype shares with a pattern: the longest match at this position.
+    /// How many alleles, from the first on, some haplotype shares with a pattern: the longest match
+    /// at this position.
     ///
     /// # Errors
     /// [`PanelError::Window`].
@@ -327,8 +338,8 @@ impl Panel {
         Ok(length)
     }
 
-    /// Shows every pattern of a window and of its prefixes that some haplotype has, each once: how many sites, which alleles, and how many
-    /// haplotypes.
+    /// Shows every pattern of a window and of its prefixes that some haplotype has, each once: how
+    /// many sites, which alleles, and how many haplotypes.
     ///
     /// # Errors
     /// [`PanelError::Window`].

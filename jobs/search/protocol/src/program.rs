@@ -1,10 +1,13 @@
 //! The computation in the clear: which numbers stand for what, and what is told of them.
 //!
-//! **Numbers.** A place and a pattern have the number `place 2^length + pattern`; a key of a table has its own. A number is written with one or two
-//! digits, *limbs*, to the base `t`, so that numbers are all different and **there are no false matches**, as long as there are enough: up to `t` with
-//! one limb, up to `t^2`, about `2^80`, with two. For longer patterns the limbs are two independent sums `a_0 + sum a_i x_i mod t` of the pattern's
-//! 32-bit words and the place, with coefficients that follow from the table's name (Carter and Wegman, 1979): two that differ have the same limbs with probability
-//! `t^-2` over the name, so a query is matched falsely with probability at most `n t^-2` by `n` entries ([`Keys::false_matches`]).
+//! **Numbers.** A place and a pattern have the number `place 2^length + pattern`; a key of a table
+//! has its own. A number is written with one or two digits, *limbs*, to the base `t`, so that
+//! numbers are all different and **there are no false matches**, as long as there are enough: up to
+//! `t` with one limb, up to `t^2`, about `2^80`, with two. For longer patterns the limbs are two
+//! independent sums `a_0 + sum a_i x_i mod t` of the pattern's 32-bit words and the place, with
+//! coefficients that follow from the table's name (Carter and Wegman, 1979): two that differ have
+//! the same limbs with probability `t^-2` over the name, so a query is matched falsely with
+//! probability at most `n t^-2` by `n` entries ([`Keys::false_matches`]).
 
 use super::panel::{MAX_LENGTH, Panel, PanelError, Pattern};
 use tobari_lattice::params::NamedSet;
@@ -96,8 +99,8 @@ impl Shape {
         }
     }
 
-    /// The cheapest set of parameters for it, and for counts up to `counted`; none for what is not asked: no place, no site, or too many; and
-    /// none for counts that no set holds.
+    /// The cheapest set of parameters for it, and for counts up to `counted`; none for what is not
+    /// asked: no place, no site, or too many; and none for counts that no set holds.
     pub fn set(self, counted: u64) -> Option<NamedSet> {
         let most = if let Self::Word { .. } = self { WORD_BITS } else { MAX_LENGTH };
         if self.places() == 0 || !(1..=most).contains(&self.length()) {
@@ -130,7 +133,8 @@ pub struct Keys {
     t: Modulus,
     shape: Shape,
     limbs: usize,
-    /// By limb, the coefficients: constant, place, words of the pattern. None where numbers are all different.
+    /// By limb, the coefficients: constant, place, words of the pattern. None where numbers are all
+    /// different.
     hash: Option<[[u64; 6]; LIMBS]>,
 }
 
@@ -163,7 +167,8 @@ impl Keys {
         self.limbs
     }
 
-    /// `log2` of how probable a false match is, at most, if a query is compared with so many entries; none where numbers are all different.
+    /// `log2` of how probable a false match is, at most, if a query is compared with so many
+    /// entries; none where numbers are all different.
     pub fn false_matches(&self, entries: usize) -> Option<f64> {
         let log2 = |value: f64| value.log2();
         self.hash.as_ref().map(|_| log2(entries.max(1) as f64) - 2.0 * log2(self.t.value() as f64))
@@ -186,8 +191,8 @@ impl Keys {
         }
     }
 
-    /// What a panel has at places, ascending, group by group: patterns that fewer than `least` haplotypes have are left out, and so is a place
-    /// that was there before.
+    /// What a panel has at places, ascending, group by group: patterns that fewer than `least`
+    /// haplotypes have are left out, and so is a place that was there before.
     ///
     /// # Errors
     /// [`EntryError`].
@@ -218,8 +223,8 @@ impl Keys {
     }
 }
 
-/// Which slots hold which entries: group after group, over blocks of so many slots. It follows from what is public, so that client and
-/// server have the same.
+/// Which slots hold which entries: group after group, over blocks of so many slots. It follows from
+/// what is public, so that client and server have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// By group, one past its last slot.
@@ -228,8 +233,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// With a group for each number of sites of a longest match, and one group otherwise; `room` says how many entries such a group has at most,
-    /// by its number of sites. The last group has what is left of the last block.
+    /// With a group for each number of sites of a longest match, and one group otherwise; `room`
+    /// says how many entries such a group has at most, by its number of sites. The last group has
+    /// what is left of the last block.
     pub fn new(shape: Shape, slots: usize, room: impl Fn(usize) -> usize) -> Self {
         let groups =
             if let Shape::Longest { length, .. } = shape { 1..=length } else { shape.length()..=shape.length() };

@@ -1,10 +1,12 @@
 //! The half that has the table and no key: compares all entries with an encrypted query.
 //!
-//! With limbs, `q` and `K` are vectors and `r` an invertible matrix, uniform among those: a sum of each limb's own product would tell that one
-//! limb is equal. `M (q - K)` is zero only if all limbs are equal, and otherwise uniform among what is not zero.
+//! With limbs, `q` and `K` are vectors and `r` an invertible matrix, uniform among those: a sum of
+//! each limb's own product would tell that one limb is equal. `M (q - K)` is zero only if all limbs
+//! are equal, and otherwise uniform among what is not zero.
 //!
-//! **Cost** of a block of `N` slots, for `l` limbs and `l + 1` outputs: `l + 1` encodings an output, of which each is one transform modulo `t`, `l` products
-//! with plaintexts, an encryption of zero, a flood and a change of modulus. What is done does not depend on the query, nor on the
+//! **Cost** of a block of `N` slots, for `l` limbs and `l + 1` outputs: `l + 1` encodings an
+//! output, of which each is one transform modulo `t`, `l` products with plaintexts, an encryption
+//! of zero, a flood and a change of modulus. What is done does not depend on the query, nor on the
 //! entries but for their number.
 
 use super::arithmetic::Arithmetic;
@@ -46,7 +48,8 @@ pub enum AnswerError {
         /// Entries.
         found: usize,
     },
-    /// More or fewer ciphertexts than limbs, and blocks where each has its own, or groups of entries than the layout has.
+    /// More or fewer ciphertexts than limbs, and blocks where each has its own, or groups of
+    /// entries than the layout has.
     #[error("expected {expected} ciphertexts of a query or groups of entries, found {found}")]
     Query {
         /// How many there must be.
@@ -100,8 +103,10 @@ impl Matcher {
         self.arithmetic.flood_bits
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to a query that was honestly made, over all coefficients of
-    /// a block's outputs ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)): the flood over what products with any plaintexts make of the query's noise, one product a limb.
+    /// `log2` of a bound on the statistical distance between the noise of two answers to a query
+    /// that was honestly made, over all coefficients of a block's outputs
+    /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)): the flood over what products
+    /// with any plaintexts make of the query's noise, one product a limb.
     pub fn distance(&self, query: &SeededCiphertext, limbs: usize) -> f64 {
         let log2 = |value: u64| (value as f64).log2();
         let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
@@ -109,8 +114,9 @@ impl Matcher {
         worst - t - f64::from(self.arithmetic.flood_bits) - 1.0 + degree + log2(limbs as u64 + 1)
     }
 
-    /// Answers a query, whose ciphertexts are those of its limbs, block by block where the layout has several groups. As many blocks as the layout has are
-    /// compared, whatever the number of entries: slots that have none look as those without a match.
+    /// Answers a query, whose ciphertexts are those of its limbs, block by block where the layout
+    /// has several groups. As many blocks as the layout has are compared, whatever the number of
+    /// entries: slots that have none look as those without a match.
     ///
     /// # Errors
     /// [`AnswerError`].
@@ -160,8 +166,9 @@ impl Matcher {
         places.chunks(self.slots()).enumerate().map(block).collect()
     }
 
-    /// For each slot an invertible matrix of as many rows as limbs: uniform, so that what it makes of a difference that is not zero is uniform among
-    /// what is not zero. By row and column, all slots.
+    /// For each slot an invertible matrix of as many rows as limbs: uniform, so that what it makes
+    /// of a difference that is not zero is uniform among what is not zero. By row and column, all
+    /// slots.
     fn masks(&self, limbs: usize, rng: &mut impl CryptoRng) -> Vec<Vec<Zeroizing<Vec<u64>>>> {
         let mut masks: Vec<Vec<_>> = (0..limbs).map(|_| (0..limbs).map(|_| self.uniform(rng)).collect()).collect();
         let t = &self.arithmetic.t;
@@ -178,8 +185,9 @@ impl Matcher {
         masks
     }
 
-    /// `sum f_i (q_i - K_i)`, and the count beside it if that is told; where there is no entry the first factor, and the sum of the query's
-    /// limbs is left out. With fresh randomness, flooded, over one prime.
+    /// `sum f_i (q_i - K_i)`, and the count beside it if that is told; where there is no entry the
+    /// first factor, and the sum of the query's limbs is left out. With fresh randomness, flooded,
+    /// over one prime.
     fn masked(
         &self,
         public: &PublicKey,
@@ -229,7 +237,8 @@ fn determinant(t: &Modulus, masks: &[Vec<Zeroizing<Vec<u64>>>], slot: usize) -> 
     if masks.len() == 1 { at(0, 0) } else { t.sub(t.mul(at(0, 0), at(1, 1)), t.mul(at(0, 1), at(1, 0))) }
 }
 
-/// Entries in slots of their groups, in an order that nobody knows: Fisher and Yates's. A choice among `n` is within `n 2^-64` of uniform.
+/// Entries in slots of their groups, in an order that nobody knows: Fisher and Yates's. A choice
+/// among `n` is within `n 2^-64` of uniform.
 fn shuffled(layout: &Layout, entries: &[Vec<Entry>], rng: &mut impl Rng) -> Result<Vec<Option<Entry>>, AnswerError> {
     let mut all = vec![None; layout.blocks() * layout.slots()];
     for (group, entries) in entries.iter().enumerate() {

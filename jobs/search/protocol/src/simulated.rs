@@ -1,6 +1,7 @@
-//! Simulated haplotypes, as varied as people's: mutations on the branches of a genealogy of founders, which changes along the chromosome, and haplotypes
-//! that are mosaics of the founders (Li and Stephens, Genetics 2003; Kingman's coalescent). For demonstrations, benchmarks and tests; whatever is made of them says
-//! that they are simulated.
+//! Simulated haplotypes, as varied as people's: mutations on the branches of a genealogy of
+//! founders, which changes along the chromosome, and haplotypes that are mosaics of the founders
+//! (Li and Stephens, Genetics 2003; Kingman's coalescent). For demonstrations, benchmarks and
+//! tests; whatever is made of them says that they are simulated.
 
 /// Numbers that are alike on every machine, and no secret.
 #[derive(Clone, Debug)]

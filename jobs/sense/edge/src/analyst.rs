@@ -1,4 +1,5 @@
-//! Figures for analysts: what a key holder released, as JSON and for Prometheus. It is the key holder's process that serves them, and never the server that computed with encrypted readings.
+//! Figures for analysts: what a key holder released, as JSON and for Prometheus. It is the key
+//! holder's process that serves them, and never the server that computed with encrypted readings.
 //!
 //! ```text
 //!   GET /                    one line: what this is
@@ -7,7 +8,9 @@
 //!   GET /metrics             the newest release of every question for Prometheus, and how many results were released, withheld and refused
 //! ```
 //!
-//! With a file of tokens, only analysts who have one are served. Without, whoever is on this machine; other addresses are refused then. A request must name this machine as its host where there are no tokens, which keeps web pages out that have other machines' names point here.
+//! With a file of tokens, only analysts who have one are served. Without, whoever is on this
+//! machine; other addresses are refused then. A request must name this machine as its host where
+//! there are no tokens, which keeps web pages out that have other machines' names point here.
 
 use axum::{
     Router,

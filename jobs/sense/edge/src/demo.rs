@@ -1,4 +1,5 @@
-//! Devices in the demonstration: readings sealed one device at a time, summed by a server process that can read none, opened by the key holder, and compared with the plain figures.
+//! Devices in the demonstration: readings sealed one device at a time, summed by a server process
+//! that can read none, opened by the key holder, and compared with the plain figures.
 
 use crate::command::{CloudConnection, KeyFolder, publish};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

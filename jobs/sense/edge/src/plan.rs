@@ -1,6 +1,9 @@
-//! AES-128 under BGV, the paper's design 2 at 128 bits: the job of `tobari plan sense`, and a cell of `tobari-bench sense --paper`.
+//! AES-128 under BGV, the paper's design 2 at 128 bits: the job of `tobari plan sense`, and a cell
+//! of `tobari-bench sense --paper`.
 //!
-//! Frames of devices, each with a key of its own, are decrypted blindly within a limit of memory. Inputs are made when the plan asks for them: a switching key for the level at which it is used, which is the key holder's one key cut to that level.
+//! Frames of devices, each with a key of its own, are decrypted blindly within a limit of memory.
+//! Inputs are made when the plan asks for them: a switching key for the level at which it is used,
+//! which is the key holder's one key cut to that level.
 
 use chacha20::rand_core::Rng;
 use clap::Args;
@@ -31,7 +34,8 @@ use zeroize::Zeroizing;
 pub struct SensePlan {
     #[command(flatten)]
     common: RunArguments,
-    /// Blocks of 16 bytes of the batch, sixteen of each device. A batch has room for 1,024, and takes the same time for any number of them.
+    /// Blocks of 16 bytes of the batch, sixteen of each device. A batch has room for 1,024, and
+    /// takes the same time for any number of them.
     #[arg(long, default_value_t = 16, value_name = "N")]
     blocks: usize,
     /// Carry it out as well.
@@ -62,7 +66,8 @@ impl SensePlan {
 
 /// The parameter set's name.
 const SET: &str = "sense-aes";
-/// Rows of a step besides values: the forms of a round in three parts each, and digits, products and quotients of a switch of keys.
+/// Rows of a step besides values: the forms of a round in three parts each, and digits, products
+/// and quotients of a switch of keys.
 const SCRATCH_ROWS: u64 = 3 * 8 * 56 + 600;
 
 /// The job and who takes part in it.
@@ -88,7 +93,8 @@ pub struct Aes {
 type Times = BTreeMap<(usize, &'static str), (f64, u32)>;
 
 impl Aes {
-    /// Of so many blocks, sixteen of each device; with a degree that protects nothing, for tests of the program. With `rounds` every round is compared with AES, and times are told.
+    /// Of so many blocks, sixteen of each device; with a degree that protects nothing, for tests of
+    /// the program. With `rounds` every round is compared with AES, and times are told.
     pub fn new(blocks: usize, insecure_degree: Option<usize>, rounds: bool) -> Result<Self, Failure> {
         let chain = Chain::new()?;
         let parameters = match insecure_degree {
@@ -150,7 +156,8 @@ impl Aes {
         self.secret.parameters()
     }
 
-    /// Made from the randomness of its name alone, so that a key of a low level is that of the highest, cut.
+    /// Made from the randomness of its name alone, so that a key of a low level is that of the
+    /// highest, cut.
     fn of(&self, input: Input) -> Result<BgvValue, Failure> {
         let name = match input {
             Input::Rotation { steps, .. } => Some(1 + steps.unsigned_abs() as usize),
@@ -180,7 +187,8 @@ impl Aes {
         }
     }
 
-    /// Bytes that the key holder sends: evaluation keys, once, each for the highest level at which it is used; and round keys for a batch. Halves of all are seeds.
+    /// Bytes that the key holder sends: evaluation keys, once, each for the highest level at which
+    /// it is used; and round keys for a batch. Halves of all are seeds.
     pub fn uploads(&self) -> Result<[u64; 2], Failure> {
         let (mut keys, mut ciphertexts) = (BTreeMap::new(), 0);
         for input in &self.inputs {
@@ -317,7 +325,8 @@ impl Work for Aes {
         SCRATCH_ROWS * 8 * self.parameters().degree() as u64
     }
 
-    /// From the time of a transform: a switch of keys is mostly transforms, and the sums between them as much again as a half. Measuring each step would take minutes, and keys of gigabytes.
+    /// From the time of a transform: a switch of keys is mostly transforms, and the sums between
+    /// them as much again as a half. Measuring each step would take minutes, and keys of gigabytes.
     fn measure(&self) -> Result<Costs, Failure> {
         let parameters = self.parameters();
         let (transform, special) = (self.transform_seconds(), parameters.ring().special_primes().len());

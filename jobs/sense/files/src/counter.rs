@@ -1,7 +1,10 @@
 //! A device's counter as a file.
 //!
-//! The file has the next counter that may be used, as a decimal number and a line's end; it is replaced whole and flushed before any of the counters that it gives away is used ([`CounterStore`]). It is made with the device's key and **never made again**: a
-//! key without its counter is not used, because counters would come twice. While it is open a lock beside it keeps other processes out.
+//! The file has the next counter that may be used, as a decimal number and a line's end; it is
+//! replaced whole and flushed before any of the counters that it gives away is used
+//! ([`CounterStore`]). It is made with the device's key and **never made again**: a key without its
+//! counter is not used, because counters would come twice. While it is open a lock beside it keeps
+//! other processes out.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -5,10 +5,13 @@
 //! | frames, from a server's store | a frame as it came | `time`, `device`, `counter`, `profile`, `frame` |
 //! | figures, from a key holder's folder | a figure, a bin, or a threshold of a group in a window | `question`, `id`, `start`, `end`, `group`, `devices`, `frames`, `statistic`, `channel`, `edge`, `value`, `exact`, `alarm` |
 //!
-//! `time`, `start` and `end` are UTC in milliseconds. `frame` is a fixed-length binary of 553 or 840 bytes, stored as it is: it does not compress. `edge` is where a bin of a histogram ends, or the threshold; it is null elsewhere and in the last bin. `value` is in physical units, `exact` in steps of bytes, an integer
-//! or a fraction.
+//! `time`, `start` and `end` are UTC in milliseconds. `frame` is a fixed-length binary of 553 or
+//! 840 bytes, stored as it is: it does not compress. `edge` is where a bin of a histogram ends, or
+//! the threshold; it is null elsewhere and in the last bin. `value` is in physical units, `exact`
+//! in steps of bytes, an integer or a fraction.
 //!
-//! **Who sees what**: a file of frames says what the server's disk says, who sent when, and no reading; a file of figures says what analysts were told.
+//! **Who sees what**: a file of frames says what the server's disk says, who sent when, and no
+//! reading; a file of figures says what analysts were told.
 //!
 //! Rows are gathered to [`ROWS`] and then written, so that memory does not grow with the file.
 
@@ -58,7 +61,8 @@ type Group<'a, 'b> = SerializedRowGroupWriter<'a, &'b mut File>;
 /// Writes the frames of a stretch of time, in the order in which they came: how many there are.
 ///
 /// # Errors
-/// [`FileError::Write`], with what the store or the format says; nothing of the name is changed then.
+/// [`FileError::Write`], with what the store or the format says; nothing of the name is changed
+/// then.
 pub fn export_frames(
     path: &Path,
     store: &FrameStore,

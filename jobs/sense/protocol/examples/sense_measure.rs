@@ -1,4 +1,5 @@
-//! How long conversions take on this machine, on one core: linear sums of U25 frames, and exact readings of P1 frames.
+//! How long conversions take on this machine, on one core: linear sums of U25 frames, and exact
+//! readings of P1 frames.
 //!
 //!     cargo run --release -p tobari-sense --example sense_measure
 

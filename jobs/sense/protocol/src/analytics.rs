@@ -1,6 +1,8 @@
 //! Means, variances and covariances from exact sums: fractions of integers.
 //!
-//! Sums of squares and of products come in two bytes, high and low: a device sends those beside the reading ([`super::schema`]), or the exact path takes them ([`super::exact::Measure`]). What is summed for which question is said in [`super::question`].
+//! Sums of squares and of products come in two bytes, high and low: a device sends those beside the
+//! reading ([`super::schema`]), or the exact path takes them ([`super::exact::Measure`]). What is
+//! summed for which question is said in [`super::question`].
 
 /// A sum, and of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +49,8 @@ impl Moments {
     }
 }
 
-/// The covariance `(n Σxy - Σx Σy)/n²`, from sums of the readings and of the two bytes of their products; none of nothing.
+/// The covariance `(n Σxy - Σx Σy)/n²`, from sums of the readings and of the two bytes of their
+/// products; none of nothing.
 pub fn covariance(count: u64, [x, y]: [i64; 2], [high, low]: [i64; 2]) -> Option<Fraction> {
     let (count, products) = (i128::from(count), 256 * i128::from(high) + i128::from(low));
     let numerator = count * products - i128::from(x) * i128::from(y);

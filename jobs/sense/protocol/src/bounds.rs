@@ -1,13 +1,16 @@
 //! What fits, told before anything is computed.
 //!
-//! **Linear.** With readings up to `m`, weights `w` and noise of CBD(3), of variance 3/2, a coefficient of a sum is `Δ Σ w_d m_d + Σ w_d e_d` modulo `q`. Rounding finds `Σ w m` if
+//! **Linear.** With readings up to `m`, weights `w` and noise of CBD(3), of variance 3/2, a
+//! coefficient of a sum is `Δ Σ w_d m_d + Σ w_d e_d` modulo `q`. Rounding finds `Σ w m` if
 //!
 //! ```text
 //! Δ m (Σ_(w>0) w + Σ_(w<0) |w|) + 2 E < q      and      E < Δ/2,
 //! ```
 //!
-//! `E` being a bound on `|Σ w e|`: surely `3 Σ |w|`, and but for a chance of `2 e^(-13²/2) < 2^-120` also `13 √(3/2 Σ w²)`, since CBD(3) is the sum of six signs of one half (Hoeffding).
-//! For 254 devices of full scale in U25, `Δ m Σ w = 33,162,240` and `E < 254 < 256`; 255 would be `q + 511`.
+//! `E` being a bound on `|Σ w e|`: surely `3 Σ |w|`, and but for a chance of
+//! `2 e^(-13²/2) < 2^-120` also `13 √(3/2 Σ w²)`, since CBD(3) is the sum of six signs of one half
+//! (Hoeffding). For 254 devices of full scale in U25, `Δ m Σ w = 33,162,240` and `E < 254 < 256`;
+//! 255 would be `q + 511`.
 //!
 //! **Exact.** Sums of values of a byte, with no noise: `Σ |w| g` must be below `q`.
 
@@ -103,7 +106,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// The sum that a coefficient of a linear result stands for; none if it is not in range, or its noise is too large: then it is no such result.
+    /// The sum that a coefficient of a linear result stands for; none if it is not in range, or its
+    /// noise is too large: then it is no such result.
     pub fn round(&self, scheme: &Scheme, coefficient: i64) -> Option<i64> {
         let lowest = scheme.delta * self.least - self.noise;
         let shifted = (coefficient - lowest).rem_euclid(scheme.modulus) + lowest;

@@ -1,6 +1,9 @@
-//! What a key holder gives a server for a fleet: its devices' MAC keys, and the names of what it computes with.
+//! What a key holder gives a server for a fleet: its devices' MAC keys, and the names of what it
+//! computes with.
 //!
-//! Objects are called by the SHA-256 of their bytes and sent once; the bundle says which there are. Of a device the server has a number, a key that tells frames from forgeries, whether new frames are taken and whether stored ones count; **no name**.
+//! Objects are called by the SHA-256 of their bytes and sent once; the bundle says which there are.
+//! Of a device the server has a number, a key that tells frames from forgeries, whether new frames
+//! are taken and whether stored ones count; **no name**.
 
 use super::order::{MAX_DEVICES, Seat, at_most};
 use super::registry::{FLEET, Registry};

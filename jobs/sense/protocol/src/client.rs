@@ -1,7 +1,9 @@
 //! The half that holds keys: the key holder's.
 //!
-//! **It is a decryption oracle**: it cannot check that a ciphertext is the result of the query that it is sent under. What it can check it checks, and withholds the whole result otherwise, without saying why: declared numbers
-//! are in the range that the plan allows, noise is no larger than the plan's, slots that are not declared are zero, and one number in many slots is the same in all.
+//! **It is a decryption oracle**: it cannot check that a ciphertext is the result of the query that
+//! it is sent under. What it can check it checks, and withholds the whole result otherwise, without
+//! saying why: declared numbers are in the range that the plan allows, noise is no larger than the
+//! plan's, slots that are not declared are zero, and one number in many slots is the same in all.
 
 use super::bounds::Scheme;
 use super::exact::{ExactPlan, of_block};
@@ -14,7 +16,8 @@ use tobari_lattice::bgv::{Ciphertext, Decryptor, EncodeError, Encoder, Evaluatio
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// A result that is withheld. There is one reason for all, because whoever asked could learn from another.
+/// A result that is withheld. There is one reason for all, because whoever asked could learn from
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a result of the registered query, found something else")]
 pub struct Withheld;

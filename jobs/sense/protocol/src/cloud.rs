@@ -1,6 +1,9 @@
-//! The server's half of a question: frames of a window, converted when they are asked for, and computed with.
+//! The server's half of a question: frames of a window, converted when they are asked for, and
+//! computed with.
 //!
-//! It has device numbers, frames, secrets under encryption and keys that decrypt nothing. What it computes is the [`Job`] of its own tally, which goes with the results, so that the key holder knows the same plan.
+//! It has device numbers, frames, secrets under encryption and keys that decrypt nothing. What it
+//! computes is the [`Job`] of its own tally, which goes with the results, so that the key holder
+//! knows the same plan.
 
 use super::client::Withheld;
 use super::exact;
@@ -269,8 +272,9 @@ impl Cloud {
         })
     }
 
-    /// The results of an order for the frames of a window, as a message: computed here and now, with everything in memory. A server with a limit
-    /// [prepares](Self::prepare), and has a plan carried out.
+    /// The results of an order for the frames of a window, as a message: computed here and now,
+    /// with everything in memory. A server with a limit [prepares](Self::prepare), and has a plan
+    /// carried out.
     ///
     /// # Errors
     /// As [`Self::prepare`].

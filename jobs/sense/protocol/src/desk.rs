@@ -1,13 +1,17 @@
 //! Where results of a server are opened, once, and checked, and released or withheld.
 //!
-//! **The key holder is a decryption oracle**, and this is all that stands before it. A result is withheld as a whole, for one reason that is told nobody, unless
+//! **The key holder is a decryption oracle**, and this is all that stands before it. A result is
+//! withheld as a whole, for one reason that is told nobody, unless
 //!
-//! * it is one of a question that is registered, for a window that a question has, and no result of that question and window was opened before;
+//! * it is one of a question that is registered, for a window that a question has, and no result of
+//!   that question and window was opened before;
 //! * its tally is one that the question allows, with groups of the least size, in which devices of
 //!   weight 0 do not count and each other weight is that of as many devices;
 //! * there are as many ciphertexts as the plan of that tally has, and they decrypt
 //!   ([`decrypt`](tobari_lattice::bgv::Decryptor::decrypt));
-//! * every sum is in the range that its plan allows, sums of places that no column has are those of zeros, slots that are not declared are zero, and one number in many slots is the same in all ([`super::client`]).
+//! * every sum is in the range that its plan allows, sums of places that no column has are those of
+//!   zeros, slots that are not declared are zero, and one number in many slots is the same in all
+//!   ([`super::client`]).
 //!
 //! Sums are exact integers: no noise leaves, and nothing has to flood any. **These are limits of
 //! damage, no proof**: a server that hands in something else of the right form is not found out.
@@ -57,8 +61,8 @@ impl Desk {
     /// Takes up a question that is registered.
     ///
     /// # Errors
-    /// [`QuestionError`] where its statistics are not the schema's, or a weight singles devices out:
-    /// it may have been registered before that was refused.
+    /// [`QuestionError`] where its statistics are not the schema's, or a weight singles devices
+    /// out: it may have been registered before that was refused.
     pub fn register(&mut self, registered: Registered) -> Result<(), QuestionError> {
         let statistics = registered.check(&self.schema)?;
         self.questions.insert(registered.id(), (registered, statistics));
@@ -85,7 +89,8 @@ impl Desk {
         self.counts
     }
 
-    /// Opens what a server says is the result of a question for the window that begins then. It is not opened again, whatever comes of it.
+    /// Opens what a server says is the result of a question for the window that begins then. It is
+    /// not opened again, whatever comes of it.
     ///
     /// # Errors
     /// [`Withheld`], for every reason there is.
@@ -182,7 +187,8 @@ impl Desk {
         if fits { Ok(all) } else { Err(Withheld) }
     }
 
-    /// Whether columns that have ones and zeros have no more ones than there are frames: sums straight from frames share a range, and these are smaller.
+    /// Whether columns that have ones and zeros have no more ones than there are frames: sums
+    /// straight from frames share a range, and these are smaller.
     fn ones_fit(&self, sums: &[[i64; READINGS]], frames: i64) -> bool {
         let columns = self.schema.columns();
         let unit = |column: &Column| matches!(column, Column::Present | Column::Bin(..) | Column::Above(..));

@@ -1,9 +1,15 @@
-//! Design 1: the device encrypts under the homomorphic scheme itself, and nothing has to be converted. What conversions are compared with.
+//! Design 1: the device encrypts under the homomorphic scheme itself, and nothing has to be
+//! converted. What conversions are compared with.
 //!
-//! **Bitwise**, as in the paper: a ciphertext for each bit of each reading, 2,048 for 256 bytes, and the server adds bits with their weights. **Packed**, its best form: all readings in the slots of one ciphertext. What a server computes of either is a [`Job`] for the planner; fleets' frames are none of these.
+//! **Bitwise**, as in the paper: a ciphertext for each bit of each reading, 2,048 for 256 bytes,
+//! and the server adds bits with their weights. **Packed**, its best form: all readings in the
+//! slots of one ciphertext. What a server computes of either is a [`Job`] for the planner; fleets'
+//! frames are none of these.
 //!
-//! Both with parameters of 128 bits that leave three products ([`parameters`]); the paper's are its own. A fleet encrypts under the key holder's public key. With the secret key a ciphertext is half as long, half of it being a seed, and is
-//! made sooner, but then every device could read every other's: good for measurements alone, and each line that quotes one says which it was.
+//! Both with parameters of 128 bits that leave three products ([`parameters`]); the paper's are its
+//! own. A fleet encrypts under the key holder's public key. With the secret key a ciphertext is
+//! half as long, half of it being a seed, and is made sooner, but then every device could read
+//! every other's: good for measurements alone, and each line that quotes one says which it was.
 
 use super::linear::{PlanError, key_holder};
 use tobari_device::READINGS;
@@ -63,7 +69,8 @@ pub fn recomposed<M: Machine>(machine: &mut M, bits: &[M::Value; BITS]) -> Resul
 pub enum Job {
     /// A reading from its eight bits, times itself.
     Bitwise,
-    /// The sum of the readings of so many devices, place by place, and its square: of two devices and more.
+    /// The sum of the readings of so many devices, place by place, and its square: of two devices
+    /// and more.
     Packed(usize),
 }
 
@@ -153,7 +160,8 @@ mod tests {
         assert_eq!(bitwise(&parameters, &readings).unwrap().len(), 2_048);
     }
 
-    /// Ciphertexts and a key as an engine takes them, the results of a job, opened, and its plan, which a server without keys may carry out.
+    /// Ciphertexts and a key as an engine takes them, the results of a job, opened, and its plan,
+    /// which a server without keys may carry out.
     fn run(job: Job, messages: &[Plaintext], rng: &mut ChaCha20Rng) -> [Vec<i64>; 2] {
         let parameters = parameters().unwrap();
         let secret = SecretKey::generate(&parameters, rng);

@@ -1,13 +1,17 @@
 //! How a device and the key holder agree on the device's secret.
 //!
-//! The key holder gives away a **card** of its fleet, which is public: what readings mean, and a key of ML-KEM-768. A device encapsulates to it and sends what comes out, a **request** of some 1,100 bytes, by whatever way there is; both know 32 bytes then:
+//! The key holder gives away a **card** of its fleet, which is public: what readings mean, and a
+//! key of ML-KEM-768. A device encapsulates to it and sends what comes out, a **request** of some
+//! 1,100 bytes, by whatever way there is; both know 32 bytes then:
 //!
 //! ```text
 //! root = SHA-256("tobari-sense 1 root" ‖ shared secret ‖ fleet ‖ number).
 //! ```
 //!
-//! **A request proves nothing of who sent it**: anybody with the card can make one. Whoever takes one in compares its fingerprint with what the device shows, or brings it from the device by a way that is trusted. The other way round goes without agreement: the key holder draws a secret, and a token carries it to the device
-//! ([`super::registry::Token`]).
+//! **A request proves nothing of who sent it**: anybody with the card can make one. Whoever takes
+//! one in compares its fingerprint with what the device shows, or brings it from the device by a
+//! way that is trusted. The other way round goes without agreement: the key holder draws a secret,
+//! and a token carries it to the device ([`super::registry::Token`]).
 //!
 //! ML-KEM is used as it is, through a library.
 
@@ -138,7 +142,8 @@ impl Request {
     /// The key holder's half: the number, and the secret of the device.
     ///
     /// # Errors
-    /// [`EnrolError`]. A request that was changed on its way gives a secret that the device does not have.
+    /// [`EnrolError`]. A request that was changed on its way gives a secret that the device does
+    /// not have.
     pub fn accept(&self, holder: &Holder, card: &Card) -> Result<(DeviceNumber, Secret), EnrolError> {
         let fleet = card.check()?;
         if self.fleet != card.fleet {
@@ -152,7 +157,8 @@ impl Request {
     }
 }
 
-/// A key whose numbers are all below the modulus, as FIPS 203 wants it checked: then it has one byte string.
+/// A key whose numbers are all below the modulus, as FIPS 203 wants it checked: then it has one
+/// byte string.
 fn encapsulation_key(key: &[u8; KEM_KEY]) -> Result<EncapsulationKey<MlKem768Params>, EnrolError> {
     let read = EncapsulationKey::from_bytes(&(*key).into());
     if read.as_bytes().as_slice() == key { Ok(read) } else { Err(EnrolError::Card) }

@@ -1,11 +1,16 @@
 //! Exact readings under encryption, functions of them, and sums of those: planned, run, and read.
 //!
-//! A frame's phase is transformed back, a polynomial removes its noise and applies a function of a byte, and sums go over batches and devices. Three primes go to the linear parts and eleven to the polynomial; a sum that folds blocks
-//! takes one more. Whoever wants to multiply what comes out has three levels.
+//! A frame's phase is transformed back, a polynomial removes its noise and applies a function of a
+//! byte, and sums go over batches and devices. Three primes go to the linear parts and eleven to
+//! the polynomial; a sum that folds blocks takes one more. Whoever wants to multiply what comes out
+//! has three levels.
 //!
-//! Frames of 16 bits take the set `sense`, of 25 bits `sense-wide`, of twice the degree and so twice as many devices in a batch. Other parameters are refused when a program is written down.
+//! Frames of 16 bits take the set `sense`, of 25 bits `sense-wide`, of twice the degree and so
+//! twice as many devices in a batch. Other parameters are refused when a program is written down.
 //!
-//! **Sums stay below `q`**, or are refused when they are planned. A square of a byte is above 65,537 with a second one, so that [`Measure::SquareHigh`] and [`Measure::SquareLow`] are its two bytes: sums of up to 257 each.
+//! **Sums stay below `q`**, or are refused when they are planned. A square of a byte is above
+//! 65,537 with a second one, so that [`Measure::SquareHigh`] and [`Measure::SquareLow`] are its two
+//! bytes: sums of up to 257 each.
 
 use super::bounds::{Range, Scheme};
 use super::interpolation::{BYTES, ByteFunction, Points};
@@ -22,7 +27,9 @@ use tobari_plan::site::Secrecy;
 
 /// The set that frames of [`P1`](tobari_device::P1) are converted with.
 pub const SET: &str = "sense";
-/// The set that frames of [`U25`](tobari_device::U25) are converted with. Rounding leaves noise in proportion to `q`, so that its primes have ten bits more, and 865 bits do not fit `N = 2^15` at 128 bits of security.
+/// The set that frames of [`U25`](tobari_device::U25) are converted with. Rounding leaves noise in
+/// proportion to `q`, so that its primes have ten bits more, and 865 bits do not fit `N = 2^15` at
+/// 128 bits of security.
 pub const WIDE_SET: &str = "sense-wide";
 /// Levels before the polynomial.
 pub const LINEAR_LEVELS: u16 = 3;
@@ -91,7 +98,8 @@ impl ExactPlan {
     /// For batches of these cohorts.
     ///
     /// # Errors
-    /// [`PlanError::Overflow`] for a sum that would wrap; [`PlanError::Shape`] for a scheme without valid points, no outputs, weights that are not one a block, or batches that there are not.
+    /// [`PlanError::Overflow`] for a sum that would wrap; [`PlanError::Shape`] for a scheme without
+    /// valid points, no outputs, weights that are not one a block, or batches that there are not.
     pub fn new(scheme: Scheme, layout: Layout, batches: Vec<usize>, outputs: Vec<Output>) -> Result<Self, PlanError> {
         let shape = |expected, found| PlanError::Shape { expected, found };
         if outputs.is_empty() {
@@ -290,7 +298,8 @@ pub fn program<M: Machine>(
     Ok(results)
 }
 
-/// The program of a plan, and what its inputs are, by their numbers. Diagonals are prepared values: every batch takes them.
+/// The program of a plan, and what its inputs are, by their numbers. Diagonals are prepared values:
+/// every batch takes them.
 ///
 /// # Errors
 /// [`PlanError`].

@@ -63,7 +63,8 @@ impl Holder {
         SecretKey::from_seed(&setting.parameters, self.seed.derive(SECRET | u64::from(self.profile.code())))
     }
 
-    /// A key that the server computes with, the same whenever it is asked for; none for inputs that are no keys.
+    /// A key that the server computes with, the same whenever it is asked for; none for inputs that
+    /// are no keys.
     pub fn key(&self, secret: &SecretKey, input: Input) -> Option<EvaluationKeys> {
         let name = key_name(input)?;
         let branch = Zeroizing::new(self.seed.derive(KEYS | u64::from(self.profile.code())).to_bytes());

@@ -1,6 +1,9 @@
 //! Which frames are taken, and why others are not.
 //!
-//! Two steps. [`Gate::check`] looks at one frame alone, at its MAC and its form, and can be done by many threads. [`Seen::admit`] looks at what came before, in one order, which is that of storage: **what it says is true once it is stored**, and whoever could not store it takes up what is stored again.
+//! Two steps. [`Gate::check`] looks at one frame alone, at its MAC and its form, and can be done by
+//! many threads. [`Seen::admit`] looks at what came before, in one order, which is that of storage:
+//! **what it says is true once it is stored**, and whoever could not store it takes up what is
+//! stored again.
 //!
 //! | a frame is | counted as | answered |
 //! |---|---|---|
@@ -185,7 +188,8 @@ fn check<P: Profile>(devices: &HashMap<DeviceNumber, (MacKey<P>, bool)>, frame: 
 #[derive(Clone)]
 struct Device {
     window: ReplayWindow,
-    /// Tags of the newest frames, by their counters' remainders; with the counter, lest another be taken for it.
+    /// Tags of the newest frames, by their counters' remainders; with the counter, lest another be
+    /// taken for it.
     tags: Box<[Option<(u32, u64)>; KEPT]>,
 }
 
@@ -201,7 +205,8 @@ impl Seen {
         self.devices.insert(number, Device { window, tags: Box::new([None; KEPT]) });
     }
 
-    /// Takes up a frame from storage, whose device's window was taken up: a sender that sends it again is told so.
+    /// Takes up a frame from storage, whose device's window was taken up: a sender that sends it
+    /// again is told so.
     pub fn recall(&mut self, checked: &Checked) {
         if let Some(device) = self.devices.get_mut(&checked.head.device) {
             let counter = checked.head.counter;

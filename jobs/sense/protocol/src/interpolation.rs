@@ -1,11 +1,16 @@
-//! Polynomials that take given values at the valid points: readings with any noise that a device may add.
+//! Polynomials that take given values at the valid points: readings with any noise that a device
+//! may add.
 //!
-//! The points are `V = {Δ m + e : 0 ≤ m ≤ 255, |e| ≤ 3}`, 1,792 of them, shifted by their centre `255 Δ/2`, so that with `y` also `-y` is one. A function of a byte `g` gives a
-//! polynomial of degree 1,791 at most, the only one that is `g(m)` at all seven points of each `m`. If `g(m) + g(255 - m)` is the same `2c` for all `m`, as for the reading itself, then `g - c` is odd
+//! The points are `V = {Δ m + e : 0 ≤ m ≤ 255, |e| ≤ 3}`, 1,792 of them, shifted by their centre
+//! `255 Δ/2`, so that with `y` also `-y` is one. A function of a byte `g` gives a polynomial of
+//! degree 1,791 at most, the only one that is `g(m)` at all seven points of each `m`. If
+//! `g(m) + g(255 - m)` is the same `2c` for all `m`, as for the reading itself, then `g - c` is odd
 //! there, and so is its polynomial: half of the powers are not needed.
 //!
-//! By Lagrange: with `Z(y) = Π (y - v) = Σ z_i y^i`, the quotient `Z/(y - v)` has the coefficients `Σ_(i>k) z_i v^(i-k-1)`, and its value at `v` is `Z'(v)`. So with
-//! `S_t = Σ_v g(v)/Z'(v) v^t` the polynomial's coefficient `k` is `Σ_(i>k) z_i S_(i-k-1)`. Time `O(|V|²)`, and no step waits for the one before it.
+//! By Lagrange: with `Z(y) = Π (y - v) = Σ z_i y^i`, the quotient `Z/(y - v)` has the coefficients
+//! `Σ_(i>k) z_i v^(i-k-1)`, and its value at `v` is `Z'(v)`. So with `S_t = Σ_v g(v)/Z'(v) v^t` the
+//! polynomial's coefficient `k` is `Σ_(i>k) z_i S_(i-k-1)`. Time `O(|V|²)`, and no step waits for
+//! the one before it.
 
 use super::bounds::{MOST_NOISE, Scheme};
 use tobari_lattice::ring::Modulus;
@@ -38,7 +43,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// None if the modulus is no prime of the ring's kind or has more than 26 bits, or two points are the same.
+    /// None if the modulus is no prime of the ring's kind or has more than 26 bits, or two points
+    /// are the same.
     ///
     /// ```
     /// use tobari_sense::Scheme;

@@ -8,7 +8,8 @@ use tobari_lattice::params::LatticeParameters;
 pub enum Arrangement {
     /// One after another: rotations by multiples of 256 move whole blocks. For sums over devices.
     Contiguous,
-    /// Position by position, the blocks of a row side by side: rotations by multiples of their number turn all blocks at once, and nothing is masked. For maps of blocks.
+    /// Position by position, the blocks of a row side by side: rotations by multiples of their
+    /// number turn all blocks at once, and nothing is masked. For maps of blocks.
     Strided,
 }
 
@@ -76,7 +77,9 @@ impl Layout {
         (positions * self.row_blocks()) as i64
     }
 
-    /// The steps of rotations that, each added to what it turned, bring the sum of a row's blocks together: in every block where they stand one after another, in the first where they are strided.
+    /// The steps of rotations that, each added to what it turned, bring the sum of a row's blocks
+    /// together: in every block where they stand one after another, in the first where they are
+    /// strided.
     pub fn folds(&self) -> impl Iterator<Item = i64> {
         let unit = match self.arrangement {
             Arrangement::Contiguous => READINGS,
@@ -86,12 +89,14 @@ impl Layout {
     }
 }
 
-/// Where the transform of a frame keeps the value at `ψ^(2j+1)`: at `place`, `j` is its bits reversed. Blocks hold values by `j`.
+/// Where the transform of a frame keeps the value at `ψ^(2j+1)`: at `place`, `j` is its bits
+/// reversed. Blocks hold values by `j`.
 pub fn of_place(place: usize) -> usize {
     usize::from((place as u8).reverse_bits())
 }
 
-/// Where a block holds a coefficient after the transform back: `16 k_2 + k_1` for the coefficient `16 k_1 + k_2`.
+/// Where a block holds a coefficient after the transform back: `16 k_2 + k_1` for the coefficient
+/// `16 k_1 + k_2`.
 pub fn of_coefficient(coefficient: usize) -> usize {
     coefficient % 16 * 16 + coefficient / 16
 }

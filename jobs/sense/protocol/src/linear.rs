@@ -1,7 +1,9 @@
 //! Sums of frames: planned, run, and read.
 //!
-//! An **output** is a sum of **terms**; a term is a batch, one frame of each block's device at most, with a weight for each block. Weights are multiplied into `a_i` and `b`, which are public, so that they cost nothing
-//! under encryption; groups are weights of 0 and 1, windows are sums that share terms. An output is one sum over all its devices, or one for each block.
+//! An **output** is a sum of **terms**; a term is a batch, one frame of each block's device at
+//! most, with a weight for each block. Weights are multiplied into `a_i` and `b`, which are public,
+//! so that they cost nothing under encryption; groups are weights of 0 and 1, windows are sums that
+//! share terms. An output is one sum over all its devices, or one for each block.
 
 use super::bounds::{Overflow, Range, Scheme};
 use super::layout::Layout;
@@ -87,7 +89,8 @@ impl LinearPlan {
     /// With readings up to `most`.
     ///
     /// # Errors
-    /// [`PlanError::Overflow`] for a result that might not be exact; [`PlanError::Shape`] for terms without a weight for each block, outputs without terms or with one that there is not.
+    /// [`PlanError::Overflow`] for a result that might not be exact; [`PlanError::Shape`] for terms
+    /// without a weight for each block, outputs without terms or with one that there is not.
     pub fn new(
         scheme: Scheme,
         layout: Layout,

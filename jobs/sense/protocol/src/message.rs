@@ -8,7 +8,8 @@
 //! | 2 | how many results |
 //! | 4 and as many | length and bytes of each, a ciphertext of BGV |
 //!
-//! Integers are big-endian. There is one byte string for each message; lengths are checked before there is memory for what they announce.
+//! Integers are big-endian. There is one byte string for each message; lengths are checked before
+//! there is memory for what they announce.
 
 use super::order::{MAX_DEVICES, MAX_OUTPUTS, Tally};
 use tobari_lattice::bgv::Ciphertext;

@@ -1,14 +1,21 @@
 //! What a server is told to compute, and both sides' one plan of it.
 //!
-//! The key holder registers a question; the server gets an [`Order`], which has device numbers and no name. For a window of time the server counts how many frames of which device it has (a **tally**), and from order, seats and tally both
-//! sides make the same [`Job`]: the server to compute it, the key holder to know what each result may be. **What may overflow is refused with the tally that takes most**, when the question is registered, so that no frame is converted for nothing.
+//! The key holder registers a question; the server gets an [`Order`], which has device numbers and
+//! no name. For a window of time the server counts how many frames of which device it has (a
+//! **tally**), and from order, seats and tally both sides make the same [`Job`]: the server to
+//! compute it, the key holder to know what each result may be. **What may overflow is refused with
+//! the tally that takes most**, when the question is registered, so that no frame is converted for
+//! nothing.
 //!
-//! A device's frames of a window are taken in the order of their counters, `frames` of them at most; how many were left out is told. Groups with fewer devices than the least are left out of a job altogether.
+//! A device's frames of a window are taken in the order of their counters, `frames` of them at
+//! most; how many were left out is told. Groups with fewer devices than the least are left out of a
+//! job altogether.
 //!
-//! **Only devices with a frame and a weight other than 0 count, and each weight of a group has to be
-//! that of as many devices as the least.** A device whose weight is its own could be told from the
-//! sum: 1, 1, 1, 1, 300 over bytes tells the fifth, and 1, 2, 4, 8, 16 over yes and no tells all.
-//! With shared weights a sum is made of sums of at least so many devices, and tells of no fewer.
+//! **Only devices with a frame and a weight other than 0 count, and each weight of a group has to
+//! be that of as many devices as the least.** A device whose weight is its own could be told from
+//! the sum: 1, 1, 1, 1, 300 over bytes tells the fifth, and 1, 2, 4, 8, 16 over yes and no tells
+//! all. With shared weights a sum is made of sums of at least so many devices, and tells of no
+//! fewer.
 
 use super::bounds::Overflow;
 use super::exact::{self, ExactPlan, Measure};
@@ -214,7 +221,8 @@ pub enum OrderError {
     Plan(#[from] PlanError),
 }
 
-/// The sums of a group: for each measure, or once for sums straight from frames, the outputs whose sum it is, each with the block where blocks stay apart.
+/// The sums of a group: for each measure, or once for sums straight from frames, the outputs whose
+/// sum it is, each with the block where blocks stay apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Which group; with results by device, the device's number.

@@ -1,13 +1,17 @@
 //! The computations, on any machine: in the clear, recorded, or under encryption.
 //!
-//! **The transform back.** With `ω = ψ²`, `j = j_1 + 16 j_2` and `k = 16 k_1 + k_2`, a block's coefficient `k` is
+//! **The transform back.** With `ω = ψ²`, `j = j_1 + 16 j_2` and `k = 16 k_1 + k_2`, a block's
+//! coefficient `k` is
 //!
 //! ```text
 //! ψ^-k / 256 · Σ_(j_1) ω^(-16 j_1 k_1) · ω^(-j_1 k_2) Σ_(j_2) ω^(-16 j_2 k_2) x_j,
 //! ```
 //!
-//! the inner sum over what stands at distances of 16 positions, the outer one over neighbours. The result of the inner sum is stored 16 positions on, so that the neighbours of the outer one lie 1 to 31 positions ahead,
-//! and both maps are grids of diagonals: four giant steps of 4 times 16 positions with four baby steps, and four of 8 positions with eight. Rotations by giant steps are by one step, again and again (Horner's rule), so that ten keys serve all.
+//! the inner sum over what stands at distances of 16 positions, the outer one over neighbours. The
+//! result of the inner sum is stored 16 positions on, so that the neighbours of the outer one lie 1
+//! to 31 positions ahead, and both maps are grids of diagonals: four giant steps of 4 times 16
+//! positions with four baby steps, and four of 8 positions with eight. Rotations by giant steps are
+//! by one step, again and again (Horner's rule), so that ten keys serve all.
 
 use super::bounds::Scheme;
 use super::interpolation::{ByteFunction, Points};
@@ -237,7 +241,8 @@ impl Transform {
             let (k2, j2) = ((a + 15) % 16, (a + step) % 16);
             return self.power(2 * b * k2 + 32 * j2 * k2);
         }
-        // at (a, b) stands k_2 = a and k_1 = b; ahead by `step` is j_1 = b + step - 16 of the same k_2
+        // at (a, b) stands k_2 = a and k_1 = b; ahead by `step` is j_1 = b + step - 16 of the same
+        // k_2
         match (b + step).checked_sub(16) {
             Some(j1) if j1 < 16 => self.q.mul(self.inverse, self.power(16 * b + a + 32 * j1 * b)),
             _ => 0,
@@ -258,7 +263,8 @@ impl Transform {
     }
 }
 
-/// Adds all blocks together: the sum of all is in every block where they stand one after another, in the first of each row where they are strided.
+/// Adds all blocks together: the sum of all is in every block where they stand one after another,
+/// in the first of each row where they are strided.
 ///
 /// # Errors
 /// The machine's.

@@ -1,7 +1,9 @@
 //! Devices as the key holder knows them, and the token that makes a device one.
 //!
-//! **A place is for ever.** The device of place `p` is in block `p mod B` of cohort `⌊p/B⌋`. A device that gets a new key gets a new number and a new place: what it sent under the old one stays readable there. Devices are
-//! active, **retired** (a new key took over: no new frames, old ones count) or **revoked** (no new frames, and old ones count no more).
+//! **A place is for ever.** The device of place `p` is in block `p mod B` of cohort `⌊p/B⌋`. A
+//! device that gets a new key gets a new number and a new place: what it sent under the old one
+//! stays readable there. Devices are active, **retired** (a new key took over: no new frames, old
+//! ones count) or **revoked** (no new frames, and old ones count no more).
 //!
 //! | bytes | the registry: all of it secret |
 //! |---|---|
@@ -9,7 +11,9 @@
 //! | 4 | how many devices |
 //! | each | number (4); state (1); root (32); name and tenant, each a length (1) and bytes |
 //!
-//! **A token** is one line of capital letters, digits and `-`, so that it fits the alphanumeric mode of a QR code: `TOBARI-DEVICE-1-` and, in base 32, profile (1), number (3), fleet (8), root (32) and the first four bytes of the SHA-256 of those. Whoever reads it is the device.
+//! **A token** is one line of capital letters, digits and `-`, so that it fits the alphanumeric
+//! mode of a QR code: `TOBARI-DEVICE-1-` and, in base 32, profile (1), number (3), fleet (8), root
+//! (32) and the first four bytes of the SHA-256 of those. Whoever reads it is the device.
 
 use super::order::{MAX_DEVICES, Seat};
 use super::schema::{ProfileName, is_name};

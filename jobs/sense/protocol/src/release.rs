@@ -1,9 +1,12 @@
 //! What an analyst is given: figures of groups, as JSON and as Prometheus text.
 //!
-//! Everything is computed from exact sums of bytes. A figure in physical units is a double; beside it stands the exact one in steps of bytes, as a fraction where it is one. With `m = Σ m/n` of bytes, least value `l` and step `s`: sum `n l + s Σ m`, mean `l + s m`,
-//! variance `s² var`, covariance `s s' cov`.
+//! Everything is computed from exact sums of bytes. A figure in physical units is a double; beside
+//! it stands the exact one in steps of bytes, as a fraction where it is one. With `m = Σ m/n` of
+//! bytes, least value `l` and step `s`: sum `n l + s Σ m`, mean `l + s m`, variance `s² var`,
+//! covariance `s s' cov`.
 //!
-//! Bytes of samples that a last frame lacks are zero: they are in no column of U25, and in P1 the server's function of zero is taken off, as often as there is no sample.
+//! Bytes of samples that a last frame lacks are zero: they are in no column of U25, and in P1 the
+//! server's function of zero is taken off, as often as there is no sample.
 
 use super::analytics::{Fraction, Moments, covariance};
 use super::order::Taken;

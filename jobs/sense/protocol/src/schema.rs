@@ -1,15 +1,20 @@
 //! What the readings of a frame mean: channels, samples, and what a device computes beside them.
 //!
-//! A frame has 256 bytes. A **sample** is one row of readings, a byte for each channel; a frame holds `samples` rows, and what a row takes is a fixed list of [`Column`]s:
+//! A frame has 256 bytes. A **sample** is one row of readings, a byte for each channel; a frame
+//! holds `samples` rows, and what a row takes is a fixed list of [`Column`]s:
 //!
 //! ```text
 //! reading at (sample s, column c) = byte  s · columns + c,      samples · columns ≤ 256,
 //! ```
 //!
-//! and bytes beyond are zero in every frame, so that sums of them are zero in every honest result. A channel's physical value is `least + step · byte`, rounded to the next byte by the device.
+//! and bytes beyond are zero in every frame, so that sums of them are zero in every honest result.
+//! A channel's physical value is `least + step · byte`, rounded to the next byte by the device.
 //!
-//! **The first column says whether there is a sample**: 1, or 0 for a row that the last frame of a file lacks, whose other columns are zero too. Its sum is the exact count. In U25, where only sums can be had, a device sends what is to be summed: two
-//! bytes of each square and product, a one for the bin a reading is in, a one for each threshold it is above. In P1 the server computes functions of a byte itself ([`super::exact::Measure`]), and only products are sent.
+//! **The first column says whether there is a sample**: 1, or 0 for a row that the last frame of a
+//! file lacks, whose other columns are zero too. Its sum is the exact count. In U25, where only
+//! sums can be had, a device sends what is to be summed: two bytes of each square and product, a
+//! one for the bin a reading is in, a one for each threshold it is above. In P1 the server computes
+//! functions of a byte itself ([`super::exact::Measure`]), and only products are sent.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -204,13 +209,15 @@ impl Channel {
         (0.0..=255.0).contains(&place).then_some(place as u8)
     }
 
-    /// A reading is above this value exactly if its byte is above this one; none if all or no bytes are.
+    /// A reading is above this value exactly if its byte is above this one; none if all or no bytes
+    /// are.
     pub fn threshold(&self, value: f64) -> Option<u8> {
         let place = self.place(value).floor();
         (0.0..=254.0).contains(&place).then_some(place as u8)
     }
 
-    /// The bytes at which bins begin, from the second one on; none unless they ascend and leave no bin empty.
+    /// The bytes at which bins begin, from the second one on; none unless they ascend and leave no
+    /// bin empty.
     pub fn bins(&self, edges: &[f64]) -> Option<Vec<u8>> {
         let starts: Option<Vec<u8>> = edges.iter().map(|edge| self.start(*edge)).collect();
         starts.filter(|starts| !starts.is_empty() && starts.is_sorted_by(|a, b| a < b))
@@ -307,7 +314,8 @@ impl Schema {
     /// The bytes of readings in physical units.
     ///
     /// # Errors
-    /// [`SchemaError::Count`] for another number of readings than of channels, [`SchemaError::Reading`] for one out of range.
+    /// [`SchemaError::Count`] for another number of readings than of channels,
+    /// [`SchemaError::Reading`] for one out of range.
     pub fn bytes(&self, readings: &[f64]) -> Result<Vec<u8>, SchemaError> {
         if readings.len() != self.channels.len() {
             return Err(SchemaError::Count { expected: "a reading for each channel", found: readings.len() });
@@ -318,7 +326,8 @@ impl Schema {
         self.channels.iter().zip(readings).map(byte).collect()
     }
 
-    /// What a device seals: rows of bytes, each with one for each channel; missing rows are told as missing.
+    /// What a device seals: rows of bytes, each with one for each channel; missing rows are told as
+    /// missing.
     ///
     /// # Errors
     /// [`SchemaError::Count`] for more rows than a frame has, or rows of another length.

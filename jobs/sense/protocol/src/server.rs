@@ -1,6 +1,7 @@
 //! The half that reads nothing: takes frames in, and lays them out for a program.
 //!
-//! Ingest knows MAC keys, which tell frames from forgeries and open none. **It cannot see readings out of range.** What it refuses it counts by reason.
+//! Ingest knows MAC keys, which tell frames from forgeries and open none. **It cannot see readings
+//! out of range.** What it refuses it counts by reason.
 
 use super::bounds::Scheme;
 use super::exact::ExactPlan;
@@ -35,7 +36,8 @@ impl<P: Profile> Default for Ingest<P> {
 }
 
 impl<P: Profile> Ingest<P> {
-    /// With another device, by the number of its key; the key of a number that is known stays. Answers whether it was new.
+    /// With another device, by the number of its key; the key of a number that is known stays.
+    /// Answers whether it was new.
     pub fn register(&mut self, number: DeviceNumber, mac_key: &[u8; 32]) -> bool {
         let new = !self.devices.contains_key(&number);
         if new {
@@ -146,7 +148,8 @@ impl Batch {
     }
 }
 
-/// The slots of an input of a linear plan that is public; none for others, and where a batch is missing or a weight stands for a frame that did not come.
+/// The slots of an input of a linear plan that is public; none for others, and where a batch is
+/// missing or a weight stands for a frame that did not come.
 pub fn linear_slots(plan: &LinearPlan, batches: &[Batch], input: Input) -> Option<Vec<i64>> {
     let (term, half) = match input {
         Input::Uniform { term, i } => (term, i),
@@ -159,7 +162,8 @@ pub fn linear_slots(plan: &LinearPlan, batches: &[Batch], input: Input) -> Optio
     there.then(|| batch.weighted(half, &term.weights))
 }
 
-/// The slots of an input of an exact plan that is public; none for others, and where a batch is missing or a weight stands for a frame that did not come.
+/// The slots of an input of an exact plan that is public; none for others, and where a batch is
+/// missing or a weight stands for a frame that did not come.
 pub fn exact_slots(plan: &ExactPlan, transform: &Transform, batches: &[Batch], input: Input) -> Option<Vec<i64>> {
     let (batch, half) = match input {
         Input::Uniform { term, i } => (batches.get(term)?, i),

@@ -16,21 +16,27 @@ use tobari_search_edge::plan::PanelArguments;
 /// A job that has numbers.
 #[derive(Subcommand)]
 pub(crate) enum BenchJob {
-    /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many speakers on all.
+    /// Encryption, addition and decryption of samples, on one thread; with --paper, sums of many
+    /// speakers on all.
     Call(CallBench),
-    /// An image through a network: every combination of process, enclave and encryption, and both resets; the paper's tables beside.
+    /// An image through a network: every combination of process, enclave and encryption, and both
+    /// resets; the paper's tables beside.
     #[cfg(linux_64)]
     Infer(InferBench),
-    /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one thread.
+    /// The lattice core: transforms, encryption, products, rotations of BGV and CKKS, on one
+    /// thread.
     Lattice(LatticeBench),
-    /// Bulk AES over a CPU and an emulated module: the paper's tables and figures, or real files against a copy of them.
+    /// Bulk AES over a CPU and an emulated module: the paper's tables and figures, or real files
+    /// against a copy of them.
     #[cfg(linux_64)]
     Seal(SealBench),
     /// The search by the paper's algorithm: its table 6, ours beside its values.
     Search(SearchBench),
-    /// Devices' frames: sealing, conversion, bytes, and frames a second that a server takes durably; with --paper the paper's figure 4.
+    /// Devices' frames: sealing, conversion, bytes, and frames a second that a server takes
+    /// durably; with --paper the paper's figure 4.
     Sense(SenseBench),
-    /// Jobs larger than memory: a reference job without a limit, with a limit and a tier, and with a limit and the kernel's swap.
+    /// Jobs larger than memory: a reference job without a limit, with a limit and a tier, and with
+    /// a limit and the kernel's swap.
     Memory(MemoryBench),
 }
 
@@ -47,8 +53,9 @@ pub(crate) struct MemoryBench {
 /// `tobari-bench search`
 #[derive(Args)]
 pub(crate) struct SearchBench {
-    /// The paper's table 6: its algorithm without a limit and within one, on each class of devices. Without it, questions to a server of this
-    /// machine, and what follows is the paper's alone but for --runs, --json and -o.
+    /// The paper's table 6: its algorithm without a limit and within one, on each class of devices.
+    /// Without it, questions to a server of this machine, and what follows is the paper's alone but
+    /// for --runs, --json and -o.
     #[arg(long)]
     pub(crate) paper: bool,
     /// Sites of the pattern, separated by commas: the paper's without it.
@@ -60,7 +67,8 @@ pub(crate) struct SearchBench {
     pub(crate) limited: LimitedBench,
 }
 
-/// How a job is measured without a limit, within one with a tier, and within one with the kernel's swap.
+/// How a job is measured without a limit, within one with a tier, and within one with the kernel's
+/// swap.
 #[derive(Args)]
 pub(crate) struct LimitedBench {
     #[command(flatten)]

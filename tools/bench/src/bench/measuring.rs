@@ -13,7 +13,8 @@ pub(crate) struct Measuring {
     /// The loops to measure: the fastest that this machine has, or slower ones.
     #[arg(long, value_enum, default_value_t = BackendName::Fastest)]
     pub(crate) backend: BackendName,
-    /// A program that measures another engine on the same task, in between: see bench/README.md. May be given again.
+    /// A program that measures another engine on the same task, in between: see bench/README.md.
+    /// May be given again.
     #[arg(long = "peer", value_name = "PROGRAM")]
     pub(crate) peers: Vec<String>,
     /// Write call.csv or lattice.csv into this folder too, and what else was made.

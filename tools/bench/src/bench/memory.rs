@@ -1,5 +1,5 @@
-//! `tobari-bench memory`: the reference job of plans with all the memory it wants, within a limit with a tier, and within the same limit
-//! with the kernel's swap on the same device.
+//! `tobari-bench memory`: the reference job of plans with all the memory it wants, within a limit
+//! with a tier, and within the same limit with the kernel's swap on the same device.
 
 use super::limited::{self, COLUMNS, Row, Task};
 use super::plot::{self, Bars};

@@ -1,5 +1,6 @@
-//! Other programs on the same task: each is given the name of a curve or of a parameter set, and perhaps a word for what else is
-//! wanted, and prints lines of our shape, or nothing where it does not have it.
+//! Other programs on the same task: each is given the name of a curve or of a parameter set, and
+//! perhaps a word for what else is wanted, and prints lines of our shape, or nothing where it does
+//! not have it.
 
 use super::line::{Line, summary};
 use serde::de::DeserializeOwned;

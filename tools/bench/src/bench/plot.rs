@@ -29,7 +29,8 @@ const PAPER: &str = "paper";
 pub(super) struct Series {
     /// What its colour stands for; lines of both kinds may share it.
     pub(super) group: usize,
-    /// Whose it is: [`OURS`], thick with filled marks; `paper`, thin with open ones; a peer, thin with a mark of its own.
+    /// Whose it is: [`OURS`], thick with filled marks; `paper`, thin with open ones; a peer, thin
+    /// with a mark of its own.
     pub(super) engine: String,
     pub(super) points: Vec<(f64, f64)>,
 }
@@ -68,7 +69,8 @@ fn peers(plot: &Plot) -> Vec<&str> {
     peers
 }
 
-/// A disc for ours, a ring for the paper's; a small disc for the first peer, a small ring for others.
+/// A disc for ours, a ring for the paper's; a small disc for the first peer, a small ring for
+/// others.
 fn mark<C>(at: C, engine: &str, peer: Option<usize>, colour: HSLColor) -> Circle<C, i32> {
     let filled = peer.map_or(engine == OURS, |peer| peer == 0);
     let style = if filled { colour.filled() } else { colour.stroke_width(1) };

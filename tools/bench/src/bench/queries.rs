@@ -1,4 +1,5 @@
-//! `tobari-bench search`: questions of each kind to a server process of this machine, end to end, and how many it answers to several clients at once.
+//! `tobari-bench search`: questions of each kind to a server process of this machine, end to end,
+//! and how many it answers to several clients at once.
 
 use super::line::{Line, summary};
 use super::table::{Table, number};
@@ -36,7 +37,8 @@ const CLIENTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Budgets are no part of it.
 const BUDGETS: [&str; 6] = ["--budget", "1000000000", "--region-budget", "1000000000", "--key-uses", "4294967295"];
 
-/// What is asked: sites, places, whether for the longest match, what is told, and the most milliseconds and bytes there may be, if that is said.
+/// What is asked: sites, places, whether for the longest match, what is told, and the most
+/// milliseconds and bytes there may be, if that is said.
 type Kind = (usize, u32, bool, Granularity, Option<(f64, u64)>);
 
 const KINDS: [Kind; 10] = [

@@ -1,6 +1,7 @@
-//! How everything is measured: in rounds, one of each thing a round, so that a slower minute of a shared machine touches all of
-//! them alike; a fixed loop of integer work, timed in each round too, shows how quiet the machine was. In a round a thing
-//! is done once before it counts: peers warm up before they measure, too.
+//! How everything is measured: in rounds, one of each thing a round, so that a slower minute of a
+//! shared machine touches all of them alike; a fixed loop of integer work, timed in each round too,
+//! shows how quiet the machine was. In a round a thing is done once before it counts: peers warm up
+//! before they measure, too.
 
 use super::line::{DISTURBED, Line, summary};
 use super::peer;
@@ -27,11 +28,13 @@ pub(super) struct Job {
     pub(super) name: &'static str,
     pub(super) backend: &'static str,
     pub(super) unit: &'static str,
-    /// What takes less is repeated for about so long, each time for itself, and the median is a round's figure: as peers measure.
+    /// What takes less is repeated for about so long, each time for itself, and the median is a
+    /// round's figure: as peers measure.
     pub(super) batch_ns: f64,
 }
 
-/// All tasks in rounds, and the peers' about five times in between: our lines, then theirs, and how disturbed the machine was.
+/// All tasks in rounds, and the peers' about five times in between: our lines, then theirs, and how
+/// disturbed the machine was.
 pub(super) fn measure<P: Clone + PartialEq>(
     job: Job,
     mut tasks: Vec<Task<P>>,

@@ -1,4 +1,5 @@
-//! `tobari-bench search --paper`: table 6 of the paper, with the paper's algorithm (`pbwt-he`) on this machine beside what the paper printed.
+//! `tobari-bench search --paper`: table 6 of the paper, with the paper's algorithm (`pbwt-he`) on
+//! this machine beside what the paper printed.
 
 use super::limited::{self, COLUMNS, Row, Task};
 use super::plot::{self, Bars};
@@ -17,7 +18,8 @@ use tobari_search_edge::plan::Pbwt;
 /// Lengths of table 6. Table 1 of the paper has 3, 4 and 5; the results are of these.
 const LENGTHS: [usize; 3] = [4, 5, 6];
 
-/// Table 6: condition, the class here that is nearest, and seconds by length. What table 3 calls Optane 905P is by its reference the 800P of 118 GB.
+/// Table 6: condition, the class here that is nearest, and seconds by length. What table 3 calls
+/// Optane 905P is by its reference the 800P of 118 GB.
 const PAPER: [(&str, &str, [u32; 3]); 6] = [
     ("no limit", "", [1654, 2017, 2416]),
     ("Optane PMem 200", "ram", [1673, 2118, 2561]),

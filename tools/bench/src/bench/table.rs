@@ -15,7 +15,8 @@ impl Table {
         Self { title: title.into(), columns, rows: Vec::new() }
     }
 
-    /// What [`Table::csv`] wrote: RFC 4180, a head first. A row that is too long loses what is beyond the head.
+    /// What [`Table::csv`] wrote: RFC 4180, a head first. A row that is too long loses what is
+    /// beyond the head.
     pub(crate) fn parse(title: impl Into<String>, csv: &str) -> Self {
         let mut rows = records(csv).into_iter();
         let columns = rows.next().unwrap_or_default();

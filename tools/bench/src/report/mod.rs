@@ -1,7 +1,10 @@
-//! `tobari-bench report`: every job's paper benchmark on this machine, and one page that shows the paper, the peers on record and this machine side by side.
+//! `tobari-bench report`: every job's paper benchmark on this machine, and one page that shows the
+//! paper, the peers on record and this machine side by side.
 //!
-//! Nothing is measured here: each part is `tobari-bench …` in a process of its own, and the page has its lines, its tables and its plots as they came. A part that
-//! fails is named at the head of the page, which is written all the same: a long run is not lost. The page is one file that loads nothing, and is written whole or not at all.
+//! Nothing is measured here: each part is `tobari-bench …` in a process of its own, and the page
+//! has its lines, its tables and its plots as they came. A part that fails is named at the head of
+//! the page, which is written all the same: a long run is not lost. The page is one file that loads
+//! nothing, and is written whole or not at all.
 
 mod jobs;
 mod page;
@@ -32,13 +35,15 @@ pub(crate) struct ReportArguments {
     /// Where report.html goes.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-    /// How much is measured: small ends in a few minutes on two cores, paper repeats what the papers print, without swap and AES under encryption, and takes an hour or more.
+    /// How much is measured: small ends in a few minutes on two cores, paper repeats what the
+    /// papers print, without swap and AES under encryption, and takes an hour or more.
     #[arg(long, value_enum, default_value_t = Size::Small)]
     pub(crate) size: Size,
     /// Only these parts, separated by commas; all without it.
     #[arg(long = "job", value_enum, value_delimiter = ',', value_name = "JOB")]
     pub(crate) jobs: Vec<Job>,
-    /// A checkout's folder bench/record, whose figures of peers stand beside; without it those that are built in.
+    /// A checkout's folder bench/record, whose figures of peers stand beside; without it those that
+    /// are built in.
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
     /// Every figure, one JSON object a line, on standard output.
@@ -53,7 +58,8 @@ pub(crate) enum Size {
     Least,
     /// A few minutes on two cores.
     Small,
-    /// What the papers print, but the search by the kernel's swap and AES under encryption on the server.
+    /// What the papers print, but the search by the kernel's swap and AES under encryption on the
+    /// server.
     Paper,
 }
 
@@ -167,7 +173,8 @@ struct Said {
     failed: Option<String>,
 }
 
-/// This executable as a benchmark. Its lines are passed on as they are; what it says to people is kept for its last words.
+/// This executable as a benchmark. Its lines are passed on as they are; what it says to people is
+/// kept for its last words.
 fn bench(words: &[&str], tobari: &Tobari, folder: &Path, json: bool) -> Result<Said, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(tobari.given().map(|program| [Path::new("--tobari"), program]).into_iter().flatten());

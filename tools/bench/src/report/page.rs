@@ -1,6 +1,7 @@
 //! The page: one file of HTML and CSS, which loads nothing and needs no script.
 //!
-//! Every figure of the run is in an element `data` whose `value` is the figure as it was measured; what is shown is rounded. Tables and plots of the benchmarks are as those wrote them.
+//! Every figure of the run is in an element `data` whose `value` is the figure as it was measured;
+//! what is shown is rounded. Tables and plots of the benchmarks are as those wrote them.
 
 use super::jobs::{Headline, Place};
 use super::record::Record;

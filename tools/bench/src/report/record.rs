@@ -1,6 +1,7 @@
 //! Peers on record: the figures of `bench/record` that stand beside those of this machine.
 //!
-//! A record is of another machine and another day, and of this project as it was then. It is shown as it was written; ratios are of one run, in which both were measured in turn.
+//! A record is of another machine and another day, and of this project as it was then. It is shown
+//! as it was written; ratios are of one run, in which both were measured in turn.
 
 use crate::bench::table::Table;
 use std::path::Path;

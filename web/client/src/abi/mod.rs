@@ -1,8 +1,10 @@
 //! The functions that JavaScript calls: numbers and one stretch of memory each way.
 //!
-//! `tobari_reserve(n)` gives the place of `n` bytes to write to; a function that takes an input is then called with how many there are. One
-//! that gives something answers how many bytes it has, and `tobari_output()` where they are, until the next call; a negative number means
-//! that there is none. Texts are UTF-8, numbers little-endian. There is one client in a module: a page has a module for each call.
+//! `tobari_reserve(n)` gives the place of `n` bytes to write to; a function that takes an input is
+//! then called with how many there are. One that gives something answers how many bytes it has, and
+//! `tobari_output()` where they are, until the next call; a negative number means that there is
+//! none. Texts are UTF-8, numbers little-endian. There is one client in a module: a page has a
+//! module for each call.
 //!
 //! | function | input | output |
 //! |---|---|---|
@@ -28,7 +30,8 @@ use chacha20::{
 use serde_json::json;
 use zeroize::{Zeroize, Zeroizing};
 
-/// The largest input: a roster of a full room, and some; where members agree on keys, a step of the whole group too; or what is known of a model.
+/// The largest input: a roster of a full room, and some; where members agree on keys, a step of the
+/// whole group too; or what is known of a model.
 const MOST_INPUT: usize = if cfg!(feature = "ask") {
     1 << 24
 } else if cfg!(feature = "mls") {
@@ -117,10 +120,12 @@ fn error(what: impl std::fmt::Display) -> Vec<u8> {
     json!({ "error": what.to_string() }).to_string().into_bytes()
 }
 
-/// Bytes of the stack that are wiped: a quarter of what the module has, and more than a call of it takes.
+/// Bytes of the stack that are wiped: a quarter of what the module has, and more than a call of it
+/// takes.
 const STACK: usize = 1 << 18;
 
-/// Values that were moved are wiped where they end, not where they were: what is left of them on the stack goes here.
+/// Values that were moved are wiped where they end, not where they were: what is left of them on
+/// the stack goes here.
 #[inline(never)]
 fn wipe_stack() {
     let mut stack = [0u8; STACK];

@@ -205,7 +205,8 @@ fn three_pages_hear_the_others_in_a_room_of_points() {
     three_pages(&links(&LinkOrder { speakers: 1024, shared: true, ..order() }).link, 400, 10_240..10_750);
 }
 
-/// Two points for each: 8.3 megabits a second. The page makes no such link, and opens those of the command line.
+/// Two points for each: 8.3 megabits a second. The page makes no such link, and opens those of the
+/// command line.
 #[test]
 fn three_pages_hear_the_others_in_a_room_of_pairs_of_points() {
     let settings = Settings { mode: LiveMode::Elgamal, speakers: 1024, ..Settings::default() };
@@ -213,7 +214,8 @@ fn three_pages_hear_the_others_in_a_room_of_pairs_of_points() {
     three_pages(&link.to_text(), 220, 20_480..21_200);
 }
 
-/// Packets that a page keeps back, as they would be late, are in no sum; that is not the server's doing, and nobody says so.
+/// Packets that a page keeps back, as they would be late, are in no sum; that is not the server's
+/// doing, and nobody says so.
 #[test]
 fn a_line_that_takes_nothing_for_a_while_is_told_as_late_and_accuses_nobody() {
     let link = links(&order()).link;
@@ -266,7 +268,8 @@ fn a_host_admits_who_waits_and_may_say_nothing_else_than_the_protocol() {
     }
 }
 
-/// Words of the last roster, as each of these people was told it: of the room and of each member. They are the same for all.
+/// Words of the last roster, as each of these people was told it: of the room and of each member.
+/// They are the same for all.
 #[cfg(feature = "mls")]
 fn words(people: &[Person]) -> (String, Vec<String>) {
     let told = |person: &Person| {

@@ -1,4 +1,5 @@
-//! A browser's key asks the server's half about tables, and every answer is that of the table in the clear.
+//! A browser's key asks the server's half about tables, and every answer is that of the table in
+//! the clear.
 
 use chacha20::{
     ChaCha20Rng,

@@ -1,4 +1,5 @@
-//! A tab's fleet asks the server's half: what is opened is what the tab knows, and of no other fleet, window or time.
+//! A tab's fleet asks the server's half: what is opened is what the tab knows, and of no other
+//! fleet, window or time.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::collections::BTreeMap;
@@ -107,7 +108,8 @@ fn what_the_key_holder_opens_is_what_the_tab_knows_and_nobody_else_opens_it() {
     let mut stranger = Fleet::new(Wanted { devices: 40, window_s: 10 }, &mut rng(2)).unwrap();
     let mut server = Server::new(&fleet);
     assert_eq!(fleet.told().window_ms, WINDOW_MS);
-    // the first window: all of them, the extremes too, in two batches; the last device five times, of which four count
+    // the first window: all of them, the extremes too, in two batches; the last device five times,
+    // of which four count
     let readings: Vec<(usize, f64)> = (0..40).map(|i| (i, [-40.0, 87.5, 30.0, 30.5, 12.0][i % 5])).collect();
     send(&mut fleet, &mut server, &readings[..25], 20_000);
     send(&mut fleet, &mut server, &readings[25..], 29_999);

@@ -1,23 +1,28 @@
-//! Prime fields on signed limbs of 29 bits, for machines whose widest product is the low 64 bits of a 64-bit one: WebAssembly.
+//! Prime fields on signed limbs of 29 bits, for machines whose widest product is the low 64 bits of
+//! a 64-bit one: WebAssembly.
 //!
-//! A number is `Σ x_i 2^(29i)` with `x_i` in 64-bit words, so that a sum is a sum of limbs and a product's columns are sums of
-//! products of limbs, none of which carries. Carries round: `c = ⌊(x + 2^28)/2^29⌋` leaves `|x - 2^29 c| ≤ 2^28`. What a number
-//! stands for depends on the prime, of which `2^BITS mod p` is a few signed powers of two ([`Form`]):
+//! A number is `Σ x_i 2^(29i)` with `x_i` in 64-bit words, so that a sum is a sum of limbs and a
+//! product's columns are sums of products of limbs, none of which carries. Carries round:
+//! `c = ⌊(x + 2^28)/2^29⌋` leaves `|x - 2^29 c| ≤ 2^28`. What a number stands for depends on the
+//! prime, of which `2^BITS mod p` is a few signed powers of two ([`Form`]):
 //!
-//! * where `2^(29N) mod p` has two limbs, `f_0 + 2^29 f_1`, a number stands for itself, and the `N` high columns of a product,
-//!   carried, are folded on the low ones;
-//! * else `v` stands as `v · 2^(29N) mod p` (Montgomery). As `p ≡ ±1 (mod 2^29)` for the other primes, the multiple of `p`
-//!   that clears a column is the column itself, and the multiple's limbs are shifted copies of it.
+//! * where `2^(29N) mod p` has two limbs, `f_0 + 2^29 f_1`, a number stands for itself, and the `N`
+//!   high columns of a product, carried, are folded on the low ones;
+//! * else `v` stands as `v · 2^(29N) mod p` (Montgomery). As `p ≡ ±1 (mod 2^29)` for the other
+//!   primes, the multiple of `p` that clears a column is the column itself, and the multiple's
+//!   limbs are shifted copies of it.
 //!
 //! # Bounds
-//! A number of weight `w` ([`Coordinate`]) has limbs of at most `w (2^28 + 2^22)`. Factors of weights `v w ≤ 8` have columns of at
-//! most `8 N (2^28 + 2^22)² < 2^63 - 2^58`, and clearing adds less than `2^58` to a column; where there are fewer than ten limbs, it
-//! is `< 2^63 - 2^60`, and folding adds less than `2^60` (`CHECKED`). What is settled, or a product, is of absolute value below
-//! `2^BITS`, about half of that as a rule: its highest limb has been folded by `2^BITS mod p`, or it is a quotient by
-//! `2^(29N) ≥ 32 p`.
+//! A number of weight `w` ([`Coordinate`]) has limbs of at most `w (2^28 + 2^22)`. Factors of
+//! weights `v w ≤ 8` have columns of at most `8 N (2^28 + 2^22)² < 2^63 - 2^58`, and clearing adds
+//! less than `2^58` to a column; where there are fewer than ten limbs, it is `< 2^63 - 2^60`, and
+//! folding adds less than `2^60` (`CHECKED`). What is settled, or a product, is of absolute value
+//! below `2^BITS`, about half of that as a rule: its highest limb has been folded by
+//! `2^BITS mod p`, or it is a quotient by `2^(29N) ≥ 32 p`.
 //!
 //! # Leakage
-//! Constant time, except [`Coordinate::is_zero`] and the exponents of [`Coordinate::pow`], which are public constants.
+//! Constant time, except [`Coordinate::is_zero`] and the exponents of [`Coordinate::pow`], which
+//! are public constants.
 
 #![allow(clippy::absurd_extreme_comparisons, reason = "an unrolled loop's variable is a constant, and may be 0")]
 
@@ -127,8 +132,9 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         Self(limbs, PhantomData)
     }
 
-    /// Whether products stand in the loops themselves: in WebAssembly a call would move its numbers through memory, but loops
-    /// with products of 14 limbs are beyond what the engines compile well. Elsewhere, only tests take products.
+    /// Whether products stand in the loops themselves: in WebAssembly a call would move its numbers
+    /// through memory, but loops with products of 14 limbs are beyond what the engines compile
+    /// well. Elsewhere, only tests take products.
     const INLINED: bool = cfg!(target_arch = "wasm32") && N < 10;
 
     /// `a b - less`.
@@ -261,7 +267,8 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         high
     }
 
-    /// Takes from the highest limb what is above `2^BITS`, and puts it, and `more` times `2^BITS`, where it belongs.
+    /// Takes from the highest limb what is above `2^BITS`, and puts it, and `more` times `2^BITS`,
+    /// where it belongs.
     #[inline(always)]
     fn fold_top(limbs: &mut [i64; N], more: i64) {
         let above = (limbs[N - 1] + (1 << (Self::TOP - 1))) >> Self::TOP;

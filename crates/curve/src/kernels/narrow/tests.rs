@@ -10,7 +10,8 @@ fn integer(words: &[u64]) -> BigInt {
     words.iter().rev().fold(BigInt::from(0), |all, word| (all << 64) + word)
 }
 
-/// Limbs in every form that a factor may have, at the bounds of their weights, some of them chosen by `bits`.
+/// Limbs in every form that a factor may have, at the bounds of their weights, some of them chosen
+/// by `bits`.
 fn extremes<P: Prime<L>, const L: usize, const N: usize>(bits: u64) -> Vec<Narrow<P, L, N>> {
     let most = (1 << 28) + (1 << 22);
     let top = 1i64 << (Narrow::<P, L, N>::TOP - 1);

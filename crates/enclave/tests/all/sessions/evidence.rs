@@ -107,7 +107,8 @@ fn a_platform_key_vouches_for_its_own_words_only() {
     let (mut enclave, _) = start();
     let challenge = Challenge::new(&mut rng(5), 0);
     let mut evidence = Evidence::decode(&enclave.report(challenge.nonce()).unwrap()).unwrap();
-    // What anybody can do with simulated evidence: sign another measurement with another key. It shows why the type is refused by default.
+    // What anybody can do with simulated evidence: sign another measurement with another key. It
+    // shows why the type is refused by default.
     let forger = SimulatedPlatform::new(&mut rng(77));
     evidence.measurement = Measurement::new(&Digest::of_bytes(EXECUTABLE), &configuration().digest());
     evidence.statement.channel_key = [9; 32];

@@ -1,4 +1,5 @@
-//! Evidence, channel and sessions, with an enclave in the same process: what is refused, and what ends.
+//! Evidence, channel and sessions, with an enclave in the same process: what is refused, and what
+//! ends.
 
 mod bytes;
 mod channel;

@@ -1,7 +1,8 @@
 //! What moves pieces between memory and files, on its own threads.
 //!
-//! The store puts jobs into a [`Queue`] and takes done ones out; a ring's thread or a few plain threads stand on the
-//! other side. So transfers go on while the store's owner computes, whether it calls the store or not.
+//! The store puts jobs into a [`Queue`] and takes done ones out; a ring's thread or a few plain
+//! threads stand on the other side. So transfers go on while the store's owner computes, whether it
+//! calls the store or not.
 
 mod threads;
 #[cfg_attr(linux_64, path = "uring.rs")]
@@ -72,7 +73,8 @@ impl Engine {
                 Err(source) if choice == Choice::IoUring => {
                     return Err(StoreError::Engine { name: "io_uring", source });
                 }
-                // Containers often deny io_uring, and old kernels lack it. Whatever it was, threads need none of it.
+                // Containers often deny io_uring, and old kernels lack it. Whatever it was, threads
+                // need none of it.
                 Err(_) => {}
             }
         }
@@ -92,7 +94,8 @@ impl Engine {
         self.queue.push(jobs);
     }
 
-    /// Jobs done since the last call; with `wait` at least one, and some job must be under way then.
+    /// Jobs done since the last call; with `wait` at least one, and some job must be under way
+    /// then.
     ///
     /// # Errors
     ///

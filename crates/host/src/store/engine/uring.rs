@@ -1,8 +1,9 @@
 //! Transfers by Linux's io_uring: one thread, one ring.
 //!
-//! The thread waits in the kernel for a transfer to end or for the queue to call, which it does through an eventfd
-//! that the ring watches. Files are not registered with the ring: that is for small requests, and would keep an
-//! unlinked file's space until the kernel has taken the ring apart, which it does later.
+//! The thread waits in the kernel for a transfer to end or for the queue to call, which it does
+//! through an eventfd that the ring watches. Files are not registered with the ring: that is for
+//! small requests, and would keep an unlinked file's space until the kernel has taken the ring
+//! apart, which it does later.
 
 use super::{Job, Queue, Started, Watch};
 use crate::store::Kind;
@@ -70,7 +71,8 @@ impl Server {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The kernel lacks memory or room for completions now; what is in flight will free some.
+                // The kernel lacks memory or room for completions now; what is in flight will free
+                // some.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -84,8 +86,8 @@ impl Server {
     fn listen(&mut self) -> io::Result<()> {
         if !self.listens {
             let entry = opcode::PollAdd::new(types::Fd(self.call.as_raw_fd()), POLLIN).build().user_data(CALL);
-            // SAFETY: the entry names no memory, and the descriptor is open as long as this value, which `serve` uses
-            // until nothing is in flight.
+            // SAFETY: the entry names no memory, and the descriptor is open as long as this value,
+            // which `serve` uses until nothing is in flight.
             unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
             self.listens = true;
         }
@@ -98,8 +100,9 @@ impl Server {
             let (job, closed) = queue.try_next();
             let Some(job) = job else { return Ok(closed) };
             let entry = self.flights.board(slot, job, &self.files)?;
-            // SAFETY: the entry's memory is the piece's alone, and `flights` holds the piece until the kernel is done
-            // with it, for ever if need be. Its file is open as long as this value.
+            // SAFETY: the entry's memory is the piece's alone, and `flights` holds the piece until
+            // the kernel is done with it, for ever if need be. Its file is open as long as this
+            // value.
             unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         }
         Ok(false)
@@ -119,8 +122,8 @@ impl Server {
     }
 }
 
-/// The jobs the kernel works on. Those that are left when this is dropped are never freed: the kernel may still write
-/// to their memory.
+/// The jobs the kernel works on. Those that are left when this is dropped are never freed: the
+/// kernel may still write to their memory.
 struct Flights(Vec<Option<Job>>);
 
 impl Flights {

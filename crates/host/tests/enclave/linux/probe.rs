@@ -141,7 +141,8 @@ fn attempt_it(attempt: Attempt, rest: &[u8], canary: &[u8], rng: &mut dyn Crypto
 
 #[allow(unsafe_code, reason = "calls that no safe interface has, to see that they are refused")]
 fn system_call(number: libc::c_long, [a, b, c, d]: [i64; 4]) {
-    // SAFETY: each of these calls is refused before it is looked at; if one were not, none writes to this process's memory.
+    // SAFETY: each of these calls is refused before it is looked at; if one were not, none writes
+    // to this process's memory.
     let _ = unsafe { libc::syscall(number, a, b, c, d, -1_i64, 0_i64) };
 }
 

@@ -28,7 +28,8 @@ fn hear(from: &mut impl BufRead) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// A host and nothing else: carries messages between standard input and an enclave, and keeps all of them.
+/// A host and nothing else: carries messages between standard input and an enclave, and keeps all
+/// of them.
 pub(crate) fn host_of_another_client() -> ExitCode {
     let mut enclave = start(b"setup");
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout());
@@ -91,7 +92,8 @@ pub(crate) fn secrets_are_in_no_memory_of_the_host_and_are_wiped_inside_when_a_s
         }
     };
     assert_eq!(outside, [2], "the host has the sealed reply, and neither secret nor question");
-    // Root alone can look inside. While the session is open its secret is there; the question was wiped when it was answered.
+    // Root alone can look inside. While the session is open its secret is there; the question was
+    // wiped when it was answered.
     let open = found(inside);
     match &open {
         Ok(open) => assert!(open.contains(&0) && !open.contains(&1), "{open:?}"),
@@ -125,7 +127,8 @@ fn memory_is_readable(process: u32) -> bool {
     memory.seek(SeekFrom::Start(start)).is_ok() && memory.read_exact(&mut [0; 64]).is_ok()
 }
 
-/// As an ordinary user: starts an enclave and an ordinary child, and tries to read both. Answers 0 if the first cannot be read and the second can.
+/// As an ordinary user: starts an enclave and an ordinary child, and tries to read both. Answers 0
+/// if the first cannot be read and the second can.
 pub(crate) fn as_nobody() -> ExitCode {
     let Ok(enclave) = ProcessEnclave::start(&configuration(b"setup"), b"setup", &options()) else {
         return ExitCode::from(3);

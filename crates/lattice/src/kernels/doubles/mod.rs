@@ -1,12 +1,15 @@
-//! On doubles with fused multiply-add, four lanes: for machines whose vectors have no product of 52-bit integers.
+//! On doubles with fused multiply-add, four lanes: for machines whose vectors have no product of
+//! 52-bit integers.
 //!
-//! A residue is a double that is an integer. Whatever is below 2^53 in absolute value is exact, a difference or a fused
-//! operation whose result is that small too, and every modulus is below 2^50.
+//! A residue is a double that is an integer. Whatever is below 2^53 in absolute value is exact, a
+//! difference or a fused operation whose result is that small too, and every modulus is below 2^50.
 //!
-//! * **A product** ([`Lanes::product`]; Dekker's, as FLINT's `fft_small` does it): `h = y w` rounded, `l = y w - h` exact, `k` the integer nearest
-//!   to `h (1/q)` rounded, `r = (h - k q) + l` exact. With `u = 2^-53`, `h (1/q)` is off by at most `3u |y w / q|`, so that
-//!   `|r| ≤ (1/2 + 3u |y w| / q^2) q`: for `|w| ≤ q/2` (factors are centred) and `|y| ≤ B q` at most `(1/2 + B q 2^-52.4) q`, or
-//!   `1/2 + 3B/16` times `q` at 50 bits; for two residues `7/8 q`. Six operations.
+//! * **A product** ([`Lanes::product`]; Dekker's, as FLINT's `fft_small` does it): `h = y w`
+//!   rounded, `l = y w - h` exact, `k` the integer nearest to `h (1/q)` rounded,
+//!   `r = (h - k q) + l` exact. With `u = 2^-53`, `h (1/q)` is off by at most `3u |y w / q|`, so
+//!   that `|r| ≤ (1/2 + 3u |y w| / q^2) q`: for `|w| ≤ q/2` (factors are centred) and `|y| ≤ B q`
+//!   at most `(1/2 + B q 2^-52.4) q`, or `1/2 + 3B/16` times `q` at 50 bits; for two residues
+//!   `7/8 q`. Six operations.
 //! * **A reduction** ([`Lanes::reduce`]) of `|x| < 2^53` to at most `q/2 + 2`: three.
 //!
 //! # Leakage
@@ -21,7 +24,8 @@ use super::{Combination, Parts, Permutation, RowPair, Term, Words};
 use crate::kernels::{Factor, Modulus};
 use tobari_simd::Fused;
 
-/// Products, each below `7/8 q`, that are summed on a residue before they are reduced: the sum is below `8q`.
+/// Products, each below `7/8 q`, that are summed on a residue before they are reduced: the sum is
+/// below `8q`.
 const LAZY: usize = 7;
 
 /// The loops on the lanes of `F`.

@@ -1,4 +1,5 @@
-//! Sums of many products on four doubles: matrices of small weights, tensors of ciphertexts, and sums with signs.
+//! Sums of many products on four doubles: matrices of small weights, tensors of ciphertexts, and
+//! sums with signs.
 
 use super::{Doubles, Lanes, centred, exp2, fours, fours_mut};
 use crate::kernels::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
@@ -6,9 +7,11 @@ use tobari_simd::Fused;
 
 /// Inputs of a matrix whose products are summed before they are reduced.
 const INPUTS: usize = 256;
-/// Bits of the widest modulus for which so many products with weights of 16 bits, sign included, stay below 2^53.
+/// Bits of the widest modulus for which so many products with weights of 16 bits, sign included,
+/// stay below 2^53.
 const NARROW_BITS: u32 = 30;
-/// Where a residue of a wider modulus is cut in two: so many products of either part stay below 2^48.
+/// Where a residue of a wider modulus is cut in two: so many products of either part stay below
+/// 2^48.
 const CUT_BITS: i32 = 25;
 
 /// Weights of some inputs, each with its sign turned: sums take products off.
@@ -83,8 +86,9 @@ impl<F: Fused> Doubles<F> {
         }
     }
 
-    /// For `q < 2^b` a product `x w` is `2^b (h + l)`, `h` the integer nearest to `x (w/2^b)` rounded and `l` a multiple of `2^-b` of about one half at the most. With `2^(53 - b)` products both sums
-    /// are exact: `h` below 2^53, `l` of 53 bits. Five operations a product.
+    /// For `q < 2^b` a product `x w` is `2^b (h + l)`, `h` the integer nearest to `x (w/2^b)`
+    /// rounded and `l` a multiple of `2^-b` of about one half at the most. With `2^(53 - b)`
+    /// products both sums are exact: `h` below 2^53, `l` of 53 bits. Five operations a product.
     #[inline(always)]
     pub(crate) fn tensor_sum(self, q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64]) {
         let (f, lanes) = (self.0, Lanes::new(self.0, q));
@@ -121,7 +125,8 @@ impl<F: Fused> Doubles<F> {
         }
     }
 
-    /// Tables of all sums of four: a sum of sixteen centred residues is one of four of those, below `8q`.
+    /// Tables of all sums of four: a sum of sixteen centred residues is one of four of those, below
+    /// `8q`.
     #[inline(always)]
     pub(crate) fn sign_sums(self, q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) {
         let (f, lanes) = (self.0, Lanes::new(self.0, q));

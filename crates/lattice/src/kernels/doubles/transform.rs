@@ -1,18 +1,20 @@
 //! Transforms on four doubles.
 //!
 //! # Passes
-//! As [`super::super::transform`] has them, with tiles of 32: `log N - 5` stages between vectors, up to three a pass; then for each 32
-//! coefficients, in eight vectors, three stages between them, two transpositions of four vectors, two stages with a factor for each
-//! lane, and the transpositions back. Between passes the row holds doubles.
+//! As [`super::super::transform`] has them, with tiles of 32: `log N - 5` stages between vectors,
+//! up to three a pass; then for each 32 coefficients, in eight vectors, three stages between them,
+//! two transpositions of four vectors, two stages with a factor for each lane, and the
+//! transpositions back. Between passes the row holds doubles.
 //!
 //! # Ranges
-//! Numbers are below `B q`, and `B q` is to stay below 2^53. Forwards `X ± T` with `T = Y w` leads from `B` to `B (1 + 3 q 2^-54) + 1/2`:
-//! from 1, six stages at 50 bits, and all of them up to 46 bits. Backwards `X + Y` doubles `B`, which is three stages at 50 bits. Where the next
-//! pass would lead too far, all numbers are reduced as they are read, which is three operations.
+//! Numbers are below `B q`, and `B q` is to stay below 2^53. Forwards `X ± T` with `T = Y w` leads
+//! from `B` to `B (1 + 3 q 2^-54) + 1/2`: from 1, six stages at 50 bits, and all of them up to 46
+//! bits. Backwards `X + Y` doubles `B`, which is three stages at 50 bits. Where the next pass would
+//! lead too far, all numbers are reduced as they are read, which is three operations.
 //!
 //! # Cost
-//! Eight operations for four butterflies, four a vector for the transpositions, two a vector for each conversion: at `N = 2^14`
-//! 258,000 operations, 65,000 cycles where four are done at a time.
+//! Eight operations for four butterflies, four a vector for the transpositions, two a vector for
+//! each conversion: at `N = 2^14` 258,000 operations, 65,000 cycles where four are done at a time.
 
 use super::super::transform::Plan;
 use super::super::{NttTable, Roots, Words};
@@ -39,8 +41,8 @@ const REDUCED: u8 = 2;
 pub(crate) struct DoubleRoots {
     /// Centred.
     values: Vec<f64>,
-    /// For each 16 coefficients in four vectors, transposed so that lane `j` has what stood in vector `j`, one factor a lane for the first stage
-    /// and two for the second.
+    /// For each 16 coefficients in four vectors, transposed so that lane `j` has what stood in
+    /// vector `j`, one factor a lane for the first stage and two for the second.
     lanes: Vec<[[f64; 4]; 3]>,
 }
 

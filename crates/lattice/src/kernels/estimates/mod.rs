@@ -1,12 +1,15 @@
-//! On two lanes of words, with quotients that a product of doubles estimates: for machines whose vectors have the low half of a product of
-//! words and not the high one, and no fused multiply-add.
+//! On two lanes of words, with quotients that a product of doubles estimates: for machines whose
+//! vectors have the low half of a product of words and not the high one, and no fused multiply-add.
 //!
-//! `k` is the integer nearest to the rounded product of `y` and `w/q` rounded, `y < 2^52` being exact and `|w| ≤ q/2` (factors are centred).
-//! With `u = 2^-53` the product is off by at most `2u |y w / q| < 1/2`, so that `|y w - k q| < q`, and `y w - k q + q` lies in `[0, 2q)`:
-//! what Shoup's quotient gives, for one product of doubles and two low products of words. For two residues `k` is the integer nearest to
-//! `(a b) (1/q)` with three roundings, off by at most `3u q < 3/8` and `1/2`.
+//! `k` is the integer nearest to the rounded product of `y` and `w/q` rounded, `y < 2^52` being
+//! exact and `|w| ≤ q/2` (factors are centred). With `u = 2^-53` the product is off by at most
+//! `2u |y w / q| < 1/2`, so that `|y w - k q| < q`, and `y w - k q + q` lies in `[0, 2q)`: what
+//! Shoup's quotient gives, for one product of doubles and two low products of words. For two
+//! residues `k` is the integer nearest to `(a b) (1/q)` with three roundings, off by at most
+//! `3u q < 3/8` and `1/2`.
 //!
-//! An integer below `2^51` in absolute value, added to `3 · 2^51`, is in the low bits of the sum, which rounds as it should.
+//! An integer below `2^51` in absolute value, added to `3 · 2^51`, is in the low bits of the sum,
+//! which rounds as it should.
 //!
 //! # Leakage
 //! Constant time: there is no denormal and no exception among integers.
@@ -41,7 +44,8 @@ struct Lanes<Q: Quads> {
     zero: Q::V,
 }
 
-/// A number in both lanes, or one in each, centred, and the double nearest to its share of the modulus.
+/// A number in both lanes, or one in each, centred, and the double nearest to its share of the
+/// modulus.
 type Multiplier<V> = [V; 2];
 
 impl<Q: Quads> Lanes<Q> {
@@ -169,7 +173,8 @@ impl<Q: Quads> Estimates<Q> {
         }
     }
 
-    /// Absolute values are below 2^52, and their estimates are off by at most `2u |x / q|`, less than 1/2.
+    /// Absolute values are below 2^52, and their estimates are off by at most `2u |x / q|`, less
+    /// than 1/2.
     #[inline(always)]
     pub(crate) fn of_integers(self, q: &Modulus, signed: &[i64], out: &mut [u64]) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
@@ -185,7 +190,8 @@ impl<Q: Quads> Estimates<Q> {
         }
     }
 
-    /// Eight words at a time, so that an entry is read once for them; compared with the whole table, whatever they are.
+    /// Eight words at a time, so that an entry is read once for them; compared with the whole
+    /// table, whatever they are.
     #[inline(always)]
     pub(crate) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
         let (s, (words, rest), (out, rest_out)) = (self.0, words.as_chunks::<8>(), out.as_chunks_mut::<8>());

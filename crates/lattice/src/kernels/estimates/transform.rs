@@ -1,8 +1,9 @@
 //! Transforms on two lanes with estimated quotients: two stages a pass, on four vectors.
 //!
 //! # Ranges
-//! A factor takes numbers below 2^52. Forwards, `X + T` and `X - T + 2q` with `T < 2q`: for `q < 2^46` seventeen stages lead to `35 q < 2^52`, and
-//! nothing is reduced before the end; for larger ones `X` is reduced from `4q < 2^52` to `2q`. Backwards `X + Y` is reduced to `2q`, and
+//! A factor takes numbers below 2^52. Forwards, `X + T` and `X - T + 2q` with `T < 2q`: for
+//! `q < 2^46` seventeen stages lead to `35 q < 2^52`, and nothing is reduced before the end; for
+//! larger ones `X` is reduced from `4q < 2^52` to `2q`. Backwards `X + Y` is reduced to `2q`, and
 //! `X - Y + 2q < 4q`.
 
 use super::super::{NttTable, Roots, Words};
@@ -205,7 +206,8 @@ impl<Q: Quads> Stages<'_, Q> {
         self.end(first, ends, values);
     }
 
-    /// The last pass back: two stages if there is one block left to make, or the one stage that is left over.
+    /// The last pass back: two stages if there is one block left to make, or the one stage that is
+    /// left over.
     #[inline(always)]
     fn end(self, first: usize, ends: [Multiplier<Q::V>; 2], values: &mut [u64]) {
         let (s, lanes) = (self.lanes.quads, self.lanes);

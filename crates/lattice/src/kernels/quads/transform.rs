@@ -1,10 +1,12 @@
 //! Transforms on four lanes of 32 bits.
 //!
 //! # Passes
-//! The first one reads words, takes two stages, and leaves each quarter of the row packed, two numbers a word, in the first half of its place.
-//! Then the quarters go their own ways: passes of two stages, first one alone if they are odd, and for each sixteen numbers, in four
-//! vectors, two stages between them, a transposition, two stages with a factor for each lane, and the transposition back. That writes words,
-//! from the end on, so that nothing is written over before it is read. Backwards the same the other way round.
+//! The first one reads words, takes two stages, and leaves each quarter of the row packed, two
+//! numbers a word, in the first half of its place. Then the quarters go their own ways: passes of
+//! two stages, first one alone if they are odd, and for each sixteen numbers, in four vectors, two
+//! stages between them, a transposition, two stages with a factor for each lane, and the
+//! transposition back. That writes words, from the end on, so that nothing is written over before
+//! it is read. Backwards the same the other way round.
 
 use super::super::{EstimatedTransform, NttTable, Roots};
 use crate::kernels::{Factor, Modulus};
@@ -26,8 +28,8 @@ const LAZY_BITS: u32 = 26;
 pub(crate) struct QuadRoots {
     /// Of all stages but the last two: a root and its quotient.
     factors: Vec<[u32; 2]>,
-    /// For each tile, transposed so that lane `j` has what stood in vector `j`: one factor a lane for the first stage, two for the second, the
-    /// roots and then their quotients.
+    /// For each tile, transposed so that lane `j` has what stood in vector `j`: one factor a lane
+    /// for the first stage, two for the second, the roots and then their quotients.
     lanes: Vec<[[[u32; 4]; 2]; 3]>,
 }
 

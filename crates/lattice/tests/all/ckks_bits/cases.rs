@@ -1,5 +1,6 @@
-//! Encodings and decodings whose every bit is pinned. The same file is compiled into `bench/wasm`, so that the same function runs
-//! in a JavaScript engine: what it calls must be IEEE additions and products, integers, and nothing of a mathematical library.
+//! Encodings and decodings whose every bit is pinned. The same file is compiled into `bench/wasm`,
+//! so that the same function runs in a JavaScript engine: what it calls must be IEEE additions and
+//! products, integers, and nothing of a mathematical library.
 
 use tobari_lattice::ckks::{Complex, Encoder, Scale};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
@@ -20,7 +21,8 @@ pub(crate) fn name(case: usize) -> (u32, &'static str) {
     (LOG_DEGREES.start() + (case / KINDS.len()) as u32, KINDS[case % KINDS.len()])
 }
 
-/// Digests of the residues of an encoding, and of the slots that they decode to; none if something was refused.
+/// Digests of the residues of an encoding, and of the slots that they decode to; none if something
+/// was refused.
 pub(crate) fn digests(case: usize) -> Option<[u64; 2]> {
     let (log_degree, kind) = name(case);
     let parameters =
@@ -51,7 +53,8 @@ pub(crate) fn digests(case: usize) -> Option<[u64; 2]> {
 fn slots(kind: &str, count: usize, seed: u64) -> Vec<Complex> {
     let mut state = seed;
     let mut number = |place: usize| match kind {
-        // subnormal numbers, zeros of both signs, less than a unit at the scale 2^60, and a little more
+        // subnormal numbers, zeros of both signs, less than a unit at the scale 2^60, and a little
+        // more
         "tiny" => match place % 7 {
             0 => f64::from_bits(1),
             1 => -f64::MIN_POSITIVE,
@@ -69,7 +72,8 @@ fn slots(kind: &str, count: usize, seed: u64) -> Vec<Complex> {
     (0..count).map(|slot| Complex { re: number(2 * slot), im: number(2 * slot + 1) }).collect()
 }
 
-/// A number from `-2^exponent` to `2^exponent`, by splitmix64 (Steele, Lea, Flood, OOPSLA 2014): 53 bits and a power of two.
+/// A number from `-2^exponent` to `2^exponent`, by splitmix64 (Steele, Lea, Flood, OOPSLA 2014): 53
+/// bits and a power of two.
 fn float(state: &mut u64, exponent: i64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;

@@ -1,5 +1,6 @@
-//! Encoding and decoding approximate numbers give the pinned bits of `vectors/lattice/ckks-bits.txt`, here; `cargo xtask test` has a
-//! JavaScript engine compute them too.
+//! Encoding and decoding approximate numbers give the pinned bits of
+//! `vectors/lattice/ckks-bits.txt`, here; `cargo xtask test` has a JavaScript engine compute them
+//! too.
 
 #![forbid(unsafe_code)]
 mod cases;

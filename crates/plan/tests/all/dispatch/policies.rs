@@ -5,7 +5,8 @@
 use super::simulator::{Outcome, World, run};
 use tobari_plan::dispatch::{Cost, Dispatcher, Limits, Model, Policy, Report, Take, Unit};
 
-/// A CPU that takes `cpu` for a kilobyte, a module `times` as fast whose driver takes `handing` of the CPU's time for the same.
+/// A CPU that takes `cpu` for a kilobyte, a module `times` as fast whose driver takes `handing` of
+/// the CPU's time for the same.
 fn world(times: f64, handing_item_ns: f64, handing_byte_part: f64, shares: bool) -> World {
     let (item, byte) = (40.0, 0.6);
     let model = Model {
@@ -64,7 +65,8 @@ fn best_is_at_least_98_percent_of_the_best_other_policy_at_every_size_speed_and_
                     sums = (sums.0 + ratio.ln(), sums.1 + 1);
                     let here =
                         format!("{bytes} bytes, {times}, {item}, {part}, {shares}, {load}: below {}", who.name());
-                    // A driver with a core of its own is a pipeline whose last part is not modelled to the end.
+                    // A driver with a core of its own is a pipeline whose last part is not modelled
+                    // to the end.
                     assert!(ratio >= if shares { 0.98 } else { 0.97 }, "{ratio:.4} at {here}");
                     worst = if ratio < worst.0 { (ratio, here) } else { worst };
                 }
@@ -109,7 +111,8 @@ fn best_fills_the_lanes_of_a_cpu_worker_beside_a_module() {
         while left > 0 {
             for worker in 0..2 {
                 let Take::Batch(batch) = dispatcher.take(worker, now, &mut items) else { continue };
-                // A part of a group is taken only where nothing that waits would fill it, or at the very end, where the module ends sooner with it.
+                // A part of a group is taken only where nothing that waits would fill it, or at the
+                // very end, where the module ends sooner with it.
                 let taken = items.len();
                 let full = taken % lanes as usize == 0;
                 assert!(
@@ -135,7 +138,8 @@ fn best_fills_the_lanes_of_a_cpu_worker_beside_a_module() {
 
 #[test]
 fn with_the_papers_costs_the_queue_gains_what_the_paper_says_and_best_more() {
-    // Unit: the CPU's time for 1 KB. Handing one file over takes 1.36 + 0.22 a kilobyte; at 16 KB the module alone is 1.6 times the CPU.
+    // Unit: the CPU's time for 1 KB. Handing one file over takes 1.36 + 0.22 a kilobyte; at 16 KB
+    // the module alone is 1.6 times the CPU.
     let kilobyte = 10_000.0;
     let handing = Cost::linear(0.0, 1.36 * kilobyte, 0.22 * kilobyte / 1024.0);
     let model = Model {

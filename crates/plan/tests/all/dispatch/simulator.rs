@@ -1,7 +1,7 @@
 //! Engines with given costs, on cores with given loads, and the dispatcher between them.
 //!
-//! A module's driver needs the CPU to hand over; where it shares a core with a CPU worker it comes first, as a thread that was just woken does.
-//! The device works on one batch after another.
+//! A module's driver needs the CPU to hand over; where it shares a core with a CPU worker it comes
+//! first, as a thread that was just woken does. The device works on one batch after another.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -183,7 +183,8 @@ impl Simulation<'_> {
         })
     }
 
-    /// Rates at which everybody advances now: CPU workers, drivers, devices. Drivers come first; the rest share what is left, none more than a core.
+    /// Rates at which everybody advances now: CPU workers, drivers, devices. Drivers come first;
+    /// the rest share what is left, none more than a core.
     fn rates(&self) -> (f64, f64, f64) {
         let (speed, takes) = (self.speed(), self.world.truth.device_takes);
         let all = self.world.truth.cores * speed;

@@ -1,5 +1,5 @@
-//! Key streams of ChaCha20 (RFC 8439's block function, with a 64-bit nonce and a 64-bit counter), on
-//! as many lanes as the processor has.
+//! Key streams of ChaCha20 (RFC 8439's block function, with a 64-bit nonce and a 64-bit counter),
+//! on as many lanes as the processor has.
 //!
 //! A backend is a table of two loops ([`StreamKernels`]). One writes a stream. The other adds the
 //! streams of many keys, word by word: a member of a call subtracts such a sum from the masked
@@ -34,8 +34,8 @@ pub struct StreamKernels {
     /// Words of whole blocks of a ChaCha20 stream: `keystream(key, nonce, first block, out)`.
     pub keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
     /// The sum of the streams of many keys, word by word of 32 bits:
-    /// `sums(keys, nonce, first block, kept bits, out)` adds to `out`, which is whole blocks, modulo
-    /// 2^32, of each word the bits that are kept.
+    /// `sums(keys, nonce, first block, kept bits, out)` adds to `out`, which is whole blocks,
+    /// modulo 2^32, of each word the bits that are kept.
     pub sums: StreamSums,
 }
 

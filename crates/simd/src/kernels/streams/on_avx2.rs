@@ -1,7 +1,9 @@
-//! Sums of ChaCha20 streams, eight keys at a time: lane `i` of a register is a word of the same block under key `i`, as the module `sums` says.
+//! Sums of ChaCha20 streams, eight keys at a time: lane `i` of a register is a word of the same
+//! block under key `i`, as the module `sums` says.
 //!
-//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, of which half are one shuffle and half are three operations: 1,280 operations for 512 bytes, or 0.8
-//! cycles a byte where three are done at a time.
+//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, of which half are one shuffle and
+//! half are three operations: 1,280 operations for 512 bytes, or 0.8 cycles a byte where three are
+//! done at a time.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
@@ -12,7 +14,8 @@ use std::arch::x86_64::*;
 
 /// Keys at a time.
 const LANES: usize = 8;
-/// Which byte comes where in each half of a register when its words are rotated to the left by 16 bits, and by 8.
+/// Which byte comes where in each half of a register when its words are rotated to the left by 16
+/// bits, and by 8.
 const ROTATE_BY_16: [u32; LANES] =
     [0x0100_0302, 0x0504_0706, 0x0908_0b0a, 0x0d0c_0f0e, 0x0100_0302, 0x0504_0706, 0x0908_0b0a, 0x0d0c_0f0e];
 const ROTATE_BY_8: [u32; LANES] =
@@ -45,7 +48,8 @@ fn stream_sums(_: Avx2, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, ou
     by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, keystream, out);
 }
 
-/// Four at once, step by step, so that none waits for its own last step; not a function, whose argument would be in memory.
+/// Four at once, step by step, so that none waits for its own last step; not a function, whose
+/// argument would be in memory.
 macro_rules! quarter_rounds {
     ($x:ident, $([$a:literal, $b:literal, $c:literal, $d:literal]),*) => {
         $(
@@ -76,7 +80,8 @@ fn load(lanes: &[u32; LANES]) -> __m256i {
     unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) }
 }
 
-/// Adds to the totals of each block the words of a group's streams. The counter's words of `state` are zero.
+/// Adds to the totals of each block the words of a group's streams. The counter's words of `state`
+/// are zero.
 #[target_feature(enable = "avx2")]
 fn add_group(
     state: &[[u32; LANES]; BLOCK_WORDS],

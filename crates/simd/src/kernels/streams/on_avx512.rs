@@ -1,7 +1,8 @@
 //! ChaCha20 on sixteen blocks at a time: lane `i` of a register is a word of block `i`.
 //!
-//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that make the blocks stand one after
-//! another: 1,024 operations, or 0.4 cycles a byte where two and a half are done at a time.
+//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that
+//! make the blocks stand one after another: 1,024 operations, or 0.4 cycles a byte where two and a
+//! half are done at a time.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
@@ -13,7 +14,8 @@ use zeroize::Zeroizing;
 
 /// Blocks at a time, and words of a block.
 const LANES: usize = 16;
-/// From so many keys on a group that is not full costs less than its streams one by one, at two passes for twenty blocks.
+/// From so many keys on a group that is not full costs less than its streams one by one, at two
+/// passes for twenty blocks.
 const WORTH_A_GROUP: usize = 7;
 
 static KERNELS: StreamKernels = StreamKernels {
@@ -66,7 +68,8 @@ fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64])
     zeroize::Zeroize::zeroize(&mut state);
 }
 
-/// The sum of the streams of many keys: [`super::StreamKernels::sums`]. 976 operations for 1,024 bytes.
+/// The sum of the streams of many keys: [`super::StreamKernels::sums`]. 976 operations for 1,024
+/// bytes.
 fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let add_group = |state: &_, streams: usize, totals: &mut _| {
         let lanes = (u32::MAX >> (32 - streams)) as u16;
@@ -81,7 +84,8 @@ fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, 
     by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, stream, out);
 }
 
-/// Adds to the totals of each block the words of a group's streams. The counter's words of `state` are zero.
+/// Adds to the totals of each block the words of a group's streams. The counter's words of `state`
+/// are zero.
 #[target_feature(enable = "avx512f")]
 fn add_group(
     state: &[[u32; LANES]; BLOCK_WORDS],

@@ -1,4 +1,5 @@
-//! ChaCha20 on four blocks at a time: lane `i` of a vector is a word of block `i`, or of one block under key `i`.
+//! ChaCha20 on four blocks at a time: lane `i` of a vector is a word of block `i`, or of one block
+//! under key `i`.
 
 use super::super::quads::Quads;
 use super::sums::{BLOCK_WORDS, CONSTANTS, group_state};

@@ -1,7 +1,9 @@
-//! Sums of many ChaCha20 streams, one lane a stream: what nobody needs one by one is never put in order.
+//! Sums of many ChaCha20 streams, one lane a stream: what nobody needs one by one is never put in
+//! order.
 //!
-//! Lane `i` of a vector is a word of the same block under key `i` of a group, so that words of all keys are added as they stand: sixteen
-//! additions a block instead of the moves that make blocks stand one after another. Lanes are added to one another once, at the end.
+//! Lane `i` of a vector is a word of the same block under key `i` of a group, so that words of all
+//! keys are added as they stand: sixteen additions a block instead of the moves that make blocks
+//! stand one after another. Lanes are added to one another once, at the end.
 
 use zeroize::Zeroizing;
 
@@ -13,7 +15,8 @@ pub(super) const BLOCK_WORDS: usize = 16;
 /// `sums(keys, nonce, first block, kept bits, out)`.
 pub(super) type StreamSums = fn(&[[u8; 32]], u64, u64, u32, &mut [u32]);
 
-/// The state under the keys of a group, without its counter; lanes without a key have a key of zeros.
+/// The state under the keys of a group, without its counter; lanes without a key have a key of
+/// zeros.
 pub(super) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u32; L]; BLOCK_WORDS] {
     let mut state = [[0; L]; BLOCK_WORDS];
     for (word, constant) in state.iter_mut().zip(CONSTANTS) {
@@ -28,8 +31,8 @@ pub(super) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u3
     state
 }
 
-/// Adds to each word of `out`, which is whole blocks from block `first` on, that word of the streams of all `keys`, of which
-/// `kept` says the bits: modulo 2^32.
+/// Adds to each word of `out`, which is whole blocks from block `first` on, that word of the
+/// streams of all `keys`, of which `kept` says the bits: modulo 2^32.
 #[inline(always)]
 pub(super) fn stream_sums<const L: usize>(keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let mut totals = Zeroizing::new(vec![[[0u32; L]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
@@ -84,11 +87,13 @@ fn quarter_round<const L: usize>(x: &mut [[u32; L]; BLOCK_WORDS], a: usize, b: u
     }
 }
 
-/// Words of a group's streams, added to the totals of each block: `(state without a counter, streams in the group, totals)`.
+/// Words of a group's streams, added to the totals of each block:
+/// `(state without a counter, streams in the group, totals)`.
 #[cfg(target_arch = "x86_64")]
 type AddGroup<'a, const L: usize> = dyn Fn(&[[u32; L]; BLOCK_WORDS], usize, &mut [[[u32; L]; BLOCK_WORDS]]) + 'a;
 
-/// What [`StreamSums`] says, where a group of fewer than `worth` streams costs more than these one by one through `keystream`.
+/// What [`StreamSums`] says, where a group of fewer than `worth` streams costs more than these one
+/// by one through `keystream`.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn by_groups<const L: usize>(
     (keys, nonce, first, kept): (&[[u8; 32]], u64, u64, u32),
@@ -111,7 +116,8 @@ pub(super) fn by_groups<const L: usize>(
     }
 }
 
-/// One stream after the other, each through `keystream`: for keys that are too few to fill the lanes.
+/// One stream after the other, each through `keystream`: for keys that are too few to fill the
+/// lanes.
 #[cfg(target_arch = "x86_64")]
 fn one_by_one(
     keystream: fn(&[u8; 32], u64, u64, &mut [u64]),

@@ -31,7 +31,8 @@ pub enum CallVerb {
 /// `tobari call keygen`
 #[derive(Args)]
 pub struct KeygenArguments {
-    /// The secret key file to write; in mode elgamal the public key goes to the same name with `.pub` added.
+    /// The secret key file to write; in mode elgamal the public key goes to the same name with
+    /// `.pub` added.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// How samples are to be encrypted.
@@ -47,8 +48,8 @@ pub struct KeygenArguments {
 /// `tobari call mix`
 #[derive(Args)]
 pub struct MixArguments {
-    /// WAV recordings, each one speaker: PCM of 8, 16, 24 or 32 bits or float, mono or stereo, any usual rate. They are
-    /// brought to 16 kHz mono 16-bit; such a file passes unchanged.
+    /// WAV recordings, each one speaker: PCM of 8, 16, 24 or 32 bits or float, mono or stereo, any
+    /// usual rate. They are brought to 16 kHz mono 16-bit; such a file passes unchanged.
     #[arg(required = true, value_name = "WAV")]
     pub(crate) inputs: Vec<PathBuf>,
     /// The mix, 16 kHz mono 16-bit; sums beyond 16 bits are limited, not wrapped.
@@ -57,7 +58,8 @@ pub struct MixArguments {
     /// Write the exact sum instead, as 32-bit samples.
     #[arg(long)]
     pub(crate) exact: bool,
-    /// The blind server, e.g. https://host:7610; without it one is started as a separate process on this machine.
+    /// The blind server, e.g. https://host:7610; without it one is started as a separate process on
+    /// this machine.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     #[command(flatten)]
@@ -70,8 +72,8 @@ pub struct MixArguments {
     pub(crate) key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) curve: CurveArguments,
-    /// How points travel: compressed is half the bytes and more work. Default: compressed to a server, uncompressed on
-    /// this machine.
+    /// How points travel: compressed is half the bytes and more work. Default: compressed to a
+    /// server, uncompressed on this machine.
     #[arg(long, value_enum)]
     pub(crate) points: Option<PointsForm>,
     /// One JSON object a line on standard output.
@@ -84,8 +86,8 @@ pub struct MixArguments {
 pub enum ModeName {
     /// Lifted ElGamal, one ciphertext a sample, as in the paper.
     Elgamal,
-    /// The randomness of a packet shared by its samples: half the bytes and less work. All members hold one secret, and any
-    /// of them can decrypt what another one sends.
+    /// The randomness of a packet shared by its samples: half the bytes and less work. All members
+    /// hold one secret, and any of them can decrypt what another one sends.
     ElgamalShared,
 }
 
@@ -119,7 +121,8 @@ impl From<PointsForm> for PointEncoding {
 /// Whom to trust to be the server.
 #[derive(Args)]
 pub(crate) struct TrustArguments {
-    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints it), and no other.
+    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints
+    /// it), and no other.
     #[arg(long, requires = "server", conflicts_with = "tls_ca", value_name = "HEX")]
     pub(crate) tls_fingerprint: Option<Fingerprint>,
     /// Trust servers vouched for by the certificates in this PEM file, and no others.
@@ -188,7 +191,8 @@ impl From<SendingName> for Sending {
 pub enum KeysName {
     /// The link's secret: whoever has the link has the keys, now and later.
     Link,
-    /// The members agree on them (MLS, RFC 9420), anew whenever somebody comes or goes: who is gone or not yet there cannot hear.
+    /// The members agree on them (MLS, RFC 9420), anew whenever somebody comes or goes: who is gone
+    /// or not yet there cannot hear.
     Mls,
 }
 
@@ -236,22 +240,26 @@ pub struct LinkArguments {
 /// `tobari call join`
 #[derive(Args)]
 pub struct JoinArguments {
-    /// The link, as `tobari call link` wrote it. It is a secret: in the environment it is not in the list of processes.
+    /// The link, as `tobari call link` wrote it. It is a secret: in the environment it is not in
+    /// the list of processes.
     #[arg(env = "TOBARI_CALL_LINK", hide_env_values = true, value_name = "LINK")]
     pub(crate) link: String,
-    /// What to say: a WAV file, or `-` for raw samples on standard input (16 bits, little-endian, 16 kHz, mono). Without it, only listen.
+    /// What to say: a WAV file, or `-` for raw samples on standard input (16 bits, little-endian,
+    /// 16 kHz, mono). Without it, only listen.
     #[arg(long = "in", value_name = "WAV|-")]
     pub(crate) input: Option<PathBuf>,
     /// Where what is heard goes: a WAV file, or `-` for raw samples on standard output.
     #[arg(long = "out", value_name = "WAV|-")]
     pub(crate) output: Option<PathBuf>,
-    /// Keep the encrypted sums in a file, for whoever holds the link to open later. Such a file has no forward secrecy.
+    /// Keep the encrypted sums in a file, for whoever holds the link to open later. Such a file has
+    /// no forward secrecy.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// What the others are told to call this member.
     #[arg(long, default_value = "", value_name = "NAME")]
     pub(crate) name: String,
-    /// Leave after so many seconds. Without it: a second after the end of what there is to say, or when interrupted.
+    /// Leave after so many seconds. Without it: a second after the end of what there is to say, or
+    /// when interrupted.
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u32>,
     /// Send the input as it is: no gate against noise, no gain.
@@ -263,7 +271,8 @@ pub struct JoinArguments {
     /// Ask to speak, where one came to listen: `--in` begins when it is granted.
     #[arg(long, requires = "input")]
     pub(crate) raise_hand: bool,
-    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints it), and no other.
+    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints
+    /// it), and no other.
     #[arg(long, conflicts_with = "tls_ca", value_name = "HEX")]
     pub(crate) tls_fingerprint: Option<Fingerprint>,
     /// Trust servers vouched for by the certificates in this PEM file, and no others.

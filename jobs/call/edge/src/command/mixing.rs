@@ -1,9 +1,10 @@
-//! A whole mix over the network: every recording is a speaker with a connection of its own, and one more connection
-//! listens and decrypts.
+//! A whole mix over the network: every recording is a speaker with a connection of its own, and one
+//! more connection listens and decrypts.
 //!
-//! The room is lockstep, so nothing is dropped: a tick closes when every speaker that still has samples has sent its packet.
-//! The work of one tick is encrypting, sending, and decrypting while later ticks are on their way; the room's window and
-//! the listener's acknowledgements keep memory bounded.
+//! The room is lockstep, so nothing is dropped: a tick closes when every speaker that still has
+//! samples has sent its packet. The work of one tick is encrypting, sending, and decrypting while
+//! later ticks are on their way; the room's window and the listener's acknowledgements keep memory
+//! bounded.
 
 use crate::command::call_key::CallKey;
 use crate::connect::{Connection, Inbound, Incoming, Outbound};
@@ -82,8 +83,8 @@ pub(crate) async fn mix(request: Request, halfway: Option<Halfway>) -> Result<Ou
     }
 }
 
-/// Mixes with the tables of one mode. They are there before anybody connects: on a busy machine they take every core for
-/// longer than a server waits for a member's first message.
+/// Mixes with the tables of one mode. They are there before anybody connects: on a busy machine
+/// they take every core for longer than a server waits for a member's first message.
 async fn mix_with<E: Encrypt, D: Decrypt>(
     request: Request,
     encryptor: E,
@@ -142,7 +143,8 @@ async fn open_all(request: &Request, room: &RoomName, join: &Join) -> Result<Vec
     Ok(connections)
 }
 
-/// One speaker: encrypts and sends its recording, then waits for the room to end. Returns the bytes sent.
+/// One speaker: encrypts and sends its recording, then waits for the room to end. Returns the bytes
+/// sent.
 async fn speak<E: Encrypt>(
     connection: Connection,
     samples: Arc<[i16]>,
@@ -187,7 +189,8 @@ async fn next_closed(inbound: &mut Inbound) -> Result<u32, Failure> {
     }
 }
 
-/// Sends a packet; where the server has hung up, its reason counts for more than the broken connection.
+/// Sends a packet; where the server has hung up, its reason counts for more than the broken
+/// connection.
 async fn send(outbound: &mut Outbound, inbound: &mut Inbound, packet: Vec<u8>) -> Result<(), Failure> {
     let Err(broken) = outbound.send_packet(packet).await else { return Ok(()) };
     loop {
@@ -285,8 +288,8 @@ impl<D: Decrypt> Ear<D> {
     }
 }
 
-/// The server must have added everybody who had something to say, and nobody else; `expected` has each speaker's number
-/// of ticks.
+/// The server must have added everybody who had something to say, and nobody else; `expected` has
+/// each speaker's number of ticks.
 pub(crate) fn check_speakers(expected: &BTreeMap<u16, u32>, header: &SumHeader) -> Result<(), Failure> {
     let speaking = expected.iter().filter(|(_, ticks)| header.tick < **ticks).map(|(member, _)| *member);
     if header.speakers.iter().eq(speaking) && header.late.is_empty() {

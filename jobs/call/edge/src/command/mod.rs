@@ -150,8 +150,8 @@ fn key(arguments: &MixArguments) -> Result<CallKey, Failure> {
     }
 }
 
-/// Finds out before the work what would fail after it: an output that is one of the inputs, which would destroy a
-/// recording, or one without a folder.
+/// Finds out before the work what would fail after it: an output that is one of the inputs, which
+/// would destroy a recording, or one without a folder.
 fn check_output(arguments: &MixArguments) -> Result<(), Failure> {
     let output = &arguments.output;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

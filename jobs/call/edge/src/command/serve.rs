@@ -68,8 +68,9 @@ impl ServerJob for ServeCallArguments {
 #[cfg(feature = "cascade")]
 #[derive(Args)]
 struct BusArguments {
-    /// Hold live rooms together with all servers at this NATS server, as nats://host:4222 or tls://host:4222; a word behind it (nats://host:4222/team)
-    /// sets apart those who share a broker.
+    /// Hold live rooms together with all servers at this NATS server, as nats://host:4222 or
+    /// tls://host:4222; a word behind it (nats://host:4222/team) sets apart those who share a
+    /// broker.
     #[arg(long, value_name = "URL")]
     call_bus: Option<crate::CallBus>,
     /// A file with a user's name and a password for the broker, with a colon between.

@@ -1,4 +1,5 @@
-//! Where a member's sound comes from and goes to: WAV files, raw samples on standard input and output, and recordings.
+//! Where a member's sound comes from and goes to: WAV files, raw samples on standard input and
+//! output, and recordings.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};

@@ -26,7 +26,8 @@ pub const CLIPS: [(&str, &[u8]); 3] = [
     ("carol", include_bytes!("../../assets/carol.wav")),
 ];
 
-/// The paper's cost of one sample on secp256k1, in clock ticks of its client: table 4, four threads at 1.4 GHz.
+/// The paper's cost of one sample on secp256k1, in clock ticks of its client: table 4, four threads
+/// at 1.4 GHz.
 const PAPER_TICKS: PaperTicks = PaperTicks { encrypt: 12_557, add: 582, decrypt: 39_404, hertz: 1.4e9 };
 
 struct PaperTicks {
@@ -44,7 +45,8 @@ pub fn demo() -> Result<Vec<Line>, Failure> {
     Ok(vec![call(Mode::Elgamal)?, call(Mode::ElgamalShared)?])
 }
 
-/// A call of three in this mode: mixed by a blind process, compared sample by sample with the plain sum.
+/// A call of three in this mode: mixed by a blind process, compared sample by sample with the plain
+/// sum.
 fn call(mode: Mode) -> Result<Line, Failure> {
     let speakers = clips()?;
     let server = BlindProcess::start(false)?;

@@ -1,8 +1,10 @@
 //! The bus between servers that hold live rooms together: NATS.
 //!
-//! Subjects are `{prefix}.call.{room}.all` for what all servers of a room hear and `{prefix}.call.{room}.{station}` for what one of them does,
-//! where `room` is half of the SHA-256 of its name. Nothing is kept by the broker. Each room has two tasks: one hears, one speaks; what does
-//! not fit into their queues, or comes while the broker is away, is dropped, as the protocol allows ([`tobari_call::live::cascade`]).
+//! Subjects are `{prefix}.call.{room}.all` for what all servers of a room hear and
+//! `{prefix}.call.{room}.{station}` for what one of them does, where `room` is half of the SHA-256
+//! of its name. Nothing is kept by the broker. Each room has two tasks: one hears, one speaks; what
+//! does not fit into their queues, or comes while the broker is away, is dropped, as the protocol
+//! allows ([`tobari_call::live::cascade`]).
 
 use std::{
     fmt,
@@ -50,8 +52,8 @@ impl fmt::Debug for CallBus {
 impl FromStr for CallBus {
     type Err = String;
 
-    /// As `nats://host:port` or `tls://host:port`, the port being 4222 where there is none; `/prefix` behind it sets deployments apart that share
-    /// a broker.
+    /// As `nats://host:port` or `tls://host:port`, the port being 4222 where there is none;
+    /// `/prefix` behind it sets deployments apart that share a broker.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "expected a broker as nats://host:4222, or nats://host:4222/prefix".to_owned();
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
@@ -118,7 +120,8 @@ impl Bus {
         Ok(Self { client, prefix: options.prefix.as_str().into() })
     }
 
-    /// Carries what is said in a room, until nobody says anything there any more: the answer is where to say it.
+    /// Carries what is said in a room, until nobody says anything there any more: the answer is
+    /// where to say it.
     pub(super) fn carry<H: From<BusMessage> + Send + 'static>(
         &self,
         name: &RoomName,

@@ -13,7 +13,8 @@ use super::metrics::Metrics;
 use crate::kind::Intake;
 use tobari_node::cpu::Cpu;
 
-/// Packets of one member at once, and in the long run in a second: fifty are sent, and after a standstill some more.
+/// Packets of one member at once, and in the long run in a second: fifty are sent, and after a
+/// standstill some more.
 const BURST: u32 = 150;
 const A_SECOND: u32 = 60;
 

@@ -54,8 +54,8 @@ impl Task<Live> for JoinedTask {
         self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
-    /// As where one server has the room: a part of another server is added as a packet is, and encoded as a sum is. Before it is known how
-    /// packets are written there are none.
+    /// As where one server has the room: a part of another server is added as a packet is, and
+    /// encoded as a sum is. Before it is known how packets are written there are none.
     fn is_light(&self) -> bool {
         self.room.layout().is_none_or(|layout| matches!(layout, LiveLayout::Mask { .. }))
     }

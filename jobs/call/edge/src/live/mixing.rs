@@ -28,7 +28,8 @@ impl From<tobari_call::live::cascade::BusMessage> for Happening {
     }
 }
 
-/// A live room, as far as a batch of what happened goes: packets that came together are added together.
+/// A live room, as far as a batch of what happened goes: packets that came together are added
+/// together.
 pub(super) trait Mixing {
     /// Tells members all that follows by now.
     fn follow(&mut self);

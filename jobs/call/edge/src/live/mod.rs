@@ -1,10 +1,11 @@
 //! Live rooms: `/call/v3/{room}`, and what is counted of them at `/metrics`.
 //!
-//! The rules are those of [`tobari_call::live::server`]; here are sockets, clocks and threads. One task owns each room and hears of
-//! everything through one bounded queue; each member has a bounded queue of its own. Sockets are read and written, and packets decoded, on all
-//! cores; packets of points are added on several ([`shards`]). Who does not take sums misses them, as on any bad line;
-//! who does not take a roster is put out, because it would hear nothing from then on. With a bus (feature `cascade`) a room is held by all servers
-//! on it whose members are in it.
+//! The rules are those of [`tobari_call::live::server`]; here are sockets, clocks and threads. One
+//! task owns each room and hears of everything through one bounded queue; each member has a bounded
+//! queue of its own. Sockets are read and written, and packets decoded, on all cores; packets of
+//! points are added on several ([`shards`]). Who does not take sums misses them, as on any bad
+//! line; who does not take a roster is put out, because it would hear nothing from then on. With a
+//! bus (feature `cascade`) a room is held by all servers on it whose members are in it.
 
 #[cfg(feature = "cascade")]
 pub(crate) mod bus;

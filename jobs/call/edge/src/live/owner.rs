@@ -23,7 +23,8 @@ use crate::{
     limits::RoomLimits,
 };
 
-/// The longest message from a member: a packet of two points a sample on the curve of live rooms, which has 33 bytes a point at most.
+/// The longest message from a member: a packet of two points a sample on the curve of live rooms,
+/// which has 33 bytes a point at most.
 pub(super) const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 
 /// What owns one room.

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::kind::Links;
 
-/// What a member's queue holds, and how much of it sums may fill: more than a second of them is of no use to anybody.
+/// What a member's queue holds, and how much of it sums may fill: more than a second of them is of
+/// no use to anybody.
 pub(super) const QUEUE: usize = 192;
 pub(super) const SUMS: usize = 64;
 
@@ -72,7 +73,8 @@ impl Seats {
         metrics.late_ticks.fetch_add(u64::from(delay_ms >= TICK_MS), Relaxed);
     }
 
-    /// Puts a sum, or that there is none, into members' queues. Who takes them too slowly misses this one.
+    /// Puts a sum, or that there is none, into members' queues. Who takes them too slowly misses
+    /// this one.
     pub(super) fn offer(&self, members: &[u16], tick: u32, sum: Option<Vec<u8>>) {
         let bytes = sum.as_ref().map_or(0, |sum| sum.len() * members.len());
         self.metrics.sent_bytes.fetch_add(bytes as u64, Relaxed);

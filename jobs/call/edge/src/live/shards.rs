@@ -1,15 +1,17 @@
 //! A room's packets, added by several cores.
 //!
-//! Each thread adds a share of the packets that wait for one tick, and the partial sums are added at the end: `n` packets on `t` threads take
-//! the time of `n/t + t` additions. Threads are begun for a batch and end with it, so a share is worth one only in the modes of points, and
-//! only of some packets: a room that is not busy is added up by its own thread alone.
+//! Each thread adds a share of the packets that wait for one tick, and the partial sums are added
+//! at the end: `n` packets on `t` threads take the time of `n/t + t` additions. Threads are begun
+//! for a batch and end with it, so a share is worth one only in the modes of points, and only of
+//! some packets: a room that is not busy is added up by its own thread alone.
 
 use std::{panic::resume_unwind, thread};
 
 use tobari_call::live::{Mixer, OneByOne};
 use tobari_call::wire::LivePayload;
 
-/// Packets of points that are worth a thread: 50 microseconds and more of additions, several times what it takes to begin one.
+/// Packets of points that are worth a thread: 50 microseconds and more of additions, several times
+/// what it takes to begin one.
 const SHARE: usize = 12;
 
 /// Adds on as many threads as there are cores.

@@ -43,8 +43,9 @@ impl Task<Live> for LiveTask {
         self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
-    /// A masked packet is added in 50 ns, and a sum of a thousand given to all in less than a millisecond; a thread that is woken for each packet takes a fifth
-    /// of the time of a busy server.
+    /// A masked packet is added in 50 ns, and a sum of a thousand given to all in less than a
+    /// millisecond; a thread that is woken for each packet takes a fifth of the time of a busy
+    /// server.
     fn is_light(&self) -> bool {
         self.room.settings().mode == LiveMode::Mask
     }

@@ -1,16 +1,18 @@
 //! From samples of any rate to 16 kHz mono 16-bit; the rule stands at the head of [`super`].
 //!
-//! **Alignment.** rubato's asynchronous sinc resampler has a delay it reports only as a whole number of output samples.
-//! Here it is removed exactly. With `rate / 16000 = M / L` in lowest terms, a filter of `2h` points and `f` stored
-//! phases, the `j`-th output (from 0) of a fresh resampler is the input at time `−h + 1/f + (j + 1)·M/L`, in input
-//! frames. Put `p` frames of silence in front and drop the first `k` outputs: the next output stands at time 0 when
-//! `L·(h + p) − L/f = (k + 1)·M`. As `M` and `L` have no common factor, some `p < M` makes the left side a multiple of
-//! `M` whenever `f` divides `L`. So:
+//! **Alignment.** rubato's asynchronous sinc resampler has a delay it reports only as a whole
+//! number of output samples. Here it is removed exactly. With `rate / 16000 = M / L` in lowest
+//! terms, a filter of `2h` points and `f` stored phases, the `j`-th output (from 0) of a fresh
+//! resampler is the input at time `−h + 1/f + (j + 1)·M/L`, in input frames. Put `p` frames of
+//! silence in front and drop the first `k` outputs: the next output stands at time 0 when
+//! `L·(h + p) − L/f = (k + 1)·M`. As `M` and `L` have no common factor, some `p < M` makes the left
+//! side a multiple of `M` whenever `f` divides `L`. So:
 //!
-//! - `f = L`, no interpolation between phases, where `L` is at most [`MAX_PHASES`]: a polyphase filter, exact. This is
-//!   every rate in common use (48 kHz has L = 1, 44.1 kHz has 160, 11.025 kHz has 640).
-//! - `f = 200`, which divides every larger `L` (each is a divisor of 16000 above 640), with cubic interpolation between
-//!   phases, whose error is below 2^−25 of the signal.
+//! - `f = L`, no interpolation between phases, where `L` is at most [`MAX_PHASES`]: a polyphase
+//!   filter, exact. This is every rate in common use (48 kHz has L = 1, 44.1 kHz has 160, 11.025
+//!   kHz has 640).
+//! - `f = 200`, which divides every larger `L` (each is a divisor of 16000 above 640), with cubic
+//!   interpolation between phases, whose error is below 2^−25 of the signal.
 
 use super::{SAMPLE_RATE_HZ, WavError};
 use rubato::audioadapter_buffers::direct::SequentialSlice;
@@ -20,9 +22,11 @@ use rubato::{
 
 /// Filter points at the lower of the two rates.
 const POINTS: u64 = 256;
-/// The most filter phases that are stored one by one: a table of about 1 MB at the usual rates, 16 MB at the worst.
+/// The most filter phases that are stored one by one: a table of about 1 MB at the usual rates, 16
+/// MB at the worst.
 const MAX_PHASES: u64 = 640;
-/// Stored phases where interpolation lies between them; divides every divisor of 16000 above [`MAX_PHASES`].
+/// Stored phases where interpolation lies between them; divides every divisor of 16000 above
+/// [`MAX_PHASES`].
 const INTERPOLATED_PHASES: u64 = 200;
 /// Output samples computed at a time.
 const CHUNK: usize = 1024;
@@ -48,7 +52,8 @@ pub(super) fn mono<S, E>(
 ///
 /// # Errors
 ///
-/// The first error of `source`; [`WavError::Empty`] if so few frames are less than half a sample at 16 kHz.
+/// The first error of `source`; [`WavError::Empty`] if so few frames are less than half a sample at
+/// 16 kHz.
 pub(super) fn to_speech(
     source: impl Iterator<Item = Result<f64, WavError>>,
     frames: u64,
@@ -92,12 +97,14 @@ fn output_length(frames: u64, rate_hz: u32) -> u64 {
     (2 * frames * u64::from(SAMPLE_RATE_HZ) + rate) / (2 * rate)
 }
 
-/// To the nearest integer, ties to even, saturated: that is what a cast from float to integer does beyond its range.
+/// To the nearest integer, ties to even, saturated: that is what a cast from float to integer does
+/// beyond its range.
 fn round(steps: f64) -> i16 {
     steps.round_ties_even() as i16
 }
 
-/// A resampler to 16 kHz whose first output stands exactly at the first input after `lead` frames of silence.
+/// A resampler to 16 kHz whose first output stands exactly at the first input after `lead` frames
+/// of silence.
 struct Aligned {
     resampler: Async<f64>,
     /// Frames of silence the caller puts in front of the recording.

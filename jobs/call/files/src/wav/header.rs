@@ -1,7 +1,8 @@
 //! What a WAV header claims, believed only after each claim was compared with the file.
 //!
-//! A strict pass of its own, because the decoder behind it is lenient: it trusts chunk lengths, ignores the RIFF length
-//! and what follows the samples, and does not know that a chunk of odd length is padded to an even one.
+//! A strict pass of its own, because the decoder behind it is lenient: it trusts chunk lengths,
+//! ignores the RIFF length and what follows the samples, and does not know that a chunk of odd
+//! length is padded to an even one.
 
 use super::{MAX_RATE_HZ, MAX_SECONDS, MIN_RATE_HZ, WavError};
 use std::fmt::Display;
@@ -35,7 +36,8 @@ impl Encoding {
     }
 }
 
-/// A checked header: the samples are `data_bytes` bytes from `data_start`, all within the file, in whole frames.
+/// A checked header: the samples are `data_bytes` bytes from `data_start`, all within the file, in
+/// whole frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// 1 or 2.
@@ -135,7 +137,8 @@ impl<F: Read + Seek> Pass<'_, F> {
         }
     }
 
-    /// Walks every chunk up to `end`: each must fit, and exactly one format must come before exactly one block of data.
+    /// Walks every chunk up to `end`: each must fit, and exactly one format must come before
+    /// exactly one block of data.
     fn chunks(&mut self, end: u64) -> Result<(Format, Body), WavError> {
         let (mut format, mut data) = (None, None);
         let mut start = 12;
@@ -164,7 +167,8 @@ impl<F: Read + Seek> Pass<'_, F> {
                 }
                 _ => {}
             }
-            // A body of odd length is followed by a pad byte, which some writers leave out at the very end.
+            // A body of odd length is followed by a pad byte, which some writers leave out at the
+            // very end.
             start = (body.0 + body.1 + body.1 % 2).min(end);
         }
         Err(self.inconsistent("chunks", &format!("at most {MAX_CHUNKS}"), &"more"))
@@ -244,7 +248,8 @@ impl<F: Read + Seek> Pass<'_, F> {
         if format.len < 40 {
             return Err(self.inconsistent("extensible format chunk", &"at least 40 bytes", &format.len));
         }
-        // Fewer valid bits than stored ones: writers disagree on which side of the container the padding is.
+        // Fewer valid bits than stored ones: writers disagree on which side of the container the
+        // padding is.
         let (bits, valid_bits) = (u16_at(&format.bytes, 14), u16_at(&format.bytes, 18));
         if valid_bits != 0 && valid_bits != bits {
             let found = format!("{valid_bits} valid bits in {bits}");
@@ -317,8 +322,8 @@ impl<F: Read + Seek> Pass<'_, F> {
 
 const EXPECTED_FORMAT: &str = "integer PCM or 32-bit float";
 
-/// What streaming writers put where they cannot know the length: the largest signed or unsigned number, or that less
-/// the header, rounded down.
+/// What streaming writers put where they cannot know the length: the largest signed or unsigned
+/// number, or that less the header, rounded down.
 fn is_placeholder(len: u32) -> bool {
     (0x7FFF_0000..=0x8000_00FF).contains(&len) || len >= 0xFFFF_0000
 }

@@ -1,27 +1,31 @@
 //! WAV recordings in and out, at 16 kHz mono.
 //!
-//! **The rule of conversion**, one for every input. A sample is read as a number in units of one 16-bit step, exactly:
-//! an integer of `b` bits times 2^(16−b) (8-bit WAV is unsigned; 128 is its zero), a float times 32768. Two channels
-//! become one by their mean, (left + right) / 2. If the rate `r` is not 16 kHz, output sample `n` is the recording,
-//! limited to the band both rates can carry, at time exactly `n` / 16000 s, and `frames` frames become
-//! round(`frames` · 16000 / `r`) samples, a half rounded up; before and after the recording there is silence.
-//! Then, once, at the very end: round to the nearest integer, ties to even, and saturate to [−32768, 32767].
-//! So 16 kHz mono 16-bit input comes through bit for bit.
+//! **The rule of conversion**, one for every input. A sample is read as a number in units of one
+//! 16-bit step, exactly: an integer of `b` bits times 2^(16−b) (8-bit WAV is unsigned; 128 is its
+//! zero), a float times 32768. Two channels become one by their mean, (left + right) / 2. If the
+//! rate `r` is not 16 kHz, output sample `n` is the recording, limited to the band both rates can
+//! carry, at time exactly `n` / 16000 s, and `frames` frames become round(`frames` · 16000 / `r`)
+//! samples, a half rounded up; before and after the recording there is silence. Then, once, at the
+//! very end: round to the nearest integer, ties to even, and saturate to [−32768, 32767]. So 16 kHz
+//! mono 16-bit input comes through bit for bit.
 //!
-//! All of it is computed in `f64`: its 53 bits hold every 8 to 32-bit sample and every mean of two such samples
-//! exactly, so that the last rounding is the only one unless the rate changes, and then the others are about 2^−37 of a
-//! 16-bit step each. A resampled file can therefore differ between two kinds of CPU (whose vector units sum in
-//! different orders) only where a value falls that close to a tie.
+//! All of it is computed in `f64`: its 53 bits hold every 8 to 32-bit sample and every mean of two
+//! such samples exactly, so that the last rounding is the only one unless the rate changes, and
+//! then the others are about 2^−37 of a 16-bit step each. A resampled file can therefore differ
+//! between two kinds of CPU (whose vector units sum in different orders) only where a value falls
+//! that close to a tie.
 //!
-//! **The resampler** is rubato's windowed sinc: squared Blackman-Harris window, 256 points at the lower of the two
-//! rates. In terms of the lower rate's Nyquist frequency, the band up to 0.88 passes unchanged, the half-amplitude point
-//! is at 0.947, and from 1.0 on nothing audible is left (the tests measure it).
+//! **The resampler** is rubato's windowed sinc: squared Blackman-Harris window, 256 points at the
+//! lower of the two rates. In terms of the lower rate's Nyquist frequency, the band up to 0.88
+//! passes unchanged, the half-amplitude point is at 0.947, and from 1.0 on nothing audible is left
+//! (the tests measure it).
 //!
-//! **What is refused.** A file whose header does not describe it exactly: the sizes of the RIFF structure and of each
-//! chunk are compared with the real length of the file before anything is read or allocated. Streaming programs that
-//! write to a pipe leave a placeholder for the length; such a file is refused with the command that mends it, because a
-//! reader that trusts the end of the file instead cannot tell a whole recording from a truncated one. Also refused:
-//! formats other than integer PCM and 32-bit float, more than two channels, rates outside [`MIN_RATE_HZ`] to
+//! **What is refused.** A file whose header does not describe it exactly: the sizes of the RIFF
+//! structure and of each chunk are compared with the real length of the file before anything is
+//! read or allocated. Streaming programs that write to a pipe leave a placeholder for the length;
+//! such a file is refused with the command that mends it, because a reader that trusts the end of
+//! the file instead cannot tell a whole recording from a truncated one. Also refused: formats other
+//! than integer PCM and 32-bit float, more than two channels, rates outside [`MIN_RATE_HZ`] to
 //! [`MAX_RATE_HZ`], NaN and infinity, and more than [`MAX_SECONDS`] of sound.
 
 mod convert;
@@ -166,9 +170,10 @@ pub enum WavError {
 
 /// Reads a recording and converts it to 16 kHz mono 16-bit by the rule above.
 ///
-/// Reads integer PCM of 8, 16, 24 or 32 bits and 32-bit float, plain or `WAVE_FORMAT_EXTENSIBLE`, mono or stereo. The
-/// result holds at least one sample. Memory: the result, a filter table if the rate changes (about 1 MB at the usual
-/// rates, 16 MB at the worst) and small buffers; the input is streamed.
+/// Reads integer PCM of 8, 16, 24 or 32 bits and 32-bit float, plain or `WAVE_FORMAT_EXTENSIBLE`,
+/// mono or stereo. The result holds at least one sample. Memory: the result, a filter table if the
+/// rate changes (about 1 MB at the usual rates, 16 MB at the worst) and small buffers; the input is
+/// streamed.
 ///
 /// # Errors
 ///
@@ -220,8 +225,9 @@ fn decode(mut file: impl Read + Seek, name: &str) -> Result<Vec<i16>, WavError> 
     let layout = Layout::read(&mut file, name)?;
     let refused = |source| WavError::Read { name: name.to_owned(), source };
     file.seek(SeekFrom::Start(layout.data_start)).map_err(refused)?;
-    // The decoder gets a header in its simplest form, made from what was checked, in front of the file's samples: so it
-    // meets neither the chunks around them nor the many ways to say the same thing.
+    // The decoder gets a header in its simplest form, made from what was checked, in front of the
+    // file's samples: so it meets neither the chunks around them nor the many ways to say the same
+    // thing.
     let header = Cursor::new(layout.canonical_header());
     let source = BufReader::with_capacity(1 << 16, header.chain(file.take(layout.data_bytes)));
     let samples = hound::WavReader::new(source).map_err(|error| hound_refused(name, error))?;
@@ -251,7 +257,8 @@ fn checked(
     })
 }
 
-/// After the checks of [`Layout`] only the system can refuse: for instance a file that shrinks while it is read.
+/// After the checks of [`Layout`] only the system can refuse: for instance a file that shrinks
+/// while it is read.
 fn hound_refused(name: &str, error: hound::Error) -> WavError {
     WavError::Read { name: name.to_owned(), source: hound_to_io(error) }
 }

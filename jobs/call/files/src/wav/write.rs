@@ -7,24 +7,25 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use tobari_host::files::{name_of, write_atomically_with};
 
-/// Bytes of a file that its 32-bit RIFF length counts besides the samples; the longer of the two headers used here
-/// (68 bytes, of which the length leaves out 8).
+/// Bytes of a file that its 32-bit RIFF length counts besides the samples; the longer of the two
+/// headers used here (68 bytes, of which the length leaves out 8).
 const HEADER_BYTES: u64 = 60;
 
 /// Writes 16-bit samples as a 16 kHz mono WAV file, replacing `path` as a whole.
 ///
 /// # Errors
 ///
-/// [`WavError::TooManySamples`] beyond the 4 GiB a WAV file can describe; [`WavError::Write`] if the system refuses. On
-/// error `path` is as it was before and no partial file is left.
+/// [`WavError::TooManySamples`] beyond the 4 GiB a WAV file can describe; [`WavError::Write`] if
+/// the system refuses. On error `path` is as it was before and no partial file is left.
 pub fn write_pcm16(path: &Path, samples: &[i16]) -> Result<(), WavError> {
     write_pcm(path, samples, 16)
 }
 
 /// Writes 32-bit samples as a 16 kHz mono WAV file, replacing `path` as a whole.
 ///
-/// The samples are written as they are. A sum of 16-bit samples keeps its small values, and so sounds 65,536 times
-/// (96 dB) quieter than the same numbers written as 16-bit: the point of this file is exactness, not listening.
+/// The samples are written as they are. A sum of 16-bit samples keeps its small values, and so
+/// sounds 65,536 times (96 dB) quieter than the same numbers written as 16-bit: the point of this
+/// file is exactness, not listening.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Conversion without a change of rate: bit depths, channels, rounding, saturation, and headers as real writers make
-//! them.
+//! Conversion without a change of rate: bit depths, channels, rounding, saturation, and headers as
+//! real writers make them.
 
 use crate::build::{FLOAT, PCM, Wav, chunk, noise};
 use tobari_call_files::wav::{decode_speech, read_speech, write_pcm16};

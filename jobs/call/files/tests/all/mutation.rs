@@ -1,4 +1,5 @@
-//! Files nobody would write: valid ones with bytes changed, cut, repeated and moved, several thousand of each.
+//! Files nobody would write: valid ones with bytes changed, cut, repeated and moved, several
+//! thousand of each.
 
 use crate::build::{FLOAT, PCM, Wav, chunk, noise};
 use tobari_call_files::wav::{decode_speech, fuzz_wav};
@@ -22,7 +23,8 @@ fn seeds() -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// One to four changes: a bit, a byte, a 32-bit word of the kind that breaks readers, a cut, a copy.
+/// One to four changes: a bit, a byte, a 32-bit word of the kind that breaks readers, a cut, a
+/// copy.
 fn mutate(bytes: &mut Vec<u8>, random: &mut impl Iterator<Item = u64>) {
     let mut below = |bound: usize| random.next().map_or(0, |x| x as usize % bound.max(1));
     for _ in 0..=below(4) {

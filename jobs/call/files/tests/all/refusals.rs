@@ -1,4 +1,5 @@
-//! Every refusal, by its kind, and that its message names the file, what was expected and what was found.
+//! Every refusal, by its kind, and that its message names the file, what was expected and what was
+//! found.
 
 use crate::build::{EXTENSIBLE, FLOAT, PCM, Wav, chunk};
 use std::fs;
@@ -8,7 +9,8 @@ fn honest() -> Wav {
     Wav::pcm16(1, 16_000, &[1, 2, 3, 4])
 }
 
-/// The refusal of these bytes, whose message must begin with the name and hold every one of `words`.
+/// The refusal of these bytes, whose message must begin with the name and hold every one of
+/// `words`.
 fn refused(bytes: &[u8], words: &[&str]) -> WavError {
     let refusal = decode_speech(bytes, "voice.wav").expect_err("must be refused");
     let message = refusal.to_string();
@@ -19,7 +21,8 @@ fn refused(bytes: &[u8], words: &[&str]) -> WavError {
     refusal
 }
 
-/// What is refused becomes acceptable only by undoing the change: the builder's own file is accepted.
+/// What is refused becomes acceptable only by undoing the change: the builder's own file is
+/// accepted.
 #[test]
 fn the_honest_file_is_accepted() {
     assert_eq!(decode_speech(&honest().bytes(), "voice.wav").unwrap(), [1, 2, 3, 4]);
@@ -296,7 +299,8 @@ fn more_than_four_hours_are_refused_before_they_are_read() {
 
 #[test]
 fn a_huge_claim_is_refused_at_once() {
-    // 4 GB claimed by a file of 52 bytes, in every field that can claim it: refused from the header alone.
+    // 4 GB claimed by a file of 52 bytes, in every field that can claim it: refused from the header
+    // alone.
     for (riff_len, data_len) in [(None, 0xfff0_0000), (Some(0xfff0_0024), 0xfff0_0000), (Some(0xfff0_0024), 8)] {
         let mut wav = honest();
         (wav.riff_len, wav.data_len) = (riff_len, Some(data_len));

@@ -4,8 +4,8 @@ use crate::build::{PCM, Wav};
 use std::f64::consts::TAU;
 use tobari_call_files::wav::{MAX_RATE_HZ, MIN_RATE_HZ, decode_speech};
 
-/// Rates with every kind of ratio: whole, simple, many filter phases, and, from 15,999 Hz on, interpolated phases, with
-/// 16000, 8000, 1000 and 800 as the numerator in lowest terms.
+/// Rates with every kind of ratio: whole, simple, many filter phases, and, from 15,999 Hz on,
+/// interpolated phases, with 16000, 8000, 1000 and 800 as the numerator in lowest terms.
 const RATES_HZ: [u32; 16] = [
     8_000, 11_025, 12_000, 22_050, 24_000, 32_000, 44_100, 48_000, 88_200, 96_000, 192_000, 15_999, 44_102, 44_112,
     44_140, 191_999,
@@ -23,8 +23,8 @@ fn decoded(wav: &Wav) -> Vec<i16> {
     decode_speech(&wav.bytes(), "test.wav").unwrap()
 }
 
-/// Power of the difference to the expected sine, relative to a full-scale sine, in dB; the filter's reach at both ends
-/// (a tenth of a second) left out.
+/// Power of the difference to the expected sine, relative to a full-scale sine, in dB; the filter's
+/// reach at both ends (a tenth of a second) left out.
 fn error_db(speech: &[i16], frequency_hz: f64, amplitude: f64) -> f64 {
     let margin = 1600;
     let expected = |n: usize| amplitude * (TAU * frequency_hz * n as f64 / 16_000.0).sin();
@@ -36,7 +36,8 @@ fn error_db(speech: &[i16], frequency_hz: f64, amplitude: f64) -> f64 {
 
 #[test]
 fn a_440_hz_sine_arrives_with_its_amplitude_and_phase_from_every_rate() {
-    // Rounding to 16 bits alone leaves -98 dB: nothing else may add to it, nor may the time shift by 10^-4 of a sample.
+    // Rounding to 16 bits alone leaves -98 dB: nothing else may add to it, nor may the time shift
+    // by 10^-4 of a sample.
     for rate_hz in RATES_HZ {
         let error = error_db(&decoded(&sine(rate_hz, 440.0, 32000.0, 1.0)), 440.0, 32000.0);
         assert!(error < -97.5, "{rate_hz} Hz: {error:.2} dB");
@@ -46,7 +47,8 @@ fn a_440_hz_sine_arrives_with_its_amplitude_and_phase_from_every_rate() {
 #[test]
 fn the_band_up_to_0_88_of_the_lower_nyquist_frequency_passes_unchanged() {
     for rate_hz in RATES_HZ {
-        // Just below 0.88, and in no simple ratio to 16 kHz: else the rounding noise would be a few strong lines.
+        // Just below 0.88, and in no simple ratio to 16 kHz: else the rounding noise would be a few
+        // strong lines.
         let highest_hz = 0.8796 * f64::from(rate_hz.min(16_000)) / 2.0;
         let error = error_db(&decoded(&sine(rate_hz, highest_hz, 30000.0, 1.0)), highest_hz, 30000.0);
         assert!(error < -97.0, "{rate_hz} Hz, tone of {highest_hz} Hz: {error:.2} dB");
@@ -63,7 +65,8 @@ fn a_tone_above_8_khz_leaves_no_alias() {
         (192_000, 90_000.0),
         (44_101, 20_000.0),
     ] {
-        // Below half a 16-bit step at full scale, so not one sample differs from zero once the start is over.
+        // Below half a 16-bit step at full scale, so not one sample differs from zero once the
+        // start is over.
         let speech = decoded(&sine(rate_hz, frequency_hz, 32767.0, 1.0));
         assert!(speech[1600..14_400].iter().all(|sample| *sample == 0), "{rate_hz} Hz, tone of {frequency_hz} Hz");
     }
@@ -88,7 +91,8 @@ fn a_constant_keeps_its_value_exactly() {
 #[test]
 fn a_click_stays_at_its_time() {
     for rate_hz in RATES_HZ {
-        // A click of one frame at half a second, where both rates have a sample (or as near as the rate allows).
+        // A click of one frame at half a second, where both rates have a sample (or as near as the
+        // rate allows).
         let mut samples = vec![0; rate_hz as usize];
         let place = rate_hz as usize / 2;
         samples[place] = 32767;

@@ -24,7 +24,8 @@ use crate::{
 
 type Config = WithIdentityProvider<Identities, WithMlsRules<Rules, WithCryptoProvider<Provider, BaseConfig>>>;
 
-/// Why a group does not do something. What the library found is not repeated: it may have come from somebody who tries.
+/// Why a group does not do something. What the library found is not repeated: it may have come from
+/// somebody who tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -82,7 +83,8 @@ impl Leaf {
         Some(Self { identity: identity_of(identity)?.to_vec(), key })
     }
 
-    /// Who is to come in by a key package, as far as it says so itself: signatures are checked when it is committed.
+    /// Who is to come in by a key package, as far as it says so itself: signatures are checked when
+    /// it is committed.
     ///
     /// # Errors
     /// [`GroupError`] if it is no key package of this suite.
@@ -117,7 +119,8 @@ pub struct Commit {
     pub commit: Vec<u8>,
     /// For all newcomers alike; empty if there are none.
     pub welcome: Vec<u8>,
-    /// Which of the key packages were left out, because they are not valid or would be a second of one identity or key: their places in the list, ascending.
+    /// Which of the key packages were left out, because they are not valid or would be a second of
+    /// one identity or key: their places in the list, ascending.
     pub refused: Vec<usize>,
 }
 
@@ -165,7 +168,8 @@ impl Newcomer {
             .mls_rules(Rules)
             .identity_provider(Identities)
             .signing_identity(signing, secret, SUITE)
-            // without a clock nothing expires; a build of the library that has one is to see it so too
+            // without a clock nothing expires; a build of the library that has one is to see it so
+            // too
             .key_package_lifetime(Duration::from_secs(u64::MAX / 2))
             .build();
         let (none, no_time) = (ExtensionList::new, Some(MlsTime::from(0)));
@@ -226,7 +230,8 @@ impl Group {
         self.group.roster().members_iter().filter_map(|member| Leaf::new(&member.signing_identity)).collect()
     }
 
-    /// Words for people to compare: equal for all members of this epoch, and for nobody who was led into another.
+    /// Words for people to compare: equal for all members of this epoch, and for nobody who was led
+    /// into another.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -246,11 +251,13 @@ impl Group {
         Ok(out)
     }
 
-    /// Makes a commit that takes out who has one of the identities `gone` and takes in who made the key `packages`, as far as they are valid. It counts when it
-    /// comes back by [`Group::take`]; another commit, or another call, forgets it.
+    /// Makes a commit that takes out who has one of the identities `gone` and takes in who made the
+    /// key `packages`, as far as they are valid. It counts when it comes back by [`Group::take`];
+    /// another commit, or another call, forgets it.
     ///
     /// # Errors
-    /// [`GroupError::NotAMember`] if somebody in `gone` is none, or this member; [`GroupError::Full`].
+    /// [`GroupError::NotAMember`] if somebody in `gone` is none, or this member;
+    /// [`GroupError::Full`].
     pub fn commit(&mut self, gone: &[&[u8]], packages: &[&[u8]]) -> Result<Commit, GroupError> {
         let indices = self.indices(gone)?;
         let members = self.group.roster().members_iter().count() - indices.len();
@@ -317,13 +324,15 @@ impl Group {
     /// Takes a commit, the own one too. After an error the group is where it was.
     ///
     /// # Errors
-    /// [`GroupError`] if it is not a commit of a member for this epoch; [`GroupError::Removed`] if this member is out by it.
+    /// [`GroupError`] if it is not a commit of a member for this epoch; [`GroupError::Removed`] if
+    /// this member is out by it.
     pub fn take(&mut self, commit: &[u8]) -> Result<(), GroupError> {
         let message = read("commit", MAX_COMMIT, commit)?;
         if message.wire_format() != WireFormat::PrivateMessage {
             return Err(GroupError::Malformed { expected: "a commit" });
         }
-        // even of a message that does not open the library forgets the key, and then the true one would not open either
+        // even of a message that does not open the library forgets the key, and then the true one
+        // would not open either
         let mut next = self.group.clone();
         let taken = next.process_incoming_message(message).map_err(|_| GroupError::Refused)?;
         let ReceivedMessage::Commit(commit) = taken else { return Err(GroupError::Refused) };

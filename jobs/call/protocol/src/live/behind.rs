@@ -1,8 +1,8 @@
-//! A member that missed a roster. The member asks the server for the whole roster. Where the members
-//! agree on keys it joins their group again.
+//! A member that missed a roster. The member asks the server for the whole roster. Where the
+//! members agree on keys it joins their group again.
 //!
-//! Until the roster comes the member keeps its keys. It never leaves out an entry by itself: its keys
-//! would then differ from those of the others.
+//! Until the roster comes the member keeps its keys. It never leaves out an entry by itself: its
+//! keys would then differ from those of the others.
 
 /// Ticks after which it is asked again whether the whole roster comes: a second, and three where a
 /// session has to be taken in by others.

@@ -1,4 +1,5 @@
-//! For which tick a frame is: frames come by the clock of a microphone, ticks go by the clock of the server.
+//! For which tick a frame is: frames come by the clock of a microphone, ticks go by the clock of
+//! the server.
 //!
 //! **Lead.** A frame is for the tick after that of the frame before. Its packet has to reach the
 //! server before that tick closes, so it is made for a tick some way ahead of the first that has

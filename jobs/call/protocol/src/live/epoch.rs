@@ -49,7 +49,8 @@ pub enum SumError {
         /// The epoch of the tick.
         expected: u32,
     },
-    /// Somebody in the list who is not on the roster as a speaker, or a tag that does not fit: the sum is not what those in its list have sent.
+    /// Somebody in the list who is not on the roster as a speaker, or a tag that does not fit: the
+    /// sum is not what those in its list have sent.
     #[error("tick {tick}: {error}")]
     Forged {
         /// The tick.
@@ -60,7 +61,8 @@ pub enum SumError {
 }
 
 impl Epoch {
-    /// Derives the keys of all speakers on the roster, from the secret of the members' group too if there is one, and those to send with if `own` is one of them.
+    /// Derives the keys of all speakers on the roster, from the secret of the members' group too if
+    /// there is one, and those to send with if `own` is one of them.
     pub(super) fn new(
         roster: Roster,
         keys: &RoomKeys,
@@ -87,7 +89,8 @@ impl Epoch {
         self.roster.from
     }
 
-    /// What is sent in `tick`; none if this member does not speak in this epoch, or has sent that tick or a later one.
+    /// What is sent in `tick`; none if this member does not speak in this epoch, or has sent that
+    /// tick or a later one.
     pub(super) fn encrypt(
         &mut self,
         tick: u32,

@@ -1,4 +1,5 @@
-//! What it takes to open sums: the chain of rosters, keys of the epochs that count, and the order of ticks.
+//! What it takes to open sums: the chain of rosters, keys of the epochs that count, and the order
+//! of ticks.
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,8 @@ use super::{
 
 /// Ticks for which the keys of an epoch are kept after the next has begun: three seconds.
 const KEPT_TICKS: u32 = 150;
-/// Epochs that may have begun or be about to: rosters are said once a second, four times where people leave, and at once when somebody is put out.
+/// Epochs that may have begun or be about to: rosters are said once a second, four times where
+/// people leave, and at once when somebody is put out.
 const MOST_EPOCHS: usize = 64;
 
 /// Opens the sums of a room.
@@ -74,8 +76,8 @@ impl Hearing {
         self.next
     }
 
-    /// Takes a roster if `accept` does, which answers the secret of its group where there is one, and derives its keys; those to send with as well if
-    /// `own` is on it.
+    /// Takes a roster if `accept` does, which answers the secret of its group where there is one,
+    /// and derives its keys; those to send with as well if `own` is on it.
     pub(super) fn take_roster(
         &mut self,
         bytes: &[u8],
@@ -97,8 +99,8 @@ impl Hearing {
         self.roster().ok_or(RosterError::Malformed)
     }
 
-    /// Opens a sum; it counts as heard when [`Hearing::pass`] is told of its tick. None for one of a tick before the first epoch that is
-    /// known here: others may hear it.
+    /// Opens a sum; it counts as heard when [`Hearing::pass`] is told of its tick. None for one of
+    /// a tick before the first epoch that is known here: others may hear it.
     pub(super) fn open(&mut self, bytes: &[u8]) -> Result<Option<Opened>, SumError> {
         let sum = wire::decode_live_sum(self.layout, bytes).map_err(|_| SumError::Malformed)?;
         if sum.room != self.room || sum.payload.samples() != PACKET_WORDS {

@@ -1,11 +1,14 @@
-//! Who was in the sums, as one digest for every five seconds, so that members can find out whether all were told the same.
+//! Who was in the sums, as one digest for every five seconds, so that members can find out whether
+//! all were told the same.
 //!
-//! `digest of window w = SHA-256("tobari history" 1 ‖ w ‖ for each tick of it: tick 4, epoch 4, length of the list 2, list)`, for members who
-//! heard every tick of the window. Each tells the others its digest from time to time (`super::notes`): in a room of `n` members about
-//! sixteen a window. A server that gives two members different lists for one tick, one voice to each for instance, is found by the next note
-//! of one that gets to the other. A server that keeps notes back, or sees to it that no window is whole, is found by what is missing: a member
-//! with whom nothing could be compared for [`PATIENCE`] of its turns (`History::passed`). On a line that loses sums that happens without
-//! anybody's fault.
+//! `digest of window w = SHA-256("tobari history" 1 ‖ w ‖ for each tick of it: tick 4, epoch 4,
+//! length of the list 2, list)`, for members who heard every tick of the window. Each tells the
+//! others its digest from time to time (`super::notes`): in a room of `n` members about sixteen a
+//! window. A server that gives two members different lists for one tick, one voice to each for
+//! instance, is found by the next note of one that gets to the other. A server that keeps notes
+//! back, or sees to it that no window is whole, is found by what is missing: a member with whom
+//! nothing could be compared for [`PATIENCE`] of its turns (`History::passed`). On a line that
+//! loses sums that happens without anybody's fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +23,8 @@ const TELLERS: u32 = 16;
 const KEPT: usize = 4;
 /// How many words of others about windows that have not ended here are remembered.
 const WAITING: usize = 64;
-/// So many of its turns may go by without a comparison with a member, and two windows more: one in which it came, and one on the way.
+/// So many of its turns may go by without a comparison with a member, and two windows more: one in
+/// which it came, and one on the way.
 pub const PATIENCE: u32 = 3;
 
 #[derive(Default)]
@@ -100,8 +104,9 @@ impl History {
             .collect()
     }
 
-    /// A tick is over, whether or not it was heard, and these are the others on its roster. Whenever a window has gone by: with whom nothing
-    /// could be compared for too long, each said once.
+    /// A tick is over, whether or not it was heard, and these are the others on its roster.
+    /// Whenever a window has gone by: with whom nothing could be compared for too long, each said
+    /// once.
     pub(super) fn passed(&mut self, tick: u32, others: impl Fn() -> BTreeSet<u16>) -> Vec<u16> {
         let window = tick / WINDOW_TICKS;
         if self.window.replace(window).is_none_or(|last| last == window) {
@@ -185,7 +190,8 @@ mod tests {
                     assert_eq!(history.told(number, 2, digest), None);
                 }
             }
-            // one word that is missing is nothing; who does not hear every tick cannot compare with anybody
+            // one word that is missing is nothing; who does not hear every tick cannot compare with
+            // anybody
             let all: &[(u16, u32)] = if heard { &[(3, most + 1)] } else { &[(2, most + 1), (3, most + 1)] };
             assert_eq!(found, all, "{heard}");
         }

@@ -16,10 +16,12 @@
 //! place    = settings of the link (19 bytes) ‖ length and name of the room
 //! ```
 //!
-//! **A session** is 128 random bits that a client draws whenever it begins to speak or to listen: it is in every key of what it sends, so
-//! neither a number given twice nor a reconnection repeats a key. **An epoch** has the keys of its roster: of who is there, under which
-//! number, with which session and from which tick on. So members who were told different rosters have different keys and hear nothing of one
-//! another; and as the sessions of all who listen are in it too, nothing that was recorded before a member came can be played to it.
+//! **A session** is 128 random bits that a client draws whenever it begins to speak or to listen:
+//! it is in every key of what it sends, so neither a number given twice nor a reconnection repeats
+//! a key. **An epoch** has the keys of its roster: of who is there, under which number, with which
+//! session and from which tick on. So members who were told different rosters have different keys
+//! and hear nothing of one another; and as the sessions of all who listen are in it too, nothing
+//! that was recorded before a member came can be played to it.
 
 use crate::mask::{EpochKey, SessionKey};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -92,7 +94,8 @@ impl RoomKeys {
         expand(&self.room, &[b"offer", &self.place, &session.0])
     }
 
-    /// The keys of an epoch; where the members agree on keys, those of who has the secret of their group too.
+    /// The keys of an epoch; where the members agree on keys, those of who has the secret of their
+    /// group too.
     pub(super) fn epoch(&self, epoch: u32, roster: &[u8; 32], group: Option<&[u8; 32]>) -> EpochKeys {
         let room = match group {
             None => self.room.clone(),
@@ -136,7 +139,8 @@ impl EpochKeys {
     }
 }
 
-/// `Expand(key, parts)`, 32 bytes. Of the parts, all that have no fixed length say how long they are.
+/// `Expand(key, parts)`, 32 bytes. Of the parts, all that have no fixed length say how long they
+/// are.
 fn expand(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let mut out = Zeroizing::new([0; 32]);
     // HKDF-SHA256 takes keys of 32 bytes and gives up to 8,160.

@@ -1,4 +1,5 @@
-//! The link of a live room: where it is, how it is set, and its secret in the fragment, which no browser sends to a server.
+//! The link of a live room: where it is, how it is set, and its secret in the fragment, which no
+//! browser sends to a server.
 //!
 //! ```text
 //! https://host[:port][/prefix]/call/ROOM#FRAGMENT
@@ -6,9 +7,11 @@
 //! flags     1 mode elgamal-shared, 2 talk spurts, 4 lobby, 8 a host, 16 this is the host's own link, 32 mode elgamal, 64 keys of a group
 //! ```
 //!
-//! **The settings are in the link, not at the server**: members hold them from whom they have the link, every key is derived from them too,
-//! and a server that lets a member in under others is found at the first sum. The *mark* is a hash of the host's token; the server learns the
-//! mark when the room is opened and so knows the host by its token, which is no key of anything. The curve of both modes of ElGamal is secp256k1.
+//! **The settings are in the link, not at the server**: members hold them from whom they have the
+//! link, every key is derived from them too, and a server that lets a member in under others is
+//! found at the first sum. The *mark* is a hash of the host's token; the server learns the mark
+//! when the room is opened and so knows the host by its token, which is no key of anything. The
+//! curve of both modes of ElGamal is secp256k1.
 
 use std::{fmt, str::FromStr};
 
@@ -39,9 +42,11 @@ pub enum LiveMode {
     /// A pseudorandom mask: [`crate::mask`].
     #[default]
     Mask,
-    /// Lifted ElGamal with shared randomness on secp256k1: [`tobari_curve::elgamal`]. Ten times the bytes.
+    /// Lifted ElGamal with shared randomness on secp256k1: [`tobari_curve::elgamal`]. Ten times the
+    /// bytes.
     ElgamalShared,
-    /// Lifted ElGamal on secp256k1, one ciphertext a sample, as in the paper. Twice the bytes of that again.
+    /// Lifted ElGamal on secp256k1, one ciphertext a sample, as in the paper. Twice the bytes of
+    /// that again.
     Elgamal,
 }
 
@@ -75,7 +80,8 @@ impl LiveMode {
 /// When speakers send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sending {
-    /// A packet every 20 ms, whatever there is to say: times and lengths say nothing about who speaks.
+    /// A packet every 20 ms, whatever there is to say: times and lengths say nothing about who
+    /// speaks.
     #[default]
     Constant,
     /// Packets only while there is something to hear. The server learns who speaks and when.
@@ -88,7 +94,8 @@ pub enum Keys {
     /// The link's secret alone. Whoever has the link has the keys, of every epoch.
     #[default]
     Link,
-    /// The link's secret, and what the members agree on (MLS, `super::group`): each epoch's keys are its members' only.
+    /// The link's secret, and what the members agree on (MLS, `super::group`): each epoch's keys
+    /// are its members' only.
     Group,
 }
 
@@ -162,7 +169,8 @@ impl Settings {
     }
 }
 
-/// The secret of a room, which all who have its link hold. Zeroed on drop; neither printed nor compared; exported in the link only.
+/// The secret of a room, which all who have its link hold. Zeroed on drop; neither printed nor
+/// compared; exported in the link only.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RoomSecret(pub(super) [u8; 32]);
 
@@ -234,7 +242,8 @@ pub struct RoomLink {
 }
 
 impl RoomLink {
-    /// A link to a new room; if the settings ask for a host, theirs is replaced by that of a new token, and this is the host's link.
+    /// A link to a new room; if the settings ask for a host, theirs is replaced by that of a new
+    /// token, and this is the host's link.
     pub fn new(server: &str, room: RoomName, settings: Settings, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let secret = RoomSecret::random(rng);
         let host = settings.host.map(|_| HostToken::random(rng));

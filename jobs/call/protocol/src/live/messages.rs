@@ -11,13 +11,17 @@
 //!    members must name the same.
 //! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello
 //!    (`super::hello`), which the server checks with that key.
-//! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing before `admitted`.
-//! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no packet came.
-//! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one when the host says `grant`. It then sends a
-//!    hello of a new session, and speaks from the roster on which that stands.
-//! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant` and `eject`.
-//! 7. In a room whose members agree on keys (`"keys":"group"`) a session also sends an offer after its hello, and rosters come inside steps
-//!    (`super::group`).
+//! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing
+//!    before `admitted`.
+//! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no
+//!    packet came.
+//! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one
+//!    when the host says `grant`. It then sends a hello of a new session, and speaks from the
+//!    roster on which that stands.
+//! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant`
+//!    and `eject`.
+//! 7. In a room whose members agree on keys (`"keys":"group"`) a session also sends an offer after
+//!    its hello, and rosters come inside steps (`super::group`).
 //! 8. A member that cannot follow a roster says `behind`, and is told the whole roster. Where the
 //!    members agree on keys it begins another session besides. `again` asks a member to begin
 //!    another session: what it has agreed on with the others leads nowhere.

@@ -1,20 +1,26 @@
-//! A live room: who has the link talks, the server adds, and the sum shows whose voices are in it and that nothing else is.
+//! A live room: who has the link talks, the server adds, and the sum shows whose voices are in it
+//! and that nothing else is.
 //!
-//! **What is computed.** As in [`crate`]: for each tick of 20 ms the sum of the speakers' packets, with the list `S_t` of those in it,
-//! one identical sum to all. A packet has [`PACKET_WORDS`] words: 320 samples, and one in which each speaker has a bit of its own for *I am
-//! talking*, so that members see who speaks and the server does not.
+//! **What is computed.** As in [`crate`]: for each tick of 20 ms the sum of the speakers' packets,
+//! with the list `S_t` of those in it, one identical sum to all. A packet has [`PACKET_WORDS`]
+//! words: 320 samples, and one in which each speaker has a bit of its own for *I am talking*, so
+//! that members see who speaks and the server does not.
 //!
-//! **Modes.** `mask` ([`crate::mask`]), 1,084 bytes a packet in a room for 1,024 speakers, `elgamal-shared`
-//! ([`tobari_curve::elgamal`]), 10,394, and `elgamal`, 20,665. In all a one-time authenticator binds the sum to list, room, epoch, sessions and
-//! tick: what a server alters, adds, drops, doubles, replays or moves without saying so is refused by every member.
+//! **Modes.** `mask` ([`crate::mask`]), 1,084 bytes a packet in a room for 1,024 speakers,
+//! `elgamal-shared` ([`tobari_curve::elgamal`]), 10,394, and `elgamal`, 20,665. In all a one-time
+//! authenticator binds the sum to list, room, epoch, sessions and tick: what a server alters, adds,
+//! drops, doubles, replays or moves without saying so is refused by every member.
 //!
-//! **Who sees what.** Members: the sum, its list, who talks, names. The server: room names, addresses, numbers, when who sends and how much
-//! (which says nothing about speech unless the link asks for talk spurts), and the size of the room. Not: samples, the sum, names, who talks.
+//! **Who sees what.** Members: the sum, its list, who talks, names. The server: room names,
+//! addresses, numbers, when who sends and how much (which says nothing about speech unless the link
+//! asks for talk spurts), and the size of the room. Not: samples, the sum, names, who talks.
 //!
-//! **What stays possible.** The server can leave somebody out *and say so*: the member itself notices. It can show one member the packet of one
-//! speaker as a sum of one: it verifies, the list says so, and the histories that members tell one another ([`history`]) differ. A member who
-//! gets hold of another's packet opens it; a member and the server together forge in another's name. Whoever has the link is a member: lobby,
-//! mute and eject are rules of the server, unless the members agree on keys ([`group`]): then who is out cannot hear. `docs/threats.md` has all of it.
+//! **What stays possible.** The server can leave somebody out *and say so*: the member itself
+//! notices. It can show one member the packet of one speaker as a sum of one: it verifies, the list
+//! says so, and the histories that members tell one another ([`history`]) differ. A member who gets
+//! hold of another's packet opens it; a member and the server together forge in another's name.
+//! Whoever has the link is a member: lobby, mute and eject are rules of the server, unless the
+//! members agree on keys ([`group`]): then who is out cannot hear. `docs/threats.md` has all of it.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -81,7 +87,8 @@ pub const PACKET_WORDS: usize = PACKET_SAMPLES + 1;
 /// Members whose bits are in that word; they take turns by tick.
 const FLAGS: u16 = 16;
 
-/// Whose bits are in the last word of a tick, as the first number of sixteen, where `last` is the highest number on the roster.
+/// Whose bits are in the last word of a tick, as the first number of sixteen, where `last` is the
+/// highest number on the roster.
 fn flagged(tick: u32, last: u16) -> u16 {
     let groups = u32::from(last / FLAGS) + 1;
     (tick % groups) as u16 * FLAGS

@@ -1,4 +1,5 @@
-//! The modes of a live room behind one interface: how a packet's words are encrypted under an epoch's keys, and a sum opened.
+//! The modes of a live room behind one interface: how a packet's words are encrypted under an
+//! epoch's keys, and a sum opened.
 //!
 //! | mode | payload | what a member derives |
 //! |---|---|---|
@@ -6,10 +7,12 @@
 //! | `elgamal-shared` | `C_i = (m_i + r s_i)G` and `R = rG` | the `s_i` of the places |
 //! | `elgamal` | `S_i = m_i G + r_i sG` and `R_i = r_i G` | `s` |
 //!
-//! **What is bound is the same in all**: members hold the key of the tags, so each packet has one ([`crate::mask`]), and a sum is taken only if
-//! the sum of its tags is that of its list. The modes of points decrypt without the list, which alone would bind nothing: whoever adds, doubles,
-//! negates or leaves out packets makes sums that decrypt as well. So a sum is decrypted first and compared with its tag after, and
-//! neither the samples nor that they decrypted leaves this module before.
+//! **What is bound is the same in all**: members hold the key of the tags, so each packet has one
+//! ([`crate::mask`]), and a sum is taken only if the sum of its tags is that of its list. The modes
+//! of points decrypt without the list, which alone would bind nothing: whoever adds, doubles,
+//! negates or leaves out packets makes sums that decrypt as well. So a sum is decrypted first and
+//! compared with its tag after, and neither the samples nor that they decrypted leaves this module
+//! before.
 
 use crate::{
     mask::{Form, MaskReceiver, MaskSender, OpenError, Tag, TagReceiver, TagSender},
@@ -226,7 +229,8 @@ mod tests {
         }
     }
 
-    /// Whoever has the public key of mode `elgamal` and no key of the tags can encrypt, and is not heard.
+    /// Whoever has the public key of mode `elgamal` and no key of the tags can encrypt, and is not
+    /// heard.
     #[test]
     fn a_sender_with_the_public_key_alone_makes_no_sum_that_opens() {
         let (mut opener, sum) = epoch(LiveMode::Elgamal);

@@ -52,9 +52,9 @@ pub enum News {
         /// Which.
         talking: bool,
     },
-    /// A speaker on the roster is missing from the sums, this member too: where sending is constant, nobody hears who is in none. Or it is
-    /// no longer, be it that it is there again, has begun anew, or only listens now. Of who is gone from
-    /// the roster nothing is said.
+    /// A speaker on the roster is missing from the sums, this member too: where sending is
+    /// constant, nobody hears who is in none. Or it is no longer, be it that it is there again, has
+    /// begun anew, or only listens now. Of who is gone from the roster nothing is said.
     Missing {
         /// Who.
         member: u16,
@@ -112,7 +112,8 @@ pub enum Alarm {
         /// Their numbers.
         members: Vec<u16>,
     },
-    /// This member has sent a packet, and the server says that it is not in the sum, without having been late.
+    /// This member has sent a packet, and the server says that it is not in the sum, without having
+    /// been late.
     #[error("the server left your packet of tick {tick} out")]
     Omitted {
         /// The tick.
@@ -126,8 +127,9 @@ pub enum Alarm {
         /// In which five seconds, counted from the beginning of the room.
         window: u32,
     },
-    /// What these members heard could not be compared with what this one heard for some time: sums are lost on the way, or the server keeps
-    /// words back so that nobody finds out what others were told.
+    /// What these members heard could not be compared with what this one heard for some time: sums
+    /// are lost on the way, or the server keeps words back so that nobody finds out what others
+    /// were told.
     #[error("nothing that {} heard could be compared with what you heard for some time", some(members))]
     Unconfirmed {
         /// Who.

@@ -1,4 +1,5 @@
-//! Notes: what members say to one another through the server, sealed under a key of the room (kind 0d of the wire).
+//! Notes: what members say to one another through the server, sealed under a key of the room (kind
+//! 0d of the wire).
 //!
 //! ```text
 //! note  = version 1, kind 1, room 8, session 16, number 4, sealed 112

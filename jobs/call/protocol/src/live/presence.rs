@@ -1,11 +1,15 @@
-//! Who is missing from the sums: speakers on the roster of whom the lists of the sums say that no packet is in them.
+//! Who is missing from the sums: speakers on the roster of whom the lists of the sums say that no
+//! packet is in them.
 //!
-//! In a room with constant sending a packet of every speaker belongs in every sum. A list cannot name somebody whose packet is not in its sum, as the tag
-//! would not fit; so whoever is on none of them is heard by nobody, be it that the server leaves the packets out, that it says they came late, that the host
-//! has muted their sender, or that they never reached the server. Which of these it is, the lists do not say.
+//! In a room with constant sending a packet of every speaker belongs in every sum. A list cannot
+//! name somebody whose packet is not in its sum, as the tag would not fit; so whoever is on none of
+//! them is heard by nobody, be it that the server leaves the packets out, that it says they came
+//! late, that the host has muted their sender, or that they never reached the server. Which of
+//! these it is, the lists do not say.
 //!
-//! Counted over a second at a time and for each speaker apart, from its first tick on: missing is who was in less than half of the sums of two seconds in a
-//! row, and there again who was in nine of ten of one. One second alone is not enough: who leaves stays on the roster for about as long.
+//! Counted over a second at a time and for each speaker apart, from its first tick on: missing is
+//! who was in less than half of the sums of two seconds in a row, and there again who was in nine
+//! of ten of one. One second alone is not enough: who leaves stays on the roster for about as long.
 
 use tobari_curve::wire::MemberSet;
 
@@ -27,7 +31,8 @@ const ROW: u8 = 2;
 pub(super) struct Presence {
     constant: bool,
     epoch: u32,
-    /// The speakers of that epoch, by number: as an array, since every tick goes through all of them.
+    /// The speakers of that epoch, by number: as an array, since every tick goes through all of
+    /// them.
     speakers: Vec<Seen>,
 }
 
@@ -46,7 +51,8 @@ impl Presence {
         Self { constant: settings.sending == Sending::Constant, epoch: 0, speakers: Vec::new() }
     }
 
-    /// A tick with this roster is over, with a sum of these speakers. Answers of whom, under which session, it is known anew that it is missing, or no longer.
+    /// A tick with this roster is over, with a sum of these speakers. Answers of whom, under which
+    /// session, it is known anew that it is missing, or no longer.
     pub(super) fn passed(&mut self, roster: &Roster, there: &MemberSet) -> Vec<(u16, SessionId, bool)> {
         let mut changed = Vec::new();
         if !self.constant {
@@ -71,7 +77,8 @@ impl Presence {
         changed
     }
 
-    /// Whoever has another session than before begins anew, and who only listens now is not missing.
+    /// Whoever has another session than before begins anew, and who only listens now is not
+    /// missing.
     fn take_up(&mut self, roster: &Roster, changed: &mut Vec<(u16, SessionId, bool)>) {
         self.epoch = roster.epoch;
         let goes_on = |seen: &Seen| {

@@ -1,12 +1,14 @@
-//! Recordings: the sums of a room as they came, for whoever holds its link to open later (kind 0e of the wire).
+//! Recordings: the sums of a room as they came, for whoever holds its link to open later (kind 0e
+//! of the wire).
 //!
 //! ```text
 //! recording = "TOBARI", version 1, kind 1, room 8, then records
 //! record    = kind 1 (1 roster, 2 sum), length 4, bytes
 //! ```
 //!
-//! A recording is the ciphertext of the sum and the rosters, one stream whatever the number of speakers; who has the file and not the link
-//! hears nothing. **There is no forward secrecy for it**: whoever gets the link at any later time opens it, and who has old packets of single
+//! A recording is the ciphertext of the sum and the rosters, one stream whatever the number of
+//! speakers; who has the file and not the link hears nothing. **There is no forward secrecy for
+//! it**: whoever gets the link at any later time opens it, and who has old packets of single
 //! speakers besides opens those too.
 
 use tobari_curve::wire::{RoomId, VERSION};
@@ -124,7 +126,8 @@ impl Playback {
     /// Of this room, with the link that its members had.
     ///
     /// # Errors
-    /// [`RecordingError::Settings`] if no link has such settings, [`RecordingError::Group`] if the link is not the key.
+    /// [`RecordingError::Settings`] if no link has such settings, [`RecordingError::Group`] if the
+    /// link is not the key.
     pub fn new(link: &RoomLink, room: RoomId) -> Result<Self, RecordingError> {
         if link.settings.keys == Keys::Group {
             return Err(RecordingError::Group);
@@ -146,10 +149,12 @@ impl Playback {
         }
     }
 
-    /// Takes a sum. None for one from before the first roster: whoever recorded could not hear it either.
+    /// Takes a sum. None for one from before the first roster: whoever recorded could not hear it
+    /// either.
     ///
     /// # Errors
-    /// [`SumError`] if it is not what those in its list have sent: it was changed, in the room or in the file.
+    /// [`SumError`] if it is not what those in its list have sent: it was changed, in the room or
+    /// in the file.
     pub fn sum(&mut self, bytes: &[u8]) -> Result<Option<Heard>, SumError> {
         let Some(Opened { tick, speakers, samples, .. }) = self.hearing.open(bytes)? else { return Ok(None) };
         self.hearing.pass(tick);

@@ -209,7 +209,8 @@ pub enum RosterError {
     /// This member is not on it: it is of another time, or for others.
     #[error("a roster without this member")]
     NotListed,
-    /// A step without the commit or welcome that this member needs to follow it, or a roster without a step where there must be one.
+    /// A step without the commit or welcome that this member needs to follow it, or a roster
+    /// without a step where there must be one.
     #[error("a roster whose keys the group does not have: its commit is not for this member at this epoch")]
     Keys,
     /// The group has other members than the roster.

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{member::LiveMember, news::News, roster::Listed};
 
 impl News {
-    /// As one JSON object with a name in `news`, told by `member`. A roster is said with all its members.
+    /// As one JSON object with a name in `news`, told by `member`. A roster is said with all its
+    /// members.
     pub fn to_json(&self, member: &LiveMember) -> Value {
         match self {
             News::Admitted => json!({ "news": "admitted" }),

@@ -9,7 +9,8 @@ use zeroize::Zeroizing;
 /// Words of 32 bits in a block of ChaCha20.
 const BLOCK: usize = 16;
 
-/// Masked samples, or the sum of some: words modulo `2^w`. Anybody can add two; they hide their samples from whoever lacks the keys.
+/// Masked samples, or the sum of some: words modulo `2^w`. Anybody can add two; they hide their
+/// samples from whoever lacks the keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Masked {
     width: Width,

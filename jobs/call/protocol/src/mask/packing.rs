@@ -21,9 +21,10 @@ impl Width {
         (Self::MIN..=Self::MAX).contains(&bits).then_some(Self(bits as u8))
     }
 
-    /// What the sum of so many 16-bit samples needs, `16 + ⌈log2 n⌉` bits: `n` numbers from `-2^15` to `2^15 - 1` add up to at least
-    /// `-n 2^15` and less than `n 2^15`. One bit less than that would not do, and none more is needed, because a sender takes nothing
-    /// beyond 16 bits. None for more than 8,192, or none.
+    /// What the sum of so many 16-bit samples needs, `16 + ⌈log2 n⌉` bits: `n` numbers from `-2^15`
+    /// to `2^15 - 1` add up to at least `-n 2^15` and less than `n 2^15`. One bit less than that
+    /// would not do, and none more is needed, because a sender takes nothing beyond 16 bits. None
+    /// for more than 8,192, or none.
     pub fn for_senders(senders: usize) -> Option<Self> {
         if senders == 0 || senders > 1 << (Self::MAX - Self::MIN) {
             return None;
@@ -56,8 +57,9 @@ impl Width {
 /// How words lie in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// One word after the other without a gap, as one string of bits: bit `j` of word `i` is bit `i w + j`, the lowest bit of a byte
-    /// first. Bits of the last byte that belong to no word are zero. 3.25 bytes a word where `w` is 26.
+    /// One word after the other without a gap, as one string of bits: bit `j` of word `i` is bit
+    /// `i w + j`, the lowest bit of a byte first. Bits of the last byte that belong to no word are
+    /// zero. 3.25 bytes a word where `w` is 26.
     Packed,
     /// Four bytes a word, the lowest first: nothing to shift.
     Aligned,

@@ -1,4 +1,5 @@
-//! The one-time linear authenticator: tags, their keys, and the two states that keep ticks in order.
+//! The one-time linear authenticator: tags, their keys, and the two states that keep ticks in
+//! order.
 
 use super::{MAX_SAMPLES, MAX_SENDERS};
 use subtle::{Choice, ConstantTimeEq};
@@ -9,7 +10,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 const P: u64 = (1 << 61) - 1;
 /// Words of 64 bits in a block of ChaCha20.
 const BLOCK: usize = 8;
-/// Bits of each word that `ν` is put together from, few enough that [`MAX_SENDERS`] of them add up within 32 bits.
+/// Bits of each word that `ν` is put together from, few enough that [`MAX_SENDERS`] of them add up
+/// within 32 bits.
 const LIMB: u32 = 20;
 
 /// What a key stream is for: its nonce is this above the tick. Keys differ as well.
@@ -26,8 +28,8 @@ impl Purpose {
     }
 }
 
-/// The keys of one session of one sender: of its masks, and of what hides its tags. Two sessions never share them. Zeroed on drop;
-/// neither printed nor compared.
+/// The keys of one session of one sender: of its masks, and of what hides its tags. Two sessions
+/// never share them. Zeroed on drop; neither printed nor compared.
 ///
 /// Neither of these compiles:
 ///
@@ -44,13 +46,15 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// From two independent strings of 32 uniform bytes, which serve this session and nothing else: for the masks and for the tags.
+    /// From two independent strings of 32 uniform bytes, which serve this session and nothing else:
+    /// for the masks and for the tags.
     pub fn from_bytes(mask: &Zeroizing<[u8; 32]>, blind: &Zeroizing<[u8; 32]>) -> Self {
         Self { mask: **mask, blind: **blind }
     }
 }
 
-/// The key of the coefficients `α`, of all senders and receivers of an epoch. Zeroed on drop; neither printed nor compared.
+/// The key of the coefficients `α`, of all senders and receivers of an epoch. Zeroed on drop;
+/// neither printed nor compared.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct EpochKey([u8; 32]);
 
@@ -314,7 +318,8 @@ impl TagReceiver {
         Ok(())
     }
 
-    /// Takes note of `tick` if `sums` are the sums of what these senders, given in increasing order, have sent in it.
+    /// Takes note of `tick` if `sums` are the sums of what these senders, given in increasing
+    /// order, have sent in it.
     ///
     /// # Errors
     /// [`OpenError`]; the tick may then still come.

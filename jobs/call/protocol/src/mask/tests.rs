@@ -192,7 +192,8 @@ fn a_receiver_takes_no_tick_twice_and_none_before() {
     assert_eq!(open(3), Ok(3));
 }
 
-/// Why the rule above is one: two packets under one key and tick give their difference away, and an equation in the coefficients.
+/// Why the rule above is one: two packets under one key and tick give their difference away, and an
+/// equation in the coefficients.
 #[test]
 fn without_the_rule_two_packets_of_a_tick_would_tell_the_difference_of_their_samples() {
     let width = width(1024);
@@ -205,7 +206,8 @@ fn without_the_rule_two_packets_of_a_tick_would_tell_the_difference_of_their_sam
         .map(|(a, b)| width.centred(a.wrapping_sub(b) & width.largest()))
         .collect();
     assert_eq!(told, [1000, 1]);
-    // and with the samples known, a tag less another is a sum of coefficients alone, the same for every sender
+    // and with the samples known, a tag less another is a sum of coefficients alone, the same for
+    // every sender
     let (third, third_tag) = sender(1, width).encrypt(9, &[1200, -7]).unwrap();
     let (fourth, fourth_tag) = sender(1, width).encrypt(9, &[200, -8]).unwrap();
     let sum = |a: Tag, b: Tag| {
@@ -227,7 +229,8 @@ fn two_sessions_of_one_number_share_nothing() {
     assert!(equal <= 1 && one.1 != two.1, "equal samples of two sessions look equal {equal} times");
 }
 
-/// What a member that holds the keys can do together with a server: a limit, and `docs/threats.md` names it.
+/// What a member that holds the keys can do together with a server: a limit, and `docs/threats.md`
+/// names it.
 #[test]
 fn whoever_holds_the_keys_can_forge_for_another() {
     let mut forger = sender(1, width(2));

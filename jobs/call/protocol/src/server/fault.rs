@@ -208,7 +208,8 @@ pub enum Fault {
         /// The open tick.
         open: u32,
     },
-    /// An offer to a group that is none, or a second one of a session, or one that a member found to be false.
+    /// An offer to a group that is none, or a second one of a session, or one that a member found
+    /// to be false.
     #[error("what was offered to the members' group is no key package of this session")]
     Offer,
     /// Part of a commit that this member was not asked for, or not in this order.

@@ -13,8 +13,9 @@ use crate::{
     messages::{ClientMessage, Join, Pace},
 };
 
-/// Whatever members do and whenever: nothing panics; memory stays within the window; ticks close in order, each with
-/// exactly the packets that were taken for it, each member's once; a removed member is never heard of again.
+/// Whatever members do and whenever: nothing panics; memory stays within the window; ticks close in
+/// order, each with exactly the packets that were taken for it, each member's once; a removed
+/// member is never heard of again.
 pub fn fuzz_room(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let first = bytes.next().unwrap_or(0);
@@ -83,7 +84,8 @@ impl Driver {
         }
     }
 
-    /// A packet for an earlier tick, for the open one, or for one of those after it, or one in the other mode.
+    /// A packet for an earlier tick, for the open one, or for one of those after it, or one in the
+    /// other mode.
     fn packet(&mut self, member: u16, offset: u32) {
         let tick = (self.ticks + offset % 8).saturating_sub(2);
         let was_there = self.room.members.contains_key(&member);
@@ -171,7 +173,8 @@ mod tests {
             &[2, 3, 0, 0, 6, 255, 6, 255],
             // Live: late packets, an empty tick, a leaver.
             &[0, 3, 0, 0, 0, 0, 6, 20, 1, 0x00, 1, 0x21, 6, 4, 7, 0, 1, 0x11, 4, 1, 6, 20],
-            // With shared randomness for two: somebody of the other mode, then a packet in the other mode.
+            // With shared randomness for two: somebody of the other mode, then a packet in the
+            // other mode.
             &[6, 3, 0, 0, 0, 96, 0, 0, 1, 0x20, 1, 0xa1, 1, 0x30, 4, 0],
             // Live with listeners only.
             &[0, 3, 0, 1, 0, 1, 6, 255, 7, 0, 7, 1],

@@ -1,27 +1,31 @@
 //! The half of a call that never holds a key: the rules of one room, as a state machine.
 //!
-//! A [`Room`] is told what happens ([`Room::join`], [`Room::packet`], [`Room::message`], [`Room::leave`]) and asked what
-//! follows ([`Room::poll`], until it says none). Time is a [`Duration`] since an origin of the caller's choice.
-//! What comes from a connection passes its [`Uplink`] first, which turns bytes into points.
+//! A [`Room`] is told what happens ([`Room::join`], [`Room::packet`], [`Room::message`],
+//! [`Room::leave`]) and asked what follows ([`Room::poll`], until it says none). Time is a
+//! [`Duration`] since an origin of the caller's choice. What comes from a connection passes its
+//! [`Uplink`] first, which turns bytes into points.
 //!
-//! **Ticks.** One tick is *open*: the first that has not closed. Packets are taken for [`Limits::window`] ticks, from the
-//! open one on, and added at once to their tick's sum: memory is `O(window)`, whatever the number of members. Each
-//! member's ticks must increase, so that no tick holds two packets of one member. Ticks close in order and each is told to
-//! everybody: with a sum, or, when no packet came and none was late, with a word.
+//! **Ticks.** One tick is *open*: the first that has not closed. Packets are taken for
+//! [`Limits::window`] ticks, from the open one on, and added at once to their tick's sum: memory is
+//! `O(window)`, whatever the number of members. Each member's ticks must increase, so that no tick
+//! holds two packets of one member. Ticks close in order and each is told to everybody: with a sum,
+//! or, when no packet came and none was late, with a word.
 //!
-//! - **Lockstep**: the open tick closes when every speaker that is still there has sent it or ended, and every listener
-//!   has acknowledged all but the last `window` sums. Nothing is dropped: a speaker may not skip a tick. Tick 0 waits
-//!   for the number of speakers that the room was created for; one that joins later starts at the open tick.
-//! - **Live**: tick `t` opens `20 t` ms after the first speaker's welcome and closes 20 ms later. A packet for a closed
-//!   tick is dropped, and its sender listed as late in the next sum.
+//! - **Lockstep**: the open tick closes when every speaker that is still there has sent it or
+//!   ended, and every listener has acknowledged all but the last `window` sums. Nothing is dropped:
+//!   a speaker may not skip a tick. Tick 0 waits for the number of speakers that the room was
+//!   created for; one that joins later starts at the open tick.
+//! - **Live**: tick `t` opens `20 t` ms after the first speaker's welcome and closes 20 ms later. A
+//!   packet for a closed tick is dropped, and its sender listed as late in the next sum.
 //!
-//! **Who goes.** A member that breaks a rule is removed, and so is one that a lockstep room has waited for longer than
-//! [`Limits::idle`]; what it sent before still counts, and the others go on. A lockstep room whose speakers do not all
-//! come within [`Limits::gather`] removes everybody. A member that keeps just inside the limits can slow a lockstep room
-//! down to one tick every `idle`: lockstep is for members that trust one another to be there.
+//! **Who goes.** A member that breaks a rule is removed, and so is one that a lockstep room has
+//! waited for longer than [`Limits::idle`]; what it sent before still counts, and the others go on.
+//! A lockstep room whose speakers do not all come within [`Limits::gather`] removes everybody. A
+//! member that keeps just inside the limits can slow a lockstep room down to one tick every `idle`:
+//! lockstep is for members that trust one another to be there.
 //!
-//! **Mode.** The first member fixes it, with curve and pace, and the rules are the same in all: a packet that is in a sum is
-//! in it whole.
+//! **Mode.** The first member fixes it, with curve and pace, and the rules are the same in all: a
+//! packet that is in a sum is in it whole.
 //!
 //! **Cost.** One addition of ciphertexts a packet, and work linear in the members a tick.
 
@@ -65,7 +69,8 @@ pub struct Limits {
     pub window: u32,
     /// Ciphertexts in each packet.
     pub samples: usize,
-    /// How many members a room may see in its life; at most [`MAX_MEMBERS`]. Their numbers are not used again.
+    /// How many members a room may see in its life; at most [`MAX_MEMBERS`]. Their numbers are not
+    /// used again.
     pub members: usize,
     /// How long a lockstep room waits for one member.
     pub idle: Duration,
@@ -267,7 +272,8 @@ impl Room {
         self.open
     }
 
-    /// Has the room ended, or been left by everybody? A room that nobody has joined yet is not over.
+    /// Has the room ended, or been left by everybody? A room that nobody has joined yet is not
+    /// over.
     pub fn is_over(&self) -> bool {
         self.over || (self.next_member > 0 && self.members.is_empty())
     }
@@ -275,8 +281,8 @@ impl Room {
     /// Lets a member in.
     ///
     /// # Errors
-    /// [`Refusal`] if the member asks for another curve, mode or pace than the room's, would neither speak nor listen, or
-    /// finds the room full or over.
+    /// [`Refusal`] if the member asks for another curve, mode or pace than the room's, would
+    /// neither speak nor listen, or finds the room full or over.
     pub fn join(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
         self.admits(join)?;
         let member = self.next_member;
@@ -332,7 +338,8 @@ impl Room {
         }
     }
 
-    /// Takes a packet that has passed its member's [`Uplink`]. One from a member that is gone is ignored.
+    /// Takes a packet that has passed its member's [`Uplink`]. One from a member that is gone is
+    /// ignored.
     pub fn packet(&mut self, member: u16, tick: u32, ciphertexts: AnyPayload) {
         let taken = self.add(member, tick, ciphertexts);
         self.settle(member, taken);
@@ -428,7 +435,8 @@ impl Room {
         self.blockers.remove(&member);
     }
 
-    /// Puts a member out for a fault that was found elsewhere: on its connection, or in its [`Uplink`].
+    /// Puts a member out for a fault that was found elsewhere: on its connection, or in its
+    /// [`Uplink`].
     pub fn remove(&mut self, member: u16, fault: Fault) {
         if self.members.contains_key(&member) {
             self.leave(member);
@@ -444,7 +452,8 @@ impl Room {
         }
     }
 
-    /// After a member's doing: removes it if that broke a rule, else sees whether the open tick still waits for it.
+    /// After a member's doing: removes it if that broke a rule, else sees whether the open tick
+    /// still waits for it.
     fn settle(&mut self, member: u16, taken: Result<(), Fault>) {
         match taken {
             Ok(()) => self.refresh(member),
@@ -468,8 +477,8 @@ impl Room {
             && (member.speech.as_ref().is_some_and(silent) || member.hearing.as_ref().is_some_and(behind))
     }
 
-    /// The next thing that follows, at time `now`. To be called until it says none: after everything that the room is
-    /// told, and whenever [`Room::deadline`] has come.
+    /// The next thing that follows, at time `now`. To be called until it says none: after
+    /// everything that the room is told, and whenever [`Room::deadline`] has come.
     pub fn poll(&mut self, now: Duration) -> Option<Event> {
         if self.over {
             return None;

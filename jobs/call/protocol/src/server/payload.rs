@@ -11,8 +11,8 @@ use super::Fault;
 
 /// The ciphertexts of a packet or of a sum, in any mode.
 ///
-/// A room learns its mode when it is opened, as it learns its curve: so this is a choice at run time, and the rules of a
-/// room are written once.
+/// A room learns its mode when it is opened, as it learns its curve: so this is a choice at run
+/// time, and the rules of a room are written once.
 #[derive(Clone, PartialEq)]
 pub enum AnyPayload {
     /// In mode `elgamal`.

@@ -1,4 +1,5 @@
-//! Packets and sums of live rooms stay readable, have the lengths that the documents say, and everything else is refused.
+//! Packets and sums of live rooms stay readable, have the lengths that the documents say, and
+//! everything else is refused.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::fmt::Write;

@@ -20,13 +20,16 @@ pub enum InferVerb {
     Draw(DrawArguments),
     /// Encrypt an image.
     Encrypt(EncryptArguments),
-    /// Have an encrypted image classified, by a server or here. Sends the server the keys that it needs, once.
+    /// Have an encrypted image classified, by a server or here. Sends the server the keys that it
+    /// needs, once.
     Run(Box<RunArguments>),
     /// Open an answer.
     Decrypt(DecryptArguments),
-    /// Have images classified by a server's enclave, whose evidence is verified before anything is sent. There is no key to make.
+    /// Have images classified by a server's enclave, whose evidence is verified before anything is
+    /// sent. There is no key to make.
     Ask(Box<AskArguments>),
-    /// Tell what a server's enclave is said to be, and the measurement that its evidence has to show. Nothing is sent.
+    /// Tell what a server's enclave is said to be, and the measurement that its evidence has to
+    /// show. Nothing is sent.
     Enclave(EnclaveArguments),
     /// Make a model of an ONNX file.
     Compile(CompileArguments),
@@ -53,7 +56,8 @@ pub struct KeygenArguments {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
-    /// With --server, the model by its name or the beginning of its digest, not needed where there is one; without, `digits` or a .tim file.
+    /// With --server, the model by its name or the beginning of its digest, not needed where there
+    /// is one; without, `digits` or a .tim file.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
@@ -66,7 +70,9 @@ pub struct KeygenArguments {
 /// An image.
 #[derive(Args)]
 pub(crate) struct ImageArguments {
-    /// A PNG of a digit, brought into the form of MNIST, or for a model of another size a PNG of that size, taken as it is; with --index, a file of images (idx, gzip or not). `-` is a PNG on standard input.
+    /// A PNG of a digit, brought into the form of MNIST, or for a model of another size a PNG of
+    /// that size, taken as it is; with --index, a file of images (idx, gzip or not). `-` is a PNG
+    /// on standard input.
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Which image of an idx file, from 0.
@@ -112,7 +118,8 @@ pub struct RunArguments {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
-    /// The secret key file, to make the keys that the server needs where it does not have them yet. It does not leave this machine.
+    /// The secret key file, to make the keys that the server needs where it does not have them yet.
+    /// It does not leave this machine.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Without --server, the model: `digits` or a .tim file.
@@ -150,8 +157,9 @@ pub struct DecryptArguments {
     /// The secret key file.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// How much is told: label, top:N, rounded:BITS (logits, as multiples of 2^-BITS) or logits. Whoever is shown exact logits and sees the ciphertexts can compute the key: they are for
-    /// the key's holder alone.
+    /// How much is told: label, top:N, rounded:BITS (logits, as multiples of 2^-BITS) or logits.
+    /// Whoever is shown exact logits and sees the ciphertexts can compute the key: they are for the
+    /// key's holder alone.
     #[arg(long, default_value = "label", value_name = "HOW")]
     pub(crate) output: OutputName,
     /// One JSON object on standard output.
@@ -193,13 +201,17 @@ pub(crate) enum ServeCosts {
 /// Which enclave is taken for the right one.
 #[derive(Args)]
 pub(crate) struct TrustedArguments {
-    /// The model by its name or the beginning of its digest, not needed where there is one. A whole digest says which model it must be.
+    /// The model by its name or the beginning of its digest, not needed where there is one. A whole
+    /// digest says which model it must be.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// SHA-256 of a `tobari` file that may run in the enclave (`tobari info` prints it, as `sha256sum` does); may be given again. Without it, that of this very file.
+    /// SHA-256 of a `tobari` file that may run in the enclave (`tobari info` prints it, as
+    /// `sha256sum` does); may be given again. Without it, that of this very file.
     #[arg(long = "executable", value_name = "SHA256")]
     pub(crate) executables: Vec<Digest>,
-    /// What must be done where: enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset. Without it, anything is taken, and said.
+    /// What must be done where: enclave-plain, enclave-user-data, enclave-both, process-user-data,
+    /// process-both, mixed-plain-reset or mixed-masked-reset. Without it, anything is taken, and
+    /// said.
     #[arg(long, value_parser = combination, value_name = "NAME")]
     pub(crate) combination: Option<Combination>,
     /// The most that may be told of an image: label, top:K, rounded:BITS or scores.
@@ -213,7 +225,8 @@ pub(crate) struct TrustedArguments {
 /// `tobari infer ask`
 #[derive(Args)]
 pub struct AskArguments {
-    /// PNGs of digits, brought into the form of MNIST; with --index, a file of images (idx, gzip or not). `-` is a PNG on standard input.
+    /// PNGs of digits, brought into the form of MNIST; with --index, a file of images (idx, gzip or
+    /// not). `-` is a PNG on standard input.
     #[arg(required = true, value_name = "IMAGE")]
     pub(crate) images: Vec<PathBuf>,
     /// Which images of one idx file, from 0, with commas between.
@@ -223,7 +236,8 @@ pub struct AskArguments {
     pub(crate) reach: ReachArguments,
     #[command(flatten)]
     pub(crate) trusted: TrustedArguments,
-    /// Take simulated evidence, which no hardware stands behind: anybody can make it, and whoever runs the server can read the images.
+    /// Take simulated evidence, which no hardware stands behind: anybody can make it, and whoever
+    /// runs the server can read the images.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
 }
@@ -246,19 +260,22 @@ fn margin(text: &str) -> Result<f64, String> {
 /// `tobari infer compile`
 #[derive(Args)]
 pub struct CompileArguments {
-    /// A network of convolutions, batch normalisation, polynomials of degree two, means and dense layers.
+    /// A network of convolutions, batch normalisation, polynomials of degree two, means and dense
+    /// layers.
     #[arg(value_name = "ONNX")]
     pub(crate) input: PathBuf,
     /// The model to write.
     #[arg(short, long, value_name = "TIM")]
     pub(crate) output: PathBuf,
-    /// The network takes (p/255 - mean)/deviation for a pixel p: the mean, or one for each channel with commas between.
+    /// The network takes (p/255 - mean)/deviation for a pixel p: the mean, or one for each channel
+    /// with commas between.
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "NUMBER")]
     pub(crate) mean: Vec<f64>,
     /// The deviation.
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "NUMBER")]
     pub(crate) deviation: Vec<f64>,
-    /// Images (idx) whose numbers tell the ranges; without them, ranges hold for every image, which costs precision.
+    /// Images (idx) whose numbers tell the ranges; without them, ranges hold for every image, which
+    /// costs precision.
     #[arg(long, value_name = "IDX")]
     pub(crate) images: Option<PathBuf>,
     /// The smallest difference between the two largest logits that must be told apart. Without it,

@@ -1,7 +1,10 @@
-//! `tobari infer ask` and `tobari infer enclave`: an enclave that is verified before an image leaves.
+//! `tobari infer ask` and `tobari infer enclave`: an enclave that is verified before an image
+//! leaves.
 //!
-//! What is verified, in this order: the offer is of the model, the combination and an output policy that were asked for; the evidence answers a nonce that was drawn now, is of a kind that is taken, names the
-//! offer's configuration, and its measurement is that of an executable that is trusted, under this configuration. Only then is there a channel, and images go into no other.
+//! What is verified, in this order: the offer is of the model, the combination and an output policy
+//! that were asked for; the evidence answers a nonce that was drawn now, is of a kind that is
+//! taken, names the offer's configuration, and its measurement is that of an executable that is
+//! trusted, under this configuration. Only then is there a channel, and images go into no other.
 
 use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, TrustedArguments};
 use super::remote::{self, Remote};
@@ -156,7 +159,8 @@ async fn verify(remote: &mut Remote, found: &Found, accept_simulated: bool) -> R
     let attested = match challenge.verify(&policy, &evidence, began.elapsed().as_secs()) {
         Ok(attested) => attested,
         Err(error) => {
-            // a session was made for this evidence: it would keep its place until the server gives it up
+            // a session was made for this evidence: it would keep its place until the server gives
+            // it up
             if let Ok(refused) = Evidence::decode(&evidence) {
                 let _ = remote.delete(&found.session(refused.statement.session)).await;
             }
@@ -200,7 +204,8 @@ async fn classify(
             break;
         }
     }
-    // it ends by itself too, only later; that it cannot be ended is nothing to tell beside the labels
+    // it ends by itself too, only later; that it cannot be ended is nothing to tell beside the
+    // labels
     let _ = remote.delete(&session).await;
     done
 }

@@ -20,7 +20,8 @@ pub const SET: &str = "infer-f";
 /// The set of resets under masks.
 pub const MASKED_SET: &str = "infer-r";
 
-/// Layers of the built-in network and moves of a process enclave, measured now; an enclave's work is taken to be `factor` times as slow as it was.
+/// Layers of the built-in network and moves of a process enclave, measured now; an enclave's work
+/// is taken to be `factor` times as slow as it was.
 pub fn costs(factor: f64) -> Result<Costs, Failure> {
     Measured::now()?.costs(factor)
 }
@@ -61,7 +62,8 @@ impl Measured {
             }
             mask = measured.least("mask").map_or(mask, |ms| ms / 1e3);
             if combination == Combination::MixedPlainReset {
-                // as a ciphertext goes: encoded, encrypted, packed, through the ring, unpacked; and back
+                // as a ciphertext goes: encoded, encrypted, packed, through the ring, unpacked; and
+                // back
                 [input, result] = ["input", "result"].map(|step| measured.least(step).unwrap_or(f64::INFINITY) / 1e3);
             }
         }
@@ -129,7 +131,8 @@ pub fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
     Ok(least)
 }
 
-/// Seconds of the stages in integers, the fastest of some: of the whole network, shared out as the stages take it in doubles.
+/// Seconds of the stages in integers, the fastest of some: of the whole network, shared out as the
+/// stages take it in doubles.
 fn plain(model: &Model, fixed: &FixedModel) -> Result<Vec<StageSeconds>, Failure> {
     let mut numbers = Model::numbers(&draw(3, &STYLES[0]));
     let mut all = Vec::new();

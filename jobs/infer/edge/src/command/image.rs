@@ -1,7 +1,10 @@
 //! Images in: what was done to them is said.
 //!
-//! All that is known of a model's images where one is encrypted is how many numbers they have. 784 are a digit, brought into the form of MNIST; of another count, a square is a grey picture of that size and three squares are a colour
-//! picture, channel after channel (no number is both): its PNG must have just that size, since nobody knows how the model's own images were made. Any other count is refused for a PNG.
+//! All that is known of a model's images where one is encrypted is how many numbers they have. 784
+//! are a digit, brought into the form of MNIST; of another count, a square is a grey picture of
+//! that size and three squares are a colour picture, channel after channel (no number is both): its
+//! PNG must have just that size, since nobody knows how the model's own images were made. Any other
+//! count is refused for a PNG.
 
 use super::arguments::{DrawArguments, ImageArguments};
 use super::files;

@@ -1,4 +1,5 @@
-//! Where the layers of a network are done, for `tobari plan infer`, which says it, and for `tobari serve --infer-enclave auto`, which does it.
+//! Where the layers of a network are done, for `tobari plan infer`, which says it, and for
+//! `tobari serve --infer-enclave auto`, which does it.
 
 use crate::command::ServeInferArguments;
 use crate::command::arguments::ServeCosts;
@@ -37,7 +38,8 @@ pub(crate) fn protect(requirements: &InferRequirements, enclave: bool) -> Protec
     }
 }
 
-/// Costs of the built-in network, measured now or as recorded; none for the paper's. An enclave's work takes `factor` times as long as a process's.
+/// Costs of the built-in network, measured now or as recorded; none for the paper's. An enclave's
+/// work takes `factor` times as long as a process's.
 pub(crate) fn costs(whose: WhoseCosts, factor: f64) -> Result<Option<Costs>, Failure> {
     match whose {
         WhoseCosts::Paper => Ok(None),

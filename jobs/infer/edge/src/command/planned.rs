@@ -14,7 +14,8 @@ pub(crate) struct InferRequirements {
     /// The host of the enclave may do other than it was told, together with a user.
     #[arg(long)]
     pub(crate) active_host: bool,
-    /// What the enclave may have in the clear of the user's data between image and label: in plain layers, and where levels are reset. [default: yes, and no with --side-channels]
+    /// What the enclave may have in the clear of the user's data between image and label: in plain
+    /// layers, and where levels are reset. [default: yes, and no with --side-channels]
     #[arg(long, value_name = "WHAT")]
     pub(crate) plain_in_enclave: Option<InsideName>,
 }
@@ -30,10 +31,13 @@ pub struct InferPlan {
     /// Whose measurements.
     #[arg(long, default_value = "paper", value_name = "WHOSE")]
     pub(crate) costs: WhoseCosts,
-    /// Plan as if an enclave's work took this many times as long as a process's: a projection, no measurement. The paper's Gramine-SGX took 1.2 to 1.4 times as long on ciphertexts and 1.3 to 1.8 in plain numbers; a simulated enclave takes as long.
+    /// Plan as if an enclave's work took this many times as long as a process's: a projection, no
+    /// measurement. The paper's Gramine-SGX took 1.2 to 1.4 times as long on ciphertexts and 1.3 to
+    /// 1.8 in plain numbers; a simulated enclave takes as long.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) enclave_factor: Option<f64>,
-    /// Which plan: the cheapest, or what the paper's tables 11 and 12 say, with all cells of its tables 13 and 14.
+    /// Which plan: the cheapest, or what the paper's tables 11 and 12 say, with all cells of its
+    /// tables 13 and 14.
     #[arg(long, default_value = "optimal", value_name = "WHOSE")]
     pub(crate) policy: WhosePolicy,
     /// JSON lines.
@@ -76,7 +80,8 @@ pub(crate) enum WhoseCosts {
     Paper,
     /// Of this machine, now, with an enclave in a process of its own: some seconds.
     Measured,
-    /// Of the project's machine, as recorded in `bench/record`, with an enclave in a process of its own.
+    /// Of the project's machine, as recorded in `bench/record`, with an enclave in a process of its
+    /// own.
     Recorded,
 }
 

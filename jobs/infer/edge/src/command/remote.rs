@@ -56,7 +56,8 @@ impl Remote {
         self.connection.received_bytes()
     }
 
-    /// A model by its name or the beginning of its digest, or the only one: its digest, and what clients may know of it.
+    /// A model by its name or the beginning of its digest, or the only one: its digest, and what
+    /// clients may know of it.
     pub(crate) async fn model(&mut self, wanted: Option<&str>) -> Result<([u8; NAME_BYTES], Card), Failure> {
         let digest = self.find(wanted).await?;
         let path = format!("/infer/v1/models/{}", super::hex(&digest));
@@ -94,7 +95,8 @@ impl Remote {
         Ok(())
     }
 
-    /// The answer to a question; the keys are sent first where the server lacks them and the holder is there to make them.
+    /// The answer to a question; the keys are sent first where the server lacks them and the holder
+    /// is there to make them.
     pub(crate) async fn answer(&mut self, sealed: &Sealed<'_>, holder: Option<&Holder>) -> Result<Vec<u8>, Failure> {
         let model = format!("/infer/v1/models/{}", super::hex(&sealed.model));
         if let Some(holder) = holder {

@@ -18,10 +18,12 @@ use tobari_node::{Offer, Page, Told};
 #[derive(Args)]
 #[command(next_help_heading = "Inference")]
 pub struct ServeInferArguments {
-    /// Serve a model: `digits` for the built-in one, a .tim file (`tobari infer compile`), or NAME= before either; given again, each.
+    /// Serve a model: `digits` for the built-in one, a .tim file (`tobari infer compile`), or NAME=
+    /// before either; given again, each.
     #[arg(long = "infer", value_name = "MODEL")]
     pub(crate) models: Vec<ModelSource>,
-    /// Where numbers stand in the slots: `wide` is the fastest, `balanced` takes fewer bytes. Without it, the fastest that takes a model.
+    /// Where numbers stand in the slots: `wide` is the fastest, `balanced` takes fewer bytes.
+    /// Without it, the fastest that takes a model.
     #[arg(long, requires = "models", value_parser = layout::NAMES, value_name = "NAME")]
     pub(crate) infer_layout: Option<String>,
     /// The set of parameters. [default: infer-f, and infer-r for an enclave in mixed-masked-reset]
@@ -33,13 +35,17 @@ pub struct ServeInferArguments {
     /// Images in the server at once; others are told to come again.
     #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_images: Option<u32>,
-    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`): enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset; or auto, the fastest
-    /// that --protect, --side-channels, --active-host and --plain-in-enclave allow (`tobari plan infer`). It is SIMULATED: a process of this machine, which whoever runs the server can read.
+    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`):
+    /// enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both,
+    /// mixed-plain-reset or mixed-masked-reset; or auto, the fastest that --protect,
+    /// --side-channels, --active-host and --plain-in-enclave allow (`tobari plan infer`). It is
+    /// SIMULATED: a process of this machine, which whoever runs the server can read.
     #[arg(long, requires = "models", value_parser = enclave_word, value_name = "COMBINATION")]
     pub(crate) infer_enclave: Option<EnclaveWord>,
     #[command(flatten)]
     pub(crate) requirements: InferRequirements,
-    /// With --infer-enclave auto, whose measurements: measured (on this machine, which takes some seconds) or recorded (on the project's). [default: measured]
+    /// With --infer-enclave auto, whose measurements: measured (on this machine, which takes some
+    /// seconds) or recorded (on the project's). [default: measured]
     #[arg(long, requires = "infer_enclave", value_name = "WHOSE")]
     pub(crate) enclave_costs: Option<ServeCosts>,
     /// Sessions of an enclave at once; further ones are refused. [default: 8]
@@ -48,11 +54,13 @@ pub struct ServeInferArguments {
     /// Images of a session at most. [default: 100]
     #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) enclave_images: Option<u32>,
-    /// A program that starts the enclave in a confinement of its own, with its arguments, parted by spaces: it has to start this executable with the one argument enclave-inside-over-pipes and hand on standard input and output. See
-    /// deploy/gramine. Evidence stays of the type simulated.
+    /// A program that starts the enclave in a confinement of its own, with its arguments, parted by
+    /// spaces: it has to start this executable with the one argument enclave-inside-over-pipes and
+    /// hand on standard input and output. See deploy/gramine. Evidence stays of the type simulated.
     #[arg(long, requires = "infer_enclave", value_name = "COMMAND")]
     pub(crate) enclave_launcher: Option<String>,
-    /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain alone). [default: label]
+    /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain
+    /// alone). [default: label]
     #[arg(long, requires = "infer_enclave", value_name = "HOW")]
     pub(crate) tells: Option<OutputPolicy>,
 }

@@ -1,5 +1,5 @@
-//! What an image costs on its way through an enclave in a process of its own, step by step: for the planner, which has to
-//! know, and for the benchmark, which shows it.
+//! What an image costs on its way through an enclave in a process of its own, step by step: for the
+//! planner, which has to know, and for the benchmark, which shows it.
 
 use chacha20::ChaCha20Rng;
 use std::fmt::Display;
@@ -174,7 +174,8 @@ pub fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<Proces
     ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)
 }
 
-/// The µs of messages of so many KiB to a session that there is not: each crosses whole and is refused at once.
+/// The µs of messages of so many KiB to a session that there is not: each crosses whole and is
+/// refused at once.
 pub fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
     let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
     let (body, mut reply) = (vec![1; kib << 10], Vec::new());

@@ -112,7 +112,8 @@ pub(super) async fn answer(
     Ok(([("server-timing", timing(&seconds))], octets(claim.answer(answer))).into_response())
 }
 
-/// Milliseconds by stage, as browsers read them: what is computed does not depend on what was sent, so they tell nothing of it.
+/// Milliseconds by stage, as browsers read them: what is computed does not depend on what was sent,
+/// so they tell nothing of it.
 fn timing(seconds: &Seconds) -> String {
     let stage = |(at, (_, seconds)): (usize, &(String, f64))| format!("s{at};dur={:.2}", 1e3 * seconds);
     seconds.iter().enumerate().map(stage).collect::<Vec<_>>().join(", ")

@@ -9,13 +9,18 @@
 //!   …    /infer/v1/models/{digest}/enclave…      an enclave for clients that verify it (the module `enclave` has the routes)
 //! ```
 //!
-//! A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`, as the search has them.
+//! A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`,
+//! as the search has them.
 //!
-//! **What the server holds.** Models, and evaluation keys: public material that decrypts nothing. It has no option, file or message that could bring it a secret key; keys of enclaves are born in them, and a simulated one keeps nothing from whoever runs it. Who has a
-//! model's weights is who runs the server; a client sees the shape of a layout and what it decrypts ([`tobari_infer::server`] says what that tells).
+//! **What the server holds.** Models, and evaluation keys: public material that decrypts nothing.
+//! It has no option, file or message that could bring it a secret key; keys of enclaves are born in
+//! them, and a simulated one keeps nothing from whoever runs it. Who has a model's weights is who
+//! runs the server; a client sees the shape of a layout and what it decrypts
+//! ([`tobari_infer::server`] says what that tells).
 //!
-//! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this machine, unless the options say otherwise. Keys belong to nobody: their name
-//! is known to whoever made them, and answers under them help nobody else.
+//! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this
+//! machine, unless the options say otherwise. Keys belong to nobody: their name is known to whoever
+//! made them, and answers under them help nobody else.
 //!
 //! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there
 //! are cores. A request that may be made is read whole first, in memory of its client's share; then
@@ -25,8 +30,8 @@
 //! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a
 //! share, and with a data folder on the disk, too (`store`), so that a new start knows them. Keys
 //! that were not used for an hour are given away when others need their room, the least recently
-//! used first ([`tobari_node::places`]); their client is told (404, `key`) and sends them again. Where
-//! all are in use, further keys are refused (507).
+//! used first ([`tobari_node::places`]); their client is told (404, `key`) and sends them again.
+//! Where all are in use, further keys are refused (507).
 
 mod enclave;
 mod handle;
@@ -97,7 +102,8 @@ pub struct InferOptions {
     pub key_bytes: u64,
     /// How long keys have their room after they were used.
     pub idle: Duration,
-    /// Bytes of memory for each model's encoded weights; a model that needs more encodes them anew for every question.
+    /// Bytes of memory for each model's encoded weights; a model that needs more encodes them anew
+    /// for every question.
     pub weight_bytes: u64,
     /// Questions in the house at most: read, waiting for a core, and computed.
     pub queue: usize,

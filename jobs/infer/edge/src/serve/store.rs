@@ -5,10 +5,12 @@
 //!   FOLDER/infer/{digest}/{hash}.keys    keys for the model of this digest, as they were sent; the hash is their SHA-256
 //! ```
 //!
-//! Beside it stands, as `{hash}.origin`, whose room the keys take (tobari_node::places); keys of earlier
-//! releases have none. When they were used last is the time of their file.
+//! Beside it stands, as `{hash}.origin`, whose room the keys take (tobari_node::places); keys of
+//! earlier releases have none. When they were used last is the time of their file.
 //!
-//! Files are written whole and flushed before their sender hears that the keys are there. A file that is not what its name says is an error; those of models that are not served now are left alone.
+//! Files are written whole and flushed before their sender hears that the keys are there. A file
+//! that is not what its name says is an error; those of models that are not served now are left
+//! alone.
 
 use super::{InferError, Name, Shared};
 use std::{

@@ -1,9 +1,12 @@
 //! One PNG as a digit of MNIST.
 //!
-//! In this order: transparent parts get the background that the ink stands out from; colours become grey (the luma of BT.601); a light background, told by the median of the border, is inverted; the
-//! background's level is taken off and the rest stretched to 0 to 255. A picture of 28 x 28 whose ink then lies within 22 x 22 round the middle is taken as it is. Any other is
-//! cut to its ink, scaled by areas so that its longer side is 20, and laid so that its centre of mass is in the middle (LeCun et al., *Gradient-based learning applied to document recognition*,
-//! section III A, say that MNIST was made so). All of it is in integers, but for the areas.
+//! In this order: transparent parts get the background that the ink stands out from; colours become
+//! grey (the luma of BT.601); a light background, told by the median of the border, is inverted;
+//! the background's level is taken off and the rest stretched to 0 to 255. A picture of 28 x 28
+//! whose ink then lies within 22 x 22 round the middle is taken as it is. Any other is cut to its
+//! ink, scaled by areas so that its longer side is 20, and laid so that its centre of mass is in
+//! the middle (LeCun et al., *Gradient-based learning applied to document recognition*, section III
+//! A, say that MNIST was made so). All of it is in integers, but for the areas.
 
 use super::ImageError;
 use std::fmt;
@@ -176,7 +179,8 @@ impl Picture {
     /// Its bytes as a PNG, with as many channels as its pixels need: one, three or four.
     ///
     /// # Errors
-    /// [`ImageError::Malformed`], with the name that is given, for no pixels, or for another number of them than columns times rows.
+    /// [`ImageError::Malformed`], with the name that is given, for no pixels, or for another number
+    /// of them than columns times rows.
     pub fn encode_png(&self, name: &str) -> Result<Vec<u8>, ImageError> {
         let color = match (self.is_opaque(), self.is_grey()) {
             (true, true) => png::ColorType::Grayscale,
@@ -336,7 +340,8 @@ fn centred(grey: &[u8], width: usize, ink: &Ink) -> Vec<u8> {
     pixels
 }
 
-/// For each of `count` equal parts of `size` numbers from `start` on, the numbers it covers and by how much of it.
+/// For each of `count` equal parts of `size` numbers from `start` on, the numbers it covers and by
+/// how much of it.
 fn weights(start: usize, size: f64, count: usize) -> Vec<Vec<(usize, f64)>> {
     let step = size / count as f64;
     let part = |at: usize| {

@@ -1,9 +1,10 @@
 //! The `idx` files in which MNIST comes, as they are or compressed by gzip.
 //!
-//! A file is the bytes `0, 0, 8` (numbers of one byte), the number of axes, the length of each axis with its highest byte first, and the numbers, the last axis fastest. Images have
-//! three axes, labels one (LeCun, Cortes and Burges, *The MNIST database*). The lengths must be those of the file, to the byte.
-//! They are read first, so that memory is asked for once. Decompressed, a file may have ten times
-//! its bytes, and `2^16` more.
+//! A file is the bytes `0, 0, 8` (numbers of one byte), the number of axes, the length of each axis
+//! with its highest byte first, and the numbers, the last axis fastest. Images have three axes,
+//! labels one (LeCun, Cortes and Burges, *The MNIST database*). The lengths must be those of the
+//! file, to the byte. They are read first, so that memory is asked for once. Decompressed, a file
+//! may have ten times its bytes, and `2^16` more.
 
 use super::ImageError;
 use flate2::read::MultiGzDecoder;
@@ -62,7 +63,8 @@ pub fn read_idx_labels(path: &Path) -> Result<Vec<u8>, ImageError> {
     decode_idx_labels(&name_of(path), &read_bounded(path, MAX_IDX_BYTES)?)
 }
 
-/// MNIST's test images and their labels: `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` in a folder, as they are or with `.gz` behind.
+/// MNIST's test images and their labels: `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` in a
+/// folder, as they are or with `.gz` behind.
 ///
 /// # Errors
 /// [`ImageError`], also if there are not as many labels as images.

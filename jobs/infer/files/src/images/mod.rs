@@ -1,7 +1,9 @@
 //! Pictures of digits in, in the form that a network was trained on.
 //!
-//! [`read_idx_images`] reads the files in which MNIST comes; [`read_digit`] reads one PNG and brings it into MNIST's form: 28 x 28 grey pixels, 0 the background, the ink fitted
-//! into 20 x 20 with its centre of mass in the middle. What was done to a picture is told by its [`Note`]s. A file that is none, is cut off, is too large or is blank is refused.
+//! [`read_idx_images`] reads the files in which MNIST comes; [`read_digit`] reads one PNG and
+//! brings it into MNIST's form: 28 x 28 grey pixels, 0 the background, the ink fitted into 20 x 20
+//! with its centre of mass in the middle. What was done to a picture is told by its [`Note`]s. A
+//! file that is none, is cut off, is too large or is blank is refused.
 
 mod digit;
 mod idx;

@@ -1,8 +1,11 @@
 //! A model file as its graph: nodes, constants, one input, one output.
 //!
-//! The numbers of fields are those of `onnx.proto` (ONNX, Apache-2.0): ModelProto 7 graph, 8 operator sets; GraphProto 1 node, 5 initializer, 11 input, 12 output, 15 sparse
-//! initializer; NodeProto 1 input, 2 output, 3 name, 4 operator, 5 attribute, 7 domain; AttributeProto 1 name, 2 f, 3 i, 4 s, 5 t, 7 floats, 8 ints; TensorProto 1 dims, 2 type,
-//! 4 floats, 5 and 7 integers, 8 name, 9 raw bytes, 10 doubles, 14 location; ValueInfoProto 1 name, 2 type; of a type 1 tensor: 1 element, 2 shape; of a shape 1 dimension: 1 value.
+//! The numbers of fields are those of `onnx.proto` (ONNX, Apache-2.0): ModelProto 7 graph, 8
+//! operator sets; GraphProto 1 node, 5 initializer, 11 input, 12 output, 15 sparse initializer;
+//! NodeProto 1 input, 2 output, 3 name, 4 operator, 5 attribute, 7 domain; AttributeProto 1 name, 2
+//! f, 3 i, 4 s, 5 t, 7 floats, 8 ints; TensorProto 1 dims, 2 type, 4 floats, 5 and 7 integers, 8
+//! name, 9 raw bytes, 10 doubles, 14 location; ValueInfoProto 1 name, 2 type; of a type 1 tensor: 1
+//! element, 2 shape; of a shape 1 dimension: 1 value.
 
 use super::OnnxError;
 use super::proto::{NotAMessage, Value, fields, integer};

@@ -1,15 +1,22 @@
 //! Networks from ONNX files, and back.
 //!
-//! **What is read.** A chain of layers from one input to one output, of the operators in [`OPERATORS`], with constant weights in float or double: convolutions, batch normalisation, polynomial
-//! activations of degree two however they are written (`a*x*x + b*x + c` in any order, `Pow(x, 2)`), means, dense layers. Everything else is refused, and the error lists all of it at once: nodes that
-//! are not known, attributes with values that are not, branches. The first dimension is the batch.
+//! **What is read.** A chain of layers from one input to one output, of the operators in
+//! [`OPERATORS`], with constant weights in float or double: convolutions, batch normalisation,
+//! polynomial activations of degree two however they are written (`a*x*x + b*x + c` in any order,
+//! `Pow(x, 2)`), means, dense layers. Everything else is refused, and the error lists all of it at
+//! once: nodes that are not known, attributes with values that are not, branches. The first
+//! dimension is the batch.
 //!
-//! **Activations.** Between two layers a value is a polynomial of degree two of the last layer's result, `square x² + linear x + constant`, so sums and products with constants and with one
-//! another are polynomials again, or of too high a degree. A layer after it makes it a quadratic (or affine) layer.
+//! **Activations.** Between two layers a value is a polynomial of degree two of the last layer's
+//! result, `square x² + linear x + constant`, so sums and products with constants and with one
+//! another are polynomials again, or of too high a degree. A layer after it makes it a quadratic
+//! (or affine) layer.
 //!
-//! **Input.** What numbers the network wants for pixels `p` from 0 to 255 does not stand in the file; [`Pixels`] says it: `(p/255 - mean)/deviation`.
+//! **Input.** What numbers the network wants for pixels `p` from 0 to 255 does not stand in the
+//! file; [`Pixels`] says it: `(p/255 - mean)/deviation`.
 //!
-//! **Files of strangers.** No bytes make this panic or take memory beyond a small multiple of the file's size: counts are limited, sizes are compared with what is there, and nothing is executed.
+//! **Files of strangers.** No bytes make this panic or take memory beyond a small multiple of the
+//! file's size: counts are limited, sizes are compared with what is there, and nothing is executed.
 
 mod graph;
 mod import;
@@ -28,7 +35,8 @@ use tobari_infer::{Network, NetworkError};
 /// Bytes of a file at most.
 pub const MAX_ONNX_BYTES: u64 = 1 << 28;
 
-/// What a network takes for a pixel `p` from 0 to 255: `(p/255 - mean)/deviation`; one of each, or one a channel.
+/// What a network takes for a pixel `p` from 0 to 255: `(p/255 - mean)/deviation`; one of each, or
+/// one a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pixels {
     /// The means.
@@ -91,7 +99,8 @@ pub fn decode_onnx(bytes: &[u8], pixels: &Pixels) -> Result<Network, OnnxError> 
 #[doc(hidden)]
 pub fn fuzz_onnx(data: &[u8]) {
     let Ok(network) = decode_onnx(data, &Pixels::default()) else { return };
-    // in single precision a weight may be infinite, and a second file is one layer longer where coefficients are 1
+    // in single precision a weight may be infinite, and a second file is one layer longer where
+    // coefficients are 1
     if let Ok(again) = decode_onnx(&encode_onnx(&network), &Pixels::default()) {
         assert_eq!((again.input().len(), again.output().len()), (network.input().len(), network.output().len()));
     }

@@ -116,7 +116,8 @@ fn join(a: &[f64], b: &[f64], volume: Volume, f: impl Fn(f64, f64) -> f64) -> Ve
     (0..volume.len()).map(|place| f(at(a, place), at(b, place))).collect()
 }
 
-/// A constant beside numbers of a shape, by ONNX's (numpy's) rules: dimensions are compared from the last on, and those of 1 are repeated.
+/// A constant beside numbers of a shape, by ONNX's (numpy's) rules: dimensions are compared from
+/// the last on, and those of 1 are repeated.
 fn broadcast(tensor: &Tensor, dims: &[usize]) -> Result<Vec<f64>, Fault> {
     if tensor.numbers.len() == 1 && tensor.dims.len() <= dims.len() + 1 {
         return Ok(tensor.numbers.clone());

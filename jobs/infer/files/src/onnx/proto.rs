@@ -1,6 +1,8 @@
-//! The wire format of protocol buffers, as much as ONNX needs: a message is a sequence of fields, each a number, a kind, and an integer or bytes.
+//! The wire format of protocol buffers, as much as ONNX needs: a message is a sequence of fields,
+//! each a number, a kind, and an integer or bytes.
 //!
-//! Reading takes slices of the file and allocates nothing, so that a small file cannot become large; the limits on how many things there are stand where they are kept.
+//! Reading takes slices of the file and allocates nothing, so that a small file cannot become
+//! large; the limits on how many things there are stand where they are kept.
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,5 @@
-//! A network as an ONNX file, in the way that common tools write them: float weights, one input of `p/255` with the batch as first dimension.
+//! A network as an ONNX file, in the way that common tools write them: float weights, one input of
+//! `p/255` with the batch as first dimension.
 
 use super::proto::Writer;
 use tobari_infer::{LayerKind, Network, Volume};

@@ -1,6 +1,7 @@
 //! A network whose enclave is a process: the labels are right, and a killed enclave is noticed.
 //!
-//! The enclave is this executable again, so this file has a `main` of its own in place of libtest's.
+//! The enclave is this executable again, so this file has a `main` of its own in place of
+//! libtest's.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 

@@ -1,12 +1,17 @@
 //! A batch under an encrypted model.
 //!
-//! A weight is a ciphertext of one number in all slots. A sum of products of ciphertexts has three parts, and is relinearised and divided by one prime once, whatever its length; positions of a convolution
-//! share their weights, which are read once for all of them ([`Evaluator::tensor_sums`]). A layer and a square take a prime each, so a network of `k` layers takes `2 k - 1`, the last one of more bits: its products are not divided.
+//! A weight is a ciphertext of one number in all slots. A sum of products of ciphertexts has three
+//! parts, and is relinearised and divided by one prime once, whatever its length; positions of a
+//! convolution share their weights, which are read once for all of them
+//! ([`Evaluator::tensor_sums`]). A layer and a square take a prime each, so a network of `k` layers
+//! takes `2 k - 1`, the last one of more bits: its products are not divided.
 //!
-//! **The host is passive here.** It holds weights under the key of whoever gets the results: if it could hand out a weight as a result, it would be decrypted. Results that are labels, or a guarded site
-//! that does the work, are what stops that (`docs/threats.md`).
+//! **The host is passive here.** It holds weights under the key of whoever gets the results: if it
+//! could hand out a weight as a result, it would be decrypted. Results that are labels, or a
+//! guarded site that does the work, are what stops that (`docs/threats.md`).
 //!
-//! Memory: for the paper's network at `N = 2^13` the weights take 3.5 GB, encrypted anew for each key.
+//! Memory: for the paper's network at `N = 2^13` the weights take 3.5 GB, encrypted anew for each
+//! key.
 
 use super::{BatchedError, HEADROOM, LEAST_BITS};
 use crate::{Map, Model, Stage};
@@ -19,8 +24,9 @@ use tobari_lattice::rlwe::SecretKey;
 /// Bits of scale that the logits' products have below those of the first prime: sign and range.
 const LAST_BITS: u32 = 22;
 
-/// `log2` of the scale of pixels: that of the smallest prime that a product is divided by. Squares divided by primes of about that size keep it; where they do not,
-/// [`EncryptedBatched::new`] refuses.
+/// `log2` of the scale of pixels: that of the smallest prime that a product is divided by. Squares
+/// divided by primes of about that size keep it; where they do not, [`EncryptedBatched::new`]
+/// refuses.
 fn input_bits(primes: &[f64]) -> u32 {
     let least = primes.iter().skip(1).copied().fold(f64::INFINITY, f64::min);
     if least.is_finite() { least.round() as u32 } else { INPUT_BITS_ALONE }
@@ -35,11 +41,13 @@ struct Products {
     name: String,
     inputs: usize,
     outputs: usize,
-    /// By runs of inputs of at most [`MAX_INPUTS`]: sums, and for each the output that it belongs to.
+    /// By runs of inputs of at most [`MAX_INPUTS`]: sums, and for each the output that it belongs
+    /// to.
     runs: Vec<(Vec<ProductSums>, Vec<u32>)>,
     /// Primes that ciphertexts have before it.
     level: usize,
-    /// Scale of the weights, and of the offsets, which are added to sums that were divided, or to the last ones.
+    /// Scale of the weights, and of the offsets, which are added to sums that were divided, or to
+    /// the last ones.
     scale: Scale,
     bias_scale: Scale,
     last: bool,
@@ -139,7 +147,8 @@ impl EncryptedBatched {
     /// For a model's shape.
     ///
     /// # Errors
-    /// [`BatchedError::Room`] that names the first stage for which there are no primes left, [`BatchedError::Precision`] the first whose numbers the primes do not keep.
+    /// [`BatchedError::Room`] that names the first stage for which there are no primes left,
+    /// [`BatchedError::Precision`] the first whose numbers the primes do not keep.
     pub fn new(model: &Model, parameters: &LatticeParameters) -> Result<Self, BatchedError> {
         let count = model.stages().len();
         let primes: Vec<f64> =
@@ -150,7 +159,8 @@ impl EncryptedBatched {
         let mut before_bits = f64::from(input_bits);
         for (k, stage) in model.stages().iter().enumerate() {
             let last = k + 1 == count;
-            // a scale of the prime that the product is divided by leaves that of the inputs as it was
+            // a scale of the prime that the product is divided by leaves that of the inputs as it
+            // was
             let scale = if last { Scale::power_of_two(LAST_BITS) } else { Scale::prime(level.max(1) - 1) };
             let bits = if last { f64::from(LAST_BITS) } else { primes[level.max(1) - 1] };
             let needed = before_bits + bits + HEADROOM - 1.0;
@@ -161,7 +171,8 @@ impl EncryptedBatched {
             let no_room = || OperationError::NoRoom { level };
             let bias_scale = if last { before.product(&scale).ok_or_else(no_room)? } else { before.clone() };
             if !last {
-                // a product at the scale of its prime keeps the scale, and a square divided by the next prime has this one
+                // a product at the scale of its prime keeps the scale, and a square divided by the
+                // next prime has this one
                 let square = before.product(&before).and_then(|square| square.quotient(&Scale::prime(level - 2)));
                 before = square.ok_or_else(no_room)?;
                 before_bits = 2.0 * before_bits - primes[level - 2];

@@ -1,24 +1,32 @@
 //! Thousands of images at once: a ciphertext for each pixel, a slot for each image.
 //!
-//! No slot is ever moved, so there are no rotations, and weights are numbers, not vectors. As integers `w 2^b` of at most sixteen bits they cost one multiply-add a residue
-//! ([`Evaluator::weighted_sums`]), and **their products are not rescaled**: the scale grows by `b` bits alone, and a square is divided by two primes at once instead of a layer and a square by one each. With
+//! No slot is ever moved, so there are no rotations, and weights are numbers, not vectors. As
+//! integers `w 2^b` of at most sixteen bits they cost one multiply-add a residue
+//! ([`Evaluator::weighted_sums`]), and **their products are not rescaled**: the scale grows by `b`
+//! bits alone, and a square is divided by two primes at once instead of a layer and a square by one
+//! each. With
 //!
 //! ```text
 //! s -> s 2^b -> (s 2^b)² / (q q'),       b = 14, q ≈ q' ≈ 2^26,
 //! ```
 //!
-//! scales stay near `2^24`, and a network of two squares needs five primes, as one image at a time does. The scale of pixels is the largest for which every stage has room.
+//! scales stay near `2^24`, and a network of two squares needs five primes, as one image at a time
+//! does. The scale of pixels is the largest for which every stage has room.
 //!
-//! Who sees what: the server the number of images and the model; the client its logits. The model can be encrypted too ([`EncryptedWeights`]): then each weight is a ciphertext of one number, products are
-//! relinearised once a sum, and each layer is divided by a prime of its own.
+//! Who sees what: the server the number of images and the model; the client its logits. The model
+//! can be encrypted too ([`EncryptedWeights`]): then each weight is a ciphertext of one number,
+//! products are relinearised once a sum, and each layer is divided by a prime of its own.
 //!
 //! # Checks
-//! Linear layers are linear modulo every prime, so a guarded site can check them by Freivalds' test ([`LinearCheck`]: MFCS 1979; for networks Slalom, ICLR 2019) at a cost of
-//! `inputs + outputs` products instead of all weights. It covers what is before the square, and nothing else: squares, relinearisation and rescaling round, and whoever wants them right does them in a guarded site. So
-//! the room keeps them apart: [`Batched::linear`] and [`Batched::activate`].
+//! Linear layers are linear modulo every prime, so a guarded site can check them by Freivalds' test
+//! ([`LinearCheck`]: MFCS 1979; for networks Slalom, ICLR 2019) at a cost of `inputs + outputs`
+//! products instead of all weights. It covers what is before the square, and nothing else: squares,
+//! relinearisation and rescaling round, and whoever wants them right does them in a guarded site.
+//! So the room keeps them apart: [`Batched::linear`] and [`Batched::activate`].
 //!
 //! # Cost
-//! For the paper's network, 4,096 images at `N = 2^13`: 18,000, 100,000 and 8,000 products of a number and a ciphertext of 5, 3 and 1 primes, and 1,520 squares.
+//! For the paper's network, 4,096 images at `N = 2^13`: 18,000, 100,000 and 8,000 products of a
+//! number and a ciphertext of 5, 3 and 1 primes, and 1,520 squares.
 
 mod encrypted;
 
@@ -122,7 +130,8 @@ pub struct Batched {
     input_bits: u32,
 }
 
-/// Which input each weight of a position is for, and whose weights they are: positions at a border have fewer.
+/// Which input each weight of a position is for, and whose weights they are: positions at a border
+/// have fewer.
 fn groups(stage: &Stage) -> Result<Vec<Group>, BatchedError> {
     let integer = |weight: f64| (weight * 2f64.powi(stage.weight_bits as i32)) as i32;
     let too_large = || BatchedError::Weight { stage: stage.name.clone(), bits: stage.weight_bits };
@@ -176,7 +185,8 @@ fn groups(stage: &Stage) -> Result<Vec<Group>, BatchedError> {
     Ok(groups)
 }
 
-/// By how many primes the square after each stage is divided, for pixels at this scale; none after the last.
+/// By how many primes the square after each stage is divided, for pixels at this scale; none after
+/// the last.
 fn divisions(model: &Model, primes: &[f64], input_bits: u32) -> Result<Vec<Option<usize>>, BatchedError> {
     let last = model.stages().len() - 1;
     let (mut level, mut scale) = (primes.len(), f64::from(input_bits));
@@ -278,7 +288,8 @@ impl Batched {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Offset and square of one output of a stage, at the scale and level that the next takes; the offset alone after the last.
+    /// Offset and square of one output of a stage, at the scale and level that the next takes; the
+    /// offset alone after the last.
     ///
     /// # Errors
     /// [`BatchedError`] without a key for products at this level.
@@ -305,7 +316,8 @@ impl Batched {
         Ok(square)
     }
 
-    /// All of it: from ciphertexts of pixels to ciphertexts of logits, divided by `2^logit_bits` of the model.
+    /// All of it: from ciphertexts of pixels to ciphertexts of logits, divided by `2^logit_bits` of
+    /// the model.
     ///
     /// # Errors
     /// [`BatchedError`].
@@ -336,10 +348,12 @@ impl Batched {
         LinearCheck::new(stage.inputs, rows)
     }
 
-    /// [`Self::run`], with every linear map checked by so many repetitions: what a plain process and a guarded site do together, here in one. `linear` is what the plain process does.
+    /// [`Self::run`], with every linear map checked by so many repetitions: what a plain process
+    /// and a guarded site do together, here in one. `linear` is what the plain process does.
     ///
     /// # Errors
-    /// [`BatchedError`]; [`BatchedError::Wrong`] names the stage whose sums are not the ones that were asked for.
+    /// [`BatchedError`]; [`BatchedError::Wrong`] names the stage whose sums are not the ones that
+    /// were asked for.
     pub fn run_checked(
         &self,
         pixels: Vec<Ciphertext>,

@@ -1,8 +1,10 @@
 //! Digits drawn from strokes, for demonstrations: no image of a data set is part of the program.
 //!
-//! A digit is a few strokes, polylines in a box of 1 x 1 whose first coordinate goes right and whose second goes down; arcs are polylines of short pieces. They are slanted and stretched
-//! as the [`Style`] says, scaled to fit 20 x 20 pixels, and laid with the centre of mass in the middle of 28 x 28, as MNIST's digits were. A pixel's brightness falls from full to none
-//! over one pixel round half the stroke's width from the nearest stroke.
+//! A digit is a few strokes, polylines in a box of 1 x 1 whose first coordinate goes right and
+//! whose second goes down; arcs are polylines of short pieces. They are slanted and stretched as
+//! the [`Style`] says, scaled to fit 20 x 20 pixels, and laid with the centre of mass in the middle
+//! of 28 x 28, as MNIST's digits were. A pixel's brightness falls from full to none over one pixel
+//! round half the stroke's width from the nearest stroke.
 
 use super::SIDE;
 use std::f64::consts::PI;
@@ -16,7 +18,8 @@ pub struct Style {
     pub slant: f64,
     /// Width over height, times that of the plain form.
     pub stretch: f64,
-    /// The other of the two forms that many digits have: a 1 with a foot, a 2 with a loop, an open 4, a 7 with a bar, a 9 with a straight stem.
+    /// The other of the two forms that many digits have: a 1 with a foot, a 2 with a loop, an open
+    /// 4, a 7 with a bar, a 9 with a straight stem.
     pub other_form: bool,
 }
 
@@ -32,7 +35,8 @@ pub const STYLES: [Style; 6] = [
 
 type Stroke = Vec<[f64; 2]>;
 
-/// A digit from 0 to 9 as 28 rows of 28 pixels, 0 the background; of a larger number its last digit.
+/// A digit from 0 to 9 as 28 rows of 28 pixels, 0 the background; of a larger number its last
+/// digit.
 pub fn draw(digit: u8, style: &Style) -> Vec<u8> {
     let slanted = |[x, y]: [f64; 2]| [style.stretch * x - style.slant * y, y];
     let strokes: Vec<Stroke> = strokes(digit % 10, style.other_form)

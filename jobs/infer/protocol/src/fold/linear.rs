@@ -10,7 +10,8 @@ const MAX_WORK: u64 = 1 << 32;
 /// `y = form x + offset`.
 pub(super) struct Linear {
     pub(super) input: Volume,
-    /// The shape of `y` as the map gives it; layers may have given it another since ([`Linear::reshape`]).
+    /// The shape of `y` as the map gives it; layers may have given it another since
+    /// ([`Linear::reshape`]).
     pub(super) output: Volume,
     shape: Volume,
     form: Form,

@@ -1,18 +1,25 @@
 //! From a [`Network`] to a [`Model`]: every linear layer between two squares becomes one map.
 //!
-//! **Completing the square.** `a x² + b x + c = a (x + b/2a)² + (c - b²/4a)`. The shift `b/2a` joins the offset of the map before. What is left is, number by number,
-//! `scale v + constant` of the square `v`, which is linear and joins the map after: its weights take `scale`, its offset takes the map's image of `constant`. With padding, results at the
-//! border see fewer of the constants than others, so an offset has one number for each result.
+//! **Completing the square.** `a x² + b x + c = a (x + b/2a)² + (c - b²/4a)`. The shift `b/2a`
+//! joins the offset of the map before. What is left is, number by number, `scale v + constant` of
+//! the square `v`, which is linear and joins the map after: its weights take `scale`, its offset
+//! takes the map's image of `constant`. With padding, results at the border see fewer of the
+//! constants than others, so an offset has one number for each result.
 //!
-//! **Ranges.** Each channel is divided by a power of two, `u = (x + b/2a) 2^-k`, such that `|u| ≤ 1` for what [`Reach`] says; `4^k` goes into `scale`. Pixels of a model are `p/256`:
-//! exact on a binary grid, below 1, and the factor `256/255` or whatever else a network takes for a pixel is part of its normalisation, which is linear and is folded too. Logits are
-//! divided by one power of two.
+//! **Ranges.** Each channel is divided by a power of two, `u = (x + b/2a) 2^-k`, such that
+//! `|u| ≤ 1` for what [`Reach`] says; `4^k` goes into `scale`. Pixels of a model are `p/256`: exact
+//! on a binary grid, below 1, and the factor `256/255` or whatever else a network takes for a pixel
+//! is part of its normalisation, which is linear and is folded too. Logits are divided by one power
+//! of two.
 //!
-//! **Grids.** Weights are rounded to multiples of `2^-weight_bits`, the finest grid on which the largest of a stage, as an integer, still has `integer_bits` bits; offsets to multiples of
+//! **Grids.** Weights are rounded to multiples of `2^-weight_bits`, the finest grid on which the
+//! largest of a stage, as an integer, still has `integer_bits` bits; offsets to multiples of
 //! `2^-bias_bits`. Rounding is to the nearest, ties to even.
 //!
-//! **Form.** A chain of linear layers stays one convolution where it is one: scales constant on each channel, and a convolution or mean without padding after a convolution
-//! (kernels add up: `K = (K₂ - 1) s₁ + K₁`, strides multiply). Anything else becomes a matrix, within [`MAX_WEIGHTS`].
+//! **Form.** A chain of linear layers stays one convolution where it is one: scales constant on
+//! each channel, and a convolution or mean without padding after a convolution (kernels add up:
+//! `K = (K₂ - 1) s₁ + K₁`, strides multiply). Anything else becomes a matrix, within
+//! [`MAX_WEIGHTS`].
 //!
 //! Folding is done once, in the clear, by the model's owner, and branches on weights.
 
@@ -26,14 +33,16 @@ use linear::Linear;
 /// For which images `|u| ≤ 1` holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
-    /// For these, whose largest numbers are taken times a headroom of at least 1 for images that were not seen.
+    /// For these, whose largest numbers are taken times a headroom of at least 1 for images that
+    /// were not seen.
     Seen {
         /// Pixels from 0 to 255.
         images: &'a [&'a [u8]],
         /// How much larger numbers may become.
         headroom: f64,
     },
-    /// For every image, by interval arithmetic over the weights. That bound is far from what happens after the first square, and costs precision.
+    /// For every image, by interval arithmetic over the weights. That bound is far from what
+    /// happens after the first square, and costs precision.
     Every,
 }
 
@@ -278,7 +287,8 @@ pub(super) fn interval(stage: &Stage, output: usize, inputs: &[[f64; 2]]) -> [f6
     stage.row(output).into_iter().fold([stage.bias[output]; 2], add)
 }
 
-/// For each result the `k` of its `2^-k`; results of a channel have the same if the map must stay a convolution.
+/// For each result the `k` of its `2^-k`; results of a channel have the same if the map must stay a
+/// convolution.
 fn exponents(largest: &[f64], volume: Volume, by_channel: bool) -> Vec<i32> {
     let exponent = |most: f64| {
         let k = (-12..41).find(|k| most <= 2f64.powi(*k));

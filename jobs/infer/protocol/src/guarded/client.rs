@@ -1,6 +1,7 @@
 //! The client's half: an image into the channel, and what may be told out of it.
 //!
-//! The channel is that of [`tobari_enclave::Connector`], which opens to an enclave whose evidence was accepted, and to no other.
+//! The channel is that of [`tobari_enclave::Connector`], which opens to an enclave whose evidence
+//! was accepted, and to no other.
 
 use super::route::{ASK, IMAGE};
 use tobari_enclave::channel::{ChannelEnded, ClientChannel};
@@ -24,7 +25,8 @@ pub enum AskError {
 pub enum Told {
     /// Classes, the likeliest first: one, or as many as the policy says.
     Labels(Vec<usize>),
-    /// Logits by class, in units of the policy's bits; under [`OutputPolicy::Scores`] the last stage's numbers, `2^24` standing for one.
+    /// Logits by class, in units of the policy's bits; under [`OutputPolicy::Scores`] the last
+    /// stage's numbers, `2^24` standing for one.
     Scores(Vec<i64>),
 }
 
@@ -61,7 +63,8 @@ impl Asker {
         Ok(self.channel.seal(IMAGE, pixels)?)
     }
 
-    /// The answer to an image: what is told, or, if the frame of [`Self::ask`] is to follow, nothing yet.
+    /// The answer to an image: what is told, or, if the frame of [`Self::ask`] is to follow,
+    /// nothing yet.
     ///
     /// # Errors
     /// [`AskError`].

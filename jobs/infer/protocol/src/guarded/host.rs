@@ -92,10 +92,12 @@ impl<E: Enclave> Enclave for Counted<E> {
     }
 }
 
-/// Seconds of what an image took, by name, by the caller's clock: `input`, each stage by its name, `mask` and `reset` after it, `result`.
+/// Seconds of what an image took, by name, by the caller's clock: `input`, each stage by its name,
+/// `mask` and `reset` after it, `result`.
 pub type Timings = Vec<(String, f64)>;
 
-/// The process of a route. Where weights are encrypted it needs no more of the setup than [`Setup::shape`] has.
+/// The process of a route. Where weights are encrypted it needs no more of the setup than
+/// [`Setup::shape`] has.
 pub struct Host {
     combination: Combination,
     work: Option<Work>,
@@ -131,7 +133,8 @@ impl Host {
         self.work.as_ref().map(|work| &work.service)
     }
 
-    /// Bytes that the keys of a session, and weights under them, take in the process's memory, before there is one.
+    /// Bytes that the keys of a session, and weights under them, take in the process's memory,
+    /// before there is one.
     ///
     /// # Errors
     /// [`HostError::Serve`] or [`HostError::Engine`].
@@ -213,8 +216,9 @@ impl HostSession<'_> {
         self.session.as_ref().map_or(0, server::Session::memory)
     }
 
-    /// A client's image: hands the frame in, and does all that the process has to do. The answer is the frame that goes back: it has what is told where all is done inside, and is
-    /// empty elsewhere, where [`Self::ask`] gets that.
+    /// A client's image: hands the frame in, and does all that the process has to do. The answer is
+    /// the frame that goes back: it has what is told where all is done inside, and is empty
+    /// elsewhere, where [`Self::ask`] gets that.
     ///
     /// # Errors
     /// [`HostError`]; the session has ended, or is of no use.

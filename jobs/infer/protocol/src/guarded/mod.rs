@@ -1,7 +1,9 @@
-//! Inference with an enclave: an image goes in through the attested channel, a label comes out of it, and the keys of what is in between are born inside.
+//! Inference with an enclave: an image goes in through the attested channel, a label comes out of
+//! it, and the keys of what is in between are born inside.
 //!
 //! # Combinations
-//! A [`Route`] says what is done where and in which form ([`Combination`]). "Process" is the host's own, unprotected one.
+//! A [`Route`] says what is done where and in which form ([`Combination`]). "Process" is the host's
+//! own, unprotected one.
 //!
 //! | combination | linear maps | squares | what the process sees |
 //! |---|---|---|---|
@@ -13,7 +15,8 @@
 //! | `mixed-plain-reset` | process, on ciphertexts | enclave, in the clear | ciphertexts; it has the weights |
 //! | `mixed-masked-reset` | process, on ciphertexts | the same | ciphertexts; it has the weights |
 //!
-//! In `enclave-user-data` and `enclave-both` the key is in the same enclave as what is computed with it: they keep images (and weights) from whoever watches which memory the long computations
+//! In `enclave-user-data` and `enclave-both` the key is in the same enclave as what is computed
+//! with it: they keep images (and weights) from whoever watches which memory the long computations
 //! touch, not from whoever reads the key.
 //!
 //! # A session
@@ -27,28 +30,41 @@
 //!   ask, sealed ──────────────▶                        ────────────▶ the label, sealed
 //! ```
 //!
-//! The script in the attested configuration fixes which of these come, in which order, and how often: a host that asks for another decryption ends the session. **Every decryption is an oracle**: what comes
-//! in as a result or at a reset is whatever the host chose. Against that
+//! The script in the attested configuration fixes which of these come, in which order, and how
+//! often: a host that asks for another decryption ends the session. **Every decryption is an
+//! oracle**: what comes in as a result or at a reset is whatever the host chose. Against that
 //!
-//! * each session has a key of its own, so that another session's ciphertext decrypts to noise, which is refused;
-//! * what leaves is by the output policy, the label by default; scores of any precision are refused where the host holds encrypted weights, and exact ones wherever it holds ciphertexts
+//! * each session has a key of its own, so that another session's ciphertext decrypts to noise,
+//!   which is refused;
+//! * what leaves is by the output policy, the label by default; scores of any precision are refused
+//!   where the host holds encrypted weights, and exact ones wherever it holds ciphertexts
 //!   ([`Setup::configuration`]);
-//! * in `process-*` and `mixed-*` the host is still **semi-honest**: it can hand in a wrong result, and the client is told a wrong label.
+//! * in `process-*` and `mixed-*` the host is still **semi-honest**: it can hand in a wrong result,
+//!   and the client is told a wrong label.
 //!
 //! # Resets
-//! *Plain*: inside, sums are decrypted, limited to ±16, squared, and encrypted in the places of the next stage's input: activations are in the clear in the enclave. *Masked*: the process squares, then adds a mask to the
-//! polynomial, uniform on `[-2^b, 2^b)` in every coefficient, as wide as the modulus leaves room for; inside, sum and mask are decrypted as integers and encrypted under the next stage's modulus; the process
-//! subtracts the mask there; before the last stage nothing is reset, as it takes no more primes than there are left. A result `m` of slots below `M` at scale `Δ` over a ring of degree `N` is hidden from the inside (from who watches it, for the key itself is there) up to the statistical distance
+//! *Plain*: inside, sums are decrypted, limited to ±16, squared, and encrypted in the places of the
+//! next stage's input: activations are in the clear in the enclave. *Masked*: the process squares,
+//! then adds a mask to the polynomial, uniform on `[-2^b, 2^b)` in every coefficient, as wide as
+//! the modulus leaves room for; inside, sum and mask are decrypted as integers and encrypted under
+//! the next stage's modulus; the process subtracts the mask there; before the last stage nothing is
+//! reset, as it takes no more primes than there are left. A result `m` of slots below `M` at scale
+//! `Δ` over a ring of degree `N` is hidden from the inside (from who watches it, for the key itself
+//! is there) up to the statistical distance
 //!
 //! ```text
 //! N Δ M / 2^(b + 1)      a reset, for each coefficient of the message is below Δ M,
 //! ```
 //!
-//! which adds up: a configuration whose resets could exceed `2^-20` over all images of a session is refused ([`Route::distance_bits`]). `M` is the square of the largest sum that any image leads to.
+//! which adds up: a configuration whose resets could exceed `2^-20` over all images of a session is
+//! refused ([`Route::distance_bits`]). `M` is the square of the largest sum that any image leads
+//! to.
 //!
 //! # Leakage
-//! Inside, no branch or address depends on an image, a sum or a label; an image of the wrong length, a ciphertext of the wrong shape and noise in place of a result end the session, and look the same. Decoding to
-//! doubles branches on whether *all* coefficients of a decrypted polynomial are small, which they are but for noise.
+//! Inside, no branch or address depends on an image, a sum or a label; an image of the wrong
+//! length, a ciphertext of the wrong shape and noise in place of a result end the session, and look
+//! the same. Decoding to doubles branches on whether *all* coefficients of a decrypted polynomial
+//! are small, which they are but for noise.
 
 mod client;
 mod host;

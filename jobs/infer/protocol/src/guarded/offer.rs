@@ -1,7 +1,11 @@
-//! What a host tells clients of its enclave before there is any evidence, and what a client expects of it.
+//! What a host tells clients of its enclave before there is any evidence, and what a client expects
+//! of it.
 //!
-//! **Nothing of an offer is believed.** It says which configuration to look for in the evidence; a client compares it with what it expects, and evidence of anything else is refused afterwards. An offer has what the
-//! configuration has digests of, the route and the parameters, so that a client can say what they are. The script is not judged here: an enclave of an executable that is trusted starts with no other than the route's.
+//! **Nothing of an offer is believed.** It says which configuration to look for in the evidence; a
+//! client compares it with what it expects, and evidence of anything else is refused afterwards. An
+//! offer has what the configuration has digests of, the route and the parameters, so that a client
+//! can say what they are. The script is not judged here: an enclave of an executable that is
+//! trusted starts with no other than the route's.
 //!
 //! Bytes: version, route, length of the parameters (4, big-endian), parameters, configuration.
 
@@ -148,7 +152,8 @@ impl Offer {
         self.client(IMAGE)
     }
 
-    /// Bytes of the frames that a client sends: of an image, and of the question for what is told where that is a message of its own.
+    /// Bytes of the frames that a client sends: of an image, and of the question for what is told
+    /// where that is a message of its own.
     pub fn frames(&self) -> (usize, Option<usize>) {
         let framed = |bytes| bytes + tobari_enclave::channel::FRAME_BYTES;
         (self.client(IMAGE).map_or(0, framed), self.client(ASK).map(framed))

@@ -78,7 +78,8 @@ impl Combination {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// The set of parameters where nothing is said: the fastest, and under masks the one that has room for wide ones.
+    /// The set of parameters where nothing is said: the fastest, and under masks the one that has
+    /// room for wide ones.
     pub fn usual_set(self) -> &'static str {
         if self == Self::MixedMaskedReset { "infer-r" } else { crate::ready::SET }
     }
@@ -180,7 +181,9 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// This combination in the fastest layout ([`Setup::suited`] for models that it does not take), and with masks over one more prime than the first, or over two where the second is a narrow one.
+    /// This combination in the fastest layout ([`Setup::suited`] for models that it does not take),
+    /// and with masks over one more prime than the first, or over two where the second is a narrow
+    /// one.
     pub fn new(combination: Combination, parameters: &LatticeParameters) -> Self {
         let wide = parameters.ring().data_primes().get(1).is_some_and(|prime| prime.modulus().bits() >= WIDE_BITS);
         let spare = match combination {
@@ -202,7 +205,8 @@ impl Route {
         Some(Options { flow, encrypted: self.combination.encrypts_weights() })
     }
 
-    /// Version, combination by its place among all, spare primes, length of the layout's name, the name.
+    /// Version, combination by its place among all, spare primes, length of the layout's name, the
+    /// name.
     pub fn encode(&self) -> Vec<u8> {
         let place = Combination::ALL.iter().position(|one| *one == self.combination).unwrap_or(0);
         let name = &self.layout.as_bytes()[..self.layout.len().min(MAX_NAME)];
@@ -227,7 +231,8 @@ impl Route {
         Digest::of("tobari infer route 1", &[&self.encode()])
     }
 
-    /// How well all resets of so many images are hidden: minus the logarithm of the statistical distance, to the base of two; infinite where nothing is masked.
+    /// How well all resets of so many images are hidden: minus the logarithm of the statistical
+    /// distance, to the base of two; infinite where nothing is masked.
     pub fn distance_bits(&self, compiled: &Compiled, model: &Model, images: u32) -> f64 {
         if self.combination != Combination::MixedMaskedReset || !compiled.needs_reset(0) {
             return f64::INFINITY;
@@ -247,7 +252,8 @@ impl Route {
     }
 }
 
-/// The largest that a slot of a stage's sums can be, also one that holds nothing of use, for inputs up to `largest`.
+/// The largest that a slot of a stage's sums can be, also one that holds nothing of use, for inputs
+/// up to `largest`.
 fn largest_slot(linear: &Linear, largest: f64) -> f64 {
     let mut slots: Vec<Vec<f64>> = Vec::with_capacity(linear.outputs.len());
     let mut plain = linear.clone();
@@ -326,7 +332,8 @@ impl Setup {
         Ok(Self { route, parameters, model: Model::decode(model)? })
     }
 
-    /// As it is where its layout takes the model, or nothing is encrypted; else in the first of [`ORDER`] that does, if one does.
+    /// As it is where its layout takes the model, or nothing is encrypted; else in the first of
+    /// [`ORDER`] that does, if one does.
     #[must_use]
     pub fn suited(self) -> Self {
         let with =
@@ -349,7 +356,8 @@ impl Setup {
         Ok(Some(Compiled::new(&self.model, &self.route.layout, &self.parameters, options)?))
     }
 
-    /// The same with a model of the same shape that has no weights: all that a process knows whose weights are encrypted.
+    /// The same with a model of the same shape that has no weights: all that a process knows whose
+    /// weights are encrypted.
     ///
     /// # Errors
     /// [`RouteError::Model`], for more offsets than a file may have once a channel: here all are
@@ -365,7 +373,8 @@ impl Setup {
         Ok(Self { model: Model::new(stages, self.model.logit_bits())?, ..self.clone() })
     }
 
-    /// What an enclave of this setup may do: told is `output`, of at most `images` images a session, in at most `sessions` sessions at once.
+    /// What an enclave of this setup may do: told is `output`, of at most `images` images a
+    /// session, in at most `sessions` sessions at once.
     ///
     /// # Errors
     /// [`RouteError`]: a policy that tells what the combination hides, errors that labels would not
@@ -499,7 +508,8 @@ pub(super) fn parameters_digest(parameters: &LatticeParameters) -> Digest {
     Digest::of("tobari infer parameters 1", &[&wire::encode_parameters(parameters)])
 }
 
-/// How many of the bits after the point of a last stage's integers are rounded away to leave so many of the logits'; none for more than 62, or for 17 or more that would have to be made up.
+/// How many of the bits after the point of a last stage's integers are rounded away to leave so
+/// many of the logits'; none for more than 62, or for 17 or more that would have to be made up.
 pub(super) fn rounding(model: &Model, bits: u8) -> Option<i32> {
     let shift = FRACTION_BITS as i32 - model.logit_bits() - i32::from(bits);
     (-16..=62).contains(&shift).then_some(shift)

@@ -17,7 +17,8 @@ pub(super) fn split(bytes: &[u8], count: usize) -> Option<Vec<&[u8]>> {
     if u32::from_be_bytes(*found) as usize != count {
         return None;
     }
-    // each part takes four bytes at least, so that there is no room asked for that the bytes do not back
+    // each part takes four bytes at least, so that there is no room asked for that the bytes do not
+    // back
     let mut parts = Vec::with_capacity(count.min(rest.len() / 4));
     for _ in 0..count {
         let (length, after) = rest.split_first_chunk::<4>()?;

@@ -1,15 +1,20 @@
-//! Where the numbers of a network stand in the slots, and which rotations and products its maps take.
+//! Where the numbers of a network stand in the slots, and which rotations and products its maps
+//! take.
 //!
-//! A linear map of ciphertexts is, for each of its results, a sum over diagonals (Halevi, Shoup, CRYPTO 2014): with `ρ_d(x)[s] = x[s + d]`,
+//! A linear map of ciphertexts is, for each of its results, a sum over diagonals (Halevi, Shoup,
+//! CRYPTO 2014): with `ρ_d(x)[s] = x[s + d]`,
 //!
 //! ```text
 //! y = Σ_g ρ_g( Σ_(i,b) w_(g,i,b) ⊙ ρ_b(x_i) ),      z = Σ_(F ⊆ folds) ρ_(Σ F)(y),
 //! ```
 //!
-//! `b` the baby steps, which share the digits of `x_i` (hoisting), `g` the giant steps. A slot of `y` has the partial sum of one number of the output, and
-//! the folds add the slots that have the others. **All of it follows from three maps of slots** ([`Slots`]): which number of the input stands in which slot, to
-//! which number of the output each slot of `y` contributes, and which slots of `z` have which number in the end. `build` makes the weights from them and
-//! proves slot by slot that every product of the map's matrix is counted exactly once; what is no such arrangement is refused.
+//! `b` the baby steps, which share the digits of `x_i` (hoisting), `g` the giant steps. A slot of
+//! `y` has the partial sum of one number of the output, and the folds add the slots that have the
+//! others. **All of it follows from three maps of slots** ([`Slots`]): which number of the input
+//! stands in which slot, to which number of the output each slot of `y` contributes, and which
+//! slots of `z` have which number in the end. `build` makes the weights from them and proves slot
+//! by slot that every product of the map's matrix is counted exactly once; what is no such
+//! arrangement is refused.
 //!
 //! Which diagonals there are depends on the shape of the model only, never on its weights.
 //!
@@ -21,8 +26,9 @@
 //! | `paper` | the same: one ciphertext for each channel, a baseline | 1 |
 //! | `dense` | every model whose maps fit the slots | 1 |
 //!
-//! In `compact`, `balanced` and `wide` the client puts a pixel where each final position, each tap of the second convolution and each tap of the first needs it
-//! (im2col through both), so that neither convolution moves anything in space.
+//! In `compact`, `balanced` and `wide` the client puts a pixel where each final position, each tap
+//! of the second convolution and each tap of the first needs it (im2col through both), so that
+//! neither convolution moves anything in space.
 
 mod build;
 mod dense;
@@ -128,7 +134,8 @@ fn multiples(steps: &BTreeSet<i64>) -> Option<(i64, u16)> {
 }
 
 impl Linear {
-    /// The grid of the diagonals of a map with one output; none if they form no grid, or nothing turns.
+    /// The grid of the diagonals of a map with one output; none if they form no grid, or nothing
+    /// turns.
     pub fn grid(&self) -> Option<Grid> {
         let [output] = &self.outputs[..] else { return None };
         let (baby, babies) = multiples(&self.babies().into_values().flatten().collect())?;
@@ -139,7 +146,8 @@ impl Linear {
         (slots && (babies > 1 || giants > 1)).then_some(Grid { baby, babies, giant, giants })
     }
 
-    /// By input ciphertext the baby steps that it is turned by, 0 among them where the ciphertext itself is used.
+    /// By input ciphertext the baby steps that it is turned by, 0 among them where the ciphertext
+    /// itself is used.
     pub fn babies(&self) -> BTreeMap<usize, BTreeSet<i64>> {
         let mut babies: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
         for term in self.outputs.iter().flat_map(|output| &output.giants).flat_map(|giant| &giant.terms) {
@@ -148,7 +156,8 @@ impl Linear {
         babies
     }
 
-    /// What the numbers of the input look like in the slots: what a client encrypts, and an enclave that encrypts anew.
+    /// What the numbers of the input look like in the slots: what a client encrypts, and an enclave
+    /// that encrypts anew.
     ///
     /// # Panics
     /// If there are fewer numbers than the map takes.
@@ -170,7 +179,8 @@ impl Linear {
         }
     }
 
-    /// The numbers of the output from the slots of its ciphertexts, each from the first slot that has it; `length` of them.
+    /// The numbers of the output from the slots of its ciphertexts, each from the first slot that
+    /// has it; `length` of them.
     pub fn read(&self, slots: &[Vec<f64>], length: usize) -> Vec<f64> {
         let mut numbers = vec![0.0; length];
         for (output, slots) in self.outputs.iter().zip(slots) {
@@ -299,7 +309,8 @@ impl Layout {
     }
 }
 
-/// Steps `unit d` for `d < count`, a power of two, as giant and baby steps: as many of either, or twice as many of the latter.
+/// Steps `unit d` for `d < count`, a power of two, as giant and baby steps: as many of either, or
+/// twice as many of the latter.
 fn steps(count: usize, unit: usize) -> Vec<(i64, i64)> {
     let babies = 1 << count.ilog2().div_ceil(2);
     (0..count).map(|d| ((d - d % babies) * unit, d % babies * unit)).map(|(g, b)| (g as i64, b as i64)).collect()

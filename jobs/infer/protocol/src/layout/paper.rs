@@ -1,7 +1,9 @@
 //! One ciphertext for each channel: what the paper computes, as a baseline.
 //!
-//! Numbers keep the places of the pixels, so that what a stride skips stands in between as garbage; a convolution turns every channel by all taps and multiplies by one
-//! number each. The last map multiplies each channel by the weights of each class and adds up the positions: one ciphertext for each class.
+//! Numbers keep the places of the pixels, so that what a stride skips stands in between as garbage;
+//! a convolution turns every channel by all taps and multiplies by one number each. The last map
+//! multiplies each channel by the weights of each class and adds up the positions: one ciphertext
+//! for each class.
 
 use super::build::{self, Spec, Target};
 use super::{Giant, Layout, LayoutError, Linear, Output, Slots, Term, Weights, doublings};

@@ -1,16 +1,20 @@
 //! Two convolutions and a map of what they give: im2col through both, by the client.
 //!
-//! With `Q` the final positions (`q`), `e` the taps of the second convolution in space and `c` its channels, `t` the taps of the first, all in blocks whose
-//! sizes are powers of two:
+//! With `Q` the final positions (`q`), `e` the taps of the second convolution in space and `c` its
+//! channels, `t` the taps of the first, all in blocks whose sizes are powers of two:
 //!
-//! * `balanced`: ciphertext `i` has in slot `(b, e, q)` the pixel of tap `t = i n + b`, `n` blocks a ciphertext. Block `b` computes channel `b mod C`:
-//!   diagonals over blocks, then a fold over what is left of them.
-//! * `wide`: ciphertext `i` has in slot `(g, c, e, q)` the pixel of tap `t = i n + g`, once for each channel: one product a ciphertext, and a fold over `g`.
-//! * `compact`: the patch of pixels that a final position sees, once for each position; channel `c` is computed at one of the offsets within the stride, or in another
-//!   copy, and diagonals are the taps.
+//! * `balanced`: ciphertext `i` has in slot `(b, e, q)` the pixel of tap `t = i n + b`, `n` blocks
+//!   a ciphertext. Block `b` computes channel `b mod C`: diagonals over blocks, then a fold over
+//!   what is left of them.
+//! * `wide`: ciphertext `i` has in slot `(g, c, e, q)` the pixel of tap `t = i n + g`, once for
+//!   each channel: one product a ciphertext, and a fold over `g`.
+//! * `compact`: the patch of pixels that a final position sees, once for each position; channel `c`
+//!   is computed at one of the offsets within the stride, or in another copy, and diagonals are the
+//!   taps.
 //!
-//! Then all are alike: a period of slots with `(c, e, q)`, in `r` copies. Copy `h` computes the `h`-th part of the second convolution's channels, `O/r` diagonals, and folds
-//! within the copy. The last map has its classes in neighbouring slots: folds over all that is left.
+//! Then all are alike: a period of slots with `(c, e, q)`, in `r` copies. Copy `h` computes the
+//! `h`-th part of the second convolution's channels, `O/r` diagonals, and folds within the copy.
+//! The last map has its classes in neighbouring slots: folds over all that is left.
 
 use super::build::{self, Spec, Target};
 use super::{Layout, LayoutError, Linear, Slots, doublings, steps};
@@ -262,7 +266,8 @@ fn blocks(g: &Geometry<'_>, takes: Slots, period: usize) -> Result<Linear, Layou
     build::linear(stage, spec)
 }
 
-/// From numbers that stand at the beginning of each period: sums over all of them, before the first slot.
+/// From numbers that stand at the beginning of each period: sums over all of them, before the first
+/// slot.
 fn windows(g: &Geometry<'_>, takes: Slots, window: usize, period: usize) -> Result<Linear, LayoutError> {
     let (n, stage) = (takes.len(), g.stages[2]);
     let classes = stage.output.len().next_power_of_two();
@@ -276,7 +281,8 @@ fn windows(g: &Geometry<'_>, takes: Slots, window: usize, period: usize) -> Resu
             after: slots(n, |slot| known(slot).filter(|_| slot >= n - classes)),
         }],
         steps: steps(classes, 1),
-        // a number may have its product up to `classes - 1` slots before it: one fold more than the window has
+        // a number may have its product up to `classes - 1` slots before it: one fold more than the
+        // window has
         folds: doublings(classes, 2 * window).chain(doublings(period, n)).collect(),
     };
     build::linear(stage, spec)

@@ -1,4 +1,5 @@
-//! Images moved, turned, scaled and sheared a little, so that a network learns that none of it matters.
+//! Images moved, turned, scaled and sheared a little, so that a network learns that none of it
+//! matters.
 
 use super::unit;
 use rand_core::Rng;
@@ -17,7 +18,8 @@ pub struct Augmentation {
 }
 
 impl Augmentation {
-    /// A grey image of `size` rows and columns, changed and written to `out` by linear interpolation; what comes from outside is 0.
+    /// A grey image of `size` rows and columns, changed and written to `out` by linear
+    /// interpolation; what comes from outside is 0.
     pub fn apply(&self, pixels: &[u8], size: usize, out: &mut [f32], rng: &mut impl Rng) {
         let mut draw = |most: f32| most * (2.0 * unit(rng) - 1.0);
         let (turn, shear) = (draw(self.turn), draw(self.shear));

@@ -1,13 +1,15 @@
 //! Layers forwards and backwards, over numbers that stand `[channel][row][column][image]`.
 //!
-//! With `x̂ = (x - mean)/√(variance + ε)` over the images and places of a channel, `z = gain x̂ + shift` and `y = a z² + b z + c`:
+//! With `x̂ = (x - mean)/√(variance + ε)` over the images and places of a channel,
+//! `z = gain x̂ + shift` and `y = a z² + b z + c`:
 //!
 //! ```text
 //! ∂z = ∂y (2 a z + b),      ∂a = Σ ∂y z²,  ∂b = Σ ∂y z,  ∂c = Σ ∂y
 //! ∂x = gain/√(variance + ε) (∂z - mean(∂z) - x̂ mean(∂z x̂)),      ∂gain = Σ ∂z x̂,  ∂shift = Σ ∂z
 //! ```
 //!
-//! (Ioffe and Szegedy, arXiv 1502.03167, section 3). Every innermost loop runs over [`LANES`] images at a time, so that it is one vector instruction after another.
+//! (Ioffe and Szegedy, arXiv 1502.03167, section 3). Every innermost loop runs over [`LANES`]
+//! images at a time, so that it is one vector instruction after another.
 
 use super::super::model::Volume;
 use super::{BATCH, Block, EPSILON};
@@ -19,7 +21,8 @@ const _: () = assert!(BATCH.is_multiple_of(LANES));
 /// What enters an activation is pressed back beyond this.
 const BOUNDARY: f32 = 4.0;
 
-/// A block's shapes, and where its parameters stand: weights, gain, shift, then the three coefficients, one a channel each.
+/// A block's shapes, and where its parameters stand: weights, gain, shift, then the three
+/// coefficients, one a channel each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) input: Volume,
@@ -137,7 +140,8 @@ pub(super) fn forward(shape: &Shape, parameters: &[f32], x: &[f32]) -> Kept {
     Kept { normal, result, statistics: Statistics { mean, variance } }
 }
 
-/// From the slope of a block's result to that of its input (if `inner`), with what its parameters get.
+/// From the slope of a block's result to that of its input (if `inner`), with what its parameters
+/// get.
 #[expect(clippy::too_many_arguments, reason = "what a layer's way back needs")]
 pub(super) fn backward(
     shape: &Shape,

@@ -1,17 +1,22 @@
-//! Training of small networks: convolutions without padding, batch normalisation and a quadratic a block, and a dense layer at the end.
+//! Training of small networks: convolutions without padding, batch normalisation and a quadratic a
+//! block, and a dense layer at the end.
 //!
-//! **What is computed.** With the batch as the innermost index, in single precision: the forward pass, the gradient of
+//! **What is computed.** With the batch as the innermost index, in single precision: the forward
+//! pass, the gradient of
 //!
 //! ```text
 //! the cross-entropy of softmax(logits) against labels smoothed by ε  +  λ/n Σ max(|x| - 4, 0)²
 //! ```
 //!
-//! over the numbers `x` that enter an activation, by the chain rule written out for each layer (`layers`), and a step of Adam with decoupled weight decay and a cosine
-//! schedule. The second term keeps what is squared in a range (boundary loss, arXiv 2505.11589); the coefficients of the activations begin as the least-squares quadratic of
-//! ReLU under the standard normal distribution, `(x² + 1)/√(8π) + x/2`, and the norm of their gradient is clipped at 1.
+//! over the numbers `x` that enter an activation, by the chain rule written out for each layer
+//! (`layers`), and a step of Adam with decoupled weight decay and a cosine schedule. The second
+//! term keeps what is squared in a range (boundary loss, arXiv 2505.11589); the coefficients of the
+//! activations begin as the least-squares quadratic of ReLU under the standard normal distribution,
+//! `(x² + 1)/√(8π) + x/2`, and the norm of their gradient is clipped at 1.
 //!
-//! **Reproducible.** Nothing here draws randomness of its own or starts a thread: a gradient is a function of parameters and images, and gradients are added in the order in which
-//! they are given. The same seed gives the same weights wherever `sin`, `cos`, `exp` and `ln` do.
+//! **Reproducible.** Nothing here draws randomness of its own or starts a thread: a gradient is a
+//! function of parameters and images, and gradients are added in the order in which they are given.
+//! The same seed gives the same weights wherever `sin`, `cos`, `exp` and `ln` do.
 
 mod augment;
 mod layers;
@@ -83,7 +88,8 @@ pub struct Gradient {
 }
 
 impl Trainer {
-    /// New parameters, drawn from `rng`, for images whose pixels over 255 have this mean and deviation.
+    /// New parameters, drawn from `rng`, for images whose pixels over 255 have this mean and
+    /// deviation.
     ///
     /// # Errors
     /// [`NetworkError::Shape`] for blocks that do not fit.
@@ -133,7 +139,8 @@ impl Trainer {
         self.parameters.len()
     }
 
-    /// The gradient for [`BATCH`] images: pixels from 0 to 255, image after image, and a label each.
+    /// The gradient for [`BATCH`] images: pixels from 0 to 255, image after image, and a label
+    /// each.
     ///
     /// # Errors
     /// [`super::network::InputError`] for another number of pixels or labels.
@@ -206,7 +213,8 @@ impl Trainer {
         }
     }
 
-    /// The trained network, whose batch normalisation has the mean statistics of gradients that were taken with these parameters.
+    /// The trained network, whose batch normalisation has the mean statistics of gradients that
+    /// were taken with these parameters.
     ///
     /// # Errors
     /// [`NetworkError`] if training diverged.

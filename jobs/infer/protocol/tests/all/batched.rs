@@ -210,7 +210,8 @@ fn a_wrong_rescale_passes_the_test_of_linear_maps_and_is_caught_where_the_guarde
     let next = batched.linear(1, &active).unwrap();
     let (given, found): (Vec<_>, Vec<_>) = (active.iter().collect(), next.iter().collect());
     assert!(batched.check(1).holds(&given, &found, 14, 3, &mut rng));
-    // squares, relinearisations and rescalings of a checked run are its caller's: a site that goes on from its own is found out at its next map
+    // squares, relinearisations and rescalings of a checked run are its caller's: a site that goes
+    // on from its own is found out at its next map
     let own = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| {
         batched.linear(stage, if stage == 1 { &active } else { inputs })
     };

@@ -1,4 +1,5 @@
-//! Encrypted runs: what decrypts is what the plain network gives, within the stated error; what does not fit is refused.
+//! Encrypted runs: what decrypts is what the plain network gives, within the stated error; what
+//! does not fit is refused.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 
@@ -51,7 +52,8 @@ impl World {
     }
 }
 
-/// The largest error of some images' logits, over `2^logit_bits`, and the seconds of each stage, the least of all runs.
+/// The largest error of some images' logits, over `2^logit_bits`, and the seconds of each stage,
+/// the least of all runs.
 fn run(world: &World, images: u64) -> (f64, Vec<(String, f64)>) {
     let session = match world.service.compiled().options().encrypted {
         true => world.service.session_with(world.keys(), world.weights()).unwrap(),
@@ -146,7 +148,8 @@ fn one_channel_is_a_network_too() {
     }
 }
 
-/// An enclave between the stages: decrypts, folds if that is left to it, squares, and encrypts anew.
+/// An enclave between the stages: decrypts, folds if that is left to it, squares, and encrypts
+/// anew.
 fn with_resets(model: &Model, name: &str, parameters: &LatticeParameters, fold: bool, image: &[f64]) -> Vec<f64> {
     let options = Options { flow: Flow::Reset { fold }, encrypted: false };
     let world = World::new(model.clone(), name, parameters, options, 5);

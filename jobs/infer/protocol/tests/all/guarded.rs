@@ -1,4 +1,5 @@
-//! Inference with an enclave: every combination gives the plain label, and a host that does otherwise gets nothing for it.
+//! Inference with an enclave: every combination gives the plain label, and a host that does
+//! otherwise gets nothing for it.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
@@ -143,7 +144,8 @@ fn every_combination_and_both_resets_give_the_plain_label() {
     }
 }
 
-/// Bytes of an image into the enclave and out of it: a frame has 20 bytes beside its message of 784 pixels, of nothing, or of a label of 2.
+/// Bytes of an image into the enclave and out of it: a frame has 20 bytes beside its message of 784
+/// pixels, of nothing, or of a label of 2.
 fn traffic(combination: Combination) -> [u64; 2] {
     let frames = [784 + 20 + 20, 20 + 22];
     // lists of ciphertexts: results in, inputs out
@@ -187,7 +189,8 @@ impl<E: Enclave> Enclave for Tampering<E> {
     }
 }
 
-/// One image in a fresh enclave; the host hands in `instead` as the result. Answers what was told, and the result that there should have been.
+/// One image in a fresh enclave; the host hands in `instead` as the result. Answers what was told,
+/// and the result that there should have been.
 fn with_result(
     setup: &Setup,
     seed: u64,
@@ -222,7 +225,8 @@ fn list(object: &[u8]) -> Vec<u8> {
     [&1u32.to_be_bytes()[..], &(object.len() as u32).to_be_bytes(), object].concat()
 }
 
-/// A host that keeps what it is given of keys and weights, and hands in one of those weights as the result: moved to the answer's level and scale, for which it needs no key.
+/// A host that keeps what it is given of keys and weights, and hands in one of those weights as the
+/// result: moved to the answer's level and scale, for which it needs no key.
 struct HandingIn<'a, E> {
     enclave: E,
     compiled: &'a Compiled,
@@ -304,7 +308,8 @@ fn objects(list: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
-    // In `wide` each weight has one number in all places of the logits, which a host would have to turn first. Here it finds several there.
+    // In `wide` each weight has one number in all places of the logits, which a host would have to
+    // turn first. Here it finds several there.
     let mut setup = setup(Combination::ProcessBoth);
     "balanced".clone_into(&mut setup.route.layout);
     for output in [OutputPolicy::Rounded(8), OutputPolicy::Scores] {
@@ -318,7 +323,8 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
     let (id, mut asker) = open(&mut enclave, &configuration);
     let mut session = host.begin(&mut enclave, id).unwrap();
     let told = classify(&mut enclave, &mut session, &mut asker, &draw(1, &STYLES[0])).unwrap();
-    // a weight of the model, decrypted under the session's own key: which of its numbers, where the logits stand, is the largest
+    // a weight of the model, decrypted under the session's own key: which of its numbers, where the
+    // logits stand, is the largest
     let numbers = numbers(&compiled, enclave.handed.unwrap());
     let Told::Labels(labels) = &told else { panic!("scores") };
     let [least, most] = extremes(&numbers);

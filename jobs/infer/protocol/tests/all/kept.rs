@@ -1,4 +1,5 @@
-//! What clients may know of a model, and what they keep: one byte string each, and nothing else is read.
+//! What clients may know of a model, and what they keep: one byte string each, and nothing else is
+//! read.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 

@@ -1,4 +1,5 @@
-//! Layouts: the maps of a network in slots are the network, and take no more than the counted operations.
+//! Layouts: the maps of a network in slots are the network, and take no more than the counted
+//! operations.
 
 #![allow(clippy::print_stdout, reason = "what does not fit")]
 

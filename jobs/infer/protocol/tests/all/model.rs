@@ -74,7 +74,8 @@ fn network(input: Volume, kinds: Vec<LayerKind>) -> Network {
     Network::new(input, normalisation, kinds.into_iter().enumerate().map(named).collect()).unwrap()
 }
 
-/// Networks of all the shapes that folding treats in its own way, with what becomes of each of their stages.
+/// Networks of all the shapes that folding treats in its own way, with what becomes of each of
+/// their stages.
 #[expect(clippy::too_many_lines, reason = "a list")]
 fn zoo() -> Vec<(&'static str, Network, &'static str)> {
     let mut r = Random::new(1);
@@ -287,7 +288,8 @@ fn weights_fit_sixteen_bits_and_use_them() {
     }
 }
 
-/// The sums of the fixed-point model from its definition, over the rows of the maps and in 128 bits.
+/// The sums of the fixed-point model from its definition, over the rows of the maps and in 128
+/// bits.
 fn schoolbook(model: &Model, pixels: &[u8]) -> Vec<i64> {
     let mut v: Vec<i128> = pixels.iter().map(|pixel| i128::from(*pixel) * 65_536).collect();
     for (at, stage) in model.stages().iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What a host tells clients of its enclave: one byte string, parts that belong together, and what a client does not want.
+//! What a host tells clients of its enclave: one byte string, parts that belong together, and what
+//! a client does not want.
 
 use tobari_enclave::{Digest, OutputPolicy, Script};
 use tobari_infer::Model;

@@ -1,4 +1,5 @@
-//! What a model, a policy or a key is refused for, before it could give a wrong label or tell a key.
+//! What a model, a policy or a key is refused for, before it could give a wrong label or tell a
+//! key.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 

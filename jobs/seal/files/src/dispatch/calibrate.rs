@@ -15,13 +15,16 @@ const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
 const MANY: usize = 16;
 /// Chunks of one length, at most.
 const MOST_CHUNKS: usize = 256;
-/// How much dearer handing over is believed to be than it was here at its best: it begins in memory that is new.
+/// How much dearer handing over is believed to be than it was here at its best: it begins in memory
+/// that is new.
 const AT_FIRST: f64 = 1.5;
 /// How long a module is looked after at most while a batch is measured.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often all lengths are measured, one after the other: what disturbs one of these passes the others set right.
+/// How often all lengths are measured, one after the other: what disturbs one of these passes the
+/// others set right.
 const PASSES: usize = 4;
-/// What is around a batch is measured with so many batches of so many items of so many bytes: whatever they are.
+/// What is around a batch is measured with so many batches of so many items of so many bytes:
+/// whatever they are.
 const AROUND_BATCHES: u32 = 2;
 const AROUND_ITEMS: u32 = 64;
 const AROUND_BYTES: usize = 256;
@@ -62,7 +65,8 @@ fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
     Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
 }
 
-/// Results that are kept until there are so many bytes of them, as whoever seals takes them: memory is not always the same, and never in the nearest cache.
+/// Results that are kept until there are so many bytes of them, as whoever seals takes them: memory
+/// is not always the same, and never in the nearest cache.
 const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
@@ -81,7 +85,8 @@ impl Kept {
     }
 }
 
-/// Chunks of one length. Each batch is the next ones, as those of the last one would be in the nearest cache.
+/// Chunks of one length. Each batch is the next ones, as those of the last one would be in the
+/// nearest cache.
 struct Turns {
     chunks: Vec<Chunk>,
     next: usize,
@@ -207,7 +212,8 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
     Model { cpu, device, handing, cores: cores as f64, device_takes, available }
 }
 
-/// Nanoseconds of the CPU for each item of a batch whoever does it: to take it, to publish its result, and to let the chunk go.
+/// Nanoseconds of the CPU for each item of a batch whoever does it: to take it, to publish its
+/// result, and to let the chunk go.
 fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
     let (limits, units) = (Limits { cpu_items: AROUND_ITEMS, ..options.limits }, [Unit::Cpu]);
     let free = Model::cpu_only(Cost::linear(0.0, 0.0, 0.0));
@@ -234,7 +240,8 @@ fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
     if least.is_finite() { least } else { 0.0 }
 }
 
-/// Of wall and CPU times of a thread that only computed, the part in which it did: the rest somebody else had its core.
+/// Of wall and CPU times of a thread that only computed, the part in which it did: the rest
+/// somebody else had its core.
 fn available(times: impl Iterator<Item = (u64, u64)>) -> f64 {
     let (wall, cpu) = times.fold((0, 0), |sum, all| (sum.0 + all.0, sum.1 + all.1));
     if wall > 0 { (cpu as f64 / wall as f64).clamp(0.02, 1.0) } else { 1.0 }
@@ -267,7 +274,8 @@ impl Point {
         Ok(())
     }
 
-    /// As drivers do it: where a module can have two batches, one is handed over while another is done, and the module does not sleep.
+    /// As drivers do it: where a module can have two batches, one is handed over while another is
+    /// done, and the module does not sleep.
     fn hand_over(
         &mut self,
         at: usize,

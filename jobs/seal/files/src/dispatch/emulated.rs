@@ -1,14 +1,19 @@
-//! A module that is none: this executable again, in a process of its own on another core, which computes what is handed to it over a ring in shared memory.
+//! A module that is none: this executable again, in a process of its own on another core, which
+//! computes what is handed to it over a ring in shared memory.
 //!
-//! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken if it sleeps, copies there and back. When it is started it answers what the CPU
-//! knows, as devices test themselves. Its engine is a CPU core, so its absolute speed says nothing about hardware, and every report that it is part of carries the label
-//! `emulated-module`. A rate that it may not exceed makes it slower than it is. It can have several batches, which wait while it does one.
+//! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken if it
+//! sleeps, copies there and back. When it is started it answers what the CPU knows, as devices test
+//! themselves. Its engine is a CPU core, so its absolute speed says nothing about hardware, and
+//! every report that it is part of carries the label `emulated-module`. A rate that it may not
+//! exceed makes it slower than it is. It can have several batches, which wait while it does one.
 //!
-//! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from the host's memory and writes answers there itself, as a device with direct memory
-//! access does. It can then do whatever a debugger could, so that is for measurements, and off.
+//! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from
+//! the host's memory and writes answers there itself, as a device with direct memory access does.
+//! It can then do whatever a debugger could, so that is for measurements, and off.
 //!
-//! Keys of chunks pass the ring. The process overwrites each message there as it reads it, and both sides the keys in their own memory once a batch is through; what a process that was killed
-//! left in the ring the host overwrites.
+//! Keys of chunks pass the ring. The process overwrites each message there as it reads it, and both
+//! sides the keys in their own memory once a batch is through; what a process that was killed left
+//! in the ring the host overwrites.
 //!
 //! | message | words | bytes |
 //! |---|---|---|
@@ -54,9 +59,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const BATCH_BYTES: usize = 512 << 10;
 const SEAL: u64 = 1;
 const SEALED: u64 = 2;
-/// So many bytes between two texts are read with them: devices read whole lines of memory, and the system takes as long for a stretch of its own as for a kilobyte.
+/// So many bytes between two texts are read with them: devices read whole lines of memory, and the
+/// system takes as long for a stretch of its own as for a kilobyte.
 const READ_GAP: u64 = 64;
-/// How often a module that stays awake looks for a batch before it sleeps: for some milliseconds. To wake a process on another core costs whoever rings 10 µs.
+/// How often a module that stays awake looks for a batch before it sleeps: for some milliseconds.
+/// To wake a process on another core costs whoever rings 10 µs.
 const AWAKE_LOOKS: u32 = 200_000;
 /// Counters of the control page that carry its settings.
 const ENGINE: usize = 2;
@@ -82,7 +89,8 @@ pub struct EmulatedOptions {
     pub engine: EmulatedEngine,
     /// Bytes in a second that it does not exceed; 0 for as fast as it can.
     pub bytes_per_second: u64,
-    /// What is added to each batch; the three of the test at the start have to be done within ten seconds, with it.
+    /// What is added to each batch; the three of the test at the start have to be done within ten
+    /// seconds, with it.
     pub delay: Duration,
     /// The core that it runs on, if not any.
     pub core: Option<usize>,
@@ -90,9 +98,11 @@ pub struct EmulatedOptions {
     pub timeout: Duration,
     /// Whether it reads and writes the host's memory itself.
     pub direct: bool,
-    /// Whether its driver looks for an answer for some microseconds before it sleeps: not where a CPU worker wants that core.
+    /// Whether its driver looks for an answer for some microseconds before it sleeps: not where a
+    /// CPU worker wants that core.
     pub driver_looks: bool,
-    /// Whether it looks for the next batch for some milliseconds before it sleeps, as a device does, which never sleeps: where nobody else wants its core.
+    /// Whether it looks for the next batch for some milliseconds before it sleeps, as a device
+    /// does, which never sleeps: where nobody else wants its core.
     pub awake: bool,
 }
 
@@ -145,13 +155,15 @@ pub struct Emulated {
     shared: Arc<Shared>,
     request: Request,
     answers: Vec<u8>,
-    /// Fetched in this order. With direct access the process writes into these rooms, so they stay until it has answered or ended.
+    /// Fetched in this order. With direct access the process writes into these rooms, so they stay
+    /// until it has answered or ended.
     pending: VecDeque<Pending>,
     dead: Option<ModuleError>,
 }
 
 impl Emulated {
-    /// Starts the process: this executable under [`MODULE_VERB`], whose `main` must call [`run_module`]. It is there when this returns, and has answered right what the CPU knows.
+    /// Starts the process: this executable under [`MODULE_VERB`], whose `main` must call
+    /// [`run_module`]. It is there when this returns, and has answered right what the CPU knows.
     ///
     /// # Errors
     /// [`ModuleError`].
@@ -274,7 +286,8 @@ impl Emulated {
         Ok(device_ns)
     }
 
-    /// What the process answers to GCM with any nonce and associated data, which no chunk has: for known answers. Of each, key, nonce and associated data, and text.
+    /// What the process answers to GCM with any nonce and associated data, which no chunk has: for
+    /// known answers. Of each, key, nonce and associated data, and text.
     ///
     /// # Errors
     /// As [`Module::seal`].
@@ -298,8 +311,9 @@ impl Emulated {
         Ok(self.end()?.rooms.into_answers())
     }
 
-    /// The process is asked what the CPU knows, each of its operations, as devices test themselves before they say that they are there. It is started then, and has touched what
-    /// it needs: what follows is not measured with that.
+    /// The process is asked what the CPU knows, each of its operations, as devices test themselves
+    /// before they say that they are there. It is started then, and has touched what it needs: what
+    /// follows is not measured with that.
     fn test(&mut self) -> Result<(), ModuleError> {
         let (key, nonce, plaintext) = ([0x5a; 32], [0xa5; 16], (0..TEST_BYTES).map(|at| at as u8).collect::<Vec<_>>());
         let aes = AesKey::new(&key).map_err(|_| ModuleError::Malformed)?;
@@ -339,7 +353,8 @@ fn message_bytes(chunks: &[&Chunk]) -> usize {
 }
 
 impl Pipelined for Emulated {
-    /// Both messages fit into the ring, and so do their answers: neither side ever waits for the other to read.
+    /// Both messages fit into the ring, and so do their answers: neither side ever waits for the
+    /// other to read.
     fn fits(&self, chunks: &[&Chunk]) -> bool {
         let pending: usize = self.pending.iter().map(|pending| pending.bytes).sum();
         pending + message_bytes(chunks) <= RING_BYTES - RING_BYTES / 8
@@ -394,7 +409,8 @@ impl Module for Emulated {
     }
 
     fn takes(&self, chunk: &Chunk) -> bool {
-        // Neither the request nor the answer may be longer than the ring: whether an answer is there could not be seen.
+        // Neither the request nor the answer may be longer than the ring: whether an answer is
+        // there could not be seen.
         let ring = RING_BYTES - RING_BYTES / 8 - 2 * MOST_ABOUT_BYTES;
         chunk.bytes() < if self.direct { MAX_MESSAGE_BYTES / 16 } else { ring }
     }
@@ -418,7 +434,8 @@ impl Drop for Emulated {
 
 /// Is a module: answers its host until that ends.
 ///
-/// To be called first thing in `main`, before any thread is started, if this process was started under [`MODULE_VERB`].
+/// To be called first thing in `main`, before any thread is started, if this process was started
+/// under [`MODULE_VERB`].
 pub fn run_module() -> ExitCode {
     match serve() {
         Some(()) => ExitCode::SUCCESS,
@@ -463,7 +480,8 @@ fn serve() -> Option<()> {
             std::hint::spin_loop();
         }
         let reply: &[u8] = if engine.host.is_some() { &[] } else { &engine.answers };
-        // With the copy of the answer, as fast as the last one: how long this one takes is known too late.
+        // With the copy of the answer, as fast as the last one: how long this one takes is known
+        // too late.
         let (done, took) = (Instant::now(), began.elapsed().as_nanos() as f64 + copying * reply.len() as f64);
         sender.send([SEALED, count, took as u64], reply, Patience::Endless).ok()?;
         if !reply.is_empty() {
@@ -524,7 +542,8 @@ impl Engine {
     }
 }
 
-/// Each job's answer, one after another. Jobs of one key that follow one another share its expansion.
+/// Each job's answer, one after another. Jobs of one key that follow one another share its
+/// expansion.
 fn compute(jobs: &[Job<'_>], texts: &[&[u8]], lanes: Option<usize>, mut answers: &mut [u8]) -> Option<()> {
     let mut keys: Vec<(&[u8], AesKey)> = Vec::new();
     let mut key_of = Vec::with_capacity(jobs.len());

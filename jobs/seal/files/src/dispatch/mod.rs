@@ -1,11 +1,15 @@
 //! Chunks sealed and opened by all engines of this machine: CPU threads, and modules beside them.
 //!
-//! [`Pool`] is the machine's half of [`tobari_plan::dispatch`]: it has the threads, the clocks and the buffers. Items go in ([`Pool::submit`]), results come out
-//! ([`Pool::wait`]), in no order, each once, and never more than the limit is here; whoever keeps a result keeps its batch's buffer ([`Made`]). A chunk owns its bytes, so that one which a
-//! module took and did not bring back is done again from the same buffer, and with the same result.
+//! [`Pool`] is the machine's half of [`tobari_plan::dispatch`]: it has the threads, the clocks and
+//! the buffers. Items go in ([`Pool::submit`]), results come out ([`Pool::wait`]), in no order,
+//! each once, and never more than the limit is here; whoever keeps a result keeps its batch's
+//! buffer ([`Made`]). A chunk owns its bytes, so that one which a module took and did not bring
+//! back is done again from the same buffer, and with the same result.
 //!
-//! **A module is trusted with plaintext, not with being right.** Every answer is opened again and compared before it is published, unless [`Options::check`] says otherwise; a module that
-//! answers wrong once gets nothing more. What that costs is a part of what handing over costs, and decides with it whether the module is of use.
+//! **A module is trusted with plaintext, not with being right.** Every answer is opened again and
+//! compared before it is published, unless [`Options::check`] says otherwise; a module that answers
+//! wrong once gets nothing more. What that costs is a part of what handing over costs, and decides
+//! with it whether the module is of use.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -55,13 +59,15 @@ pub struct Options {
     pub cpu_workers: usize,
     /// Modules.
     pub modules: Vec<Box<dyn Module>>,
-    /// Memory and batches. Under [`Policy::Best`] a module has four times as many batches at once where others want the cores.
+    /// Memory and batches. Under [`Policy::Best`] a module has four times as many batches at once
+    /// where others want the cores.
     pub limits: Limits,
     /// Whether every answer of a module is opened and compared. Off only to measure.
     pub check: bool,
     /// What everything costs; measured at the start where it is not known.
     pub model: Option<Model>,
-    /// Chains of CBC that a CPU worker does side by side; the fastest number if none is given. One, to compare with libraries that do one message after another.
+    /// Chains of CBC that a CPU worker does side by side; the fastest number if none is given. One,
+    /// to compare with libraries that do one message after another.
     pub lanes: Option<usize>,
     /// The core on which CPU workers and drivers stay, all of them: a machine with one processor.
     pub core: Option<usize>,
@@ -105,7 +111,8 @@ pub struct EngineReport {
     pub lost: Option<String>,
 }
 
-/// What became of a chunk. Its bytes are part of a buffer that all of one batch share, which is there as long as one of them is.
+/// What became of a chunk. Its bytes are part of a buffer that all of one batch share, which is
+/// there as long as one of them is.
 pub type Made = Result<Bytes, SealError>;
 /// A result: the number that was submitted with the chunk, and the bytes.
 pub type Finished = (u64, Made);
@@ -129,7 +136,8 @@ struct Shared {
     core: Option<usize>,
     /// Batches that a module may have.
     module_batches: usize,
-    /// Others want the cores, and there are modules, which must not wait for a thread: whoever waits here asks to be run soon.
+    /// Others want the cores, and there are modules, which must not wait for a thread: whoever
+    /// waits here asks to be run soon.
     beside_others: bool,
 }
 
@@ -139,7 +147,8 @@ struct State {
     items: Vec<Option<(u64, Arc<Chunk>)>>,
     finished: VecDeque<Finished>,
     finished_bytes: u64,
-    /// Whoever waits for results is woken when there are so many bytes of them; nobody waits where it is `None`.
+    /// Whoever waits for results is woken when there are so many bytes of them; nobody waits where
+    /// it is `None`.
     wanted_bytes: Option<u64>,
     /// Workers that sleep.
     asleep: usize,
@@ -168,16 +177,19 @@ enum Wait {
 /// Who gets more than this part of the cores' time has them for itself.
 const ALONE: f64 = 0.8;
 
-/// So many times as many batches a module has where others want the cores: whoever hands over is away for milliseconds then, in which two short ones are done long since.
+/// So many times as many batches a module has where others want the cores: whoever hands over is
+/// away for milliseconds then, in which two short ones are done long since.
 const BATCHES_BESIDE_OTHERS: u32 = 4;
 
-/// What a result holds beside the bytes of its chunk, at most: IV, padding and MAC, and something for itself.
+/// What a result holds beside the bytes of its chunk, at most: IV, padding and MAC, and something
+/// for itself.
 const BESIDE_BYTES: u64 = 16 + 16 + 32 + RESULT_BYTES;
 /// What a result holds beside its bytes.
 const RESULT_BYTES: u64 = 64;
 
 impl State {
-    /// Chunks and results share one bound: a chunk is taken in only if its result will fit, too. One alone always is.
+    /// Chunks and results share one bound: a chunk is taken in only if its result will fit, too.
+    /// One alone always is.
     fn has_room(&self, chunk: &Chunk) -> bool {
         let (bytes, open) = (chunk.bytes() as u64, self.dispatcher.open_items());
         let fits = self.dispatcher.in_flight_bytes() == 0 || bytes <= self.dispatcher.room();
@@ -210,8 +222,10 @@ impl State {
     }
 }
 
-/// Whether the first CPU worker is the driver of modules, too. Where there is no core for drivers it is; other policies are the paper's, with a thread for each. Where somebody
-/// else wants the cores a driver has a thread: it sleeps mostly, so it has something left of its share when there is something to do, and is run at once ([`ShortSlices`]).
+/// Whether the first CPU worker is the driver of modules, too. Where there is no core for drivers
+/// it is; other policies are the paper's, with a thread for each. Where somebody else wants the
+/// cores a driver has a thread: it sleeps mostly, so it has something left of its share when there
+/// is something to do, and is run at once ([`ShortSlices`]).
 fn drives_modules(policy: Policy, crowded: bool, available: f64) -> bool {
     policy == Policy::Best && crowded && !is_beside_others(policy, available)
 }
@@ -278,7 +292,8 @@ impl Pool {
     /// Takes a chunk in, under a number of the caller's.
     ///
     /// # Errors
-    /// The chunk again, if there is no room until a result was taken with [`Pool::wait`], or after [`Pool::close`].
+    /// The chunk again, if there is no room until a result was taken with [`Pool::wait`], or after
+    /// [`Pool::close`].
     pub fn submit(&self, number: u64, chunk: Chunk) -> Result<(), Chunk> {
         let mut state = self.shared.lock();
         let submitted = state.submit(number, chunk);
@@ -306,12 +321,14 @@ impl Pool {
         self.shared.done.notify_all();
     }
 
-    /// The next result; waits for one if chunks are on their way, and gives `None` if there are none.
+    /// The next result; waits for one if chunks are on their way, and gives `None` if there are
+    /// none.
     pub fn wait(&self) -> Option<Finished> {
         self.wait_until(0).take()
     }
 
-    /// Waits until there are so many bytes of results, or all that is on its way, and adds all that are there. False if there are none, and nothing is on its way.
+    /// Waits until there are so many bytes of results, or all that is on its way, and adds all that
+    /// are there. False if there are none, and nothing is on its way.
     pub fn wait_for(&self, bytes: u64, results: &mut Vec<Finished>) -> bool {
         let mut state = self.wait_until(bytes);
         let before = results.len();

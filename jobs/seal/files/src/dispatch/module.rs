@@ -1,4 +1,5 @@
-//! What a module is. A new one is a file beside `emulated`: an implementation of [`Module`], and its line in [`super`].
+//! What a module is. A new one is a file beside `emulated`: an implementation of [`Module`], and
+//! its line in [`super`].
 
 use std::time::Duration;
 use tobari_seal::{Chunk, Rooms};
@@ -34,7 +35,8 @@ pub trait Module: Send {
     /// What must stand beside every number that it is part of, as `emulated-module`.
     fn label(&self) -> &str;
 
-    /// Cores of this machine that it computes on itself, beside its driver's: none, unless it is emulated.
+    /// Cores of this machine that it computes on itself, beside its driver's: none, unless it is
+    /// emulated.
     fn cores(&self) -> usize {
         0
     }
@@ -42,7 +44,8 @@ pub trait Module: Send {
     /// Whether it does chunks like this one.
     fn takes(&self, chunk: &Chunk) -> bool;
 
-    /// Does chunks: fills their answers in rooms that it makes for them, which [`Rooms::complete`] then completes.
+    /// Does chunks: fills their answers in rooms that it makes for them, which [`Rooms::complete`]
+    /// then completes.
     ///
     /// # Errors
     /// [`ModuleError`]; it is not asked again then.
@@ -59,8 +62,10 @@ pub trait Pipelined {
     /// Whether these can be handed over before the results of all others were fetched.
     fn fits(&self, chunks: &[&Chunk]) -> bool;
 
-    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are, until [`Pipelined::end`] has answered. Answers how many nanoseconds of the CPU
-    /// went into waking a module that slept, if it will not sleep before the next batch: that is no part of what a batch costs.
+    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are,
+    /// until [`Pipelined::end`] has answered. Answers how many nanoseconds of the CPU went into
+    /// waking a module that slept, if it will not sleep before the next batch: that is no part of
+    /// what a batch costs.
     ///
     /// # Errors
     /// As [`Module::seal`].

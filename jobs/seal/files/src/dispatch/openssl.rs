@@ -1,5 +1,6 @@
-//! OpenSSL's EVP as an engine: what most programs encrypt with, one message after another. To compare with, and as an oracle; it links the system's library, so the feature `openssl`
-//! is off by default.
+//! OpenSSL's EVP as an engine: what most programs encrypt with, one message after another. To
+//! compare with, and as an oracle; it links the system's library, so the feature `openssl` is off
+//! by default.
 
 use super::module::{Module, ModuleError};
 use openssl::cipher::{Cipher, CipherRef};
@@ -72,7 +73,8 @@ fn cipher(key: &[u8]) -> Option<&'static CipherRef> {
     }
 }
 
-/// One message of CBC from its start to its end, padded where it is encrypted; where it is decrypted the padding stays.
+/// One message of CBC from its start to its end, padded where it is encrypted; where it is
+/// decrypted the padding stays.
 pub(super) fn cbc(
     context: &mut CipherCtx,
     key: &[u8],
@@ -91,7 +93,8 @@ pub(super) fn cbc(
     if answer.len() != (if encrypts { text.len() / 16 * 16 + 16 } else { text.len() }) {
         return None;
     }
-    // SAFETY: a fresh context has nothing held back, so that it writes the whole blocks of the text and no more, for which there is room
+    // SAFETY: a fresh context has nothing held back, so that it writes the whole blocks of the text
+    // and no more, for which there is room
     let written = unsafe { context.cipher_update_unchecked(text, Some(answer)) }.ok()?;
     if encrypts {
         context.cipher_final(answer.get_mut(written..)?).ok()?;
@@ -150,7 +153,8 @@ impl Gcm for OpensslGcm {
     }
 }
 
-/// OpenSSL's AES-256-GCM, one message after another in one context, each from its key and nonce: the baseline of [`RingGcm`](super::RingGcm), which begins so too.
+/// OpenSSL's AES-256-GCM, one message after another in one context, each from its key and nonce:
+/// the baseline of [`RingGcm`](super::RingGcm), which begins so too.
 pub struct OpensslGcmContext(CipherCtx);
 
 impl OpensslGcmContext {
@@ -165,7 +169,8 @@ impl OpensslGcmContext {
     }
 }
 
-/// OpenSSL's AES-CBC of one message after another under one key: the baseline of many chains side by side.
+/// OpenSSL's AES-CBC of one message after another under one key: the baseline of many chains side
+/// by side.
 pub struct OpensslCbc(CipherCtx);
 
 impl OpensslCbc {
@@ -176,7 +181,8 @@ impl OpensslCbc {
         Some(Self(context))
     }
 
-    /// A message from its start, with its IV, to its padding. `answer` has the message's length and two blocks more.
+    /// A message from its start, with its IV, to its padding. `answer` has the message's length and
+    /// two blocks more.
     pub fn encrypt(&mut self, iv: &[u8; 16], text: &[u8], answer: &mut [u8]) -> Option<usize> {
         self.0.encrypt_init(None, None, Some(iv)).ok()?;
         let written = self.0.cipher_update(text, Some(answer)).ok()?;
@@ -190,14 +196,16 @@ impl OpensslCbc {
         Some(Self(context))
     }
 
-    /// A message from its start, with its IV; its padding stays. `answer` has the ciphertext's length and a block more.
+    /// A message from its start, with its IV; its padding stays. `answer` has the ciphertext's
+    /// length and a block more.
     pub fn decrypt(&mut self, iv: &[u8; 16], ciphertext: &[u8], answer: &mut [u8]) -> Option<usize> {
         self.0.decrypt_init(None, None, Some(iv)).ok()?;
         self.0.set_padding(false);
         self.0.cipher_update(ciphertext, Some(answer)).ok()
     }
 
-    /// Whole blocks that follow what was encrypted before: without the start of a message, as `openssl speed` does it.
+    /// Whole blocks that follow what was encrypted before: without the start of a message, as
+    /// `openssl speed` does it.
     pub fn go_on(&mut self, text: &[u8], answer: &mut [u8]) -> Option<usize> {
         self.0.cipher_update(text, Some(answer)).ok()
     }

@@ -1,17 +1,21 @@
-//! Another process's memory, read and written through the system: what a device with direct memory access does. The caller's core computes nothing of it.
+//! Another process's memory, read and written through the system: what a device with direct memory
+//! access does. The caller's core computes nothing of it.
 
 use std::io;
 
 /// A stretch of the other process's memory: where, and how many bytes.
 pub(super) type Stretch = (u64, usize);
 
-/// Lets a process of our own reach our memory, where the system asks for that (Yama); elsewhere it may anyway.
+/// Lets a process of our own reach our memory, where the system asks for that (Yama); elsewhere it
+/// may anyway.
 pub(super) fn let_in(process: u32) {
-    // SAFETY: this request takes one number and touches no memory; where it is not known, it fails, and nothing was needed
+    // SAFETY: this request takes one number and touches no memory; where it is not known, it fails,
+    // and nothing was needed
     let _ = unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(process), 0, 0, 0) };
 }
 
-/// Adds a stretch to those that are to be moved, or to the last of them if there are at most `gap` bytes between the two; answers how many bytes more that is.
+/// Adds a stretch to those that are to be moved, or to the last of them if there are at most `gap`
+/// bytes between the two; answers how many bytes more that is.
 pub(super) fn go_on(stretches: &mut Vec<Stretch>, (at, bytes): Stretch, gap: u64) -> Option<usize> {
     if let Some((first, all)) = stretches.last_mut() {
         let between = at.checked_sub(first.checked_add(*all as u64)?).filter(|between| *between <= gap);
@@ -45,7 +49,8 @@ pub(super) fn fetch(process: i32, from: &[Stretch], into: &mut [u8]) -> io::Resu
         let part = &mut part[bytes];
         let (there, count) = (vectors(some), part.len());
         let here = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: count };
-        // SAFETY: `here` is a borrowed slice, which the system writes; what it finds in the other process it checks itself
+        // SAFETY: `here` is a borrowed slice, which the system writes; what it finds in the other
+        // process it checks itself
         let moved =
             unsafe { libc::process_vm_readv(process, &raw const here, 1, there.as_ptr(), there.len() as u64, 0) };
         whole(moved, count)?;
@@ -59,7 +64,8 @@ pub(super) fn deliver(process: i32, bytes: &[u8], to: &[Stretch]) -> io::Result<
         let part = bytes.get(part).ok_or(io::ErrorKind::UnexpectedEof)?;
         let there = vectors(some);
         let here = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
-        // SAFETY: `here` is a borrowed slice, which the system only reads; where the other process may be written it checks itself
+        // SAFETY: `here` is a borrowed slice, which the system only reads; where the other process
+        // may be written it checks itself
         let moved =
             unsafe { libc::process_vm_writev(process, &raw const here, 1, there.as_ptr(), there.len() as u64, 0) };
         whole(moved, part.len())?;

@@ -24,14 +24,17 @@ const ABOUT_BYTES: usize = 24;
 const LONG_BYTES: usize = 4096;
 /// Where it says how long its key is.
 const KEY_AT: usize = 2;
-/// Bytes of a chunk beside its text, at most: with the longest key, associated data of a chunk, and what fills both and the text up.
+/// Bytes of a chunk beside its text, at most: with the longest key, associated data of a chunk, and
+/// what fills both and the text up.
 pub(super) const MOST_ABOUT_BYTES: usize = ABOUT_BYTES + 16 + 32 + 32 + 16;
 
-/// A request, as it is put together. Its keys are overwritten before it is used for another, and at the end.
+/// A request, as it is put together. Its keys are overwritten before it is used for another, and at
+/// the end.
 #[derive(Default)]
 pub(super) struct Request {
     bytes: Vec<u8>,
-    /// Key and associated data of the last chunk: where they are in memory, and how long, by which two chunks of one file are known. All of a request are there until it is sent.
+    /// Key and associated data of the last chunk: where they are in memory, and how long, by which
+    /// two chunks of one file are known. All of a request are there until it is sent.
     last: Option<[(usize, usize); 2]>,
     keys: Vec<Range<usize>>,
     /// Where long texts belong, and of which chunk, with how many bytes.
@@ -66,7 +69,8 @@ impl Request {
         self.bytes.len() + long.sum::<usize>()
     }
 
-    /// All of it, in parts that are each filled up to a multiple of eight bytes; `text` answers the texts of the chunks by number.
+    /// All of it, in parts that are each filled up to a multiple of eight bytes; `text` answers the
+    /// texts of the chunks by number.
     pub(super) fn parts<'a>(&'a self, text: impl Fn(usize) -> &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let ends = self.long.iter().map(|(at, chunk, _)| (*at, Some(*chunk)));
         let mut start = 0;

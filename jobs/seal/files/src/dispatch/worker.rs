@@ -65,8 +65,9 @@ impl Meter {
     }
 }
 
-/// A batch costs the CPU more than what is done with it: it is taken, its results are published, and its chunks are let go. How long that was is part of what the *next* batch is
-/// said to have cost, as this one's was not over when it was reported.
+/// A batch costs the CPU more than what is done with it: it is taken, its results are published,
+/// and its chunks are let go. How long that was is part of what the *next* batch is said to have
+/// cost, as this one's was not over when it was reported.
 pub(super) fn publish(
     shared: &Shared,
     worker: usize,
@@ -270,8 +271,9 @@ const LOOK: Duration = Duration::from_micros(20);
 /// How long it waits for a module before it looks for other work.
 pub(super) const NAP: Duration = Duration::from_millis(1);
 
-/// A CPU worker that drives modules too, where there is no core for their drivers: between two slices of its own work it fetches what they have done and hands over more, which
-/// costs no change of threads.
+/// A CPU worker that drives modules too, where there is no core for their drivers: between two
+/// slices of its own work it fetches what they have done and hands over more, which costs no change
+/// of threads.
 pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usize, Box<dyn Module>)>) {
     shared.core.into_iter().for_each(stay_on);
     let mut drivers: Vec<Driver> = modules.into_iter().map(|(worker, module)| Driver::new(worker, module)).collect();
@@ -299,7 +301,8 @@ pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usiz
                         }
                         std::hint::spin_loop();
                     }
-                    // What comes of it the next round sees; a module that stalls must not hold up what is to be done in its place.
+                    // What comes of it the next round sees; a module that stalls must not hold up
+                    // what is to be done in its place.
                     let _ = pipelined(driver.module.as_mut()).map(|module| module.is_done(NAP));
                 }
             }
@@ -327,7 +330,8 @@ fn lose_if_failed(shared: &Shared, drivers: &mut Vec<Driver>, at: usize, done: R
     }
 }
 
-/// A batch, in slices where modules have something; of the time between them nothing counts. `byte_ns` is what a byte took last.
+/// A batch, in slices where modules have something; of the time between them nothing counts.
+/// `byte_ns` is what a byte took last.
 fn sliced(shared: &Shared, chunks: &[Arc<Chunk>], drivers: &mut Vec<Driver>, byte_ns: &mut f64) -> (Vec<Made>, Report) {
     let (mut results, mut rest) = (Vec::new(), chunks);
     let (mut wall_ns, mut cpu_ns) = (0, 0);
@@ -357,14 +361,16 @@ fn sliced(shared: &Shared, chunks: &[Arc<Chunk>], drivers: &mut Vec<Driver>, byt
     }
 }
 
-/// How many bytes at so many nanoseconds each a CPU worker does before it looks after the modules again: what there is time for while one of them does a batch and is handed the next,
-/// so that it always has another; all where none has anything.
+/// How many bytes at so many nanoseconds each a CPU worker does before it looks after the modules
+/// again: what there is time for while one of them does a batch and is handed the next, so that it
+/// always has another; all where none has anything.
 fn slice_bytes(drivers: &[Driver], byte_ns: f64) -> usize {
     let busy = drivers.iter().filter(|driver| !driver.held.is_empty());
     slice_of(busy.map(|driver| (driver.batch_ns, driver.served_ns)).min(), byte_ns)
 }
 
-/// The same of the module that is through first: nanoseconds of its last batch, 0 if there was none, and of the CPU for it.
+/// The same of the module that is through first: nanoseconds of its last batch, 0 if there was
+/// none, and of the CPU for it.
 fn slice_of(first: Option<(u64, u64)>, byte_ns: f64) -> usize {
     let Some((batch_ns, served_ns)) = first else { return usize::MAX };
     if batch_ns == 0 || byte_ns <= 0.0 {
@@ -419,7 +425,8 @@ fn taken<'a>(chunks: &[&'a Chunk], left: &[usize]) -> Vec<&'a Chunk> {
     chunks.iter().enumerate().filter(|(at, _)| left.binary_search(at).is_err()).map(|(_, chunk)| *chunk).collect()
 }
 
-/// What became of all chunks: of those that a module took from its rooms, and of those that it left by the CPU, now.
+/// What became of all chunks: of those that a module took from its rooms, and of those that it left
+/// by the CPU, now.
 fn together(chunks: &[&Chunk], left: &[usize], rooms: Option<Rooms>, check: bool) -> Result<Vec<Made>, ModuleError> {
     let answered = rooms.map_or(Ok(Vec::new()), |rooms| judged(&taken(chunks, left), rooms, check))?;
     let rest: Vec<&Chunk> = left.iter().filter_map(|at| chunks.get(*at).copied()).collect();

@@ -1,5 +1,6 @@
-//! NIST's known answers of AES: of CBC by the loops of the CPU, the emulated module's process, and OpenSSL where it is built in; of GCM by `ring`, the portable one, the emulated
-//! module's process, and OpenSSL.
+//! NIST's known answers of AES: of CBC by the loops of the CPU, the emulated module's process, and
+//! OpenSSL where it is built in; of GCM by `ring`, the portable one, the emulated module's process,
+//! and OpenSSL.
 
 use chacha20::rand_core::{TryCryptoRng, TryRng};
 use std::convert::Infallible;

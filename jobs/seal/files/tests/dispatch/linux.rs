@@ -22,7 +22,8 @@ use tobari_seal_files::dispatch::{
     Pool, RingGcm, run_module,
 };
 
-/// Chunks of these lengths, and what each must become. The two are of two states with one seed, so they are the same.
+/// Chunks of these lengths, and what each must become. The two are of two states with one seed, so
+/// they are the same.
 fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Bytes>) {
     let chunk = |at: usize, bytes: usize| {
         let mut rng = ChaCha20Rng::from_seed([at as u8; 32]);
@@ -86,13 +87,15 @@ fn every_policy_gives_the_bytes_of_the_portable_engine_with_a_module_and_without
     }
 }
 
-/// One chain on the CPU, which so has work for longer than it takes to submit it; and no batch is ever late, however busy the machine is.
+/// One chain on the CPU, which so has work for longer than it takes to submit it; and no batch is
+/// ever late, however busy the machine is.
 fn patient(policy: Policy, module: Emulated) -> Options {
     let limits = Limits { patience_ns: u64::MAX / 4, ..Limits::default() };
     Options { lanes: Some(1), limits, suite: Suite::CbcHmac, ..options(policy, vec![Box::new(module)]) }
 }
 
-/// Puts 4,000 chunks through a pool, whose module is disturbed when it has done some; answers whether the results are right, and whether it was.
+/// Puts 4,000 chunks through a pool, whose module is disturbed when it has done some; answers
+/// whether the results are right, and whether it was.
 fn disturbed(pool: &Pool, disturb: impl Fn()) -> [bool; 2] {
     let (chunks, expected) = chunks(Suite::CbcHmac, &vec![16_384; 4000]);
     let mut was = false;
@@ -187,13 +190,15 @@ fn a_module_that_lies_is_found_out_and_the_results_are_right() {
 
 fn four_thousand_files_of_16_kib_need_8_mib_in_flight() {
     let module = Box::new(Emulated::start(&EmulatedOptions::default()).unwrap());
-    // Nothing is done twice because it is late: whoever has it still would hold it beside its result.
+    // Nothing is done twice because it is late: whoever has it still would hold it beside its
+    // result.
     let limits = Limits { patience_ns: u64::MAX / 4, ..Limits::default() };
     let pool = Pool::start(Options { limits, ..options(Policy::Best, vec![module]) }).unwrap();
     let (chunks, expected) = chunks(Suite::CbcHmac, &vec![16_384; 4000]);
     let mut most = 0;
     let results = run(&pool, chunks, |_| most = most.max(pool.in_flight_bytes()));
-    // Chunks that are waited for and results that nobody took, together; what a worker is writing just now, a batch of 256 KiB at most, is not counted.
+    // Chunks that are waited for and results that nobody took, together; what a worker is writing
+    // just now, a batch of 256 KiB at most, is not counted.
     assert!(results == expected && most <= 8 << 20 && most > 7 << 20, "{most}");
 }
 

@@ -1,4 +1,5 @@
-//! A pool of threads and modules: every chunk comes back once and right, whatever becomes of a module.
+//! A pool of threads and modules: every chunk comes back once and right, whatever becomes of a
+//! module.
 //!
 //! The emulated module is this executable again, so this file has a `main` of its own in place of
 //! libtest's, and prints what that would.

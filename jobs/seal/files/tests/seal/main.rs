@@ -85,7 +85,8 @@ fn folder() -> TempDir {
     root
 }
 
-/// Of all things: path, kind, permissions, time, content or target; links have neither permissions nor time.
+/// Of all things: path, kind, permissions, time, content or target; links have neither permissions
+/// nor time.
 fn described(root: &Path) -> Vec<(PathBuf, String, Vec<u8>)> {
     let (mut out, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(path) = left.pop() {
@@ -187,7 +188,8 @@ fn an_unfinished_set_is_continued_and_only_what_is_right_is_kept() {
     let (source, set) = (folder(), tempdir().unwrap());
     seal(source.path(), set.path(), 4, false).unwrap();
     let files = sealed_files(set.path());
-    // As a killed run leaves it: no list, a part of a file, some files missing; and one with a flipped bit, one whose source has changed but for length and time.
+    // As a killed run leaves it: no list, a part of a file, some files missing; and one with a
+    // flipped bit, one whose source has changed but for length and time.
     fs::remove_file(set.path().join(MANIFEST)).unwrap();
     fs::remove_file(&files[1]).unwrap();
     let mut flipped = fs::read(&files[2]).unwrap();
@@ -360,7 +362,8 @@ fn a_stream_of_any_length_comes_back_and_a_cut_one_gives_a_verified_beginning_an
 /// What was handed to it, by key and nonce.
 type Seen = Arc<Mutex<HashMap<(Vec<u8>, Vec<u8>), Vec<Vec<u8>>>>>;
 
-/// A module that writes down what it is handed, and dies with a batch in its hands, when the source changes.
+/// A module that writes down what it is handed, and dies with a batch in its hands, when the source
+/// changes.
 struct Recorder {
     seen: Seen,
     /// It dies with this one; 0: never, and it begins when another has died.
@@ -436,7 +439,8 @@ fn a_source_that_changes_when_a_module_dies_never_has_two_plaintexts_under_one_n
             again += texts.len() - 1;
         }
         assert!(seen.len() > 700 && again > 0, "{} chunks, {again} of them twice", seen.len());
-        // What was published is one state of the source, what was read before it changed or what it is now, and not a mixture.
+        // What was published is one state of the source, what was read before it changed or what it
+        // is now, and not a mixture.
         assert_eq!(words(&open(set.path(), Some(out.path())).unwrap().problems), "");
         let found = fs::read(out.path().join("changes")).unwrap();
         assert!(found == before || found == fs::read(source.path().join("changes")).unwrap());

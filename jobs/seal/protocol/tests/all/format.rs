@@ -90,7 +90,8 @@ fn a_passphrase_that_asks_for_too_much_is_refused_before_memory_is_taken() {
         let made = Stanza::for_passphrase(b"x", cost, &set, &mut rng);
         assert!(matches!(made, Err(SealError::Cost { .. })), "{cost:?}");
     }
-    // 64 GiB in a header that is otherwise right: the four bytes after kind and length of the second stanza.
+    // 64 GiB in a header that is otherwise right: the four bytes after kind and length of the
+    // second stanza.
     let cost = PassphraseCost { memory_kib: 8192, passes: 1, lanes: 1 };
     let stanzas = vec![
         Stanza::for_key_file(&file, &set, &mut rng).unwrap(),

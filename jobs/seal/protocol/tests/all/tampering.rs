@@ -123,14 +123,16 @@ fn nothing_of_a_wrong_chunk_comes_out_and_padding_is_not_told_from_tag() {
     let mut fixture = Fixture::new(25);
     let layout = layouts()[1];
     let parts = fixture.parts(layout, &Meta::new(Kind::File, b"f", 40), &[1; 40]).0;
-    // The last byte before the MAC decides the padding; the one before the last block decides what the padding decrypts to.
+    // The last byte before the MAC decides the padding; the one before the last block decides what
+    // the padding decrypts to.
     let (length, mut errors) = (parts[1].len(), Vec::new());
     for at in [length - 33, length - 49, 0, length - 1] {
         let mut other = parts.clone();
         other[1][at] ^= 1;
         errors.push(fixture.open(&other.concat()).map(|_| ()).unwrap_err());
     }
-    // Wrong padding under a right MAC: 40 bytes have eight bytes of padding, of which the last becomes 9.
+    // Wrong padding under a right MAC: 40 bytes have eight bytes of padding, of which the last
+    // becomes 9.
     let with_last_byte_changed = |by: u8| {
         let mut other = parts.clone();
         other[1][length - 49] ^= by;

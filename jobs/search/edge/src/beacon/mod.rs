@@ -1,4 +1,5 @@
-//! A Beacon of version 2 for programs on the same machine: questions about single variants as JSON, answered by whatever the caller gives.
+//! A Beacon of version 2 for programs on the same machine: questions about single variants as JSON,
+//! answered by whatever the caller gives.
 //!
 //! ```text
 //!   GET  /, /info      who this is
@@ -10,9 +11,11 @@
 //! as a filter or a range, is refused by its name, because an answer without it is the answer to
 //! another question. Every refusal has Beacon's form of an error.
 //!
-//! Whoever asks here asks as the caller, so that only addresses of this machine are listened at, and web pages are kept out: a request must name this machine as its host, and
-//! a query must be of the type `application/json`, which a page of another origin may not send unasked. For that reason a question is no GET.
-//! Records are refused, as there is no way to them. Nothing of a request is logged.
+//! Whoever asks here asks as the caller, so that only addresses of this machine are listened at,
+//! and web pages are kept out: a request must name this machine as its host, and a query must be of
+//! the type `application/json`, which a page of another origin may not send unasked. For that
+//! reason a question is no GET. Records are refused, as there is no way to them. Nothing of a
+//! request is logged.
 
 mod request;
 

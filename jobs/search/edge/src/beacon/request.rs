@@ -1,8 +1,9 @@
 //! A Beacon request's body: a whole question, or what is wrong with it.
 //!
-//! Fields that do not change an answer of `boolean` or `count` are taken and told back in the summary:
-//! pages of records (`pagination`), and which sets of records (`includeResultsetResponses`). Every
-//! other field is refused by its name; so is one that is there twice.
+//! Fields that do not change an answer of `boolean` or `count` are taken and told back in the
+//! summary: pages of records (`pagination`), and which sets of records
+//! (`includeResultsetResponses`). Every other field is refused by its name; so is one that is there
+//! twice.
 
 use super::{API_VERSION, BeaconQuery};
 use serde::Deserialize;
@@ -181,7 +182,8 @@ pub(super) fn summary() -> Value {
     })
 }
 
-/// The question of a request's body, and the summary of the request; otherwise what is wrong with it.
+/// The question of a request's body, and the summary of the request; otherwise what is wrong with
+/// it.
 pub(super) fn parse(bytes: &[u8]) -> Result<(BeaconQuery, Value), String> {
     let body: Body = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => format!("every field has to be one that is answered here: {error}"),

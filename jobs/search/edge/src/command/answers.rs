@@ -1,4 +1,5 @@
-//! Answers as people and programs want them: text, JSON, tab-separated values, VCF. In the clear and under encryption they read the same.
+//! Answers as people and programs want them: text, JSON, tab-separated values, VCF. In the clear
+//! and under encryption they read the same.
 
 use super::question::OwnedQuestion;
 use clap::{Args, ValueEnum};

@@ -1,7 +1,9 @@
-//! `tobari search beacon`: a Beacon on this machine, whose every question becomes a query under encryption.
+//! `tobari search beacon`: a Beacon on this machine, whose every question becomes a query under
+//! encryption.
 //!
-//! A variant that no table lists is answered here: the list of sites is public, and the server is not asked.
-//! A question about another assembly or chromosome than those of the tables has no answer, and is refused.
+//! A variant that no table lists is answered here: the list of sites is public, and the server is
+//! not asked. A question about another assembly or chromosome than those of the tables has no
+//! answer, and is refused.
 
 use super::arguments::BeaconArguments;
 use super::remote::{self, Remote, Unread};

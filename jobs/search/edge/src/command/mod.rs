@@ -29,7 +29,8 @@ use tobari_search_files::variants::VariantKind;
 pub enum SearchVerb {
     /// Make a table of a VCF or BCF file, or of any keys, or add sites to one.
     Index(IndexArguments),
-    /// Ask a table that lies here, in the clear: the answers that a query under encryption has to give.
+    /// Ask a table that lies here, in the clear: the answers that a query under encryption has to
+    /// give.
     Check(CheckArguments),
     /// Make a secret key file to ask with.
     Keygen(arguments::KeygenArguments),
@@ -37,14 +38,16 @@ pub enum SearchVerb {
     Token(arguments::TokenArguments),
     /// Ask a server that sees neither the alleles nor the key; with --hidden, not the place either.
     Query(Box<arguments::QueryArguments>),
-    /// Beacon version 2 on this machine, for programs that speak it: each request becomes a query under encryption.
+    /// Beacon version 2 on this machine, for programs that speak it: each request becomes a query
+    /// under encryption.
     Beacon(arguments::BeaconArguments),
 }
 
 /// `tobari search index`
 #[derive(Args)]
 pub struct IndexArguments {
-    /// A .vcf, .vcf.gz or .bcf file with genotypes; with --table, keys and counts: KEY, or KEY and a tab and COUNT, one a line. `-` is standard input.
+    /// A .vcf, .vcf.gz or .bcf file with genotypes; with --table, keys and counts: KEY, or KEY and
+    /// a tab and COUNT, one a line. `-` is standard input.
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
     /// The table to write.
@@ -55,8 +58,8 @@ pub struct IndexArguments {
     /// Answer as if what occurs fewer times were absent. [default: 1, or as it was with --append]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) min_count: Option<u32>,
-    /// Add the input's sites after the last of the output, which is there already; the number of haplotypes must be the same. More haplotypes, or more
-    /// keys, are a new table.
+    /// Add the input's sites after the last of the output, which is there already; the number of
+    /// haplotypes must be the same. More haplotypes, or more keys, are a new table.
     #[arg(long, conflicts_with = "table")]
     pub(crate) append: bool,
     /// With --append: on the chromosome where the table ends, the input is of the table's phasing.
@@ -81,10 +84,12 @@ pub struct IndexArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Filters of VCF and BCF files")]
 pub struct FilterArguments {
-    /// Only records whose position is in these regions, as chr20:1000000-2000000; with commas between, or given again.
+    /// Only records whose position is in these regions, as chr20:1000000-2000000; with commas
+    /// between, or given again.
     #[arg(short = 'r', long, value_name = "REGION")]
     pub(crate) regions: Vec<String>,
-    /// The same from a file: BED (0-based, if it is called .bed), or chromosome and position or positions, 1-based, with tabs between.
+    /// The same from a file: BED (0-based, if it is called .bed), or chromosome and position or
+    /// positions, 1-based, with tabs between.
     #[arg(short = 'R', long, value_name = "FILE")]
     pub(crate) regions_file: Vec<PathBuf>,
     /// Only these samples, with commas between.
@@ -93,7 +98,8 @@ pub struct FilterArguments {
     /// The same from a file, one a line.
     #[arg(short = 'S', long, value_name = "FILE")]
     pub(crate) samples_file: Option<PathBuf>,
-    /// Only variants for which this holds: MAF, AF, AC, AN (of the chosen samples' genotypes) or TYPE, <, <=, =, !=, >=, > and a value, with && between.
+    /// Only variants for which this holds: MAF, AF, AC, AN (of the chosen samples' genotypes) or
+    /// TYPE, <, <=, =, !=, >=, > and a value, with && between.
     #[arg(short = 'i', long, value_name = "EXPRESSION")]
     pub(crate) include: Option<String>,
     /// Only records of at least so many alleles, the reference one counted.
@@ -105,10 +111,12 @@ pub struct FilterArguments {
     /// Only these kinds: snps, indels, other.
     #[arg(short = 'v', long, value_delimiter = ',', value_name = "KIND")]
     pub(crate) types: Vec<VariantKind>,
-    /// What becomes of a record with several alternate alleles: it is skipped, or split into one site for each (where the others count as 0).
+    /// What becomes of a record with several alternate alleles: it is skipped, or split into one
+    /// site for each (where the others count as 0).
     #[arg(long, value_enum, default_value_t = Multiallelic::Skip, value_name = "HOW")]
     pub(crate) multiallelic: Multiallelic,
-    /// What becomes of a record with alleles that were not called: it is skipped, or they are taken as the reference allele.
+    /// What becomes of a record with alleles that were not called: it is skipped, or they are taken
+    /// as the reference allele.
     #[arg(long, value_enum, default_value_t = Missing::Skip, value_name = "HOW")]
     pub(crate) missing: Missing,
     /// Fail where a genotype is not phased, instead of making a table of single variants.

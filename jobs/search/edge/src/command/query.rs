@@ -121,7 +121,8 @@ fn warn(arguments: &QueryArguments, jobs: &[Job]) {
     }
 }
 
-/// Asks every question of every server, several at once, and shows answers in the order of the questions. Says whether anything failed.
+/// Asks every question of every server, several at once, and shows answers in the order of the
+/// questions. Says whether anything failed.
 async fn ask_all(
     arguments: &QueryArguments,
     jobs: Vec<Job>,

@@ -17,25 +17,30 @@ use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Table
 /// Haplotypes and sites of the made-up panel: as the demonstration's.
 const HAPLOTYPES: usize = 2_184;
 const SITES: usize = 300;
-/// The made-up table of keys has the squares of 1 to this, each as often as its root: an answer that
-/// anybody can check.
+/// The made-up table of keys has the squares of 1 to this, each as often as its root: an answer
+/// that anybody can check.
 const ROOTS: u64 = 1_000;
 
 /// Tables to serve.
 #[derive(Args)]
 #[command(next_help_heading = "Search")]
 pub struct ServeSearchArguments {
-    /// Serve a table (`tobari search index`); given again, each. A file that changes is read again while the server runs.
+    /// Serve a table (`tobari search index`); given again, each. A file that changes is read again
+    /// while the server runs.
     #[arg(long = "search", value_name = "TSI")]
     tables: Vec<PathBuf>,
-    /// Serve all tables with labels, for clients that need not follow the protocol: they have each pattern or key evaluated before they ask, which is what budgets
-    /// count then, over all of a table and not by region. A table of keys takes some 40 us a key to load, and at most 2,097,152 keys.
+    /// Serve all tables with labels, for clients that need not follow the protocol: they have each
+    /// pattern or key evaluated before they ask, which is what budgets count then, over all of a
+    /// table and not by region. A table of keys takes some 40 us a key to load, and at most
+    /// 2,097,152 keys.
     #[arg(long, requires = "tables")]
     malicious: bool,
-    /// Labels that one question to a server with --malicious may need: sites of a longest match, places and patterns of the fullest window multiply, some 40 us each.
+    /// Labels that one question to a server with --malicious may need: sites of a longest match,
+    /// places and patterns of the fullest window multiply, some 40 us each.
     #[arg(long, requires = "malicious", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_labels: Option<u32>,
-    /// Tests for membership of each client: a question is one, a longest match as many as it has sites.
+    /// Tests for membership of each client: a question is one, a longest match as many as it has
+    /// sites.
     #[arg(long, requires = "tables", value_name = "N")]
     budget: Option<u64>,
     /// Bases of a region, counted from the beginning of its chromosome. [default: 100000]
@@ -48,17 +53,22 @@ pub struct ServeSearchArguments {
     /// Blocks of answers under one key of a client, which then makes a new one.
     #[arg(long, requires = "tables", value_name = "N")]
     key_uses: Option<u32>,
-    /// Append a JSON line for each query: who, when, which table, what kind of question; never where or what.
+    /// Append a JSON line for each query: who, when, which table, what kind of question; never
+    /// where or what.
     #[arg(long, requires = "tables", value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// Let clients hide the place among all: numbers of sites, with commas between, for each of which the panels are arranged in memory; and `keys` for tables of keys, of which
-    /// those that are too large to be compared whole always are. Budgets of regions cannot hold such questions, as nobody knows the place.
+    /// Let clients hide the place among all: numbers of sites, with commas between, for each of
+    /// which the panels are arranged in memory; and `keys` for tables of keys, of which those that
+    /// are too large to be compared whole always are. Budgets of regions cannot hold such
+    /// questions, as nobody knows the place.
     #[arg(long, conflicts_with = "malicious", requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
     hidden: Vec<Kind>,
-    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they take at least, questions take less time. [default: 2GiB]
+    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they
+    /// take at least, questions take less time. [default: 2GiB]
     #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
     hidden_memory: Option<u64>,
-    /// A folder on a fast disk for what has no room in that memory: it is read through with each question.
+    /// A folder on a fast disk for what has no room in that memory: it is read through with each
+    /// question.
     #[arg(long, requires = "tables", value_name = "FOLDER")]
     hidden_tier: Option<PathBuf>,
     /// Clients whose keys and accounts are held at once. [default: 1000]

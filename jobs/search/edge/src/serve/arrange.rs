@@ -1,4 +1,5 @@
-//! Tables that are asked with the place hidden: which ones, and what is made of them when they are read.
+//! Tables that are asked with the place hidden: which ones, and what is made of them when they are
+//! read.
 
 use super::{SearchError, State, lock};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -16,7 +17,8 @@ use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::server::Matcher;
 use tobari_search::table::{Content, Table};
 
-/// What a table of keys is compared with at most, in one answer without a hidden place: there are 8,192 slots of every set of parameters for keys.
+/// What a table of keys is compared with at most, in one answer without a hidden place: there are
+/// 8,192 slots of every set of parameters for keys.
 const SLOTS: usize = 8_192;
 
 /// Which tables are arranged, and in how much memory.
@@ -38,7 +40,8 @@ impl Default for HiddenOptions {
     }
 }
 
-/// The kinds of question that a table is arranged for: those that were asked for and fit it, and keys where there are more than one answer compares.
+/// The kinds of question that a table is arranged for: those that were asked for and fit it, and
+/// keys where there are more than one answer compares.
 fn kinds(table: &Table, options: &HiddenOptions) -> Vec<Kind> {
     let mut kinds: Vec<Kind> = options.kinds.iter().copied().filter(|kind| fits(&table.content, *kind)).collect();
     if let Content::Keys(keys) = &table.content
@@ -98,7 +101,8 @@ pub(super) fn arrange(
     Ok(all)
 }
 
-/// Keeps blocks in files of a folder that have no name there: they are gone when nobody reads them any more.
+/// Keeps blocks in files of a folder that have no name there: they are gone when nobody reads them
+/// any more.
 struct Folder(PathBuf);
 
 impl Shelf for Folder {

@@ -1,4 +1,5 @@
-//! The audit log: one JSON object a line for each query, each evaluation and each registration, appended.
+//! The audit log: one JSON object a line for each query, each evaluation and each registration,
+//! appended.
 //!
 //! Time, who, which table, what kind of question, how many sites and places, or inputs of an
 //! evaluation, what is told, and what came of it; never at which places, and nothing of what is in
@@ -118,7 +119,8 @@ fn text(line: &Line<'_>, now: SystemTime) -> Value {
     value
 }
 
-/// Seconds since 1970 as RFC 3339 has them; days of the Gregorian calendar, counted from 1 March of year 0 in eras of 400 years.
+/// Seconds since 1970 as RFC 3339 has them; days of the Gregorian calendar, counted from 1 March of
+/// year 0 in eras of 400 years.
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day) = (days / 146_097, days % 146_097);

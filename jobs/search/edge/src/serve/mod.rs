@@ -11,15 +11,21 @@
 //!   POST /search/v1/hidden/queries     a query with the place hidden. Tobari-Key: SHA-256 of the registration
 //! ```
 //!
-//! The bytes are those of [`tobari_search`]. A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`. A query with the tag of
-//! another revision (412), or for a key that is not the registered one (409), is refused before it is paid: its answer could not be read.
+//! The bytes are those of [`tobari_search`]. A refusal is a status, one line of text, and a word
+//! for programs in the header `Tobari-Refusal`. A query with the tag of another revision (412), or
+//! for a key that is not the registered one (409), is refused before it is paid: its answer could
+//! not be read.
 //!
-//! **Who is who.** With a file of tokens, the token says who asks, and the client's 16 bytes follow from the name that the file gives it: who has one token has one budget.
-//! Without, clients name themselves in the header `Tobari-Client`, and budgets hold nobody: for one machine, unless the options say otherwise.
+//! **Who is who.** With a file of tokens, the token says who asks, and the client's 16 bytes follow
+//! from the name that the file gives it: who has one token has one budget. Without, clients name
+//! themselves in the header `Tobari-Client`, and budgets hold nobody: for one machine, unless the
+//! options say otherwise.
 //!
-//! **Labels.** Where the options say so, all tables are served with labels, under keys that are drawn when a file is read and are kept nowhere; the list of tables says the mode of
-//! each. Evaluations are paid as they are admitted, with what was paid on the disk before they leave. A question under an earlier key (412, `labels`) is to be evaluated again,
-//! one of the other mode (409, `mode`) to be asked otherwise.
+//! **Labels.** Where the options say so, all tables are served with labels, under keys that are
+//! drawn when a file is read and are kept nowhere; the list of tables says the mode of each.
+//! Evaluations are paid as they are admitted, with what was paid on the disk before they leave. A
+//! question under an earlier key (412, `labels`) is to be evaluated again, one of the other mode
+//! (409, `mode`) to be asked otherwise.
 //!
 //! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed
 //! there without the lock, no more at once than there are cores. A request that may be made is read
@@ -33,8 +39,9 @@
 //! register again (409, `key`), which clients do by themselves. With tokens, what a client has used
 //! up stays even then: a budget never comes back.
 //!
-//! **What is kept.** With a data folder, what each client has used is on the disk before an answer leaves (`store`). The audit log has one line a query,
-//! evaluation or registration, and never where or what.
+//! **What is kept.** With a data folder, what each client has used is on the disk before an answer
+//! leaves (`store`). The audit log has one line a query, evaluation or registration, and never
+//! where or what.
 
 mod arrange;
 mod audit;
@@ -98,7 +105,8 @@ pub struct SearchOptions {
     pub limits: Limits,
     /// Serve all tables with labels, for clients that need not follow the protocol.
     pub malicious: bool,
-    /// Bytes of the labels of each such table that are kept, beside those of keys, which are all kept.
+    /// Bytes of the labels of each such table that are kept, beside those of keys, which are all
+    /// kept.
     pub label_bytes: usize,
     /// Which tables are asked with the place hidden.
     pub hidden: HiddenOptions,

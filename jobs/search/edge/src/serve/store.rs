@@ -11,9 +11,11 @@
 //! When a place was used last is the time of the newest of its files. A place that was given away
 //! has no keys any more, and its folder is gone unless its account is to stay.
 //!
-//! Files are replaced whole and flushed. An account is written before the answer that it pays leaves: a server that dies in between has charged for nothing, and never
-//! answers for nothing. Charges of one client that come while its account is written go together with the next writing. A key is
-//! written before the account that says it is unused. What is there and cannot be read is an error, and not an empty account.
+//! Files are replaced whole and flushed. An account is written before the answer that it pays
+//! leaves: a server that dies in between has charged for nothing, and never answers for nothing.
+//! Charges of one client that come while its account is written go together with the next writing.
+//! A key is written before the account that says it is unused. What is there and cannot be read is
+//! an error, and not an empty account.
 
 use super::{SearchError, State, lock};
 use std::{
@@ -210,7 +212,8 @@ mod tests {
         State::new(Limits::default(), places)
     }
 
-    /// What lies where a client's key or account should is an error with the file's name, and no empty account.
+    /// What lies where a client's key or account should is an error with the file's name, and no
+    /// empty account.
     #[test]
     fn whatever_lies_in_a_clients_folder_is_refused_by_its_name() {
         let names: Vec<String> =

@@ -48,7 +48,8 @@ enum Held {
 }
 
 impl Files {
-    /// Reads all files, and serves them; with labels, if it is said of how many bytes they are kept, and then with no place hidden.
+    /// Reads all files, and serves them; with labels, if it is said of how many bytes they are
+    /// kept, and then with no place hidden.
     pub(super) fn open(
         paths: &[PathBuf],
         (labels, hidden): (Option<usize>, &HiddenOptions),
@@ -83,7 +84,8 @@ impl Files {
         }
     }
 
-    /// Serves what files have become since the last look. One that cannot be read is said so once, and what was read of it before is served on.
+    /// Serves what files have become since the last look. One that cannot be read is said so once,
+    /// and what was read of it before is served on.
     pub(super) fn look(&mut self, state: &Mutex<State>, hidden: &HiddenOptions) {
         for index in 0..self.watched.len() {
             let file = &self.watched[index];
@@ -141,7 +143,8 @@ fn read(path: &Path) -> Result<Table, SearchError> {
     decode_table(&bytes).map_err(|error| fault(&error))
 }
 
-/// What is served of a table and told of it. With labels their key is drawn here, and those of keys are made, which takes some 40 us for each.
+/// What is served of a table and told of it. With labels their key is drawn here, and those of keys
+/// are made, which takes some 40 us for each.
 fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -> Result<Ready, SearchError> {
     let (catalogue, name, fullness) = (table.catalogue().encode(), table.name, Fullness::of(&table));
     let (mode, fullness) = match labels {

@@ -1,11 +1,11 @@
 //! How far a structural variant reaches, as a part of its allele.
 //!
-//! `<DEL>` says what happens and not up to where, which INFO says: two of one position differ in END
-//! or SVLEN alone. So that they are two variants, and a question is about one of them, the allele is
-//! written with it: `<DEL>@5000` up to a position (`<TRA>@chr5@5000` on another chromosome), and
-//! `<INS>+300` for bases that are inserted. Which bases, it does not say, so that two insertions of
-//! one length are not known to be one ([`is_untold`]). Alleles of bases, and breakends, say all
-//! themselves.
+//! `<DEL>` says what happens and not up to where, which INFO says: two of one position differ in
+//! END or SVLEN alone. So that they are two variants, and a question is about one of them, the
+//! allele is written with it: `<DEL>@5000` up to a position (`<TRA>@chr5@5000` on another
+//! chromosome), and `<INS>+300` for bases that are inserted. Which bases, it does not say, so that
+//! two insertions of one length are not known to be one ([`is_untold`]). Alleles of bases, and
+//! breakends, say all themselves.
 
 /// What INFO says of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

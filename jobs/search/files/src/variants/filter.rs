@@ -16,7 +16,8 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Adds `chr`, `chr:position`, `chr:from-to` or `chr:from-`, several with commas between; positions are 1-based and both ends belong to it.
+    /// Adds `chr`, `chr:position`, `chr:from-to` or `chr:from-`, several with commas between;
+    /// positions are 1-based and both ends belong to it.
     ///
     /// # Errors
     /// [`VariantError::Choice`].
@@ -48,8 +49,9 @@ impl Regions {
         Ok(())
     }
 
-    /// Adds those of a file: BED if its name ends in `.bed` (the first base is 0, the end does not belong to it), otherwise a chromosome and a position, or a first and a
-    /// last one, 1-based, with tabs between. Lines that begin with `#` are left out.
+    /// Adds those of a file: BED if its name ends in `.bed` (the first base is 0, the end does not
+    /// belong to it), otherwise a chromosome and a position, or a first and a last one, 1-based,
+    /// with tabs between. Lines that begin with `#` are left out.
     ///
     /// # Errors
     /// [`VariantError`].
@@ -131,7 +133,8 @@ fn lines_of(bytes: Vec<u8>) -> Option<Vec<String>> {
     Some(String::from_utf8(bytes).ok()?.lines().map(|line| line.trim_end().to_owned()).collect())
 }
 
-/// Whatever the bytes, they are regions that are in order and apart, a condition, a kind, or an error.
+/// Whatever the bytes, they are regions that are in order and apart, a condition, a kind, or an
+/// error.
 #[doc(hidden)]
 pub fn fuzz_choices(data: &[u8]) {
     let (Ok(text), Some(lines)) = (std::str::from_utf8(data), lines_of(data.to_vec())) else { return };
@@ -225,7 +228,8 @@ const SIGNS: [(&str, Sign); 7] = [
     (">", Sign::Greater),
 ];
 
-/// Conditions that all have to hold: of MAF, AF, AC and AN, which are computed from the genotypes of the chosen samples, and TYPE.
+/// Conditions that all have to hold: of MAF, AF, AC and AN, which are computed from the genotypes
+/// of the chosen samples, and TYPE.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expression(Vec<Term>);
 

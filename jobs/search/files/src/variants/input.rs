@@ -40,8 +40,8 @@ impl Input for &[u8] {
     }
 }
 
-/// The file, or standard input for `-`; inflated if it is gzip or BGZF. The end of a BGZF file without its last block is an error: such a file
-/// was cut short between two blocks.
+/// The file, or standard input for `-`; inflated if it is gzip or BGZF. The end of a BGZF file
+/// without its last block is an error: such a file was cut short between two blocks.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Input>> {
     let raw: Box<dyn Read> = if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
     from_reader(raw)

@@ -1,27 +1,35 @@
 //! Variants of two alleles, and everybody's allele at each: from VCF or BCF, by stated rules.
 //!
-//! **Read**: `.vcf`, `.vcf.gz` (BGZF or gzip) and `.bcf`, told apart by their first bytes, not their names; `-` is standard input. Of a record: chromosome, position,
-//! name, alleles and genotypes (GT), nothing else. An index is not needed and not used.
+//! **Read**: `.vcf`, `.vcf.gz` (BGZF or gzip) and `.bcf`, told apart by their first bytes, not
+//! their names; `-` is standard input. Of a record: chromosome, position, name, alleles and
+//! genotypes (GT), nothing else. An index is not needed and not used.
 //!
-//! **Left out, and counted** ([`Summary`]), in this order: records outside the regions; those without an alternate allele; those with fewer or more alleles than wanted; those with
-//! several alternate alleles, unless they are split; those with alleles that were not called, unless these are to be taken as the reference one; variants of another kind; those
-//! for which the expression does not hold; variants that were there already (chromosome, position, reference and alternate), of which the first stays.
+//! **Left out, and counted** ([`Summary`]), in this order: records outside the regions; those
+//! without an alternate allele; those with fewer or more alleles than wanted; those with several
+//! alternate alleles, unless they are split; those with alleles that were not called, unless these
+//! are to be taken as the reference one; variants of another kind; those for which the expression
+//! does not hold; variants that were there already (chromosome, position, reference and alternate),
+//! of which the first stays.
 //!
-//! **A split record** becomes one variant for each alternate allele: whoever has another alternate allele has allele 0 there.
+//! **A split record** becomes one variant for each alternate allele: whoever has another alternate
+//! allele has allele 0 there.
 //!
-//! **Haploid calls** are one haplotype. Whether a sample has one or two is settled by its first genotype that is looked at, and one that has
-//! another number later is an error: such stretches (as the two parts of a chromosome X) are tables of their own. More than two are an error.
+//! **Haploid calls** are one haplotype. Whether a sample has one or two is settled by its first
+//! genotype that is looked at, and one that has another number later is an error: such stretches
+//! (as the two parts of a chromosome X) are tables of their own. More than two are an error.
 //!
 //! **Phase**: `|` says that the order of two alleles is that of the haplotypes, within a phase set
-//! (PS). A record in which some chosen sample has two different alleles without it, or with lists of
-//! sets (PSL), is not phased; alike alleles need none. Whoever joins variants to haplotypes asks
+//! (PS). A record in which some chosen sample has two different alleles without it, or with lists
+//! of sets (PSL), is not phased; alike alleles need none. Whoever joins variants to haplotypes asks
 //! [`PhaseSets`] whether their sets allow that.
 //!
-//! **Alleles** are compared, and given, with their bases in upper case. Those of structural variants
-//! come with how far they reach: `<DEL>@5000`, `<INS>+300`. Two at one position that nothing tells
-//! apart are an error, and so are two insertions of one length whose bases are not given.
+//! **Alleles** are compared, and given, with their bases in upper case. Those of structural
+//! variants come with how far they reach: `<DEL>@5000`, `<INS>+300`. Two at one position that
+//! nothing tells apart are an error, and so are two insertions of one length whose bases are not
+//! given.
 //!
-//! **Errors**: records out of order, whatever is malformed, and a file that ends too early; by file and record.
+//! **Errors**: records out of order, whatever is malformed, and a file that ends too early; by file
+//! and record.
 
 mod extent;
 mod filter;
@@ -380,7 +388,8 @@ struct Called {
     sets: Vec<(u32, PhaseSet)>,
 }
 
-/// Whatever the bytes are, they are variants with the alleles of as many haplotypes each, or an error.
+/// Whatever the bytes are, they are variants with the alleles of as many haplotypes each, or an
+/// error.
 #[doc(hidden)]
 pub fn fuzz_variants(data: &[u8]) {
     let selection = Selection { split: true, missing_is_reference: true, ..Selection::default() };

@@ -1,8 +1,8 @@
 //! Which alleles of a sample are known to be on one haplotype: those of one phase set.
 //!
 //! `0|1` says which allele is on which haplotype **within a phase set** (VCF 4.3, 1.6.2). Genotypes
-//! that name none (PS) are of one set together, which is not that of any that names one. Sets are of
-//! one chromosome. A sample with two alike alleles, or with one, needs none.
+//! that name none (PS) are of one set together, which is not that of any that names one. Sets are
+//! of one chromosome. A sample with two alike alleles, or with one, needs none.
 
 use super::Variant;
 use std::fmt;

@@ -1,7 +1,9 @@
-//! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets; nothing
-//! else is read, but for how far structural variants reach ([`super::extent`]). Bases are in upper case.
+//! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets;
+//! nothing else is read, but for how far structural variants reach ([`super::extent`]). Bases are
+//! in upper case.
 //!
-//! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Whatever a file claims is looked at before memory is taken for it.
+//! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Whatever a file claims is looked
+//! at before memory is taken for it.
 
 use super::PhaseSet;
 use super::extent::{self, Reach};

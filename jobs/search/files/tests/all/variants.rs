@@ -1,4 +1,5 @@
-//! Variants from files: every rule by a file of its own, the formats against one another, and files that are none.
+//! Variants from files: every rule by a file of its own, the formats against one another, and files
+//! that are none.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

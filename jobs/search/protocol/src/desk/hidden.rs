@@ -1,9 +1,12 @@
-//! Tables that are asked with the place hidden ([`crate::hidden`]): which there are, whose keys are there, and who may still ask.
+//! Tables that are asked with the place hidden ([`crate::hidden`]): which there are, whose keys are
+//! there, and who may still ask.
 //!
-//! **What is counted.** A question is one test, of the client's budget for all tables. The server cannot know which region it is about: **budgets of regions cannot hold here**.
-//! Every page of an answer is a use of the client's key, as a block of an answer is elsewhere.
+//! **What is counted.** A question is one test, of the client's budget for all tables. The server
+//! cannot know which region it is about: **budgets of regions cannot hold here**. Every page of an
+//! answer is a use of the client's key, as a block of an answer is elsewhere.
 //!
-//! **What is held.** A registration is some 20 MB in memory, so that [`MOST_REGISTRATIONS`] are held, and the one that was longest not used is dropped for another. Which key a client
+//! **What is held.** A registration is some 20 MB in memory, so that [`MOST_REGISTRATIONS`] are
+//! held, and the one that was longest not used is dropped for another. Which key a client
 //! registered, and how often it was used, stays: the same key again is not used anew.
 
 use super::{Client, Desk, Refusal};
@@ -62,7 +65,8 @@ pub struct AskedHidden {
 }
 
 impl Desk {
-    /// The one matcher of such queries: its parameters are those of all registrations and arrangements.
+    /// The one matcher of such queries: its parameters are those of all registrations and
+    /// arrangements.
     ///
     /// # Errors
     /// [`Refusal`] for parameters that do not exist: a fault of this program.
@@ -103,8 +107,9 @@ impl Desk {
         self.clients.get(client)?.hidden.as_ref().map(|key| &key.hash)
     }
 
-    /// Registers a client's key for such questions, of which `hash` is that of the bytes. The same again is used as often as it was; without the registration only its hash
-    /// is known, and it is to be registered again before a question.
+    /// Registers a client's key for such questions, of which `hash` is that of the bytes. The same
+    /// again is used as often as it was; without the registration only its hash is known, and it is
+    /// to be registered again before a question.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
@@ -134,7 +139,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Drops registrations from memory, the ones that were longest not used, until there are few enough.
+    /// Drops registrations from memory, the ones that were longest not used, until there are few
+    /// enough.
     fn drop_registrations(&mut self) {
         let held = |key: &&mut HiddenKey| key.held.is_some();
         let mut keys: Vec<_> =
@@ -176,7 +182,8 @@ impl Desk {
 }
 
 impl AdmittedHidden {
-    /// The answer's bytes. How long it takes depends on the arrangement and on what is told, and on nothing else.
+    /// The answer's bytes. How long it takes depends on the arrangement and on what is told, and on
+    /// nothing else.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -184,14 +191,16 @@ impl AdmittedHidden {
         self.finish(vec![self.part(0..self.arrangement.layout().blocks())?], rng)
     }
 
-    /// The blocks in so many runs or fewer, none much longer than another: for whoever has several cores.
+    /// The blocks in so many runs or fewer, none much longer than another: for whoever has several
+    /// cores.
     pub fn ranges(&self, parts: usize) -> Vec<Range<usize>> {
         let blocks = self.arrangement.layout().blocks();
         let length = blocks.div_ceil(parts.max(1)).max(1);
         (0..blocks).step_by(length).map(|from| from..(from + length).min(blocks)).collect()
     }
 
-    /// The sums over some blocks. What expands the query is done for each part again, but for what only others need.
+    /// The sums over some blocks. What expands the query is done for each part again, but for what
+    /// only others need.
     ///
     /// # Errors
     /// [`Refusal`].

@@ -1,8 +1,10 @@
-//! Tables that are served with labels ([`crate::oprf`]): who may have how much evaluated, and which questions fit a table.
+//! Tables that are served with labels ([`crate::oprf`]): who may have how much evaluated, and which
+//! questions fit a table.
 //!
-//! **What is counted.** An evaluation is a test for membership of one pattern or word, and its client's budget pays it. A question costs nothing but the use of
-//! the client's key: what it may ask was paid. As inputs are blinded nobody can say which region an evaluation is about: **budgets of regions hold
-//! for tables without labels only**.
+//! **What is counted.** An evaluation is a test for membership of one pattern or word, and its
+//! client's budget pays it. A question costs nothing but the use of the client's key: what it may
+//! ask was paid. As inputs are blinded nobody can say which region an evaluation is about:
+//! **budgets of regions hold for tables without labels only**.
 
 use super::served::Served;
 use super::{Client, Desk, Refusal};
@@ -40,11 +42,13 @@ pub struct LabelledTable {
 }
 
 impl LabelledTable {
-    /// A table under a key that no other state of it had, which keeps labels of windows of at most so many bytes. Keys are all evaluated here, which takes
-    /// some 40 us for each; windows when they are first asked for.
+    /// A table under a key that no other state of it had, which keeps labels of windows of at most
+    /// so many bytes. Keys are all evaluated here, which takes some 40 us for each; windows when
+    /// they are first asked for.
     ///
     /// # Errors
-    /// [`Refusal::Question`] for more keys than one answer compares, or keys that no question has room for.
+    /// [`Refusal::Question`] for more keys than one answer compares, or keys that no question has
+    /// room for.
     pub fn new(table: Table, secret: Secret, kept_bytes: usize) -> Result<Self, Refusal> {
         let labeller = Labeller::new(&table.name, secret, kept_bytes)?;
         let served = Served::of_table(table)?.with_labels(&labeller)?;
@@ -53,21 +57,24 @@ impl LabelledTable {
 }
 
 impl Desk {
-    /// Serves a panel with labels, under the name that its labeller has: questions without labels are refused. One of the same name is replaced, whose labels are
-    /// of no more use; budgets stay.
+    /// Serves a panel with labels, under the name that its labeller has: questions without labels
+    /// are refused. One of the same name is replaced, whose labels are of no more use; budgets
+    /// stay.
     pub fn serve_labelled(&mut self, panel: Panel, least: u32, labeller: Labeller) {
         let served = Served::of_panel(panel, least).levelled();
         self.serve_table_labelled(LabelledTable { served, labeller });
     }
 
-    /// Serves any table with labels: questions without are refused. One of the same name is replaced, whose labels are of no more use; budgets stay.
+    /// Serves any table with labels: questions without are refused. One of the same name is
+    /// replaced, whose labels are of no more use; budgets stay.
     pub fn serve_table_labelled(&mut self, table: LabelledTable) {
         let name = *table.labeller.table();
         self.tables.insert(name, Arc::new(table.served));
         self.labellers.insert(name, Arc::new(table.labeller));
     }
 
-    /// How questions to a table are put, for its entry in a catalogue; none if there is no such table.
+    /// How questions to a table are put, for its entry in a catalogue; none if there is no such
+    /// table.
     pub fn mode(&self, table: &[u8; TABLE_BYTES]) -> Option<Mode> {
         let labelled = self.labellers.get(table).map_or(Mode::Plain, |labeller| labeller.mode());
         self.tables.contains_key(table).then_some(labelled)

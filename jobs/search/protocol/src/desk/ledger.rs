@@ -10,8 +10,10 @@
 //! | regions | 4 |
 //! | … of each: bytes of its chromosome's name, the name, bases of the region, how many are before it on the chromosome, tests made there; ascending | 1, so many, 4, 4, 8 |
 //!
-//! What was used is kept, not what is left, so that other limits count from the first question on. Integers are big-endian; there is one byte string for each account.
-//! Accounts of version 1 had regions of a table's sites, which say nothing of positions: they are read if they have none, and refused otherwise.
+//! What was used is kept, not what is left, so that other limits count from the first question on.
+//! Integers are big-endian; there is one byte string for each account. Accounts of version 1 had
+//! regions of a table's sites, which say nothing of positions: they are read if they have none, and
+//! refused otherwise.
 
 use super::regions::{Made, Region};
 use super::{CLIENT_BYTES, program};

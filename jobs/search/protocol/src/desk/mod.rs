@@ -1,12 +1,17 @@
 //! A server's desk: its tables, its clients and what they may still ask; bytes in, bytes out.
 //!
-//! **What is counted.** A query is a test for membership, and one for the longest match as many as it has sites: its client's budget pays them, and so
-//! does the client's budget for each region of the genome that a place of the query touches, as nobody knows which one is meant. Regions are
-//! chromosomes and positions ([`regions`]), of all tables together: indexing a panel anew gives no budget back. Every block of an answer
-//! is a use of the client's key, because it tells a little of the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the uses
-//! of a key is what its owner can have learnt besides answers. Of a table with labels evaluations are paid instead of questions ([`Desk::serve_labelled`]). Whoever is at the end of a budget is refused, and nothing is computed.
+//! **What is counted.** A query is a test for membership, and one for the longest match as many as
+//! it has sites: its client's budget pays them, and so does the client's budget for each region of
+//! the genome that a place of the query touches, as nobody knows which one is meant. Regions are
+//! chromosomes and positions ([`regions`]), of all tables together: indexing a panel anew gives no
+//! budget back. Every block of an answer is a use of the client's key, because it tells a little of
+//! the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the
+//! uses of a key is what its owner can have learnt besides answers. Of a table with labels
+//! evaluations are paid instead of questions ([`Desk::serve_labelled`]). Whoever is at the end of a
+//! budget is refused, and nothing is computed.
 //!
-//! **What is told** to whoever keeps a log: who asked which table for how many sites, never where, and nothing of the query itself.
+//! **What is told** to whoever keeps a log: who asked which table for how many sites, never where,
+//! and nothing of the query itself.
 
 pub mod hidden;
 pub mod ledger;
@@ -45,12 +50,14 @@ pub struct Limits {
     pub region_tests: u64,
     /// Blocks of answers under one key.
     pub uses: u32,
-    /// Entries that a question to a table with labels may need labels for, so many at the fullest windows: some 40 us each where they are not kept.
+    /// Entries that a question to a table with labels may need labels for, so many at the fullest
+    /// windows: some 40 us each where they are not kept.
     pub labels: usize,
 }
 
 impl Default for Limits {
-    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 100,000 bases, 2^10 blocks under a key, and 2^17 labels a question.
+    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 100,000 bases, 2^10 blocks
+    /// under a key, and 2^17 labels a question.
     fn default() -> Self {
         Self { clients: 1_000, tests: 10_000, region: 100_000, region_tests: 1_000, uses: 1 << 10, labels: 1 << 17 }
     }
@@ -209,14 +216,16 @@ impl Desk {
         }
     }
 
-    /// Serves a panel; patterns that fewer than `least` haplotypes have are as if they were absent. One of the same name is replaced, and clients keep
-    /// their keys and budgets. It has no labels, whatever was there before ([`Self::serve_labelled`]).
+    /// Serves a panel; patterns that fewer than `least` haplotypes have are as if they were absent.
+    /// One of the same name is replaced, and clients keep their keys and budgets. It has no labels,
+    /// whatever was there before ([`Self::serve_labelled`]).
     pub fn serve(&mut self, name: [u8; TABLE_BYTES], panel: Panel, least: u32) {
         self.labellers.remove(&name);
         self.tables.insert(name, Arc::new(Served::of_panel(panel, least)));
     }
 
-    /// Serves any table under its name; one of the same name is replaced, and clients keep their keys and budgets.
+    /// Serves any table under its name; one of the same name is replaced, and clients keep their
+    /// keys and budgets.
     ///
     /// # Errors
     /// [`Refusal::Question`] for keys that no question has room for.
@@ -234,8 +243,8 @@ impl Desk {
         self.serve_hidden(name, Vec::new());
     }
 
-    /// Registers a client's key for questions of one size: bytes of a registration under a set of parameters. A new key is used anew; the budget is
-    /// the client's, and stays.
+    /// Registers a client's key for questions of one size: bytes of a registration under a set of
+    /// parameters. A new key is used anew; the budget is the client's, and stays.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed then.
@@ -310,7 +319,8 @@ impl Desk {
         Some(self.limits.tests.saturating_sub(tests))
     }
 
-    /// Admits a query, which its client's budgets pay, unless evaluations of its labels were paid. What it costs, and what may be logged, comes with it.
+    /// Admits a query, which its client's budgets pay, unless evaluations of its labels were paid.
+    /// What it costs, and what may be logged, comes with it.
     ///
     /// # Errors
     /// [`Refusal`]; all budgets are as they were.
@@ -367,8 +377,8 @@ impl Desk {
 }
 
 impl Admitted {
-    /// The answer's bytes. How long it takes depends on what is public: table, places, what is asked and told, and whether labels of these
-    /// places are there already.
+    /// The answer's bytes. How long it takes depends on what is public: table, places, what is
+    /// asked and told, and whether labels of these places are there already.
     ///
     /// # Errors
     /// [`Refusal`].

@@ -49,7 +49,8 @@ impl Made {
         self.0.len()
     }
 
-    /// Tests that may have been made in a region: in it, and in those of other lengths that overlap it.
+    /// Tests that may have been made in a region: in it, and in those of other lengths that overlap
+    /// it.
     pub fn tests(&self, region: &Region) -> u64 {
         let (first, last) = region.ends();
         let (mut tests, mut bases) = (0u64, 0);

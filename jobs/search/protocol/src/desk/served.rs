@@ -1,7 +1,8 @@
 //! A table as a desk serves it, whatever is in it.
 //!
-//! A panel answers patterns and longest matches; variants without phase answer patterns of one site, as nobody knows which alleles stand on one haplotype;
-//! keys answer keys, all of which are compared as long as they fit one answer.
+//! A panel answers patterns and longest matches; variants without phase answer patterns of one
+//! site, as nobody knows which alleles stand on one haplotype; keys answer keys, all of which are
+//! compared as long as they fit one answer.
 
 use super::Refusal;
 use super::regions::{self, Coordinates, Region};
@@ -96,8 +97,8 @@ impl Served {
         }
     }
 
-    /// The layout of an answer: as many slots as the fullest windows would need, so that the number of patterns in these does not show. The number of
-    /// different places shows, which is public.
+    /// The layout of an answer: as many slots as the fullest windows would need, so that the number
+    /// of patterns in these does not show. The number of different places shows, which is public.
     pub(super) fn layout(&self, shape: Shape, starts: &[u32], slots: usize) -> Option<Layout> {
         self.fullness.layout(shape, different(starts), slots)
     }
@@ -145,7 +146,8 @@ impl Served {
 }
 
 impl Served {
-    /// For questions with labels: windows are filled up, and keys have their labels from now on, which takes some 40 us for each.
+    /// For questions with labels: windows are filled up, and keys have their labels from now on,
+    /// which takes some 40 us for each.
     ///
     /// # Errors
     /// [`Refusal::Question`] for more keys than one answer compares.

@@ -1,8 +1,11 @@
-//! A table arranged to be asked with the place hidden: from its entries to blocks in memory, with a layout whose answers hide what they should.
+//! A table arranged to be asked with the place hidden: from its entries to blocks in memory, with a
+//! layout whose answers hide what they should.
 //!
-//! **Choices.** Blocks have the fewest pages, of powers of two, with which there are at most [`LEAVES`] blocks and limbs: so one registration, of [`DEPTH`] steps, is good for
-//! every table. Blocks are prepared where that fits the memory, and packed else, which is a tenth of it and takes longer to ask. An arrangement whose answers would differ by more
-//! than [`DISTANCE_BITS`] says is refused when it is made, and not when it is asked.
+//! **Choices.** Blocks have the fewest pages, of powers of two, with which there are at most
+//! [`LEAVES`] blocks and limbs: so one registration, of [`DEPTH`] steps, is good for every table.
+//! Blocks are prepared where that fits the memory, and packed else, which is a tenth of it and
+//! takes longer to ask. An arrangement whose answers would differ by more than [`DISTANCE_BITS`]
+//! says is refused when it is made, and not when it is asked.
 
 use super::index::{Arranged, Blocks, IndexError, Shelf, polynomial_bytes};
 use super::messages::encode_layout;
@@ -92,8 +95,9 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// For questions of one kind, in at most `room` bytes of memory; what needs more goes to the shelf, block by block, and comes back in order with each
-    /// question. The key of the permutation and the slots of entries are drawn.
+    /// For questions of one kind, in at most `room` bytes of memory; what needs more goes to the
+    /// shelf, block by block, and comes back in order with each question. The key of the
+    /// permutation and the slots of entries are drawn.
     ///
     /// # Errors
     /// [`ArrangeError`].
@@ -178,7 +182,8 @@ impl Arrangement {
         self.entries
     }
 
-    /// `log2` of a bound on the chance that what does not occur is answered as if it did; none if that cannot be.
+    /// `log2` of a bound on the chance that what does not occur is answered as if it did; none if
+    /// that cannot be.
     pub fn false_positives(&self) -> Option<f64> {
         self.false_positives
     }
@@ -209,7 +214,8 @@ impl Arrangement {
     }
 }
 
-/// The fewest pages with which blocks and limbs are at most [`LEAVES`]. What is chosen does not depend on the permutation's key.
+/// The fewest pages with which blocks and limbs are at most [`LEAVES`]. What is chosen does not
+/// depend on the permutation's key.
 fn pages(matcher: &Matcher, last: u128, entries: usize) -> Result<usize, ArrangeError> {
     let sizes = (matcher.slots(), matcher.modulus());
     let mut refused = None;

@@ -1,7 +1,10 @@
-//! A table as the server keeps it: entries in random slots of their blocks, and blocks as polynomials.
+//! A table as the server keeps it: entries in random slots of their blocks, and blocks as
+//! polynomials.
 //!
-//! **Two forms.** Packed, a polynomial is its coefficients modulo `t`, 20 KB of 8,192 numbers of 20 bits; it is transformed for every query. Prepared, it is
-//! its values modulo every prime, 196 KB, and is only multiplied with. A shard of a table, or one that is in a file, is whatever [`Blocks`] gives.
+//! **Two forms.** Packed, a polynomial is its coefficients modulo `t`, 20 KB of 8,192 numbers of 20
+//! bits; it is transformed for every query. Prepared, it is its values modulo every prime, 196 KB,
+//! and is only multiplied with. A shard of a table, or one that is in a file, is whatever
+//! [`Blocks`] gives.
 
 use super::permutation::KEY_BYTES;
 use super::program::{Layout, LayoutError};
@@ -14,7 +17,8 @@ use tobari_lattice::ring::Modulus;
 use tobari_lattice::wire::{self, LatticeWireError};
 use zeroize::Zeroizing;
 
-/// How many permutations are tried before a table has no layout: one in a thousand tables needs a second.
+/// How many permutations are tried before a table has no layout: one in a thousand tables needs a
+/// second.
 const TRIES: usize = 20;
 
 /// Why a table cannot be laid out.
@@ -76,8 +80,9 @@ pub struct Arranged {
 }
 
 impl Arranged {
-    /// Entries under different keys up to `last`, counts below `t`, in blocks of so many pages: with a permutation under which every block has room for
-    /// its entries, and no two of its entries have the same limbs.
+    /// Entries under different keys up to `last`, counts below `t`, in blocks of so many pages:
+    /// with a permutation under which every block has room for its entries, and no two of its
+    /// entries have the same limbs.
     ///
     /// # Errors
     /// [`IndexError`].
@@ -113,8 +118,8 @@ impl Arranged {
         &self.layout
     }
 
-    /// A block, packed: its polynomials one after another. Its entries take slots that nobody else knows, drawn from `rng`; slots without an entry have limbs that
-    /// no key has.
+    /// A block, packed: its polynomials one after another. Its entries take slots that nobody else
+    /// knows, drawn from `rng`; slots without an entry have limbs that no key has.
     ///
     /// # Errors
     /// [`IndexError`]; and a block that is not there is empty.
@@ -182,7 +187,8 @@ fn distribute(
     Ok(Some(blocks))
 }
 
-/// Entries in places of their own, in an order that nobody knows: Fisher and Yates's. A choice among `n` is within `n 2^-64` of uniform.
+/// Entries in places of their own, in an order that nobody knows: Fisher and Yates's. A choice
+/// among `n` is within `n 2^-64` of uniform.
 fn shuffled<'a>(places: usize, entries: &'a [Entry], rng: &mut impl Rng) -> Vec<Option<&'a Entry>> {
     let mut all: Vec<Option<&Entry>> = entries.iter().map(Some).collect();
     all.resize(places, None);
@@ -215,7 +221,8 @@ impl Blocks for Box<dyn Blocks + Send + Sync> {
 
 /// Where packed blocks go that have no room in memory: a file, as a rule.
 pub trait Shelf {
-    /// Takes so many blocks, each of so many bytes and made when it is asked for, in their order; gives where they are read from again.
+    /// Takes so many blocks, each of so many bytes and made when it is asked for, in their order;
+    /// gives where they are read from again.
     ///
     /// # Errors
     /// What `next` says, and why they could not be kept, in words.
@@ -261,7 +268,8 @@ impl Table {
         Ok(Self { parameters: parameters.clone(), layout, form: Form::Packed(bytes) })
     }
 
-    /// The same table with its blocks prepared, ten times as large: products need no transform any more.
+    /// The same table with its blocks prepared, ten times as large: products need no transform any
+    /// more.
     ///
     /// # Errors
     /// [`IndexError::Object`] for bytes that are no blocks.

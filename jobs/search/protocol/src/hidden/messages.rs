@@ -8,8 +8,9 @@
 //! | 27 | sums over some blocks | granularity (1), ciphertexts (2); ciphertexts over all primes, page after page, limbs before counts |
 //! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
 //!
-//! Integers are big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: keys and queries whose client chose the
-//! polynomials itself have no bytes here. The time to read a message depends on its length and on what is public in it.
+//! Integers are big-endian, and there is one byte string for each message. **Uniform halves are
+//! seeds only**: keys and queries whose client chose the polynomials itself have no bytes here. The
+//! time to read a message depends on its length and on what is public in it.
 
 use super::permutation::{KEY_BYTES, Permutation};
 use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
@@ -180,7 +181,8 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     (0..pages).map(page).collect()
 }
 
-/// Sums over some blocks: what a shard gives to whoever merges ([`super::server::Matcher::merge`]). They are not flooded, and are not for clients.
+/// Sums over some blocks: what a shard gives to whoever merges ([`super::server::Matcher::merge`]).
+/// They are not flooded, and are not for clients.
 pub fn encode_partial(partial: &Partial) -> Vec<u8> {
     let counts = u8::from(partial.granularity() == Granularity::Count);
     let mut out = vec![VERSION, PARTIAL, counts];

@@ -1,12 +1,15 @@
 //! Numbers of what is asked of a table: a pattern of so many sites anywhere, or a key.
 //!
-//! A window of `L` sites that begins at site `s` has the number `s 2^L + pattern`, below `S 2^L` for `S` sites, which is another one for every window and pattern. Where
-//! that takes more than 128 bits it is the first 128 bits of `SHA-256("tobari search window" || table || s || L || pattern)`: an absent pattern of those has the number of one of
-//! `n` entries with a chance of at most `n 2^-128`. A key has the number that its table's rule gives it ([`crate::table::KeyRule`]). Windows never cross from one chromosome
-//! to the next.
+//! A window of `L` sites that begins at site `s` has the number `s 2^L + pattern`, below `S 2^L`
+//! for `S` sites, which is another one for every window and pattern. Where that takes more than 128
+//! bits it is the first 128 bits of `SHA-256("tobari search window" || table || s || L ||
+//! pattern)`: an absent pattern of those has the number of one of `n` entries with a chance of at
+//! most `n 2^-128`. A key has the number that its table's rule gives it
+//! ([`crate::table::KeyRule`]). Windows never cross from one chromosome to the next.
 //!
-//! A table that is arranged for one kind of question has a name of its own, a hash of the table's name, the kind and the layout: a query names what it was made for, and one for
-//! an earlier arrangement is of a table that is not there.
+//! A table that is arranged for one kind of question has a name of its own, a hash of the table's
+//! name, the kind and the layout: a query names what it was made for, and one for an earlier
+//! arrangement is of a table that is not there.
 
 use super::messages::encode_layout;
 use super::program::Layout;
@@ -149,7 +152,8 @@ impl<'a> Numbers<'a> {
         hash.finalize().iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
 
-    /// All that the table of this catalogue has, and how often, but for what occurs fewer times than it tells.
+    /// All that the table of this catalogue has, and how often, but for what occurs fewer times
+    /// than it tells.
     ///
     /// # Errors
     /// [`QuestionError`] for a table of another kind.
@@ -179,8 +183,9 @@ impl<'a> Numbers<'a> {
         Ok(all)
     }
 
-    /// `log2` of a bound on the chance that what does not occur has the number of one of so many entries; none where all numbers are different. What the
-    /// layout adds is its own ([`Layout::false_positives`]).
+    /// `log2` of a bound on the chance that what does not occur has the number of one of so many
+    /// entries; none where all numbers are different. What the layout adds is its own
+    /// ([`Layout::false_positives`]).
     pub fn false_positives(&self, entries: u64) -> Option<f64> {
         match &self.catalogue.content {
             CatalogueContent::Keys { rule, .. } => rule.false_positive_log2(entries),

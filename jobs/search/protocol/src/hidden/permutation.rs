@@ -1,13 +1,15 @@
 //! A keyed permutation of the numbers from 0 to any last one.
 //!
-//! A Feistel network of [`ROUNDS`] rounds on two halves of `w` bits, `2w` being the bits of the last number or one more; its round function is the pseudo-random
-//! function SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012) of the round and a half. What comes out beyond the last number goes in
-//! again, until it does not (cycle walking: Black, Rogaway, CT-RSA 2002): fewer than four times on average, because there are at most `4 (last + 1)`
-//! numbers of `2w` bits.
+//! A Feistel network of [`ROUNDS`] rounds on two halves of `w` bits, `2w` being the bits of the
+//! last number or one more; its round function is the pseudo-random function SipHash-2-4 (Aumasson,
+//! Bernstein, INDOCRYPT 2012) of the round and a half. What comes out beyond the last number goes
+//! in again, until it does not (cycle walking: Black, Rogaway, CT-RSA 2002): fewer than four times
+//! on average, because there are at most `4 (last + 1)` numbers of `2w` bits.
 //!
-//! **No secret rests on it**: the key is public, and spreads entries over blocks as if by chance. Whoever knows the key can find keys that collide; that
-//! makes an entry of theirs hard to find, and none of another's easier. How long it takes depends on the number, which shows where queries are made, and
-//! nowhere else.
+//! **No secret rests on it**: the key is public, and spreads entries over blocks as if by chance.
+//! Whoever knows the key can find keys that collide; that makes an entry of theirs hard to find,
+//! and none of another's easier. How long it takes depends on the number, which shows where queries
+//! are made, and nowhere else.
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
@@ -100,7 +102,8 @@ fn rounds(state: &mut [u64; 4], count: u32) {
 mod tests {
     use super::*;
 
-    /// The vector of the authors' reference code for the message `00 01 … 0f` under the key `00 01 … 0f`.
+    /// The vector of the authors' reference code for the message `00 01 … 0f` under the key
+    /// `00 01 … 0f`.
     #[test]
     fn the_round_function_is_siphash() {
         let bytes: [u8; 16] = std::array::from_fn(|i| i as u8);

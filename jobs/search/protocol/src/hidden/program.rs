@@ -1,12 +1,14 @@
 //! The computation in the clear: where a key lies, and which numbers stand for it there.
 //!
-//! A [`Permutation`] takes a key to a number `y`; of `B` blocks the key lies in block `y mod B`, and the rest `z = ⌊y/B⌋` is what has to be compared: **the
-//! block is not stored**, which for keys of 27 bits in 2^8 blocks leaves 19. The rest is written in limbs of base `t - 1`; `t - 1` itself stands in slots
-//! without an entry, and no key has it.
+//! A [`Permutation`] takes a key to a number `y`; of `B` blocks the key lies in block `y mod B`,
+//! and the rest `z = ⌊y/B⌋` is what has to be compared: **the block is not stored**, which for keys
+//! of 27 bits in 2^8 blocks leaves 19. The rest is written in limbs of base `t - 1`; `t - 1` itself
+//! stands in slots without an entry, and no key has it.
 //!
-//! **Exact** are tables whose rests all fit one limb: `⌈keys/B⌉ ≤ t - 1`. Of longer ones the lowest limbs are a fingerprint, and a key that does not occur is
-//! taken for another with a chance of at most `2 S / (t - 1)^limbs`, `S` being the slots of a block: those of a block whose entries agree with it in all
-//! limbs, and those whose masks all vanish ([`super::server`]).
+//! **Exact** are tables whose rests all fit one limb: `⌈keys/B⌉ ≤ t - 1`. Of longer ones the lowest
+//! limbs are a fingerprint, and a key that does not occur is taken for another with a chance of at
+//! most `2 S / (t - 1)^limbs`, `S` being the slots of a block: those of a block whose entries agree
+//! with it in all limbs, and those whose masks all vanish ([`super::server`]).
 
 use super::permutation::{KEY_BYTES, Permutation};
 use tobari_lattice::ring::Modulus;
@@ -73,8 +75,9 @@ impl Layout {
         good.then_some(layout).ok_or(LayoutError::Size { most, blocks, pages, limbs })
     }
 
-    /// For so many entries under keys up to `last`, in blocks of `pages` pages of `slots` slots, nine tenths of them filled: exact if that takes no more than twice
-    /// the blocks, and else with as many limbs as [`FALSE_POSITIVE_BITS`] ask for.
+    /// For so many entries under keys up to `last`, in blocks of `pages` pages of `slots` slots,
+    /// nine tenths of them filled: exact if that takes no more than twice the blocks, and else with
+    /// as many limbs as [`FALSE_POSITIVE_BITS`] ask for.
     ///
     /// # Errors
     /// [`LayoutError::Size`].
@@ -126,7 +129,8 @@ impl Layout {
         self.pages * (self.limbs + 1)
     }
 
-    /// `log2` of a bound on the chance that a key which does not occur is answered as one that does; none if that cannot be.
+    /// `log2` of a bound on the chance that a key which does not occur is answered as one that
+    /// does; none if that cannot be.
     pub fn false_positives(&self, slots: usize, t: &Modulus) -> Option<f64> {
         let last = self.permutation.last() / self.blocks as u128;
         let base = t.value() - 1;

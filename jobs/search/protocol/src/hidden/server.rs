@@ -1,25 +1,34 @@
-//! The half that has the table and no key: selects a block that it does not know, and compares it with a number that it does not know.
+//! The half that has the table and no key: selects a block that it does not know, and compares it
+//! with a number that it does not know.
 //!
-//! **What is computed.** The query's leaves ([`Expansion`]) are the limbs `q_j`, then the selector `s_b`. For every page the server sums
-//! `K_j = Σ_b s_b K_(b,j)` and `C = Σ_b s_b C_b` over the blocks, takes `d_j = q_j - K_j`, and answers
+//! **What is computed.** The query's leaves ([`Expansion`]) are the limbs `q_j`, then the selector
+//! `s_b`. For every page the server sums `K_j = Σ_b s_b K_(b,j)` and `C = Σ_b s_b C_b` over the
+//! blocks, takes `d_j = q_j - K_j`, and answers
 //!
 //! ```text
 //!   R_i = Σ_j r_ij d_j,        V = C + Σ_j r'_j d_j,
 //! ```
 //!
-//! `r` and `r'` uniform in every slot, but for `r` not zero where there is one limb. So the `R_i` of a slot whose `d` is not zero are uniform together, and a
-//! limb that agrees by chance does not show; all are zero there with a chance of `t^-limbs`, never with one limb. `V` is uniform wherever some `d_j` is not
-//! zero. Slots without an entry hold limbs that no query has, and look like those.
+//! `r` and `r'` uniform in every slot, but for `r` not zero where there is one limb. So the `R_i`
+//! of a slot whose `d` is not zero are uniform together, and a limb that agrees by chance does not
+//! show; all are zero there with a chance of `t^-limbs`, never with one limb. `V` is uniform
+//! wherever some `d_j` is not zero. Slots without an entry hold limbs that no query has, and look
+//! like those.
 //!
-//! **Noise.** By [`Expansion::noise`] and because no polynomial of a block has a Euclidean norm above `√N t/2`, that of a `d_j`'s phase is at most
-//! `2^noise √N t/2`. A mask has coefficients that are uniform modulo `t` and independent, and each coefficient of `Σ_j r_j d_j` is a sum of them times numbers
-//! of that norm: by Hoeffding's inequality it is below `t √(L λ/2) ‖d‖` for `L` limbs, but for a chance of `2 e^-λ`, and `λ = 42` makes that 2^-59. Masks
-//! without a zero are masks that are uniform, on a condition that holds more often than not as long as `N < t/2`. What is flooded over is that
-//! ([`Matcher::distance`]); that decryption is right goes by the bounds of [`Ciphertext::noise_bound`], which need no such argument.
+//! **Noise.** By [`Expansion::noise`] and because no polynomial of a block has a Euclidean norm
+//! above `√N t/2`, that of a `d_j`'s phase is at most `2^noise √N t/2`. A mask has coefficients
+//! that are uniform modulo `t` and independent, and each coefficient of `Σ_j r_j d_j` is a sum of
+//! them times numbers of that norm: by Hoeffding's inequality it is below `t √(L λ/2) ‖d‖` for `L`
+//! limbs, but for a chance of `2 e^-λ`, and `λ = 42` makes that 2^-59. Masks without a zero are
+//! masks that are uniform, on a condition that holds more often than not as long as `N < t/2`. What
+//! is flooded over is that ([`Matcher::distance`]); that decryption is right goes by the bounds of
+//! [`Ciphertext::noise_bound`], which need no such argument.
 //!
-//! **Cost** of `B` blocks of `p` pages, `L` limbs, `l` primes: `B + L` key switches; `2 l N (L + 1) p B` products with numbers that are read once, `8 l N`
-//! bytes a polynomial and ten times less if it is packed, but then `l` transforms more; and for each page `L (L + 1)` products with masks, `L + 1`
-//! encryptions of zero, floods and changes of modulus. What is done depends on the layout and on what is asked for, and on nothing else.
+//! **Cost** of `B` blocks of `p` pages, `L` limbs, `l` primes: `B + L` key switches;
+//! `2 l N (L + 1) p B` products with numbers that are read once, `8 l N` bytes a polynomial and ten
+//! times less if it is packed, but then `l` transforms more; and for each page `L (L + 1)` products
+//! with masks, `L + 1` encryptions of zero, floods and changes of modulus. What is done depends on
+//! the layout and on what is asked for, and on nothing else.
 
 use super::index::{Block, Blocks};
 use super::program::Layout;
@@ -96,7 +105,8 @@ impl Form {
     /// Of a layout.
     ///
     /// # Errors
-    /// [`EncodeError`] for one that has more blocks and limbs than a query coefficients, or parameters of another scheme.
+    /// [`EncodeError`] for one that has more blocks and limbs than a query coefficients, or
+    /// parameters of another scheme.
     pub fn new(parameters: &LatticeParameters, layout: &Layout) -> Result<Self, EncodeError> {
         let leaves = layout.limbs() + layout.blocks();
         Ok(Self { layout: layout.clone(), expansion: Expansion::new(parameters, leaves)? })
@@ -169,14 +179,17 @@ impl Matcher {
         self.arithmetic.flood_bits
     }
 
-    /// `log2` of a bound on every coefficient of what is flooded, for a query and keys that were honestly made: see above.
+    /// `log2` of a bound on every coefficient of what is flooded, for a query and keys that were
+    /// honestly made: see above.
     pub fn noise(&self, form: &Form) -> f64 {
         let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
         let difference = form.expansion.noise() + degree / 2.0 + t - 1.0;
         difference + t + HOEFFDING.log2() + log2(form.layout.limbs() as u64) / 2.0
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to such queries, over all coefficients of all outputs ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)).
+    /// `log2` of a bound on the statistical distance between the noise of two answers to such
+    /// queries, over all coefficients of all outputs
+    /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)).
     pub fn distance(&self, form: &Form, granularity: Granularity) -> f64 {
         let degree = log2(self.arithmetic.parameters.degree() as u64);
         let outputs = form.layout.pages() * outputs(&form.layout, granularity);
@@ -185,7 +198,8 @@ impl Matcher {
             + log2(outputs as u64)
     }
 
-    /// The sums over a range of blocks: its own share of the key switches, of the products, and of the table.
+    /// The sums over a range of blocks: its own share of the key switches, of the products, and of
+    /// the table.
     ///
     /// # Errors
     /// [`AnswerError`].

@@ -1,13 +1,18 @@
 //! The oblivious pseudo-random function: RFC 9497, mode OPRF, suite ristretto255-SHA512.
 //!
-//! `P` hashes an input to the group, of prime order. A client draws `r` and sends `r P(x)`; the server gives `k r P(x)` back; the client divides by `r` and hashes
-//! `x` and `k P(x)` to the output (2HashDH: Jarecki, Kiayias, Krawczyk, 2014). `r P(x)` is uniform among what is not the identity, for every `x`.
+//! `P` hashes an input to the group, of prime order. A client draws `r` and sends `r P(x)`; the
+//! server gives `k r P(x)` back; the client divides by `r` and hashes `x` and `k P(x)` to the
+//! output (2HashDH: Jarecki, Kiayias, Krawczyk, 2014). `r P(x)` is uniform among what is not the
+//! identity, for every `x`.
 //!
-//! **Encoding.** An element has 32 bytes, and one byte string; the identity, which is the same for all keys and inputs, is refused. As elements with bytes are in the group of
-//! prime order, no small subgroup tells of `k`.
+//! **Encoding.** An element has 32 bytes, and one byte string; the identity, which is the same for
+//! all keys and inputs, is refused. As elements with bytes are in the group of prime order, no
+//! small subgroup tells of `k`.
 //!
-//! **Cost.** For a client a hash to the group, two products with scalars and an inversion; for the server a product for an element, and for an input that it knows a
-//! hash, a product and a part of an inversion: outputs are made many at a time, `k / 2` in place of `k`, as twice a point has its bytes without a square root.
+//! **Cost.** For a client a hash to the group, two products with scalars and an inversion; for the
+//! server a product for an element, and for an input that it knows a hash, a product and a part of
+//! an inversion: outputs are made many at a time, `k / 2` in place of `k`, as twice a point has its
+//! bytes without a square root.
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -56,7 +61,8 @@ pub enum OprfError {
 pub struct Element(RistrettoPoint);
 
 impl Element {
-    /// The element of these bytes; none for other bytes than an element's own, and for the identity.
+    /// The element of these bytes; none for other bytes than an element's own, and for the
+    /// identity.
     pub fn from_bytes(bytes: [u8; ELEMENT_BYTES]) -> Option<Self> {
         CompressedRistretto(bytes).decompress().filter(|point| !point.is_identity()).map(Self)
     }
@@ -87,7 +93,8 @@ impl Secret {
         Self(random_scalar(rng))
     }
 
-    /// The key of a seed and a public text, as RFC 9497 derives it; a text of more than 65,535 bytes is cut there.
+    /// The key of a seed and a public text, as RFC 9497 derives it; a text of more than 65,535
+    /// bytes is cut there.
     ///
     /// # Errors
     /// [`OprfError::Secret`] if 256 tries give zero, which nobody can bring about.
@@ -139,7 +146,8 @@ impl Secret {
     }
 }
 
-/// Inputs under their blinds: what a client keeps between its request and the answer. Wiped on drop.
+/// Inputs under their blinds: what a client keeps between its request and the answer. Wiped on
+/// drop.
 pub struct Blinding {
     inputs: Zeroizing<Vec<Vec<u8>>>,
     blinds: Zeroizing<Vec<Scalar>>,
@@ -171,7 +179,8 @@ impl Blinding {
         &self.elements
     }
 
-    /// The outputs, from what the server gave back, in the order of the inputs. Whether it evaluated with the key that it should is not known.
+    /// The outputs, from what the server gave back, in the order of the inputs. Whether it
+    /// evaluated with the key that it should is not known.
     ///
     /// # Errors
     /// [`OprfError::Count`].
@@ -206,7 +215,8 @@ fn hash_to_group(input: &[u8]) -> RistrettoPoint {
     RistrettoPoint::from_uniform_bytes(&expand(&[input], &[b"HashToGroup-", CONTEXT]))
 }
 
-/// 64 bytes of a message, in parts, for one purpose: `expand_message_xmd` of RFC 9380 with SHA-512, for one block of output.
+/// 64 bytes of a message, in parts, for one purpose: `expand_message_xmd` of RFC 9380 with SHA-512,
+/// for one block of output.
 fn expand(message: &[&[u8]], purpose: &[&[u8]]) -> Zeroizing<[u8; 64]> {
     let length: usize = purpose.iter().map(|part| part.len()).sum();
     let end = |mut hash: Sha512| {
@@ -245,7 +255,8 @@ mod tests {
         std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
     }
 
-    /// RFC 9497, appendix A.1.1: the key, and for each input the blinded and the evaluated element and the output, all with one blind.
+    /// RFC 9497, appendix A.1.1: the key, and for each input the blinded and the evaluated element
+    /// and the output, all with one blind.
     #[test]
     fn the_vectors_of_the_rfc_come_out() {
         let secret = Secret::derive(&[0xa3; 32], b"test key").unwrap();
@@ -296,7 +307,8 @@ mod tests {
 
     #[test]
     fn other_bytes_than_those_of_an_element_or_a_key_are_refused() {
-        // the identity; a square root that is odd; more than the field; a value with no point; all ones
+        // the identity; a square root that is odd; more than the field; a value with no point; all
+        // ones
         assert!(Element::from_bytes([0; 32]).is_none());
         let mut element = Element(RistrettoPoint::mul_base(&Scalar::from(5u64))).to_bytes();
         assert!(Element::from_bytes(element).is_some());

@@ -1,14 +1,19 @@
 //! Labels: what stands for an entry instead of its public number, and hides how often it occurs.
 //!
-//! **Inputs** of the function are a tag, the table's name, and either the first site, how many sites, and the pattern, or the hash of a word; so a window has the same labels
-//! whichever places a question names beside it, and a pattern of one table says nothing of another's.
+//! **Inputs** of the function are a tag, the table's name, and either the first site, how many
+//! sites, and the pattern, or the hash of a word; so a window has the same labels whichever places
+//! a question names beside it, and a pattern of one table says nothing of another's.
 //!
-//! **A server** makes the labels of a window once and keeps them as long as there is room ([`Labeller`]). Which windows it computes follows from what is public,
-//! and so does how many entries a window has, as many as the fullest of its length: those without a pattern are evaluated too, at inputs that only
-//! the server can write, so that neither somebody who sees through every mask nor somebody with a clock counts patterns. Two labels of a group of `n` are equal with probability `n^2 t^-2 / 2`, less than `2^-50` for any group that an
-//! answer has room for; then a client that asks for that one is told that the answer is malformed.
+//! **A server** makes the labels of a window once and keeps them as long as there is room
+//! ([`Labeller`]). Which windows it computes follows from what is public, and so does how many
+//! entries a window has, as many as the fullest of its length: those without a pattern are
+//! evaluated too, at inputs that only the server can write, so that neither somebody who sees
+//! through every mask nor somebody with a clock counts patterns. Two labels of a group of `n` are
+//! equal with probability `n^2 t^-2 / 2`, less than `2^-50` for any group that an answer has room
+//! for; then a client that asks for that one is told that the answer is malformed.
 //!
-//! **Leakage.** That a window was computed lately shows in the time of an answer: to clients, who may see that others asked for it.
+//! **Leakage.** That a window was computed lately shows in the time of an answer: to clients, who
+//! may see that others asked for it.
 
 use super::function::{Output, Secret};
 use super::{LIMBS, Mode, REVISION_BYTES, Revision};
@@ -39,12 +44,14 @@ pub fn word_input(table: &[u8; TABLE_BYTES], word: &[u8]) -> Vec<u8> {
     [WORD, table, &*Zeroizing::new(<[u8; 64]>::from(Sha512::digest(word)))].concat()
 }
 
-/// The input for a key of a table of keys, of which its number is evaluated ([`crate::table::KeyRule::key_number`]).
+/// The input for a key of a table of keys, of which its number is evaluated
+/// ([`crate::table::KeyRule::key_number`]).
 pub fn key_input(table: &[u8; TABLE_BYTES], number: u128) -> Vec<u8> {
     word_input(table, &number.to_be_bytes())
 }
 
-/// The inputs of a question about a pattern that begins at a site: one for each group of its layout.
+/// The inputs of a question about a pattern that begins at a site: one for each group of its
+/// layout.
 pub fn inputs(table: &[u8; TABLE_BYTES], shape: Shape, start: u32, pattern: Pattern) -> Vec<Vec<u8>> {
     let least = if let Shape::Longest { .. } = shape { 1 } else { shape.length() };
     (least..=shape.length()).map(|sites| window_input(table, start, sites, pattern)).collect()
@@ -81,7 +88,8 @@ impl Label {
     }
 }
 
-/// What was found, with the count of an answer without its pad: `labels` are those of the query, by group.
+/// What was found, with the count of an answer without its pad: `labels` are those of the query, by
+/// group.
 pub fn uncover(found: Found, labels: &[Label], t: &Modulus) -> Found {
     let count = |count: Option<u64>, group: usize| Some(t.sub(count?, labels.get(group)?.pad(t)));
     match found {
@@ -94,7 +102,8 @@ pub fn uncover(found: Found, labels: &[Label], t: &Modulus) -> Found {
 /// Entries of one window and number of sites.
 type Window = Arc<[Entry]>;
 
-/// A table's key, and the labels that were made with it. It is of one state of the table: another one needs a new key.
+/// A table's key, and the labels that were made with it. It is of one state of the table: another
+/// one needs a new key.
 pub struct Labeller {
     secret: Secret,
     /// What makes inputs of fillers the server's own.
@@ -106,7 +115,8 @@ pub struct Labeller {
 }
 
 impl Labeller {
-    /// For one table, with a key that no other state of it had. It keeps labels of at most so many bytes.
+    /// For one table, with a key that no other state of it had. It keeps labels of at most so many
+    /// bytes.
     ///
     /// # Errors
     /// [`EntryError::Set`] if no set of parameters has room for labels: a fault of this program.
@@ -143,8 +153,10 @@ impl Labeller {
         self.kept().bytes
     }
 
-    /// What a panel has at places, ascending, group by group, as [`super::super::program::Keys::of_panel`] gives it but with labels, and with as many entries at
-    /// each place as any has. Patterns that fewer than `least` haplotypes have are left out: it is to be the same every time.
+    /// What a panel has at places, ascending, group by group, as
+    /// [`super::super::program::Keys::of_panel`] gives it but with labels, and with as many entries
+    /// at each place as any has. Patterns that fewer than `least` haplotypes have are left out: it
+    /// is to be the same every time.
     ///
     /// # Errors
     /// [`EntryError`].
@@ -197,7 +209,8 @@ impl Labeller {
         (fewest..=most).map(&mut window).collect()
     }
 
-    /// What a site of a table without phase has: how often each allele occurs, and always two entries. An allele that occurs fewer than `least` times, or never, is left out.
+    /// What a site of a table without phase has: how often each allele occurs, and always two
+    /// entries. An allele that occurs fewer than `least` times, or never, is left out.
     ///
     /// # Errors
     /// [`EntryError::Count`].
@@ -208,7 +221,8 @@ impl Labeller {
         self.labelled((start, 1), inputs, counts, 2)
     }
 
-    /// The labels of words and how often each occurs, and fillers up to so many. Nothing is kept: it is for all of a table, once.
+    /// The labels of words and how often each occurs, and fillers up to so many. Nothing is kept:
+    /// it is for all of a table, once.
     ///
     /// # Errors
     /// [`EntryError::Count`].
@@ -221,7 +235,8 @@ impl Labeller {
         self.labelled((0, 0), inputs, counts, room) // a name that no window has: of no sites
     }
 
-    /// The labels of a table of keys, by their numbers, as [`Self::of_words`] has them for [`key_input`].
+    /// The labels of a table of keys, by their numbers, as [`Self::of_words`] has them for
+    /// [`key_input`].
     ///
     /// # Errors
     /// [`EntryError::Count`].

@@ -5,7 +5,8 @@
 //! | 27 | evaluation | table 32, client 16, how many elements (2), and these, blinded, 32 each |
 //! | 28 | evaluated | the key's name 16, how many elements (2), and these, in the same order, 32 each |
 //!
-//! Integers are big-endian, and there is one byte string for each message. Nothing says what is evaluated, nor for what question.
+//! Integers are big-endian, and there is one byte string for each message. Nothing says what is
+//! evaluated, nor for what question.
 
 use super::function::{ELEMENT_BYTES, Element};
 use super::{REVISION_BYTES, Revision};

@@ -41,7 +41,8 @@ fn check(layout: &Layout, place: usize) -> Result<(), PbwtError> {
     if place < places { Ok(()) } else { Err(PbwtError::Places { most: places.saturating_sub(1), found: place }) }
 }
 
-/// The slots of an allele at one of the places that are searched, from 0 on; what comes of the others is 0.
+/// The slots of an allele at one of the places that are searched, from 0 on; what comes of the
+/// others is 0.
 ///
 /// # Errors
 /// [`PbwtError::Places`].
@@ -57,7 +58,8 @@ pub fn slots(layout: &Layout, place: usize, allele: bool) -> Result<Vec<i64>, Pb
     Ok(slots)
 }
 
-/// The ciphertext of the allele at a site of the pattern, from 0 on, at the level that it is used at.
+/// The ciphertext of the allele at a site of the pattern, from 0 on, at the level that it is used
+/// at.
 ///
 /// # Errors
 /// [`ClientError`] for a place or a site that there is not.

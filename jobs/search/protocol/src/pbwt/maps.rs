@@ -26,7 +26,8 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Of windows by site, and in each site the alleles by haplotype. The order begins anew with each window: it may begin in any, with all haplotypes in the interval.
+    /// Of windows by site, and in each site the alleles by haplotype. The order begins anew with
+    /// each window: it may begin in any, with all haplotypes in the interval.
     ///
     /// # Errors
     /// [`PbwtError::Window`] for other numbers than the layout has.
@@ -89,7 +90,8 @@ fn transform(window: &[Vec<bool>], period: usize) -> Vec<Site> {
             Place { allele, position: (start + i) % period, distance }
         };
         sites.push(Site { places: order.iter().enumerate().map(place).collect() });
-        // zeros first, then ones, each in the order so far; where zeros stand has moved back by as many as there are
+        // zeros first, then ones, each in the order so far; where zeros stand has moved back by as
+        // many as there are
         let (ones, mut sorted): (Vec<usize>, Vec<usize>) = order.iter().partition(|haplotype| alleles[**haplotype]);
         sorted.extend(ones);
         order = sorted;

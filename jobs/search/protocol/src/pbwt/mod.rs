@@ -1,41 +1,56 @@
-//! The paper's algorithm, as a reference job: the positional Burrows-Wheeler transform under encryption.
+//! The paper's algorithm, as a reference job: the positional Burrows-Wheeler transform under
+//! encryption.
 //!
-//! **This is not how to search.** [`super`] answers the same question thousands of times faster: there the transform is an index of plain data on its owner's
-//! machine, and what is computed under encryption is one comparison with what the index lists. The statement about privacy is the same for
-//! semi-honest parties. This job is kept to be compared with the paper (A. Hiroe and M. Oguchi's, after Ishimaki and others 2016), whose program evaluates the transform
-//! itself with bootstrapping, and as a job with more keys, plaintexts and ciphertexts than a small memory holds.
+//! **This is not how to search.** [`super`] answers the same question thousands of times faster:
+//! there the transform is an index of plain data on its owner's machine, and what is computed under
+//! encryption is one comparison with what the index lists. The statement about privacy is the same
+//! for semi-honest parties. This job is kept to be compared with the paper (A. Hiroe and M.
+//! Oguchi's, after Ishimaki and others 2016), whose program evaluates the transform itself with
+//! bootstrapping, and as a job with more keys, plaintexts and ciphertexts than a small memory
+//! holds.
 //!
-//! **What is computed.** At site `k` of a window the `M` haplotypes stand in the order of their reversed prefixes since the window's first site. Those that have agreed with
-//! the query so far are an interval `[f, g)` of that order, at first all, and with the query's next allele `a` it becomes
+//! **What is computed.** At site `k` of a window the `M` haplotypes stand in the order of their
+//! reversed prefixes since the window's first site. Those that have agreed with the query so far
+//! are an interval `[f, g)` of that order, at first all, and with the query's next allele `a` it
+//! becomes
 //!
 //! ```text
 //! f' = rank_a(f),    g' = rank_a(g)          (for a = 1 behind all zeros)
 //! ```
 //!
-//! The answer is `g - f` after the last site. The server has the ranks; alleles, `f` and `g` are encrypted.
+//! The answer is `g - f` after the last site. The server has the ranks; alleles, `f` and `g` are
+//! encrypted.
 //!
-//! **How.** An interval is the vector `I` that is 1 at the places in it and 0 elsewhere: the difference of the unary `f` and `g`. Both maps are linear on it: a place that has
-//! allele `a` moves to where it stands among those with `a`, and one that has not moves nowhere. So
+//! **How.** An interval is the vector `I` that is 1 at the places in it and 0 elsewhere: the
+//! difference of the unary `f` and `g`. Both maps are linear on it: a place that has allele `a`
+//! moves to where it stands among those with `a`, and one that has not moves nowhere. So
 //!
 //! ```text
 //! I' = (1 - b) P_0 I + b P_1 I,
 //! ```
 //!
-//! a selection between two public linear maps by the encrypted allele `b`. The rows of a ciphertext's slots hold the two: both rows hold `I`, the first row is mapped by
-//! `P_0` and the second by `P_1`; the client's ciphertext of a symbol has `1 - b` in its first row and `b` in its second, so that **one** product of ciphertexts
-//! selects, and swapping the rows and adding brings the sum back to both. Nothing is known before the first symbol, so `I` is public there: it needs
-//! a mask and no map. After the last symbol only the length of the interval is asked for, which is the number of places in it with the
-//! last allele: a mask again, and a sum over the slots.
+//! a selection between two public linear maps by the encrypted allele `b`. The rows of a
+//! ciphertext's slots hold the two: both rows hold `I`, the first row is mapped by `P_0` and the
+//! second by `P_1`; the client's ciphertext of a symbol has `1 - b` in its first row and `b` in its
+//! second, so that **one** product of ciphertexts selects, and swapping the rows and adding brings
+//! the sum back to both. Nothing is known before the first symbol, so `I` is public there: it needs
+//! a mask and no map. After the last symbol only the length of the interval is asked for, which is
+//! the number of places in it with the last allele: a mask again, and a sum over the slots.
 //!
-//! **Diagonals.** A zero at place `i` moves by the ones before it, a one by the zeros before it and on behind the zeros. If the new order is told from its ones on (places
-//! are counted round a circle of `n`, the power of two from `M` on), the distance is `Z + rank_1(i)` or `rank_0(i)`, `Z` being all zeros: from 0 to `M` whatever the panel is.
-//! So a map has `M + 1` diagonals always, and what runs and how long tells nothing of the panel. They are summed by baby steps, rotations of one hoisted ciphertext, and
-//! giant steps in Horner's order, which need one key. `C/n` places of the panel are searched side by side, in interleaved slots: the paper's decoys for the start position. Where a
-//! place is a decoy both rows of its symbols are 0, and its count comes out 0.
+//! **Diagonals.** A zero at place `i` moves by the ones before it, a one by the zeros before it and
+//! on behind the zeros. If the new order is told from its ones on (places are counted round a
+//! circle of `n`, the power of two from `M` on), the distance is `Z + rank_1(i)` or `rank_0(i)`,
+//! `Z` being all zeros: from 0 to `M` whatever the panel is. So a map has `M + 1` diagonals always,
+//! and what runs and how long tells nothing of the panel. They are summed by baby steps, rotations
+//! of one hoisted ciphertext, and giant steps in Horner's order, which need one key. `C/n` places
+//! of the panel are searched side by side, in interleaved slots: the paper's decoys for the start
+//! position. Where a place is a decoy both rows of its symbols are 0, and its count comes out 0.
 //!
-//! **What it costs**, for `M = 2,184`, `N = 2^15`: a symbol takes 2,185 products with plaintexts, which are prepared from 130 kB each when they are used (prepared
-//! ones would be two megabytes each, for one use), 31 hoisted and 69 other rotations, and one product. Its noise is bounded by `29 + 11 + 30 + 1` bits
-//! ([`Layout::new`] has the sum), so ten symbols fit `Q` of 750 bits without bootstrapping.
+//! **What it costs**, for `M = 2,184`, `N = 2^15`: a symbol takes 2,185 products with plaintexts,
+//! which are prepared from 130 kB each when they are used (prepared ones would be two megabytes
+//! each, for one use), 31 hoisted and 69 other rotations, and one product. Its noise is bounded by
+//! `29 + 11 + 30 + 1` bits ([`Layout::new`] has the sum), so ten symbols fit `Q` of 750 bits
+//! without bootstrapping.
 //!
 //! **What was weighed**, with the same ring:
 //!
@@ -48,8 +63,10 @@
 //! | only the diagonals that are not zero | as many as the column has runs | the same | `M` | 71 | what runs would tell of the panel |
 //! | `I` in the panel's own order | 0 | 1 | 0 | 61 | no transform any more: the maps cancel, and what is left is a comparison with every haplotype, which [`super`] does better |
 //!
-//! **Who sees what.** A semi-honest server sees the places, the length of the pattern, and ciphertexts. A semi-honest client sees the count at the place that it chose, and the
-//! number of haplotypes; the answer is flooded ([`Layout::flood`]). A client that makes malformed ciphertexts learns more, and a server may answer anything.
+//! **Who sees what.** A semi-honest server sees the places, the length of the pattern, and
+//! ciphertexts. A semi-honest client sees the count at the place that it chose, and the number of
+//! haplotypes; the answer is flooded ([`Layout::flood`]). A client that makes malformed ciphertexts
+//! learns more, and a server may answer anything.
 
 pub mod client;
 pub mod maps;
@@ -60,8 +77,8 @@ use tobari_lattice::params::{LatticeParameters, Plaintext};
 /// The parameter set for panels and lengths of use.
 pub const SET: &str = "pbwt";
 
-/// Statistical distance of an answer's coefficient from one that tells of the count alone: below `2^-36` by the bounds on noise, which are about ten bits a symbol above
-/// what is measured.
+/// Statistical distance of an answer's coefficient from one that tells of the count alone: below
+/// `2^-36` by the bounds on noise, which are about ten bits a symbol above what is measured.
 pub const FLOOD_MARGIN: f64 = 36.0;
 
 /// Data primes of an answer.
@@ -137,8 +154,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For a search under these parameters. The data primes that it begins with are the fewest whose bits hold the noise: with `F` for that of a fresh symbol, `E` for the norm of
-    /// a plaintext, `D` for the number of diagonals, and `n` positions, its logarithm is at most
+    /// For a search under these parameters. The data primes that it begins with are the fewest
+    /// whose bits hold the noise: with `F` for that of a fresh symbol, `E` for the norm of a
+    /// plaintext, `D` for the number of diagonals, and `n` positions, its logarithm is at most
     ///
     /// ```text
     /// (F + E + 1) + (L - 2) (F + E + log2 D + 1) + (F + E + 1) + log2 n
@@ -178,7 +196,8 @@ impl Layout {
         let mapped = masked + (self.diagonals() as f64).log2();
         let masks = length.min(2) as f64;
         let noise = masks * masked + length.saturating_sub(2) as f64 * mapped + (self.period as f64).log2();
-        // a product of ciphertexts takes a prime, and whatever noise is left has to be hidden by the flood
+        // a product of ciphertexts takes a prime, and whatever noise is left has to be hidden by
+        // the flood
         let room = noise + bits.answer - (bits.flood() + bits.t + 1.0 - FLOOD_MARGIN);
         let fits = |primes: &usize| bits.primes[..*primes].iter().sum::<f64>() >= room;
         (ANSWER_PRIMES + length.saturating_sub(1)..=bits.primes.len()).find(fits)
@@ -219,7 +238,8 @@ impl Layout {
         self.primes
     }
 
-    /// The level, counting products that are left, at which the symbol of a site is multiplied with, and what belongs to that site.
+    /// The level, counting products that are left, at which the symbol of a site is multiplied
+    /// with, and what belongs to that site.
     pub fn level(&self, site: usize) -> u16 {
         (self.primes - 1 - site.saturating_sub(1)) as u16
     }

@@ -9,7 +9,8 @@ use tobari_plan::site::{KeyDomain, Owner, Secrecy};
 /// An input of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// The client's allele at a site: `1 - b` in the first row and `b` in the second, at the place that it asks for; 0 at others.
+    /// The client's allele at a site: `1 - b` in the first row and `b` in the second, at the place
+    /// that it asks for; 0 at others.
     Symbol(usize),
     /// Where haplotypes stand after the first site, by their allele there.
     First,
@@ -115,7 +116,8 @@ pub fn program<M: Machine>(machine: &mut M, layout: &Layout, inputs: &Inputs<M::
     machine.step(Op::Flood(layout.flood()), &[&sum])
 }
 
-/// `P_0` of the first row and `P_1` of the second: `Σ_i turn(Σ_j d_(g i + j) ⊙ turn(I, j), g i)`, the last giant step first.
+/// `P_0` of the first row and `P_1` of the second: `Σ_i turn(Σ_j d_(g i + j) ⊙ turn(I, j), g i)`,
+/// the last giant step first.
 fn mapped<M: Machine>(
     machine: &mut M,
     layout: &Layout,

@@ -1,10 +1,10 @@
 //! The one place that decoys hide, and the refusal of a second.
 //!
 //! A list of places hides the true one as long as the server sees one list. Two lists show it: of
-//! neighbouring windows, one pair of places is `length` apart; of two tables, or of one table before
-//! and after it grew, little else is on both lists. So a client shows one list, as often as it likes,
-//! or says its places in public. Only lists that one process shows are compared: the places that
-//! another process showed with the same secret, at another time, are not known here.
+//! neighbouring windows, one pair of places is `length` apart; of two tables, or of one table
+//! before and after it grew, little else is on both lists. So a client shows one list, as often as
+//! it likes, or says its places in public. Only lists that one process shows are compared: the
+//! places that another process showed with the same secret, at another time, are not known here.
 
 use super::QuestionError;
 use std::sync::{Mutex, PoisonError};

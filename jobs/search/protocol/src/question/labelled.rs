@@ -1,8 +1,11 @@
-//! A question to a table with labels, in two rounds: its inputs are evaluated, and the query asks for what they became.
+//! A question to a table with labels, in two rounds: its inputs are evaluated, and the query asks
+//! for what they became.
 //!
-//! The evaluation says how many inputs there are: one, or as many as a longest match has sites, each of them a test that the client's budget pays. What it
-//! gives ([`Labels`]) serves as long as the table has the same key, for any number of queries of the question and with any other places beside the true one.
-//! The set and the limbs are those of labels ([`crate::oprf`]), whatever is asked.
+//! The evaluation says how many inputs there are: one, or as many as a longest match has sites,
+//! each of them a test that the client's budget pays. What it gives ([`Labels`]) serves as long as
+//! the table has the same key, for any number of queries of the question and with any other places
+//! beside the true one. The set and the limbs are those of labels ([`crate::oprf`]), whatever is
+//! asked.
 
 use super::decoys::Decoys;
 use super::{
@@ -81,7 +84,8 @@ impl PreparedLabelled {
         self.prepared.false_matches
     }
 
-    /// Entries that the server may have to make labels for, at the fullest windows: refused here where it is known to refuse them, before anything is paid.
+    /// Entries that the server may have to make labels for, at the fullest windows: refused here
+    /// where it is known to refuse them, before anything is paid.
     ///
     /// # Errors
     /// [`QuestionError::Labels`].

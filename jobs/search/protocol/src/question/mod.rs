@@ -1,8 +1,10 @@
-//! A question to a table of which the catalogue and the fullness are known: what goes into a query, and how its answer is read.
+//! A question to a table of which the catalogue and the fullness are known: what goes into a query,
+//! and how its answer is read.
 //!
-//! A question names a site and alleles, or a key; what the server sees of it is its [`Shape`], and the places among which the true one is
-//! ([`super::client::places`]), nothing else. One place is the true one in public. Other places hide
-//! the true one for one question only ([`decoys`]). Tables with labels are asked in two rounds ([`labelled`]).
+//! A question names a site and alleles, or a key; what the server sees of it is its [`Shape`], and
+//! the places among which the true one is ([`super::client::places`]), nothing else. One place is
+//! the true one in public. Other places hide the true one for one question only ([`decoys`]).
+//! Tables with labels are asked in two rounds ([`labelled`]).
 
 pub mod decoys;
 pub mod labelled;
@@ -136,7 +138,8 @@ impl Prepared {
         self.shape
     }
 
-    /// The places that the server sees, as numbers of sites, the true one among them; none for a key.
+    /// The places that the server sees, as numbers of sites, the true one among them; none for a
+    /// key.
     pub fn places(&self) -> &[u32] {
         &self.starts
     }
@@ -253,7 +256,8 @@ fn placed(
     if length > catalogue.longest_pattern() {
         return Err(QuestionError::Kind("of fewer sites"));
     }
-    // places are counted over windows on any chromosome, so that what is drawn does not depend on where they end
+    // places are counted over windows on any chromosome, so that what is drawn does not depend on
+    // where they end
     let windows: Vec<u32> = match wish.places {
         1 => Vec::new(),
         _ => (0..sites.len())

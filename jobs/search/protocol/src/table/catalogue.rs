@@ -14,7 +14,8 @@
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |
 //!
-//! A *number* is seven bits a byte, the lowest first; a *text* is a number of bytes and these, UTF-8. Other integers are big-endian.
+//! A *number* is seven bits a byte, the lowest first; a *text* is a number of bytes and these,
+//! UTF-8. Other integers are big-endian.
 
 use super::fields::{Fields, TableBytesError, put_number, put_text};
 use super::keys::{KeyForm, KeyRule, MAX_KEYS};

@@ -100,7 +100,8 @@ impl<'a> Fields<'a> {
         Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_be_bytes(*bytes)).collect())
     }
 
-    /// Seven bits a byte, the lowest first, the top bit set in all but the last, which is not zero unless it is the only one.
+    /// Seven bits a byte, the lowest first, the top bit set in all but the last, which is not zero
+    /// unless it is the only one.
     pub(super) fn number(&mut self) -> Result<u64, TableBytesError> {
         let mut number = 0;
         for i in 0..9 {

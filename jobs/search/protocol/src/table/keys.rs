@@ -1,15 +1,20 @@
 //! A table of any keys: byte strings, and how often each occurs.
 //!
-//! **Numbers.** What is compared under encryption are limbs, numbers below `2^b` with `2^b` at most the plaintext modulus; a key's number has one limb or more. The number
-//! is one of two, and the table says which:
+//! **Numbers.** What is compared under encryption are limbs, numbers below `2^b` with `2^b` at most
+//! the plaintext modulus; a key's number has one limb or more. The number is one of two, and the
+//! table says which:
 //!
-//! - *exact*: the string as a number in bijective base 256, `((s_1 + 1) 256 + s_2 + 1) 256 + …`, which is different for any two strings, of one length or not.
-//!   All strings of at most `n` bytes are below `256 + 256^2 + … + 256^n`: with `b = 39` one limb has room for 4 bytes, and two have for 9.
-//!   The fewest limbs that have room for the longest key are taken. A longer string is no key of the table; its number is the
-//!   last one of the limbs, which no key has, so that asking for it does not show.
-//! - *fingerprint*: the first bits of `SHA-256("tobari search key" || K || s)`, `K` being drawn for the table and public. Where two keys of the table have one number,
-//!   another `K` is drawn, so that all answers about keys of the table are right. Another string has the number of a given key with probability
-//!   `2^-(limbs b)`, if it does not depend on `K`, and that of any of `n` keys with at most `n` times that ([`KeyRule::false_positive_log2`]).
+//! - *exact*: the string as a number in bijective base 256, `((s_1 + 1) 256 + s_2 + 1) 256 + …`,
+//!   which is different for any two strings, of one length or not. All strings of at most `n` bytes
+//!   are below `256 + 256^2 + … + 256^n`: with `b = 39` one limb has room for 4 bytes, and two have
+//!   for 9. The fewest limbs that have room for the longest key are taken. A longer string is no
+//!   key of the table; its number is the last one of the limbs, which no key has, so that asking
+//!   for it does not show.
+//! - *fingerprint*: the first bits of `SHA-256("tobari search key" || K || s)`, `K` being drawn for
+//!   the table and public. Where two keys of the table have one number, another `K` is drawn, so
+//!   that all answers about keys of the table are right. Another string has the number of a given
+//!   key with probability `2^-(limbs b)`, if it does not depend on `K`, and that of any of `n` keys
+//!   with at most `n` times that ([`KeyRule::false_positive_log2`]).
 //!
 //! Counts of equal keys are added up.
 
@@ -22,9 +27,11 @@ pub const MAX_KEYS: usize = 1 << 27;
 pub const MAX_KEY_BYTES: usize = 1 << 16;
 /// Limbs of a number at most.
 pub const MAX_LIMBS: u8 = 3;
-/// Bits of a limb where the plaintext modulus is above `2^39`, as all those near `2^40` are that are used for tables of keys.
+/// Bits of a limb where the plaintext modulus is above `2^39`, as all those near `2^40` are that
+/// are used for tables of keys.
 pub const LIMB_BITS: u8 = 39;
-/// Counts are below it: they are far below a plaintext modulus near `2^40`, and fit a file's 32 bits.
+/// Counts are below it: they are far below a plaintext modulus near `2^40`, and fit a file's 32
+/// bits.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 /// Bytes of the key of fingerprints.
 pub const FINGERPRINT_KEY_BYTES: usize = 32;
@@ -93,7 +100,8 @@ pub struct KeyRule {
     form: KeyForm,
 }
 
-/// The longest strings that all have numbers of their own among so many bits, the last number being left out.
+/// The longest strings that all have numbers of their own among so many bits, the last number being
+/// left out.
 fn most_bytes(bits: u32) -> u8 {
     let (mut all, mut bytes) = (0u128, 0);
     while let Some(more) = all.checked_add(1).and_then(|next| next.checked_mul(256)) {
@@ -109,7 +117,8 @@ impl KeyRule {
     /// A rule with so many limbs of so many bits.
     ///
     /// # Errors
-    /// [`KeyTableError::Rule`] unless there are 1 to [`MAX_LIMBS`] limbs of 16 to 39 bits, and an exact form has room in these.
+    /// [`KeyTableError::Rule`] unless there are 1 to [`MAX_LIMBS`] limbs of 16 to 39 bits, and an
+    /// exact form has room in these.
     pub fn new(limb_bits: u8, limbs: u8, form: KeyForm) -> Result<Self, KeyTableError> {
         if !(16..=LIMB_BITS).contains(&limb_bits) || !(1..=MAX_LIMBS).contains(&limbs) {
             return Err(KeyTableError::Rule("limbs"));
@@ -143,8 +152,8 @@ impl KeyRule {
         &self.form
     }
 
-    /// A key's number, below `2^bits`. One that is too long for an exact rule is in no table of the rule, and has the last number, which no
-    /// key has.
+    /// A key's number, below `2^bits`. One that is too long for an exact rule is in no table of the
+    /// rule, and has the last number, which no key has.
     pub fn key_number(&self, key: &[u8]) -> u128 {
         match &self.form {
             KeyForm::Exact { most_bytes } if key.is_empty() || key.len() > usize::from(*most_bytes) => {
@@ -166,7 +175,8 @@ impl KeyRule {
         (0..u32::from(self.limbs)).map(move |limb| (number >> (limb * u32::from(bits)) & ((1 << bits) - 1)) as u64)
     }
 
-    /// `log2` of a bound on the probability that a string that is no key is taken for one of so many; none for an exact rule, where that does not happen.
+    /// `log2` of a bound on the probability that a string that is no key is taken for one of so
+    /// many; none for an exact rule, where that does not happen.
     pub fn false_positive_log2(&self, entries: u64) -> Option<f64> {
         match self.form {
             KeyForm::Exact { .. } => None,
@@ -286,7 +296,8 @@ impl KeyTableBuilder {
         &self.bytes[start..self.ends[index as usize]]
     }
 
-    /// The table, with limbs of so many bits and counts of at most so many. What it draws is the key of fingerprints; nothing for short keys.
+    /// The table, with limbs of so many bits and counts of at most so many. What it draws is the
+    /// key of fingerprints; nothing for short keys.
     ///
     /// # Errors
     /// [`KeyTableError`].

@@ -1,14 +1,18 @@
-//! A table as its owner has it: what is in it, its name, and the file it is kept in; and what of it is told to whoever asks.
+//! A table as its owner has it: what is in it, its name, and the file it is kept in; and what of it
+//! is told to whoever asks.
 //!
-//! **What is in it** is one of three ([`Content`]): a phased panel, in which haplotypes are counted; variants without phase, in which only
-//! the alleles of one site are counted; or any keys. [`Table::count`] answers in the clear what a query asks under encryption.
+//! **What is in it** is one of three ([`Content`]): a phased panel, in which haplotypes are
+//! counted; variants without phase, in which only the alleles of one site are counted; or any keys.
+//! [`Table::count`] answers in the clear what a query asks under encryption.
 //!
-//! **Who sees what.** The table stays with its owner. Whoever asks gets the [`Catalogue`]: the name, where the sites are or how keys become numbers, how many
-//! haplotypes or keys there are, and below what count an entry is left out; no allele, no key and no count.
+//! **Who sees what.** The table stays with its owner. Whoever asks gets the [`Catalogue`]: the
+//! name, where the sites are or how keys become numbers, how many haplotypes or keys there are, and
+//! below what count an entry is left out; no allele, no key and no count.
 //!
-//! **Names and revisions.** The name is drawn once and stays when something is added, so that clients keep what they made under it; the revision rises.
-//! To a panel, sites can be added after the last ([`Content::push_site`]), at the cost of these sites only. Haplotypes cannot: they stand in every site's order, and the
-//! panel is made anew. Nor can keys.
+//! **Names and revisions.** The name is drawn once and stays when something is added, so that
+//! clients keep what they made under it; the revision rises. To a panel, sites can be added after
+//! the last ([`Content::push_site`]), at the cost of these sites only. Haplotypes cannot: they
+//! stand in every site's order, and the panel is made anew. Nor can keys.
 
 mod catalogue;
 mod fields;
@@ -140,7 +144,8 @@ impl Content {
         }
     }
 
-    /// Adds a site after the last, with everybody's alleles: `true` is the alternate one. A panel keeps them; variants without phase keep their number.
+    /// Adds a site after the last, with everybody's alleles: `true` is the alternate one. A panel
+    /// keeps them; variants without phase keep their number.
     ///
     /// # Errors
     /// [`TableError`]; the table is as it was.
@@ -217,7 +222,8 @@ impl Table {
         Ok(if count < self.least { 0 } else { u64::from(count) })
     }
 
-    /// How many alleles of a window, from the first on, at least the least number of haplotypes have.
+    /// How many alleles of a window, from the first on, at least the least number of haplotypes
+    /// have.
     ///
     /// # Errors
     /// [`TableError`] for a question that this table does not answer; a key has no part.

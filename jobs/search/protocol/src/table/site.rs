@@ -1,8 +1,9 @@
 //! Where a table's columns stand: variants, in the order of their chromosomes and positions.
 //!
-//! A variant is a chromosome, a position, a reference and an alternate allele. Several may share a position and stay different: whoever names a position that is not
-//! one variant's alone has to name the alleles too. Bases in lower case are the same bases. A structural
-//! variant's allele says how far it reaches, as `<DEL>@5000`: two that reach less or farther are two.
+//! A variant is a chromosome, a position, a reference and an alternate allele. Several may share a
+//! position and stay different: whoever names a position that is not one variant's alone has to
+//! name the alleles too. Bases in lower case are the same bases. A structural variant's allele says
+//! how far it reaches, as `<DEL>@5000`: two that reach less or farther are two.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -511,8 +512,8 @@ impl Sites {
 /// A chromosome, a position, and the alleles where they are named.
 type Parts<'a> = (&'a str, u64, Option<(&'a str, &'a str)>);
 
-/// The parts of a site's name. A chromosome may have a colon in its name, and an allele too: the first
-/// position after a colon that bases follow is the position.
+/// The parts of a site's name. A chromosome may have a colon in its name, and an allele too: the
+/// first position after a colon that bases follow is the position.
 fn parts(text: &str) -> Option<Parts<'_>> {
     if let Some((chromosome, position)) = text.rsplit_once(':')
         && let Ok(position) = position.parse()

@@ -11,8 +11,9 @@
 //! | keys: number and count of each, ascending | 5 or more, by the bits of a number, and 4 each |
 //! | SHA-256 of all that is before | 32 |
 //!
-//! How long each part is follows from the catalogue, so that all is known to be there before anything is allocated. Integers are big-endian. The checksum finds damage;
-//! it does not tell who made the file.
+//! How long each part is follows from the catalogue, so that all is known to be there before
+//! anything is allocated. Integers are big-endian. The checksum finds damage; it does not tell who
+//! made the file.
 
 use super::catalogue::{Catalogue, CatalogueContent};
 use super::fields::{Fields, TableBytesError};
@@ -125,7 +126,8 @@ fn take_keys(fields: &mut Fields<'_>, rule: KeyRule, entries: u64) -> Result<Key
     Ok(KeyTable::from_parts(rule, numbers, counts)?)
 }
 
-/// Whatever decodes as a table or a catalogue encodes to the same bytes; with and without its last bytes being the right checksum.
+/// Whatever decodes as a table or a catalogue encodes to the same bytes; with and without its last
+/// bytes being the right checksum.
 #[doc(hidden)]
 pub fn fuzz_table(data: &[u8]) {
     if let Ok(catalogue) = Catalogue::decode(data) {

@@ -1,7 +1,9 @@
-//! Attacks on the search that somebody described: those that work, as `docs/threats.md` says, and those that do not.
+//! Attacks on the search that somebody described: those that work, as `docs/threats.md` says, and
+//! those that do not.
 //!
-//! Where a client might see through the masks of an answer, these tests let it see through all of them: a server whose randomness repeats answers three questions
-//! with the same masks, and differences give them ([`opened`]). What such a client cannot do no malformed ciphertext can.
+//! Where a client might see through the masks of an answer, these tests let it see through all of
+//! them: a server whose randomness repeats answers three questions with the same masks, and
+//! differences give them ([`opened`]). What such a client cannot do no malformed ciphertext can.
 
 use crate::world::{Customer, TABLE, labeller, layout, mosaic, panel, pattern, rng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +53,8 @@ impl Bench {
         Asker::new(&self.secret).unwrap().query(&numbers, (layout, limbs), &mut rng(seed)).unwrap()
     }
 
-    /// What a server whose randomness is this seed's answers over one block: by limb, and the counts.
+    /// What a server whose randomness is this seed's answers over one block: by limb, and the
+    /// counts.
     fn answer(
         &self,
         query: &[SeededCiphertext],
@@ -111,7 +114,8 @@ impl Bench {
         wire::decode_ciphertext(&bytes, &self.parameters).unwrap()
     }
 
-    /// A query whose phase is more by the constant `(Q - Q mod 2^k) / 2^k`: well-formed bytes, and no encryption of anything.
+    /// A query whose phase is more by the constant `(Q - Q mod 2^k) / 2^k`: well-formed bytes, and
+    /// no encryption of anything.
     fn with_phase(&self, query: &SeededCiphertext, k: u32) -> SeededCiphertext {
         let mut bytes = wire::encode_seeded_ciphertext(query);
         let (primes, degree) = (self.primes(self.parameters.data_primes()), self.parameters.degree());
@@ -151,7 +155,8 @@ struct Opened {
     entries: Vec<Entry>,
 }
 
-/// With masks that repeat: the answer to `e_j` less the answer to zero is a column of them, and what is left of the answer to zero is `-M K`.
+/// With masks that repeat: the answer to `e_j` less the answer to zero is a column of them, and
+/// what is left of the answer to zero is `-M K`.
 fn opened(bench: &Bench, entries: &[Vec<Entry>], (layout, limbs): (&Layout, usize), seed: u64) -> Opened {
     let t = &bench.t;
     let asked = |number| {
@@ -186,8 +191,9 @@ fn numbers(entries: &[Entry]) -> BTreeSet<(Key, u64)> {
     entries.iter().map(|entry| (entry.key, entry.count)).collect()
 }
 
-/// It works, as `docs/threats.md` says: one bit of every coefficient of a mask, or two, as the flood fills the modulus but for two to three bits, and not one
-/// more, nine coefficients in ten being read right.
+/// It works, as `docs/threats.md` says: one bit of every coefficient of a mask, or two, as the
+/// flood fills the modulus but for two to three bits, and not one more, nine coefficients in ten
+/// being read right.
 #[test]
 fn a_constant_phase_shows_one_or_two_bits_of_every_mask_and_not_three() {
     for (set, limbs, bits) in [("search", 1, 2), ("search-17", 1, 1), ("search-23", 1, 2), ("search-40", 2, 2)] {
@@ -214,7 +220,8 @@ fn a_constant_phase_shows_one_or_two_bits_of_every_mask_and_not_three() {
     }
 }
 
-/// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15 degrees of freedom is 44.3.
+/// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15 degrees
+/// of freedom is 44.3.
 fn spread(values: impl Iterator<Item = u64>, t: u64) -> f64 {
     let mut classes = [0f64; 16];
     values.for_each(|value| classes[(u128::from(value) * 16 / u128::from(t)) as usize] += 1.0);
@@ -252,7 +259,8 @@ fn seeing_through_all_masks_gives_a_table_but_of_one_with_labels_only_what_was_e
     let most = panel.most_patterns(length).unwrap() as usize;
     assert_eq!(labelled.len(), starts.len() * most);
     assert!(table[0].len() < labelled.len() - 100, "{} of {}", table[0].len(), labelled.len());
-    // no pattern that may be there, and all that are there may be, has a limb among what was extracted
+    // no pattern that may be there, and all that are there may be, has a limb among what was
+    // extracted
     let limbs: BTreeSet<u64> = labelled.iter().flat_map(|entry| entry.key).collect();
     assert!(table[0].iter().all(|entry| entry.key.iter().all(|limb| !limbs.contains(limb))));
     // uniform numbers, and uniform counts, of which most were one
@@ -261,7 +269,8 @@ fn seeing_through_all_masks_gives_a_table_but_of_one_with_labels_only_what_was_e
     }
     assert!(spread(labelled.iter().map(|entry| entry.count), t.value()) < 44.3);
     assert!(spread(table[0].iter().map(|entry| entry.count), t.value()) > 10_000.0, "which tells them from others");
-    // whoever knew which is which would still not know the counts: numbers and counts as they are and as they were extracted
+    // whoever knew which is which would still not know the counts: numbers and counts as they are
+    // and as they were extracted
     let by_key: BTreeMap<Key, u64> = labelled.iter().map(|entry| (entry.key, entry.count)).collect();
     let secret = Secret::random(&mut rng(7));
     let (mut counts, mut firsts) = (Vec::new(), Vec::new());
@@ -277,7 +286,8 @@ fn seeing_through_all_masks_gives_a_table_but_of_one_with_labels_only_what_was_e
     }
     let level = 4.0 / (counts.len() as f64).sqrt();
     assert!(correlation(&counts).abs() < level && correlation(&firsts).abs() < level);
-    // the same table under another key: nothing is the same, so that a change of a count does not show
+    // the same table under another key: nothing is the same, so that a change of a count does not
+    // show
     let later = labeller(8).of_panel(&panel, shape, &starts, 1).unwrap().remove(0);
     assert!(later.iter().all(|entry| entry.key.iter().all(|limb| !limbs.contains(limb))));
     assert!(later.iter().all(|entry| by_key.values().all(|count| *count != entry.count)));
@@ -291,7 +301,8 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let of = (&layout, 1);
     let evaluator = Evaluator::new(&bench.parameters).unwrap();
     let sent = bench.query([5, 0], of, 30);
-    // a server that takes polynomials: c_1 = 1, and encryptions of zero under a = 0, whose second part is t e
+    // a server that takes polynomials: c_1 = 1, and encryptions of zero under a = 0, whose second
+    // part is t e
     let one = bench.with_second(&sent[0].expand(), |_| vec![1; 4_096]);
     let zero = bench.with_second(&bench.query([0, 0], of, 31)[0].expand(), |prime| {
         let mut error = vec![0; 4_096];
@@ -409,7 +420,8 @@ fn a_repeated_decoy_does_not_change_the_answer() {
     }
 }
 
-/// Of two samples, in 64 classes of the same size for both together; its 99.99th percentile with 63 degrees of freedom is 113.7.
+/// Of two samples, in 64 classes of the same size for both together; its 99.99th percentile with 63
+/// degrees of freedom is 113.7.
 fn two_samples(a: &[i64], b: &[i64]) -> f64 {
     let mut all: Vec<i64> = a.iter().chain(b).copied().collect();
     all.sort_unstable();

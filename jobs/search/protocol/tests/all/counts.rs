@@ -1,4 +1,5 @@
-//! Searches under encryption against the same searches in the clear, and those against counting haplotype by haplotype.
+//! Searches under encryption against the same searches in the clear, and those against counting
+//! haplotype by haplotype.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -23,7 +24,8 @@ fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::from_seed(bytes)
 }
 
-/// Haplotypes that are mosaics of a few founders, with rare mutations: common and unique patterns, as in people (Li and Stephens's model).
+/// Haplotypes that are mosaics of a few founders, with rare mutations: common and unique patterns,
+/// as in people (Li and Stephens's model).
 fn mosaic(haplotypes: usize, sites: usize, seed: u64) -> Vec<Vec<bool>> {
     let mut rng = rng(seed);
     let founders: Vec<Vec<bool>> =
@@ -203,7 +205,8 @@ fn answers_are_those_of_the_clear_for_patterns_that_occur_once_often_and_never()
         assert_eq!(bench.ask_one(&entries, query, 1, true), count);
     }
     assert!(present > 8, "{present}");
-    // a place that is there twice is found under the first of its numbers, which is the one a client takes
+    // a place that is there twice is found under the first of its numbers, which is the one a
+    // client takes
     let twice = pattern(&haplotypes[0], 40, length);
     assert_ne!(program::answer(&entries, [of(1, twice), 0]), 0);
     assert_eq!(program::answer(&entries, [of(2, twice), 0]), 0);
@@ -344,7 +347,8 @@ fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
     }
 }
 
-/// It works as `docs/threats.md` says: what a scan finds is what chance puts in the slot of its own number.
+/// It works as `docs/threats.md` says: what a scan finds is what chance puts in the slot of its own
+/// number.
 #[test]
 fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
     let bench = bench();
@@ -387,7 +391,8 @@ fn entries_of_several_blocks_are_found_in_any_of_them_and_too_many_are_refused()
     assert!(matches!(answer(&query, &[], 1), Some(AnswerError::Query { expected: 1, found: 0 })));
 }
 
-/// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15 degrees of freedom is 44.3.
+/// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15 degrees
+/// of freedom is 44.3.
 fn spread(values: impl Iterator<Item = u64>, t: u64) -> f64 {
     let mut classes = [0f64; 16];
     values.for_each(|value| classes[(value * 16 / t) as usize] += 1.0);
@@ -414,7 +419,8 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
     }
 }
 
-/// The values of a ciphertext's second part modulo the first prime, as its bytes have them: what a client sees.
+/// The values of a ciphertext's second part modulo the first prime, as its bytes have them: what a
+/// client sees.
 fn second_part(bytes: &[u8], parameters: &LatticeParameters, level: usize, seeded: bool) -> Vec<u64> {
     assert!(!seeded);
     let ring = parameters.ring();
@@ -448,7 +454,8 @@ fn dividing_by_the_querys_second_part_gives_the_masks_without_fresh_randomness_a
     let weak = evaluator.mul_plain(&sent, &masks).unwrap();
     let weak = second_part(&wire::encode_ciphertext(&weak), parameters, 3, false);
     assert_eq!(quotient(&weak, &c1, parameters), masks.coefficients());
-    // what ships, over one prime: the quotient by what the query's second part is there has no small coefficients
+    // what ships, over one prime: the quotient by what the query's second part is there has no
+    // small coefficients
     let answer = bench.answer(&query, &[Entry { key: [9, 0], count: 1 }], 1, false, 21);
     let low = evaluator.mod_switch_to(&sent, 1).unwrap();
     let low = second_part(&wire::encode_ciphertext(&low), parameters, 1, false);
@@ -630,7 +637,8 @@ fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
     assert_eq!(desk.tests_left(&customer.name), Some(2));
     desk.answer(&query, &mut rng(2)).unwrap();
     assert!(matches!(desk.answer(&query, &mut rng(3)), Err(Refusal::Uses { uses: 2 })));
-    // a new key is a new key, and no new budget; and a table may come new without anybody starting over
+    // a new key is a new key, and no new budget; and a table may come new without anybody starting
+    // over
     desk.register(customer.name, "search", &customer.registration()).unwrap();
     desk.serve([1; 32], panel(&mosaic(5, 60, 12)), 6);
     let (answer, _) = desk.answer(&query, &mut rng(4)).unwrap();

@@ -190,7 +190,8 @@ fn real() -> LatticeParameters {
     NamedSet::from_name("search-hidden").unwrap().parameters().unwrap()
 }
 
-/// Ten sites at 100,000 places of a panel of 5,008 haplotypes: 20 patterns at each, and the numbers are exact.
+/// Ten sites at 100,000 places of a panel of 5,008 haplotypes: 20 patterns at each, and the numbers
+/// are exact.
 #[test]
 fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there_is_not() {
     let (bench, last) = (Bench::new(&real(), 9), 100_000 * 1_024 - 1);
@@ -290,7 +291,8 @@ fn what_is_flooded_over_is_below_what_is_stated() {
     assert!(stated < masked.noise_bound());
 }
 
-/// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15 degrees of freedom is 44.3.
+/// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15 degrees
+/// of freedom is 44.3.
 fn spread(values: impl Iterator<Item = u64>, t: u64) -> f64 {
     let mut classes = [0f64; 16];
     values.for_each(|value| classes[(value * 16 / t) as usize] += 1.0);
@@ -346,7 +348,8 @@ fn an_entry_that_agrees_in_some_limbs_does_not_show() {
     assert!(*zeros.iter().max().unwrap() <= 3, "{zeros:?}");
 }
 
-/// The values of a ciphertext's second part modulo the first prime, as its bytes have them: what a client sees.
+/// The values of a ciphertext's second part modulo the first prime, as its bytes have them: what a
+/// client sees.
 fn second_part(part: &Ciphertext, parameters: &LatticeParameters) -> Vec<u64> {
     let (bytes, ring) = (wire::encode_ciphertext(part), parameters.ring());
     let row = |prime: usize| parameters.degree() * ring.data_primes()[prime].modulus().bits() as usize / 8;

@@ -1,4 +1,5 @@
-//! Tables of every kind with labels behind a desk, asked in two rounds through what clients are told of them, against the tables in the clear.
+//! Tables of every kind with labels behind a desk, asked in two rounds through what clients are
+//! told of them, against the tables in the clear.
 
 use crate::world::{mosaic, rng};
 use tobari_lattice::ring::Seed;

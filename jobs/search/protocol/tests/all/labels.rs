@@ -1,4 +1,5 @@
-//! Searches with labels against the same searches in the clear, and what a desk counts and refuses of them.
+//! Searches with labels against the same searches in the clear, and what a desk counts and refuses
+//! of them.
 
 use crate::world::{Customer, TABLE, labeller, layout, mosaic, panel, pattern, rng, set};
 use std::collections::BTreeSet;
@@ -81,7 +82,8 @@ fn a_table_is_asked_in_its_own_mode_and_under_its_present_key() {
     let query = with(Mode::Labelled(revision));
     assert!(desk.answer(&query, &mut rng(1)).is_ok());
 
-    // the table comes anew, under another key: what was evaluated is of no use, and clients hear of it
+    // the table comes anew, under another key: what was evaluated is of no use, and clients hear of
+    // it
     desk.serve_labelled(panel.clone(), 1, labeller(2));
     assert!(matches!(desk.answer(&query, &mut rng(1)), Err(Refusal::Revision)));
     let again = customer.ask(&mut desk, &panel, (shape, &starts), (20, pattern(&haplotypes[3], 20, 8)), of.1);

@@ -1,4 +1,5 @@
-//! Tables of every kind behind a desk, asked through what clients are told of them, against the tables in the clear; and budgets that outlive the desk.
+//! Tables of every kind behind a desk, asked through what clients are told of them, against the
+//! tables in the clear; and budgets that outlive the desk.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -156,7 +157,8 @@ fn keys_of_any_length_are_counted() {
     }
 }
 
-/// An operator's panel over time: indexed anew under other names, with other sites, grown, restarted.
+/// An operator's panel over time: indexed anew under other names, with other sites, grown,
+/// restarted.
 #[test]
 fn fault_18_budgets_of_regions_are_about_positions_and_stay_whatever_becomes_of_the_table() {
     let limits = |region| Limits { region, region_tests: 5, ..Limits::default() };
@@ -181,7 +183,8 @@ fn fault_18_budgets_of_regions_are_about_positions_and_stay_whatever_becomes_of_
     bench.ask(&window(2, "1"), COUNT).unwrap();
     let kept = Account::decode(&bench.desk.account(&[4; 16]).unwrap().encode()).unwrap();
 
-    // anew: another name, other sites before these, another word for the chromosome, another table beside
+    // anew: another name, other sites before these, another word for the chromosome, another table
+    // beside
     for (number, chromosome) in [(11, "20"), (12, "chr20"), (13, "CHR20")] {
         let content = panel(chromosome, &[1, 3, 5, 50, 111, 1_010]);
         let table = Table::new(content, 1, "anew", &mut rng(number));

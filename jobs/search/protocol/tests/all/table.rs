@@ -1,4 +1,5 @@
-//! Tables and their bytes: what is read is what was written, or nothing; and what a panel says of its fullest windows.
+//! Tables and their bytes: what is read is what was written, or nothing; and what a panel says of
+//! its fullest windows.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -15,7 +16,8 @@ fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::from_seed(bytes)
 }
 
-/// Site after site, the alleles of haplotypes that copy one another: each site keeps the order of a few ancestors, with rare changes.
+/// Site after site, the alleles of haplotypes that copy one another: each site keeps the order of a
+/// few ancestors, with rare changes.
 fn columns(haplotypes: usize, sites: usize, seed: u64) -> Vec<Vec<bool>> {
     let mut rng = rng(seed);
     let mut ancestor: Vec<usize> = (0..haplotypes).map(|_| rng.next_u32() as usize % 9).collect();

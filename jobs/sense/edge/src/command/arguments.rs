@@ -21,7 +21,8 @@ pub enum SenseVerb {
     Encrypt(Box<EncryptArguments>),
     /// Key holder: register a question, list questions, or take one back.
     Query(QueryArguments),
-    /// Key holder: have a server compute what is registered, open each result once, and show analysts what may be released.
+    /// Key holder: have a server compute what is registered, open each result once, and show
+    /// analysts what may be released.
     Keyholder(Box<KeyholderArguments>),
     /// Write frames that a server stored, or figures that were released, as a Parquet file.
     #[cfg(feature = "parquet")]
@@ -57,7 +58,8 @@ pub struct ProvisionArguments {
     /// Where the devices' files go, NAME.device and its counter: each is a secret of its device.
     #[arg(short, long, value_name = "DIR", conflicts_with_all = ["token", "request"])]
     pub(crate) output: Option<PathBuf>,
-    /// Print each device's token instead, one line of capital letters and digits that a QR code holds.
+    /// Print each device's token instead, one line of capital letters and digits that a QR code
+    /// holds.
     #[arg(long, conflicts_with = "request")]
     pub(crate) token: bool,
     /// Take in the one device whose request this is (`tobari sense enrol`).
@@ -66,7 +68,8 @@ pub struct ProvisionArguments {
     /// Only a request with this fingerprint, which the device shows.
     #[arg(long, requires = "request", value_name = "HEX")]
     pub(crate) fingerprint: Option<String>,
-    /// Give devices of these names new keys: nothing more is taken under the old ones, and what came counts.
+    /// Give devices of these names new keys: nothing more is taken under the old ones, and what
+    /// came counts.
     #[arg(long, conflicts_with = "revoke")]
     pub(crate) rotate: bool,
     /// Leave devices out: nothing more is taken of them, and what came counts no more.
@@ -105,7 +108,8 @@ pub struct EnrolArguments {
     /// The number under which the device will send: below 2^24, and its own.
     #[arg(long, required_unless_present = "token", conflicts_with = "token", value_name = "N")]
     pub(crate) number: Option<u32>,
-    /// A token that the key holder printed (`tobari sense provision --token`), instead of an agreement; `-` is standard input.
+    /// A token that the key holder printed (`tobari sense provision --token`), instead of an
+    /// agreement; `-` is standard input.
     #[arg(long, conflicts_with = "request", value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// The device's file to write; its counter goes to the same name with `.counter` added.
@@ -122,7 +126,8 @@ pub struct EnrolArguments {
 /// `tobari sense encrypt`
 #[derive(Args)]
 pub struct EncryptArguments {
-    /// Readings: lines of numbers, one for each channel, with commas between; a first line of channels' names may say in which order. `-` is standard input.
+    /// Readings: lines of numbers, one for each channel, with commas between; a first line of
+    /// channels' names may say in which order. `-` is standard input.
     #[arg(default_value = "-", value_name = "CSV")]
     pub(crate) readings: PathBuf,
     /// The device's file.
@@ -131,12 +136,14 @@ pub struct EncryptArguments {
     /// The fleet's card: fleet.json of the key holder's folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) fleet: PathBuf,
-    /// Where frames go, one after another; `-` is standard output. With --server or --mqtt not needed.
+    /// Where frames go, one after another; `-` is standard output. With --server or --mqtt not
+    /// needed.
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["server", "mqtt"])]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
-    /// Publish frames at this broker (MQTT 5), as mqtt://host:1883. The connection is not encrypted.
+    /// Publish frames at this broker (MQTT 5), as mqtt://host:1883. The connection is not
+    /// encrypted.
     #[arg(long, conflicts_with = "server", value_name = "URL")]
     pub(crate) mqtt: Option<MqttBroker>,
     /// A file with a user's name and a password for the broker, with a colon between.
@@ -156,7 +163,8 @@ pub struct QueryArguments {
     /// The key holder's folder.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// A question to register (TOML). Refused if a sum might overflow with all devices at full scale.
+    /// A question to register (TOML). Refused if a sum might overflow with all devices at full
+    /// scale.
     #[arg(value_name = "TOML")]
     pub(crate) question: Option<PathBuf>,
     /// Only check it.
@@ -181,7 +189,8 @@ pub struct KeyholderArguments {
     /// Where analysts find figures: /releases and /metrics.
     #[arg(long, default_value = "127.0.0.1:7620")]
     pub(crate) addr: SocketAddr,
-    /// Which analysts may look, a line for each with a name and the hash of a token (`tobari search token`). Without it, whoever is on this machine.
+    /// Which analysts may look, a line for each with a name and the hash of a token
+    /// (`tobari search token`). Without it, whoever is on this machine.
     #[arg(long, value_name = "FILE")]
     pub(crate) analysts: Option<PathBuf>,
     /// Seconds between looks at the server.
@@ -207,7 +216,8 @@ pub struct ExportArguments {
     /// Which fleet's frames; not needed where the folder has one fleet.
     #[arg(long, requires = "frames", value_name = "FLEET")]
     pub(crate) fleet: Option<String>,
-    /// Only from this time on, in milliseconds since 1970: frames stored then, and windows that began then.
+    /// Only from this time on, in milliseconds since 1970: frames stored then, and windows that
+    /// began then.
     #[arg(long, default_value_t = 0, value_name = "MS", hide_default_value = true)]
     pub(crate) from_ms: u64,
     /// Only before this time.
@@ -226,13 +236,15 @@ pub struct ExportArguments {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ExportSource {
-    /// Frames, as they came, of this folder of `tobari serve --sense`, whose server is stopped meanwhile.
+    /// Frames, as they came, of this folder of `tobari serve --sense`, whose server is stopped
+    /// meanwhile.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) frames: Option<PathBuf>,
     /// Figures that were released from this key holder's folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) figures: Option<PathBuf>,
-    /// Figures as an analyst was given them: what /releases or /releases/QUESTION answered; `-` is standard input.
+    /// Figures as an analyst was given them: what /releases or /releases/QUESTION answered; `-` is
+    /// standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) releases: Option<PathBuf>,
 }

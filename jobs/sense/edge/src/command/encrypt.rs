@@ -123,7 +123,8 @@ impl Sink<'_> {
         Ok(())
     }
 
-    /// Sends what waits. It is not known of an error whether the server has it: sealed frames stay valid, and sending them again is harmless.
+    /// Sends what waits. It is not known of an error whether the server has it: sealed frames stay
+    /// valid, and sending them again is harmless.
     fn send(&mut self) -> Result<(), Failure> {
         let frames = std::mem::take(&mut self.waiting);
         if self.broker.is_some() && !frames.is_empty() {
@@ -181,7 +182,8 @@ fn read(path: &Path, schema: &Schema, take: impl FnMut(Vec<u8>) -> Result<(), Fa
     rows(BufReader::new(File::open(path).map_err(|error| wrong(path, error))?), path, schema, take)
 }
 
-/// Reads rows of readings, as bytes. A message names the line and what is wrong with it, and no reading.
+/// Reads rows of readings, as bytes. A message names the line and what is wrong with it, and no
+/// reading.
 fn rows(
     mut input: impl BufRead,
     path: &Path,

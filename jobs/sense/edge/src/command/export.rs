@@ -1,6 +1,8 @@
 //! `tobari sense export`: frames and figures as Parquet files.
 //!
-//! Frames are exported where they are stored, by whoever runs the server, and say no more than the server's disk does. Figures are exported by the key holder, or by an analyst from what the key holder's process answered.
+//! Frames are exported where they are stored, by whoever runs the server, and say no more than the
+//! server's disk does. Figures are exported by the key holder, or by an analyst from what the key
+//! holder's process answered.
 
 use super::arguments::ExportArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};

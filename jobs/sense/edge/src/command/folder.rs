@@ -197,7 +197,8 @@ impl KeyFolder {
         self.join("releases").join(id).join(start_ms.to_string()).with_extension("json")
     }
 
-    /// Where the results of a window are, from before they are opened until they are released or withheld.
+    /// Where the results of a window are, from before they are opened until they are released or
+    /// withheld.
     pub(crate) fn fetched(&self, id: &str, start_ms: u64) -> PathBuf {
         self.release(id, start_ms).with_extension("fetched")
     }

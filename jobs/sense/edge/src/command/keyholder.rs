@@ -1,8 +1,8 @@
 //! `tobari sense keyholder`: fetches results, has each opened once, and shows analysts what may be
 //! released.
 //!
-//! **The server does not learn whether a result is released, in bytes or in time.** It is told that a
-//! result was fetched before that is opened, in the same words always. A thread of its own opens
+//! **The server does not learn whether a result is released, in bytes or in time.** It is told that
+//! a result was fetched before that is opened, in the same words always. A thread of its own opens
 //! results ([`super::opener`]), and the one that talks to the server never waits for it. What is
 //! released goes to files, to standard output, and to analysts, who come to this process and not to
 //! the server.

@@ -1,4 +1,5 @@
-//! `tobari sense`: devices seal readings, a server computes with them blindly, a key holder opens what may be released.
+//! `tobari sense`: devices seal readings, a server computes with them blindly, a key holder opens
+//! what may be released.
 
 mod arguments;
 mod devices;

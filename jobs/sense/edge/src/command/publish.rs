@@ -1,6 +1,8 @@
 //! What a server is given: made once, kept, and sent where it lacks it.
 //!
-//! Keys follow from the key holder's seed, always the same bytes. Secrets of a cohort are encrypted anew when its devices change, and kept as they are otherwise: `server/state.json` says of which devices.
+//! Keys follow from the key holder's seed, always the same bytes. Secrets of a cohort are encrypted
+//! anew when its devices change, and kept as they are otherwise: `server/state.json` says of which
+//! devices.
 
 use super::folder::{KeyFolder, wrong};
 use super::remote::CloudConnection;

@@ -1,4 +1,5 @@
-//! A server that takes frames and computes: the device's and the key holder's half of its protocol (`crate::serve` has the routes).
+//! A server that takes frames and computes: the device's and the key holder's half of its protocol
+//! (`crate::serve` has the routes).
 
 use serde::Deserialize;
 use std::time::Duration;

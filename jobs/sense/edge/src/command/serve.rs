@@ -14,16 +14,19 @@ use tobari_node::{Offer, Page};
 #[derive(Args)]
 #[command(next_help_heading = "Devices")]
 pub struct ServeSenseArguments {
-    /// Take devices' frames and compute key holders' questions; everything is kept in this folder. With --tokens, key holders need one.
+    /// Take devices' frames and compute key holders' questions; everything is kept in this folder.
+    /// With --tokens, key holders need one.
     #[arg(long, value_name = "FOLDER")]
     sense: Option<PathBuf>,
-    /// Let anybody have a fleet that ends, as the page at /sense/ makes them, without a token: eight at once, each of 16 MiB and half an hour at most.
+    /// Let anybody have a fleet that ends, as the page at /sense/ makes them, without a token:
+    /// eight at once, each of 16 MiB and half an hour at most.
     #[arg(long, requires = "sense")]
     sense_visitors: bool,
     /// Days that frames are kept. [default: for ever]
     #[arg(long, requires = "sense", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     sense_days: Option<u32>,
-    /// Take frames that devices publish at a broker, too (MQTT 5, topics tobari/FLEET/…), as mqtt://host:1883. The connection is not encrypted.
+    /// Take frames that devices publish at a broker, too (MQTT 5, topics tobari/FLEET/…), as
+    /// mqtt://host:1883. The connection is not encrypted.
     #[arg(long, requires = "sense", value_name = "URL")]
     sense_mqtt: Option<MqttBroker>,
     /// A file with a user's name and a password for the broker, with a colon between.

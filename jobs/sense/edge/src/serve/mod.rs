@@ -1,4 +1,5 @@
-//! Devices' frames over HTTP, and questions about them: for devices and key holders whose readings the server cannot see.
+//! Devices' frames over HTTP, and questions about them: for devices and key holders whose readings
+//! the server cannot see.
 //!
 //! ```text
 //!   POST   /sense/v1/fleets/{fleet}/frames                          frames, one after another; JSON: how many were taken, and how many refused for which reason
@@ -17,14 +18,21 @@
 //!   GET    /sense/v1/metrics                                        Prometheus text, without a name                                                    (*)
 //! ```
 //!
-//! Those with a star are the key holder's (`rights`): with a file of tokens, only who has one is served there; of a fleet that ends (`passing`), only who has its secret (`Tobari-Passing`). (v) is for who may have such a fleet. Frames need no right: a device's MAC is what tells it. The answer to a batch of which some
-//! were taken says when that was (`Tobari-Stored`, milliseconds since 1970), and that of a window how long it was computed (`Server-Timing`).
+//! Those with a star are the key holder's (`rights`): with a file of tokens, only who has one is
+//! served there; of a fleet that ends (`passing`), only who has its secret (`Tobari-Passing`). (v)
+//! is for who may have such a fleet. Frames need no right: a device's MAC is what tells it. The
+//! answer to a batch of which some were taken says when that was (`Tobari-Stored`, milliseconds
+//! since 1970), and that of a window how long it was computed (`Server-Timing`).
 //!
-//! **What the server holds.** Frames, numbers of devices and keys that tell frames from forgeries; secrets under encryption; keys that decrypt nothing. It has no option, file or message that could bring it what opens a frame. Names of devices, tenants and channels never come.
+//! **What the server holds.** Frames, numbers of devices and keys that tell frames from forgeries;
+//! secrets under encryption; keys that decrypt nothing. It has no option, file or message that
+//! could bring it what opens a frame. Names of devices, tenants and channels never come.
 //!
 //! Frames come over MQTT, too, where there is a broker (`mqtt`).
 //!
-//! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many batches share a transaction (`commit`). A batch that is not answered can be sent again: what was taken is counted as a duplicate and answered as taken.
+//! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many
+//! batches share a transaction (`commit`). A batch that is not answered can be sent again: what was
+//! taken is counted as a duplicate and answered as taken.
 //!
 //! **Who may take how much.** A body is read, in memory of its client's share, before its request
 //! takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a
@@ -35,7 +43,9 @@
 //! the broker, and `/readyz` says 503. The disk is tried every second, and the job goes on when it
 //! works.
 //!
-//! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores; one thread a fleet stores; one question at a time is computed, by a plan that was checked ([`tobari_host::job`]), within a limit of memory if there is one.
+//! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores;
+//! one thread a fleet stores; one question at a time is computed, by a plan that was checked
+//! ([`tobari_host::job`]), within a limit of memory if there is one.
 
 mod commit;
 mod fleet;
@@ -120,8 +130,9 @@ pub struct SenseOptions {
     pub mqtt: Option<MqttBroker>,
     /// Whether anybody may have a fleet that ends, without a token.
     pub visitors: bool,
-    /// Bytes of memory for a question: its values, frames and pages of the store. Values that do not fit go to a file of the
-    /// fleet's folder, and frames are read again. As many as there are without.
+    /// Bytes of memory for a question: its values, frames and pages of the store. Values that do
+    /// not fit go to a file of the fleet's folder, and frames are read again. As many as there are
+    /// without.
     pub memory: Option<u64>,
 }
 
@@ -281,7 +292,8 @@ impl Sense {
         self.fleets().iter().for_each(|fleet| fleet.recover());
     }
 
-    /// Takes frames from a broker, removes those that were kept long enough, and ends fleets whose time is over, until the server stops.
+    /// Takes frames from a broker, removes those that were kept long enough, and ends fleets whose
+    /// time is over, until the server stops.
     async fn tend(self, mut stopped: Stop) {
         if let Some(broker) = self.shared.options.mqtt.clone() {
             tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));

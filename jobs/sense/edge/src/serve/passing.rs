@@ -1,9 +1,14 @@
 //! Fleets that end: for whoever opens the page.
 //!
-//! A fleet that a key holder registers stays until its folder is removed. One that a visitor's tab makes must not: it **ends** when its tab says so, [`IDLE`] after the last request in the tab's name, and after [`LIFE`] at the latest; its folder is removed then, and again when a server starts.
+//! A fleet that a key holder registers stays until its folder is removed. One that a visitor's tab
+//! makes must not: it **ends** when its tab says so, [`IDLE`] after the last request in the tab's
+//! name, and after [`LIFE`] at the latest; its folder is removed then, and again when a server
+//! starts.
 //!
-//! **Whose it is** is told by 32 random bytes of the tab's (`Tobari-Passing`), of which the server keeps the SHA-256. They open nothing; who has them may send this fleet's objects, questions and windows, and end it. What a browser may send without asking the server first has no such header, so that no other site's
-//! page can do it in a visitor's name.
+//! **Whose it is** is told by 32 random bytes of the tab's (`Tobari-Passing`), of which the server
+//! keeps the SHA-256. They open nothing; who has them may send this fleet's objects, questions and
+//! windows, and end it. What a browser may send without asking the server first has no such header,
+//! so that no other site's page can do it in a visitor's name.
 //!
 //! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that
 //! are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at
@@ -37,7 +42,8 @@ pub(super) const REQUESTS: u32 = 4096;
 pub(super) const BYTES: u64 = 16 << 20;
 /// Bytes of a bundle, an order or a batch of frames.
 pub(super) const MESSAGE: usize = 1 << 16;
-/// Bytes of an object: a key of the scheme, or a part of a cohort's secrets, has a few hundred thousand.
+/// Bytes of an object: a key of the scheme, or a part of a cohort's secrets, has a few hundred
+/// thousand.
 pub(super) const OBJECT: usize = 1 << 20;
 /// Devices of a fleet.
 pub(super) const DEVICES: usize = 64;
@@ -228,7 +234,8 @@ impl Passing {
     pub(super) fn end(&self, name: &FleetName) {
         let mut visits = self.visits();
         if visits.remove(name).is_some() {
-            // under the lock, so that nobody begins one of this name meanwhile; what stays behind goes at the next start
+            // under the lock, so that nobody begins one of this name meanwhile; what stays behind
+            // goes at the next start
             let _ = fs::remove_dir_all(self.folder.join(hex(name)));
         }
     }

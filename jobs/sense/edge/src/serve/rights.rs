@@ -5,7 +5,8 @@
 //! | that stay | who has a token, where there is a file of them; otherwise anybody on this machine, or anybody at all where the server was told so. **No page**: a request with an `Origin` is a browser's, and is refused |
 //! | that end ([`super::passing`]) | the same, and with `visitors` anybody; then who made one, by its secret |
 //!
-//! Frames need no right: a device's MAC is what tells it. Of a fleet that ends, whoever has its name may see what the server holds, which is what the server sees.
+//! Frames need no right: a device's MAC is what tells it. Of a fleet that ends, whoever has its
+//! name may see what the server holds, which is what the server sees.
 
 use super::{
     Shared,

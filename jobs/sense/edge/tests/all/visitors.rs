@@ -80,7 +80,8 @@ fn kept(folder: &Path) -> usize {
     names.filter(|name| name.len() == 16).count()
 }
 
-/// Waits until the tasks of a server that has ended have let go of a fleet's store, which ends with a process otherwise.
+/// Waits until the tasks of a server that has ended have let go of a fleet's store, which ends with
+/// a process otherwise.
 async fn closed(folder: &Path, number: u8) {
     let name = fleet(number).rsplit_once('/').unwrap().1.to_owned();
     let begun = Instant::now();
@@ -141,7 +142,8 @@ fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
     });
 }
 
-/// The attack: a page that somebody visits, of this origin or another, makes its visitor's browser register fleets.
+/// The attack: a page that somebody visits, of this origin or another, makes its visitor's browser
+/// register fleets.
 #[test]
 fn no_page_makes_a_fleet_that_stays() {
     run(async {
@@ -152,7 +154,8 @@ fn no_page_makes_a_fleet_that_stays() {
             assert_eq!(make(&server, 1, &origin).await, word(403, "page"));
             let object = ask(&server, "POST", &format!("{}/objects/{}", fleet(1), "0".repeat(64)), &origin, b"x").await;
             assert_eq!(object.word.as_deref(), Some("page"));
-            // a header that a browser does not send to another origin without asking, which is not answered
+            // a header that a browser does not send to another origin without asking, which is not
+            // answered
             let asked = ask(&server, "OPTIONS", &fleet(1), &origin, b"").await;
             assert_eq!(asked.status, 405);
             assert_eq!(make(&server, 2, &(secret(1) + &origin)).await, (201, None));

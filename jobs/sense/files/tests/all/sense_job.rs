@@ -1,4 +1,5 @@
-//! A fleet's question as a plan within a limit of memory, against the same with everything in memory.
+//! A fleet's question as a plan within a limit of memory, against the same with everything in
+//! memory.
 
 #[allow(dead_code, reason = "every test of a fleet uses its own part")]
 #[path = "../../../protocol/tests/all/fleet/mod.rs"]
@@ -35,7 +36,8 @@ fn released<P: Profile>(fleet: &Fleet<P>, answer: &[u8]) -> Release {
     released
 }
 
-/// The answer by a plan with a part of the memory that all values take, and how many bytes came from the tier.
+/// The answer by a plan with a part of the memory that all values take, and how many bytes came
+/// from the tier.
 fn planned<P: Profile>(fleet: &mut Fleet<P>, part: Option<u64>) -> (Vec<u8>, u64) {
     let (registered, seats) = (fleet.register(QUESTION).unwrap(), fleet.registry.seats());
     let prepared = fleet.cloud.prepare(&registered.order, &seats, &fleet.frames).unwrap();

@@ -29,7 +29,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The blocks of a frame of AES-128-GCM, whose counters begin at 2. The tag says nothing to whoever lacks the key.
+    /// The blocks of a frame of AES-128-GCM, whose counters begin at 2. The tag says nothing to
+    /// whoever lacks the key.
     pub fn of_frame(frame: &[u8; GCM_FRAME]) -> [Block; FRAME_BLOCKS] {
         let (nonce, rest) = frame.split_at(NONCE);
         std::array::from_fn(|i| {
@@ -149,7 +150,8 @@ impl KeyTable {
         Some(slots)
     }
 
-    /// An input, encrypted, with the factor that the circuit wants; none for inputs that are not the key holder's.
+    /// An input, encrypted, with the factor that the circuit wants; none for inputs that are not
+    /// the key holder's.
     ///
     /// # Errors
     /// [`EncodeError`] for a key of other parameters.
@@ -174,7 +176,8 @@ impl KeyTable {
 /// What the key holder encrypted as a value for the server: its factor is public.
 ///
 /// # Errors
-/// [`EngineError`] for an input that is none of the key holder's, or a ciphertext of another level or other parameters.
+/// [`EngineError`] for an input that is none of the key holder's, or a ciphertext of another level
+/// or other parameters.
 pub fn received(
     engine: &BgvEngine,
     circuit: &Circuit,

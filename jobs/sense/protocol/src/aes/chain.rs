@@ -1,6 +1,8 @@
 //! The primes of a circuit, and the factors that follow from them.
 //!
-//! **What is wanted.** Let `f` be the factor of a round's input characters, `q_A …` the primes that its products are divided by, in this order: pairs `A`, products of those `B`, forms `C`, squares of sums `D`, squares of squares `E`, the last product of an exclusive or `F`. Modulo `t`:
+//! **What is wanted.** Let `f` be the factor of a round's input characters, `q_A …` the primes that
+//! its products are divided by, in this order: pairs `A`, products of those `B`, forms `C`, squares
+//! of sums `D`, squares of squares `E`, the last product of an exclusive or `F`. Modulo `t`:
 //!
 //! ```text
 //! products of two characters have f^2/q_A, those of three f^3/(q_A q_B), of four f^4/(q_A^2 q_B):     all are f if q_A = q_B = f
@@ -9,9 +11,12 @@
 //! the result has 40320 f_U^2/q_F, and is to have the f of the next round:     q_F = 40320 f_U^2/f
 //! ```
 //!
-//! Primes are 1 modulo `2^18`, so that a residue modulo `t` leaves one number in `2^37.6`, of which one in fifteen is prime at 43 bits: there are enough. `q_A` is the first above 2^41 that has a like one near; everything else is determined.
+//! Primes are 1 modulo `2^18`, so that a residue modulo `t` leaves one number in `2^37.6`, of which
+//! one in fifteen is prime at 43 bits: there are enough. `q_A` is the first above 2^41 that has a
+//! like one near; everything else is determined.
 //!
-//! Ciphertexts that come from the key holder are made with the factor that is wanted where they are used.
+//! Ciphertexts that come from the key holder are made with the factor that is wanted where they are
+//! used.
 
 use std::collections::BTreeSet;
 use tobari_lattice::params::{LatticeError, LatticeParameters, Plaintext};
@@ -167,7 +172,8 @@ impl Chain {
         DIGITS
     }
 
-    /// The least `b` with `Q P < 2^b`, without making the parameters, which have tables of hundreds of megabytes.
+    /// The least `b` with `Q P < 2^b`, without making the parameters, which have tables of hundreds
+    /// of megabytes.
     pub fn log_qp(&self) -> u32 {
         self.data.iter().chain(&self.special).map(|prime| (*prime as f64).log2()).sum::<f64>().ceil() as u32
     }

@@ -2,7 +2,8 @@
 
 use super::cipher::substitute;
 
-/// The bits of the two nibbles, which are no neighbours: pairs in them are such that the pairs of a round are sums of few characters of the S-boxes before (see [`doubled`]).
+/// The bits of the two nibbles, which are no neighbours: pairs in them are such that the pairs of a
+/// round are sums of few characters of the S-boxes before (see [`doubled`]).
 const NIBBLES: [[u8; 4]; 2] = [[0, 3, 1, 4], [2, 5, 6, 7]];
 
 /// The mask of a nibble's characters, by their number from 1 to 15.
@@ -33,7 +34,8 @@ pub(super) fn split(mask: u8, of: &[u8]) -> Option<Vec<u8>> {
 /// What the sums of [`form`] are divided by.
 pub(super) const FORM_DIVISOR: i64 = 64;
 
-/// The weights of `64 χ_v(S(x))`: row by row for the characters of the first nibble, from 0 on, those of the second.
+/// The weights of `64 χ_v(S(x))`: row by row for the characters of the first nibble, from 0 on,
+/// those of the second.
 pub(super) fn form(v: u8) -> Vec<i64> {
     let mut walsh: Vec<i64> = (0..=255).map(|x| value(v, substitute(x))).collect();
     for bit in 0..8 {

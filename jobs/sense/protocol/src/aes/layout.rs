@@ -1,14 +1,20 @@
 //! Where bytes stand.
 //!
-//! ShiftRows and MixColumns move a byte by an amount that depends on its row and column; no arrangement of sixteen bytes at one stride turns that into the same few rotations round after round. So every column is stored `M/4` times:
+//! ShiftRows and MixColumns move a byte by an amount that depends on its row and column; no
+//! arrangement of sixteen bytes at one stride turns that into the same few rotations round after
+//! round. So every column is stored `M/4` times:
 //!
 //! ```text
 //! slot = (row M + j) B + block,     column held there = (j + a row) mod 4,     j = 0 … M - 1,
 //! ```
 //!
-//! in each of the two rows of slots, `B = N/(8 M)`, and `a` falls by one with each round. What row `r` takes of the row `i` further on, after ShiftRows, then stands `i` rows further on and `(1 - a) i mod 4` places along `j`, for every `r`: three rotations, no mask.
+//! in each of the two rows of slots, `B = N/(8 M)`, and `a` falls by one with each round. What row
+//! `r` takes of the row `i` further on, after ShiftRows, then stands `i` rows further on and
+//! `(1 - a) i mod 4` places along `j`, for every `r`: three rotations, no mask.
 //!
-//! Each rotation lets wrong values in at the ends of a row of `M`: they are computed on, and ignored. The **window** of right ones loses three places a round at most, none where `a = 1 mod 4`, and has to be four wide at the end; `M = 32` is enough from any `a`.
+//! Each rotation lets wrong values in at the ends of a row of `M`: they are computed on, and
+//! ignored. The **window** of right ones loses three places a round at most, none where
+//! `a = 1 mod 4`, and has to be four wide at the end; `M = 32` is enough from any `a`.
 
 use super::cipher::ROUNDS;
 
@@ -36,7 +42,8 @@ impl Layout {
         Self::with_places(slots, PLACES)
     }
 
-    /// With another number of places; none if slots or places are no powers of two, or there is no block. [`Self::window`] says whether it is enough.
+    /// With another number of places; none if slots or places are no powers of two, or there is no
+    /// block. [`Self::window`] says whether it is enough.
     pub fn with_places(slots: usize, places: usize) -> Option<Self> {
         let fits = slots.is_power_of_two() && places.is_power_of_two() && places >= 4 && slots >= 8 * places;
         fits.then_some(Self { columns: slots / 2, places })
@@ -62,7 +69,8 @@ impl Layout {
         self.columns / (4 * self.places)
     }
 
-    /// Where each byte of a block stands once `rounds` have been done: the slot, and the byte's number in the block, column by column. All copies, right or wrong.
+    /// Where each byte of a block stands once `rounds` have been done: the slot, and the byte's
+    /// number in the block, column by column. All copies, right or wrong.
     pub fn places(&self, block: usize, rounds: usize) -> impl Iterator<Item = (usize, usize)> {
         let (half, block) = (block / self.stride(), block % self.stride());
         let a = a(rounds);
@@ -81,7 +89,8 @@ impl Layout {
         places.enumerate().filter(move |(i, _)| (first..first + 4).contains(&(i % self.places))).map(|(_, place)| place)
     }
 
-    /// The places of a row that are right once so many rounds have been done; the last one moves nothing.
+    /// The places of a row that are right once so many rounds have been done; the last one moves
+    /// nothing.
     pub fn window(&self, rounds: usize) -> std::ops::Range<usize> {
         let (mut start, mut end) = (0, self.places as i64);
         for round in 1..=rounds.min(ROUNDS - 1) {

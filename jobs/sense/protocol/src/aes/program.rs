@@ -11,7 +11,8 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
 
-/// Weights of the exclusive or of eight: `8! Π = U (U - 112 Z + 3584) - 32768 Z + 40320`, by `1, U` and `1, U, Z`.
+/// Weights of the exclusive or of eight: `8! Π = U (U - 112 Z + 3584) - 32768 Z + 40320`, by `1, U`
+/// and `1, U, Z`.
 const PARITY: [i64; 6] = [40_320, 0, -32_768, 3_584, 1, -112];
 /// `8!`.
 const PARITY_DIVISOR: i64 = 40_320;
@@ -31,7 +32,8 @@ pub enum Input {
         /// Which.
         mask: u8,
     },
-    /// The characters of the keys of a round in the middle, and ones that are missing to eight terms, encrypted.
+    /// The characters of the keys of a round in the middle, and ones that are missing to eight
+    /// terms, encrypted.
     Round {
         /// From 1 to 9.
         round: usize,
@@ -168,12 +170,14 @@ impl Circuit {
         })
     }
 
-    /// By how much a key's character is larger than it is: with fewer terms than eight, ones take the places of those that are missing.
+    /// By how much a key's character is larger than it is: with fewer terms than eight, ones take
+    /// the places of those that are missing.
     pub(super) fn ones(&self, round: usize, mask: u8) -> i64 {
         (TERMS - 4 - 2 * parts(mask, &self.masks(round + 1)).len()) as i64
     }
 
-    /// Data primes of an input that is a ciphertext, and for which a plain one is; none for weights and keys.
+    /// Data primes of an input that is a ciphertext, and for which a plain one is; none for weights
+    /// and keys.
     pub fn primes(&self, input: Input) -> Option<usize> {
         let last = self.chain.levels(ROUNDS);
         match input {
@@ -253,7 +257,8 @@ pub fn program<M: Machine>(
     Ok(Outputs { bytes: machine.add(&sum, inputs.of(Input::Mean))?, probes })
 }
 
-/// The characters of what the S-boxes make of a round's input: those that the next round begins with.
+/// The characters of what the S-boxes make of a round's input: those that the next round begins
+/// with.
 fn substitute<M: Machine>(
     machine: &mut M,
     circuit: &Circuit,

@@ -1,14 +1,20 @@
-//! Sums of what came out of AES, over blocks of one batch or of several: a weight for each block, a sum for each of its sixteen bytes.
+//! Sums of what came out of AES, over blocks of one batch or of several: a weight for each block, a
+//! sum for each of its sixteen bytes.
 //!
 //! ```text
 //! S_i = Σ_batch Σ_block w_(batch, block) · byte_i,      i = 0 … 15
 //! ```
 //!
-//! Weights take a level. Blocks stand side by side, so that `log2 B` rotations and a swap of the rows add them all; zeros clear what is not declared, and take no level. Two products are left afterwards.
+//! Weights take a level. Blocks stand side by side, so that `log2 B` rotations and a swap of the
+//! rows add them all; zeros clear what is not declared, and take no level. Two products are left
+//! afterwards.
 //!
-//! **Sums are exact below `t`** = 786,433: with weights of 1 up to 3,084 bytes of full scale, three full batches and twelve blocks. More is refused when it is planned, before a block is decrypted.
+//! **Sums are exact below `t`** = 786,433: with weights of 1 up to 3,084 bytes of full scale, three
+//! full batches and twelve blocks. More is refused when it is planned, before a block is decrypted.
 //!
-//! **Who sees what.** The server: weights and places, which it has from the question. The key holder: sixteen sums. One that finds anything where nothing is declared, or a sum out of range, withholds all.
+//! **Who sees what.** The server: weights and places, which it has from the question. The key
+//! holder: sixteen sums. One that finds anything where nothing is declared, or a sum out of range,
+//! withholds all.
 
 use super::chain::{MODULUS, PRODUCTS};
 use super::cipher::BLOCK;
@@ -74,7 +80,8 @@ impl SumPlan {
     /// ```
     ///
     /// # Errors
-    /// [`PlanError::Overflow`] for a sum that might wrap; [`PlanError::Shape`] without a batch, or with another number of weights than there are places.
+    /// [`PlanError::Overflow`] for a sum that might wrap; [`PlanError::Shape`] without a batch, or
+    /// with another number of weights than there are places.
     pub fn new(layout: Layout, batches: Vec<Vec<i64>>, most: u8) -> Result<Self, PlanError> {
         if batches.is_empty() {
             return Err(PlanError::Shape { expected: "a batch", found: 0 });
@@ -122,7 +129,8 @@ impl SumPlan {
     /// The sums, from the slots of a result.
     ///
     /// # Errors
-    /// [`Withheld`] where something else stands than sums in range, or anything where nothing is declared.
+    /// [`Withheld`] where something else stands than sums in range, or anything where nothing is
+    /// declared.
     pub fn read(&self, slots: &[i64]) -> Result<[i64; BLOCK], Withheld> {
         let mut left = slots.to_vec();
         if left.len() != self.layout.slots() {

@@ -145,7 +145,9 @@ fn clear_sums(layout: Layout, weights: Vec<Vec<i64>>, batches: &[Arc<ClearValue>
     plan.read(slots).unwrap()
 }
 
-/// The layout of the product with all its 1,024 blocks: what ShiftRows and MixColumns take of a block stands where the three rotations of the round turn, within the window, and no slot is anybody else's.
+/// The layout of the product with all its 1,024 blocks: what ShiftRows and MixColumns take of a
+/// block stands where the three rotations of the round turn, within the window, and no slot is
+/// anybody else's.
 #[test]
 fn in_a_batch_of_1024_blocks_every_round_finds_its_bytes_where_its_rotations_turn() {
     let layout = Layout::new(DEGREE).unwrap();
@@ -185,7 +187,8 @@ fn in_a_batch_of_1024_blocks_every_round_finds_its_bytes_where_its_rotations_tur
     }
 }
 
-/// Devices of 16 blocks each, 64 in a batch of the product's degree: of all of them, some twice and some taken off.
+/// Devices of 16 blocks each, 64 in a batch of the product's degree: of all of them, some twice and
+/// some taken off.
 #[test]
 fn sums_over_255_devices_in_four_batches_of_1024_blocks_are_the_plain_ones() {
     let (layout, mut rng) = (Layout::new(DEGREE).unwrap(), rng(9));
@@ -296,7 +299,8 @@ impl Run {
     }
 }
 
-/// Every byte of a block, summed over the blocks of two devices with weights, and over two batches, the second of which is the first again.
+/// Every byte of a block, summed over the blocks of two devices with weights, and over two batches,
+/// the second of which is the first again.
 fn sums_over_devices(run: &Run, layout: Layout, sent: &[u8]) {
     let weights = |batch: i64| (0..layout.blocks() as i64).map(|place| (place + batch) % 5 - 2).collect::<Vec<_>>();
     let plan = SumPlan::new(layout, vec![weights(0), weights(1)], 255).unwrap();

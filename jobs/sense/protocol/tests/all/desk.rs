@@ -1,4 +1,5 @@
-//! Questions from their registration to what an analyst is given: every figure equals the plain one, and results that are none are withheld.
+//! Questions from their registration to what an analyst is given: every figure equals the plain
+//! one, and results that are none are withheld.
 
 use crate::fleet::{Fleet, Rows, WINDOW, rng, rows, toy};
 use tobari_device::{Opener, P1, Profile, READINGS, U25, transform_root};
@@ -151,7 +152,8 @@ fn groups_stand_apart_and_frames_beyond_what_is_asked_are_left_out_and_counted()
     }
 }
 
-/// Of both channels, at random and at both ends, with weights as heavy as their noise allows; of more devices in declared parts.
+/// Of both channels, at random and at both ends, with weights as heavy as their noise allows; of
+/// more devices in declared parts.
 #[test]
 fn weighted_sums_equal_the_plain_ones() {
     for (devices, weights) in [
@@ -237,7 +239,8 @@ fn one_reading_handed_in_as_the_sum_is_withheld_where_its_slots_tell_and_passes_
     let message = handed_in(&mut fleet, &registered.order, stolen);
     let mut desk = fleet.desk(&registered);
     assert_eq!(desk.open(&registered.id(), 0, &message, &fleet.registry), Err(Withheld));
-    // the limit that the threats page tells of: folded over all blocks it has the form of a sum, and comes out as one, to the analyst
+    // the limit that the threats page tells of: folded over all blocks it has the form of a sum,
+    // and comes out as one, to the analyst
     let folded = Order { by_device: false, ..single };
     let stolen = fleet.cloud.answer(&folded, &seats, &fleet.frames, &mut fleet.material, &mut rng(2)).unwrap();
     let stolen = only(&fleet, &stolen);
@@ -282,7 +285,8 @@ fn a_devices_key_handed_in_as_a_result_is_withheld_or_tells_nothing() {
     let (mut fleet, question) = attacked();
     let registered = fleet.register(&question).unwrap();
     let mut desk = fleet.desk(&registered);
-    // secrets are small as noise is: taken for sums of zeros, they tell of nobody; scaled so that they would be read, they are in no range
+    // secrets are small as noise is: taken for sums of zeros, they tell of nobody; scaled so that
+    // they would be read, they are in no range
     let secrets = fleet.material.cohorts[0][0].expand();
     let evaluator = Evaluator::new(&fleet.setting.parameters).unwrap();
     for (start, factor) in [(0, 1), (1, 7)] {
@@ -312,7 +316,8 @@ fn key_polynomial(fleet: &Fleet<U25>, device: usize) -> Vec<i64> {
     values.map(centred).to_vec()
 }
 
-/// What an active server makes of the encrypted secrets with the keys that it has: those of one block alone, `Δ (s + 3)` by coefficient, in all blocks.
+/// What an active server makes of the encrypted secrets with the keys that it has: those of one
+/// block alone, `Δ (s + 3)` by coefficient, in all blocks.
 fn masked(fleet: &mut Fleet<U25>, block: usize) -> Ciphertext {
     let Fleet { setting, material, .. } = fleet;
     let (layout, delta, q) = (setting.layout, setting.scheme.delta, setting.scheme.modulus);
@@ -352,7 +357,8 @@ fn a_devices_key_that_is_masked_to_the_form_of_a_sum_comes_out_where_all_places_
     let mut desk = fleet.desk(&registered);
     assert_eq!(desk.open(&registered.id(), 0, &message, &fleet.registry), Err(Withheld));
     assert_eq!(desk.counts(), Opened { released: 0, withheld: 1, refused: 0 });
-    // with every place declared nothing shows: the analyst is told a sum that is one of the key's coefficients
+    // with every place declared nothing shows: the analyst is told a sum that is one of the key's
+    // coefficients
     let schema = r#"{"profile":"u25","samples":128,"channel":[{"name":"t"}]}"#;
     let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), schema, 9);
     fleet.send(&rows(schema, 9, |_| vec![128], Some(200), 9));
@@ -389,7 +395,8 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     withheld(WindowResults { results: vec![honest.results[0].clone(); 2], ..honest.clone() });
     // a tally of fewer devices than the sum is of: out of their range
     withheld(WindowResults { tally: honest.tally[..1].to_vec(), ..honest.clone() });
-    // more than all devices can have, a place that no column has, and a product that was not relinearised
+    // more than all devices can have, a place that no column has, and a product that was not
+    // relinearised
     withheld(WindowResults { results: vec![evaluator.mul_scalar(&honest.results[0], 300).unwrap()], ..honest.clone() });
     let shifted = evaluator.add_constant(&honest.results[0], fleet.setting.scheme.delta).unwrap();
     withheld(WindowResults { results: vec![shifted], ..honest.clone() });

@@ -1,4 +1,5 @@
-//! Exact readings under encryption: every byte with every noise, functions of them, sums, and products afterwards.
+//! Exact readings under encryption: every byte with every noise, functions of them, sums, and
+//! products afterwards.
 
 use crate::world::asked::Question;
 use crate::world::{Keys, World, random, rng};
@@ -25,7 +26,8 @@ use tobari_sense::program::{Input, Transform, byte_function, readings};
 use tobari_sense::server::{Batch, exact_slots};
 use tobari_sense::{Arrangement, Layout, Overflow, Scheme};
 
-/// The named set's primes at a degree that protects nothing: eight blocks, and room for every valid point.
+/// The named set's primes at a degree that protects nothing: eight blocks, and room for every valid
+/// point.
 fn toy() -> LatticeParameters {
     let (set, t) = (NamedSet::from_name(SET).unwrap(), Plaintext::Integers(Modulus::new(65_537).unwrap()));
     LatticeParameters::insecure_of_sizes(1 << 11, set.data, set.special, set.digits, t).unwrap()
@@ -243,7 +245,8 @@ fn what_is_computed_in_the_clear_is_what_is_computed_under_encryption() {
     assert!(refused.is_err() || refused.is_ok_and(|plan| plan.check(&Requirements::default()).is_err()));
 }
 
-/// What the plan gives in the clear, by output: what is computed under encryption, at seconds a batch.
+/// What the plan gives in the clear, by output: what is computed under encryption, at seconds a
+/// batch.
 fn in_the_clear(world: &World<P1>, plan: &ExactPlan) -> Vec<[i64; READINGS]> {
     let layout = plan.layout();
     let clear = ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: layout.columns() };
@@ -298,7 +301,8 @@ fn every_measure_of_1_2_254_and_255_devices_equals_the_plain_one_in_the_clear() 
     }
 }
 
-/// The named set, and so many devices of it: at full scale in half of the places, and in the others anything.
+/// The named set, and so many devices of it: at full scale in half of the places, and in the others
+/// anything.
 fn at_full_scale(devices: usize, seed: u64) -> (LatticeParameters, World<P1>, Vec<[u8; READINGS]>) {
     let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();
     let mut source = rng(seed);
@@ -309,7 +313,8 @@ fn at_full_scale(devices: usize, seed: u64) -> (LatticeParameters, World<P1>, Ve
     (parameters, world, sent)
 }
 
-/// How many of all devices read more than 127, and sums in parts of so many devices, both under encryption, equal the plain ones.
+/// How many of all devices read more than 127, and sums in parts of so many devices, both under
+/// encryption, equal the plain ones.
 fn counted_and_summed(devices: usize, part: usize, seed: u64) {
     let (parameters, world, sent) = at_full_scale(devices, seed);
     let total = Question::total(&world.fleet, 1);

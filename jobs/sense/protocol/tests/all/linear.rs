@@ -1,4 +1,5 @@
-//! Sums straight from frames: equal to the plain ones, refused where they would wrap, and told from what is no result.
+//! Sums straight from frames: equal to the plain ones, refused where they would wrap, and told from
+//! what is no result.
 
 use crate::world::asked::{Asked, Fleet, Question, sliding};
 use crate::world::{Keys, World, random, rng};
@@ -194,7 +195,8 @@ fn sums_of_255_devices_at_full_scale_are_exact_with_a_step_of_511_and_wrap_with_
         for (k, reading) in readings.iter().enumerate() {
             let sum = 255 * i64::from(*reading);
             assert_eq!(range.round(&finer, fine[k]), Some(sum));
-            // of the plan that is refused: a sum that is beyond the modulus comes out as another one
+            // of the plan that is refused: a sum that is beyond the modulus comes out as another
+            // one
             assert_eq!(range.round(&scheme, coarse[k]), Some(if *reading == 255 { 1 } else { sum }));
         }
     }
@@ -281,7 +283,8 @@ fn what_is_no_result_of_the_query_is_withheld() {
     let result = run(&world, &stolen, &secret, &mut rng);
     let submit = |ciphertext: &Ciphertext| client::linear::<U25>(&total, 0, &secret, ciphertext);
     assert_eq!(submit(result[0].as_ciphertext().unwrap()), Err(Withheld));
-    // the secrets themselves: small as noise is, they come out as zeros and tell nothing; multiplied by Δ, as what no sum can be
+    // the secrets themselves: small as noise is, they come out as zeros and tell nothing;
+    // multiplied by Δ, as what no sum can be
     let secrets = world.secrets(&secret, &mut rng)[0][0].expand();
     assert_eq!(submit(&secrets), Ok(vec![[0; READINGS]]));
     let scaled = Evaluator::new(&parameters).unwrap().mul_scalar(&secrets, world.scheme.delta).unwrap();

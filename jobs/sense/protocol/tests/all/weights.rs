@@ -48,7 +48,8 @@ fn fault_10_a_weight_that_fewer_than_five_devices_share_is_refused_when_a_questi
         (9, vec![7; 4], "", "all", 7, 4),
         (9, vec![0; 5], "", "all", 1, 4),
         (10, vec![2, 2, 2, 2, 2, 3, 3, 3, 3, 0], "", "all", 3, 4),
-        // the tenants' devices take turns: the weights are shared by five of all, not by five of the north
+        // the tenants' devices take turns: the weights are shared by five of all, not by five of
+        // the north
         (15, vec![1, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1], r#""group-by":"tenant","#, "north", 1, 1),
         (10, vec![1; 5], r#""devices":["d0","d1","d2","d3","d4"],"frames":3,"#, "", 0, 5),
     ] {

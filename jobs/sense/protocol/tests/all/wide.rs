@@ -1,4 +1,5 @@
-//! Frames of 25 bits by the exact path: sums beyond 65,537, and products, from frames that are summed straight elsewhere.
+//! Frames of 25 bits by the exact path: sums beyond 65,537, and products, from frames that are
+//! summed straight elsewhere.
 
 use crate::world::{Keys, World, random, rng};
 #[allow(dead_code, reason = "every test of a world uses its own part")]
@@ -111,7 +112,8 @@ fn the_named_set_converts_a_full_batch_of_256_devices() {
     conversion(&parameters, 4);
 }
 
-/// At the degree of the set, where rounding leaves most: from a phase with as much noise as rounding leaves.
+/// At the degree of the set, where rounding leaves most: from a phase with as much noise as
+/// rounding leaves.
 #[test]
 fn the_polynomial_of_25_bits_is_exact_at_every_valid_point_with_the_sets_own_noise_and_three_products_are_left() {
     let parameters = NamedSet::from_name(WIDE_SET).unwrap().parameters().unwrap();

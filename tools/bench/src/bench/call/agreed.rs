@@ -1,14 +1,18 @@
-//! `tobari-bench call --mls`: what it costs to come into a call whose members agree on keys, and to be taken out of it.
+//! `tobari-bench call --mls`: what it costs to come into a call whose members agree on keys, and to
+//! be taken out of it.
 //!
-//! **What is measured.** In a room of so many members, by a room and members in this process and no network, each of five times: somebody comes and is put out.
-//! Times of what follows one another: the newcomer's offer, the commit at whoever is asked, the room, and the newcomer's or another member's keys of the
-//! new roster, whichever is later. Bytes of what goes over the wire.
+//! **What is measured.** In a room of so many members, by a room and members in this process and no
+//! network, each of five times: somebody comes and is put out. Times of what follows one another:
+//! the newcomer's offer, the commit at whoever is asked, the room, and the newcomer's or another
+//! member's keys of the new roster, whichever is later. Bytes of what goes over the wire.
 //!
-//! **What is not in it.** The way there and back; and two waits, which `join_bound` and `removal_bound` add: up to a second until joins are committed
-//! together (who is put out waits for nothing; who leaves a quarter of a second at most, which is in neither), and fifteen ticks from when a roster is said to
-//! when it holds.
+//! **What is not in it.** The way there and back; and two waits, which `join_bound` and
+//! `removal_bound` add: up to a second until joins are committed together (who is put out waits for
+//! nothing; who leaves a quarter of a second at most, which is in neither), and fifteen ticks from
+//! when a roster is said to when it holds.
 //!
-//! **What is not real.** All but three members are there by their key packages alone: they are in the tree, and follow nothing.
+//! **What is not real.** All but three members are there by their key packages alone: they are in
+//! the tree, and follow nothing.
 //!
 //! With `--live` the same happens over sockets, waits and all ([`super::live`]).
 
@@ -141,7 +145,8 @@ struct Call {
 /// What one change cost so far.
 #[derive(Default)]
 struct Costs {
-    /// Milliseconds and bytes by who had them and what it was: the kind of the message that was taken.
+    /// Milliseconds and bytes by who had them and what it was: the kind of the message that was
+    /// taken.
     taken: BTreeMap<(u16, u8), (f64, usize)>,
     room_ms: f64,
     answer_bytes: usize,

@@ -19,15 +19,16 @@ pub(crate) struct CallBench {
     /// Only these modes, separated by commas; all three without it.
     #[arg(long = "mode", value_enum, value_delimiter = ',', value_name = "MODE")]
     pub(crate) modes: Vec<MeasuredMode>,
-    /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside its values.
+    /// The paper's tables 4 to 6, its figures 5 and 6 and its real-time criteria too, ours beside
+    /// its values.
     #[arg(long, requires = "output", conflicts_with = "live")]
     pub(crate) paper: bool,
-    /// A live room instead: members over real sockets and a server in a process of its own. What the server computes, what is late, how long a
-    /// word takes from mouth to ear on this machine.
+    /// A live room instead: members over real sockets and a server in a process of its own. What
+    /// the server computes, what is late, how long a word takes from mouth to ear on this machine.
     #[arg(long)]
     pub(crate) live: bool,
-    /// Keys that members agree on instead: what it costs to come into a call of `--group` members, and to be taken out. With `--live` how long that
-    /// takes over sockets.
+    /// Keys that members agree on instead: what it costs to come into a call of `--group` members,
+    /// and to be taken out. With `--live` how long that takes over sockets.
     #[arg(long, conflicts_with_all = ["paper", "curves", "modes", "members", "speakers", "keys", "seconds", "chaos", "restart_every", "capacity", "sizes", "server_cores"])]
     pub(crate) mls: bool,
     /// Members of the call of `--mls`, who comes included.
@@ -48,24 +49,27 @@ pub(crate) struct LiveLoad {
     /// How many of them speak; all but two without it, who listen.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4094), requires = "live", value_name = "M")]
     pub(crate) speakers: Option<u16>,
-    /// What keys come from. Where members agree on them (`mls`), each that comes is a commit that all others follow.
+    /// What keys come from. Where members agree on them (`mls`), each that comes is a commit that
+    /// all others follow.
     #[arg(long, value_enum, default_value_t = KeysName::Link, requires = "live", conflicts_with = "chaos")]
     pub(crate) keys: KeysName,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600), requires = "live", value_name = "S")]
     pub(crate) seconds: u32,
-    /// Instead of figures: for so many minutes members come, go, lose packets and connections; every sum is compared with what was said, and
-    /// the server's memory must stay flat.
+    /// Instead of figures: for so many minutes members come, go, lose packets and connections;
+    /// every sum is compared with what was said, and the server's memory must stay flat.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_080), requires = "live", value_name = "MINUTES")]
     pub(crate) chaos: Option<u32>,
     /// Every so many seconds of `--chaos` the server is killed, and another started in its place.
     #[arg(long, value_parser = clap::value_parser!(u32).range(10..=86_400), requires = "chaos", value_name = "SECONDS")]
     pub(crate) restart_every: Option<u32>,
-    /// Instead of one room: rooms of growing size, with the server kept on some cores and the members on the others. How late, how much
-    /// computing and how many Mbit/s a member, as a table.
+    /// Instead of one room: rooms of growing size, with the server kept on some cores and the
+    /// members on the others. How late, how much computing and how many Mbit/s a member, as a
+    /// table.
     #[arg(long, requires = "live", conflicts_with_all = ["chaos", "members", "speakers"])]
     pub(crate) capacity: bool,
-    /// Members of those rooms, separated by commas; without it 64,256,1024 in mode mask (16,64,256 where they agree on keys), 8,16,32 in elgamal-shared and 4,8,16 in elgamal.
+    /// Members of those rooms, separated by commas; without it 64,256,1024 in mode mask (16,64,256
+    /// where they agree on keys), 8,16,32 in elgamal-shared and 4,8,16 in elgamal.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(3..=4096), requires = "capacity", value_name = "N")]
     pub(crate) sizes: Vec<u16>,
     /// How many cores the server is kept on; the members have the others.
@@ -104,7 +108,8 @@ impl CallBench {
         self.modes.is_empty() || self.modes.contains(&mode)
     }
 
-    /// The modes of the live rooms that are measured, the cheapest first; where none is named `mask`, and all of them for the capacity.
+    /// The modes of the live rooms that are measured, the cheapest first; where none is named
+    /// `mask`, and all of them for the capacity.
     pub(crate) fn live_modes(&self) -> Vec<LiveMode> {
         if self.modes.is_empty() {
             return if self.load.capacity { LiveMode::ALL.to_vec() } else { vec![LiveMode::Mask] };

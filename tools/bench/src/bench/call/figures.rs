@@ -41,7 +41,8 @@ impl Line {
     }
 }
 
-/// The three things that the paper measures: their names, and the width of the logarithm that it decodes.
+/// The three things that the paper measures: their names, and the width of the logarithm that it
+/// decodes.
 pub(super) const OPERATIONS: [(&str, Option<u32>); 3] = [("encrypt", None), ("add", None), ("decrypt", Some(16))];
 
 /// Whose figures, of what.
@@ -54,7 +55,8 @@ pub(super) struct Scheme<'a> {
 }
 
 impl<'a> Scheme<'a> {
-    /// Every scheme that was measured, in order. What a timing lacks it takes from the other: see [`Scheme::find`].
+    /// Every scheme that was measured, in order. What a timing lacks it takes from the other: see
+    /// [`Scheme::find`].
     pub(super) fn all(lines: &'a [Line]) -> Vec<Scheme<'a>> {
         let mut all = Vec::new();
         for line in lines.iter().filter(|line| line.what == "encrypt") {

@@ -1,9 +1,10 @@
 //! The paper's criteria for real time (its table 3), applied to every engine, curve and mode.
 //!
-//! One operation on a sample within a sample's time at 16 kHz, 62.5 µs. Encryption, addition and decryption of a packet
-//! one after the other within 150 ms, of which the paper gives 3 to the network: its 643,125 clocks a sample are 147 ms a
-//! packet. An uplink of at most 35 Mbps. Sums of 1,024 speakers, which the paper does not decode, have rows of their own; so
-//! has the server's work for 1,024 uncompressed uplinks, reading and adding, which is to fit one core.
+//! One operation on a sample within a sample's time at 16 kHz, 62.5 µs. Encryption, addition and
+//! decryption of a packet one after the other within 150 ms, of which the paper gives 3 to the
+//! network: its 643,125 clocks a sample are 147 ms a packet. An uplink of at most 35 Mbps. Sums of
+//! 1,024 speakers, which the paper does not decode, have rows of their own; so has the server's
+//! work for 1,024 uncompressed uplinks, reading and adding, which is to fit one core.
 
 use super::super::table::Table;
 use super::figures::{Line, OPERATIONS, Scheme};

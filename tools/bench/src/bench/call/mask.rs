@@ -1,4 +1,5 @@
-//! Our figures of mode `mask`: a packet encrypted with its tag, added to a sum, and sums of 1 to 1,024 senders opened and checked.
+//! Our figures of mode `mask`: a packet encrypted with its tag, added to a sum, and sums of 1 to
+//! 1,024 senders opened and checked.
 
 use super::super::rounds::{self, Job};
 use super::super::table::Table;
@@ -68,7 +69,8 @@ fn tasks() -> Result<Vec<Task>, Failure> {
         members.iter().zip(&sessions).for_each(|(member, session)| receiver.insert(*member, session.clone()));
         let (sum, tag) = MaskSender::new(epoch(), sessions[0].clone(), width, 0).encrypt(0, &samples)?;
         let mut tick = 0;
-        // the tag is compared last, so that a sum of another tick takes the time of the right one: each tick is opened once only
+        // the tag is compared last, so that a sum of another tick takes the time of the right one:
+        // each tick is opened once only
         tasks.push(task("decrypt", width, inputs, move || {
             tick += 1;
             _ = black_box(receiver.open(tick, black_box(&members), black_box(&sum), &tag));

@@ -27,7 +27,8 @@ const SHARED_WIDTH: u32 = 12;
 
 type Task = rounds::Task<Params>;
 
-/// All tasks of one curve in rounds, and the peers': our lines, then theirs, and how disturbed the machine was.
+/// All tasks of one curve in rounds, and the peers': our lines, then theirs, and how disturbed the
+/// machine was.
 pub(super) fn curve(curve: Curve, arguments: &CallBench) -> Result<(Vec<Line>, f64), Failure> {
     let (tasks, common) = (tasks(curve, &arguments.curve_modes())?, &arguments.common);
     let backend = Parameters::new(curve, SecurityFloor::InsecurePaper)?.built_curve().backend();
@@ -47,7 +48,8 @@ fn tasks(curve: Curve, modes: &[Mode]) -> Result<Vec<Task>, Failure> {
     Ok(tasks)
 }
 
-/// What a server does with a packet of uncompressed points before it adds: checks every one and brings it inside.
+/// What a server does with a packet of uncompressed points before it adds: checks every one and
+/// brings it inside.
 fn reading<P: Payload + 'static>(packet: &P, parameters: Parameters) -> impl FnMut() + use<P> {
     let bytes = wire::encode_packet(RoomId([0; 8]), 0, 0, PointEncoding::Uncompressed, packet);
     move || _ = black_box(wire::decode_packet::<P>(black_box(&bytes), parameters))
@@ -141,7 +143,8 @@ fn bound(bits: u32) -> u32 {
     (1 << (bits.max(17) - 2)).max(SAMPLE_BOUND as u32)
 }
 
-/// Sums spread evenly over the whole range up to `bound`, and their packet: the high digits, doubled, and the low ones.
+/// Sums spread evenly over the whole range up to `bound`, and their packet: the high digits,
+/// doubled, and the low ones.
 fn full_range<P: Clone>(
     bound: u32,
     rng: &mut ChaCha20Rng,

@@ -1,6 +1,7 @@
 //! The paper's tables 4 to 6, its figures 5 and 6 and its criteria, with our values beside its own.
 //!
-//! The paper counts clocks; its clocks are turned into nanoseconds by the frequency that it states for the machine.
+//! The paper counts clocks; its clocks are turned into nanoseconds by the frequency that it states
+//! for the machine.
 
 use super::super::plot::{self, OURS, Plot, Series};
 use super::figures::{Line, OPERATIONS, Scheme};
@@ -161,7 +162,8 @@ fn table_6(sums: &[Sum]) -> Table {
     table
 }
 
-/// The same for people, as the paper has it: in microseconds, with a mark where real time is missed.
+/// The same for people, as the paper has it: in microseconds, with a mark where real time is
+/// missed.
 fn table_6_in_columns(sums: &[Sum]) -> Table {
     let mut inputs: Vec<usize> = INPUTS.into_iter().chain(sums.iter().map(|sum| sum.inputs)).collect();
     inputs.sort_unstable();

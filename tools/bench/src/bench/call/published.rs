@@ -55,7 +55,8 @@ pub(super) const SUMS: [(usize, [u32; 11]); 8] = [
 /// The cell that is out of line with its row: one thread, and so many speakers.
 pub(super) const ODD_CELL: (usize, usize) = (1, 64);
 
-/// What table 6 says of itself, computed from its last column; the explanation is an inference of ours.
+/// What table 6 says of itself, computed from its last column; the explanation is an inference of
+/// ours.
 pub(super) fn finding() -> String {
     let last = INPUTS.len() - 1;
     let speed_up = |row: usize| f64::from(SUMS[0].1[last]) / f64::from(SUMS[row].1[last]);

@@ -1,7 +1,9 @@
-//! How many times faster than the peers we are, and whether mcl is beaten by as much as this project has set itself.
+//! How many times faster than the peers we are, and whether mcl is beaten by as much as this
+//! project has set itself.
 //!
-//! A ratio is the peer's median over ours, for the same operation on the same curve; the peers' one mode is compared with
-//! both of ours. A target that is missed prints FAIL, and changes no exit status: it is a number, not an error.
+//! A ratio is the peer's median over ours, for the same operation on the same curve; the peers' one
+//! mode is compared with both of ours. A target that is missed prints FAIL, and changes no exit
+//! status: it is a number, not an error.
 
 use super::super::line::DISTURBED;
 use super::super::table::Table;
@@ -31,8 +33,8 @@ impl Ratio<'_> {
     }
 }
 
-/// The least ratios to mcl: encryption, addition, decryption. The portable loops are to be no slower than its assembler where
-/// both are variable-time.
+/// The least ratios to mcl: encryption, addition, decryption. The portable loops are to be no
+/// slower than its assembler where both are variable-time.
 fn targets(ours: Scheme, portable: bool) -> [Option<f64>; 3] {
     let shared = ours.mode == "elgamal-shared";
     if portable {

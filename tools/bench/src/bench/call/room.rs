@@ -13,8 +13,8 @@ use tobari_curve::elgamal::{Ciphertexts, Encryptor, SecretKey};
 use tobari_curve::params::{Parameters, SecurityFloor};
 use tobari_curve::{Adder, BuiltCurve, Curve};
 
-/// Distinct packets, which are repeated. A prime, so that no two threads add up the same ones: their equal sums would be
-/// doubled, which is slower than adding.
+/// Distinct packets, which are repeated. A prime, so that no two threads add up the same ones:
+/// their equal sums would be doubled, which is slower than adding.
 const DISTINCT: usize = 61;
 /// Speakers: powers of two up to this.
 const MOST: usize = 4096;
@@ -51,8 +51,8 @@ impl Sum {
     }
 }
 
-/// Sums on secp256k1 in mode `elgamal`, of 2, 4 … 4,096 packets, on 1, 2, 4 … threads up to `cores`, and those of the peers
-/// that can do it; in rounds.
+/// Sums on secp256k1 in mode `elgamal`, of 2, 4 … 4,096 packets, on 1, 2, 4 … threads up to
+/// `cores`, and those of the peers that can do it; in rounds.
 pub(super) fn measure(cores: usize, runs: usize, peers: &[String]) -> Result<Vec<Sum>, Failure> {
     let curve = Curve::Secp256k1;
     let packets = packets(curve)?;

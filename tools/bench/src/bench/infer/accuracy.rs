@@ -19,10 +19,12 @@ const LAYOUTS: [(&str, &str); 2] = [("balanced", "infer-s"), ("wide", "infer-f")
 /// Images of one key, and of one piece of work.
 const PIECE: usize = 100;
 
-/// One image under encryption: whether the label is the integers', and the largest error of a logit.
+/// One image under encryption: whether the label is the integers', and the largest error of a
+/// logit.
 type Found = Result<Vec<(bool, f64)>, Failure>;
 
-/// Accuracy over all test images, and, of the first `encrypted`, how many labels are the same under encryption.
+/// Accuracy over all test images, and, of the first `encrypted`, how many labels are the same under
+/// encryption.
 pub(super) fn run(
     model: &Model,
     fixed: &FixedModel,

@@ -7,13 +7,17 @@ use std::path::PathBuf;
 /// `tobari-bench infer`
 #[derive(Args)]
 pub(crate) struct InferBench {
-    /// The paper's tables 6 to 14, ours beside its values where it measures; without it, an image under its user's key in every layout.
+    /// The paper's tables 6 to 14, ours beside its values where it measures; without it, an image
+    /// under its user's key in every layout.
     #[arg(long)]
     pub(crate) paper: bool,
-    /// Thousands of images at once, with weights in the clear, checked, and encrypted: 4,096 in infer-f, which takes 8 GB of memory and some minutes; 8,192 in infer-s, which takes twice that.
+    /// Thousands of images at once, with weights in the clear, checked, and encrypted: 4,096 in
+    /// infer-f, which takes 8 GB of memory and some minutes; 8,192 in infer-s, which takes twice
+    /// that.
     #[arg(long)]
     pub(crate) batched: bool,
-    /// For every set of requirements, what the planner takes by costs measured here, and runs of all that they allow.
+    /// For every set of requirements, what the planner takes by costs measured here, and runs of
+    /// all that they allow.
     #[arg(long)]
     pub(crate) plans: bool,
     /// Accuracy over MNIST's test images: a folder with its four files, as they are or by gzip.
@@ -22,16 +26,19 @@ pub(crate) struct InferBench {
     /// How many of them under encryption, too.
     #[arg(long, value_name = "COUNT", default_value_t = 100, requires = "mnist")]
     pub(crate) encrypted: usize,
-    /// The parameter set: infer-s is the paper's ring, infer-f the fast one. [default: infer-s for --paper, infer-f for --batched]
+    /// The parameter set: infer-s is the paper's ring, infer-f the fast one. [default: infer-s for
+    /// --paper, infer-f for --batched]
     #[arg(long, value_parser = ["infer-s", "infer-f"])]
     pub(crate) set: Option<String>,
-    /// The paper's layout too, one ciphertext a channel, as a baseline: it takes long, and needs infer-s.
+    /// The paper's layout too, one ciphertext a channel, as a baseline: it takes long, and needs
+    /// infer-s.
     #[arg(long)]
     pub(crate) paper_layout: bool,
     /// Images of each combination, after one that warms up.
     #[arg(long, default_value_t = 20, value_parser = parse_runs)]
     pub(crate) runs: usize,
-    /// Write the tables as CSV into this folder too, and as SVG those of the paper that have times of ours.
+    /// Write the tables as CSV into this folder too, and as SVG those of the paper that have times
+    /// of ours.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// One JSON object a line on standard output.

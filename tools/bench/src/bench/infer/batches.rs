@@ -1,4 +1,5 @@
-//! Thousands of images at once, a slot an image: with weights in the clear, with every linear map checked, and with encrypted weights; one thread.
+//! Thousands of images at once, a slot an image: with weights in the clear, with every linear map
+//! checked, and with encrypted weights; one thread.
 
 use super::super::line::summary;
 use super::super::table::{Table, number};
@@ -12,7 +13,8 @@ use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// The set where nothing is said: half as many images as infer-s has slots for, in a third of its memory.
+/// The set where nothing is said: half as many images as infer-s has slots for, in a third of its
+/// memory.
 const SET: &str = "infer-f";
 /// Repetitions of Freivalds' test.
 const REPETITIONS: u32 = 3;

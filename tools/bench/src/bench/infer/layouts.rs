@@ -1,4 +1,5 @@
-//! The product: an image under its user's own key, by layout, set and weights; everything in this process, one thread.
+//! The product: an image under its user's own key, by layout, set and weights; everything in this
+//! process, one thread.
 
 use super::super::line::summary;
 use super::super::table::{Table, number};

@@ -1,7 +1,11 @@
-//! `tobari-bench infer`: an image under its user's key ([`layouts`]), thousands at once ([`batches`]), the test images of MNIST ([`accuracy`]), the planner's choices against runs ([`plans`]); with `--paper` the paper's combinations of process, enclave and
-//! encryption on its network, ours beside its tables.
+//! `tobari-bench infer`: an image under its user's key ([`layouts`]), thousands at once
+//! ([`batches`]), the test images of MNIST ([`accuracy`]), the planner's choices against runs
+//! ([`plans`]); with `--paper` the paper's combinations of process, enclave and encryption on its
+//! network, ours beside its tables.
 //!
-//! There everything goes the way of a user's image: sealed to an enclave that is this executable in a process of its own, whose evidence was verified, and the label back. Before anything counts it is compared with the plain label.
+//! There everything goes the way of a user's image: sealed to an enclave that is this executable in
+//! a process of its own, whose evidence was verified, and the label back. Before anything counts it
+//! is compared with the plain label.
 
 mod accuracy;
 mod arguments;
@@ -29,7 +33,8 @@ use tobari_lattice::ckks::{Decryptor, Encoder, Scale};
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::rlwe::SecretKey;
 
-/// Table 6 in ms, by our name of a combination: conv1 and its activation, conv2 and its activation, FC, all.
+/// Table 6 in ms, by our name of a combination: conv1 and its activation, conv2 and its activation,
+/// FC, all.
 const PAPER: [(&str, [f64; 4]); 8] = [
     ("process-plain", [4.01, 202.53, 5.81, 212.36]),
     ("process-user-data", [26_014.0, 356_906.0, 14_502.0, 397_422.0]),
@@ -37,7 +42,8 @@ const PAPER: [(&str, [f64; 4]); 8] = [
     ("enclave-plain", [6.38, 325.79, 7.34, 339.51]),
     ("enclave-user-data", [33_581.0, 506_528.0, 17_862.0, 557_972.0]),
     ("enclave-both", [52_521.0, 1_010_966.0, 19_650.0, 1_083_137.0]),
-    // section 6.1: encrypted outside with plain activations inside, whose layers are those of table 10
+    // section 6.1: encrypted outside with plain activations inside, whose layers are those of table
+    // 10
     ("mixed-plain-reset", [5_923.07, 166_155.08, 14_562.0, 196_424.0]),
     ("mixed-masked-reset", [f64::NAN; 4]),
 ];
@@ -304,7 +310,8 @@ fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usi
     Ok(((table, "table7.csv"), figures))
 }
 
-/// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, one a run: what an enclave does for a reset, in this process, which runs the same code.
+/// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, one a
+/// run: what an enclave does for a reset, in this process, which runs the same code.
 fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f64>; 4], Failure> {
     let mut rng = randomness::generator()?;
     let encoder = Encoder::new(parameters).map_err(failed)?;

@@ -1,4 +1,5 @@
-//! What the planner chooses for every set of requirements, against runs of everything that they allow.
+//! What the planner chooses for every set of requirements, against runs of everything that they
+//! allow.
 
 use super::super::table::{Table, number};
 use super::{parameters, plain, session};
@@ -19,8 +20,8 @@ fn name(way: Way) -> &'static str {
     way.map_or("process-plain", Combination::name)
 }
 
-/// Rounds in which the planner's costs are measured and all ways are run, one after another: a neighbour of this machine slows some of them, and of everything
-/// the fastest counts.
+/// Rounds in which the planner's costs are measured and all ways are run, one after another: a
+/// neighbour of this machine slows some of them, and of everything the fastest counts.
 const ROUNDS: usize = 3;
 
 /// What was found: the table, its file, and a choice that was not the fastest, if there was one.
@@ -64,7 +65,8 @@ struct Row {
     sets: usize,
     /// The first of them.
     protect: Protect,
-    /// What the planner takes of the ways, and the seconds that it foretells; none where nothing is allowed.
+    /// What the planner takes of the ways, and the seconds that it foretells; none where nothing is
+    /// allowed.
     chosen: Option<(usize, f64)>,
 }
 

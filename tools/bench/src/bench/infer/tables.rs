@@ -12,7 +12,8 @@ fn yes(set: bool) -> String {
     if set { "yes" } else { "no" }.to_owned()
 }
 
-/// Table 10: layers between resets. Ours are those of `mixed-plain-reset`, whose activations are inside; its other columns have no route of ours.
+/// Table 10: layers between resets. Ours are those of `mixed-plain-reset`, whose activations are
+/// inside; its other columns have no route of ours.
 pub(super) fn at_level_one(measured: &[Measured]) -> (Table, &'static str) {
     let columns =
         ["layer", "process, user data, ms", "paper ms", "paper: both", "paper: enclave", "paper: enclave, both"];

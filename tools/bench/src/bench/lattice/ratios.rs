@@ -1,6 +1,8 @@
-//! How many times faster than the peers we are, and whether that is as much as this project has set itself: twice as fast as
-//! libraries on residues where a key is switched, and in encryption under a public key, encoding and decoding; in all else, and than
-//! libraries of another kind, at least as fast; the portable loops are to be as fast in all. A target that is missed prints FAIL, and changes no exit status.
+//! How many times faster than the peers we are, and whether that is as much as this project has set
+//! itself: twice as fast as libraries on residues where a key is switched, and in encryption under
+//! a public key, encoding and decoding; in all else, and than libraries of another kind, at least
+//! as fast; the portable loops are to be as fast in all. A target that is missed prints FAIL, and
+//! changes no exit status.
 
 use super::super::table::Table;
 use super::figures::Line;

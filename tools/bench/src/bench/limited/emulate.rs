@@ -1,11 +1,14 @@
-//! Devices that this machine does not have, emulated honestly, and a memory limit that the system enforces.
+//! Devices that this machine does not have, emulated honestly, and a memory limit that the system
+//! enforces.
 //!
-//! A device is a file in memory behind a loop device, with a file system, throttled by the system's block controller; the tier has its file there, and
-//! swap is a file there behind a second loop device. A swap device that is throttled directly would be throttled for reading only: what swaps out is charged
-//! to nobody. The first file is filled beforehand, so that nothing of it is charged to the group whose memory is limited. Latency is not modelled,
-//! and every row says so.
+//! A device is a file in memory behind a loop device, with a file system, throttled by the system's
+//! block controller; the tier has its file there, and swap is a file there behind a second loop
+//! device. A swap device that is throttled directly would be throttled for reading only: what swaps
+//! out is charged to nobody. The first file is filled beforehand, so that nothing of it is charged
+//! to the group whose memory is limited. Latency is not modelled, and every row says so.
 //!
-//! All this needs root and version 1 of the control groups; where something is missing, rows are marked as not run, with the reason.
+//! All this needs root and version 1 of the control groups; where something is missing, rows are
+//! marked as not run, with the reason.
 
 use crate::bench::arguments::DeviceClass;
 use std::fs;
@@ -106,7 +109,8 @@ fn caps(class: DeviceClass) -> Option<Caps> {
     }
 }
 
-/// A device for a tier, and for swap. What was set up is taken down when it ends, last things first.
+/// A device for a tier, and for swap. What was set up is taken down when it ends, last things
+/// first.
 pub(super) struct Device {
     class: DeviceClass,
     folder: PathBuf,
@@ -133,7 +137,8 @@ impl Drop for Device {
 }
 
 impl Device {
-    /// A device of a class; `bytes` is how much may go there at once. Only an emulated one can have swap.
+    /// A device of a class; `bytes` is how much may go there at once. Only an emulated one can have
+    /// swap.
     pub(super) fn new(class: DeviceClass, folder: &Path, bytes: u64, swap: bool) -> Result<Self, String> {
         let mut device =
             Self { class, folder: folder.to_owned(), swap, undo: Vec::new(), tools: Vec::new(), watch: None };

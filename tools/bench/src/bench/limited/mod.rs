@@ -1,7 +1,9 @@
-//! A job with all the memory it wants, within a limit with a tier, and within the same limit with the kernel's swap on the same device.
+//! A job with all the memory it wants, within a limit with a tier, and within the same limit with
+//! the kernel's swap on the same device.
 //!
-//! Every run is a process of its own: this executable again, in a memory group with the limit where there is one. So what is measured is what the
-//! system enforces, not what the process says of itself.
+//! Every run is a process of its own: this executable again, in a memory group with the limit where
+//! there is one. So what is measured is what the system enforces, not what the process says of
+//! itself.
 
 mod emulate;
 
@@ -69,7 +71,8 @@ impl Row {
         summary(self.runs.iter().map(|run| run.seconds).collect())
     }
 
-    /// Seconds, times the unlimited run's, forecast, bytes read and written, peak, tier, labels: [`COLUMNS`].
+    /// Seconds, times the unlimited run's, forecast, bytes read and written, peak, tier, labels:
+    /// [`COLUMNS`].
     pub(super) fn cells(&self, unlimited: f64) -> Vec<String> {
         let (median, min, max) = self.seconds();
         let last = &self.runs[self.runs.len() - 1];
@@ -105,7 +108,8 @@ impl Row {
 pub(super) const COLUMNS: [&str; 10] =
     ["median_s", "min_s", "max_s", "ratio", "forecast_s", "read", "written", "peak", "tier", "labels"];
 
-/// What is run beside every device: with all memory, by hand, and, where there are more threads, on one.
+/// What is run beside every device: with all memory, by hand, and, where there are more threads, on
+/// one.
 const BESIDE: [(&str, OnceMode); 3] = [
     ("unlimited", OnceMode::Unlimited),
     ("by hand, one thread", OnceMode::ByHand),
@@ -159,7 +163,8 @@ fn folder(common: &RunArguments) -> Result<Folder, Failure> {
     }
 }
 
-/// All ways on one device, in rounds, each with those without a limit beside it: the first always, the others with the first device.
+/// All ways on one device, in rounds, each with those without a limit beside it: the first always,
+/// the others with the first device.
 fn measure(task: &Task, class: DeviceClass, beside: &[(&str, OnceMode)], rows: &mut Vec<Row>) -> Result<(), Failure> {
     let (arguments, common) = (task.arguments, &task.arguments.common);
     let device = Device::new(class, &folder(common)?.path, task.bytes, !arguments.without_swap);

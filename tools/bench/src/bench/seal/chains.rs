@@ -1,5 +1,7 @@
-//! AES-CBC encryption on one core, without anything around it: 256 messages under one key, each with an IV of its own; ours side by side and one after another, and OpenSSL's single stream, with the
-//! start of each message (IV and padding) and without, as `openssl speed` counts. Then what has no chains: CBC back, and AES-256-GCM, one message after another.
+//! AES-CBC encryption on one core, without anything around it: 256 messages under one key, each
+//! with an IV of its own; ours side by side and one after another, and OpenSSL's single stream,
+//! with the start of each message (IV and padding) and without, as `openssl speed` counts. Then
+//! what has no chains: CBC back, and AES-256-GCM, one message after another.
 
 use super::super::line::{Line, summary};
 use super::super::show;

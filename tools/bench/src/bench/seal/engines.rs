@@ -1,4 +1,5 @@
-//! The test bed: one CPU worker and a driver on one core, an emulated module on another, as one processor with one module; and one measurement on it.
+//! The test bed: one CPU worker and a driver on one core, an emulated module on another, as one
+//! processor with one module; and one measurement on it.
 
 use std::fmt::{Display, Formatter};
 use std::iter::Peekable;
@@ -29,7 +30,8 @@ pub(super) struct Setup {
     pub(super) speed: f64,
     /// Chains that the CPU worker does side by side; the fastest number without it.
     pub(super) lanes: Option<usize>,
-    /// Threads of somebody else that want the CPU's core all the time: 1 takes half of it, 9 take nine tenths.
+    /// Threads of somebody else that want the CPU's core all the time: 1 takes half of it, 9 take
+    /// nine tenths.
     pub(super) others: usize,
     /// Items that are handed over at once, at most.
     pub(super) batch: u32,
@@ -106,7 +108,8 @@ fn least(tries: usize, mut work: impl FnMut()) -> f64 {
 }
 
 impl Bed {
-    /// Measures what the CPU does, and so how fast the module has to be; then what everything costs.
+    /// Measures what the CPU does, and so how fast the module has to be; then what everything
+    /// costs.
     pub(super) fn new(setup: Setup) -> Result<Self, Failure> {
         let key = BareCbc::new(&vec![7; setup.key_bytes])?;
         let mut rng = randomness::generator()?;
@@ -198,7 +201,8 @@ impl Bed {
         sizes.iter().map(copy).collect::<Option<_>>().ok_or_else(|| Failure::Work("expected a message".to_owned()))
     }
 
-    /// All messages through the engines; with `check`, every answer of the module is compared with the CPU's.
+    /// All messages through the engines; with `check`, every answer of the module is compared with
+    /// the CPU's.
     pub(super) fn run(&self, policy: Policy, sizes: &[usize], check: bool) -> Result<Measured, Failure> {
         let messages = self.messages(sizes)?;
         let mut options = self.options(policy, check);

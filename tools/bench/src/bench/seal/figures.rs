@@ -1,4 +1,5 @@
-//! The paper's tables 2 and 3 and figures 9 to 11 from what was measured, and what was to be reached.
+//! The paper's tables 2 and 3 and figures 9 to 11 from what was measured, and what was to be
+//! reached.
 
 use super::super::plot::{self, Curves};
 use super::super::show;

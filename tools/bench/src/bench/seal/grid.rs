@@ -1,4 +1,5 @@
-//! The grid: every policy in turn on the same messages, and what each row has to say of how it was measured.
+//! The grid: every policy in turn on the same messages, and what each row has to say of how it was
+//! measured.
 
 use super::super::line::{Line, summary};
 use super::SealBench;
@@ -17,13 +18,15 @@ use tobari_plan::dispatch::Policy;
 const SIZES: [usize; 8] = [8, 16, 64, 256, 1024, 4096, 8192, 16_384];
 /// Those of its figure 11.
 const NEAR_THE_CROSSING: [usize; 5] = [1500, 2000, 2500, 3000, 3500];
-/// Rounds go on until they have taken so long for each policy, but are never more than so many: a millisecond's median of five says little.
+/// Rounds go on until they have taken so long for each policy, but are never more than so many: a
+/// millisecond's median of five says little.
 const ENOUGH_MS: f64 = 150.0;
 const MOST_RUNS: u16 = 41;
-/// The same where others want the core: what a run takes are then some of the scheduler's rounds, each of as many slices as there are threads, and the
-/// median of five runs is chance.
+/// The same where others want the core: what a run takes are then some of the scheduler's rounds,
+/// each of as many slices as there are threads, and the median of five runs is chance.
 const ENOUGH_BESIDE_OTHERS_MS: f64 = 1500.0;
-/// A row of which it cannot be told after that whether `best` is behind goes on with those that may be the fastest: so many times twice as long.
+/// A row of which it cannot be told after that whether `best` is behind goes on with those that may
+/// be the fastest: so many times twice as long.
 const DOUBLED: u32 = 3;
 /// `best` and how many others.
 const CONTENDERS: usize = 3;
@@ -68,8 +71,10 @@ pub(super) struct Row {
     pub(super) to_chosen: Option<Compared>,
 }
 
-/// The time of the policy that the other half of the rounds chose, over that of `best`. Of several policies that are equal the least of all times is the luckiest one's; this
-/// is not. Times are medians, and means where others want the core: a run then takes one slice of the scheduler's more or not, and the median of two humps is chance.
+/// The time of the policy that the other half of the rounds chose, over that of `best`. Of several
+/// policies that are equal the least of all times is the luckiest one's; this is not. Times are
+/// medians, and means where others want the core: a run then takes one slice of the scheduler's
+/// more or not, and the median of two humps is chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Compared {
     pub(super) ratio: f64,
@@ -131,7 +136,8 @@ fn parts(quick: bool) -> Vec<Part> {
     }
     parts.push(all(paper, &NEAR_THE_CROSSING));
     parts.push(all(paper, &[MIXED]));
-    // The CPU at its best, and a module of half of that: what one core does side by side is about eight chains.
+    // The CPU at its best, and a module of half of that: what one core does side by side is about
+    // eight chains.
     parts.push(all(Setup { speed: 2.0, lanes: None, ..paper }, &SIZES));
     for others in [1, 9] {
         parts.push(all(Setup { others, ..paper }, &[256, 1024, 4096, 16_384]));
@@ -209,7 +215,8 @@ fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
                 taking_part = contenders(&part.policies, &runs, beside_others);
                 (most, enough_ms, spent_ms, doubled) = (most + round, enough_ms * 2.0, 0.0, doubled + 1);
             }
-            // Another one first each time, there and back: what a run leaves behind for the next must not always meet the same policy.
+            // Another one first each time, there and back: what a run leaves behind for the next
+            // must not always meet the same policy.
             let all = taking_part.len();
             for turn in 0..all {
                 let turn = if round % 2 == 0 { turn } else { all - 1 - turn };
@@ -252,7 +259,8 @@ fn contenders(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) 
     order
 }
 
-/// Each half of the rounds chooses the fastest other policy for the other half to compare `best` with; the geometric mean of both.
+/// Each half of the rounds chooses the fastest other policy for the other half to compare `best`
+/// with; the geometric mean of both.
 fn to_chosen(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) -> Option<Compared> {
     let times =
         |at: usize, half: usize| -> Vec<f64> { runs[at].iter().skip(half).step_by(2).map(|run| run.ms).collect() };

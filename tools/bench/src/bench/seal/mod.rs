@@ -1,7 +1,9 @@
-//! `tobari-bench seal`: bulk AES-CBC by every policy over one CPU core and an emulated module on another (`--paper`: the grid of the paper's tables 2 and 3 and figures 9 to 11, and
-//! what it leaves out), and real files sealed against a copy of them (`--tree`).
+//! `tobari-bench seal`: bulk AES-CBC by every policy over one CPU core and an emulated module on
+//! another (`--paper`: the grid of the paper's tables 2 and 3 and figures 9 to 11, and what it
+//! leaves out), and real files sealed against a copy of them (`--tree`).
 //!
-//! **The module is emulated**: a second CPU core, held to a multiple of what one chain does on the first. Ratios can be compared with the paper, absolute speeds cannot.
+//! **The module is emulated**: a second CPU core, held to a multiple of what one chain does on the
+//! first. Ratios can be compared with the paper, absolute speeds cannot.
 
 mod chains;
 mod engines;
@@ -21,7 +23,8 @@ use tobari_seal_edge::policy;
 /// `tobari-bench seal`
 #[derive(Args)]
 pub(crate) struct SealBench {
-    /// The paper's grid of sizes, keys, directions and policies, engines of other speeds, a busy core, batches, mixed sizes: tables and figures into -o.
+    /// The paper's grid of sizes, keys, directions and policies, engines of other speeds, a busy
+    /// core, batches, mixed sizes: tables and figures into -o.
     #[arg(long, requires = "output")]
     pub(crate) paper: bool,
     /// Messages of each size.
@@ -42,7 +45,8 @@ pub(crate) struct SealBench {
     /// Seal this folder with a key file, and copy it with `cp -r` and one sync, in turn.
     #[arg(long, value_name = "DIR", conflicts_with = "paper")]
     pub(crate) tree: Option<PathBuf>,
-    /// AES-CBC encryption alone, on one core: many chains side by side, one chain, and OpenSSL where it is built in.
+    /// AES-CBC encryption alone, on one core: many chains side by side, one chain, and OpenSSL
+    /// where it is built in.
     #[arg(long, conflicts_with_all = ["paper", "tree"])]
     pub(crate) chains: bool,
     /// Write CSV and SVG into this folder.

@@ -1,4 +1,5 @@
-//! Real files: `tobari seal` of a folder against `cp -r` of the same and one sync, in turn, with a warm cache.
+//! Real files: `tobari seal` of a folder against `cp -r` of the same and one sync, in turn, with a
+//! warm cache.
 
 use super::super::line::{Line, summary};
 use super::super::show;

@@ -1,6 +1,8 @@
-//! Design 2 on the server: a message of sixteen blocks of AES-128 under encryption, as a plan within a limit of memory, on one thread.
+//! Design 2 on the server: a message of sixteen blocks of AES-128 under encryption, as a plan
+//! within a limit of memory, on one thread.
 //!
-//! A batch costs the same for 1 to 1,024 blocks, so that a line has the batch's time and says what a full one gives.
+//! A batch costs the same for 1 to 1,024 blocks, so that a line has the batch's time and says what
+//! a full one gives.
 
 use super::SenseBench;
 use super::designs::{Cell, Design, Role, backend};
@@ -38,7 +40,8 @@ pub(super) fn once(arguments: &SenseBench) -> Result<(Cell, usize), Failure> {
     if !outcome.right {
         return Err(Failure::Work("expected what devices encrypted, found something else".to_owned()));
     }
-    // with the making of inputs, which is the key holder's; the clock on the wall is the run's alone
+    // with the making of inputs, which is the key holder's; the clock on the wall is the run's
+    // alone
     let cpu_microseconds = cpu.zip(cpu_seconds()).map_or(0.0, |(before, now)| (now - before) * 1e6);
     let peak_bytes = outcome.peak.or_else(|| resident().map(|[_, peak]| peak)).unwrap_or(0);
     let (microseconds, backend) = ([outcome.status.seconds * 1e6; 3], backend(Design::Aes, Role::Cloud));

@@ -32,7 +32,9 @@ pub(crate) struct SenseBench {
     /// The paper's figure 4, (a) to (h), ours for one thread of this machine.
     #[arg(long)]
     pub(crate) paper: bool,
-    /// Memory for design 2 on the server, AES under encryption, as in 10GiB: a plan within it is carried out, which takes minutes and some 12 GB of disk. Without it the design is left out there.
+    /// Memory for design 2 on the server, AES under encryption, as in 10GiB: a plan within it is
+    /// carried out, which takes minutes and some 12 GB of disk. Without it the design is left out
+    /// there.
     #[arg(long, value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) memory: Option<u64>,
     /// The folder of its tier. [default: that of temporary files]

@@ -40,12 +40,14 @@ pub(super) enum Design {
     Exact,
 }
 
-/// Which loops of lattices a device of design 1 computes with; the other designs' devices have their own, and primitives that use what the processor has.
+/// Which loops of lattices a device of design 1 computes with; the other designs' devices have
+/// their own, and primitives that use what the processor has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loops {
     /// For the phone: those that every processor runs.
     Portable,
-    /// This machine's fastest: what a ratio is taken against, so that it is not flattered by a slow baseline.
+    /// This machine's fastest: what a ratio is taken against, so that it is not flattered by a slow
+    /// baseline.
     Fastest,
 }
 
@@ -147,7 +149,8 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
         (Design::Exact, Role::Device) => Some(sealing::<P1>(&root)?),
         (Design::Sums, Role::Cloud) => Some(converting::<U25>(ProfileName::U25)?),
         (Design::Exact, Role::Cloud) => Some(converting::<P1>(ProfileName::P1)?),
-        // AES under encryption is a job of its own (`aes`); ciphertexts of design 1 are what is computed with
+        // AES under encryption is a job of its own (`aes`); ciphertexts of design 1 are what is
+        // computed with
         (Design::Bitwise | Design::Packed | Design::Seeded | Design::Aes, Role::Cloud) => None,
     })
 }
@@ -179,7 +182,8 @@ fn encrypting(design: Design) -> Result<Work, Failure> {
     Ok(Work { run: Box::new(run), messages: 1.0, repeated })
 }
 
-/// Design 1 in its shortest form: one ciphertext, of which half is a seed, under the secret key itself. With it every device could read every other's.
+/// Design 1 in its shortest form: one ciphertext, of which half is a seed, under the secret key
+/// itself. With it every device could read every other's.
 fn encrypting_under_the_key() -> Result<Work, Failure> {
     let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
     let secret = SecretKey::generate(&parameters, &mut rng);
@@ -192,7 +196,8 @@ fn encrypting_under_the_key() -> Result<Work, Failure> {
     Ok(Work { run: Box::new(run), messages: 1.0, repeated: 20 })
 }
 
-/// One frame of each of a full cohort's devices, for the linear path seven of each, converted and summed; fresh plans and public halves each time.
+/// One frame of each of a full cohort's devices, for the linear path seven of each, converted and
+/// summed; fresh plans and public halves each time.
 struct Converting<P: Profile> {
     cloud: Cloud,
     order: Order,
@@ -285,9 +290,11 @@ pub(super) fn backend(design: Design, role: Role) -> String {
     if of_the_device_alone { OWN_LOOPS } else { RingKernels::best().name }.to_owned()
 }
 
-/// Arithmetic of the device crate, without vectors, and primitives of RustCrypto, which use the processor's instructions for AES and SHA, as a phone's would.
+/// Arithmetic of the device crate, without vectors, and primitives of RustCrypto, which use the
+/// processor's instructions for AES and SHA, as a phone's would.
 const OWN_LOOPS: &str = "device";
-/// How long a cell is measured, once it has been often enough; and how long at most, where it is slow.
+/// How long a cell is measured, once it has been often enough; and how long at most, where it is
+/// slow.
 const SECONDS: [f64; 2] = [1.0, 6.0];
 
 /// One cell, in this process: `design/role`, and `design/device/fastest`.

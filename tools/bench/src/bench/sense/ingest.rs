@@ -1,4 +1,5 @@
-//! How many frames a server process of this machine takes, each batch answered when it is on the disk.
+//! How many frames a server process of this machine takes, each batch answered when it is on the
+//! disk.
 
 use super::SenseBench;
 use super::designs::{Design, Role};
@@ -179,7 +180,8 @@ async fn over_mqtt(tobari: &Tobari, ready: Ready, batch: usize, broker: &MqttBro
     let (all, each) = (ready.frames(), ready.frame_bytes);
     let topic = format!("tobari/{}/bench", ready.folder.card.fleet);
     let mut metrics = HttpClient::new(server.url(), &ClientTls::System)?.connection();
-    // the server subscribes when it comes to it: until then what is published is lost, and once more is no harm
+    // the server subscribes when it comes to it: until then what is published is lost, and once
+    // more is no harm
     let first = ready.sealed.first().map(|frames| frames[..each].to_vec()).unwrap_or_default();
     let began = Instant::now();
     while stored(&mut metrics).await? == 0 {

@@ -1,4 +1,6 @@
-//! `tobari-bench sense`: what a device, the wire and the server pay for 256 readings, how many frames a server takes durably, and with --paper the paper's figure 4 for the designs that there are.
+//! `tobari-bench sense`: what a device, the wire and the server pay for 256 readings, how many
+//! frames a server takes durably, and with --paper the paper's figure 4 for the designs that there
+//! are.
 //!
 //! | design | the device | the server |
 //! |---|---|---|
@@ -9,8 +11,12 @@
 //! | 3, sums | a U25 frame | the linear conversion |
 //! | 3, exact | a P1 frame | the exact conversion |
 //!
-//! One thread of this machine with portable loops stands for the paper's phone, and is labelled so: that is how the figure's devices are measured. The device's own crate has no others; its primitives use the processor's instructions for AES and SHA, as a phone's would. How many times faster a device is, is said against the fastest
-//! loops of this machine. Each cell of the figure is measured in a process of its own, which prepares what it needs first; CPU time is that of the work, memory is the largest of the process, preparations included.
+//! One thread of this machine with portable loops stands for the paper's phone, and is labelled so:
+//! that is how the figure's devices are measured. The device's own crate has no others; its
+//! primitives use the processor's instructions for AES and SHA, as a phone's would. How many times
+//! faster a device is, is said against the fastest loops of this machine. Each cell of the figure
+//! is measured in a process of its own, which prepares what it needs first; CPU time is that of the
+//! work, memory is the largest of the process, preparations included.
 
 mod aes;
 mod arguments;

@@ -1,8 +1,14 @@
-//! The paper's figure 4, (a) to (h): time, CPU and memory of device and cloud, and bytes both ways, for 256 bytes.
+//! The paper's figure 4, (a) to (h): time, CPU and memory of device and cloud, and bytes both ways,
+//! for 256 bytes.
 //!
-//! The paper prints ratios in its text and the rest as plots: beside its first design the third encrypts 2,670 times faster, beside the second 590 times; the second downloads 2.4 GiB of keys, and does not fit its smaller device.
-//! Its second design's device works under the server's keys, which are those gigabytes; ours leaves that to the key holder and does AES alone, so that the ratio beside it is of another thing, and below one where a processor has instructions for AES.
-//! Our baselines are named: bit by bit, which is the paper's; packed, which is what one would do; packed under the secret key with a seed for half of it, the cheapest form, which no fleet can use.
+//! The paper prints ratios in its text and the rest as plots: beside its first design the third
+//! encrypts 2,670 times faster, beside the second 590 times; the second downloads 2.4 GiB of keys,
+//! and does not fit its smaller device. Its second design's device works under the server's keys,
+//! which are those gigabytes; ours leaves that to the key holder and does AES alone, so that the
+//! ratio beside it is of another thing, and below one where a processor has instructions for AES.
+//! Our baselines are named: bit by bit, which is the paper's; packed, which is what one would do;
+//! packed under the secret key with a seed for half of it, the cheapest form, which no fleet can
+//! use.
 
 use super::SenseBench;
 use super::designs::{Cell, Design, Loops, Role};
@@ -63,7 +69,8 @@ pub(super) fn bytes() -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// One cell, in a process of its own; none where a design has nothing to do, and for design 2 on the server without `--memory`.
+/// One cell, in a process of its own; none where a design has nothing to do, and for design 2 on
+/// the server without `--memory`.
 fn cell(design: Design, role: Role, loops: Loops, arguments: &SenseBench) -> Result<Option<Cell>, Failure> {
     let nothing = match (design, role) {
         (direct, Role::Cloud) if direct.is_direct() => true,
@@ -184,7 +191,8 @@ fn lines(panel: &str, values: &[Option<f64>], cells: &[Vec<Option<Cell>>]) -> Ve
     Design::ALL.into_iter().zip(values).enumerate().filter_map(one).collect()
 }
 
-/// Microseconds on the device by the fastest loops of this machine: baselines are not to be slower than they have to be.
+/// Microseconds on the device by the fastest loops of this machine: baselines are not to be slower
+/// than they have to be.
 fn fastest(device: &[Option<f64>], arguments: &SenseBench) -> Result<Vec<Option<f64>>, Failure> {
     let of = |(design, value): (Design, &Option<f64>)| {
         if !design.is_direct() {

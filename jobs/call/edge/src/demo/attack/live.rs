@@ -1,4 +1,5 @@
-//! Attacks on live rooms: the table of [`tobari_call::live::attack`], and what takes a real server to be measured.
+//! Attacks on live rooms: the table of [`tobari_call::live::attack`], and what takes a real server
+//! to be measured.
 
 use super::Attack;
 use crate::connect::{LiveIncoming, connect_live};

@@ -1,7 +1,8 @@
 //! `tobari demo --attack`: tries to cheat, and prints what was caught and what is not caught yet.
 //!
-//! What the server should refuse is sent to a real server process. What only a dishonest server could do is done to its
-//! bytes here, and shown to the honest listener. Attacks on live rooms are those of a table of their own ([`live`]).
+//! What the server should refuse is sent to a real server process. What only a dishonest server
+//! could do is done to its bytes here, and shown to the honest listener. Attacks on live rooms are
+//! those of a table of their own ([`live`]).
 
 mod live;
 
@@ -37,8 +38,8 @@ struct Attack {
     attack: String,
     by: &'static str,
     caught: bool,
-    /// What is true today: an attack that should be caught and is not is a fault; one that is known not to be caught is a
-    /// limit, named in docs/threats.md.
+    /// What is true today: an attack that should be caught and is not is a fault; one that is known
+    /// not to be caught is a limit, named in docs/threats.md.
     known_limit: bool,
     how: String,
     /// The mode, the one who noticed, and after how many milliseconds, of attacks on live rooms.
@@ -121,7 +122,8 @@ fn search_memory(mode: Mode) -> Result<Attack, Failure> {
     Ok(Attack::new(attack, "the server's operator", works && leaks == 0, false, how))
 }
 
-/// Sixteen samples from the loudest part of every frame, as they would stand in memory: 16-bit and 32-bit.
+/// Sixteen samples from the loudest part of every frame, as they would stand in memory: 16-bit and
+/// 32-bit.
 fn plain_needles(speakers: &[Arc<[i16]>]) -> Vec<Vec<u8>> {
     let mut needles = Vec::new();
     for speaker in speakers {
@@ -183,7 +185,8 @@ fn fresh_key() -> Result<SecretKey, Failure> {
     Ok(SecretKey::generate(parameters, &mut randomness::generator()?))
 }
 
-/// Joins a room, sends one tampered packet, and waits for the server's word: why it put the member out, if it did.
+/// Joins a room, sends one tampered packet, and waits for the server's word: why it put the member
+/// out, if it did.
 async fn provoke(
     server: &str,
     room: &str,
@@ -214,7 +217,8 @@ async fn provoke(
     Ok(None)
 }
 
-/// Two speakers' packets of one tick, as a server holds them, and the listener that will hear what it makes of them.
+/// Two speakers' packets of one tick, as a server holds them, and the listener that will hear what
+/// it makes of them.
 struct Tick {
     key: SecretKey,
     welcome: Welcome,

@@ -1,4 +1,5 @@
-//! What a server can do to the group where the members agree on keys: it carries their commits and makes the rosters.
+//! What a server can do to the group where the members agree on keys: it carries their commits and
+//! makes the rosters.
 
 use super::{
     super::{
@@ -110,7 +111,8 @@ fn lists_as_gone(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
     let late = stage.enter(&link, true).map_err(broken)?;
     stage.frames(ROSTER);
-    // whoever is said to be gone sees that it is on no roster; whoever comes is told of all who are there, and of nobody who is gone
+    // whoever is said to be gone sees that it is on no roster; whoever comes is told of all who are
+    // there, and of nobody who is gone
     noticed(stage, EVERYBODY, |member| member == 2, |alarm| *alarm == Alarm::Roster(RosterError::NotListed))?;
     let others = |member: u16| ![late, 2].contains(&member);
     noticed(stage, "every member who was there", others, |alarm| *alarm == Alarm::Roster(RosterError::Members))

@@ -185,7 +185,8 @@ fn earlier_session(stage: &mut Stage) -> Played {
     presents(stage, &hello)
 }
 
-/// One frame in which member 1 sends something else than what its microphone hears: what is made of its packet, after all others'.
+/// One frame in which member 1 sends something else than what its microphone hears: what is made of
+/// its packet, after all others'.
 fn frame_with(
     stage: &mut Stage,
     make: impl FnOnce(&Stage, LivePacket) -> Result<LivePacket, Broken>,
@@ -267,7 +268,8 @@ impl Insider {
     }
 }
 
-/// One frame in which member 1 says this level, whatever a program would let it say, and sets these bits of who talks.
+/// One frame in which member 1 says this level, whatever a program would let it say, and sets these
+/// bits of who talks.
 fn says(stage: &mut Stage, level: i32, flags: i32) -> Result<(), Broken> {
     let insider = Insider::new(stage, 1)?;
     frame_with(stage, |_, own| {
@@ -328,7 +330,8 @@ fn eject(stage: &mut Stage) -> Result<Person, Broken> {
     }
 }
 
-/// Member 1 leaves, and the others have time to agree about it. Answers what it still holds: its program need not forget.
+/// Member 1 leaves, and the others have time to agree about it. Answers what it still holds: its
+/// program need not forget.
 fn leave(stage: &mut Stage) -> Result<Person, Broken> {
     let person = stage.people.remove(&1).ok_or_else(|| broken("member 1 is not there"))?;
     stage.room.leave(1, stage.now);

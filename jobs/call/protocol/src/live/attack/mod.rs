@@ -1,11 +1,15 @@
-//! Attacks on live rooms, as one table: what is tried, who notices and after what time, or why nobody does.
+//! Attacks on live rooms, as one table: what is tried, who notices and after what time, or why
+//! nobody does.
 //!
-//! Each is played on a [`Stage`]: the room and the members are the code that serves and calls, and the attacker stands where it would stand. A
-//! play measures what comes of it and checks it: an attack counts as caught if somebody is told of it and nobody heard anything that was not said, or if nothing
-//! comes of it; it counts as successful only if what it is after was seen to happen. [`Attack::limit`] says which of the two is expected,
-//! so that a defence that is lost shows, and one that is gained too.
+//! Each is played on a [`Stage`]: the room and the members are the code that serves and calls, and
+//! the attacker stands where it would stand. A play measures what comes of it and checks it: an
+//! attack counts as caught if somebody is told of it and nobody heard anything that was not said,
+//! or if nothing comes of it; it counts as successful only if what it is after was seen to happen.
+//! [`Attack::limit`] says which of the two is expected, so that a defence that is lost shows, and
+//! one that is gained too.
 //!
-//! `tobari demo --attack` prints this table, `docs/threats.md` holds it, and the tests of this crate play it.
+//! `tobari demo --attack` prints this table, `docs/threats.md` holds it, and the tests of this
+//! crate play it.
 
 mod group;
 mod member;
@@ -43,7 +47,8 @@ pub struct Attack {
     pub name: &'static str,
     /// By whom.
     pub by: &'static str,
-    /// Is it played in the modes of points as well, where it meets other arithmetic? What the others do is the same in all modes.
+    /// Is it played in the modes of points as well, where it meets other arithmetic? What the
+    /// others do is the same in all modes.
     pub in_points: bool,
     /// What comes of it in a room whose members agree on keys.
     pub agreed: Agreed,
@@ -72,7 +77,8 @@ pub enum Outcome {
     Caught {
         /// By whom.
         by: &'static str,
-        /// Time from the first thing that should not have been to when the last of them knows; zero if they refuse it as it comes.
+        /// Time from the first thing that should not have been to when the last of them knows; zero
+        /// if they refuse it as it comes.
         within: Duration,
         /// As they are told.
         how: String,
@@ -128,13 +134,15 @@ pub fn all() -> impl Iterator<Item = &'static Attack> {
     server::ATTACKS.iter().chain(group::ATTACKS).chain(member::ATTACKS)
 }
 
-/// Plays all of them in mode `mask`, and those that meet other arithmetic there in the modes of points.
+/// Plays all of them in mode `mask`, and those that meet other arithmetic there in the modes of
+/// points.
 pub fn play_all(mode: LiveMode, seed: [u8; 32]) -> Vec<Performance> {
     let is_played = |attack: &&Attack| attack.agreed != Agreed::Only && (attack.in_points || mode == LiveMode::Mask);
     play(all().filter(is_played), mode, Keys::Link, seed)
 }
 
-/// Plays in mode `mask` those that meet the members' group in a room where they agree on keys; none in a build without groups.
+/// Plays in mode `mask` those that meet the members' group in a room where they agree on keys; none
+/// in a build without groups.
 pub fn play_agreed(seed: [u8; 32]) -> Vec<Performance> {
     let is_played = |attack: &&Attack| super::group::HAS_GROUPS && attack.agreed != Agreed::NotPlayed;
     play(all().filter(is_played), LiveMode::Mask, Keys::Group, seed)
@@ -207,8 +215,9 @@ fn is_whole(stage: &mut Stage) -> bool {
         })
 }
 
-/// The sums that open for somebody with a link, these rosters and the group's secrets of `group`, in whatever state its group is, with no rule that an honest program
-/// keeps: neither need it be on a roster, nor follow its group, nor have been there. Without `group` it has the link alone.
+/// The sums that open for somebody with a link, these rosters and the group's secrets of `group`,
+/// in whatever state its group is, with no rule that an honest program keeps: neither need it be on
+/// a roster, nor follow its group, nor have been there. Without `group` it has the link alone.
 ///
 /// # Errors
 /// [`Broken`] if the rosters do not open with the link.

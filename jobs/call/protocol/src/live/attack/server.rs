@@ -172,7 +172,8 @@ fn sound(stage: &mut Stage) -> Played {
     })
 }
 
-/// An encryption of one level in every sample that takes no key to make: the level itself, or `(mG, O)`.
+/// An encryption of one level in every sample that takes no key to make: the level itself, or
+/// `(mG, O)`.
 fn tone(layout: LiveLayout, level: u16) -> Option<LivePayload> {
     let (parameters, points) = match layout {
         LiveLayout::Mask { width, .. } => {

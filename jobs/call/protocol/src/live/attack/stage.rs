@@ -1,6 +1,8 @@
-//! Where attacks are played: an honest room and honest members, and between them whatever the attacker does.
+//! Where attacks are played: an honest room and honest members, and between them whatever the
+//! attacker does.
 //!
-//! Time is the room's: a frame of everybody is 20 ms. Nothing waits, so a play of a minute takes as long as its arithmetic.
+//! Time is the room's: a frame of everybody is 20 ms. Nothing waits, so a play of a minute takes as
+//! long as its arithmetic.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -45,7 +47,8 @@ pub struct Person {
     pub noticed: Vec<(Duration, Alarm)>,
     /// What came from the server, as it came.
     pub came: Vec<Vec<u8>>,
-    /// The rosters among that, out of their steps where the members agree on keys; they are never forgotten.
+    /// The rosters among that, out of their steps where the members agree on keys; they are never
+    /// forgotten.
     pub rosters: Vec<Vec<u8>>,
     /// The packets that it made.
     pub packets: Vec<Vec<u8>>,
@@ -70,7 +73,8 @@ impl Person {
     }
 }
 
-/// What a dishonest server does with what it would send to a member: the last packets that it took, the member's number, and the bytes.
+/// What a dishonest server does with what it would send to a member: the last packets that it took,
+/// the member's number, and the bytes.
 pub type Cheat = Box<dyn FnMut(&VecDeque<LivePacket>, u16, Vec<u8>) -> Vec<Vec<u8>>>;
 
 /// A room, its server and its people.

@@ -8,7 +8,8 @@ use super::splice;
 const FIRST: u32 = 2;
 const LEAST: u32 = 1;
 const MOST: u32 = 10;
-/// Frames that are played without one that came too late, until less is held back: four seconds at first, and twenty at most.
+/// Frames that are played without one that came too late, until less is held back: four seconds at
+/// first, and twenty at most.
 const CALM: [u32; 2] = [200, 1000];
 /// Frames over which more lay there than is held back, before it is worked off; and frames from one
 /// that passes into the next to another.
@@ -43,8 +44,9 @@ pub struct JitterBuffer {
     /// Frames by which what is played shall fall back.
     owed: u32,
     calm: u32,
-    /// How long it has to be calm: the longer the more frames have come too late, so that a steady line is soon heard with little delay, and one that is
-    /// not does not lose a frame for every try with less.
+    /// How long it has to be calm: the longer the more frames have come too late, so that a steady
+    /// line is soon heard with little delay, and one that is not does not lose a frame for every
+    /// try with less.
     wanted: u32,
     /// The fewest that lay there in the last so many frames.
     fewest: usize,
@@ -184,7 +186,8 @@ mod tests {
         vec![tick as i32; 4]
     }
 
-    /// Plays 2,000 frames of which tick `t` comes at `arrival(t)`, none if it does not. What was played, and the depth at the end.
+    /// Plays 2,000 frames of which tick `t` comes at `arrival(t)`, none if it does not. What was
+    /// played, and the depth at the end.
     fn play(arrival: impl Fn(u32) -> Option<u32>) -> (Vec<Played>, usize) {
         let mut buffer = JitterBuffer::default();
         let mut played = Vec::new();

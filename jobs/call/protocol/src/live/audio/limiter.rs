@@ -9,10 +9,11 @@ const ONE: i64 = 1 << 30;
 /// The gain grows by this part of itself in each block: twofold in 90 ms.
 const RELEASE: i64 = 64;
 
-/// Lowers what is too loud before it comes, and lets it return slowly. It delays by 2 ms, which it needs to see what comes.
+/// Lowers what is too loud before it comes, and lets it return slowly. It delays by 2 ms, which it
+/// needs to see what comes.
 ///
-/// The gain at both ends of a block is at most what the loudest sample of the block allows, so nothing is ever beyond 16 bits; while nothing is,
-/// samples pass unchanged.
+/// The gain at both ends of a block is at most what the loudest sample of the block allows, so
+/// nothing is ever beyond 16 bits; while nothing is, samples pass unchanged.
 pub struct Limiter {
     /// The block that is still to come out.
     held: [i32; BLOCK],
@@ -74,7 +75,8 @@ mod tests {
             let samples: Vec<i32> = (0..6400).map(|i| if i < 1600 { wave(i) / level * 100 } else { wave(i) }).collect();
             let out = run(&samples);
             assert!(out.iter().all(|sample| (-32_767..=32_767).contains(&i32::from(*sample))));
-            // no two samples that were clipped to the end stand side by side at the end of a wave that has none
+            // no two samples that were clipped to the end stand side by side at the end of a wave
+            // that has none
             let loudest = out[3200..].iter().map(|sample| sample.abs()).max().unwrap();
             assert!(loudest > 30_000, "{level}: {loudest}");
             for (place, out) in out.iter().enumerate().skip(4000).take(2000) {

@@ -21,8 +21,8 @@ const NOISE_FRAMES: u32 = 75;
 
 /// What is done to a microphone before anything is sent.
 ///
-/// While nobody talks, silence comes out: noise of a thousand microphones would add up. In a room with constant sending that silence is
-/// encrypted and sent like anything else.
+/// While nobody talks, silence comes out: noise of a thousand microphones would add up. In a room
+/// with constant sending that silence is encrypted and sent like anything else.
 pub struct Microphone {
     gain: i64,
     /// How far the gate was open at the end of the last frame.

@@ -1,11 +1,15 @@
-//! Between the cryptography and a person: what is done to a microphone's frames before they are encrypted, and to sums before they are heard.
+//! Between the cryptography and a person: what is done to a microphone's frames before they are
+//! encrypted, and to sums before they are heard.
 //!
-//! All of it are state machines over frames of 320 samples (20 ms), in integers: no clock, and the same numbers on every machine.
+//! All of it are state machines over frames of 320 samples (20 ms), in integers: no clock, and the
+//! same numbers on every machine.
 //!
-//! - [`Microphone`]: a gate, so that a thousand open microphones are not a thousand times the noise, and a gain, because only a sender can
-//!   level its own voice: nobody can weigh single voices in a sum.
-//! - [`Ear`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost ([`Conceal`]), and a limiter ([`Limiter`]), because the
-//!   sum is exact to 26 bits and more, and loudspeakers take 16.
+//! - [`Microphone`]: a gate, so that a thousand open microphones are not a thousand times the
+//!   noise, and a gain, because only a sender can level its own voice: nobody can weigh single
+//!   voices in a sum.
+//! - [`Ear`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost
+//!   ([`Conceal`]), and a limiter ([`Limiter`]), because the sum is exact to 26 bits and more, and
+//!   loudspeakers take 16.
 //! - [`Backlog`] and [`Outlet`]: between the call and a program that writes or reads by a clock of
 //!   its own.
 

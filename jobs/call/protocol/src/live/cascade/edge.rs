@@ -142,7 +142,8 @@ impl Edge {
         self.say(&ToLeader::Join { ticket, join: join.clone() });
     }
 
-    /// Takes packets of members. What the leader would not add is not added here: there nobody's can be taken out again.
+    /// Takes packets of members. What the leader would not add is not added here: there nobody's
+    /// can be taken out again.
     pub(super) fn packets(&mut self, packets: &[&LivePacket], mixer: &mut dyn Mixer, now: Duration) {
         let Some(room) = self.room else { return };
         let mut taken: BTreeMap<(u32, u32), Vec<&LivePayload>> = BTreeMap::new();
@@ -241,7 +242,8 @@ impl Edge {
                 // a tick from before this edge was listed may come behind one from after
                 return tick.tick < self.newest.max(self.open);
             }
-            // nothing of what was said has been heard; who cannot be heard at all, or has no place there, looks again
+            // nothing of what was said has been heard; who cannot be heard at all, or has no place
+            // there, looks again
             self.line.confirm(0, now);
             return now < self.since + LOST;
         };
@@ -263,7 +265,8 @@ impl Edge {
         tick.edges.iter().find(|state| state.edge == self.me).copied()
     }
 
-    /// Passes ticks on before which nothing was said that has not been heard: a roster must not come after the sums for which it holds.
+    /// Passes ticks on before which nothing was said that has not been heard: a roster must not
+    /// come after the sums for which it holds.
     fn deliver(&mut self) {
         let heard = self.line.heard();
         while let Some(tick) = self.held.pop_front_if(|tick| {

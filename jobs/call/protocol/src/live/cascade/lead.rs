@@ -22,8 +22,8 @@ use crate::{
     server::{Fault, Refusal},
 };
 
-/// How long a room that has just opened gathers those who present themselves. Where a leader was lost all come at once, and the roster after the
-/// first is a second later.
+/// How long a room that has just opened gathers those who present themselves. Where a leader was
+/// lost all come at once, and the roster after the first is a second later.
 const GATHER: Duration = Duration::from_millis(250);
 /// How many notes are gathered at most.
 const GATHERED: usize = 1024;
@@ -381,7 +381,8 @@ impl Lead {
         self.publish(Address::All, Said::Tick(Tick { tick, edges, sum }));
     }
 
-    /// Ends the room for the members of this server, and leaves those of the edges to another leader.
+    /// Ends the room for the members of this server, and leaves those of the edges to another
+    /// leader.
     pub(super) fn close(&mut self, now: Duration, until: Duration) {
         self.say_over();
         let edges: Vec<Station> = self.links.keys().copied().collect();

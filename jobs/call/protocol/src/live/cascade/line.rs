@@ -1,8 +1,10 @@
-//! One direction of what must arrive once and in order, over a bus that may lose, repeat and reorder.
+//! One direction of what must arrive once and in order, over a bus that may lose, repeat and
+//! reorder.
 //!
-//! Items are cut into pieces that any broker carries, and pieces are numbered. Both ends tell each other with every tick how many pieces they
-//! have said and heard; what was said and not heard for a while is said again, all of it from there on. Whoever hears takes pieces in order,
-//! and keeps a few that came before their turn.
+//! Items are cut into pieces that any broker carries, and pieces are numbered. Both ends tell each
+//! other with every tick how many pieces they have said and heard; what was said and not heard for
+//! a while is said again, all of it from there on. Whoever hears takes pieces in order, and keeps a
+//! few that came before their turn.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -14,8 +14,9 @@
 //! set = length 2, bitmap without a zero byte at its end
 //! ```
 //!
-//! Numbers are big-endian. Texts are control messages as members and servers say them. Sums are as on the wire, those of points uncompressed in
-//! `parts`: between servers bytes are cheaper than square roots.
+//! Numbers are big-endian. Texts are control messages as members and servers say them. Sums are as
+//! on the wire, those of points uncompressed in `parts`: between servers bytes are cheaper than
+//! square roots.
 
 use tobari_curve::wire::MemberSet;
 
@@ -398,8 +399,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whatever reads as a message of the bus is written as the same bytes; whatever reads as an item is written and read as itself (a text may be
-/// written otherwise than it came).
+/// Whatever reads as a message of the bus is written as the same bytes; whatever reads as an item
+/// is written and read as itself (a text may be written otherwise than it came).
 pub fn fuzz_cascade_messages(data: &[u8]) {
     if let Some(message) = BusMessage::decode(data) {
         assert_eq!(message.encode(), data);

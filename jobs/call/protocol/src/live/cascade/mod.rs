@@ -1,28 +1,36 @@
-//! A live room that several servers hold together, joined by a bus on which each hears what the others publish.
+//! A live room that several servers hold together, joined by a bus on which each hears what the
+//! others publish.
 //!
-//! **What is computed.** The sum of all members' packets of a tick, with one list, as [`super::server`] has it. One server *leads*: it has the
-//! [`LiveRoom`], and with it numbers, rosters, epochs and the clock of the ticks. The others are its *edges*: each adds its own members'
-//! packets of a tick, `C_e = sum of c_u`, `T_e = sum of tag_u`, `S_e`, and publishes these parts; the leader adds them, and publishes the sum
-//! `(sum of C_e, sum of T_e, union of S_e)`, the same bytes for everybody. Packets and tags are linear, so the sum of sums verifies as the sum
-//! does, and lists are disjoint or the part is dropped. All else, joins, notes, messages, rosters, is passed on, in order and without a gap
-//! (`line`).
+//! **What is computed.** The sum of all members' packets of a tick, with one list, as
+//! [`super::server`] has it. One server *leads*: it has the [`LiveRoom`], and with it numbers,
+//! rosters, epochs and the clock of the ticks. The others are its *edges*: each adds its own
+//! members' packets of a tick, `C_e = sum of c_u`, `T_e = sum of tag_u`, `S_e`, and publishes these
+//! parts; the leader adds them, and publishes the sum `(sum of C_e, sum of T_e, union of S_e)`, the
+//! same bytes for everybody. Packets and tags are linear, so the sum of sums verifies as the sum
+//! does, and lists are disjoint or the part is dropped. All else, joins, notes, messages, rosters,
+//! is passed on, in order and without a gap (`line`).
 //!
-//! **What it costs.** Two hops on the bus, and [`HOLD`] in which an edge waits for more packets of its members; for each edge up to four
-//! parts a tick, each as long as a packet.
+//! **What it costs.** Two hops on the bus, and [`HOLD`] in which an edge waits for more packets of
+//! its members; for each edge up to four parts a tick, each as long as a packet.
 //!
-//! **Who leads.** The first server to have a member. A server that is to open a room says that it seeks, listens for [`SEEK`] to whether
-//! somebody's ticks are heard, and if not leads, unless another seeks whose station has a smaller number. Stations are drawn anew for each room that
-//! a server opens, so each is used once.
+//! **Who leads.** The first server to have a member. A server that is to open a room says that it
+//! seeks, listens for [`SEEK`] to whether somebody's ticks are heard, and if not leads, unless
+//! another seeks whose station has a smaller number. Stations are drawn anew for each room that a
+//! server opens, so each is used once.
 //!
-//! **Who fails.** An edge that is not heard for [`LOST`] is gone, and its members with it. An edge that hears no tick for as long lets go of its
-//! members, who come again as after any lost connection, to a room with a new number, with new sessions: no tick under no key is used
-//! twice, because nothing that was agreed with the old leader is used at all. A leader that hears the ticks of another with a smaller number
-//! lets go likewise. Where the bus is torn in two there are two rooms, with different rosters and so different keys; when it is whole again one is left.
+//! **Who fails.** An edge that is not heard for [`LOST`] is gone, and its members with it. An edge
+//! that hears no tick for as long lets go of its members, who come again as after any lost
+//! connection, to a room with a new number, with new sessions: no tick under no key is used twice,
+//! because nothing that was agreed with the old leader is used at all. A leader that hears the
+//! ticks of another with a smaller number lets go likewise. Where the bus is torn in two there are
+//! two rooms, with different rosters and so different keys; when it is whole again one is left.
 //!
-//! **Who sees what.** What one server sees, all do, and so does the bus: numbers, timing, sizes, masked words. Names and voices are sealed. What a
-//! stranger on the bus can do is what a malicious server can: deny, delay, list wrongly; forge no sum.
+//! **Who sees what.** What one server sees, all do, and so does the bus: numbers, timing, sizes,
+//! masked words. Names and voices are sealed. What a stranger on the bus can do is what a malicious
+//! server can: deny, delay, list wrongly; forge no sum.
 //!
-//! Loss, repetition and disorder on the bus cost sums at most, never correctness; the state machines here have no clock and no socket.
+//! Loss, repetition and disorder on the bus cost sums at most, never correctness; the state
+//! machines here have no clock and no socket.
 
 mod edge;
 mod lead;
@@ -137,7 +145,8 @@ pub enum SharedEvent {
         /// A [`BusMessage`].
         bytes: Vec<u8>,
     },
-    /// The room is no more, here: all members are to be disconnected without a word, so that they come again. Nothing follows.
+    /// The room is no more, here: all members are to be disconnected without a word, so that they
+    /// come again. Nothing follows.
     Parted,
 }
 
@@ -176,8 +185,9 @@ enum Part {
 
 /// One server's part in a room.
 ///
-/// Time is a [`Duration`] since an origin of the caller's choice. After everything that it is told, and whenever
-/// [`SharedRoom::deadline`] has come, it is to be asked by [`SharedRoom::poll`] what follows until it says none.
+/// Time is a [`Duration`] since an origin of the caller's choice. After everything that it is told,
+/// and whenever [`SharedRoom::deadline`] has come, it is to be asked by [`SharedRoom::poll`] what
+/// follows until it says none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -223,7 +233,8 @@ impl SharedRoom {
         std::mem::take(&mut self.counts)
     }
 
-    /// Does this server lead the room, or follow? None while that is open, and when its part is over.
+    /// Does this server lead the room, or follow? None while that is open, and when its part is
+    /// over.
     pub fn role(&self) -> Option<bool> {
         match &self.part {
             Part::Leading(_) => Some(true),
@@ -347,8 +358,8 @@ impl SharedRoom {
         }
     }
 
-    /// Ends this server's part at `until`, and tells its members; nobody is let in any more. The members of a leader's edges come again
-    /// to the edges.
+    /// Ends this server's part at `until`, and tells its members; nobody is let in any more. The
+    /// members of a leader's edges come again to the edges.
     pub fn close(&mut self, now: Duration, until: Duration) {
         match &mut self.part {
             Part::Leading(lead) => lead.close(now, until),

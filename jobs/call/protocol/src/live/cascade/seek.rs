@@ -1,4 +1,5 @@
-//! Who leads a room: whoever is heard leading it, else of those who seek the one with the smallest station.
+//! Who leads a room: whoever is heard leading it, else of those who seek the one with the smallest
+//! station.
 
 use std::time::Duration;
 
@@ -56,7 +57,8 @@ impl Seek {
         let since = *self.since.get_or_insert(now);
         self.until = self.until.max(since + SEEK);
         match self.leader {
-            // who leads says so again and again; a word that was under way for long is followed by none
+            // who leads says so again and again; a word that was under way for long is followed by
+            // none
             Some(leader) => Some(Found::Leader(leader)),
             None => (now >= self.until).then_some(Found::Nobody),
         }

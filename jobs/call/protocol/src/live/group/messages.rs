@@ -1,4 +1,5 @@
-//! Offers, tasks, pieces and steps (kinds 20 to 23 of the wire): what goes around a group's messages.
+//! Offers, tasks, pieces and steps (kinds 20 to 23 of the wire): what goes around a group's
+//! messages.
 //!
 //! ```text
 //! offer = version 1, kind 1, room 8, session 16, sealed
@@ -41,7 +42,8 @@ const MAX_WELCOME: usize = 4 << 20;
 pub(in super::super) const MAX_ANSWER: usize = 2 + 2 * MAX_MEMBERS + 4 + MAX_COMMIT + MAX_WELCOME;
 /// Bytes of an answer in one piece.
 const PIECE_BYTES: usize = 16 << 10;
-/// The longest message of all that a member of a live room is sent: a step, or a task of four thousand offers.
+/// The longest message of all that a member of a live room is sent: a step, or a task of four
+/// thousand offers.
 pub const MAX_GROUP_BYTES: usize =
     ROOM_HEAD + 4 + MAX_ROSTER_BYTES + longer(MAX_WELCOME, MAX_MEMBERS * (2 + MAX_OFFER));
 
@@ -204,7 +206,8 @@ impl<'a> Step<'a> {
         out
     }
 
-    /// None unless these are the bytes of a step. What the roster in it is, whoever takes it finds out.
+    /// None unless these are the bytes of a step. What the roster in it is, whoever takes it finds
+    /// out.
     pub(in super::super) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (room, rest) = body(STEP, bytes)?;
         let (length, rest) = number(rest)?;
@@ -213,7 +216,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Is this something that goes between a member and its group by way of the room, and not to the sums?
+/// Is this something that goes between a member and its group by way of the room, and not to the
+/// sums?
 pub fn is_for_the_group(bytes: &[u8]) -> bool {
     matches!(bytes, [VERSION, OFFER | PIECE, ..])
 }

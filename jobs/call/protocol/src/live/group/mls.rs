@@ -15,10 +15,12 @@ use crate::live::{
 /// What the exporter is asked for.
 const PURPOSE: &str = "tobari call/2";
 
-/// Sessions that are to come into the group, at most: who changes their mind so often before a roster says so is heard again with the last one's.
+/// Sessions that are to come into the group, at most: who changes their mind so often before a
+/// roster says so is heard again with the last one's.
 const MOST_NEWCOMERS: usize = 8;
 
-/// A group, and the sessions that are to come into it, the last one last: a roster may list one after another was begun.
+/// A group, and the sessions that are to come into it, the last one last: a roster may list one
+/// after another was begun.
 pub(super) struct MlsGroup {
     room: RoomId,
     newcomers: VecDeque<(SessionId, Newcomer)>,
@@ -78,7 +80,8 @@ impl Agreement for MlsGroup {
         Some(Answer { refused, commit: commit.commit, welcome: commit.welcome })
     }
 
-    /// After an error the keys of this roster are not had; later rosters may lead on, or the call is over for this member.
+    /// After an error the keys of this roster are not had; later rosters may lead on, or the call
+    /// is over for this member.
     fn follow(&mut self, words: &[u8], roster: &Roster, own: u16) -> Result<GroupSecret, RosterError> {
         let session = roster.members.get(&own).ok_or(RosterError::NotListed)?.session;
         let place = self.newcomers.iter().position(|(new, _)| *new == session);

@@ -1,11 +1,15 @@
 //! Keys that the members of a room agree on, with the server as the post office.
 //!
-//! In a room whose link says so ([`super::link::Keys::Group`]) the secret of an epoch depends on two things: the link's secret, and a secret that
-//! the members' group exports (MLS, RFC 9420: `tobari_call_group`). Who was put out has the first and not the second; so has who comes later, of what was before.
+//! In a room whose link says so ([`super::link::Keys::Group`]) the secret of an epoch depends on
+//! two things: the link's secret, and a secret that the members' group exports (MLS, RFC 9420:
+//! `tobari_call_group`). Who was put out has the first and not the second; so has who comes later,
+//! of what was before.
 //!
-//! **A session is a leaf.** With each hello a session *offers* a key package, sealed under a key of the link, whose identity is the session and the name of
-//! the hello. **A roster is a commit**: the media epoch `e` belongs to one state of the group, and a roster is taken if the leaves of that state are
-//! exactly its sessions with their names. So a server can list nobody whose keys the others do not have, nor leave anybody in the group whom it does not list.
+//! **A session is a leaf.** With each hello a session *offers* a key package, sealed under a key of
+//! the link, whose identity is the session and the name of the hello. **A roster is a commit**: the
+//! media epoch `e` belongs to one state of the group, and a roster is taken if the leaves of that
+//! state are exactly its sessions with their names. So a server can list nobody whose keys the
+//! others do not have, nor leave anybody in the group whom it does not list.
 //!
 //! ```text
 //! member ── hello, offer ────────▶ server                                  wants to come in, or to begin another session
@@ -15,11 +19,14 @@
 //!         newcomers ◀──── step ──  server                                  the welcome, and the whole roster
 //! ```
 //!
-//! The committer is the host, if there is one in the group, else who has been there longest; whoever does not answer in time is put out, and the next is
-//! asked. As one is asked at a time there are no two commits to choose between; if a server asks two, the members of two states do not hear one another and
-//! have other words to compare. Who comes when there is nobody to ask *founds* a group: a step without a commit.
+//! The committer is the host, if there is one in the group, else who has been there longest;
+//! whoever does not answer in time is put out, and the next is asked. As one is asked at a time
+//! there are no two commits to choose between; if a server asks two, the members of two states do
+//! not hear one another and have other words to compare. Who comes when there is nobody to ask
+//! *founds* a group: a step without a commit.
 //!
-//! `E_e = Expand(Extract(room, export("tobari call/2", digest of the roster)), "epoch" ‖ …)`: the rest of the tree is that of `keys`.
+//! `E_e = Expand(Extract(room, export("tobari call/2", digest of the roster)), "epoch" ‖ …)`: the
+//! rest of the tree is that of `keys`.
 
 pub(super) mod messages;
 #[cfg(feature = "mls")]
@@ -56,13 +63,15 @@ pub(super) trait Agreement: Send {
     /// Begins a session, with an offer to be sent.
     fn begin(&mut self, keys: &RoomKeys, session: SessionId, name: &str, rng: &mut dyn CryptoRng) -> Option<Vec<u8>>;
 
-    /// Makes the commit that a task asks for, from the roster that there is; none if a member must not do that.
+    /// Makes the commit that a task asks for, from the roster that there is; none if a member must
+    /// not do that.
     fn commit(&mut self, keys: &RoomKeys, roster: &Roster, own: u16, task: &messages::Task) -> Option<Answer>;
 
     /// Goes on to the state of a roster, and exports its secret.
     fn follow(&mut self, words: &[u8], roster: &Roster, own: u16) -> Result<GroupSecret, RosterError>;
 
-    /// The secret that the state which this member is in gives for a roster, whether that roster is of this state or not.
+    /// The secret that the state which this member is in gives for a roster, whether that roster is
+    /// of this state or not.
     fn export(&self, roster: &Roster) -> Option<GroupSecret>;
 
     /// Words that all members of this state have, and nobody else.

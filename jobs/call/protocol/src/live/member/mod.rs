@@ -1,7 +1,7 @@
 //! A member of a live room: the half that holds keys, as a state machine.
 //!
-//! A [`LiveMember`] is given what the microphone hears, 320 samples every 20 ms, and what comes from the server; it says what to send and
-//! what was heard. It has no clock: frames are its time.
+//! A [`LiveMember`] is given what the microphone hears, 320 samples every 20 ms, and what comes
+//! from the server; it says what to send and what was heard. It has no clock: frames are its time.
 //!
 //! **Rules kept here, whatever the server says.** Ticks of packets increase, over all epochs. A
 //! packet that is sent again is the bytes that were sent ([`LiveMember::again`]). Sums come in
@@ -49,7 +49,8 @@ use crate::{PACKET_SAMPLES, TICK_MS};
 
 /// Packets that are remembered, to be sent again and to take one's own voice out of sums.
 const REMEMBERED: usize = 128;
-/// Ticks after which a packet that is in no sum, and was not said to be late, was left out: two seconds.
+/// Ticks after which a packet that is in no sum, and was not said to be late, was left out: two
+/// seconds.
 const OMITTED_TICKS: u32 = 100;
 
 /// What is to be sent to the server.
@@ -103,7 +104,8 @@ pub struct LiveMember {
     /// Does it send, as far as the server allows?
     speaks: bool,
     muted_by_host: bool,
-    /// Packets of ticks up to this one may have met a server that was not to add them, or a line that took nothing.
+    /// Packets of ticks up to this one may have met a server that was not to add them, or a line
+    /// that took nothing.
     excused: Option<u32>,
     cadence: Cadence,
     last_sent: Option<u32>,
@@ -132,10 +134,11 @@ impl LiveMember {
         entry::answer(link, speak, nonce)
     }
 
-    /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes count.
+    /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes
+    /// count.
     ///
-    /// None if the settings of the link are impossible, which those of a link that was read are not, or if it asks for keys of a group and this build
-    /// has none ([`group::HAS_GROUPS`]).
+    /// None if the settings of the link are impossible, which those of a link that was read are
+    /// not, or if it asks for keys of a group and this build has none ([`group::HAS_GROUPS`]).
     pub fn new(
         link: &RoomLink,
         name: &str,
@@ -216,8 +219,9 @@ impl LiveMember {
         self.hearing.roster().map(|roster| &roster.members)
     }
 
-    /// Words to compare with those of the others, by voice for instance, where the members agree on keys: they are equal for all members of one state of
-    /// their group, and for nobody who was led into another. They change with every roster.
+    /// Words to compare with those of the others, by voice for instance, where the members agree on
+    /// keys: they are equal for all members of one state of their group, and for nobody who was led
+    /// into another. They change with every roster.
     pub fn words(&self) -> Option<String> {
         self.group.as_ref()?.words()
     }
@@ -228,7 +232,8 @@ impl LiveMember {
         self.group.as_ref()?.words_of(session)
     }
 
-    /// What the members' group gives for a roster, in the state that this member is in: for who attacks.
+    /// What the members' group gives for a roster, in the state that this member is in: for who
+    /// attacks.
     pub(super) fn exported(&self, roster: &Roster) -> Option<GroupSecret> {
         self.group.as_ref()?.export(roster)
     }
@@ -258,8 +263,9 @@ impl LiveMember {
         self.speaks && self.hearing.roster().is_some()
     }
 
-    /// The next 20 ms of the microphone, after gain and gate, and whether somebody talks in it. Answers the packet to send, if there is one
-    /// now: not before the first roster, nor for a listener, nor in a room of talk spurts while nobody talks.
+    /// The next 20 ms of the microphone, after gain and gate, and whether somebody talks in it.
+    /// Answers the packet to send, if there is one now: not before the first roster, nor for a
+    /// listener, nor in a room of talk spurts while nobody talks.
     ///
     /// # Leakage
     /// In a room with constant sending the same work and the same bytes whatever the samples are.
@@ -339,13 +345,16 @@ impl LiveMember {
         self.cadence.round_trip().map(|ticks| ticks.saturating_mul(TICK_MS as u32))
     }
 
-    /// The packet of a tick again, if it is remembered: the bytes that were sent. For transports that lose packets; WebSocket, the one of the clients here, loses none, and they send none again.
+    /// The packet of a tick again, if it is remembered: the bytes that were sent. For transports
+    /// that lose packets; WebSocket, the one of the clients here, loses none, and they send none
+    /// again.
     pub fn again(&self, tick: u32) -> Option<&[u8]> {
         self.sent.iter().find(|sent| sent.tick == tick).map(|sent| sent.packet.as_slice())
     }
 
-    /// A packet of [`LiveMember::frame`] was not sent, as the line took nothing: that no sum has it is nobody's fault but the line's, and is told as late; nor
-    /// is it the server's that those before it are not there yet. Its tick gets no other.
+    /// A packet of [`LiveMember::frame`] was not sent, as the line took nothing: that no sum has it
+    /// is nobody's fault but the line's, and is told as late; nor is it the server's that those
+    /// before it are not there yet. Its tick gets no other.
     pub fn keep_back(&mut self, packet: &[u8]) {
         let Some(place) = self.sent.iter().rposition(|sent| sent.packet == packet) else { return };
         if let Some(Sent { tick, .. }) = self.sent.remove(place) {
@@ -388,7 +397,8 @@ impl LiveMember {
         self.news.push_back(news);
     }
 
-    /// Begins a session that speaks, or one that listens: another one, whose keys have sent nothing.
+    /// Begins a session that speaks, or one that listens: another one, whose keys have sent
+    /// nothing.
     fn granted(&mut self, speak: bool, rng: &mut (impl CryptoRng + ?Sized)) {
         if self.speaks != speak {
             self.speaks = speak;
@@ -419,7 +429,8 @@ impl LiveMember {
         self.closed(tick, &nobody, &nobody);
     }
 
-    /// A tick is over whose sum this member does not open, as it need not know what is in it: for loads of many members.
+    /// A tick is over whose sum this member does not open, as it need not know what is in it: for
+    /// loads of many members.
     pub fn pass_over(&mut self, tick: u32) {
         if tick >= self.hearing.next() {
             self.hearing.pass(tick);
@@ -431,7 +442,8 @@ impl LiveMember {
         self.news.push_back(News::Alarm(alarm));
     }
 
-    /// Takes a binary message: a sum, a roster, a note, or what is for the group. A sum that was heard is answered.
+    /// Takes a binary message: a sum, a roster, a note, or what is for the group. A sum that was
+    /// heard is answered.
     pub fn binary(&mut self, bytes: &[u8]) -> Option<Heard> {
         match bytes.get(1).copied() {
             Some(roster::KIND) => self.roster_said(None, bytes),
@@ -530,7 +542,8 @@ impl LiveMember {
         if let Some(epoch) = self.behind.passed(tick, self.group.is_some()) {
             self.ask_for_all(epoch);
         }
-        // of what was before this member's first epoch others know more: a window that begins there is not compared
+        // of what was before this member's first epoch others know more: a window that begins there
+        // is not compared
         if let Some((window, digest)) = epoch.and_then(|epoch| self.history.heard(tick, epoch, speakers)) {
             self.compare(window, digest);
         }

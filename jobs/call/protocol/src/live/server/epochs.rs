@@ -9,13 +9,16 @@ use tobari_curve::wire::{MemberSet, RoomId};
 
 use super::super::roster::{Change, Form};
 
-/// How long after the last roster who comes may wait for others: a newcomer costs a commit and a welcome to all.
+/// How long after the last roster who comes may wait for others: a newcomer costs a commit and a
+/// welcome to all.
 pub(super) const BATCH: Duration = Duration::from_secs(1);
-/// The same for who has left and has keys that should be of no more use: out within a second, and a crowd that goes home is no commit each.
+/// The same for who has left and has keys that should be of no more use: out within a second, and a
+/// crowd that goes home is no commit each.
 pub(super) const PARTING: Duration = Duration::from_millis(250);
 /// Who is put out waits for nobody.
 pub(super) const AT_ONCE: Duration = Duration::ZERO;
-/// Ticks from when a roster is said to when it holds: time for it to arrive, and for keys to be derived.
+/// Ticks from when a roster is said to when it holds: time for it to arrive, and for keys to be
+/// derived.
 const LEAD: u32 = 15;
 
 /// The rosters of a room.
@@ -83,7 +86,8 @@ impl Epochs {
         self.wanted = Some((since, least.min(pause)));
     }
 
-    /// Takes a member off the roster, which may wait so long after the last one; its number comes free when that holds.
+    /// Takes a member off the roster, which may wait so long after the last one; its number comes
+    /// free when that holds.
     pub(super) fn unlist(&mut self, member: u16, pause: Duration, now: Duration) {
         let is_coming = self.coming.as_ref().is_some_and(|coming| coming.contains(&member));
         if is_coming || self.listed.contains_key(&member) {
@@ -95,7 +99,8 @@ impl Epochs {
         }
     }
 
-    /// A number that was on no roster, or is not on the last, comes free at once, unless it is about to.
+    /// A number that was on no roster, or is not on the last, comes free at once, unless it is
+    /// about to.
     fn free(&mut self, member: u16) {
         if !self.retired.iter().any(|(retired, _)| *retired == member) {
             self.in_use.remove(&member);
@@ -118,7 +123,8 @@ impl Epochs {
         self.listed.contains_key(&member)
     }
 
-    /// What the next roster changes, if it is due. No other is until [`Epochs::hold`] or [`Epochs::back`].
+    /// What the next roster changes, if it is due. No other is until [`Epochs::hold`] or
+    /// [`Epochs::back`].
     pub(super) fn next(&mut self, now: Duration) -> Option<Next> {
         if self.due().is_none_or(|due| now < due) {
             return None;
@@ -142,7 +148,8 @@ impl Epochs {
         Some(Next { epoch: self.last() + 1, base: self.last(), gone, new })
     }
 
-    /// A roster was not made: what it was to change is to be changed by the next, which is due at once, unless something has happened since.
+    /// A roster was not made: what it was to change is to be changed by the next, which is due at
+    /// once, unless something has happened since.
     pub(super) fn back(&mut self, next: Next, now: Duration) {
         self.coming = None;
         for (member, hello) in next.new {
@@ -191,8 +198,9 @@ impl Epochs {
         Next { epoch, base, gone: kept, new: founders }
     }
 
-    /// The roster with these changes, without those who are refused. It holds from after the ticks from `open` on, `taken` of them, that may have packets
-    /// already: those are of the epoch that there is.
+    /// The roster with these changes, without those who are refused. It holds from after the ticks
+    /// from `open` on, `taken` of them, that may have packets already: those are of the epoch that
+    /// there is.
     pub(super) fn hold(&mut self, room: RoomId, next: Next, refused: &[u16], open: u32, taken: u32) -> Commit {
         self.coming = None;
         let Next { epoch, base, mut gone, mut new } = next;

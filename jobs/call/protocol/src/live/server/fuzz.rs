@@ -34,8 +34,10 @@ use crate::{
 const ROOM: RoomId = RoomId([9; 8]);
 const TOKEN: [u8; 16] = [5; 16];
 
-/// Whatever members do and whenever, whether the link is the key or they agree on keys: nothing panics; ticks close in order; a sum holds exactly the packets that were taken, each member's once,
-/// all of its tick's epoch and of members on its roster; who waits or is gone hears nothing; rosters add up to who is there.
+/// Whatever members do and whenever, whether the link is the key or they agree on keys: nothing
+/// panics; ticks close in order; a sum holds exactly the packets that were taken, each member's
+/// once, all of its tick's epoch and of members on its roster; who waits or is gone hears nothing;
+/// rosters add up to who is there.
 pub fn fuzz_live_room(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let first = bytes.next().unwrap_or(0);

@@ -1,8 +1,10 @@
-//! The sums of the ticks that are open. Who is in them is decided packet by packet; what the packets carry may be added later, by several cores.
+//! The sums of the ticks that are open. Who is in them is decided packet by packet; what the
+//! packets carry may be added later, by several cores.
 //!
-//! In mode `mask` an addition takes a tenth of a microsecond, in the modes of points some, and a room has one for each packet: fifty a
-//! second and speaker. Addition is associative and commutative, and a sum has one form, so that it does not matter who adds what in which
-//! order: a [`Mixer`] may have each core add a share, and add the partial sums.
+//! In mode `mask` an addition takes a tenth of a microsecond, in the modes of points some, and a
+//! room has one for each packet: fifty a second and speaker. Addition is associative and
+//! commutative, and a sum has one form, so that it does not matter who adds what in which order: a
+//! [`Mixer`] may have each core add a share, and add the partial sums.
 
 use std::collections::VecDeque;
 
@@ -60,8 +62,8 @@ impl Sums {
         self.0.len() as u32
     }
 
-    /// Lists a packet's sender in a tick; true if what it carries is still to be added, false if it was: whoever sends a tick again is in its
-    /// sum already.
+    /// Lists a packet's sender in a tick; true if what it carries is still to be added, false if it
+    /// was: whoever sends a tick again is in its sum already.
     pub(super) fn enlist(&mut self, ahead: usize, packet: &LivePacket, layout: LiveLayout) -> Result<bool, Fault> {
         if self.0.len() <= ahead {
             self.0.resize_with(ahead + 1, || None);
@@ -78,7 +80,8 @@ impl Sums {
         Ok(is_new)
     }
 
-    /// Adds a sum of packets of one tick, all or nothing: not if it is of another epoch than what there is, or somebody of it is in already.
+    /// Adds a sum of packets of one tick, all or nothing: not if it is of another epoch than what
+    /// there is, or somebody of it is in already.
     pub(super) fn merge(&mut self, ahead: usize, part: &LiveSum, layout: LiveLayout, mixer: &mut dyn Mixer) -> bool {
         if !part.payload.fits(layout) || part.payload.samples() != PACKET_WORDS {
             return false;

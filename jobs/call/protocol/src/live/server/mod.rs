@@ -1,28 +1,33 @@
 //! The half of a live room that never holds a key: its rules, as a state machine.
 //!
-//! A [`LiveRoom`] is told what happens and asked what follows ([`LiveRoom::poll`], until it says none). Time is a [`Duration`] since an
-//! origin of the caller's choice.
+//! A [`LiveRoom`] is told what happens and asked what follows ([`LiveRoom::poll`], until it says
+//! none). Time is a [`Duration`] since an origin of the caller's choice.
 //!
-//! **Ticks.** Tick `t` opens `20 t` ms after the first member came and closes 20 ms later, whoever has sent. Packets are taken for
-//! [`LiveLimits::window`] ticks from the open one on and added at once, one a member and tick; a second one is passed over, so that whoever
-//! sends again what it has sent changes nothing. A packet for a closed tick, or made under another epoch than its tick's, is dropped and
-//! its sender listed as late in the next sum. All members get one identical sum.
+//! **Ticks.** Tick `t` opens `20 t` ms after the first member came and closes 20 ms later, whoever
+//! has sent. Packets are taken for [`LiveLimits::window`] ticks from the open one on and added at
+//! once, one a member and tick; a second one is passed over, so that whoever sends again what it
+//! has sent changes nothing. A packet for a closed tick, or made under another epoch than its
+//! tick's, is dropped and its sender listed as late in the next sum. All members get one identical
+//! sum.
 //!
-//! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a second, at once when somebody is put
-//! out, and hold from a tick some way ahead. The server never adds packets of two epochs.
+//! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a
+//! second, at once when somebody is put out, and hold from a tick some way ahead. The server never
+//! adds packets of two epochs.
 //!
-//! **Keys of a group.** Where the members agree on keys ([`super::group`]) a roster is made by one of them: it is asked for a commit, and what it answers goes
-//! to all with the roster. The server reads none of it. There who has left waits for others a quarter of a second at most; where the link is the key it has all
-//! keys anyway, and waits as who comes does.
+//! **Keys of a group.** Where the members agree on keys ([`super::group`]) a roster is made by one
+//! of them: it is asked for a commit, and what it answers goes to all with the roster. The server
+//! reads none of it. There who has left waits for others a quarter of a second at most; where the
+//! link is the key it has all keys anyway, and waits as who comes does.
 //!
-//! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this server, not of cryptography: whoever has the
-//! link has the keys.
+//! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this
+//! server, not of cryptography: whoever has the link has the keys.
 //!
 //! **Who presents itself.** The room has the public half of the key that follows from the link,
 //! from the member that opened it, and nothing else. A hello that is not signed with that key for
 //! its sender's number, or whose session was presented before, puts its sender out at once.
 //!
-//! **Who goes.** A member that breaks a rule, says more than [`LiveLimits`] allows, or does not present itself in time. The others go on.
+//! **Who goes.** A member that breaks a rule, says more than [`LiveLimits`] allows, or does not
+//! present itself in time. The others go on.
 
 mod epochs;
 mod fuzz;
@@ -268,7 +273,8 @@ impl LiveRoom {
     /// Lets a member in, or into the lobby.
     ///
     /// # Errors
-    /// [`Refusal`] if the member names other settings, does not have the secret of who opened the room, has a wrong token, or finds no place.
+    /// [`Refusal`] if the member names other settings, does not have the secret of who opened the
+    /// room, has a wrong token, or finds no place.
     pub fn join(&mut self, proven: &Proven, now: Duration) -> Result<Welcome, Refusal> {
         let join = proven.join();
         if self.is_over() {
@@ -320,14 +326,16 @@ impl LiveRoom {
         Ok(Welcome { room: self.id, member, tick: self.open, window: self.limits.window, waiting: waits })
     }
 
-    /// Takes a packet that came through the member's [`LiveUplink`]. One from a member that is gone is ignored.
+    /// Takes a packet that came through the member's [`LiveUplink`]. One from a member that is gone
+    /// is ignored.
     pub fn packet(&mut self, packet: &LivePacket) {
         let mut mixer = std::mem::take(&mut self.mixer);
         self.packets(&[packet], &mut mixer);
         self.mixer = mixer;
     }
 
-    /// Takes many packets at once, and has them added by a mixer; the same comes of it as of one after another.
+    /// Takes many packets at once, and has them added by a mixer; the same comes of it as of one
+    /// after another.
     pub fn packets(&mut self, packets: &[&LivePacket], mixer: &mut dyn Mixer) {
         let mut parts: BTreeMap<usize, Vec<&LivePayload>> = BTreeMap::new();
         for packet in packets {
@@ -503,8 +511,8 @@ impl LiveRoom {
         self.tick_opened(self.open)
     }
 
-    /// The next thing that follows, at time `now`. To be called until it says none: after everything that the room is told, and
-    /// whenever [`LiveRoom::deadline`] has come.
+    /// The next thing that follows, at time `now`. To be called until it says none: after
+    /// everything that the room is told, and whenever [`LiveRoom::deadline`] has come.
     pub fn poll(&mut self, now: Duration) -> Option<LiveEvent> {
         if let Some(event) = self.events.pop_front() {
             return Some(event);

@@ -1,4 +1,5 @@
-//! What a room takes from other servers that hold it together with this one ([`super::super::cascade`]): sums of their members' packets.
+//! What a room takes from other servers that hold it together with this one
+//! ([`super::super::cascade`]): sums of their members' packets.
 
 use crate::wire::LiveSum;
 
@@ -15,9 +16,10 @@ impl LiveRoom {
         self.members.get(&member)?.since
     }
 
-    /// Adds the sum of some members' packets of one tick; false if it was not added. Its members must be those of whoever summed, on the
-    /// roster of its epoch, and none of them muted: that is for the caller to know. A sum that comes too late, or of another epoch than its
-    /// tick's, makes its members late.
+    /// Adds the sum of some members' packets of one tick; false if it was not added. Its members
+    /// must be those of whoever summed, on the roster of its epoch, and none of them muted: that is
+    /// for the caller to know. A sum that comes too late, or of another epoch than its tick's,
+    /// makes its members late.
     pub(in super::super) fn partial(&mut self, part: &LiveSum, mixer: &mut dyn Mixer) -> bool {
         let in_epoch = part.room == self.id && self.epochs.of(part.tick) == Some(part.epoch);
         let ahead = part.tick.checked_sub(self.open).filter(|ahead| in_epoch && *ahead < self.limits.window);

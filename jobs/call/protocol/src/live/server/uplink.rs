@@ -6,7 +6,8 @@ use tobari_curve::wire::RoomId;
 use super::super::{PACKET_WORDS, messages::Welcome};
 use crate::server::Fault;
 
-/// One member's way in: turns the bytes of its packets into what can be added, and refuses what is not its own.
+/// One member's way in: turns the bytes of its packets into what can be added, and refuses what is
+/// not its own.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveUplink {
     pub(super) layout: LiveLayout,
@@ -24,7 +25,8 @@ impl LiveUplink {
     /// Checks a packet without touching a sample: cheap.
     ///
     /// # Errors
-    /// [`Fault`] if it is no packet of this layout, or one for another room, of another member, or of another length.
+    /// [`Fault`] if it is no packet of this layout, or one for another room, of another member, or
+    /// of another length.
     pub fn check(&self, packet: &[u8]) -> Result<LiveHeader, Fault> {
         let (header, samples) = wire::decode_live_header(self.layout, packet)?;
         if header.room != self.room {
@@ -39,7 +41,8 @@ impl LiveUplink {
         Ok(header)
     }
 
-    /// Checks a packet and decodes it. In mode `mask` half a microsecond, else some microseconds a point.
+    /// Checks a packet and decodes it. In mode `mask` half a microsecond, else some microseconds a
+    /// point.
     ///
     /// # Errors
     /// As [`LiveUplink::check`], and if what is in it is malformed.

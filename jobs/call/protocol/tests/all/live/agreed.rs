@@ -1,4 +1,5 @@
-//! Rooms whose members agree on keys: honest ones, and what a server, a stranger with the link or somebody put out can do in them.
+//! Rooms whose members agree on keys: honest ones, and what a server, a stranger with the link or
+//! somebody put out can do in them.
 
 use crate::live::*;
 use tobari_call::live::{Keys, LinkError, RosterError, SumError, attack};
@@ -187,7 +188,8 @@ fn a_host_is_asked_before_who_came_earlier() {
     world.no_alarms();
 }
 
-/// The ticks that open for somebody with the link, what a tap heard of this member's line, and the secrets of another's group.
+/// The ticks that open for somebody with the link, what a tap heard of this member's line, and the
+/// secrets of another's group.
 fn opened(world: &World, line: &Person, group: Option<&LiveMember>) -> Vec<u32> {
     let heard = attack::opened(&world.link.for_members(), &line.rosters, &line.came, group).unwrap();
     heard.iter().map(|heard| heard.tick).collect()
@@ -211,14 +213,16 @@ fn who_was_put_out_cannot_hear_what_follows_whatever_it_still_holds_and_taps() {
     world.frames(120);
     assert_eq!(world.removed.drain(..).map(|(member, _)| member).collect::<Vec<_>>(), [mallory]);
     everybody_hears(&mut world, 43);
-    // everything that anybody was sent since, to somebody with the link and the group of before, who keeps no rule of a program
+    // everything that anybody was sent since, to somebody with the link and the group of before,
+    // who keeps no rule of a program
     let line = world.person_of(ann);
     let steps = line.came.iter().filter(|bytes| bytes[1] == 0x23).count();
     assert_eq!(steps, 1, "one commit took it out");
     let all: Vec<u32> = line.heard.iter().map(|heard| heard.tick).collect();
     let by_who_is_there = opened(&world, line, Some(&line.member));
     let by_who_is_out = opened(&world, line, Some(&tapper.member));
-    // of before the roster without it: sums that were under way, and the time in which a roster is agreed on and said ahead
+    // of before the roster without it: sums that were under way, and the time in which a roster is
+    // agreed on and said ahead
     let (before, after) = all.split_at(by_who_is_out.len());
     assert_eq!((by_who_is_out.as_slice(), by_who_is_there.as_slice()), (before, after));
     assert!(after.len() > 70 && after[0] < from + 60, "it is out at tick {} after {from}", after[0]);
@@ -277,7 +281,8 @@ fn with_the_link_alone_nothing_opens_that_was_said_before_one_came() {
         world.frames(100);
         let late = &world.person_of(late).member;
         assert!(late.can_speak() && late.roster().unwrap().len() == 3, "{keys:?}");
-        // whatever program it runs: with the link, with the secrets of its group, and as the link's own keys would be
+        // whatever program it runs: with the link, with the secrets of its group, and as the link's
+        // own keys would be
         let link = world.link.for_members();
         for group in [Some(late), None] {
             let heard = attack::opened(&link, &rosters, &came, group).unwrap();

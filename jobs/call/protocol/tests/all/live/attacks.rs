@@ -1,4 +1,5 @@
-//! What a server can do, alone or with somebody, and what comes of it: the table of attacks, and what is not in it. `docs/threats.md` names each.
+//! What a server can do, alone or with somebody, and what comes of it: the table of attacks, and
+//! what is not in it. `docs/threats.md` names each.
 
 use crate::live::*;
 use std::collections::HashSet;
@@ -122,7 +123,8 @@ fn what_is_sent_again_is_what_was_sent_whatever_the_microphone_hears_now() {
     assert!(world.person_of(1).levels().iter().all(|level| *level == -77));
 }
 
-/// Why two clients under one number lose nothing but their place: equal number, tick and samples are encrypted under other keys.
+/// Why two clients under one number lose nothing but their place: equal number, tick and samples
+/// are encrypted under other keys.
 #[test]
 fn two_clients_under_one_number_share_no_key() {
     let packet = |seed: u8| {
@@ -181,7 +183,8 @@ fn a_server_that_lets_somebody_in_under_other_settings_lets_it_hear_nothing() {
     assert_eq!(world.person_of(1).last(), (vec![0, 1], 9));
 }
 
-/// Points with which somebody would spoil what is added at once: another's negated, another's own, and one off the curve.
+/// Points with which somebody would spoil what is added at once: another's negated, another's own,
+/// and one off the curve.
 #[test]
 fn points_that_cancel_repeat_or_are_none_cost_their_tick_or_their_sender_and_nothing_else() {
     for (mode, points) in [(LiveMode::ElgamalShared, 322usize), (LiveMode::Elgamal, 642)] {

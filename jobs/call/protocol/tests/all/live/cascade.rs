@@ -1,4 +1,5 @@
-//! Rooms that several servers hold together, over a bus that loses, repeats and reorders, with servers that fail and a bus that is torn.
+//! Rooms that several servers hold together, over a bus that loses, repeats and reorders, with
+//! servers that fail and a bus that is torn.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -238,7 +238,8 @@ fn numbers_come_free_again_but_no_session_does() {
     assert_eq!(world.person_of(0).last().0, [0, 1, 2]);
 }
 
-/// Whoever stood still and catches up sends many ticks at once, further ahead than a roster is said.
+/// Whoever stood still and catches up sends many ticks at once, further ahead than a roster is
+/// said.
 #[test]
 fn a_roster_holds_from_after_the_last_tick_that_somebody_has_sent() {
     let mut world = World::with(2);

@@ -2,8 +2,9 @@
 //! before: transcripts in `vectors/call`, which no release may fail. A client of protocol 2 is told
 //! to update; the rosters and sums that its server has sent are recordings, and open for ever.
 //!
-//! A transcript is a call of three (a host, a guest from the lobby who speaks, and a listener who raises its hand, speaks, is muted and is put out), one thing a line, as
-//! an earlier version's client and server said it to each other:
+//! A transcript is a call of three (a host, a guest from the lobby who speaks, and a listener who
+//! raises its hand, speaks, is muted and is put out), one thing a line, as an earlier version's
+//! client and server said it to each other:
 //!
 //! | line | what it is |
 //! |---|---|
@@ -13,8 +14,8 @@
 //! | `welcome JSON`, `send MEMBERS HEX`, `sum MEMBERS HEX`, `silent TICK MEMBERS`, `told MEMBER JSON`, `removed MEMBER` | to members |
 //! | `hears TICK LEVEL` | what the guest hears in all samples of a tick, without its own voice |
 //!
-//! What members say is given to this version's server as it stands. What the server says must be what it said then, to the byte: so it is what an
-//! earlier client reads.
+//! What members say is given to this version's server as it stands. What the server says must be
+//! what it said then, to the byte: so it is what an earlier client reads.
 
 use crate::live::*;
 use std::{collections::BTreeMap, fmt::Write};

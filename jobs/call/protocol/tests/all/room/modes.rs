@@ -1,4 +1,5 @@
-//! A room of mode `elgamal-shared` keeps the rules of every room, and no room takes what is in another mode.
+//! A room of mode `elgamal-shared` keeps the rules of every room, and no room takes what is in
+//! another mode.
 
 use crate::room::*;
 

@@ -150,7 +150,8 @@ async fn take(shared: &Shared, origin: &Origin, body: Body, expected: usize) -> 
     Ok(((shared.turns.take(origin).await?, claim), bytes))
 }
 
-/// Does something with the enclave when it is its turn. The turn goes with the work: it is held to the end even if the client goes away.
+/// Does something with the enclave when it is its turn. The turn goes with the work: it is held to
+/// the end even if the client goes away.
 async fn run<T: Send + 'static>(
     shared: &Shared,
     house: Arc<House>,

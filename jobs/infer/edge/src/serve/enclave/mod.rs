@@ -1,4 +1,5 @@
-//! An enclave for each model that is served, for clients who verify it and have no keys of their own.
+//! An enclave for each model that is served, for clients who verify it and have no keys of their
+//! own.
 //!
 //! ```text
 //!   GET    /infer/v1/models/{digest}/enclave                        what it is said to be (tobari_infer::guarded::Offer)
@@ -9,18 +10,27 @@
 //!   DELETE /infer/v1/models/{digest}/enclave/sessions/{id}          ends it: 204
 //! ```
 //!
-//! **The enclave is simulated**: a process of this machine (`tobari_host::enclave`), which whoever runs the server can read. Evidence says so, and so does the server when it starts.
+//! **The enclave is simulated**: a process of this machine (`tobari_host::enclave`), which whoever
+//! runs the server can read. Evidence says so, and so does the server when it starts.
 //!
-//! **Sessions.** A client that has seen evidence opens its channel; then frames go in and out, which the server carries and cannot read. A session ends when its images are used up, when its client says so, at the first
-//! message that is out of order or does not open (409), and when nothing came for a while: sooner where it was never opened, so that those who ask for evidence and go away do not keep others out. There are no more of them than
-//! the configuration says; further ones are refused (503, `sessions`) and the others go on. A session's number is all that is asked of who uses it: it is not secret to the server and whoever sees the connection, and who has it can end the
-//! session, and no more.
+//! **Sessions.** A client that has seen evidence opens its channel; then frames go in and out,
+//! which the server carries and cannot read. A session ends when its images are used up, when its
+//! client says so, at the first message that is out of order or does not open (409), and when
+//! nothing came for a while: sooner where it was never opened, so that those who ask for evidence
+//! and go away do not keep others out. There are no more of them than the configuration says;
+//! further ones are refused (503, `sessions`) and the others go on. A session's number is all that
+//! is asked of who uses it: it is not secret to the server and whoever sees the connection, and who
+//! has it can end the session, and no more.
 //!
-//! **An enclave that ends** (killed, or too slow to answer) takes its sessions with it: each of their next messages is refused with how it ended (503 for the one that found it, 410 for the others). The next client that asks for evidence has a new
-//! one started; where that fails, it is told why (503, `enclave`), and starting is tried again after a pause.
+//! **An enclave that ends** (killed, or too slow to answer) takes its sessions with it: each of
+//! their next messages is refused with how it ended (503 for the one that found it, 410 for the
+//! others). The next client that asks for evidence has a new one started; where that fails, it is
+//! told why (503, `enclave`), and starting is tried again after a pause.
 //!
-//! **Who runs what.** Requests of all sessions go one after another through the enclave, and what the process computes between them runs beside: on the blocking pool, as everything here. Where all is computed inside, one message at a time is let in from the queue, so that the others take no core while they
-//! wait.
+//! **Who runs what.** Requests of all sessions go one after another through the enclave, and what
+//! the process computes between them runs beside: on the blocking pool, as everything here. Where
+//! all is computed inside, one message at a time is let in from the queue, so that the others take
+//! no core while they wait.
 
 mod handle;
 mod house;
@@ -52,7 +62,8 @@ pub struct EnclaveOptions {
     pub images: u32,
     /// What is told of an image.
     pub tells: OutputPolicy,
-    /// A program and its arguments that start this executable as an enclave (`tobari_host::enclave::Options::launcher`); none for a process of this machine.
+    /// A program and its arguments that start this executable as an enclave
+    /// (`tobari_host::enclave::Options::launcher`); none for a process of this machine.
     pub launcher: Vec<OsString>,
     /// Time between two messages of a session, after which it ends.
     pub idle: Duration,

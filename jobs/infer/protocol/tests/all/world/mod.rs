@@ -1,4 +1,5 @@
-//! A network of the paper's shape with random weights, others of other shapes, and what they give in the clear.
+//! A network of the paper's shape with random weights, others of other shapes, and what they give
+//! in the clear.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 

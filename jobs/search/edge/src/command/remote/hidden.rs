@@ -1,6 +1,8 @@
-//! Questions with the place hidden: layouts that a server tells, one registration of some 6 MB, and one round for each question.
+//! Questions with the place hidden: layouts that a server tells, one registration of some 6 MB, and
+//! one round for each question.
 //!
-//! A question is sent with the hash of the key before anything is registered: a server that knows the key from before needs no second registration, and another asks for it.
+//! A question is sent with the hash of the key before anything is registered: a server that knows
+//! the key from before needs no second registration, and another asks for it.
 
 use super::{ATTEMPTS, Answered, Remote, Told, Unread, get, good, post, refused};
 use std::collections::BTreeMap;
@@ -109,7 +111,8 @@ impl Remote {
         Err(last.unwrap_or_else(|| Failure::Work("expected an answer, found none".to_owned())))
     }
 
-    /// What is arranged for such questions, as the server tells it; the numbers must be those of the catalogue.
+    /// What is arranged for such questions, as the server tells it; the numbers must be those of
+    /// the catalogue.
     async fn target(
         &self,
         connection: &mut HttpConnection,
@@ -158,7 +161,8 @@ impl Remote {
         Ok(new)
     }
 
-    /// Registers a key, unless another question did since this one saw that it was registered so often.
+    /// Registers a key, unless another question did since this one saw that it was registered so
+    /// often.
     async fn register_hidden(&self, connection: &mut HttpConnection, key: &Key, seen: u64) -> Result<(), Failure> {
         let mut registered = key.registered.lock().await;
         if *registered == seen {

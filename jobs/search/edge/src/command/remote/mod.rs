@@ -1,7 +1,9 @@
-//! A server that is asked: its tables, the key that is registered there, and questions under encryption.
+//! A server that is asked: its tables, the key that is registered there, and questions under
+//! encryption.
 //!
-//! A key is used as often as the server says; then another generation is drawn, whose number is kept in the cache folder. Where the number is lost, another
-//! one is drawn. What is told of a table is kept there under its tag, which is its hash.
+//! A key is used as often as the server says; then another generation is drawn, whose number is
+//! kept in the cache folder. Where the number is lost, another one is drawn. What is told of a
+//! table is kept there under its tag, which is its hash.
 
 mod hidden;
 
@@ -67,7 +69,8 @@ pub struct Wanted {
     pub table: Option<String>,
     /// Whether only a table with labels will do.
     pub labels: bool,
-    /// Whether what is told of the table, and which keys are registered, is kept for the next command.
+    /// Whether what is told of the table, and which keys are registered, is kept for the next
+    /// command.
     pub keep: bool,
 }
 
@@ -175,7 +178,8 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl Remote {
-    /// Reaches a server and learns about its table. What is told of it and which keys are registered is kept for the next command if that is wanted.
+    /// Reaches a server and learns about its table. What is told of it and which keys are
+    /// registered is kept for the next command if that is wanted.
     pub async fn reach(
         url: &str,
         tls: &ClientTls,
@@ -192,7 +196,8 @@ impl Remote {
         }];
         let (client, told) = look(&mut http.connection(), &headers, wanted).await?;
         let (client, told) = (client.unwrap_or(own), RwLock::new(Arc::new(told)));
-        // which key was registered where says nothing by its hash, and has to be told from those of other files
+        // which key was registered where says nothing by its hash, and has to be told from those of
+        // other files
         let place = [url.as_bytes(), &client, &own].concat();
         let generations = format!("search-keys-{}", &Fingerprint::of(&place).to_string()[..32]);
         let (keys, identity) = (Mutex::default(), Arc::clone(identity));
@@ -279,7 +284,8 @@ impl Remote {
         Ok(Ok(tokio::task::block_in_place(|| prepared.labels(blinding, &reply.body))?))
     }
 
-    /// Does what a refusal asks for, before the question is asked again; an error where nothing helps.
+    /// Does what a refusal asks for, before the question is asked again; an error where nothing
+    /// helps.
     async fn cope(
         &self,
         connection: &mut HttpConnection,
@@ -305,7 +311,8 @@ impl Remote {
         Arc::clone(&self.told.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Learns what a table has become that was replaced. The sites of the question must be the same, as it goes by their numbers.
+    /// Learns what a table has become that was replaced. The sites of the question must be the
+    /// same, as it goes by their numbers.
     async fn look_again(
         &self,
         connection: &mut HttpConnection,
@@ -529,7 +536,8 @@ mod tests {
 
     use super::*;
 
-    /// Every byte of a server's list in turn as another: what is read of it chooses one table or none, and a refusal steers no terminal.
+    /// Every byte of a server's list in turn as another: what is read of it chooses one table or
+    /// none, and a refusal steers no terminal.
     #[test]
     fn whatever_a_server_lists_is_chosen_from_or_refused_in_plain_words() {
         let list = r#"{"client":"00ff","labels":7,"tables":[{"name":"a1","label":"x\u001b[31m","mode":"plain","tag":"\"b2\""},{"name":"a2","label":"y","mode":"labels","tag":"c3"}]}"#;

@@ -1,4 +1,5 @@
-//! Requests about tables that are asked with the place hidden: their layouts, registrations of some 6 MB, and queries.
+//! Requests about tables that are asked with the place hidden: their layouts, registrations of some
+//! 6 MB, and queries.
 //!
 //! A registration takes 20 MB when it is worked at, so that there are few turns for them. With a
 //! data folder it is kept there, and read again when it was dropped from memory; without, its
@@ -172,7 +173,8 @@ impl Shared {
         messages::decode_registration(bytes, matcher.parameters()).map_err(|error| refused(&Refusal::from(error)))
     }
 
-    /// Admits a query of this client under the key that it was made with, and charges it; and says how often anybody was charged then.
+    /// Admits a query of this client under the key that it was made with, and charges it; and says
+    /// how often anybody was charged then.
     fn admit_hidden(
         &self,
         client: &Client,

@@ -318,7 +318,8 @@ impl Shared {
         written.map_err(|error| store.disk().failed(&error))
     }
 
-    /// Admits a query of this client for the revision and the key that it was made with, and charges it; and says how often anybody was charged then.
+    /// Admits a query of this client for the revision and the key that it was made with, and
+    /// charges it; and says how often anybody was charged then.
     fn admit(
         &self,
         client: &Client,
@@ -349,7 +350,8 @@ impl Shared {
         Ok((admitted, asked, state.charges))
     }
 
-    /// Admits an evaluation of this client, and charges it; and says how often anybody was charged then.
+    /// Admits an evaluation of this client, and charges it; and says how often anybody was charged
+    /// then.
     fn admit_evaluation(
         &self,
         client: &Client,

@@ -1,4 +1,5 @@
-//! A fleet from its registry to the desk where results are opened: devices that seal rows of bytes, a server without keys, and what everybody may compute in the clear.
+//! A fleet from its registry to the desk where results are opened: devices that seal rows of bytes,
+//! a server without keys, and what everybody may compute in the clear.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};

@@ -1,11 +1,13 @@
-//! Sums over devices and times as terms and outputs of plans, for tests of those alone: what a server is told is an `Order`.
+//! Sums over devices and times as terms and outputs of plans, for tests of those alone: what a
+//! server is told is an `Order`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tobari_sense::exact::{self, Measure};
 use tobari_sense::linear::{Output, Term};
 
-/// Devices and their places: device `d` is in block `d mod B` of cohort `⌊d/B⌋`; its frame of time `s` is in batch `s C + ⌊d/B⌋`, there being `C` cohorts.
+/// Devices and their places: device `d` is in block `d mod B` of cohort `⌊d/B⌋`; its frame of time
+/// `s` is in batch `s C + ⌊d/B⌋`, there being `C` cohorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fleet {
     /// How many devices.
@@ -45,7 +47,8 @@ pub(crate) struct Question {
     pub(crate) windows: Vec<Range<usize>>,
     /// By device; all 1 if there are none.
     pub(crate) weights: Option<Vec<i64>>,
-    /// Most frames of a released sum; more make parts, each a result that the key holder sees. None for one sum whatever its size.
+    /// Most frames of a released sum; more make parts, each a result that the key holder sees. None
+    /// for one sum whatever its size.
     pub(crate) part: Option<usize>,
 }
 
@@ -69,7 +72,8 @@ pub(crate) struct Asked {
     pub(crate) terms: Vec<Term>,
     /// Outputs.
     pub(crate) outputs: Vec<Output>,
-    /// What they answer: window by window, group by group. A group that has no frame in a window has no answer there.
+    /// What they answer: window by window, group by group. A group that has no frame in a window
+    /// has no answer there.
     pub(crate) answers: Vec<Answer>,
 }
 
@@ -84,7 +88,8 @@ impl Asked {
     }
 }
 
-/// Windows of a length that begin every `by` times; those that would be cut short at the end begin no other than the first.
+/// Windows of a length that begin every `by` times; those that would be cut short at the end begin
+/// no other than the first.
 pub(crate) fn sliding(times: usize, length: usize, by: usize) -> Vec<Range<usize>> {
     let (length, by) = (length.max(1), by.max(1));
     let starts = (0..times).step_by(by).filter(|start| *start == 0 || start + length <= times || by == length);
@@ -102,7 +107,8 @@ impl Question {
         }
     }
 
-    /// As terms and outputs; `present` says which device has a frame at which time. Batches that several outputs use with the same weights are one term.
+    /// As terms and outputs; `present` says which device has a frame at which time. Batches that
+    /// several outputs use with the same weights are one term.
     pub(crate) fn ask(&self, fleet: &Fleet, present: impl Fn(usize, usize) -> bool) -> Asked {
         let (mut asked, mut known) = (Asked::default(), BTreeMap::new());
         for (window, times) in self.windows.iter().enumerate() {

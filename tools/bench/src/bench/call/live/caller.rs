@@ -1,7 +1,8 @@
 //! One member of the load: it sends what a member sends, and the ears among them open what comes.
 //!
-//! Whoever neither says nor hears a word has no task and no clock of its own: members of a [`Flock`] are looked after in turn, one after another, as a
-//! thousand of them would else fill a core with being woken. One that is watched tells what it opens, and one can be told what to say.
+//! Whoever neither says nor hears a word has no task and no clock of its own: members of a
+//! [`Flock`] are looked after in turn, one after another, as a thousand of them would else fill a
+//! core with being woken. One that is watched tells what it opens, and one can be told what to say.
 
 use chacha20::ChaCha20Rng;
 use std::collections::BTreeMap;
@@ -241,7 +242,8 @@ impl Caller {
         let mut is_over = false;
         while let Some(news) = self.member.poll_news() {
             match news {
-                // who passes over sums does not know its own packets in them, and tells others nothing that they could compare
+                // who passes over sums does not know its own packets in them, and tells others
+                // nothing that they could compare
                 News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::LeftOut { .. } | Alarm::Unexpected) => {
                     self.told.alarms.fetch_add(1, Relaxed);
                 }

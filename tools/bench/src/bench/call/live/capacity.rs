@@ -1,11 +1,13 @@
 //! `tobari-bench call --live --capacity`: how large a room may be on so many cores.
 //!
-//! **What is measured.** For each mode rooms of growing size, all but two of whose members send: what closes late, what the server computes in a
-//! second, and Mbit/s of a member. The server is kept on the first cores that this process may use, members on the others, so that neither takes from the
-//! other; the kernel's part of the network is on the side of whoever calls it.
+//! **What is measured.** For each mode rooms of growing size, all but two of whose members send:
+//! what closes late, what the server computes in a second, and Mbit/s of a member. The server is
+//! kept on the first cores that this process may use, members on the others, so that neither takes
+//! from the other; the kernel's part of the network is on the side of whoever calls it.
 //!
-//! **What ends it.** A room that is not filled in time, or loses members, is said not to fit, and larger ones of its mode are not tried. Where the
-//! members' own cores are full (`live_members_cpu`) the figures are of them and not of the server.
+//! **What ends it.** A room that is not filled in time, or loses members, is said not to fit, and
+//! larger ones of its mode are not tried. Where the members' own cores are full
+//! (`live_members_cpu`) the figures are of them and not of the server.
 
 use super::figures::{self, Cores};
 use super::{Room, Trouble, measure, runtime, server, show};

@@ -1,15 +1,18 @@
-//! A room in which nobody stays: members come and go, lose packets and sums, and vanish and come back, for as long as is wanted.
+//! A room in which nobody stays: members come and go, lose packets and sums, and vanish and come
+//! back, for as long as is wanted.
 //!
-//! **What is checked.** What a member says is known of its number and the tick, so that each sum that opens must be that of those in its list in
-//! that tick: another one is wrong, one of an earlier tick too. Any other sum, any alarm, a member that is put out, more members than a few that are not
-//! let in, a minute in which members hear less than half of what they could, a room that is still there when all have left, and memory of
-//! the server that grows, is a failure.
+//! **What is checked.** What a member says is known of its number and the tick, so that each sum
+//! that opens must be that of those in its list in that tick: another one is wrong, one of an
+//! earlier tick too. Any other sum, any alarm, a member that is put out, more members than a few
+//! that are not let in, a minute in which members hear less than half of what they could, a room
+//! that is still there when all have left, and memory of the server that grows, is a failure.
 //!
-//! **What is killed.** With `--restart-every` the server, without a word; another is started in its place, and members come again by themselves. For a few
-//! seconds then nobody is blamed for a connection that is lost or refused, and the minute's sums are counted as ever.
+//! **What is killed.** With `--restart-every` the server, without a word; another is started in its
+//! place, and members come again by themselves. For a few seconds then nobody is blamed for a
+//! connection that is lost or refused, and the minute's sums are counted as ever.
 //!
-//! **What is lost.** Over a WebSocket nothing is, so loss is made here: of a hundred packets five are not sent, and of a hundred sums two are
-//! not looked at.
+//! **What is lost.** Over a WebSocket nothing is, so loss is made here: of a hundred packets five
+//! are not sent, and of a hundred sums two are not looked at.
 
 use super::figures::Reading;
 use crate::bench::call::CallBench;
@@ -39,13 +42,16 @@ const STAYS: (u64, u64) = (4, 16);
 const RESTS: (u64, u64) = (0, 3);
 /// After the server was killed, until when members may fail to come in, and connections are lost.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// Of a hundred visits, how many may be refused: a place comes free only when the roster without who had it holds.
+/// Of a hundred visits, how many may be refused: a place comes free only when the roster without
+/// who had it holds.
 const MOST_REFUSED: u64 = 10;
-/// In each minute, the part in percent of all ticks for all members that must have been heard. Who comes and goes so hears four of five.
+/// In each minute, the part in percent of all ticks for all members that must have been heard. Who
+/// comes and goes so hears four of five.
 const LEAST_HEARD: u64 = 50;
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_secs(5);
-/// Memory that is not counted as growth: what comes and goes with members, and what an allocator keeps.
+/// Memory that is not counted as growth: what comes and goes with members, and what an allocator
+/// keeps.
 const SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;
 
 /// What happened so far.
@@ -99,7 +105,8 @@ impl Counts {
         minutes[minute] += 1;
     }
 
-    /// Of so many minutes and members that in which least was heard: its number from 1, and how much in percent.
+    /// Of so many minutes and members that in which least was heard: its number from 1, and how
+    /// much in percent.
     fn worst_minute(&self, minutes: u32, members: u16) -> (u32, u64) {
         let heard = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         let all = u64::from(members) * 60_000 / TICK_MS;
@@ -139,8 +146,8 @@ pub(super) async fn run(arguments: &CallBench, tobari: &Tobari, mode: LiveMode, 
     report(mode, minutes, load.members, &counts, &memory, stuck)
 }
 
-/// Looks at the server's memory until then, and kills it from time to time. Answers the last one, and minutes since it was started with bytes, in the order of the
-/// minutes.
+/// Looks at the server's memory until then, and kills it from time to time. Answers the last one,
+/// and minutes since it was started with bytes, in the order of the minutes.
 async fn watch(
     tobari: &Tobari,
     mut server: BlindProcess,
@@ -173,8 +180,9 @@ async fn watch(
     Ok((server, memory))
 }
 
-/// By how much a line through the later three quarters of the points rises a minute, from its first to its last, and on average. Where the server was started
-/// several times the points of all its lives are by its age, and a leak shows in each.
+/// By how much a line through the later three quarters of the points rises a minute, from its first
+/// to its last, and on average. Where the server was started several times the points of all its
+/// lives are by its age, and a leak shows in each.
 struct Trend {
     a_minute: f64,
     growth: f64,
@@ -358,7 +366,8 @@ impl Place {
     fn look(&self, member: &mut LiveMember) {
         while let Some(news) = member.poll_news() {
             let counter = match &news {
-                // what was lost on its way up is not in the sum, and who misses sums cannot compare: of that the alarms are right
+                // what was lost on its way up is not in the sum, and who misses sums cannot
+                // compare: of that the alarms are right
                 News::Alarm(Alarm::Omitted { .. } | Alarm::Unconfirmed { .. }) => continue,
                 News::Alarm(_) => &self.counts.alarms,
                 News::Over { .. } => &self.counts.put_out,

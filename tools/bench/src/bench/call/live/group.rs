@@ -1,14 +1,20 @@
-//! `tobari-bench call --live --mls`: somebody comes into a large call whose members agree on keys, and is put out, over sockets.
+//! `tobari-bench call --live --mls`: somebody comes into a large call whose members agree on keys,
+//! and is put out, over sockets.
 //!
-//! **What is measured.** Two come, five times or more, the second right behind the first, so that it misses the first's commit and waits for the next one (the room asks
-//! for one a second at most); then the host puts out one after the other. In milliseconds: `live_join` of the first and `live_join_behind` of the second, from when it
-//! begins to connect until it has opened a sum with another's voice in it **and** another has opened one with its own; `live_removal`, from
-//! when the host is told to put somebody out until another member opens the first sum under keys that who was put out has not; and
-//! `live_removal_told`, until who is put out is told. Offer, commit, welcome, the way over the sockets and all waits by rule are in it.
+//! **What is measured.** Two come, five times or more, the second right behind the first, so that
+//! it misses the first's commit and waits for the next one (the room asks for one a second at
+//! most); then the host puts out one after the other. In milliseconds: `live_join` of the first and
+//! `live_join_behind` of the second, from when it begins to connect until it has opened a sum with
+//! another's voice in it **and** another has opened one with its own; `live_removal`, from when the
+//! host is told to put somebody out until another member opens the first sum under keys that who
+//! was put out has not; and `live_removal_told`, until who is put out is told. Offer, commit,
+//! welcome, the way over the sockets and all waits by rule are in it.
 //!
-//! **What is not real.** The host, one listener and who comes follow the group. The others are on the roster and in the tree by their key packages, have connections and
-//! read what comes, and follow nothing and send nothing: a device follows a commit in some milliseconds, and a thousand of them would do it one after another
-//! on the cores of this machine, which the server has a part of. The network is loopback.
+//! **What is not real.** The host, one listener and who comes follow the group. The others are on
+//! the roster and in the tree by their key packages, have connections and read what comes, and
+//! follow nothing and send nothing: a device follows a commit in some milliseconds, and a thousand
+//! of them would do it one after another on the cores of this machine, which the server has a part
+//! of. The network is loopback.
 
 use super::super::agreed::{self, Line};
 use super::caller::{Caller, Flock, Happened, Mouths, Role, Told};
@@ -84,7 +90,8 @@ async fn measure(members: u16, server: &BlindProcess) -> Result<BTreeMap<&'stati
         let (first, second) = (stage.enter().await?, stage.enter().await?);
         let [(of_first, epoch), (of_second, next)] = stage.until_heard([&first, &second]).await?;
         figures.entry("live_join").or_default().push(of_first);
-        // where a commit before them had both wait for one, the second waited for less than another second
+        // where a commit before them had both wait for one, the second waited for less than another
+        // second
         if epoch != next {
             behind += 1;
             figures.entry("live_join_behind").or_default().push(of_second);
@@ -193,7 +200,8 @@ impl Stage {
         Ok(Guest { number, begun })
     }
 
-    /// Until each of them hears and is heard, how long that took, and in which epoch it was heard first.
+    /// Until each of them hears and is heard, how long that took, and in which epoch it was heard
+    /// first.
     async fn until_heard(&mut self, guests: [&Guest; 2]) -> Result<[(f64, u32); 2], Failure> {
         let begun = Instant::now();
         let (mut hears, mut heard) = ([None; 2], [None; 2]);

@@ -1,12 +1,16 @@
-//! `tobari-bench call --live`: members of a live room in this process, over real sockets, and a blind server in another.
+//! `tobari-bench call --live`: members of a live room in this process, over real sockets, and a
+//! blind server in another.
 //!
-//! **What is measured.** Seconds that the processors work for the server in a second; members that were late, of all packets; by how much ticks
-//! closed late; bytes up and down of one member; and how long a word takes from mouth to ear: from the beginning of the frame that it begins in
-//! (a microphone has it whole 20 ms later) to when the listener's buffer gives it to be played.
+//! **What is measured.** Seconds that the processors work for the server in a second; members that
+//! were late, of all packets; by how much ticks closed late; bytes up and down of one member; and
+//! how long a word takes from mouth to ear: from the beginning of the frame that it begins in (a
+//! microphone has it whole 20 ms later) to when the listener's buffer gives it to be played.
 //!
-//! **What is not real.** Members and server share this machine: the network is loopback, and the generator takes its part of the cores. Only
-//! listeners open sums; speakers pass over them, because all members of a large room do not fit on one machine.
-//! With `--capacity` server and members have cores of their own ([`capacity`]); with `--mls` somebody comes and is put out instead ([`group`]).
+//! **What is not real.** Members and server share this machine: the network is loopback, and the
+//! generator takes its part of the cores. Only listeners open sums; speakers pass over them,
+//! because all members of a large room do not fit on one machine. With `--capacity` server and
+//! members have cores of their own ([`capacity`]); with `--mls` somebody comes and is put out
+//! instead ([`group`]).
 
 mod caller;
 mod capacity;
@@ -139,7 +143,8 @@ async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Ve
     let (mouths, mut running, mut flock) = (Arc::new(Mouths::default()), JoinSet::new(), Vec::new());
     let begun = Instant::now();
     for number in 0..members {
-        // the first speaks words, the others silence; who does not speak listens, two of them with open ears
+        // the first speaks words, the others silence; who does not speak listens, two of them with
+        // open ears
         let role = match number {
             0 => Role::Mouth,
             _ if number < speakers => Role::Silent,

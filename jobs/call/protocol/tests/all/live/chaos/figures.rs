@@ -2,7 +2,8 @@
 
 use super::SECOND;
 
-/// So many looks at memory tell growth from chance: a room of agreed keys takes a fifth more or less, by who is in it.
+/// So many looks at memory tell growth from chance: a room of agreed keys takes a fifth more or
+/// less, by who is in it.
 const LOOKS: usize = 240;
 /// Memory that is not counted as growth, kB.
 const SLACK_KB: f64 = 4096.0;
@@ -87,7 +88,8 @@ fn middle(sizes: &[usize]) -> f64 {
     sizes.get(sizes.len() / 2).map_or(0.0, |size| *size as f64)
 }
 
-/// Does the last quarter have more than the second, beyond what comes and goes? The first brings what is kept.
+/// Does the last quarter have more than the second, beyond what comes and goes? The first brings
+/// what is kept.
 pub(super) fn grows(sizes: &[usize]) -> bool {
     let quarter = sizes.len() / 4;
     let (earlier, last) = (middle(&sizes[quarter..2 * quarter]), middle(&sizes[3 * quarter..]));

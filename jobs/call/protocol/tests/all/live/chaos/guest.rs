@@ -1,4 +1,5 @@
-//! Who is in a room in chaos: what is under way to and from a member, and whether what it hears is what was said.
+//! Who is in a room in chaos: what is under way to and from a member, and whether what it hears is
+//! what was said.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,7 +34,8 @@ pub(super) struct Guest {
     pub(super) until: u64,
     /// Does it hear every tick?
     pub(super) attentive: bool,
-    /// Ticks that everything but packets is under way, each way; nothing of it is lost or overtakes.
+    /// Ticks that everything but packets is under way, each way; nothing of it is lost or
+    /// overtakes.
     pub(super) delay: u64,
     pub(super) down: VecDeque<(u64, Down)>,
     pub(super) up: VecDeque<(u64, Outgoing)>,
@@ -50,7 +52,8 @@ impl Guest {
 
     /// The first alarm that an honest server would not cause.
     ///
-    /// What was lost on its way up is not in the sum, and who misses sums cannot compare: of that the alarms are right.
+    /// What was lost on its way up is not in the sum, and who misses sums cannot compare: of that
+    /// the alarms are right.
     pub(super) fn alarm(&mut self) -> Option<Alarm> {
         let news: Vec<News> = std::iter::from_fn(|| self.member.poll_news()).collect();
         news.into_iter().find_map(|news| match news {

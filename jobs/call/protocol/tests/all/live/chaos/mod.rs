@@ -1,16 +1,21 @@
-//! A room in which nobody stays, in a time of its own that goes by as fast as it is computed: `cargo xtask soak call-accelerated`.
+//! A room in which nobody stays, in a time of its own that goes by as fast as it is computed:
+//! `cargo xtask soak call-accelerated`.
 //!
-//! **What happens.** Members come, stay a while, leave or vanish, and come again; a server notices who vanished some seconds later. Of their packets some
-//! are lost, some come twice, and all are under way for a time of their own, so that they overtake one another. Every few minutes the server is killed, or
-//! stopped in good order, or all go home, and the next room may be one whose members agree on keys. Every fourth minute the server is dishonest: of
-//! every four sums it changes one.
+//! **What happens.** Members come, stay a while, leave or vanish, and come again; a server notices
+//! who vanished some seconds later. Of their packets some are lost, some come twice, and all are
+//! under way for a time of their own, so that they overtake one another. Every few minutes the
+//! server is killed, or stopped in good order, or all go home, and the next room may be one whose
+//! members agree on keys. Every fourth minute the server is dishonest: of every four sums it
+//! changes one.
 //!
-//! **What is checked.** Each sum that opens is compared with what those in its list said in its tick; one that the server changed must be refused by
-//! everybody who could open it. Nobody who is there hears nothing for long, nobody is put out, nobody is alarmed by an honest server, and where all have
-//! left there is no room.
+//! **What is checked.** Each sum that opens is compared with what those in its list said in its
+//! tick; one that the server changed must be refused by everybody who could open it. Nobody who is
+//! there hears nothing for long, nobody is put out, nobody is alarmed by an honest server, and
+//! where all have left there is no room.
 //!
-//! **Who hears.** To open a sum costs as much as all that a tick costs besides, so that only some members open each: a few hear all, and compare
-//! histories; the others hear one tick now and then, as on a bad line. All send in every tick.
+//! **Who hears.** To open a sum costs as much as all that a tick costs besides, so that only some
+//! members open each: a few hear all, and compare histories; the others hear one tick now and then,
+//! as on a bad line. All send in every tick.
 
 #![allow(clippy::print_stdout, reason = "figures of the soak are printed")]
 
@@ -40,23 +45,27 @@ use crate::live::*;
 
 /// Ticks of a second.
 const SECOND: u64 = 50;
-/// Of a thousand packets: how many are lost, come twice, or are long under way. Of a thousand sums how many are lost.
+/// Of a thousand packets: how many are lost, come twice, or are long under way. Of a thousand sums
+/// how many are lost.
 const LOST: u32 = 50;
 const TWICE: u32 = 10;
 const SLOW: u32 = 20;
 const LOST_SUMS: u32 = 20;
-/// Of a thousand who come, how many only listen; of a thousand ticks in which such a one raises or lowers its hand.
+/// Of a thousand who come, how many only listen; of a thousand ticks in which such a one raises or
+/// lowers its hand.
 const LISTEN: u32 = 60;
 const HAND: u32 = 2;
 /// Of a thousand sums in a dishonest minute, how many are changed.
 const FORGED: u32 = 250;
 /// Ticks of which a dishonest server still has the packets.
 const KEPT: u32 = 40;
-/// Ticks until the server notices who vanished, at most; until people come again; and how long the server lives, at least and so many more.
+/// Ticks until the server notices who vanished, at most; until people come again; and how long the
+/// server lives, at least and so many more.
 const NOTICED: u64 = 5 * SECOND;
 const RESTS: u64 = 3 * SECOND;
 const LIVES: (u64, u64) = (60 * SECOND, 120 * SECOND);
-/// Of so many lives of the server one has a room whose members agree on keys: the first, as it takes the most memory.
+/// Of so many lives of the server one has a room whose members agree on keys: the first, as it
+/// takes the most memory.
 const GROUPS: u64 = 4;
 /// How often memory is looked at.
 const LOOK: u64 = 10 * SECOND;
@@ -67,9 +76,11 @@ fn time(ticks: u64) -> Duration {
 
 /// How a room goes on, by what its keys come from.
 struct Pace {
-    /// Ticks for which somebody stays: at least, and so many more. A commit of a group costs all its members a millisecond or two.
+    /// Ticks for which somebody stays: at least, and so many more. A commit of a group costs all
+    /// its members a millisecond or two.
     stays: (u64, u64),
-    /// Ticks for which somebody who is there may hear nothing. In a group one after another may be asked for a commit who has just vanished.
+    /// Ticks for which somebody who is there may hear nothing. In a group one after another may be
+    /// asked for a commit who has just vanished.
     patience: u64,
 }
 
@@ -432,7 +443,8 @@ impl Chaos {
         }
     }
 
-    /// Who vanished may be asked for a commit, and cannot answer; a server that is stopped puts out all.
+    /// Who vanished may be asked for a commit, and cannot answer; a server that is stopped puts out
+    /// all.
     fn removed(&mut self, member: u16, why: &str) {
         self.ghosts.retain(|(_, number)| *number != member);
         if let Some(place) = self.seats.remove(&member) {

@@ -1,4 +1,5 @@
-//! One model's enclave and its sessions. Everything here waits and computes: it is called on the blocking pool.
+//! One model's enclave and its sessions. Everything here waits and computes: it is called on the
+//! blocking pool.
 
 use super::process::Started;
 use super::{EnclaveOptions, EnclaveTold};
@@ -129,7 +130,8 @@ impl Entry {
 impl House {
     /// Makes the model ready for its process, and starts the enclave.
     ///
-    /// `weight_bytes` is what encoded weights may take; the layout is the combination's own where there is none.
+    /// `weight_bytes` is what encoded weights may take; the layout is the combination's own where
+    /// there is none.
     pub(crate) fn open(
         (name, model): (&str, &Model),
         options: (&EnclaveOptions, Share),
@@ -221,7 +223,8 @@ impl House {
     /// Makes a session for whoever sent this nonce; answers its evidence.
     pub(super) fn report(&self, nonce: &Nonce, origin: &Origin) -> Result<Vec<u8>, Reply> {
         self.sweep();
-        // an enclave that has ended since the last request is found now, and the second attempt is at a new one
+        // an enclave that has ended since the last request is found now, and the second attempt is
+        // at a new one
         for attempt in 0..2 {
             let running = {
                 let mut state = lock(&self.state);
@@ -300,7 +303,8 @@ impl House {
         state.lost = (lost.into_keys().collect(), error.to_string());
     }
 
-    /// Opens the channel of a session with what its client sent: keys are made inside, and come out as far as the process needs them.
+    /// Opens the channel of a session with what its client sent: keys are made inside, and come out
+    /// as far as the process needs them.
     pub(super) fn open_session(&self, id: SessionId, encapsulated: &[u8; 32]) -> Result<(), Reply> {
         self.within(id, |entry, stage| {
             let mut enclave = Shared(&entry.running);

@@ -182,7 +182,8 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
         panic!("the next one is served")
     };
     assert_eq!(told, Told::Labels(vec![5]));
-    // one that ended without anybody noticing is found by the next who asks for evidence, and is told of nothing
+    // one that ended without anybody noticing is found by the next who asks for evidence, and is
+    // told of nothing
     let running = lock(&house.state).running.clone().unwrap();
     lock(&running.enclave).stop();
     assert!(Client::open(&house).is_ok());

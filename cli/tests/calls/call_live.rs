@@ -357,6 +357,24 @@ fn in_a_room_with_a_lobby_the_hosts_link_opens_the_door() {
     assert!(host.contains("\"name\":\"guest\"") && host.contains("\"news\":\"waiting\""), "{host}");
 }
 
+/// The hand was raised in the lobby, where the server has no place for it, and the member was
+/// removed. No test had a lobby and a raised hand at once.
+#[test]
+fn a_hand_that_was_to_be_raised_in_a_lobby_is_raised_after_the_admission() {
+    let folder = tempdir().unwrap();
+    let short = record(folder.path(), "short.wav", &vec![0; 16_000]);
+    let server = Server::start(&[]);
+    let (members, host) = link(&server, &["--lobby"]);
+    let host = join(&host.unwrap(), &["--admit-all", "--seconds", "6", "--json"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let guest = join(&members, &["--in", short.to_str().unwrap(), "--raise-hand", "--json"]);
+    let (guest, host) = (done(guest), done(host));
+    assert!(guest.status.success() && host.status.success(), "{} {}", stderr(&guest), stderr(&host));
+    let (guest, host) = (String::from_utf8(guest.stdout).unwrap(), String::from_utf8(host.stdout).unwrap());
+    assert!(guest.contains("\"news\":\"admitted\"") && guest.contains("\"news\":\"granted\""), "{guest}");
+    assert!(host.contains("\"news\":\"hand\""), "{host}");
+}
+
 #[test]
 fn links_that_are_none_are_wrong_calls_and_are_not_repeated() {
     for bad in ["http://host/call/room", "http://host/call/room#AAAAsecret", "secret", "http://host/call/a b#AA"] {

@@ -283,6 +283,7 @@ impl Call {
                 &News::Hand { member, raised } if arguments.admit_all => {
                     self.member.say(&ClientMessage::Grant { member, speak: raised });
                 }
+                News::Admitted if arguments.raise_hand => self.member.raise_hand(true),
                 News::Over { code, reason } => self.over = Some((*code, reason.clone())),
                 _ => {}
             }
@@ -350,7 +351,8 @@ fn seat(
     if welcome.waiting {
         told.waiting()?;
     }
-    if arguments.raise_hand {
+    // the server has no place for a hand in the lobby: it is raised after the admission
+    if arguments.raise_hand && !welcome.waiting {
         member.raise_hand(true);
     }
     Ok(member)

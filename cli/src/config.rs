@@ -10,11 +10,12 @@ use crate::absent;
 use crate::args::{Arguments, Verb};
 use crate::cmd::config::Setting;
 use crate::cmd::serve::ServeArguments;
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use std::ffi::OsString;
 use std::path::Path;
-use tobari_command::output::Failure;
+use tobari_command::output::{Failure, print_error};
 use tobari_host::files::read_bounded;
 
 /// No file of settings is longer.
@@ -24,14 +25,46 @@ const NOT_SETTINGS: [&str; 6] = ["config", "json", "try", "until-stdin-closes", 
 /// What stands outside of `[serve]`.
 const GLOBAL: [&str; 2] = ["log", "log-format"];
 
-/// What this process is called with. Ends the process where the command line is wrong, as clap
-/// does.
-pub(crate) fn arguments() -> Result<Arguments, Failure> {
+/// The command line, environment and settings file of this process. Ends the process where the
+/// command line is wrong, as clap does; with `as_json` after a line for programs.
+pub(crate) fn arguments(as_json: bool) -> Result<Arguments, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let found = Found::read(named_like_a_verb(words))?;
-    match Arguments::from_arg_matches(&found.matches) {
-        Ok(arguments) => Ok(arguments),
-        Err(error) => error.exit(),
+    let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+    let found = Found::read(named_like_a_verb(words), variables).map_err(|wrong| wrong.failure_or_exit(as_json))?;
+    Arguments::from_arg_matches(&found.matches).map_err(|error| Wrong::Clap(error).failure_or_exit(as_json))
+}
+
+/// Why a command line cannot be used.
+enum Wrong {
+    /// Clap knows why, and prints a usage line, too. A request for help is one of these.
+    Clap(clap::Error),
+    Said(Failure),
+}
+
+impl From<Failure> for Wrong {
+    fn from(failure: Failure) -> Self {
+        Wrong::Said(failure)
+    }
+}
+
+impl Wrong {
+    fn failure_or_exit(self, as_json: bool) -> Failure {
+        match self {
+            Wrong::Said(failure) => failure,
+            Wrong::Clap(error) => {
+                if as_json && error.use_stderr() {
+                    print_error(error.to_string().trim_end(), 2);
+                }
+                error.exit()
+            }
+        }
+    }
+
+    fn failure(self) -> Failure {
+        match self {
+            Wrong::Said(failure) => failure,
+            Wrong::Clap(error) => Failure::Call(error.to_string()),
+        }
     }
 }
 
@@ -60,7 +93,8 @@ fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 /// understood.
 pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>), Failure> {
     let words = ["tobari".into(), "serve".into(), "--config".into(), file.as_os_str().to_owned()];
-    let found = Found::read(words.into())?;
+    let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+    let found = Found::read(words.into(), variables).map_err(Wrong::failure)?;
     let settings = found.settings();
     match Arguments::from_arg_matches(&found.matches).map(|arguments| arguments.verb) {
         Ok(Verb::Serve(serve)) => Ok((serve, settings)),
@@ -77,12 +111,15 @@ struct Found {
 }
 
 impl Found {
-    fn read(mut words: Vec<OsString>) -> Result<Self, Failure> {
+    /// Reads the words of a call, given the names of the variables of its environment.
+    fn read(mut words: Vec<OsString>, variables: Vec<String>) -> Result<Self, Wrong> {
         let command = command();
-        // what is wrong may be right with the file: it is said below
-        let first = command.clone().ignore_errors(true).try_get_matches_from(&words);
-        let first = first.unwrap_or_else(|error| error.exit());
+        // an error may disappear with the file: it is reported below
+        let first = command.clone().ignore_errors(true).try_get_matches_from(&words).map_err(Wrong::Clap)?;
         let (mut of_file, mut name) = (Vec::new(), String::new());
+        if first.subcommand_name() == Some("serve") {
+            check_variables(&command, variables)?;
+        }
         if let Some(("serve", serve)) = first.subcommand()
             && let Some(file) = serve.get_one::<std::path::PathBuf>("config")
         {
@@ -100,12 +137,12 @@ impl Found {
         let matches = command.clone().try_get_matches_from(&words);
         let matches = matches.map_err(|error| {
             if let Some(absent) = absent::of_error(&error) {
-                return Failure::Call(format!("{name}{absent}"));
+                return Wrong::Said(Failure::Call(format!("{name}{absent}")));
             }
             if of_file.is_empty() || !error.use_stderr() {
-                error.exit();
+                return Wrong::Clap(error);
             }
-            Failure::Call(format!("{name}{}", error.to_string().trim_end()))
+            Wrong::Said(Failure::Call(format!("{name}{}", error.to_string().trim_end())))
         })?;
         Ok(Self { command, matches, of_file })
     }
@@ -127,16 +164,54 @@ impl Found {
     }
 }
 
+/// How the names of the server's variables begin.
+const PREFIX: &str = "TOBARI_SERVE_";
+
+/// The variable of an option of the server.
+pub(crate) fn variable_of(option: &str) -> String {
+    format!("{PREFIX}{}", option.replace('-', "_").to_uppercase())
+}
+
+/// Reports a variable that is named like one of the server's and sets nothing: a slip of the pen
+/// would otherwise leave a limit or a token file out, in silence.
+fn check_variables(command: &Command, variables: Vec<String>) -> Result<(), Failure> {
+    let known: Vec<String> = serve_options(command).iter().map(|(name, _)| variable_of(name)).collect();
+    let is_unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(name) && !is_of_a_service(name);
+    let Some(name) = variables.into_iter().find(is_unknown) else { return Ok(()) };
+    let option = name.trim_start_matches(PREFIX).to_lowercase().replace('_', "-");
+    if let Some(absent) = absent::of_word(&format!("--{option}")) {
+        return Err(Failure::Call(format!("{name}: {absent}")));
+    }
+    let remedy = match nearest(command, &option).filter(|near| known.contains(&variable_of(near))) {
+        Some(near) => format!("did you mean {}?", variable_of(&near)),
+        None => "unset the variable; `tobari serve --help` lists the options".to_owned(),
+    };
+    Err(Failure::Call(format!("the environment variable {name} sets no option of `tobari serve`: {remedy}")))
+}
+
+/// Kubernetes gives every container variables for each service. Those of a service with the name
+/// `tobari-serve` begin as ours do.
+fn is_of_a_service(name: &str) -> bool {
+    let rest = name.trim_start_matches(PREFIX);
+    rest.starts_with("SERVICE_HOST") || rest.starts_with("SERVICE_PORT") || rest == "PORT" || rest.starts_with("PORT_")
+}
+
+/// The option of the server that clap would suggest for a misspelt one.
+fn nearest(command: &Command, option: &str) -> Option<String> {
+    let error = command.clone().try_get_matches_from(["tobari", "serve", &format!("--{option}")]).err()?;
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(near)) => near.split(['=', ' ']).next()?.strip_prefix("--").map(str::to_owned),
+        _ => None,
+    }
+}
+
 /// The command line, with a variable for each option of the server.
 fn command() -> Command {
     let mut command = Arguments::command();
     let variables: Vec<(String, &'static str)> = serve_options(&command)
         .into_iter()
-        .map(|(name, id)| {
-            let variable = format!("TOBARI_SERVE_{}", name.replace('-', "_").to_uppercase());
-            // as long as the program
-            (id, &*Box::leak(variable.into_boxed_str()))
-        })
+        // as long as the program
+        .map(|(name, id)| (id, &*Box::leak(variable_of(&name).into_boxed_str())))
         .collect();
     command = command.mut_subcommand("serve", |serve| {
         variables
@@ -147,7 +222,7 @@ fn command() -> Command {
 }
 
 /// Long names and numbers of the server's own options that can be set.
-fn serve_options(command: &Command) -> Vec<(String, String)> {
+pub(crate) fn serve_options(command: &Command) -> Vec<(String, String)> {
     let serve = command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments);
     serve
         .filter_map(|option| Some((option.get_long()?.to_owned(), option.get_id().as_str().to_owned())))
@@ -181,7 +256,9 @@ fn settings(command: &Command, file: &Path) -> Result<Vec<(String, Vec<String>)>
                 return Err(wrong(absent));
             }
             let place = if global { "log, log-format or [serve]" } else { "an option of `tobari serve`" };
-            return Err(wrong(format!("expected {place}, found {name}")));
+            let near = nearest(command, &name).filter(|near| known.iter().any(|(option, _)| option == near));
+            let remedy = near.filter(|_| !global).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return Err(wrong(format!("expected {place}, found {name}{remedy}")));
         }
         let Some(words) = words(&name, value) else {
             let what = "a text, a number, true, false or a list of texts or numbers";
@@ -247,7 +324,7 @@ mod tests {
         assert_eq!(set(&settings, "log"), ("warn".to_owned(), "file"));
         assert_eq!(set(&settings, "drain"), ("0".to_owned(), "default"));
         let words = ["tobari", "serve", "--addr", "127.0.0.1:8", "--search", "c.tsi", "--config"].map(OsString::from);
-        let found = Found::read(words.into_iter().chain([path.into_os_string()]).collect()).unwrap();
+        let found = read(words.into_iter().chain([path.into_os_string()]).collect(), &[]).unwrap();
         let settings = found.settings();
         assert_eq!(set(&settings, "addr"), ("127.0.0.1:8".to_owned(), "command line"));
         assert_eq!(
@@ -290,5 +367,29 @@ mod tests {
             let expected = format!("TOBARI_SERVE_{}", name.replace('-', "_").to_uppercase());
             assert_eq!(option.get_env().unwrap().to_str(), Some(expected.as_str()));
         }
+    }
+
+    fn read(words: Vec<OsString>, variables: &[&str]) -> Result<Found, String> {
+        let variables = variables.iter().map(|&name| name.to_owned()).collect();
+        Found::read(words, variables).map_err(|wrong| wrong.failure().to_string())
+    }
+
+    #[test]
+    fn a_variable_that_sets_nothing_is_reported_with_the_one_that_was_meant() {
+        let serve = |variable: &str| read(vec!["tobari".into(), "serve".into()], &[variable]).err();
+        let misspelt = serve("TOBARI_SERVE_ADR").unwrap();
+        assert!(misspelt.contains("TOBARI_SERVE_ADR ") && misspelt.contains("mean TOBARI_SERVE_ADDR?"), "{misspelt}");
+        let none = serve("TOBARI_SERVE_XYZZY").unwrap();
+        assert!(none.contains("TOBARI_SERVE_XYZZY") && none.contains("unset"), "{none}");
+        for never in ["TOBARI_SERVE_JSON", "TOBARI_SERVE_CONFIG"] {
+            assert!(serve(never).unwrap().contains(never), "an option that no variable sets");
+        }
+        for known in ["TOBARI_SERVE_ADDR", "TOBARI_SERVE_MAX_ROOMS", "TOBARI_LOG", "PATH"] {
+            assert_eq!(serve(known), None, "{known}");
+        }
+        for service in ["TOBARI_SERVE_SERVICE_HOST", "TOBARI_SERVE_PORT", "TOBARI_SERVE_PORT_7610_TCP"] {
+            assert_eq!(serve(service), None, "{service}: set by Kubernetes");
+        }
+        assert!(read(vec!["tobari".into(), "info".into()], &["TOBARI_SERVE_ADR"]).is_ok(), "another command");
     }
 }

@@ -1,8 +1,9 @@
 //! The commands of `tobari`: reads its arguments, calls the rooms that do the work, and says what
 //! came of it.
 //!
-//! With `--json` every result is one JSON object a line on standard output; text for people goes to
-//! standard error. Exit status: 0 done, 1 the work failed, 2 the call was wrong.
+//! With `--json` every result is one JSON object a line on standard output, an error as well
+//! (`{"error":"…","status":1}`); text for people goes to standard error. Exit status: 0 done, 1 the
+//! work failed, 2 the call was wrong.
 //!
 //! This library is for the programs `tobari` and `tobari-bench` and for nobody else: what it
 //! exports may change at any time.
@@ -16,7 +17,8 @@ mod config;
 #[doc(hidden)]
 pub mod pages;
 
-use args::Verb;
+use args::{Arguments, Verb};
+use clap::CommandFactory;
 use cmd::config::ConfigVerb;
 use std::process::ExitCode;
 use tobari_command::job::Verbs;
@@ -39,9 +41,10 @@ pub fn run() -> ExitCode {
     if let Some(ended) = begin(NAME, OTHER_LIVES) {
         return ended;
     }
-    let arguments = match config::arguments() {
+    let as_json = output::wants_json(std::env::args_os());
+    let arguments = match config::arguments(as_json) {
         Ok(arguments) => arguments,
-        Err(failure) => return failure.report(NAME),
+        Err(failure) => return failure.report(NAME, as_json),
     };
     // the server tells what happens, other commands what looks wrong
     let usual = if matches!(arguments.verb, Verb::Serve(_)) { LogLevel::Info } else { LogLevel::Warn };
@@ -57,6 +60,8 @@ pub fn run() -> ExitCode {
         #[cfg(linux_64)]
         Verb::Restore(restore) => tobari_seal_edge::restore(&restore),
         Verb::Info(info) => cmd::info::run(&info),
+        Verb::Completions(completions) => cmd::shell::completions(&completions, Arguments::command()),
+        Verb::Man(man) => cmd::shell::man(&man, Arguments::command()),
         Verb::Bench(words) => cmd::moved::run("bench", "tobari-bench", &words),
         Verb::Report(words) => cmd::moved::run("report", "tobari-bench report", &words),
         Verb::Plan { job } => cmd::plan::run(&job),
@@ -71,6 +76,6 @@ pub fn run() -> ExitCode {
     };
     match done {
         Ok(code) => output::ended(code),
-        Err(failure) => failure.report(NAME),
+        Err(failure) => failure.report(NAME, as_json),
     }
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from conftest import ROOT
 
 PACKAGE = ROOT / "python" / "python"
-PAGES = ["docs/python.md", "README.md", "python/README.md"]
+PAGES = ["book/src/guides/python.md", "README.md", "python/README.md"]
 
 
 def texts():

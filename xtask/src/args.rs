@@ -10,6 +10,7 @@ usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask check [--since REVISION]
        cargo xtask soak [NAME [--minutes M]]
        cargo xtask web
+       cargo xtask book
        cargo xtask graph [--json]
        cargo xtask buildcost [--json]
 
@@ -19,11 +20,12 @@ check      runs format, layout, clippy and unit tests of what changed, for use w
            else with HEAD
 soak       runs one long run and writes its record; without a name, lists them
 web        builds the browser's client into web/dist, where the server embeds it from
+book       builds the book; mdBook is installed into the target folder first
 graph      prints the crates, their sizes, which of them each one uses, and circles of modules
 buildcost  builds the program anew, in a folder of its own, and prints the processor seconds of
            each crate; needs Linux";
 
-const VERBS: &str = "test, check, soak, web, graph or buildcost";
+const VERBS: &str = "test, check, soak, web, book, graph or buildcost";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub(crate) enum Call {
     ListSoaks,
     /// `web`.
     Web,
+    /// `book`.
+    Book,
     /// `graph`.
     Graph { json: bool },
     /// `buildcost`; of one package instead of the program, to try the measurement.
@@ -56,8 +60,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
         Some("test") => test(words),
         Some("check") => check(words),
         Some("soak") => soak(words),
-        Some("web") => {
-            words.next().map_or(Ok(Call::Web), |word| Err(format!("expected nothing after web, found `{word}`")))
+        Some(verb @ ("web" | "book")) => {
+            let call = if verb == "web" { Call::Web } else { Call::Book };
+            words.next().map_or(Ok(call), |word| Err(format!("expected nothing after {verb}, found `{word}`")))
         }
         Some("graph") => graph(words),
         Some("buildcost") => build_cost(words),
@@ -182,7 +187,8 @@ mod tests {
         assert_eq!(call("soak"), Ok(Call::ListSoaks));
         assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
         assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
-        assert_eq!(call("web"), Ok(Call::Web));
+        assert_eq!((call("web"), call("book")), (Ok(Call::Web), Ok(Call::Book)));
+        assert!(call("book now").is_err());
         assert_eq!(call("graph"), Ok(Call::Graph { json: false }));
         assert_eq!(call("graph --json"), Ok(Call::Graph { json: true }));
         assert_eq!(call("buildcost --json"), Ok(Call::BuildCost { json: true, package: None }));

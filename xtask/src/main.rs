@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything a change must pass. `cargo xtask check`: the quick part of that,
 //! on what changed. `cargo xtask soak NAME`: long runs, whose record is committed.
-//! `cargo xtask web`: the browser's client, built anew. `cargo xtask graph`: crates, and circles of
-//! modules. `cargo xtask buildcost`: the processor time that the program takes to build, by crate.
+//! `cargo xtask web`: the browser's client, built anew. `cargo xtask book`: the book. `cargo xtask
+//! graph`: crates, and circles of modules. `cargo xtask buildcost`: the processor time that the
+//! program takes to build, by crate.
 //!
 //! The runs need Rust and a C compiler. A step that needs more finds it, installs it, or names it.
 //! Exit 0 done, 1 something failed, 2 the call was wrong.
@@ -20,6 +21,7 @@
 
 mod aarch64;
 mod args;
+mod book;
 mod buildcost;
 mod changes;
 mod check;
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         },
         args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
         args::Call::Web => told(&web::renew(&root)),
+        args::Call::Book => told(&book::build(&root).map(|page| println!("{}", page.display()))),
         args::Call::Graph { json } => told(&graph::run(&root, json)),
         args::Call::BuildCost { json, package } => told(&buildcost::run(&root, json, package.as_deref())),
         args::Call::ListSoaks => {

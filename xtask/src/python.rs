@@ -14,7 +14,7 @@ use std::process::Command;
 /// Without an interpreter it has no test to run, so cargo runs none of it.
 pub(crate) const PACKAGE: &str = "tobari-py";
 /// Pages whose examples run too, beside the package's own.
-const PAGES: [&str; 2] = ["docs/python.md", "README.md"];
+const PAGES: [&str; 2] = ["book/src/guides/python.md", "README.md"];
 
 /// An environment with the package in it.
 pub(crate) struct Environment {

@@ -1,5 +1,6 @@
 //! The steps of `cargo xtask test`, in their order.
 
+use crate::book;
 use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::companions;
 use crate::layout;
@@ -43,6 +44,7 @@ static STEPS: &[Step] = &[
     Step { name: "features", tool: None, run: plain_features },
     Step { name: "examples", tool: None, run: examples },
     Step { name: "docs", tool: None, run: docs },
+    Step { name: "book", tool: None, run: |run| book::step(&run.root) },
     Step { name: "device", tool: None, run: device },
     Step { name: "wasm", tool: None, run: wasm },
     Step { name: "wasm-bits", tool: None, run: wasm_bits },

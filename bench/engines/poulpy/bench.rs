@@ -1,7 +1,9 @@
 //! poulpy on the task of `tobari-bench lattice`, on one thread.
 //!
-//!     ./poulpy SET [WHAT,WHAT...]  prints one JSON line for each operation (bench/README.md has the shape);
-//!                                  nothing for a set it does not have
+//!     ./poulpy SET [WHAT,WHAT...]
+//!
+//! prints one JSON line for each operation (bench/README.md has the shape), and nothing for a set
+//! that the library does not have
 //!
 //! The library has no prime chain: a polynomial is in digits of 52 bits, `level` is their number,
 //! and every product is divided and normalised. So it has a part of the list only. The secret is

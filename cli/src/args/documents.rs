@@ -3,19 +3,32 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Every document with its text.
+/// Every document with its text: the front page, the book, and the other documents.
 pub(super) fn documents() -> Vec<(String, String)> {
     // the programs whose tests these are lie at different depths
     let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let root = up.skip(1).find(|folder| folder.join("ARCHITECTURE.md").exists()).unwrap();
-    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<_> = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
-    paths.push(root.join("README.md"));
+    let mut paths = vec![root.join("README.md")];
+    below(&root.join("docs"), &mut paths);
+    below(&root.join("book/src"), &mut paths);
+    // what a decision says was typed then
+    paths.retain(|path| !path.starts_with(root.join("docs/adr")));
     paths.sort();
-    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
-    paths.iter().map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read(path))).collect()
+    let name = |path: &Path| path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+    paths.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The documents below a folder.
+fn below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            below(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
 }
 
 /// Lines of a shell, whole: indented ones, and in fences those after `$ `, with what continues
@@ -46,7 +59,7 @@ pub(super) fn shell_lines(text: &str) -> Vec<String> {
 /// is left out.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
-    let mut quote = None;
+    let (mut quote, mut to_file, mut before) = (None, false, ' ');
     for letter in line.chars() {
         match (quote, letter) {
             (Some(mark), _) if letter == mark => quote = None,
@@ -55,16 +68,24 @@ pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
                 word.get_or_insert_default();
             }
             (None, '#') if word.is_none() => break,
+            // a number before it is that of a stream
+            (None, '>' | '<') => {
+                words.extend(word.take().filter(|word| word.parse::<u8>().is_err()));
+                to_file = true;
+            }
+            (None, '&') if before == '>' => word = Some("&".to_owned()),
+            (None, ' ') if to_file && word.is_none() => {}
             (None, ' ' | '|' | '&' | ';') => {
-                words.extend(word.take());
+                words.extend(word.take().filter(|_| !std::mem::take(&mut to_file)));
                 if letter != ' ' {
                     all.push(std::mem::take(&mut words));
                 }
             }
             _ => word.get_or_insert_default().push(letter),
         }
+        before = letter;
     }
-    words.extend(word);
+    words.extend(word.filter(|_| !to_file));
     all.push(words);
     all
 }

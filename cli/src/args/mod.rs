@@ -4,6 +4,8 @@
 mod documents;
 #[cfg(all(test, linux_64))]
 mod examples;
+#[cfg(all(test, linux_64, feature = "acme", feature = "age", feature = "cascade", feature = "parquet"))]
+mod reference;
 
 use crate::cmd::config::ConfigVerb;
 use crate::cmd::demo::DemoArguments;
@@ -11,88 +13,109 @@ use crate::cmd::info::InfoArguments;
 use crate::cmd::moved::MovedArguments;
 use crate::cmd::plan::PlanJob;
 use crate::cmd::serve::ServeArguments;
+use crate::cmd::shell::{CompletionsArguments, ManArguments};
 use clap::{Parser, Subcommand};
 use tobari_call_edge::command::CallVerb;
-use tobari_command::output::LogArguments;
+use tobari_command::output::{LOG_HELP, LogArguments};
 use tobari_infer_edge::command::InferVerb;
 use tobari_search_edge::command::SearchVerb;
 use tobari_sense_edge::command::SenseVerb;
 
-/// Useful work on data that the server cannot see.
+/// Compute on data that the server cannot read.
+///
+/// A server without keys mixes calls, searches tables, classifies images and adds up sensor
+/// readings. Folders are encrypted on this machine.
 #[derive(Parser)]
 #[command(name = "tobari", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = LOG_HELP)]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) verb: Verb,
     #[command(flatten)]
     pub(crate) log: LogArguments,
 }
 
-/// What to do.
+/// The commands, in the order of the help: the five jobs, the server, and what is about this
+/// machine.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
-    /// Every finished job on built-in real inputs, done by a server without a key and checked
-    /// against the plain answer.
-    Demo(DemoArguments),
-    /// The blind server: does the work, holds no key.
+    /// Hold a call, or mix recordings, on a server that cannot hear the voices.
+    Call {
+        /// The command.
+        #[command(subcommand)]
+        verb: CallVerb,
+    },
+    /// Search a table (a genome panel, or any keys) without showing its server the question.
+    Search {
+        /// The command.
+        #[command(subcommand)]
+        verb: SearchVerb,
+    },
+    /// Classify images on a server that sees neither image nor label.
+    Infer {
+        /// The command.
+        #[command(subcommand)]
+        verb: InferVerb,
+    },
+    /// Compute statistics and alarms over sensor readings that the server cannot see.
+    Sense {
+        /// The command.
+        #[command(subcommand)]
+        verb: SenseVerb,
+    },
+    /// Encrypt a folder, a file or a stream.
+    #[cfg(linux_64)]
+    Seal(Box<tobari_seal_edge::SealArguments>),
+    /// Decrypt a sealed folder, file or stream.
+    #[cfg(linux_64)]
+    Unseal(tobari_seal_edge::UnsealArguments),
+    /// Run the server. The server holds no key.
+    #[command(after_help = "\
+Examples:
+    tobari serve --try
+    tobari serve --addr 0.0.0.0:7610 --tls-self-signed")]
     Serve(Box<ServeArguments>),
-    /// The file with the settings of the server.
+    /// Check the server's settings file.
     Config {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         verb: ConfigVerb,
     },
-    /// What a stopped server keeps, sealed into a folder of its own.
+    /// Encrypt the data folder of a stopped server into a backup.
     #[cfg(linux_64)]
+    #[command(after_help = "\
+Examples:
+    tobari backup data -o set --new-key backup.key
+    tobari backup data -o set-2 --key-file backup.key")]
     Backup(Box<tobari_seal_edge::SealArguments>),
-    /// What a backup holds, put into a new folder for a server.
+    /// Restore a backup into a new data folder.
     #[cfg(linux_64)]
+    #[command(after_help = "\
+Examples:
+    tobari restore set -o data-again --key-file backup.key
+    tobari restore set-2 -o data-again-2 --key-file backup.key")]
     Restore(tobari_seal_edge::UnsealArguments),
-    /// Version, arithmetic in use, and each curve with its security.
+    /// Run every job on built-in data, and check each result against the plain one.
+    Demo(DemoArguments),
+    /// Show the plan of a job: the steps, their order, where each runs, and why.
+    Plan {
+        /// The job.
+        #[command(subcommand)]
+        job: PlanJob,
+    },
+    /// Print the version, the arithmetic in use, and the security of every parameter set.
     Info(InfoArguments),
+    /// Write completions for a shell to standard output.
+    Completions(CompletionsArguments),
+    /// Write manual pages into a folder.
+    Man(ManArguments),
     /// Now `tobari-bench`.
     #[command(hide = true)]
     Bench(MovedArguments),
     /// Now `tobari-bench report`.
     #[command(hide = true)]
     Report(MovedArguments),
-    /// The plan of a job: what is done in which order, what lies in memory when, and why.
-    Plan {
-        /// Which job.
-        #[command(subcommand)]
-        job: PlanJob,
-    },
-    /// Voices mixed by a server that cannot hear them.
-    Call {
-        /// What to do.
-        #[command(subcommand)]
-        verb: CallVerb,
-    },
-    /// Questions to a table that its owner answers without seeing them.
-    Search {
-        /// What to do.
-        #[command(subcommand)]
-        verb: SearchVerb,
-    },
-    /// Images classified by a server that cannot see them.
-    Infer {
-        /// What to do.
-        #[command(subcommand)]
-        verb: InferVerb,
-    },
-    /// Statistics and alarms over devices' readings that the server cannot see.
-    Sense {
-        /// What to do.
-        #[command(subcommand)]
-        verb: SenseVerb,
-    },
-    /// Folders, files and streams sealed under a key, on all engines of this machine.
-    #[cfg(linux_64)]
-    Seal(Box<tobari_seal_edge::SealArguments>),
-    /// What was sealed, opened.
-    #[cfg(linux_64)]
-    Unseal(tobari_seal_edge::UnsealArguments),
 }
 
 #[cfg(test)]

@@ -7,20 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 
-/// What to do with the file of settings.
+/// Commands about the settings file.
 #[derive(Subcommand)]
 pub(crate) enum ConfigVerb {
-    /// Say each setting, where it is from, and whether the server could start with them.
+    /// Print each setting with its source, and check whether the server could start.
     Check(CheckArguments),
 }
 
 /// `tobari config check`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari config check
+    tobari config check tobari.toml --json")]
 pub(crate) struct CheckArguments {
-    /// The file.
+    /// The settings file.
     #[arg(default_value = "tobari.toml", value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -55,7 +59,7 @@ pub(crate) fn check(
         return Ok(ExitCode::SUCCESS);
     }
     let missing: Vec<String> = missing.into_iter().map(|path| path.display().to_string()).collect();
-    Err(Failure::Work(format!("expected these files, found none: {}", missing.join(", "))))
+    Err(Failure::Work(format!("the settings name files that do not exist: {}", missing.join(", "))))
 }
 
 fn tell(setting: &Setting, json: bool) -> Result<(), Failure> {

@@ -8,11 +8,15 @@ use tobari_command::output::{self, Failure};
 
 /// `tobari demo`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari demo
+    tobari demo --json")]
 pub(crate) struct DemoArguments {
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Try to cheat, and print what was caught and what is not caught yet.
+    /// Attack the jobs instead, and print which attacks were caught.
     #[arg(long)]
     pub(crate) attack: bool,
 }

@@ -14,8 +14,12 @@ use tobari_sense::aes::chain;
 
 /// `tobari info`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari info
+    tobari info --json")]
 pub(crate) struct InfoArguments {
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }

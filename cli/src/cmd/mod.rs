@@ -1,4 +1,4 @@
-//! The commands that no job has: those of the house.
+//! The commands that belong to no job.
 
 pub(crate) mod config;
 pub(crate) mod demo;
@@ -6,3 +6,4 @@ pub(crate) mod info;
 pub(crate) mod moved;
 pub(crate) mod plan;
 pub(crate) mod serve;
+pub(crate) mod shell;

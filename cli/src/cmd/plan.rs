@@ -12,28 +12,30 @@ use tobari_sense_edge::plan::SensePlan;
 /// A job with a plan.
 #[derive(Subcommand)]
 pub(crate) enum PlanJob {
-    /// An image through a network: which layer is done in a plain process or an enclave, in the
-    /// clear or encrypted, by what has to be protected.
+    /// Choose where each layer of a network runs: in a process or an enclave, plain or encrypted.
     Infer(InferPlan),
-    /// The reference job: encrypted vectors times a matrix, and a polynomial of the products.
+    /// Plan the reference job: encrypted vectors times a matrix, then a polynomial of the products.
     Memory(MemoryPlan),
-    /// The paper's algorithm for the search, as a job: the positional Burrows-Wheeler transform
-    /// under encryption.
+    /// Plan the paper's search: the positional Burrows-Wheeler transform under encryption.
     Search(SearchPlan),
-    /// Devices' frames of AES-128, decrypted under encryption: the paper's second design at 128
-    /// bits, which wants 10GiB of memory.
+    /// Plan the decryption of sensor frames (AES-128) under encryption, which needs 10GiB of
+    /// memory.
     Sense(SensePlan),
 }
 
 /// `tobari plan memory`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari plan memory --memory 1GiB
+    tobari plan memory --memory 512MiB --working-set 512MiB --tier . --run")]
 pub(crate) struct MemoryPlan {
     #[command(flatten)]
     pub(crate) common: RunArguments,
-    /// What the job would like to have in memory.
+    /// Size the job so that its working set takes this much memory.
     #[arg(long, default_value = "4GiB", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) working_set: u64,
-    /// Carry it out as well.
+    /// Run the plan, too, and check the result.
     #[arg(long)]
     pub(crate) run: bool,
 }

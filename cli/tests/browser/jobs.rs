@@ -131,13 +131,12 @@ async fn senses(browser: &mut Browser) -> Vec<String> {
     faults(browser, "a histogram").await
 }
 
-/// The question of the front page's example: its site, its alleles and the answer that stands
-/// there.
+/// The first question of the tutorial: its site, its alleles and the answer that stands there.
 pub(crate) fn example() -> [String; 3] {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
-    let line = page.lines().find(|line| line.trim().starts_with("tobari search query ")).unwrap();
-    let word = |after: &str| line.split_once(after).unwrap().1.split(' ').next().unwrap().to_owned();
-    ["--at ", "--alleles ", "count "].map(word)
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/tutorials/search.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let word = |after: &str| page.split_once(after).unwrap().1.split_whitespace().next().unwrap().to_owned();
+    ["--at ", "--alleles ", "match, count "].map(word)
 }
 
 async fn searches(browser: &mut Browser) -> Vec<String> {
@@ -149,7 +148,7 @@ async fn searches(browser: &mut Browser) -> Vec<String> {
     let is_asked = |haplotype: &usize| {
         alleles.bytes().zip(&panel[first..]).all(|(allele, site)| site[*haplotype] == (allele == b'1'))
     };
-    assert_eq!((0..2_184).filter(is_asked).count().to_string(), count, "what the front page says");
+    assert_eq!((0..2_184).filter(is_asked).count().to_string(), count, "what the tutorial says");
     go(browser, "search").await;
     choose(browser, "simulated", "of-sites").await;
     fill(browser, "[name=at]", &site).await;

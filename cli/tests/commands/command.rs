@@ -121,7 +121,7 @@ fn every_attack_ends_as_documented() {
         assert!(caught(known), "{known}");
     }
     for limit in ["double a speaker", "add 1000", "say nothing"] {
-        assert!(!caught(limit), "{limit}: if this is caught now, docs/threats.md must say so");
+        assert!(!caught(limit), "{limit}: if this is caught now, book/src/explanation/threats/call.md must say so");
     }
     // of live rooms: a table that the library's tests hold to the page; here that it is shown, with
     // who noticed and when

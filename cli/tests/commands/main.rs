@@ -6,6 +6,8 @@ mod command;
 #[cfg(target_os = "linux")]
 #[path = "../enclave_world/mod.rs"]
 mod enclave_world;
+#[cfg(linux_64)]
+mod help;
 mod infer;
 #[cfg(target_os = "linux")]
 mod infer_enclave;
@@ -22,3 +24,5 @@ mod sense_aes;
 mod sense_crash;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(linux_64)]
+mod tutorials;

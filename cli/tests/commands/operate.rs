@@ -1,7 +1,7 @@
 //! What it takes to keep a server running: settings in a file, logs for programs, data that is
 //! backed up, and the files in `deploy`.
 
-use crate::support::fleet::{ask, good};
+use crate::support::fleet::{ask, get, good};
 use crate::support::{Server, stderr, tobari};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -95,6 +95,10 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     let sealed = support_files(Path::new(&at("backup")));
     assert!(sealed.iter().all(|bytes| !bytes.windows(6).any(|window| window == b"canary")), "it is sealed");
 
+    for look in ["verify", "ls"] {
+        let seen = tobari(&["backup", look, &at("backup"), "--key-file", &at("key")]);
+        assert!(seen.status.success(), "{look}: {}", stderr(&seen));
+    }
     let restore = |to: &str| tobari(&["restore", &at("backup"), "-o", &at(to), "--key-file", &at("key")]);
     let again = restore("again");
     assert!(again.status.success(), "{}", stderr(&again));
@@ -236,4 +240,24 @@ fn the_unit_for_systemd_is_one() {
         Ok(output) => assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output)),
         Err(error) => not_run(name, &format!("systemd-analyze: {error}")),
     }
+}
+
+#[test]
+fn the_book_has_every_metric_and_no_other() {
+    let server = Server::start(&["--try"]);
+    let printed: String = ["/metrics", "/sense/v1/metrics"].map(|path| get(&server.address(), path)).concat();
+    let name = |line: &str| line.split(['{', ' ']).next().unwrap().to_owned();
+    let printed: Vec<String> = printed.lines().filter(|line| !line.starts_with('#')).map(name).collect();
+    let page = std::fs::read_to_string(deployed("../book/src/reference/metrics.md")).unwrap();
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| `tobari_")?.split_once('`'));
+    let described: Vec<String> = cells.map(|(rest, _)| format!("tobari_{rest}")).collect();
+    for metric in &printed {
+        assert!(described.contains(metric), "{metric} is not on the page");
+    }
+    // of the key holder's process, and of servers that hold rooms together
+    let is_elsewhere = |metric: &str| metric == "tobari_sense_results_total" || metric.starts_with("tobari_call_bus_");
+    for metric in described.iter().filter(|metric| !is_elsewhere(metric) || printed.contains(metric)) {
+        assert!(printed.contains(metric), "the page has {metric}, and no server");
+    }
+    assert!(printed.len() > 20, "{printed:?}");
 }

@@ -39,7 +39,7 @@ fn fault_17_decoys_are_refused_where_two_lists_would_show_the_place() {
     assert_eq!(asked(), 0, "nothing was sent");
 
     // the remedies: one place, public places, and one server after the other does not help
-    // (docs/threats.md)
+    // (book/src/explanation/threats/search.md)
     place.same(&server.url, &first, &one, &["--decoys", "10"], &[]);
     assert_eq!(asked(), 12);
     place.same(&server.url, &first, &scan, &[], &[]);

@@ -9,13 +9,11 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tobari_host::testing::not_run;
 use tobari_sense_files::FrameStore;
 
 const WINDOW_MS: u64 = 4_000;
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 const SCHEMA: &str = r#"
 profile = "u25"
 samples = 4
@@ -559,145 +557,4 @@ fn figures_of_windows_that_slide_are_those_of_the_frames_in_each() {
     };
     assert_eq!(found, windows.iter().map(|start| plain(*start)).collect::<Vec<_>>());
     assert_eq!(found.iter().map(|window| window.1).sum::<u64>(), 16);
-}
-
-/// What is typed at the prompts of a fenced block of the guide, and what is printed there.
-fn typed(block: &str) -> (String, Vec<String>) {
-    let (mut script, mut printed, mut until, mut goes_on) = (String::new(), Vec::new(), None, false);
-    for line in block.trim().lines() {
-        let command = line.strip_prefix("$ ");
-        if command.is_none() && until.is_none() && !goes_on {
-            printed.push(line.to_owned());
-            continue;
-        }
-        script += command.unwrap_or(line);
-        script.push('\n');
-        if until.is_some_and(|end| end == line) {
-            until = None;
-        } else if let Some((_, end)) = command.and_then(|command| command.split_once("<<")) {
-            until = Some(end);
-        }
-        goes_on = line.ends_with('|');
-    }
-    (script, printed)
-}
-
-/// What a key holder says until it ends.
-fn told_by(child: &mut std::process::Child) -> mpsc::Receiver<String> {
-    let (lines, told) = mpsc::channel();
-    let stdout = BufReader::new(child.stdout.take().unwrap());
-    std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
-    told
-}
-
-/// With windows of two seconds for its minute, and ports of this test's.
-#[test]
-fn what_the_guide_says_is_typed_and_what_it_says_is_shown() {
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/sensors.md")).unwrap();
-    let blocks: Vec<(String, Vec<String>)> = guide.split("```").skip(1).step_by(2).map(typed).collect();
-    let [serve, keyholder, devices, shown] = &blocks[..] else { panic!("{} blocks", blocks.len()) };
-    let place = Place::new();
-    let command = serve.0.trim().strip_prefix("target/release/tobari serve --sense /tmp/blind");
-    assert_eq!((command, &*serve.1), (Some(""), &["listening on http://127.0.0.1:7610".to_owned()][..]));
-    let server = Server::start(&["--sense", &place.path("blind")]);
-    let here = |script: &str| {
-        let script = script.replace("target/release/tobari", env!("CARGO_BIN_EXE_tobari"));
-        script.replace("http://127.0.0.1:7610", &server.url).replace("length = \"1m\"", "length = \"2s\"")
-    };
-    let shell = |script: &str| {
-        let mut shell = Command::new("sh");
-        shell.args(["-ec", script]).current_dir(place.path("")).stdin(Stdio::piped()).stdout(Stdio::piped());
-        shell
-    };
-    assert_eq!(keyholder.1, ["figures at http://127.0.0.1:7620/releases and http://127.0.0.1:7620/metrics"]);
-    // the last line is what goes on
-    let (prepared, last) = keyholder.0.trim_end().rsplit_once('\n').unwrap();
-    assert!(shell(&here(prepared)).stdin(Stdio::null()).status().unwrap().success());
-    let serving = format!("exec {} --addr 127.0.0.1:0 --every 1 --until-stdin-closes", here(last));
-    let mut serving = shell(&serving).spawn().unwrap();
-    let told = told_by(&mut serving);
-    assert!(told.recv_timeout(PATIENCE).unwrap().starts_with("figures at http://127.0.0.1:"));
-    let expected: Vec<String> = shown.1.iter().map(|line| line.replace("60 s from …", "2 s from ")).collect();
-    // five devices come one after another: on a slow machine not all of them within one window, and
-    // then once more
-    let mut found = Vec::new();
-    for _ in 0..20 {
-        std::thread::sleep(Duration::from_millis(2_000 - now_ms() % 2_000));
-        assert!(shell(&here(&devices.0)).stdin(Stdio::null()).status().unwrap().success());
-        found = told.recv_timeout(Duration::from_secs(5)).into_iter().collect();
-        if !found.is_empty() {
-            break;
-        }
-    }
-    while found.len() < expected.len() {
-        found.push(told.recv_timeout(PATIENCE).unwrap());
-    }
-    assert!(found[0].starts_with(&expected[0]), "{found:?}");
-    assert_eq!(found[1..], expected[1..]);
-    drop(serving.stdin.take());
-    assert!(serving.wait().unwrap().success());
-}
-
-/// What the front page tells people to type, with the server where it happens to be.
-#[test]
-fn the_front_pages_example_of_sensors_runs_as_it_stands() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
-    let example = page.lines().skip_while(|line| !line.starts_with("**Sensors summed**"));
-    let example = example.skip_while(|line| !line.starts_with("    ")).take_while(|line| line.starts_with("    "));
-    let lines: Vec<&str> = example.map(str::trim).collect();
-    let [serve, hold, send, shown] = lines[..] else { panic!("four lines, found {lines:?}") };
-    // what the second terminal shows after a minute, which is not waited for here, is what these
-    // readings come to
-    let readings: Vec<f64> = send.split([' ', ';']).filter_map(|word| word.split_once(':')?.1.parse().ok()).collect();
-    let count = |least: f64, most: f64| readings.iter().filter(|reading| (least..most).contains(reading)).count();
-    let [mean, below_0, below_20, above_30] = [
-        readings.iter().sum::<f64>() / 5.0,
-        count(-40.0, 0.0) as f64,
-        count(0.0, 20.0) as f64,
-        count(30.5, 90.0) as f64,
-    ];
-    let expected = format!(
-        "# a minute later, in the second: mean {mean}; below 0: {below_0}, below 20: {below_20}, above: {}; above 30: {above_30}: ALARM",
-        count(20.0, 90.0)
-    );
-    assert_eq!((readings.len(), shown), (5, &*expected));
-    assert!(serve.starts_with("tobari serve --sense ") && hold.contains(" && tobari sense keyholder holder "));
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(root.join("docs").canonicalize().unwrap(), folder.path().join("docs")).unwrap();
-    let blind = folder.path().join("blind");
-    let server = Server::start(&["--sense", blind.to_str().unwrap()]);
-    let program = Path::new(env!("CARGO_BIN_EXE_tobari")).parent().unwrap();
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    let shell = |line: &str| {
-        let line = line.replace("http://127.0.0.1:7610", &server.url);
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("set -e; {line}")]).current_dir(folder.path()).env("PATH", &path);
-        shell
-    };
-    let done = |line: &str| {
-        let output = shell(line).output().unwrap();
-        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    // it ends with this test, and its figures are where nobody else has them
-    let hold = hold.replace("keyholder holder", "keyholder holder --addr 127.0.0.1:0 --until-stdin-closes");
-    let mut holder = shell(&hold).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let stdin = holder.stdin.take();
-    // people type more slowly than this: until the key holder has come, the server knows no such
-    // fleet
-    let known = || {
-        let card: Value = serde_json::from_slice(&std::fs::read(folder.path().join("holder/fleet.json")).ok()?).ok()?;
-        let path = format!("/sense/v1/fleets/{}", card["fleet"].as_str()?);
-        ask(&server.address(), "GET", &path, b"").filter(|(status, _)| *status == 200)
-    };
-    let began = Instant::now();
-    while known().is_none() {
-        assert!(began.elapsed() < PATIENCE, "the key holder does not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    done(send);
-    assert_eq!(stored(&server), 5);
-    assert!(holder.try_wait().unwrap().is_none(), "it is at work");
-    drop(stdin);
-    assert!(holder.wait().unwrap().success());
 }

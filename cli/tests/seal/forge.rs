@@ -1,5 +1,6 @@
 //! A second writer of sets, which checks nothing: what somebody can write who has the key and not
-//! this program. It follows `docs/seal-format.md` and shares no code with the product.
+//! this program. It follows `book/src/reference/seal-format.md` and shares no code with the
+//! product.
 
 use ring::{aead, digest, hkdf, hmac};
 use std::fs;

@@ -7,6 +7,8 @@ pub mod disk;
 pub mod fleet;
 pub mod genome;
 pub mod rude;
+#[cfg(unix)]
+pub mod shell;
 pub mod tables;
 pub mod tap;
 

@@ -106,6 +106,15 @@ impl Target {
         let config = client_config(tls, &server())?;
         let name = ServerName::try_from(self.host.clone()).map_err(|error| fault(error.to_string()))?;
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| fault(error.to_string()))?))
+        Ok(Box::new(stream.map_err(|error| fault(with_remedy(&error.to_string())))?))
     }
+}
+
+/// Adds what to do to a certificate that nobody vouches for: for rustls that is an unknown issuer.
+fn with_remedy(error: &str) -> String {
+    const REMEDY: &str = "no authority that this machine trusts has signed the server's certificate. If the server \
+                          made it (`tobari serve --tls-self-signed`), give --tls-fingerprint with the fingerprint that \
+                          the server printed. Else give --tls-ca with the certificate of its authority";
+    let unknown = error.contains("UnknownIssuer") || error.contains("CaUsedAsEndEntity");
+    if unknown { REMEDY.to_owned() } else { error.to_owned() }
 }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod blind_server;
 pub mod day;
 pub mod demo;

@@ -21,14 +21,31 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Says why, as the program of this name, and gives the exit status.
-    pub fn report(&self, program: &str) -> ExitCode {
-        eprintln!("{program}: {self}");
-        ExitCode::from(match self {
+    /// Prints the message as the program of this name, and gives the exit status. With `as_json`
+    /// standard output gets a line for programs, too: [`print_error`].
+    pub fn report(&self, program: &str, as_json: bool) -> ExitCode {
+        let status = match self {
             Failure::Work(_) => 1,
             Failure::Call(_) => 2,
-        })
+        };
+        if as_json {
+            print_error(&self.to_string(), status);
+        }
+        eprintln!("{program}: {self}");
+        ExitCode::from(status)
     }
+}
+
+/// Whether the words of a command line have `--json` among the options, before a `--`.
+pub fn wants_json(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+    words.into_iter().take_while(|word| word != "--").any(|word| word == "--json")
+}
+
+/// Prints `{"error":"…","status":1}` on standard output: what a program that asked for `--json`
+/// reads instead of a result.
+pub fn print_error(message: &str, status: u8) {
+    // standard error has the message, too, so that nothing is lost where this line is
+    let _ = json(&serde_json::json!({ "error": message, "status": status }));
 }
 
 impl std::fmt::Display for Failure {
@@ -46,16 +63,24 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// The log, as every command takes it.
+/// The log, as every command takes it; the help of a command leaves both options out.
 #[derive(Args)]
 pub struct LogArguments {
     /// How much to log on standard error.
-    #[arg(long, global = true, value_enum, env = "TOBARI_LOG")]
+    #[arg(long, global = true, hide = true, value_enum, env = "TOBARI_LOG")]
     pub log: Option<LogLevel>,
     /// How the log is written.
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "TOBARI_LOG_FORMAT")]
+    #[arg(long, global = true, hide = true, value_enum, default_value_t = LogFormat::Text, env = "TOBARI_LOG_FORMAT")]
     pub log_format: LogFormat,
 }
+
+/// What the help of a program says of [`LogArguments`]: once, and not with every command.
+pub const LOG_HELP: &str = "\
+Every command:
+      --log <LEVEL>          Log to standard error: off, error, warn, info or debug [env: TOBARI_LOG]
+      --log-format <FORMAT>  Write the log as text or as json [env: TOBARI_LOG_FORMAT] [default: text]
+
+At info and below, the log has no name, address or content of a client.";
 
 /// How the log is written.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -118,10 +143,19 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     line(&serde_json::to_string(value)?)
 }
 
-/// A reader who has seen enough, as `head` has, is no failure.
+/// A result of many lines, as it is.
+pub fn text(bytes: &[u8]) -> Result<(), Failure> {
+    write(bytes)
+}
+
 fn line(text: &str) -> Result<(), Failure> {
+    write(format!("{text}\n").as_bytes())
+}
+
+/// A reader who has seen enough, as `head` has, is no failure.
+fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Which server is asked, whom to trust to be that server, and as whom to ask.
+//! The server that a command asks, the server's certificate, and the client's token.
 
 use crate::output::Failure;
 use clap::Args;
@@ -7,36 +7,38 @@ use tobari_client::{ClientTls, Fingerprint};
 use tobari_host::files;
 use zeroize::Zeroizing;
 
-/// Whom to trust, and as whom to ask.
+/// The server's certificate and the client's token.
 pub struct Reach {
-    /// Whom to trust to be the server.
+    /// The certificates to trust.
     pub tls: ClientTls,
     /// The token of the client that asks, if it has one.
     pub token: Option<Zeroizing<String>>,
 }
 
-/// Which server, and whom to trust.
+/// The server, its certificate, and the client's token.
 #[derive(Args)]
+#[command(next_help_heading = "Server")]
 pub struct ReachArguments {
-    /// A server that serves models, e.g. https://host:7610; without it, all is done here.
+    /// Use this server, such as https://host:7610.
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// A file with the token of this client.
+    /// Read the client's token from this file.
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     token_file: Option<PathBuf>,
-    /// The token itself, which others on this machine may see.
+    /// Use this token. Other users of this machine may see the command line: prefer --token-file.
     #[arg(long, value_name = "TOKEN", env = "TOBARI_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Trust the server whose certificate has this SHA-256 fingerprint, and no other.
+    /// Trust only the server whose certificate has this SHA-256 fingerprint. `tobari serve` prints
+    /// the fingerprint.
     #[arg(long, conflicts_with = "tls_ca", value_name = "HEX")]
     tls_fingerprint: Option<Fingerprint>,
-    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    /// Trust only servers whose certificates are signed by an authority in this PEM file.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
 }
 
 impl ReachArguments {
-    /// Whom to trust, and as whom to ask.
+    /// The certificates to trust and the token, read from their files.
     pub fn reach(&self) -> Result<Reach, Failure> {
         let tls = match (&self.tls_fingerprint, &self.tls_ca) {
             (Some(fingerprint), _) => ClientTls::Pinned(*fingerprint),

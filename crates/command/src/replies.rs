@@ -14,6 +14,11 @@ pub fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
 /// What a server said that is no answer.
 pub fn refused(reply: &HttpReply) -> Failure {
     let text = shown(&String::from_utf8_lossy(&reply.body), MOST_OF_A_REFUSAL);
+    if reply.status == 404 && text.trim().is_empty() {
+        // no route, and so no job that could say more
+        let remedy = "start it with --search, --infer or --sense, or ask another server";
+        return Failure::Work(format!("the server does not offer this job (404): {remedy}"));
+    }
     Failure::Work(format!("refused by the server ({}): {text}", reply.status))
 }
 

@@ -35,8 +35,8 @@
 //! that does not open, a handler that refuses. Its secrets are dropped at once, and what the host
 //! and the client are told does not depend on them.
 //!
-//! What is shown without hardware and what is not stands in `docs/threats.md`, "The simulated
-//! enclave".
+//! What is shown without hardware and what is not stands in
+//! `book/src/explanation/threats/enclave.md`, "The simulated enclave".
 
 #![forbid(unsafe_code)]
 

@@ -31,7 +31,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// A secret would have replaced an existing file.
-    #[error("{name}: expected no file of this name (a secret never replaces a file), found one")]
+    #[error("{name} already exists, and a secret never replaces a file: choose another name")]
     Exists {
         /// The file, as the caller named it.
         name: String,
@@ -174,6 +174,13 @@ pub fn check_bounded(path: &Path, bytes: &[u8], limit_bytes: u64) -> Result<(), 
 /// The file's name for a message.
 pub fn name_of(path: &Path) -> String {
     path.display().to_string()
+}
+
+/// What an error says, without the name of the file where the error begins with the name: for
+/// messages that have the name already.
+pub fn without_name(path: &Path, error: impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    text.strip_prefix(&format!("{}: ", name_of(path))).map(str::to_owned).unwrap_or(text)
 }
 
 /// An empty temporary file beside `target`, removed again unless it is given the name.

@@ -2,7 +2,8 @@
 //!
 //! A stage can often be done in several ways: in the clear where that is allowed, under encryption
 //! at some level, on masked numbers. Each way is a
-//! [`Variant`]: a program, the form of what it takes and gives, and what it has to have in memory besides.
+//! [`Variant`]: a program, the form of what it takes and gives, and what it has to have in memory
+//! besides.
 
 use crate::program::Program;
 use crate::site::{KeyDomain, Owner, Secrecy};

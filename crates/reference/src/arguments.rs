@@ -4,24 +4,23 @@ use clap::Args;
 use tobari_command::size::parse_bytes;
 use tobari_host::store::Folder;
 
-/// How a reference job is run.
+/// Memory, threads and disk of a job with a plan.
 #[derive(Args, Clone)]
 pub struct RunArguments {
-    /// Memory for the whole process, as in 1GiB or 512MiB.
+    /// Use at most this much memory for the whole process, such as 1GiB or 512MiB.
     #[arg(long, default_value = "1GiB", value_parser = parse_bytes, value_name = "BYTES")]
     pub memory: u64,
-    /// Threads that compute; as many as there are cores without it.
+    /// Compute on this many threads. [default: one for each core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// A folder of the tier, and the most that may lie there, as in /fast:2GiB. Given again for
-    /// each further folder, the fastest first: what one has no space for goes to the next. Without
-    /// it, the folder of temporary files.
+    /// Move data that exceeds the memory to this folder, up to a limit: /fast:2GiB. Repeat the
+    /// option for further folders, the fastest first. [default: the folder of temporary files]
     #[arg(long = "tier", value_parser = parse_tier, value_name = "FOLDER[:BYTES]")]
     pub tiers: Vec<Folder>,
-    /// Measure what steps cost again, whatever was kept.
+    /// Measure the costs of steps again.
     #[arg(long)]
     pub recalibrate: bool,
-    /// Results as JSON lines.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub json: bool,
 }

@@ -46,6 +46,6 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => output::ended(code),
-        Err(failure) => failure.report(NAME),
+        Err(failure) => failure.report(NAME, output::wants_json(std::env::args_os())),
     }
 }

@@ -16,8 +16,8 @@
 //! all keys stay in their memory; buffers that held a link or a key are wiped when they were read.
 //! What JavaScript itself held of them (a string, the address bar, a kept key) cannot be wiped.
 //!
-//! **Whose code it is.** Whoever serves the page serves this module too. `docs/threats.md` begins
-//! with what follows from that.
+//! **Whose code it is.** Whoever serves the page serves this module too.
+//! `book/src/explanation/threats/call.md` begins with what follows from that.
 //!
 //! Built by `cargo xtask web` for `wasm32-unknown-unknown` with vectors (`simd128`):
 //! `web/dist/tobari.wasm` for calls, `web/dist/tobari-mls.wasm` for calls whose members agree on

@@ -8,11 +8,13 @@ pub(crate) mod circles;
 mod crates;
 mod decisions;
 mod fuzzing;
+mod links;
 pub(crate) mod manifest;
 mod modules;
 mod order;
 pub(crate) mod packages;
 mod paths;
+mod prose;
 mod purity;
 pub(crate) mod rooms;
 mod safety;
@@ -77,6 +79,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("no file names a path of somebody's machine", shape::machine_paths),
     ("every dependency has its line in an ADR and in the list", decisions::dependencies_are_recorded),
     ("every fuzz target has its line in the list", fuzzing::targets_are_listed),
+    ("no line of a comment is longer than 100 columns", shape::comment_width),
+    ("front page, book, help and changelog are in plain English", prose::documents_are_plain),
+    ("links of documents lead somewhere", links::lead_somewhere),
+    ("every threat is prevented, detected or possible, by tests that exist", links::threats_have_tests),
 ];
 
 /// Runs every check on the tree under `root` and prints what each found.
@@ -112,6 +118,7 @@ mod tests {
             "no source file is longer than the limit",
             "a module with files below it has its head in their folder, as mod.rs",
             "no file names a path of somebody's machine",
+            "no line of a comment is longer than 100 columns",
         ];
         for (claim, check) in CHECKS {
             let silent = check(&[]).is_empty();

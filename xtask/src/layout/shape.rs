@@ -39,6 +39,38 @@ pub(crate) fn machine_paths(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
+/// Finds lines of comments in Rust over 100 columns. Tables and code in documentation cannot be
+/// broken, nor can a word as long as an address.
+pub(crate) fn comment_width(files: &[SourceFile]) -> Vec<Finding> {
+    files.iter().filter(|file| file.path.ends_with(".rs")).flat_map(wide_comments).collect()
+}
+
+/// The most columns of a comment.
+const COMMENT: usize = 100;
+
+fn wide_comments(file: &SourceFile) -> Vec<Finding> {
+    let mut fenced = false;
+    let mut findings = Vec::new();
+    for (line, number) in file.text.lines().zip(1..) {
+        let text = line.trim_start();
+        let Some(said) = text.strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim()) else {
+            fenced = false;
+            continue;
+        };
+        fenced ^= said.starts_with("```");
+        let columns = line.chars().count();
+        let can_break = line.chars().take(COMMENT).skip(line.len() - text.len() + 4).any(|letter| letter == ' ');
+        if columns > COMMENT && !fenced && !said.starts_with('|') && can_break {
+            findings.push(Finding::new(
+                &file.path,
+                number,
+                format!("a comment of {columns} columns, at most {COMMENT}"),
+            ));
+        }
+    }
+    findings
+}
+
 /// Finds every module with files below it whose head stands beside its folder: it is the folder's
 /// `mod.rs`, everywhere.
 pub(crate) fn module_heads(files: &[SourceFile]) -> Vec<Finding> {
@@ -79,6 +111,25 @@ fn has_absolute(line: &str, path: &str) -> bool {
 mod tests {
     use super::super::file;
     use super::*;
+
+    #[test]
+    fn a_comment_that_can_be_broken_is_not_wider_than_the_limit() {
+        let long = "word ".repeat(21);
+        for passes in [
+            format!("/// {}", "x".repeat(120)),
+            format!("/// | {long} |"),
+            format!("/// ```\n/// {long}\n/// ```"),
+            format!("let text = \"{long}\";"),
+            format!("// {}", "word ".repeat(19)),
+        ] {
+            assert_eq!(comment_width(&[file("a.rs", &passes)]), [], "{passes}");
+        }
+        for fails in [format!("//! {long}"), format!("    // {long}"), format!("fn a() {{}}\n/// {long}\nfn b() {{}}")]
+        {
+            assert_eq!(comment_width(&[file("a.rs", &fails)]).len(), 1, "{fails}");
+        }
+        assert_eq!(comment_width(&[file("a.md", &format!("// {long}"))]), []);
+    }
 
     #[test]
     fn a_file_at_the_limit_passes_and_one_line_more_does_not() {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tobari_call_edge::command::ServeCallArguments;
+use tobari_command::address::parse_address;
 use tobari_command::job::{ServerJob, SharedOptions};
 use tobari_command::output::Failure;
 use tobari_infer_edge::command::ServeInferArguments;
@@ -14,85 +15,56 @@ use tobari_sense_edge::command::ServeSenseArguments;
 
 /// `tobari serve`
 #[derive(Args)]
+#[command(next_help_heading = ADDRESS)]
 pub(crate) struct ServeArguments {
-    /// A file of settings (TOML): under `[serve]` the options of this command by their long names.
-    /// What stands on the command line or in the environment (`TOBARI_SERVE_ADDR` for `--addr`)
-    /// goes before it.
-    #[arg(long, value_name = "FILE")]
+    /// Read settings from this TOML file. The table `[serve]` takes the options of this command by
+    /// their long names. The command line and the environment (`TOBARI_SERVE_ADDR` for `--addr`)
+    /// take precedence.
+    #[arg(long, value_name = "FILE", help_heading = GENERAL)]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen; port 0 takes a free one.
-    #[arg(long, default_value = "127.0.0.1:7610")]
+    /// Listen on this address. The host may be a name, such as localhost. Port 0 takes a free port.
+    #[arg(long, default_value = "127.0.0.1:7610", value_parser = parse_address, value_name = "HOST:PORT")]
     pub(crate) addr: SocketAddr,
-    /// The server's certificate chain (PEM).
+    /// Use this certificate chain for TLS (PEM).
     #[arg(long, requires = "tls_key", conflicts_with = "tls_self_signed", value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The private key of the certificate (PEM): of the TLS connection, not of any call.
+    /// Use this private key for the certificate (PEM). The key protects the connection, not a call.
     #[arg(long, requires = "tls_cert", value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// TLS with a certificate made now, whose fingerprint is printed for clients to pin.
+    /// Make a TLS certificate now, and print its fingerprint for clients (`--tls-fingerprint`).
     #[arg(long)]
     pub(crate) tls_self_signed: bool,
     #[cfg(feature = "acme")]
     #[command(flatten)]
     pub(crate) acme: AcmeArguments,
-    /// A proxy stands in front and writes `X-Forwarded-For`, by which clients are told apart
-    /// (deploy/nginx, deploy/caddy). Without one anybody could write it.
-    #[arg(long)]
+    /// Tell clients apart by the header `X-Forwarded-For`, which a reverse proxy in front writes
+    /// (examples: deploy/nginx, deploy/caddy). Without such a proxy anybody could forge the header.
+    #[arg(long, help_heading = ADDRESS)]
     pub(crate) behind_proxy: bool,
-    /// Connections at once.
-    #[arg(long, value_name = "N")]
-    pub(crate) max_connections: Option<usize>,
-    /// Connections at once from one address, or from one network of 64 bits; this machine's own are
-    /// not counted. [default: 1024]
-    #[arg(long, value_name = "N")]
-    pub(crate) max_client_connections: Option<usize>,
-    /// The most that one client may hold of anything scarce, in percent: places for keys and
-    /// fleets, sessions, turns at the cores, memory, connections. The more clients hold something,
-    /// the less each may, so that there is room for another. A client is an address, or who has a
-    /// token. 100 is no limit. [default: 50]
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=100), value_name = "PERCENT")]
-    pub(crate) client_share: Option<u8>,
-    /// Bits of an IPv4 address that are one client. [default: 32]
-    #[arg(long, value_parser = clap::value_parser!(u8).range(8..=32), value_name = "BITS")]
-    pub(crate) client_prefix_v4: Option<u8>,
-    /// Bits of an IPv6 address that are one client. [default: 64]
-    #[arg(long, value_parser = clap::value_parser!(u8).range(16..=128), value_name = "BITS")]
-    pub(crate) client_prefix_v6: Option<u8>,
-    /// Memory for bodies of requests that are read or worked at, and for answers that were not
-    /// taken yet. [default: 1GiB]
-    #[arg(long, value_parser = tobari_command::size::parse_bytes, value_name = "BYTES")]
-    pub(crate) max_body_memory: Option<u64>,
-    /// Serve the files of this folder as the page of live rooms, instead of those that are built in
-    /// (`tobari info` has their hash).
-    #[arg(long, value_name = "DIR")]
-    pub(crate) web: Option<PathBuf>,
-    /// Answer requests whose `Host` is one of these names, too (`call.example`, without a port;
-    /// separated by commas): the names by which a proxy's clients reach it. On a loopback address,
-    /// only requests for localhost, 127.0.0.0/8, [::1] and these names are answered; elsewhere all
-    /// are, unless names are given. Name the host of your links: a proof of membership that a
-    /// server in between passes on is for another name, and refused.
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    /// Also answer requests whose `Host` is one of these names, without a port; separate names by
+    /// commas. On a loopback address, the server otherwise answers only localhost, 127.0.0.0/8 and
+    /// [::1]. On other addresses the server answers every name, unless names are given. Name the
+    /// host of your links: then a server in between cannot reuse a proof of membership.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", help_heading = ADDRESS)]
     pub(crate) host_name: Vec<HostName>,
-    /// Let pages of these origins call and no others (`https://call.example`; separated by commas),
-    /// this server's own only if it is one of them. Any page may without it: the page can be hosted
-    /// elsewhere. Programs always may.
-    #[arg(long, value_delimiter = ',', value_name = "ORIGIN")]
+    /// Accept calls only from web pages of these origins (`https://call.example`); separate origins
+    /// by commas. Add this server's own origin if its page may call, too. Without the option, any
+    /// page may call. Programs always may.
+    #[arg(long, value_delimiter = ',', value_name = "ORIGIN", help_heading = PAGES)]
     pub(crate) web_origin: Vec<WebOrigin>,
-    /// Let this server's page call live rooms on these servers, too (`https://call.example`;
-    /// separated by commas): whoever does not want the page from the server that adds up the voices
-    /// opens `https://HERE/call/#LINK`.
-    #[arg(long, value_delimiter = ',', value_name = "SERVER")]
+    /// Allow this server's page to call rooms on these servers (`https://call.example`); separate
+    /// servers by commas. People who distrust the server of a room then take the page from here:
+    /// `https://HERE/call/#LINK`.
+    #[arg(long, value_delimiter = ',', value_name = "SERVER", help_heading = PAGES)]
     pub(crate) web_server: Vec<WebServer>,
-    /// When told to stop, let live rooms go on for so many seconds, and nobody in.
-    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
-    pub(crate) drain: u32,
-    /// Serve all jobs on made-up data, to look at: a simulated panel, a table of squares, the
-    /// built-in digits, and fleets of visitors. Where something of its own is served as well, that
-    /// is taken instead. Nothing is kept.
-    #[arg(long = "try")]
-    pub(crate) trial: bool,
+    /// Serve the files of this folder as the page of calls, instead of the built-in files
+    /// (`tobari info` prints their hash).
+    #[arg(long, value_name = "DIR", help_heading = PAGES)]
+    pub(crate) web: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) shared: SharedArguments,
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
     #[command(flatten)]
     pub(crate) call: ServeCallArguments,
     #[command(flatten)]
@@ -101,31 +73,77 @@ pub(crate) struct ServeArguments {
     pub(crate) infer: ServeInferArguments,
     #[command(flatten)]
     pub(crate) sense: ServeSenseArguments,
-    /// One JSON object a line on standard output.
-    #[arg(long)]
+    /// Serve every job on sample data: a simulated panel, a table of squares, the built-in digits,
+    /// and fleets for visitors. Data of your own replaces the sample of its job. The server keeps
+    /// nothing.
+    #[arg(long = "try", help_heading = GENERAL)]
+    pub(crate) trial: bool,
+    /// After a stop signal, let live rooms continue for this many seconds, without new members.
+    #[arg(long, default_value_t = 0, value_name = "SECONDS", help_heading = GENERAL)]
+    pub(crate) drain: u32,
+    /// Print one JSON object a line on standard output.
+    #[arg(long, help_heading = GENERAL)]
     pub(crate) json: bool,
     /// Stop when standard input ends: for a server started by another program.
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
 }
 
-/// Options that several jobs go by.
+/// Headings of the help of `tobari serve`; each job adds its own.
+const GENERAL: &str = "General";
+const ADDRESS: &str = "Address and TLS";
+const PAGES: &str = "Web pages";
+const LIMITS: &str = "Limits for every job";
+const CLIENTS: &str = "Clients of search, inference and devices";
+
+/// Limits that hold for every job.
 #[derive(Args)]
+#[command(next_help_heading = LIMITS)]
+pub(crate) struct LimitArguments {
+    /// Accept at most this many connections at once.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections: Option<usize>,
+    /// Accept at most this many connections at once from one client. Connections from this machine
+    /// do not count. [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_client_connections: Option<usize>,
+    /// Give one client at most this percentage of anything scarce: places for keys and fleets,
+    /// sessions, turns at the cores, memory, connections. The more clients hold something, the less
+    /// each may hold, so that another client finds room. A client is an address or the holder of a
+    /// token. 100 means no limit. [default: 50]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=100), value_name = "PERCENT")]
+    pub(crate) client_share: Option<u8>,
+    /// Count IPv4 addresses that share this many leading bits as one client. [default: 32]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(8..=32), value_name = "BITS")]
+    pub(crate) client_prefix_v4: Option<u8>,
+    /// Count IPv6 addresses that share this many leading bits as one client. [default: 64]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(16..=128), value_name = "BITS")]
+    pub(crate) client_prefix_v6: Option<u8>,
+    /// Use at most this much memory for requests in progress and for answers in transit.
+    /// [default: 1GiB]
+    #[arg(long, value_parser = tobari_command::size::parse_bytes, value_name = "BYTES")]
+    pub(crate) max_body_memory: Option<u64>,
+}
+
+/// Options that several jobs share.
+#[derive(Args)]
+#[command(next_help_heading = CLIENTS)]
 pub(crate) struct SharedArguments {
-    /// With --search, --infer or --sense: who may ask, a line for each client with its name and the
-    /// hash of its token (`tobari search token`). Without it, anybody on this machine.
+    /// Answer only clients with a token from this file. Each line has a client's name and the hash
+    /// of its token; `tobari search token` makes both. Without the option, only this machine may
+    /// ask.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// With --search, --infer or --sense: let anybody ask who reaches the address, without tokens.
-    /// Budgets then hold nobody, as clients name themselves.
+    /// Answer every client that reaches the address, without tokens. Budgets then protect nothing,
+    /// because clients choose their own names.
     #[arg(long, conflicts_with = "tokens")]
     pub(super) open: bool,
-    /// With --search or --infer: where clients' public keys and what they have used are kept;
-    /// without it, a new start forgets them.
+    /// Keep clients' public keys and used budgets in this folder (search and inference). Without
+    /// the option, a restart forgets both.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// With --search or --infer: how long a client's keys have their place after they were used.
-    /// Then the place is given away if another client needs it, the least recently used first.
+    /// Reserve a client's place for this long after its last question (search and inference). A
+    /// client that needs a place then replaces the one that has been idle for longest.
     /// [default: 3600]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "SECONDS")]
     client_idle: Option<u32>,
@@ -209,22 +227,23 @@ impl ServeArguments {
 /// Certificates of an authority.
 #[cfg(feature = "acme")]
 #[derive(Args)]
+#[command(next_help_heading = "Certificates by ACME")]
 pub(crate) struct AcmeArguments {
-    /// TLS with a certificate of Let's Encrypt, or of another authority, for this name of the
-    /// server, ordered and renewed by ACME: it must be reached at this name and port 443 from
-    /// outside. Once for each name.
+    /// Order a TLS certificate for this name, and renew it, by ACME (Let's Encrypt, or another
+    /// authority). The internet must reach the server at this name and port 443. Repeat the option
+    /// for each name.
     #[arg(long, value_name = "NAME", requires = "tls_acme_folder", conflicts_with_all = ["tls_cert", "tls_self_signed"])]
     pub(crate) tls_acme: Vec<String>,
-    /// Where account and certificates are kept: a folder of mode 0700.
+    /// Keep the account and the certificates in this folder (mode 0700).
     #[arg(long, value_name = "DIR", requires = "tls_acme")]
     pub(crate) tls_acme_folder: Option<PathBuf>,
-    /// An e-mail address for the authority's warnings.
+    /// Receive the authority's warnings at this e-mail address.
     #[arg(long, value_name = "ADDRESS", requires = "tls_acme")]
     pub(crate) tls_acme_contact: Option<String>,
-    /// The authority's directory.
+    /// Use the authority with this directory.
     #[arg(long, value_name = "URL", default_value = tobari_node::LETS_ENCRYPT)]
     pub(crate) tls_acme_directory: String,
-    /// Who signs the authority's own certificate, if the system does not know (PEM).
+    /// Trust the authority's own server by this certificate (PEM), if the system does not know it.
     #[arg(long, value_name = "FILE", requires = "tls_acme")]
     pub(crate) tls_acme_ca: Option<PathBuf>,
 }

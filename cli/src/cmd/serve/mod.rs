@@ -89,13 +89,13 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
         options.tls = Tls::Acme(acme);
     }
     options.behind_proxy = arguments.behind_proxy;
-    let limits = &mut options.limits;
-    limits.connections = arguments.max_connections.unwrap_or(limits.connections);
-    limits.client_connections = arguments.max_client_connections.unwrap_or(limits.client_connections);
-    limits.client_share = arguments.client_share.unwrap_or(limits.client_share);
+    let (limits, given) = (&mut options.limits, &arguments.limits);
+    limits.connections = given.max_connections.unwrap_or(limits.connections);
+    limits.client_connections = given.max_client_connections.unwrap_or(limits.client_connections);
+    limits.client_share = given.client_share.unwrap_or(limits.client_share);
     let (four, six) = limits.client_prefix;
-    limits.client_prefix = (arguments.client_prefix_v4.unwrap_or(four), arguments.client_prefix_v6.unwrap_or(six));
-    limits.body_bytes = arguments.max_body_memory.unwrap_or(limits.body_bytes);
+    limits.client_prefix = (given.client_prefix_v4.unwrap_or(four), given.client_prefix_v6.unwrap_or(six));
+    limits.body_bytes = given.max_body_memory.unwrap_or(limits.body_bytes);
     limits.drain = Duration::from_secs(arguments.drain.into());
     options.web.clone_from(&arguments.web);
     options.host_names.clone_from(&arguments.host_name);

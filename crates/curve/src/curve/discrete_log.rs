@@ -16,7 +16,7 @@
 //!
 //! # Leakage
 //! Variable time: memory accesses and the number of giant steps depend on the logarithm, hence the
-//! prefix `vartime_`. `docs/threats.md` says who could see that.
+//! prefix `vartime_`. `book/src/explanation/threats/call-recordings.md` says who could see that.
 
 use super::Points;
 use super::points::{entry_lines, group_lines};

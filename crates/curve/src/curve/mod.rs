@@ -1,10 +1,10 @@
 //! Short Weierstrass curves `y² = x³ + ax + b` over prime fields: the ten curves of the paper's
 //! table 4.
 //!
-//! Paper: Ueno et al., section 6.1 (`docs/notation.md` gives it in full). NIST_P384 is secp384r1
-//! under another name, so the ten rows of the table are nine distinct curves. All have prime order
-//! (cofactor 1): a point that satisfies the equation is in the group, and no subgroup check is
-//! needed.
+//! Paper: Ueno et al., section 6.1 (`book/src/explanation/mathematics.md` gives it in full).
+//! NIST_P384 is secp384r1 under another name, so the ten rows of the table are nine distinct
+//! curves. All have prime order (cofactor 1): a point that satisfies the equation is in the group,
+//! and no subgroup check is needed.
 //!
 //! Points are handled in batches ([`Points`]), in affine form, so that one field inversion serves a
 //! whole packet (Montgomery's trick); a secret scalar meets a point only through [`FixedBase`] and

@@ -1,8 +1,8 @@
 //! Lifted ElGamal on a curve: public-key encryption of small integers that a party without the key
 //! can add.
 //!
-//! Paper: Ueno et al., section 2.4 (`docs/notation.md` gives it in full). With a group of prime
-//! order `n`, generator `G`, secret `s` in `[1, n)` and public `sG`:
+//! Paper: Ueno et al., section 2.4 (`book/src/explanation/mathematics.md` gives it in full). With a
+//! group of prime order `n`, generator `G`, secret `s` in `[1, n)` and public `sG`:
 //!
 //! ```text
 //! Enc(m)            = (S, R) = (mG + r·sG, rG)     r uniform in [1, n), fresh for every message
@@ -13,8 +13,8 @@
 //! **Security.** Indistinguishable under chosen plaintext if the decisional Diffie-Hellman problem
 //! is hard in the group. It is malleable by design: whoever relays a ciphertext can add to it,
 //! double it, negate it or replace it, and nothing here notices. It is not secure under chosen
-//! ciphertexts: whoever learns which altered sums decrypt, learns about the sums. `docs/threats.md`
-//! says what that means for a call.
+//! ciphertexts: whoever learns which altered sums decrypt, learns about the sums.
+//! `book/src/explanation/threats/call-recordings.md` says what that means for a call.
 //!
 //! **Correctness.** A sum of ciphertexts decrypts if the sum of the messages, as integers, stays
 //! within the bound given to [`Decryptor::new`].

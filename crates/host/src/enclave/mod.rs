@@ -10,7 +10,7 @@
 //!
 //! It models the interface and the flow of data of an enclave, and it keeps mistakes of the code
 //! inside from reaching out. It does **not** keep the host out: who is root there, or can load
-//! another kernel, reads its memory. `docs/threats.md` has both lists.
+//! another kernel, reads its memory. `book/src/explanation/threats/enclave.md` has both lists.
 //!
 //! ```no_run
 //! # use tobari_enclave::{Configuration, Digest, Enclave, Handler, Message, OutputPolicy, Party, Refused, Script, Size, Step};

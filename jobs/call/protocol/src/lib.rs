@@ -11,7 +11,8 @@
 //! together with the set `S_t` of those whose packets are in it. The sum is exact over the
 //! integers: nothing is clipped before a listener does so ([`program::limit`]). Lifted ElGamal is
 //! additive in both of its modes ([`tobari_curve::elgamal::Mode`]), so the server needs no key and
-//! has none. Paper: Ueno et al., sections 3 and 4 (`docs/notation.md` gives it in full).
+//! has none. Paper: Ueno et al., sections 3 and 4 (`book/src/explanation/mathematics.md` gives it
+//! in full).
 //!
 //! **Who sees what.** Whoever holds the secret key hears the sum, and could hear any single packet
 //! that it gets hold of. In mode `elgamal` a speaker needs the public key only; in mode

@@ -6,37 +6,46 @@ use std::path::{Path, PathBuf};
 use tobari_plan::dispatch::Policy;
 use tobari_seal::Suite;
 
+/// Headings of the help.
+const KEYS: &str = "Keys";
+const ENGINES: &str = "Engines";
+const OUTPUT: &str = "Output";
+
 /// `tobari seal`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari seal docs -o sealed --new-key docs.key
+    tobari seal docs -o sealed --key-file docs.key --force")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct SealArguments {
     #[command(subcommand)]
     pub(super) verb: Option<SealVerb>,
-    /// A folder, a file, or `-` for standard input, which has no name, time or permissions to keep.
+    /// The folder or file to seal. `-` is standard input, which has no name, time or permissions.
     #[arg(value_name = "SOURCE", required = true)]
     pub(super) source: Option<PathBuf>,
-    /// For a folder, the folder of sealed files: new, or unfinished, which is continued. For a file
-    /// or standard input, the sealed file; `-` is standard output.
+    /// Write to this folder, or to this file if SOURCE is a file. An unfinished folder is
+    /// continued. `-` is standard output.
     #[arg(short, long, value_name = "OUT", required = true)]
     pub(super) output: Option<PathBuf>,
     #[command(flatten)]
     pub(super) keys: KeyArguments,
-    /// Make a key file of 32 random bytes, and seal with it.
-    #[arg(long, value_name = "FILE")]
+    /// Make this key file (32 random bytes), and seal with the key.
+    #[arg(long, value_name = "FILE", help_heading = KEYS)]
     pub(super) new_key: Option<PathBuf>,
     #[cfg(feature = "age")]
     #[command(flatten)]
     pub(super) recipients: RecipientArguments,
-    /// AES-256-GCM, or AES-256-CBC with HMAC-SHA-256.
-    #[arg(long, value_enum, default_value_t = ModeName::Gcm)]
+    /// Encrypt in this mode.
+    #[arg(long, value_enum, default_value_t = ModeName::Gcm, help_heading = OUTPUT)]
     pub(super) mode: ModeName,
-    /// Replace a sealed file; bring a finished set up to date.
-    #[arg(long)]
+    /// Replace an existing sealed file, or update a finished set.
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) force: bool,
     #[command(flatten)]
     pub(super) engines: EngineArguments,
-    /// One JSON object on standard output.
-    #[arg(long)]
+    /// Print one JSON object on standard output.
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) json: bool,
 }
 
@@ -44,6 +53,11 @@ impl SealArguments {
     /// What is sealed, if it is a folder or a file that is to be.
     pub(crate) fn source(&self) -> Option<&Path> {
         self.source.as_deref().filter(|_| self.verb.is_none())
+    }
+
+    /// Whether a set is verified or listed, and nothing sealed.
+    pub(crate) fn is_look(&self) -> bool {
+        self.verb.is_some()
     }
 }
 
@@ -64,19 +78,27 @@ impl UnsealArguments {
     }
 }
 
-/// What else there is.
+/// Commands about sealed sets.
 #[derive(Subcommand)]
 pub(crate) enum SealVerb {
-    /// Open everything, write nothing, and say what is not as it was sealed.
+    /// Decrypt everything without writing anything, and report every damaged or missing file.
+    #[command(after_help = "\
+Examples:
+    tobari seal verify sealed --key-file docs.key
+    tobari seal verify sealed --key-file docs.key --json")]
     Verify(LookArguments),
-    /// What is in a set.
+    /// List the content of a set.
+    #[command(after_help = "\
+Examples:
+    tobari seal ls sealed --key-file docs.key
+    tobari seal ls sealed --key-file docs.key --json")]
     Ls(LookArguments),
 }
 
 /// `tobari seal verify`, `tobari seal ls`
 #[derive(Args)]
 pub(crate) struct LookArguments {
-    /// A set, or one sealed file.
+    /// The set (a folder), or one sealed file.
     #[arg(value_name = "SET")]
     pub(super) set: PathBuf,
     #[command(flatten)]
@@ -86,20 +108,23 @@ pub(crate) struct LookArguments {
     pub(super) identities: IdentityArguments,
     #[command(flatten)]
     pub(super) engines: EngineArguments,
-    /// One JSON object on standard output; of `ls`, one a line for each entry.
-    #[arg(long)]
+    /// Print one JSON object on standard output; `ls` prints one for each entry.
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) json: bool,
 }
 
 /// `tobari unseal`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari unseal sealed -o docs-again --key-file docs.key
+    tobari unseal sealed -o one.txt --key-file docs.key --only one.txt")]
 pub struct UnsealArguments {
-    /// A set, a sealed file, or `-` for standard input.
+    /// The set (a folder) or file to decrypt. `-` is standard input.
     #[arg(value_name = "SEALED")]
     pub(super) sealed: PathBuf,
-    /// Where to: for a set a folder that is new, empty, or has nothing but what an interrupted run
-    /// made of this set; a file for a sealed file or one of a set; `-` is standard output, which
-    /// gets each chunk as soon as it is verified.
+    /// Write to this new or empty folder, or to this file. The folder of an interrupted run of the
+    /// same set is continued. `-` is standard output, which receives each chunk once verified.
     #[arg(short, long, value_name = "OUT")]
     pub(super) output: PathBuf,
     #[command(flatten)]
@@ -107,47 +132,49 @@ pub struct UnsealArguments {
     #[cfg(feature = "age")]
     #[command(flatten)]
     pub(super) identities: IdentityArguments,
-    /// Of a set only this file or link, by its path as `tobari seal ls` prints it; it has to be the
-    /// one that the list names.
-    #[arg(long, value_name = "PATH", conflicts_with = "salvage")]
+    /// Decrypt only this file or link of a set, by its path in `tobari seal ls`.
+    #[arg(long, value_name = "PATH", conflicts_with = "salvage", help_heading = OUTPUT)]
     pub(super) only: Option<PathBuf>,
-    /// Open what opens: in a set without its list, where what is missing or old is not seen; and of
-    /// a damaged file what is right, as NAME.damaged with holes for the ranges that are listed.
-    #[arg(long)]
+    /// Recover every readable file of a damaged set. Without the set's list, missing and outdated
+    /// files go unnoticed. Damaged files become NAME.damaged, with holes for the ranges that are
+    /// printed.
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) salvage: bool,
-    /// Replace files.
-    #[arg(long)]
+    /// Replace existing files.
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) force: bool,
     #[command(flatten)]
     pub(super) engines: EngineArguments,
-    /// One JSON object on standard output.
-    #[arg(long)]
+    /// Print one JSON object on standard output.
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) json: bool,
 }
 
-/// Whose keys.
+/// Key files and passphrases.
 #[derive(Args, Default)]
+#[command(next_help_heading = KEYS)]
 pub(crate) struct KeyArguments {
-    /// A key file: exactly 32 bytes. Several seal for each.
+    /// Use this key file of exactly 32 bytes. Repeat the option to seal for several keys.
     #[arg(long, value_name = "FILE")]
     pub(super) key_file: Vec<PathBuf>,
-    /// A file whose first line is a passphrase.
+    /// Use the passphrase in the first line of this file.
     #[arg(long, value_name = "FILE")]
     pub(super) passphrase_file: Vec<PathBuf>,
-    /// Ask for a passphrase at the terminal; twice to seal.
+    /// Ask for a passphrase at the terminal.
     #[arg(long)]
     pub(super) passphrase: bool,
 }
 
-/// For whom else a set is sealed.
+/// Recipients of age.
 #[cfg(feature = "age")]
 #[derive(Args, Default)]
+#[command(next_help_heading = KEYS)]
 pub(crate) struct RecipientArguments {
-    /// A recipient of age (age1…), of a plugin's too. Several seal for each. What is sealed for
-    /// recipients alone cannot be continued when it was interrupted.
+    /// Seal for this recipient of age (age1…), a plugin's included. Repeat the option for several.
+    /// A run with recipients alone cannot be continued after an interruption.
     #[arg(long, short, value_name = "RECIPIENT")]
     pub(super) recipient: Vec<String>,
-    /// A file of recipients, one a line.
+    /// Seal for the recipients in this file, one a line.
     #[arg(long, short = 'R', value_name = "FILE")]
     pub(super) recipients_file: Vec<PathBuf>,
 }
@@ -160,26 +187,28 @@ impl RecipientArguments {
     }
 }
 
-/// What opens what was sealed for recipients of age.
+/// Identities of age.
 #[cfg(feature = "age")]
 #[derive(Args, Default)]
+#[command(next_help_heading = KEYS)]
 pub(crate) struct IdentityArguments {
-    /// An identity file of age; where it is encrypted, its passphrase is asked for at the terminal.
+    /// Use this identity file of age. The command asks for the passphrase of an encrypted file.
     #[arg(long, short, value_name = "FILE")]
     pub(super) identity: Vec<PathBuf>,
 }
 
-/// Which engines.
+/// Engines that encrypt.
 #[derive(Args)]
+#[command(next_help_heading = ENGINES)]
 pub(crate) struct EngineArguments {
-    /// Who does what.
+    /// Divide the work between engines by this policy.
     #[arg(long, value_parser = policy(), default_value = Policy::Best.name())]
     pub(super) policy: Policy,
-    /// CPU threads. [default: all]
+    /// Use this many CPU threads. [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=60))]
     pub(super) threads: Option<u16>,
-    /// A module beside the CPU: `emulated` is a process on another core, which shows how modules
-    /// are used and makes nothing faster.
+    /// Use a crypto module beside the CPU. `emulated` is a process on another core: a demonstration
+    /// that makes nothing faster.
     #[arg(long, value_enum)]
     pub(super) module: Option<ModuleName>,
 }

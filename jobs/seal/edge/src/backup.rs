@@ -5,8 +5,12 @@ use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_host::data::{DataError, DataFolder};
 
-/// Seals a folder that no server uses meanwhile, so that what is sealed is of one moment.
+/// Seals a folder that no server uses meanwhile, so that what is sealed is of one moment. A look
+/// at a backup is a look at a set.
 pub fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
+    if arguments.is_look() {
+        return crate::run(arguments);
+    }
     let Some(folder) = arguments.source() else {
         return Err(Failure::Call("expected the folder of a server's data, found none".to_owned()));
     };

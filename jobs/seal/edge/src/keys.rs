@@ -13,6 +13,8 @@ use tobari_seal_files::Keys;
 use tobari_seal_files::{Ask, Identities, Recipients, recipients_of_lines};
 use zeroize::Zeroizing;
 
+/// Bytes of a key file.
+const KEY_BYTES: u64 = 32;
 /// Bytes of a file with a passphrase at most.
 const MAX_PASSPHRASE_BYTES: u64 = 4096;
 /// Bytes of a file with recipients or identities at most.
@@ -29,9 +31,19 @@ impl Given {
     fn of(arguments: &KeyArguments, twice: bool) -> Result<Self, Failure> {
         let (mut files, mut passphrases) = (Vec::new(), Vec::new());
         for path in &arguments.key_file {
-            let bytes = Zeroizing::new(files::read_bounded(path, 33)?);
-            let key = KeyFile::from_bytes(&bytes);
-            files.push(key.map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?);
+            let wrong = |found: &str| {
+                let name = path.display();
+                Failure::Work(format!(
+                    "{name} is no key file: a key file has exactly 32 bytes, and this file has {found}. \
+                     `tobari seal --new-key` makes one"
+                ))
+            };
+            let bytes = match files::read_bounded(path, KEY_BYTES) {
+                Ok(bytes) => Zeroizing::new(bytes),
+                Err(files::FileError::TooLarge { .. }) => return Err(wrong("more")),
+                Err(error) => return Err(error.into()),
+            };
+            files.push(KeyFile::from_bytes(&bytes).map_err(|_| wrong(&bytes.len().to_string()))?);
         }
         for path in &arguments.passphrase_file {
             passphrases.push(first_line(path)?);

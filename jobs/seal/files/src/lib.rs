@@ -89,7 +89,7 @@ pub enum FileProblem {
         source: SealError,
     },
     /// Something is in the way.
-    #[error("{name}: expected nothing of this name (--force replaces), found something")]
+    #[error("{name} already exists: choose another name, or add --force to replace it")]
     Exists {
         /// The file.
         name: String,
@@ -121,7 +121,9 @@ pub enum FileProblem {
         name: String,
     },
     /// No key opens it.
-    #[error("{name}: expected a key that opens it, found none")]
+    #[error(
+        "{name}: none of the given keys decrypts this file: give the key file or the passphrase with which it was sealed"
+    )]
     NoKey {
         /// The file.
         name: String,

@@ -1,5 +1,5 @@
 //! Files sealed under a key: the format, and the states of writing and reading it.
-//! `docs/seal-format.md` is its specification.
+//! `book/src/reference/seal-format.md` is its specification.
 //!
 //! A sealed file is a header, a record about the source, chunks, and a trailer. A random key `K`
 //! belongs to a set of files and never encrypts data; it is wrapped for whoever may open the set

@@ -23,18 +23,22 @@ use tobari_search::pbwt::{self, Layout, Size, client};
 
 /// `tobari plan search`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari plan search --length 5 --memory 1GiB
+    tobari plan search --length 5 --memory 1GiB --json")]
 pub struct SearchPlan {
     #[command(flatten)]
     common: RunArguments,
-    /// Which algorithm.
+    /// Plan this algorithm.
     #[arg(long, value_enum, default_value_t = SearchMethod::PbwtHe)]
     method: SearchMethod,
-    /// Sites of the pattern.
+    /// Search a pattern of this many sites.
     #[arg(long, default_value_t = 5, value_name = "SITES")]
     length: usize,
     #[command(flatten)]
     panel: PanelArguments,
-    /// Carry it out as well.
+    /// Run the plan, too, and check the result.
     #[arg(long)]
     run: bool,
 }

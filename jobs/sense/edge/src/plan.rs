@@ -31,17 +31,21 @@ use zeroize::Zeroizing;
 
 /// `tobari plan sense`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari plan sense --memory 10GiB --threads 1
+    tobari plan sense --memory 12GiB --json")]
 pub struct SensePlan {
     #[command(flatten)]
     common: RunArguments,
-    /// Blocks of 16 bytes of the batch, sixteen of each device. A batch has room for 1,024, and
-    /// takes the same time for any number of them.
+    /// Decrypt this many blocks of 16 bytes, sixteen for each device. A batch takes the same time
+    /// for any number up to 1,024.
     #[arg(long, default_value_t = 16, value_name = "N")]
     blocks: usize,
-    /// Carry it out as well.
+    /// Run the plan, too, and check the result.
     #[arg(long)]
     run: bool,
-    /// Compare every round with AES, which takes the secret key, and tell what rounds take.
+    /// Compare every round with AES, with the help of the secret key, and print the time of each.
     #[arg(long, requires = "run", conflicts_with = "json")]
     rounds: bool,
     /// A degree that protects nothing: to see that it works.

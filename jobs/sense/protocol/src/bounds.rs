@@ -130,7 +130,8 @@ impl Range {
 pub enum Overflow {
     /// Too many, too large, or too heavy.
     #[error(
-        "expected a result below the modulus {modulus}, found one that takes {needed}: fewer devices, sub-cohorts or a wider profile"
+        "a sum of this question could overflow: with all devices at full scale it takes {needed}, and the limit is \
+         {modulus}. Ask about fewer devices or frames, divide the devices (group-by), or split the sum (part)"
     )]
     Range {
         /// What there would have to be.
@@ -139,7 +140,10 @@ pub enum Overflow {
         modulus: i64,
     },
     /// Noise that rounding does not bear.
-    #[error("expected noise of at most {most}, found {bound}: fewer devices, sub-cohorts or a wider profile")]
+    #[error(
+        "noise could make a sum of this question wrong: the noise of so many frames reaches {bound}, and the limit is \
+         {most}. Ask about fewer devices or frames, divide the devices (group-by), or split the sum (part)"
+    )]
     Noise {
         /// Of the sum.
         bound: i128,

@@ -58,7 +58,7 @@ pub(super) fn page(setting: &Setting, all: &[Ran], records: &[Record]) -> String
         section(&mut html, ran, records);
     }
     html.push_str(
-        "</main>\n<footer><p>What each figure is of is said in bench/README.md of the project, and what none of this protects against in docs/threats.md. \
+        "</main>\n<footer><p>What each figure is of is said in bench/README.md of the project, and what none of this protects against in book/src/explanation/threats/index.md. \
          Medians, with the fastest and the slowest round beside them; nothing was left out because it was slow.</p></footer>\n</body>\n</html>\n",
     );
     html

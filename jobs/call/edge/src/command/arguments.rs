@@ -13,70 +13,79 @@ use tobari_curve::elgamal::Mode;
 use tobari_curve::params::Parameters;
 use tobari_curve::{Curve, PointEncoding};
 
-/// What to do in a call.
+/// The commands of `tobari call`.
 #[derive(Subcommand)]
 pub enum CallVerb {
-    /// Make a key: a secret key file, and in mode elgamal the public one beside it.
+    /// Make a key for `tobari call mix`.
     Keygen(KeygenArguments),
-    /// Mix recordings: each is one speaker; the server adds them up under encryption.
+    /// Mix recordings on a server that cannot hear them. Each recording is one speaker.
     Mix(MixArguments),
-    /// Make the link of a live room: address, settings and secret.
+    /// Make the link of a live room. A link has the address, the settings and the secret.
     Link(LinkArguments),
-    /// Join a live room by its link: speak, listen, record.
+    /// Join a live room to speak, listen or record.
     Join(Box<JoinArguments>),
-    /// Open a recording of a live room with its link.
+    /// Decrypt a recording of a live room. The room's link is the key.
     Open(OpenArguments),
 }
 
 /// `tobari call keygen`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari call keygen -o call.key
+    tobari call keygen -o shared.key --mode elgamal-shared")]
 pub struct KeygenArguments {
-    /// The secret key file to write; in mode elgamal the public key goes to the same name with
-    /// `.pub` added.
+    /// Write the secret key to this file. Mode elgamal also writes the public key, to the same name
+    /// with `.pub` added.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// How samples are to be encrypted.
+    /// Encrypt samples in this mode.
     #[arg(long, value_enum, default_value_t = ModeName::Elgamal)]
     pub(crate) mode: ModeName,
     #[command(flatten)]
     pub(crate) curve: CurveArguments,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari call mix`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari call mix alice.wav bob.wav -o mix.wav
+    tobari call mix alice.wav bob.wav -o sum.wav --exact --key call.key")]
 pub struct MixArguments {
-    /// WAV recordings, each one speaker: PCM of 8, 16, 24 or 32 bits or float, mono or stereo, any
-    /// usual rate. They are brought to 16 kHz mono 16-bit; such a file passes unchanged.
+    /// WAV recordings, one for each speaker: PCM of 8, 16, 24 or 32 bits or float, mono or stereo,
+    /// at any usual rate. The command converts each recording to 16 kHz, mono, 16 bits.
     #[arg(required = true, value_name = "WAV")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// The mix, 16 kHz mono 16-bit; sums beyond 16 bits are limited, not wrapped.
+    /// Write the mix to this file: 16 kHz, mono, 16 bits. Louder sums are limited to 16 bits.
     #[arg(short, long, value_name = "WAV")]
     pub(crate) output: PathBuf,
-    /// Write the exact sum instead, as 32-bit samples.
+    /// Write the exact sum, as samples of 32 bits.
     #[arg(long)]
     pub(crate) exact: bool,
-    /// The blind server, e.g. https://host:7610; without it one is started as a separate process on
-    /// this machine.
+    /// Use this server, such as https://host:7610. Without the option, the command starts a server
+    /// process on this machine.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     #[command(flatten)]
     pub(crate) trust: TrustArguments,
-    /// How samples are encrypted. Default: in the mode of the key file, or elgamal without one.
+    /// Encrypt samples in this mode. [default: the mode of the key file, else elgamal]
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeName>,
-    /// The secret key file to use; without it a fresh key is made and forgotten.
+    /// Use this secret key file. Without the option, the command makes a key and discards the key
+    /// at its end.
     #[arg(long, value_name = "FILE", conflicts_with = "curve")]
     pub(crate) key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) curve: CurveArguments,
-    /// How points travel: compressed is half the bytes and more work. Default: compressed to a
-    /// server, uncompressed on this machine.
+    /// Send points of the curve in this form. Compressed points have half the bytes and take more
+    /// work. [default: compressed to a server, uncompressed on this machine]
     #[arg(long, value_enum)]
     pub(crate) points: Option<PointsForm>,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -84,10 +93,10 @@ pub struct MixArguments {
 /// How samples are encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ModeName {
-    /// Lifted ElGamal, one ciphertext a sample, as in the paper.
+    /// Lifted ElGamal, one ciphertext for each sample, as in the paper.
     Elgamal,
-    /// The randomness of a packet shared by its samples: half the bytes and less work. All members
-    /// hold one secret, and any of them can decrypt what another one sends.
+    /// Lifted ElGamal with one randomness for each packet: half the bytes and less work. All
+    /// members hold one secret, and every member can decrypt the packets of another.
     ElgamalShared,
 }
 
@@ -100,7 +109,7 @@ impl From<ModeName> for Mode {
     }
 }
 
-/// How points travel.
+/// The form of points in messages.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum PointsForm {
     /// One coordinate and one bit.
@@ -118,22 +127,22 @@ impl From<PointsForm> for PointEncoding {
     }
 }
 
-/// Whom to trust to be the server.
+/// The certificate of the server.
 #[derive(Args)]
 pub(crate) struct TrustArguments {
-    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints
-    /// it), and no other.
+    /// Trust only the server whose certificate has this SHA-256 fingerprint. `tobari serve` prints
+    /// the fingerprint.
     #[arg(long, requires = "server", conflicts_with = "tls_ca", value_name = "HEX")]
     pub(crate) tls_fingerprint: Option<Fingerprint>,
-    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    /// Trust only servers whose certificates are signed by an authority in this PEM file.
     #[arg(long, requires = "server", value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 }
 
-/// Which curve.
+/// The curve.
 #[derive(Args)]
 pub(crate) struct CurveArguments {
-    /// The elliptic curve; `tobari info` lists them.
+    /// Use this elliptic curve. `tobari info` lists the curves.
     #[arg(long, default_value = "secp256k1", value_parser = |name: &str| Curve::from_name(name), value_name = "NAME")]
     pub(crate) curve: Curve,
     #[command(flatten)]
@@ -150,11 +159,12 @@ impl CurveArguments {
 /// How samples of a live room are encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LiveModeName {
-    /// Masks from a key that the members share: 0.43 Mbit/s each way.
+    /// Masks from a key that the members share: 0.43 Mbit/s in each direction.
     Mask,
-    /// Lifted ElGamal on secp256k1 with shared randomness: 4.2 Mbit/s each way.
+    /// Lifted ElGamal on secp256k1 with shared randomness: 4.2 Mbit/s in each direction.
     ElgamalShared,
-    /// Lifted ElGamal on secp256k1, two points a sample, as in the paper: 8.3 Mbit/s each way.
+    /// Lifted ElGamal on secp256k1 with two points for each sample, as in the paper: 8.3 Mbit/s in
+    /// each direction.
     Elgamal,
 }
 
@@ -171,9 +181,9 @@ impl From<LiveModeName> for LiveMode {
 /// When speakers of a live room send.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SendingName {
-    /// Every 20 ms, so that nobody can tell who speaks.
+    /// Every 20 ms: the server cannot tell who is speaking.
     Constant,
-    /// Only while they speak: fewer bytes, and the server learns who speaks and when.
+    /// Only during speech: fewer bytes, but the server learns who is speaking and when.
     Spurts,
 }
 
@@ -186,13 +196,13 @@ impl From<SendingName> for Sending {
     }
 }
 
-/// What the keys of a live room come from.
+/// The source of a live room's keys.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KeysName {
-    /// The link's secret: whoever has the link has the keys, now and later.
+    /// The link: every holder of the link can decrypt, now and later.
     Link,
-    /// The members agree on them (MLS, RFC 9420), anew whenever somebody comes or goes: who is gone
-    /// or not yet there cannot hear.
+    /// MLS (RFC 9420): the members agree on new keys whenever a member joins or leaves. Removed
+    /// members cannot decrypt later audio. New members cannot decrypt earlier audio.
     Mls,
 }
 
@@ -207,78 +217,85 @@ impl From<KeysName> for Keys {
 
 /// `tobari call link`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari call link http://127.0.0.1:7610
+    tobari call link http://127.0.0.1:7610 --keys mls --host --lobby")]
 pub struct LinkArguments {
-    /// The server, e.g. https://host:7610.
+    /// The server, such as https://host:7610.
     #[arg(value_name = "URL")]
     pub(crate) server: String,
-    /// The room's name; without it a random one.
+    /// Give the room this name. [default: a random name]
     #[arg(long, value_name = "NAME")]
     pub(crate) room: Option<RoomName>,
-    /// How samples are encrypted.
+    /// Encrypt samples in this mode.
     #[arg(long, value_enum, default_value_t = LiveModeName::Mask)]
     pub(crate) mode: LiveModeName,
-    /// When speakers send.
+    /// Let speakers send at these times.
     #[arg(long, value_enum, default_value_t = SendingName::Constant)]
     pub(crate) sending: SendingName,
-    /// What keys come from.
+    /// Take the keys from this source.
     #[arg(long, value_enum, default_value_t = KeysName::Link)]
     pub(crate) keys: KeysName,
-    /// How many may speak at once; fewer make shorter packets.
+    /// Allow this many speakers at once. Fewer speakers make shorter packets.
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "N")]
     pub(crate) speakers: u16,
-    /// Make a host, who has a link of its own and can mute, put out, and let listeners speak.
+    /// Also print a host's link. A host can mute and remove members, and let listeners speak.
     #[arg(long)]
     pub(crate) host: bool,
-    /// Whoever comes waits until the host lets it in.
+    /// Let new members wait until the host admits them.
     #[arg(long)]
     pub(crate) lobby: bool,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari call join`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari call join LINK --in alice.wav --out heard.wav
+    tobari call join LINK --in alice.wav --record call.rec")]
 pub struct JoinArguments {
-    /// The link, as `tobari call link` wrote it. It is a secret: in the environment it is not in
-    /// the list of processes.
+    /// The link, as `tobari call link` printed it. A link is a secret. The environment variable
+    /// keeps the link out of the list of processes.
     #[arg(env = "TOBARI_CALL_LINK", hide_env_values = true, value_name = "LINK")]
     pub(crate) link: String,
-    /// What to say: a WAV file, or `-` for raw samples on standard input (16 bits, little-endian,
-    /// 16 kHz, mono). Without it, only listen.
+    /// Speak from this WAV file, or from raw samples on standard input (`-`: 16 bits,
+    /// little-endian, 16 kHz, mono). Without the option, the command only listens.
     #[arg(long = "in", value_name = "WAV|-")]
     pub(crate) input: Option<PathBuf>,
-    /// Where what is heard goes: a WAV file, or `-` for raw samples on standard output.
+    /// Write the sound of the room to this WAV file, or as raw samples to standard output (`-`).
     #[arg(long = "out", value_name = "WAV|-")]
     pub(crate) output: Option<PathBuf>,
-    /// Keep the encrypted sums in a file, for whoever holds the link to open later. Such a file has
-    /// no forward secrecy.
+    /// Record the encrypted sums in this file. Every holder of the link can decrypt the file later:
+    /// a recording has no forward secrecy.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// What the others are told to call this member.
+    /// Show this name to the other members.
     #[arg(long, default_value = "", value_name = "NAME")]
     pub(crate) name: String,
-    /// Leave after so many seconds. Without it: a second after the end of what there is to say, or
-    /// when interrupted.
+    /// Leave after this many seconds. [default: one second after the end of the input]
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u32>,
-    /// Send the input as it is: no gate against noise, no gain.
+    /// Send the input unchanged, without noise gate and gain.
     #[arg(long)]
     pub(crate) unlevelled: bool,
-    /// With the host's link: let in whoever waits, and let speak whoever wants to.
+    /// Admit every waiting member, and let every listener speak who asks (needs the host's link).
     #[arg(long)]
     pub(crate) admit_all: bool,
-    /// Ask to speak, where one came to listen: `--in` begins when it is granted.
+    /// Ask the host for permission to speak. `--in` begins after the permission.
     #[arg(long, requires = "input")]
     pub(crate) raise_hand: bool,
-    /// Trust the server whose certificate has this SHA-256 fingerprint (as `tobari serve` prints
-    /// it), and no other.
+    /// Trust only the server whose certificate has this SHA-256 fingerprint. `tobari serve` prints
+    /// the fingerprint.
     #[arg(long, conflicts_with = "tls_ca", value_name = "HEX")]
     pub(crate) tls_fingerprint: Option<Fingerprint>,
-    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    /// Trust only servers whose certificates are signed by an authority in this PEM file.
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// What happens as one JSON object a line on standard output.
+    /// Print each event as one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -295,17 +312,21 @@ impl JoinArguments {
 
 /// `tobari call open`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari call open call.rec --link LINK -o call.wav
+    tobari call open call.rec --link LINK -o again.wav --json")]
 pub struct OpenArguments {
-    /// The recording, as `tobari call join --record` wrote it.
+    /// The recording that `tobari call join --record` wrote.
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
-    /// The link of the call.
+    /// Decrypt with this link of the room.
     #[arg(long, env = "TOBARI_CALL_LINK", hide_env_values = true, value_name = "LINK")]
     pub(crate) link: String,
-    /// The WAV file to write: 16 kHz, mono, 16 bits.
+    /// Write this WAV file: 16 kHz, mono, 16 bits.
     #[arg(short, long, value_name = "WAV")]
     pub(crate) output: PathBuf,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }

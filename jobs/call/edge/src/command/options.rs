@@ -8,8 +8,8 @@ use tobari_curve::params::SecurityFloor;
 /// Which security is enough.
 #[derive(Args)]
 pub(crate) struct FloorArguments {
-    /// Admit curves below 112 bits of security too: to repeat the paper's measurements, never for a
-    /// secret. They are in builds with the feature `paper`.
+    /// Allow curves below 112 bits of security, to repeat the paper's measurements. Never use such
+    /// a curve for a secret. The build needs the feature `paper`.
     #[arg(long)]
     pub(crate) insecure_paper: bool,
 }

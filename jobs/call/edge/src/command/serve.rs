@@ -12,17 +12,18 @@ use tobari_node::{Offer, Page};
 
 /// Calls, which a server always serves.
 #[derive(Args)]
+#[command(next_help_heading = "Calls")]
 pub struct ServeCallArguments {
-    /// Rooms at once.
+    /// Keep at most this many rooms.
     #[arg(long, value_name = "N")]
     max_rooms: Option<usize>,
-    /// Rooms at once that one address has opened. [default: 16]
+    /// Let one client open at most this many rooms. [default: 16]
     #[arg(long, value_name = "N")]
     max_client_rooms: Option<usize>,
-    /// Members of a live room, those in its lobby too. [default: 4096]
+    /// Admit at most this many members to a live room, its lobby included. [default: 4096]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "N")]
     max_members: Option<u16>,
-    /// The most speakers that a link may ask for. [default: 4096]
+    /// Accept links for at most this many speakers. [default: 4096]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096), value_name = "N")]
     max_speakers: Option<u16>,
     #[command(flatten)]

@@ -20,7 +20,8 @@
 //! says so, and the histories that members tell one another ([`history`]) differ. A member who gets
 //! hold of another's packet opens it; a member and the server together forge in another's name.
 //! Whoever has the link is a member: lobby, mute and eject are rules of the server, unless the
-//! members agree on keys ([`group`]): then who is out cannot hear. `docs/threats.md` has all of it.
+//! members agree on keys ([`group`]): then who is out cannot hear.
+//! `book/src/explanation/threats/call.md` has all of it.
 //!
 //! | file | what is in it |
 //! |---|---|

@@ -229,8 +229,8 @@ fn two_sessions_of_one_number_share_nothing() {
     assert!(equal <= 1 && one.1 != two.1, "equal samples of two sessions look equal {equal} times");
 }
 
-/// What a member that holds the keys can do together with a server: a limit, and `docs/threats.md`
-/// names it.
+/// What a member that holds the keys can do together with a server: a limit, and
+/// `book/src/explanation/threats/call.md` names it.
 #[test]
 fn whoever_holds_the_keys_can_forge_for_another() {
     let mut forger = sender(1, width(2));

@@ -1,4 +1,4 @@
-//! The command line of those who have images, and of whoever has models.
+//! The arguments of `tobari infer`.
 
 use crate::serve::ModelSource;
 use clap::{Args, Subcommand, ValueEnum};
@@ -11,122 +11,137 @@ use tobari_infer::guarded::Combination;
 use tobari_infer::layout;
 use tobari_infer::ready::SET;
 
-/// What to do with images and models.
+/// The commands of `tobari infer`.
 #[derive(Subcommand)]
 pub enum InferVerb {
-    /// Make a secret key file for one model of a server.
+    /// Make a secret key for one model.
     Keygen(KeygenArguments),
-    /// Draw a digit, as a PNG to try the rest with: no image of a data set.
+    /// Draw a digit as a PNG, to try the other commands.
     Draw(DrawArguments),
     /// Encrypt an image.
     Encrypt(EncryptArguments),
-    /// Have an encrypted image classified, by a server or here. Sends the server the keys that it
-    /// needs, once.
+    /// Classify an encrypted image, on a server or on this machine.
     Run(Box<RunArguments>),
-    /// Open an answer.
+    /// Decrypt an answer.
     Decrypt(DecryptArguments),
-    /// Have images classified by a server's enclave, whose evidence is verified before anything is
-    /// sent. There is no key to make.
+    /// Classify images in a server's enclave, after verifying the enclave's evidence. No key
+    /// needed.
     Ask(Box<AskArguments>),
-    /// Tell what a server's enclave is said to be, and the measurement that its evidence has to
-    /// show. Nothing is sent.
+    /// Describe a server's enclave, and the measurement that its evidence must show. Sends no data.
     Enclave(EnclaveArguments),
-    /// Make a model of an ONNX file.
+    /// Make a model from an ONNX file.
     Compile(CompileArguments),
-    /// Run a model slot by slot in the clear, and tell how precise it will be under encryption.
+    /// Run a model without encryption, and estimate its precision under encryption.
     Simulate(SimulateArguments),
 }
 
-/// How a model is run here.
+/// Layout and parameters of a run on this machine.
 #[derive(Args)]
 pub(crate) struct LocalArguments {
-    /// Where numbers stand in the slots; without it, the fastest layout that takes the model.
+    /// Arrange numbers in the slots by this layout. [default: the fastest that fits the model]
     #[arg(long, value_parser = layout::NAMES, value_name = "NAME")]
     pub(crate) layout: Option<String>,
-    /// The set of parameters.
+    /// Use this parameter set. `tobari info` lists the sets.
     #[arg(long, default_value = SET, value_name = "NAME")]
     pub(crate) set: String,
 }
 
 /// `tobari infer keygen`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer keygen -o local.key --model digits
+    tobari infer keygen -o server.key --server http://127.0.0.1:7610")]
 pub struct KeygenArguments {
-    /// The secret key file to write (mode 0600). The keys for the server follow from it.
+    /// Write the secret key to this file (mode 0600). The server's keys are derived from the secret
+    /// key.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    /// With --server, the model by its name or the beginning of its digest, not needed where there
-    /// is one; without, `digits` or a .tim file.
+    /// Make the key for this model. With --server: the name, or the beginning of the digest; a
+    /// server with one model needs neither. Without --server: `digits`, or a .tim file.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// An image.
 #[derive(Args)]
 pub(crate) struct ImageArguments {
-    /// A PNG of a digit, brought into the form of MNIST, or for a model of another size a PNG of
-    /// that size, taken as it is; with --index, a file of images (idx, gzip or not). `-` is a PNG
-    /// on standard input.
+    /// A PNG. For the size of MNIST, the command scales and centres the digit. For other sizes, the
+    /// PNG must have the size of the model. With --index: a file of images (idx, may be gzip). `-`
+    /// is a PNG on standard input.
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
-    /// Which image of an idx file, from 0.
+    /// Take the image with this number from an idx file, counted from 0.
     #[arg(long, value_name = "N")]
     pub(crate) index: Option<usize>,
 }
 
 /// `tobari infer draw`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer draw 3 -o three.png
+    tobari infer draw 7 -o seven.png --style 2")]
 pub struct DrawArguments {
-    /// The digit.
+    /// The digit to draw.
     #[arg(value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..10))]
     pub(crate) digit: u8,
-    /// The PNG to write, 28 x 28 grey pixels; `-` is standard output.
+    /// Write this PNG: 28 x 28 grey pixels. `-` is standard output.
     #[arg(short, long, value_name = "PNG")]
     pub(crate) output: PathBuf,
-    /// Whose hand, of six.
+    /// Draw in this handwriting, one of six.
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u8).range(0..6))]
     pub(crate) style: u8,
 }
 
 /// `tobari infer encrypt`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer encrypt three.png --key local.key -o three.local
+    tobari infer encrypt three.png --key server.key -o three.image")]
 pub struct EncryptArguments {
     #[command(flatten)]
     pub(crate) image: ImageArguments,
-    /// The secret key file (`tobari infer keygen`).
+    /// Use this secret key file (`tobari infer keygen`).
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// The encrypted image to write; `-` is standard output.
+    /// Write the encrypted image to this file. `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
 }
 
 /// `tobari infer run`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer run three.local -o local.answer --key local.key --model digits
+    tobari infer run three.image -o server.answer --key server.key --server http://127.0.0.1:7610")]
 pub struct RunArguments {
-    /// The encrypted image; `-` is standard input.
+    /// The encrypted image. `-` is standard input.
     #[arg(value_name = "IMAGE")]
     pub(crate) question: PathBuf,
-    /// The answer to write, encrypted; `-` is standard output.
+    /// Write the encrypted answer to this file. `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    /// The secret key file, to make the keys that the server needs where it does not have them yet.
-    /// It does not leave this machine.
+    /// Derive the server's keys from this secret key file, and send them if the server lacks them.
+    /// The secret key stays on this machine.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Without --server, the model: `digits` or a .tim file.
+    /// Run this model on this machine, without --server: `digits`, or a .tim file.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// How much is told of an answer.
@@ -150,19 +165,23 @@ impl FromStr for OutputName {
 
 /// `tobari infer decrypt`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer decrypt local.answer --key local.key
+    tobari infer decrypt server.answer --key server.key --output top:3")]
 pub struct DecryptArguments {
-    /// The answer; `-` is standard input.
+    /// The encrypted answer. `-` is standard input.
     #[arg(value_name = "ANSWER")]
     pub(crate) answer: PathBuf,
-    /// The secret key file.
+    /// Use this secret key file.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// How much is told: label, top:N, rounded:BITS (logits, as multiples of 2^-BITS) or logits.
-    /// Whoever is shown exact logits and sees the ciphertexts can compute the key: they are for the
-    /// key's holder alone.
+    /// Print this part of the answer: label, top:N, rounded:BITS (logits as multiples of 2^-BITS)
+    /// or logits. Keep exact logits secret: together with the ciphertext, exact logits reveal the
+    /// key.
     #[arg(long, default_value = "label", value_name = "HOW")]
     pub(crate) output: OutputName,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -189,66 +208,75 @@ pub(super) fn enclave_word(name: &str) -> Result<EnclaveWord, String> {
     }
 }
 
-/// Whose measurements a server places by.
+/// The measurements by which a server chooses a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServeCosts {
-    /// Of this machine, now.
+    /// Measure this machine now.
     Measured,
-    /// Of the project's machine, as recorded.
+    /// Use the project's records.
     Recorded,
 }
 
-/// Which enclave is taken for the right one.
+/// The enclave that a client accepts.
 #[derive(Args)]
 pub(crate) struct TrustedArguments {
-    /// The model by its name or the beginning of its digest, not needed where there is one. A whole
-    /// digest says which model it must be.
+    /// Ask this model: the name, or the beginning of the digest. A server with one model needs
+    /// neither. A whole digest pins the model.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// SHA-256 of a `tobari` file that may run in the enclave (`tobari info` prints it, as
-    /// `sha256sum` does); may be given again. Without it, that of this very file.
+    /// Accept an enclave that runs the `tobari` file with this SHA-256 (`tobari info` prints the
+    /// hash). Repeat the option for further files. [default: the file of this command]
     #[arg(long = "executable", value_name = "SHA256")]
     pub(crate) executables: Vec<Digest>,
-    /// What must be done where: enclave-plain, enclave-user-data, enclave-both, process-user-data,
-    /// process-both, mixed-plain-reset or mixed-masked-reset. Without it, anything is taken, and
-    /// said.
+    /// Accept only this combination: enclave-plain, enclave-user-data, enclave-both,
+    /// process-user-data, process-both, mixed-plain-reset or mixed-masked-reset. Without the
+    /// option, the command accepts every combination and prints its name.
     #[arg(long, value_parser = combination, value_name = "NAME")]
     pub(crate) combination: Option<Combination>,
-    /// The most that may be told of an image: label, top:K, rounded:BITS or scores.
+    /// Accept only an enclave that reveals at most this of an image: label, top:K, rounded:BITS or
+    /// scores.
     #[arg(long, default_value = "label", value_name = "HOW")]
     pub(crate) tells: OutputPolicy,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari infer ask`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer ask three.png --server http://127.0.0.1:7610 --accept-simulated
+    tobari infer ask three.png seven.png --server http://127.0.0.1:7610 --accept-simulated --json")]
 pub struct AskArguments {
-    /// PNGs of digits, brought into the form of MNIST; with --index, a file of images (idx, gzip or
-    /// not). `-` is a PNG on standard input.
+    /// PNGs of digits, scaled and centred as in MNIST. With --index: a file of images (idx, may be
+    /// gzip). `-` is a PNG on standard input.
     #[arg(required = true, value_name = "IMAGE")]
     pub(crate) images: Vec<PathBuf>,
-    /// Which images of one idx file, from 0, with commas between.
+    /// Take the images with these numbers from one idx file, counted from 0. Separate by commas.
     #[arg(long, value_delimiter = ',', value_name = "N")]
     pub(crate) index: Vec<usize>,
     #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    #[command(flatten)]
     pub(crate) trusted: TrustedArguments,
-    /// Take simulated evidence, which no hardware stands behind: anybody can make it, and whoever
-    /// runs the server can read the images.
+    /// Accept simulated evidence. No hardware supports such evidence: the server's operator can
+    /// read the images.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// `tobari infer enclave`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer enclave --server http://127.0.0.1:7610
+    tobari infer enclave --server http://127.0.0.1:7610 --json")]
 pub struct EnclaveArguments {
     #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    #[command(flatten)]
     pub(crate) trusted: TrustedArguments,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// A margin between labels.
@@ -259,54 +287,62 @@ fn margin(text: &str) -> Result<f64, String> {
 
 /// `tobari infer compile`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer compile net.onnx -o net.tim --images images.idx
+    tobari infer compile net.onnx -o wide.tim --images images.idx --headroom 2")]
 pub struct CompileArguments {
-    /// A network of convolutions, batch normalisation, polynomials of degree two, means and dense
-    /// layers.
+    /// The ONNX file. The network may have convolutions, batch normalisation, polynomials of degree
+    /// two, means and dense layers.
     #[arg(value_name = "ONNX")]
     pub(crate) input: PathBuf,
-    /// The model to write.
+    /// Write the model to this file.
     #[arg(short, long, value_name = "TIM")]
     pub(crate) output: PathBuf,
-    /// The network takes (p/255 - mean)/deviation for a pixel p: the mean, or one for each channel
-    /// with commas between.
+    /// Give the network (p/255 - MEAN)/DEVIATION for a pixel p. Give one mean, or one for each
+    /// channel, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "NUMBER")]
     pub(crate) mean: Vec<f64>,
-    /// The deviation.
+    /// The deviation, in the same form as --mean.
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "NUMBER")]
     pub(crate) deviation: Vec<f64>,
-    /// Images (idx) whose numbers tell the ranges; without them, ranges hold for every image, which
-    /// costs precision.
+    /// Calibrate ranges with these images (idx). Without images, the ranges hold for every possible
+    /// image, which costs precision.
     #[arg(long, value_name = "IDX")]
     pub(crate) images: Option<PathBuf>,
-    /// The smallest difference between the two largest logits that must be told apart. Without it,
-    /// the images tell: 19 of 20 have this margin. A model is refused whose logits encryption may
-    /// change by more than half of it.
+    /// Keep labels right down to this difference of the two largest logits. The command rejects a
+    /// model if encryption may change logits by more than half of the margin. [default: the margin
+    /// that 19 of 20 calibration images have]
     #[arg(long, value_name = "LOGITS", value_parser = margin)]
     pub(crate) margin: Option<f64>,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
-    /// How much larger numbers may become than those of the images.
+    /// Allow values to exceed the ranges of the calibration images by this factor.
     #[arg(long, default_value_t = 1.25, requires = "images", value_name = "FACTOR")]
     pub(crate) headroom: f64,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari infer simulate`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari infer simulate three.png
+    tobari infer simulate three.png --model digits --json")]
 pub struct SimulateArguments {
     #[command(flatten)]
     pub(crate) image: ImageArguments,
-    /// The model: `digits` or a .tim file.
+    /// Run this model: `digits`, or a .tim file.
     #[arg(long, default_value = "digits", value_name = "MODEL")]
     pub(crate) model: ModelSource,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
-    /// Refuse a model whose sums may be off by more than this.
+    /// Reject a model whose sums may have a larger error.
     #[arg(long, default_value_t = f64::INFINITY, hide_default_value = true, value_name = "ERROR")]
     pub(crate) tolerance: f64,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -5,42 +5,45 @@ use clap::{Args, ValueEnum};
 /// What has to be protected: `tobari plan infer`, and `tobari serve --infer-enclave auto`.
 #[derive(Args, Default, PartialEq, Eq)]
 pub(crate) struct InferRequirements {
-    /// What has to be protected in inference, separated by commas. [default: data]
+    /// Protect these, separated by commas. [default: data]
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) protect: Vec<Protected>,
-    /// The enclave's memory may be watched by side channels.
+    /// Assume that side channels reveal the enclave's memory.
     #[arg(long)]
     pub(crate) side_channels: bool,
-    /// The host of the enclave may do other than it was told, together with a user.
+    /// Assume that the enclave's host breaks the protocol, together with a user.
     #[arg(long)]
     pub(crate) active_host: bool,
-    /// What the enclave may have in the clear of the user's data between image and label: in plain
-    /// layers, and where levels are reset. [default: yes, and no with --side-channels]
+    /// Let the enclave decrypt this part of the user's data between image and label: in plain
+    /// layers, and at resets of levels. [default: yes; with --side-channels: no]
     #[arg(long, value_name = "WHAT")]
     pub(crate) plain_in_enclave: Option<InsideName>,
 }
 
 /// `tobari plan infer`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari plan infer --protect data,model
+    tobari plan infer --protect data --side-channels --json")]
 pub struct InferPlan {
     #[command(flatten)]
     pub(crate) requirements: InferRequirements,
-    /// There is no enclave: the user holds the key.
+    /// Plan without an enclave: the user holds the key.
     #[arg(long)]
     pub(crate) without_enclave: bool,
-    /// Whose measurements.
+    /// Plan by these measurements.
     #[arg(long, default_value = "paper", value_name = "WHOSE")]
     pub(crate) costs: WhoseCosts,
-    /// Plan as if an enclave's work took this many times as long as a process's: a projection, no
-    /// measurement. The paper's Gramine-SGX took 1.2 to 1.4 times as long on ciphertexts and 1.3 to
-    /// 1.8 in plain numbers; a simulated enclave takes as long.
+    /// Project an enclave that takes this many times as long as a process. This is no measurement.
+    /// The paper's Gramine-SGX took 1.2 to 1.4 times as long on ciphertexts, and 1.3 to 1.8 on
+    /// plain numbers. A simulated enclave takes as long as a process.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) enclave_factor: Option<f64>,
-    /// Which plan: the cheapest, or what the paper's tables 11 and 12 say, with all cells of its
-    /// tables 13 and 14.
+    /// Choose the cheapest plan, or the paper's (its tables 11 to 14).
     #[arg(long, default_value = "optimal", value_name = "WHOSE")]
     pub(crate) policy: WhosePolicy,
-    /// JSON lines.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -52,7 +55,7 @@ pub(crate) enum Protected {
     Data,
     /// The model's weights.
     Model,
-    /// That results are right.
+    /// The correctness of results.
     Integrity,
 }
 
@@ -61,7 +64,7 @@ pub(crate) enum Protected {
 pub(crate) enum InsideName {
     /// Nothing.
     No,
-    /// Numbers under masks that it does not know.
+    /// Numbers under masks that the enclave does not know.
     Masked,
     /// Activations.
     Yes,
@@ -73,22 +76,21 @@ fn factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "expected a number from 1 to 1000".to_owned())
 }
 
-/// Whose measurements.
+/// The source of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhoseCosts {
     /// The paper's tables 6 to 10.
     Paper,
-    /// Of this machine, now, with an enclave in a process of its own: some seconds.
+    /// Measurements of this machine, made now in some seconds, with a simulated enclave.
     Measured,
-    /// Of the project's machine, as recorded in `bench/record`, with an enclave in a process of its
-    /// own.
+    /// The project's records (`bench/record`), with a simulated enclave.
     Recorded,
 }
 
-/// Which plan.
+/// The choice of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhosePolicy {
-    /// The cheapest.
+    /// The cheapest plan.
     Optimal,
     /// The paper's tables 11 and 12.
     Paper,

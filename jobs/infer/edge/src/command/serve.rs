@@ -1,4 +1,4 @@
-//! What inference adds to `tobari serve`.
+//! The options that inference adds to `tobari serve`.
 
 use super::arguments::{EnclaveWord, ServeCosts, enclave_word};
 use super::placement::Placed;
@@ -18,49 +18,51 @@ use tobari_node::{Offer, Page, Told};
 #[derive(Args)]
 #[command(next_help_heading = "Inference")]
 pub struct ServeInferArguments {
-    /// Serve a model: `digits` for the built-in one, a .tim file (`tobari infer compile`), or NAME=
-    /// before either; given again, each.
+    /// Serve this model: `digits` (built in), or a .tim file (`tobari infer compile`). NAME= before
+    /// either sets a name. Repeat the option for each model.
     #[arg(long = "infer", value_name = "MODEL")]
     pub(crate) models: Vec<ModelSource>,
-    /// Where numbers stand in the slots: `wide` is the fastest, `balanced` takes fewer bytes.
-    /// Without it, the fastest that takes a model.
+    /// Arrange numbers in the slots by this layout. `wide` is the fastest, `balanced` sends fewer
+    /// bytes. [default: the fastest that fits the model]
     #[arg(long, requires = "models", value_parser = layout::NAMES, value_name = "NAME")]
     pub(crate) infer_layout: Option<String>,
-    /// The set of parameters. [default: infer-f, and infer-r for an enclave in mixed-masked-reset]
+    /// Use this parameter set. [default: infer-f; infer-r for mixed-masked-reset]
     #[arg(long, requires = "models", value_name = "NAME")]
     pub(crate) infer_set: Option<String>,
-    /// Bytes of memory for all clients' keys; further ones are refused. [default: 2GiB]
+    /// Keep at most this many bytes of clients' keys in memory. The server rejects further keys.
+    /// [default: 2GiB]
     #[arg(long, requires = "models", value_parser = parse_bytes, value_name = "BYTES")]
     pub(crate) infer_keys: Option<u64>,
-    /// Images in the server at once; others are told to come again.
+    /// Accept at most this many images at once. Other clients are told to try again later.
     #[arg(long, requires = "models", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_images: Option<u32>,
-    /// Start an enclave for each model, for clients that verify it (`tobari infer ask`):
-    /// enclave-plain, enclave-user-data, enclave-both, process-user-data, process-both,
-    /// mixed-plain-reset or mixed-masked-reset; or auto, the fastest that --protect,
-    /// --side-channels, --active-host and --plain-in-enclave allow (`tobari plan infer`). It is
-    /// SIMULATED: a process of this machine, which whoever runs the server can read.
+    /// Start a SIMULATED enclave for each model (`tobari infer ask`): a process of this machine,
+    /// which the operator can read. The combination is enclave-plain, enclave-user-data,
+    /// enclave-both, process-user-data, process-both, mixed-plain-reset or mixed-masked-reset.
+    /// `auto` takes the fastest that the options --protect, --side-channels, --active-host and
+    /// --plain-in-enclave allow.
     #[arg(long, requires = "models", value_parser = enclave_word, value_name = "COMBINATION")]
     pub(crate) infer_enclave: Option<EnclaveWord>,
     #[command(flatten)]
     pub(crate) requirements: InferRequirements,
-    /// With --infer-enclave auto, whose measurements: measured (on this machine, which takes some
-    /// seconds) or recorded (on the project's). [default: measured]
+    /// Choose by these measurements, with --infer-enclave auto: `measured` on this machine, in some
+    /// seconds, or `recorded` on the project's. [default: measured]
     #[arg(long, requires = "infer_enclave", value_name = "WHOSE")]
     pub(crate) enclave_costs: Option<ServeCosts>,
-    /// Sessions of an enclave at once; further ones are refused. [default: 8]
+    /// Allow at most this many sessions of an enclave at once. [default: 8]
     #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) enclave_sessions: Option<u16>,
-    /// Images of a session at most. [default: 100]
+    /// Allow at most this many images in a session. [default: 100]
     #[arg(long, requires = "infer_enclave", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) enclave_images: Option<u32>,
-    /// A program that starts the enclave in a confinement of its own, with its arguments, parted by
-    /// spaces: it has to start this executable with the one argument enclave-inside-over-pipes and
-    /// hand on standard input and output. See deploy/gramine. Evidence stays of the type simulated.
+    /// Start the enclave through this command (arguments separated by spaces), such as a library
+    /// operating system: see deploy/gramine. The command must start this executable with the
+    /// argument enclave-inside-over-pipes, and pass standard input and output on. The evidence
+    /// stays simulated.
     #[arg(long, requires = "infer_enclave", value_name = "COMMAND")]
     pub(crate) enclave_launcher: Option<String>,
-    /// What an enclave tells of an image: label, top:K, rounded:BITS or scores (enclave-plain
-    /// alone). [default: label]
+    /// Let an enclave reveal this of an image: label, top:K, rounded:BITS, or scores (only
+    /// enclave-plain). [default: label]
     #[arg(long, requires = "infer_enclave", value_name = "HOW")]
     pub(crate) tells: Option<OutputPolicy>,
 }

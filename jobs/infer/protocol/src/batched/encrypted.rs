@@ -8,7 +8,7 @@
 //!
 //! **The host is passive here.** It holds weights under the key of whoever gets the results: if it
 //! could hand out a weight as a result, it would be decrypted. Results that are labels, or a
-//! guarded site that does the work, are what stops that (`docs/threats.md`).
+//! guarded site that does the work, are what stops that (`book/src/explanation/threats/infer.md`).
 //!
 //! Memory: for the paper's network at `N = 2^13` the weights take 3.5 GB, encrypted anew for each
 //! key.

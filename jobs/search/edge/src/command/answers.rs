@@ -10,10 +10,10 @@ use tobari_search::table::Sites;
 /// How answers are shown.
 #[derive(Args)]
 pub(crate) struct FormatArguments {
-    /// One JSON object a question on standard output.
+    /// Print one JSON object for each question on standard output.
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// How answers are written on standard output.
+    /// Print answers in this format.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
     format: Format,
 }
@@ -21,13 +21,13 @@ pub(crate) struct FormatArguments {
 /// A way to show answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A line for people.
+    /// One line for people.
     Text,
-    /// One JSON object a question.
+    /// One JSON object for each question.
     Json,
     /// Tab-separated values under a line of names.
     Tsv,
-    /// A record a question, at its first site, of a table of sites.
+    /// VCF: one record for each question, at its first site.
     Vcf,
 }
 

@@ -1,4 +1,4 @@
-//! The command line of those who ask, and of whoever lets them.
+//! The arguments of the commands that ask questions, and of those that make keys and tokens.
 
 use super::answers::FormatArguments;
 use super::question::QuestionArguments;
@@ -6,87 +6,102 @@ use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tobari_client::Fingerprint;
+use tobari_command::address::parse_address;
 
 /// `tobari search keygen`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari search keygen -o search.key
+    tobari search keygen -o second.key --json")]
 pub struct KeygenArguments {
-    /// The secret key file to write: all keys of a client follow from it.
+    /// Write the secret key to this file. All keys of a client are derived from the secret key.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari search token`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari search token alice
+    tobari search token bob --json")]
 pub struct TokenArguments {
-    /// The client's name, which budgets and the audit log go by.
+    /// The client's name in budgets and in the audit log.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// One JSON object a line on standard output.
+    /// Print one JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Which servers, and as whom.
+/// The servers, and the client's keys and tokens.
 #[derive(Args)]
+#[command(next_help_heading = "Server and client")]
 pub(crate) struct RemoteArguments {
-    /// A server that serves tables, e.g. https://host:7610. Given again, all are asked, and counts
-    /// are added up.
+    /// Ask this server, such as https://host:7610. Repeat the option to ask several servers and to
+    /// add up their counts.
     #[arg(long = "server", required = true, value_name = "URL")]
     pub(crate) servers: Vec<String>,
-    /// The secret key file (`tobari search keygen`).
+    /// Use this secret key file (`tobari search keygen`).
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// A file with the token of this client; given again, one for each server.
+    /// Read the client's token from this file. Repeat the option for each server.
     #[arg(long = "token-file", value_name = "FILE", conflicts_with = "tokens")]
     pub(crate) token_files: Vec<PathBuf>,
-    /// The token itself, which others on this machine may see; given again, one for each server.
+    /// Use this token. Other users of this machine may see the command line: prefer --token-file.
+    /// Repeat the option for each server.
     #[arg(long = "token", value_name = "TOKEN", env = "TOBARI_TOKEN", hide_env_values = true)]
     pub(crate) tokens: Vec<String>,
-    /// Trust the server whose certificate has this SHA-256 fingerprint, and no other; given again,
-    /// one for each server.
+    /// Trust only the server whose certificate has this SHA-256 fingerprint. Repeat the option for
+    /// each server.
     #[arg(long = "tls-fingerprint", conflicts_with = "tls_ca", value_name = "HEX")]
     pub(crate) tls_fingerprints: Vec<Fingerprint>,
-    /// Trust servers vouched for by the certificates in this PEM file, and no others.
+    /// Trust only servers whose certificates are signed by an authority in this PEM file.
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// The table, by its label or the beginning of its name; not needed where there is one.
+    /// Ask this table: its label, or the beginning of its name. A server with one table needs no
+    /// name.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Places of a query, the true one among them. They hide one place, for one question to one
-    /// server: more questions, or the same one after the table has changed, show the place. 1: the
-    /// place is public.
+    /// Send this many places, the true one among them. 1 makes the place public. Decoys hide one
+    /// place for one question to one server. Further questions, or the same question after a change
+    /// of the table, reveal the place; use --hidden there.
     #[arg(long, default_value_t = 1, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) decoys: u32,
-    /// Ask only where tables are served with labels, which hold against clients that do not follow
-    /// the protocol: an evaluation goes before each question. Without this, each server is asked in
-    /// its own mode.
+    /// Ask only servers in mode --malicious, which withstand clients that break the protocol. Each
+    /// question then needs one more round. Without the option, each server's own mode is used.
     #[arg(long)]
     pub(crate) malicious: bool,
 }
 
 /// `tobari search query`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari search query --server http://127.0.0.1:7610 --key search.key --table simulated --at chr20:6000 --alleles 110000
+    tobari search query --server http://127.0.0.1:7610 --key search.key --table 'simulated: squares' --key-value 144")]
 pub struct QueryArguments {
     #[command(flatten)]
     pub(crate) remote: RemoteArguments,
     #[command(flatten)]
     pub(crate) question: QuestionArguments,
-    /// Hide the place among all places of the table, or ask a large table of keys: for numbers of
-    /// sites that the server has arranged (`tobari serve --hidden`). Takes longer, and some 6 MB
-    /// once.
-    #[arg(long)]
+    /// Hide the place among all places of the table. Large tables of keys need the option, too. The
+    /// server must offer the number of sites (`tobari serve --hidden`). The first question sends
+    /// some 6 MB, and each takes longer.
+    #[arg(long, help_heading = "Question")]
     pub(crate) hidden: bool,
-    /// Only whether it occurs, not how often.
-    #[arg(long)]
+    /// Ask whether the pattern occurs, and not how often.
+    #[arg(long, help_heading = "Question")]
     pub(crate) boolean: bool,
-    /// How many alleles from the first on match, instead of how often all do.
-    #[arg(long)]
+    /// Ask how many alleles match, counted from the first, instead of how often all of them match.
+    #[arg(long, help_heading = "Question")]
     pub(crate) longest: bool,
-    /// Questions that are under way at once.
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Send this many questions at once.
+    #[arg(long, help_heading = "Question", default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) parallel: u16,
     #[command(flatten)]
     pub(crate) format: FormatArguments,
@@ -94,22 +109,33 @@ pub struct QueryArguments {
 
 /// `tobari search beacon`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari search beacon --server http://127.0.0.1:7610 --key search.key --table simulated
+    tobari search beacon --server http://127.0.0.1:7610 --key search.key --table simulated --assembly GRCh38 --listen localhost:0")]
 pub struct BeaconArguments {
     #[command(flatten)]
     pub(crate) remote: RemoteArguments,
-    /// Hide each place among all places of the table: of servers that have arranged single sites
-    /// (`tobari serve --hidden 1`). Takes longer, and some 6 MB once.
-    #[arg(long)]
+    /// Hide each place among all places of the table. The servers must offer single sites (`tobari
+    /// serve --hidden 1`). The first question sends some 6 MB, and each takes longer.
+    #[arg(long, help_heading = "Beacon")]
     pub(crate) hidden: bool,
-    /// The assembly of the tables, as GRCh38: requests that name another one are refused. Without
-    /// it, requests that name any are refused, as a table does not say its own.
-    #[arg(long, value_name = "NAME")]
+    /// Declare the assembly of the tables, such as GRCh38, because a table does not know its
+    /// assembly. The Beacon rejects requests for another assembly. Without the option, the Beacon
+    /// rejects every request that names an assembly.
+    #[arg(long, value_name = "NAME", help_heading = "Beacon")]
     pub(crate) assembly: Option<String>,
-    /// Where to listen, on this machine only: who asks here asks as this client. Port 0 takes a
-    /// free one.
-    #[arg(long, default_value = "127.0.0.1:7611", value_name = "ADDRESS")]
+    /// Listen on this address of this machine. Every program that reaches the address asks in the
+    /// name of this client. Port 0 takes a free port.
+    #[arg(
+        long,
+        default_value = "127.0.0.1:7611",
+        value_parser = parse_address,
+        value_name = "HOST:PORT",
+        help_heading = "Beacon"
+    )]
     pub(crate) listen: SocketAddr,
-    /// One JSON object a line on standard output.
-    #[arg(long)]
+    /// Print one JSON object a line on standard output.
+    #[arg(long, help_heading = "Beacon")]
     pub(crate) json: bool,
 }

@@ -24,134 +24,142 @@ use tobari_command::output::Failure;
 use tobari_search::table::{MAX_TABLE_BYTES, Table, decode_table};
 use tobari_search_files::variants::VariantKind;
 
-/// What to do with a table.
+/// The commands of `tobari search`.
 #[derive(Subcommand)]
 pub enum SearchVerb {
-    /// Make a table of a VCF or BCF file, or of any keys, or add sites to one.
+    /// Make a table from a VCF or BCF file, or from any list of keys.
     Index(IndexArguments),
-    /// Ask a table that lies here, in the clear: the answers that a query under encryption has to
-    /// give.
+    /// Ask a table on this machine, without encryption: the owner's way to check answers.
     Check(CheckArguments),
-    /// Make a secret key file to ask with.
+    /// Make a client's secret key.
     Keygen(arguments::KeygenArguments),
-    /// Make a client's token, and the line of it for the file that a server is given.
+    /// Make a client's token, and its line for the server's token file.
     Token(arguments::TokenArguments),
-    /// Ask a server that sees neither the alleles nor the key; with --hidden, not the place either.
+    /// Ask a server, which sees neither alleles nor keys. --hidden hides the place, too.
     Query(Box<arguments::QueryArguments>),
-    /// Beacon version 2 on this machine, for programs that speak it: each request becomes a query
-    /// under encryption.
+    /// Run a Beacon (version 2) on this machine that turns each request into an encrypted question.
     Beacon(arguments::BeaconArguments),
 }
 
+/// The heading of options about the table that is written.
+const TABLE: &str = "Table";
+
 /// `tobari search index`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari search index panel.vcf -o panel.tsi --label panel
+    tobari search index codes.tsv -o codes.tsi --table --label codes")]
 pub struct IndexArguments {
-    /// A .vcf, .vcf.gz or .bcf file with genotypes; with --table, keys and counts: KEY, or KEY and
-    /// a tab and COUNT, one a line. `-` is standard input.
+    /// The input: a .vcf, .vcf.gz or .bcf file with genotypes. With --table: lines of KEY, or of
+    /// KEY, a tab and COUNT. `-` is standard input.
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
-    /// The table to write.
+    /// Write the table to this file.
     #[arg(short, long, value_name = "TSI")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) filters: FilterArguments,
-    /// Answer as if what occurs fewer times were absent. [default: 1, or as it was with --append]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Treat patterns and keys with fewer occurrences as absent. [default: 1; with --append: as
+    /// before]
+    #[arg(long, help_heading = TABLE, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) min_count: Option<u32>,
-    /// Add the input's sites after the last of the output, which is there already; the number of
-    /// haplotypes must be the same. More haplotypes, or more keys, are a new table.
-    #[arg(long, conflicts_with = "table")]
+    /// Append the sites of the input to the existing output file. Both must have the same number of
+    /// haplotypes. More haplotypes or more keys need a new table.
+    #[arg(long, help_heading = TABLE, conflicts_with = "table")]
     pub(crate) append: bool,
-    /// With --append: on the chromosome where the table ends, the input is of the table's phasing.
-    /// Without this, sites there at which a sample has two different alleles are refused.
-    #[arg(long, requires = "append")]
+    /// Declare that the appended sites of the table's last chromosome have the same phasing as the
+    /// table. Without the option, heterozygous sites of that chromosome are rejected.
+    #[arg(long, help_heading = TABLE, requires = "append")]
     pub(crate) same_phasing: bool,
-    /// The input is a table of keys.
-    #[arg(long)]
+    /// Read keys and counts instead of a VCF.
+    #[arg(long, help_heading = TABLE)]
     pub(crate) table: bool,
-    /// Its first line names the columns.
-    #[arg(long, requires = "table")]
+    /// Skip the first line, which names the columns.
+    #[arg(long, help_heading = TABLE, requires = "table")]
     pub(crate) header: bool,
-    /// What to call the table, for people; whoever may ask sees it.
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    /// Give the table this label. Every client sees the label.
+    #[arg(long, help_heading = TABLE, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) label: String,
-    /// One JSON object on standard output.
-    #[arg(long)]
+    /// Print one JSON object on standard output.
+    #[arg(long, help_heading = TABLE)]
     pub(crate) json: bool,
 }
 
-/// Which records and samples of a VCF or BCF file.
+/// Filters of records and samples, named as in bcftools.
 #[derive(Args)]
 #[command(next_help_heading = "Filters of VCF and BCF files")]
 pub struct FilterArguments {
-    /// Only records whose position is in these regions, as chr20:1000000-2000000; with commas
-    /// between, or given again.
+    /// Keep only records in these regions, such as chr20:1000000-2000000. Separate regions by
+    /// commas, or repeat the option.
     #[arg(short = 'r', long, value_name = "REGION")]
     pub(crate) regions: Vec<String>,
-    /// The same from a file: BED (0-based, if it is called .bed), or chromosome and position or
-    /// positions, 1-based, with tabs between.
+    /// Keep only records in the regions of this file: BED (0-based, if the name ends in .bed), or
+    /// chromosome and positions, 1-based, separated by tabs.
     #[arg(short = 'R', long, value_name = "FILE")]
     pub(crate) regions_file: Vec<PathBuf>,
-    /// Only these samples, with commas between.
+    /// Keep only these samples. Separate names by commas.
     #[arg(short = 's', long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) samples: Vec<String>,
-    /// The same from a file, one a line.
+    /// Keep only the samples of this file, one a line.
     #[arg(short = 'S', long, value_name = "FILE")]
     pub(crate) samples_file: Option<PathBuf>,
-    /// Only variants for which this holds: MAF, AF, AC, AN (of the chosen samples' genotypes) or
-    /// TYPE, <, <=, =, !=, >=, > and a value, with && between.
+    /// Keep only variants that satisfy this expression: MAF, AF, AC, AN (of the kept samples) or
+    /// TYPE; <, <=, =, !=, >= or >; and a value. Join several by &&.
     #[arg(short = 'i', long, value_name = "EXPRESSION")]
     pub(crate) include: Option<String>,
-    /// Only records of at least so many alleles, the reference one counted.
+    /// Keep only records with at least this many alleles, the reference allele included.
     #[arg(short = 'm', long, value_name = "N")]
     pub(crate) min_alleles: Option<usize>,
-    /// Only records of at most so many alleles.
+    /// Keep only records with at most this many alleles.
     #[arg(short = 'M', long, value_name = "N")]
     pub(crate) max_alleles: Option<usize>,
-    /// Only these kinds: snps, indels, other.
+    /// Keep only these kinds of variants: snps, indels, other.
     #[arg(short = 'v', long, value_delimiter = ',', value_name = "KIND")]
     pub(crate) types: Vec<VariantKind>,
-    /// What becomes of a record with several alternate alleles: it is skipped, or split into one
-    /// site for each (where the others count as 0).
+    /// Treat records with several alternate alleles in this way.
     #[arg(long, value_enum, default_value_t = Multiallelic::Skip, value_name = "HOW")]
     pub(crate) multiallelic: Multiallelic,
-    /// What becomes of a record with alleles that were not called: it is skipped, or they are taken
-    /// as the reference allele.
+    /// Treat records with missing genotypes in this way.
     #[arg(long, value_enum, default_value_t = Missing::Skip, value_name = "HOW")]
     pub(crate) missing: Missing,
-    /// Fail where a genotype is not phased, instead of making a table of single variants.
+    /// Fail at the first unphased genotype, instead of making a table of single variants.
     #[arg(long)]
     pub(crate) require_phase: bool,
 }
 
-/// A way with several alternate alleles.
+/// Treatment of several alternate alleles.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Multiallelic {
-    /// Left out.
+    /// Leave the record out.
     Skip,
-    /// One site each.
+    /// Make one site for each alternate allele. The other alternate alleles count as 0.
     Split,
 }
 
-/// A way with alleles that were not called.
+/// Treatment of missing genotypes.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Missing {
-    /// The record is left out.
+    /// Leave the record out.
     Skip,
-    /// The reference allele.
+    /// Assume the reference allele.
     Ref,
 }
 
 /// `tobari search check`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari search check panel.tsi --at chr20:1000 --alleles 01
+    tobari search check codes.tsi --key-value code-7 --json")]
 pub struct CheckArguments {
     /// The table.
     #[arg(value_name = "TSI")]
     pub(crate) table: PathBuf,
     #[command(flatten)]
     pub(crate) question: QuestionArguments,
-    /// How many alleles from the first on match, instead of how often all do.
-    #[arg(long)]
+    /// Ask how many alleles match, counted from the first, instead of how often all of them match.
+    #[arg(long, help_heading = "Question")]
     pub(crate) longest: bool,
     #[command(flatten)]
     pub(crate) format: FormatArguments,

@@ -111,7 +111,9 @@ fn warn(arguments: &QueryArguments, jobs: &[Job]) {
     }
     let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
     if !arguments.hidden && sites && !arguments.format.is_json() {
+        let labels = jobs.iter().any(|job| matches!(job.remote.told().mode, Mode::Labels(_)));
         output::say(match arguments.remote.decoys {
+            1 if labels => "the place is public to the server, the alleles are not",
             1 => "the place is public to the server, the alleles are not (--hidden hides the place)",
             _ => {
                 "decoys hide this place for one question: another place nearby, another table, or the same \

@@ -1,5 +1,6 @@
-//! What is asked: words of the command line or of a file, as numbers of sites and alleles, or as
-//! keys. All that is needed of a table is its list of sites, which whoever asks has too.
+//! Questions: words of the command line or of a file become numbers of sites and alleles, or keys.
+//! A question needs the list of a table's sites, which clients have, too, and nothing else of the
+//! table.
 
 use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
@@ -14,30 +15,30 @@ use tobari_search_files::variants::{PhaseSets, Regions, Selection, VariantReader
 #[command(next_help_heading = "Question")]
 #[command(group = ArgGroup::new("form").required(true).args(["at", "variants", "key_value", "vcf", "queries"]))]
 pub(crate) struct QuestionArguments {
-    /// Where the alleles begin, 1-based, as chr20:1000000; where several variants are, with the
-    /// alleles, as chr20:1000000:A:G.
+    /// Begin at this site, 1-based: chr20:1000000. Where a position has several variants, add the
+    /// alleles: chr20:1000000:A:G.
     #[arg(long, requires = "alleles", value_name = "SITE")]
     pub(crate) at: Option<String>,
-    /// Alleles at this site and those that follow in the table, 0 for the reference and 1 for the
-    /// alternate one.
+    /// Ask for these alleles at the site and at the next sites of the table: 0 is the reference
+    /// allele, 1 the alternate allele.
     #[arg(long, requires = "at", value_name = "01…")]
     pub(crate) alleles: Option<String>,
-    /// The same with all sites named, as chr20:1000000:A:G=1,chr20:1000050:C:T=0: neighbours in the
-    /// table, in its order.
+    /// Ask for these alleles, with every site named: chr20:1000000:A:G=1,chr20:1000050:C:T=0. The
+    /// sites must be neighbours in the table, in its order.
     #[arg(long, value_name = "SITE=ALLELE,…")]
     pub(crate) variants: Option<String>,
-    /// A key of a table of keys.
+    /// Ask for this key of a table of keys.
     #[arg(long, value_name = "KEY")]
     pub(crate) key_value: Option<String>,
-    /// A phased VCF or BCF file of one sample, whose haplotypes are asked for one after the other,
-    /// over the table's sites in --region.
+    /// Ask for both haplotypes of one sample: a phased VCF or BCF file, restricted to the table's
+    /// sites in --region.
     #[arg(long, requires = "region", value_name = "FILE")]
     pub(crate) vcf: Option<PathBuf>,
-    /// Where, as chr20:1000000-1001000.
+    /// Restrict --vcf to this region: chr20:1000000-1001000.
     #[arg(long, requires = "vcf", value_name = "REGION")]
     pub(crate) region: Option<String>,
-    /// Many questions, one a line: SITE, a tab and alleles; or SITE=ALLELE,…; or a key, for a table
-    /// of keys. `-` is standard input.
+    /// Ask the questions of this file, one a line: SITE, a tab and alleles; or SITE=ALLELE,…; or a
+    /// key of a table of keys. `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What searches add to `tobari serve`.
+//! The options that searches add to `tobari serve`.
 
 use crate::serve::{PAGE, SearchOptions};
 use crate::simulated;
@@ -25,59 +25,61 @@ const ROOTS: u64 = 1_000;
 #[derive(Args)]
 #[command(next_help_heading = "Search")]
 pub struct ServeSearchArguments {
-    /// Serve a table (`tobari search index`); given again, each. A file that changes is read again
-    /// while the server runs.
+    /// Serve this table (`tobari search index`). Repeat the option for each table. The server reads
+    /// a changed file again while it runs.
     #[arg(long = "search", value_name = "TSI")]
     tables: Vec<PathBuf>,
-    /// Serve all tables with labels, for clients that need not follow the protocol: they have each
-    /// pattern or key evaluated before they ask, which is what budgets count then, over all of a
-    /// table and not by region. A table of keys takes some 40 us a key to load, and at most
-    /// 2,097,152 keys.
+    /// Withstand clients that break the protocol. The server evaluates each pattern or key before
+    /// the question (labels), and budgets count evaluations of the whole table. A table of keys
+    /// takes some 40 us a key to load, and may have at most 2,097,152 keys.
     #[arg(long, requires = "tables")]
     malicious: bool,
-    /// Labels that one question to a server with --malicious may need: sites of a longest match,
-    /// places and patterns of the fullest window multiply, some 40 us each.
+    /// Allow at most this many labels for one question (--malicious). A question needs one label
+    /// for each combination of site, place and pattern of the fullest window. A label takes some 40
+    /// us.
     #[arg(long, requires = "malicious", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_labels: Option<u32>,
-    /// Tests for membership of each client: a question is one, a longest match as many as it has
-    /// sites.
+    /// Allow each client at most this many tests. A question is one test. A longest match is one
+    /// test for each site. [default: 10000]
     #[arg(long, requires = "tables", value_name = "N")]
     budget: Option<u64>,
-    /// Bases of a region, counted from the beginning of its chromosome. [default: 100000]
+    /// Divide chromosomes into regions of this many bases, for --region-budget. [default: 100000]
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     region_bases: Option<u32>,
-    /// Tests for membership of each client in one region, of all tables together: a panel that is
-    /// indexed again gives none back. [default: 1000]
+    /// Allow each client at most this many tests in one region, in all tables together. A new index
+    /// of a panel does not reset the budget. [default: 1000]
     #[arg(long, requires = "tables", value_name = "N")]
     region_budget: Option<u64>,
-    /// Blocks of answers under one key of a client, which then makes a new one.
+    /// Answer at most this many blocks under one key of a client. The client then makes a new key.
     #[arg(long, requires = "tables", value_name = "N")]
     key_uses: Option<u32>,
-    /// Append a JSON line for each query: who, when, which table, what kind of question; never
-    /// where or what.
+    /// Append a JSON line for each query to this file: client, time, table and kind of question.
+    /// The line has neither place nor content.
     #[arg(long, requires = "tables", value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// Let clients hide the place among all: numbers of sites, with commas between, for each of
-    /// which the panels are arranged in memory; and `keys` for tables of keys, of which those that
-    /// are too large to be compared whole always are. Budgets of regions cannot hold such
-    /// questions, as nobody knows the place.
+    /// Offer questions whose place stays hidden, for these numbers of sites (separate by commas)
+    /// and for `keys`. The server keeps an arrangement of the panels in memory for each number.
+    /// Large tables of keys always have one. Budgets of regions cannot apply, because the server
+    /// does not know the place.
     #[arg(long, conflicts_with = "malicious", requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
     hidden: Vec<Kind>,
-    /// Bytes of memory for these, of all tables together. Where ten times as much is there as they
-    /// take at least, questions take less time. [default: 2GiB]
+    /// Use at most this much memory for --hidden, for all tables together. Ten times the least size
+    /// makes questions faster. [default: 2GiB]
     #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
     hidden_memory: Option<u64>,
-    /// A folder on a fast disk for what has no room in that memory: it is read through with each
-    /// question.
+    /// Keep arrangements that exceed --hidden-memory in this folder, on a fast disk. Each question
+    /// reads all of them.
     #[arg(long, requires = "tables", value_name = "FOLDER")]
     hidden_tier: Option<PathBuf>,
-    /// Clients whose keys and accounts are held at once. [default: 1000]
+    /// Keep keys and budgets of at most this many clients. [default: 1000]
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_clients: Option<u32>,
-    /// Bytes of all clients' keys together, in the data folder if there is one. [default: 4GiB]
+    /// Keep at most this many bytes of clients' keys, in the data folder if there is one.
+    /// [default: 4GiB]
     #[arg(long, requires = "tables", value_parser = parse_bytes, value_name = "BYTES")]
     max_key_bytes: Option<u64>,
-    /// Queries in the server at once; others are told to come again. [default: 64]
+    /// Accept at most this many queries at once. Other clients are told to try again later.
+    /// [default: 64]
     #[arg(long, requires = "tables", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_queries: Option<u32>,
 }

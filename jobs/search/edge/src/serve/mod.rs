@@ -186,7 +186,9 @@ pub enum SearchError {
 
 impl SearchError {
     fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
-        Self::File { path: path.into(), what: format!("{what}") }
+        let path = path.into();
+        let what = tobari_host::files::without_name(&path, what);
+        Self::File { path, what }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Attacks on the search that somebody described: those that work, as `docs/threats.md` says, and
-//! those that do not.
+//! Attacks on the search that somebody described: those that work, as
+//! `book/src/explanation/threats/search.md` says, and those that do not.
 //!
 //! Where a client might see through the masks of an answer, these tests let it see through all of
 //! them: a server whose randomness repeats answers three questions with the same masks, and
@@ -191,9 +191,9 @@ fn numbers(entries: &[Entry]) -> BTreeSet<(Key, u64)> {
     entries.iter().map(|entry| (entry.key, entry.count)).collect()
 }
 
-/// It works, as `docs/threats.md` says: one bit of every coefficient of a mask, or two, as the
-/// flood fills the modulus but for two to three bits, and not one more, nine coefficients in ten
-/// being read right.
+/// It works, as `book/src/explanation/threats/search.md` says: one bit of every coefficient of a
+/// mask, or two, as the flood fills the modulus but for two to three bits, and not one more, nine
+/// coefficients in ten being read right.
 #[test]
 fn a_constant_phase_shows_one_or_two_bits_of_every_mask_and_not_three() {
     for (set, limbs, bits) in [("search", 1, 2), ("search-17", 1, 1), ("search-23", 1, 2), ("search-40", 2, 2)] {
@@ -482,7 +482,7 @@ fn the_noise_of_answers_with_and_without_a_match_is_the_same_and_a_key_is_used_n
     }
 }
 
-/// It works, as `docs/threats.md` says, with labels too.
+/// It works, as `book/src/explanation/threats/search.md` says, with labels too.
 #[test]
 fn a_server_that_says_that_something_is_there_is_believed() {
     let bench = Bench::new("search-40");

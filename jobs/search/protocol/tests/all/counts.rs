@@ -347,8 +347,8 @@ fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
     }
 }
 
-/// It works as `docs/threats.md` says: what a scan finds is what chance puts in the slot of its own
-/// number.
+/// It works as `book/src/explanation/threats/search.md` says: what a scan finds is what chance puts
+/// in the slot of its own number.
 #[test]
 fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
     let bench = bench();

@@ -415,7 +415,8 @@ fn the_server_reads_all_blocks_in_one_order_whatever_is_asked() {
     }
 }
 
-/// It works as `docs/threats.md` says: the claim is for clients that select one block, once.
+/// It works as `book/src/explanation/threats/search.md` says: the claim is for clients that select
+/// one block, once.
 #[test]
 fn a_selector_of_two_compares_with_twice_the_block() {
     let (bench, entries) = (Bench::toy(), entries(300, 14_000, 18));

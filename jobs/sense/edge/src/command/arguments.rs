@@ -1,250 +1,281 @@
-//! The command line of devices, key holders, and whoever serves their frames.
+//! The arguments of `tobari sense`, for key holders and for devices.
 
 use crate::serve::MqttBroker;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tobari_command::address::parse_address;
 use tobari_command::reach::ReachArguments;
 
-/// What to do with devices and their readings.
+/// The commands of `tobari sense`.
 #[derive(Subcommand)]
 pub enum SenseVerb {
-    /// Key holder: make a folder with the key of a new fleet.
+    /// Key holder: make a new fleet and its key.
     Keygen(KeygenArguments),
-    /// Key holder: take devices in, give them new keys, and leave them out.
+    /// Key holder: add devices to a fleet, replace their keys, or revoke them.
     Provision(ProvisionArguments),
-    /// Key holder: have a server remove what it stored of devices.
+    /// Key holder: delete the frames of devices from the server.
     Forget(ForgetArguments),
-    /// Device: agree with a key holder on a secret (ML-KEM), or take a token up.
+    /// Device: agree on a secret with the key holder (ML-KEM), or use a token.
     Enrol(EnrolArguments),
-    /// Device: seal readings, into a file or for a server.
+    /// Device: encrypt readings, and send them or write them to a file.
     Encrypt(Box<EncryptArguments>),
-    /// Key holder: register a question, list questions, or take one back.
+    /// Key holder: register, list or remove questions.
     Query(QueryArguments),
-    /// Key holder: have a server compute what is registered, open each result once, and show
-    /// analysts what may be released.
+    /// Key holder: fetch results from the server, decrypt each once, and publish them to analysts.
     Keyholder(Box<KeyholderArguments>),
-    /// Write frames that a server stored, or figures that were released, as a Parquet file.
+    /// Write stored frames or released figures as a Parquet file.
     #[cfg(feature = "parquet")]
     Export(ExportArguments),
 }
 
 /// `tobari sense keygen`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense keygen --schema schema.toml -o holder
+    tobari sense keygen --schema schema.toml -o other --json")]
 pub struct KeygenArguments {
-    /// What readings mean (TOML): profile, samples of a frame, channels, products.
+    /// Read the schema from this file: profile, samples in a frame, channels, products.
     #[arg(long, value_name = "TOML")]
     pub(crate) schema: PathBuf,
-    /// The folder to make. All that is secret in it has mode 0600.
+    /// Make this folder. Secret files in the folder have mode 0600.
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) output: PathBuf,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari sense provision`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense provision holder attic cellar -o devices
+    tobari sense provision holder --list")]
 pub struct ProvisionArguments {
     /// The key holder's folder (`tobari sense keygen`).
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// Names of devices; none with --list.
+    /// The names of devices. --list takes none.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
-    /// Whose devices they are.
+    /// Assign the devices to this tenant, for statistics by tenant.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(crate) tenant: String,
-    /// Where the devices' files go, NAME.device and its counter: each is a secret of its device.
+    /// Write a device file NAME.device, and its counter, for each device into this folder. A device
+    /// file is a secret of its device.
     #[arg(short, long, value_name = "DIR", conflicts_with_all = ["token", "request"])]
     pub(crate) output: Option<PathBuf>,
-    /// Print each device's token instead, one line of capital letters and digits that a QR code
-    /// holds.
+    /// Print a token for each device instead, one line for a QR code.
     #[arg(long, conflicts_with = "request")]
     pub(crate) token: bool,
-    /// Take in the one device whose request this is (`tobari sense enrol`).
+    /// Add the device that made this request (`tobari sense enrol`).
     #[arg(long, value_name = "FILE")]
     pub(crate) request: Option<PathBuf>,
-    /// Only a request with this fingerprint, which the device shows.
+    /// Accept the request only if it has this fingerprint. The device shows its fingerprint.
     #[arg(long, requires = "request", value_name = "HEX")]
     pub(crate) fingerprint: Option<String>,
-    /// Give devices of these names new keys: nothing more is taken under the old ones, and what
-    /// came counts.
+    /// Replace the keys of these devices. The server rejects new frames under old keys. Earlier
+    /// frames still count.
     #[arg(long, conflicts_with = "revoke")]
     pub(crate) rotate: bool,
-    /// Leave devices out: nothing more is taken of them, and what came counts no more.
+    /// Revoke these devices. The server rejects new frames. Earlier frames no longer count.
     #[arg(long, conflicts_with_all = ["token", "request", "output"])]
     pub(crate) revoke: bool,
     /// List the devices.
     #[arg(long, conflicts_with_all = ["names", "rotate", "revoke"])]
     pub(crate) list: bool,
-    /// JSON on standard output, one object a device.
+    /// Print one JSON object for each device on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari sense forget`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense forget holder attic --server http://127.0.0.1:7610
+    tobari sense forget holder cellar --server http://127.0.0.1:7610 --json")]
 pub struct ForgetArguments {
     /// The key holder's folder.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// Names of devices: frames under all keys that they had are removed.
+    /// The names of devices. The server deletes frames under all keys that a device had.
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<String>,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    /// One JSON object a device on standard output.
+    /// Print one JSON object for each device on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// `tobari sense enrol`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense enrol --fleet holder/fleet.json --number 7 -o hall.device --request hall.request
+    tobari sense enrol --fleet holder/fleet.json --number 8 -o porch.device --request porch.request --json")]
 pub struct EnrolArguments {
-    /// The fleet's card: fleet.json of the key holder's folder.
+    /// Read the fleet's card from this file: fleet.json of the key holder's folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) fleet: PathBuf,
-    /// The number under which the device will send: below 2^24, and its own.
+    /// Send under this number, below 2^24. No other device may have the number.
     #[arg(long, required_unless_present = "token", conflicts_with = "token", value_name = "N")]
     pub(crate) number: Option<u32>,
-    /// A token that the key holder printed (`tobari sense provision --token`), instead of an
-    /// agreement; `-` is standard input.
+    /// Use the token in this file (`tobari sense provision --token`), instead of an agreement. `-`
+    /// is standard input.
     #[arg(long, conflicts_with = "request", value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
-    /// The device's file to write; its counter goes to the same name with `.counter` added.
+    /// Write the device's file here. The counter goes to the same name with `.counter` added.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The request to write, for `tobari sense provision --request`.
+    /// Write the request to this file, for `tobari sense provision --request`.
     #[arg(long, required_unless_present = "token", value_name = "FILE")]
     pub(crate) request: Option<PathBuf>,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari sense encrypt`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense encrypt readings.csv --device devices/attic.device --fleet holder/fleet.json -o frames
+    tobari sense encrypt readings.csv --device devices/attic.device --fleet holder/fleet.json --server http://127.0.0.1:7610")]
 pub struct EncryptArguments {
-    /// Readings: lines of numbers, one for each channel, with commas between; a first line of
-    /// channels' names may say in which order. `-` is standard input.
+    /// The readings: lines with one number for each channel, separated by commas. A first line with
+    /// the channels' names may set the order. `-` is standard input.
     #[arg(default_value = "-", value_name = "CSV")]
     pub(crate) readings: PathBuf,
-    /// The device's file.
+    /// Use this device file (`tobari sense provision`).
     #[arg(long, value_name = "FILE")]
     pub(crate) device: PathBuf,
-    /// The fleet's card: fleet.json of the key holder's folder.
+    /// Read the fleet's card from this file: fleet.json of the key holder's folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) fleet: PathBuf,
-    /// Where frames go, one after another; `-` is standard output. With --server or --mqtt not
-    /// needed.
+    /// Write frames to this file, one after another. `-` is standard output. --server and --mqtt
+    /// need no file.
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["server", "mqtt"])]
     pub(crate) output: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    /// Publish frames at this broker (MQTT 5), as mqtt://host:1883. The connection is not
-    /// encrypted.
+    /// Publish frames at this MQTT 5 broker, such as mqtt://host:1883. The connection is not
+    /// encrypted; the frames are.
     #[arg(long, conflicts_with = "server", value_name = "URL")]
     pub(crate) mqtt: Option<MqttBroker>,
-    /// A file with a user's name and a password for the broker, with a colon between.
+    /// Log in at the broker with this file's content, NAME:PASSWORD.
     #[arg(long, requires = "mqtt", value_name = "FILE")]
     pub(crate) mqtt_login: Option<PathBuf>,
-    /// Frames that are sent at once, or published in one message.
+    /// Send this many frames in one request or message.
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2048))]
     pub(crate) batch: u32,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// `tobari sense query`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense query holder question.toml
+    tobari sense query holder question.toml --check --json")]
 pub struct QueryArguments {
     /// The key holder's folder.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// A question to register (TOML). Refused if a sum might overflow with all devices at full
-    /// scale.
+    /// Register the question of this file. The command rejects questions whose sums could overflow
+    /// with every device at full scale.
     #[arg(value_name = "TOML")]
     pub(crate) question: Option<PathBuf>,
-    /// Only check it.
+    /// Check the question without registering it.
     #[arg(long, requires = "question")]
     pub(crate) check: bool,
-    /// Take the question of this name back.
+    /// Remove the question with this name.
     #[arg(long, conflicts_with = "question", value_name = "NAME")]
     pub(crate) remove: Option<String>,
-    /// JSON on standard output, one object a question.
+    /// Print one JSON object for each question on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// `tobari sense keyholder`
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense keyholder holder --server http://127.0.0.1:7610 --once
+    tobari sense keyholder holder --server http://127.0.0.1:7610 --addr localhost:0")]
 pub struct KeyholderArguments {
     /// The key holder's folder.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    #[command(flatten)]
-    pub(crate) reach: ReachArguments,
-    /// Where analysts find figures: /releases and /metrics.
-    #[arg(long, default_value = "127.0.0.1:7620")]
+    /// Publish figures for analysts at this address: /releases and /metrics.
+    #[arg(long, default_value = "127.0.0.1:7620", value_parser = parse_address, value_name = "HOST:PORT")]
     pub(crate) addr: SocketAddr,
-    /// Which analysts may look, a line for each with a name and the hash of a token
-    /// (`tobari search token`). Without it, whoever is on this machine.
+    /// Answer only analysts with a token from this file. Each line has a name and the hash of a
+    /// token (`tobari search token`). Without the option, only this machine may read.
     #[arg(long, value_name = "FILE")]
     pub(crate) analysts: Option<PathBuf>,
-    /// Seconds between looks at the server.
+    /// Ask the server for results every so many seconds.
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
-    /// Look once, release what there is, and end; analysts are not served.
+    /// Ask once, release the results, and exit. Analysts are not served.
     #[arg(long)]
     pub(crate) once: bool,
-    /// One JSON object a release on standard output.
+    /// Print one JSON object for each release on standard output.
     #[arg(long)]
     pub(crate) json: bool,
     /// Stop when standard input ends: for a key holder started by another program.
     #[arg(long, hide = true)]
     pub(crate) until_stdin_closes: bool,
+    #[command(flatten)]
+    pub(crate) reach: ReachArguments,
 }
 
 /// `tobari sense export`
 #[cfg(feature = "parquet")]
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense export --figures holder -o figures.parquet
+    tobari sense export --frames fleets -o frames.parquet")]
 pub struct ExportArguments {
     #[command(flatten)]
     pub(crate) what: ExportSource,
-    /// Which fleet's frames; not needed where the folder has one fleet.
+    /// Export the frames of this fleet. A folder with one fleet needs no name.
     #[arg(long, requires = "frames", value_name = "FLEET")]
     pub(crate) fleet: Option<String>,
-    /// Only from this time on, in milliseconds since 1970: frames stored then, and windows that
-    /// began then.
+    /// Export only frames stored and windows begun at or after this time, in milliseconds since
+    /// 1970.
     #[arg(long, default_value_t = 0, value_name = "MS", hide_default_value = true)]
     pub(crate) from_ms: u64,
-    /// Only before this time.
+    /// Export only what is before this time, in milliseconds since 1970.
     #[arg(long, default_value_t = u64::MAX, value_name = "MS", hide_default_value = true)]
     pub(crate) to_ms: u64,
-    /// The file to write.
+    /// Write this file.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// One JSON object on standard output.
+    /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What is exported.
+/// The source of an export.
 #[cfg(feature = "parquet")]
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ExportSource {
-    /// Frames, as they came, of this folder of `tobari serve --sense`, whose server is stopped
-    /// meanwhile.
+    /// Export the encrypted frames of this folder (`tobari serve --sense`). Stop the server first.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) frames: Option<PathBuf>,
-    /// Figures that were released from this key holder's folder.
+    /// Export the figures released from this key holder's folder.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) figures: Option<PathBuf>,
-    /// Figures as an analyst was given them: what /releases or /releases/QUESTION answered; `-` is
-    /// standard input.
+    /// Export an analyst's figures: the answer of /releases or /releases/QUESTION in this file. `-`
+    /// is standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) releases: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What the job of sensors adds to `tobari serve`.
+//! The options that sensors add to `tobari serve`.
 
 use crate::serve::{MqttBroker, PAGE, SenseOptions};
 use clap::Args;
@@ -14,32 +14,32 @@ use tobari_node::{Offer, Page};
 #[derive(Args)]
 #[command(next_help_heading = "Devices")]
 pub struct ServeSenseArguments {
-    /// Take devices' frames and compute key holders' questions; everything is kept in this folder.
-    /// With --tokens, key holders need one.
+    /// Accept frames of devices and answer key holders' questions. The server keeps both in this
+    /// folder. With --tokens, key holders need a token.
     #[arg(long, value_name = "FOLDER")]
     sense: Option<PathBuf>,
-    /// Let anybody have a fleet that ends, as the page at /sense/ makes them, without a token:
-    /// eight at once, each of 16 MiB and half an hour at most.
+    /// Let visitors of the page /sense/ make temporary fleets without a token: at most eight, each
+    /// with at most 16 MiB for half an hour.
     #[arg(long, requires = "sense")]
     sense_visitors: bool,
-    /// Days that frames are kept. [default: for ever]
+    /// Delete frames after this many days. [default: never]
     #[arg(long, requires = "sense", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     sense_days: Option<u32>,
-    /// Take frames that devices publish at a broker, too (MQTT 5, topics tobari/FLEET/…), as
-    /// mqtt://host:1883. The connection is not encrypted.
+    /// Also accept frames from this MQTT 5 broker (topics tobari/FLEET/…), such as
+    /// mqtt://host:1883. The connection is not encrypted; the frames are.
     #[arg(long, requires = "sense", value_name = "URL")]
     sense_mqtt: Option<MqttBroker>,
-    /// A file with a user's name and a password for the broker, with a colon between.
+    /// Log in at the broker with this file's content, NAME:PASSWORD.
     #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
     sense_mqtt_login: Option<PathBuf>,
-    /// Memory for a question, as in 2GiB and 1MiB at least: its values, the frames of its window,
-    /// and pages of one store. Values that do not fit are kept in a file of the folder meanwhile,
-    /// and frames are read again. Where an eighth of it does not hold the places of the frames, the
-    /// question is refused. The store of each further fleet takes a 256th part of it beside it,
-    /// 256KiB at least. [default: as much as it takes]
+    /// Use at most this much memory for a question, 1MiB or more. Values that do not fit go to a
+    /// file in the folder, and the server reads frames again. The server rejects a question whose
+    /// list of frames takes more than an eighth. Each further fleet takes a 256th more, at least
+    /// 256KiB.
+    /// [default: no limit]
     #[arg(long, requires = "sense", value_parser = parse_memory, value_name = "BYTES")]
     sense_memory: Option<u64>,
-    /// Bytes of a batch of frames at most. [default: 4MiB]
+    /// Accept batches of frames of at most this many bytes. [default: 4MiB]
     #[arg(long, requires = "sense", value_parser = parse_bytes, value_name = "BYTES")]
     sense_batch: Option<u64>,
 }

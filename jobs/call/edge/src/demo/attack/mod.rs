@@ -39,7 +39,7 @@ struct Attack {
     by: &'static str,
     caught: bool,
     /// What is true today: an attack that should be caught and is not is a fault; one that is known
-    /// not to be caught is a limit, named in docs/threats.md.
+    /// not to be caught is a limit, named in book/src/explanation/threats/call.md.
     known_limit: bool,
     how: String,
     /// The mode, the one who noticed, and after how many milliseconds, of attacks on live rooms.

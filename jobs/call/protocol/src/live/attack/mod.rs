@@ -8,8 +8,8 @@
 //! [`Attack::limit`] says which of the two is expected, so that a defence that is lost shows, and
 //! one that is gained too.
 //!
-//! `tobari demo --attack` prints this table, `docs/threats.md` holds it, and the tests of this
-//! crate play it.
+//! `tobari demo --attack` prints this table, `book/src/explanation/threats/call.md` holds it, and
+//! the tests of this crate play it.
 
 mod group;
 mod member;

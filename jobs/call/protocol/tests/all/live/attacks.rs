@@ -1,26 +1,53 @@
-//! What a server can do, alone or with somebody, and what comes of it: the table of attacks, and
-//! what is not in it. `docs/threats.md` names each.
+//! What a server can do, alone or with a member, and how each attack ends. The book's page of
+//! threats about live rooms has a row for each.
 
 use crate::live::*;
 use std::collections::HashSet;
 use tobari_call::live::{
-    RosterError, SumError,
+    Keys, RosterError, SumError,
     attack::{self, Agreed, Outcome, Performance},
 };
 use tobari_call::mask::OpenError;
 
-/// The rows of the table of attacks in docs/threats.md: their cells.
-fn documented() -> Vec<Vec<&'static str>> {
-    let page = include_str!("../../../../../../docs/threats.md");
-    let rows = page.lines().skip_while(|line| !line.starts_with("| attack | by | noticed by, after |")).skip(2);
-    rows.take_while(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim).collect()).collect()
+/// A row of the page's tables of attacks.
+struct Row {
+    name: &'static str,
+    result: &'static str,
+    how: &'static str,
+    test: &'static str,
+    /// Whether the table is about rooms whose members agree on keys.
+    agreed: bool,
 }
 
-/// What a row of the table says that it takes at most, where it says so.
-fn within(cells: &[&str]) -> Option<Duration> {
-    let (_, after) = cells[3].rsplit_once("within ")?;
-    let seconds = after.strip_suffix(" s").and_then(|seconds| seconds.parse().ok());
-    Some(Duration::from_secs_f64(seconds.unwrap_or_else(|| panic!("expected seconds, found {after}"))))
+/// The rows of the page of threats about live rooms.
+fn documented() -> Vec<Row> {
+    const HEAD: &str = "| attack | result | how | test |";
+    let page = include_str!("../../../../../../book/src/explanation/threats/call.md");
+    let (mut rows, mut agreed, mut inside) = (Vec::new(), false, false);
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            agreed = title == "Where the members agree on keys";
+        }
+        inside = line == HEAD || inside && line.starts_with('|');
+        if inside && line != HEAD && !line.starts_with("|---") {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let &[name, result, how, test] = &cells[..] else { panic!("expected four cells, found {line}") };
+            rows.push(Row { name, result, how, test, agreed });
+        }
+    }
+    rows
+}
+
+/// The row of an attack, as it ends in this kind of room.
+fn row_of<'a>(rows: &'a [Row], attack: &attack::Attack, agreed: bool) -> Option<&'a Row> {
+    let name = if attack.in_points && !agreed { format!("{} *", attack.name) } else { attack.name.to_owned() };
+    rows.iter().find(|row| row.name == name && row.agreed == agreed)
+}
+
+/// What a row says that the attack takes at most, where the row says so in seconds.
+fn within(row: &Row) -> Option<Duration> {
+    let seconds = |after: &str| after.split_once(" s").and_then(|(seconds, _)| seconds.parse().ok());
+    row.how.split("within ").skip(1).find_map(seconds).map(Duration::from_secs_f64)
 }
 
 /// Plays the table in a mode: it has so many attacks there.
@@ -34,8 +61,10 @@ fn all_end_as_documented(played: &[Performance], at_least: usize) {
     let wrong: Vec<String> = played
         .iter()
         .filter(|performance| {
-            let row = rows.iter().find(|cells| cells[1].trim_end_matches(" *") == performance.attack.name);
-            let most = row.and_then(|cells| within(cells)).unwrap_or(Duration::from_secs(32));
+            let agreed = performance.keys == Keys::Group;
+            let row = row_of(&rows, performance.attack, agreed);
+            let row = row.unwrap_or_else(|| panic!("the page of threats has no row: {}", performance.attack.name));
+            let most = within(row).unwrap_or(Duration::from_secs(32));
             let late = matches!(&performance.outcome, Ok(Outcome::Caught { within, .. }) if *within > most);
             late || !performance.is_as_documented()
         })
@@ -74,24 +103,29 @@ fn where_the_members_agree_on_keys_what_meets_their_group_ends_as_the_table_says
 fn the_page_of_threats_has_every_attack_and_why_it_is_not_caught() {
     let (rows, mut names) = (documented(), HashSet::new());
     for attack in attack::all() {
-        let name = if attack.in_points { format!("{} *", attack.name) } else { attack.name.to_owned() };
-        let cells = rows.iter().find(|cells| cells[1] == name);
-        let cells = cells.unwrap_or_else(|| panic!("docs/threats.md has no row for: {name}"));
-        let row = cells.join(" | ");
-        assert!(names.insert(name), "{} twice", attack.name);
-        assert_eq!(cells[3].contains("**not caught**"), attack.limit.is_some(), "{row}");
-        let agreed = match attack.agreed {
-            Agreed::NotPlayed => "",
-            Agreed::Same => "the same",
-            Agreed::Caught => "caught",
-            Agreed::Only => "there alone",
+        assert!(names.insert(attack.name), "{} twice", attack.name);
+        let here = |agreed| {
+            let row = row_of(&rows, attack, agreed);
+            let row = row.unwrap_or_else(|| panic!("the page of threats has no row: {}", attack.name));
+            assert!(row.test.contains("`demo --attack`"), "{}: the demonstration plays it", row.name);
+            assert!(!row.how.is_empty(), "{}: the row does not say how or for whom", row.name);
+            row.result == "possible"
         };
-        assert!(cells[5].starts_with(agreed) && cells[5].is_empty() == agreed.is_empty(), "{row}");
-        assert!(attack.limit.is_none_or(|why| row.contains(why)), "docs/threats.md does not say why: {row}");
+        let succeeds = attack.limit.is_some();
+        if attack.agreed != Agreed::Only {
+            assert_eq!(here(false), succeeds, "{}", attack.name);
+        }
+        match attack.agreed {
+            Agreed::NotPlayed => assert!(row_of(&rows, attack, true).is_none(), "{}", attack.name),
+            Agreed::Same => assert_eq!(here(true), succeeds, "{}", attack.name),
+            Agreed::Caught | Agreed::Only => assert!(!here(true), "{}", attack.name),
+        }
     }
-    // and nothing else, unless it names another test
-    let others = rows.iter().filter(|cells| !names.contains(cells[1]) && !cells[4].contains("(`"));
-    assert_eq!(others.map(|cells| cells[1]).collect::<Vec<_>>(), [""; 0]);
+    // and nothing else of the demonstration, which plays no other attack. A row that only speaks of
+    // one says so
+    let others = rows.iter().filter(|row| row.test.contains("`demo --attack`") && !row.how.contains("as above"));
+    let others = others.filter(|row| !names.contains(row.name.trim_end_matches(" *")));
+    assert_eq!(others.map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
 }
 
 fn forged(error: &SumError) -> bool {

@@ -60,6 +60,12 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Whether the results of a command are none: nothing, or with `--json` the error alone.
+pub fn has_no_answer(output: &Output) -> bool {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.is_empty() || text.lines().count() == 1 && text.starts_with("{\"error\":")
+}
+
 /// Cheap deterministic noise that fills 16 bits.
 pub fn noise(seed: u64, samples: usize) -> Vec<i16> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -57,8 +57,9 @@ pub(crate) struct Outcome {
     pub(crate) received_bytes: u64,
 }
 
-/// Called once, while the server holds half of the call: for looking at it.
-pub(crate) type Halfway = Box<dyn FnOnce() + Send>;
+/// Called once with the name of the room, while the server holds half of the call: for looking at
+/// the server.
+pub(crate) type Halfway = Box<dyn FnOnce(&RoomName) + Send>;
 
 /// Mixes.
 pub(crate) async fn mix(request: Request, halfway: Option<Halfway>) -> Result<Outcome, Failure> {
@@ -112,6 +113,7 @@ async fn mix_with<E: Encrypt, D: Decrypt>(
         let (encryptor, cores) = (encryptor.clone(), cores.clone());
         speaking.spawn(speak(connection, samples, encryptor, request.uplink, cores));
     }
+    let halfway = halfway.map(|look| (look, room));
     let ear = Ear { expected, decryptor, halfway, pending: VecDeque::new(), samples: Vec::new(), received_bytes: 0 };
     let mut hearing = JoinSet::new();
     hearing.spawn(ear.listen(listening, longest));
@@ -213,7 +215,7 @@ struct Ear<D> {
     /// For each speaker how many ticks it has.
     expected: BTreeMap<u16, u32>,
     decryptor: Arc<D>,
-    halfway: Option<Halfway>,
+    halfway: Option<(Halfway, RoomName)>,
     /// Ticks that are being decrypted, in order.
     pending: VecDeque<Decrypting>,
     samples: Vec<i32>,
@@ -275,9 +277,9 @@ impl<D: Decrypt> Ear<D> {
         let samples = samples.await?.map_err(|error| Failure::Work(format!("tick {tick}: {error}")))?;
         self.samples.extend_from_slice(&samples);
         if tick == total / 2
-            && let Some(halfway) = self.halfway.take()
+            && let Some((look, room)) = self.halfway.take()
         {
-            spawn_blocking(halfway).await?;
+            spawn_blocking(move || look(&room)).await?;
         }
         progress.show(u64::from(tick) + 1);
         // at the end of the room the server may have hung up already

@@ -98,10 +98,11 @@ fn search_memory(mode: Mode) -> Result<Attack, Failure> {
     let mut needles = plain_needles(&speakers);
     needles.push(key.encode()[9..41].to_vec());
     let secrets = needles.len();
-    needles.push(server.url().trim_start_matches("http://").as_bytes().to_vec()); // must be there: shows that the search works
     let found: Arc<Mutex<Option<std::io::Result<MemorySearch>>>> = Arc::default();
     let (pid, result) = (server.pid(), found.clone());
-    let halfway = Box::new(move || {
+    let halfway = Box::new(move |room: &RoomName| {
+        // the server holds the name as long as the room is open: it shows that the search works
+        needles.push(room.as_str().as_bytes().to_vec());
         let needles: Vec<&[u8]> = needles.iter().map(Vec::as_slice).collect();
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(process_memory_contains(pid, &needles));
     });

@@ -30,7 +30,8 @@ const GLOBAL: [&str; 2] = ["log", "log-format"];
 pub(crate) fn arguments(as_json: bool) -> Result<Arguments, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-    let found = Found::read(named_like_a_verb(words), variables).map_err(|wrong| wrong.failure_or_exit(as_json))?;
+    let found =
+        CommandLine::read(named_like_a_verb(words), variables).map_err(|wrong| wrong.failure_or_exit(as_json))?;
     Arguments::from_arg_matches(&found.matches).map_err(|error| Wrong::Clap(error).failure_or_exit(as_json))
 }
 
@@ -94,7 +95,7 @@ fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>), Failure> {
     let words = ["tobari".into(), "serve".into(), "--config".into(), file.as_os_str().to_owned()];
     let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-    let found = Found::read(words.into(), variables).map_err(Wrong::failure)?;
+    let found = CommandLine::read(words.into(), variables).map_err(Wrong::failure)?;
     let settings = found.settings();
     match Arguments::from_arg_matches(&found.matches).map(|arguments| arguments.verb) {
         Ok(Verb::Serve(serve)) => Ok((serve, settings)),
@@ -104,13 +105,13 @@ pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>)
 }
 
 /// A command line, and what of it a file has given.
-struct Found {
+struct CommandLine {
     command: Command,
     matches: ArgMatches,
     of_file: Vec<String>,
 }
 
-impl Found {
+impl CommandLine {
     /// Reads the words of a call, given the names of the variables of its environment.
     fn read(mut words: Vec<OsString>, variables: Vec<String>) -> Result<Self, Wrong> {
         let command = command();
@@ -369,9 +370,9 @@ mod tests {
         }
     }
 
-    fn read(words: Vec<OsString>, variables: &[&str]) -> Result<Found, String> {
+    fn read(words: Vec<OsString>, variables: &[&str]) -> Result<CommandLine, String> {
         let variables = variables.iter().map(|&name| name.to_owned()).collect();
-        Found::read(words, variables).map_err(|wrong| wrong.failure().to_string())
+        CommandLine::read(words, variables).map_err(|wrong| wrong.failure().to_string())
     }
 
     #[test]

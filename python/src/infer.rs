@@ -11,7 +11,7 @@ use crate::work::{Watch, long, short};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Arc;
-use tobari_infer::client::{Output, Told};
+use tobari_infer::client::{AnswerView, Output};
 use tobari_infer::compile::{self, Card};
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::fold::{FoldOptions, Reach, fold};
@@ -376,7 +376,7 @@ impl Holder {
     #[pyo3(signature = (answer, output="label"))]
     fn decrypt(&self, py: Python<'_>, answer: &[u8], output: &str) -> PyResult<(Vec<usize>, Vec<f64>)> {
         let output = output_named(output)?;
-        let Told { labels, logits } = short(py, || self.inner.decrypt(answer, output).map_err(failed))?;
+        let AnswerView { labels, logits } = short(py, || self.inner.decrypt(answer, output).map_err(failed))?;
         Ok((labels, logits))
     }
 

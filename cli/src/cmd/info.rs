@@ -9,7 +9,7 @@ use tobari_curve::params::{FLOOR_BITS, RECOMMENDED_BITS};
 use tobari_curve::{BuiltCurve, Curve};
 use tobari_lattice::RingKernels;
 use tobari_lattice::params::{NamedSet, Security};
-use tobari_reference::Kept;
+use tobari_reference::SavedCosts;
 use tobari_sense::aes::chain;
 
 /// `tobari info`
@@ -84,7 +84,7 @@ fn costs(json: bool) -> Result<(), Failure> {
         output::result("costs of steps and moves here: not calibrated yet: tobari plan memory --recalibrate");
         return Ok(());
     };
-    let Kept { costs, measured, tiers, .. } = &kept;
+    let SavedCosts { costs, measured, tiers, .. } = &kept;
     if json {
         let tiers: Vec<_> = tiers
             .iter()

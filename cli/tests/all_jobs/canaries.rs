@@ -47,7 +47,7 @@ impl Canaries {
         self.secrets.iter().chain(&self.names)
     }
 
-    fn search(&mut self, house: &House) {
+    fn search(&mut self, house: &TestServer) {
         let seeker = Tables::new();
         let asked = seeker.write("asked", "canary of a question 58131\nentry 3\n");
         for how in [&["--table", "keys"][..], &["--table", "keys", "--hidden"]] {
@@ -58,7 +58,7 @@ impl Canaries {
         self.secrets.push(b"canary of a question".to_vec());
     }
 
-    fn infer(&mut self, house: &House) {
+    fn infer(&mut self, house: &TestServer) {
         let (own, mut image) = (Images::new(&house.server.url), draw(2, &STYLES[1]));
         let ink: Vec<u8> = (0..28_u32).map(|i| (37 + i * i * 5 % 199) as u8).collect();
         image[28..56].copy_from_slice(&ink);
@@ -72,7 +72,7 @@ impl Canaries {
     }
 
     /// What devices sent.
-    fn sense(&mut self, house: &House) -> (String, Vec<u8>) {
+    fn sense(&mut self, house: &TestServer) -> (String, Vec<u8>) {
         let (place, name) = fleet(&house.server.url);
         let of = |device: usize, i: usize| (device * 83 + i * i * 29 + 17) % 256;
         let sent = frames(&place, of);
@@ -85,7 +85,7 @@ impl Canaries {
         (name, sent)
     }
 
-    fn call(&mut self, house: &House) {
+    fn call(&mut self, house: &TestServer) {
         let speech = noise(29, 40_000);
         let (link, _) = talk(&house.server.url, &speech);
         self.secrets.push(link.split_once('#').unwrap().1.as_bytes().to_vec());
@@ -95,7 +95,7 @@ impl Canaries {
 
     /// Looks for them in what a server says at every path, to whoever asks and to whoever puts one
     /// into what is refused.
-    fn are_told_nowhere(&self, house: &House, fleet: &str) {
+    fn are_told_nowhere(&self, house: &TestServer, fleet: &str) {
         let address = house.server.address();
         let planted = "canary-of-a-refused-request";
         let mut told = Vec::new();
@@ -126,7 +126,7 @@ impl Canaries {
 #[test]
 fn no_canary_of_any_job_is_in_the_servers_memory_files_or_log() {
     keep_what_is_said();
-    let mut house = House::open("debug");
+    let mut house = TestServer::open("debug");
     if cfg!(target_os = "linux") {
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", house.server.pid())).unwrap();
         let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();

@@ -47,7 +47,7 @@ struct Askers {
 }
 
 impl Askers {
-    fn new(house: &House) -> Self {
+    fn new(house: &TestServer) -> Self {
         let ((place, fleet), seeker) = (fleet(&house.server.url), Tables::new());
         let questions = std::fs::read_dir(place.path("holder/questions")).unwrap();
         let question = questions.map(|entry| entry.unwrap().path()).next().unwrap();
@@ -68,20 +68,20 @@ impl Askers {
     }
 
     /// What became of frames: how many of a batch were taken, and how many were there.
-    fn send(&self, house: &House, batch: &[u8]) -> Option<[u64; 2]> {
+    fn send(&self, house: &TestServer, batch: &[u8]) -> Option<[u64; 2]> {
         let told = json(house, "POST", &format!("{}/frames", self.fleet), batch)?;
         Some(["taken", "duplicate"].map(|what| told[what].as_u64().unwrap()))
     }
 
     /// Removes the frames of a device: how many there were.
-    fn remove(&self, house: &House, device: usize) -> Option<u64> {
+    fn remove(&self, house: &TestServer, device: usize) -> Option<u64> {
         let registry = Registry::decode(&std::fs::read(self.place.path("holder/devices")).unwrap()).unwrap();
         let number = registry.entries()[device].number.value();
         json(house, "DELETE", &format!("{}/devices/{number}/frames", self.fleet), b"")?["removed"].as_u64()
     }
 
     /// Asks tables until it is told to end: what is left to ask after the last answer.
-    fn search(&self, house: &House, ended: &AtomicBool) -> Option<u64> {
+    fn search(&self, house: &TestServer, ended: &AtomicBool) -> Option<u64> {
         let mut last = None;
         while !ended.load(Ordering::Relaxed) {
             let asked = ["--queries", &self.seeker.path("asked"), "--table", "keys"];
@@ -95,7 +95,7 @@ impl Askers {
     }
 
     /// Registers questions, and takes every other one back.
-    fn order(&self, house: &House, round: usize, ended: &AtomicBool) -> [Vec<String>; 2] {
+    fn order(&self, house: &TestServer, round: usize, ended: &AtomicBool) -> [Vec<String>; 2] {
         let (mut asked, mut forgotten) = (Vec::new(), Vec::new());
         let status =
             |method, path: &str, body: &[u8]| ask(&house.server.address(), method, path, body).map(|told| told.0);
@@ -113,20 +113,20 @@ impl Askers {
 }
 
 /// What is told in JSON; none if the server went away, or refuses.
-fn json(house: &House, method: &str, path: &str, body: &[u8]) -> Option<Value> {
+fn json(house: &TestServer, method: &str, path: &str, body: &[u8]) -> Option<Value> {
     let (status, told) = ask(&house.server.address(), method, path, body)?;
     (status == 200).then(|| serde_json::from_slice(&told).unwrap())
 }
 
 /// What a client has left to ask, by its name.
-fn left(house: &House, client: &str) -> Option<u64> {
+fn left(house: &TestServer, client: &str) -> Option<u64> {
     let head = format!("GET /search/v1 HTTP/1.0\r\nHost: localhost\r\nTobari-Client: {client}\r\n\r\n");
     let (_, reply) = raw(&house.server.address(), head.as_bytes());
     serde_json::from_str::<Value>(reply.split_once("\r\n\r\n")?.1).ok()?["tests_left"].as_u64()
 }
 
 /// Registers keys for images, and uses them; says when the first was used.
-fn keys(house: &House, round: usize, ended: &AtomicBool, used: &AtomicBool) -> Vec<[String; 2]> {
+fn keys(house: &TestServer, round: usize, ended: &AtomicBool, used: &AtomicBool) -> Vec<[String; 2]> {
     let mut keys = Vec::new();
     while !ended.load(Ordering::Relaxed) {
         let own = Images(tempdir().unwrap(), house.server.url.clone());
@@ -144,7 +144,7 @@ fn keys(house: &House, round: usize, ended: &AtomicBool, used: &AtomicBool) -> V
 }
 
 /// Registers keys for searches, of one client after another.
-fn registrations(house: &House, seed: u64, ended: &AtomicBool) -> Vec<[String; 2]> {
+fn registrations(house: &TestServer, seed: u64, ended: &AtomicBool) -> Vec<[String; 2]> {
     let (mut rng, mut registered) = (ChaCha20Rng::seed_from_u64(seed), Vec::new());
     let set = program::sets().next().unwrap();
     while !ended.load(Ordering::Relaxed) {
@@ -161,7 +161,7 @@ fn registrations(house: &House, seed: u64, ended: &AtomicBool) -> Vec<[String; 2
 }
 
 /// What is said to a query that is none, of this client under this key.
-fn known(house: &House, table: &[u8], [name, key]: &[String; 2]) -> u16 {
+fn known(house: &TestServer, table: &[u8], [name, key]: &[String; 2]) -> u16 {
     let id: Vec<u8> = (0..16).map(|i| u8::from_str_radix(&name[2 * i..2 * i + 2], 16).unwrap()).collect();
     let query = [&[1, 0x21][..], table, &id, &[0, 1, 5, 1, 0, 0, 0, 1, 0, 1], &[0; 60]].concat();
     let headers = format!("Tobari-Client: {name}\r\nTobari-Key: {key}\r\n");
@@ -172,7 +172,7 @@ impl<'a> Acknowledged<'a> {
     /// What is acknowledged until the server is killed, after this time.
     fn until_killed(
         &mut self,
-        (house, askers): (&House, &Askers),
+        (house, askers): (&TestServer, &Askers),
         (round, seed, delay): (usize, u64, Duration),
         [sent, removed]: [&mut Iter<'a, Vec<u8>>; 2],
     ) {
@@ -215,7 +215,7 @@ impl<'a> Acknowledged<'a> {
     }
 
     /// All of it is as it was acknowledged.
-    fn is_there(&self, house: &House, askers: &Askers) {
+    fn is_there(&self, house: &TestServer, askers: &Askers) {
         // those before a device's window are late by now, whether they are there or not
         for batch in self.taken.iter().rev().take(16) {
             assert_eq!(askers.send(house, batch), Some([0, 3]), "frames that were taken");
@@ -249,7 +249,7 @@ fn what_was_acknowledged_is_there_after_kills_under_load() {
     let given = std::env::var("TOBARI_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| getrandom::u64().unwrap());
     println!("TOBARI_SEED={seed}");
-    let mut house = House::open("info");
+    let mut house = TestServer::open("info");
     let askers = Askers::new(&house);
     let all = left(&house, &askers.name).unwrap();
     let (frames, removed) = (askers.batches(0, 200), askers.batches(1, ROUNDS));

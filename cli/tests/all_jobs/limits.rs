@@ -243,7 +243,7 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
 /// memory the server had at most.
 fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
     let _alone = alone();
-    let house = House::open("info");
+    let house = TestServer::open("info");
     let target = target(&house);
     let address = house.server.address();
     let right = |post_: &Post| post(&post_.path, &post_.headers, &post_.body);
@@ -313,7 +313,7 @@ fn fault_27_slow_senders_of_a_few_addresses_shut_nobody_out() {
 #[test]
 fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     let _alone = alone();
-    let house = House::open("info");
+    let house = TestServer::open("info");
     let target = target(&house);
     let (_, line) = house._tables.token("alice");
     let tokens = house._tables.write("tokens", &line);
@@ -358,7 +358,7 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
 #[test]
 fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     let _alone = alone();
-    let house = House::open("info");
+    let house = TestServer::open("info");
     let address = house.server.address();
     let begun: [&[u8]; 4] = [
         b"",

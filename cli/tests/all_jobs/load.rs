@@ -24,7 +24,7 @@ const RUDE: [&[Rude]; 2] = [&rude::ALL, &rude::BRIEF];
 /// A server of all jobs, and one beside it whose tables have labels, as one server's have either
 /// these or hidden places; and who comes to them again and again.
 struct Load {
-    house: House,
+    house: TestServer,
     labels: Server,
     bad: [Target; 2],
     /// The way of every honest client, by server and job.
@@ -49,7 +49,7 @@ struct Guest<'a> {
 
 impl Load {
     fn open(level: &str) -> Self {
-        let house = House::open(level);
+        let house = TestServer::open(level);
         let args = ["--malicious", "--search", &house.panel, "--search", &house.keys, "--log", level];
         let labels = Server::logging_to(&house.folder.path().join("labels.log"), &[&args[..], &BUDGETS].concat());
         let bad = [target(&house), labelled(&house, &labels)];
@@ -191,7 +191,7 @@ fn parts(spoken: &[i16], heard: &[i16]) -> usize {
 }
 
 /// What the routes of all jobs take, from a client that was an honest one until now.
-pub(super) fn target(house: &House) -> Target {
+pub(super) fn target(house: &TestServer) -> Target {
     let tap = Tap::to(&house.server.address());
     let (seeker, own) = (Tables::new(), Images::new(&tap.url));
     own.same(&draw(7, &STYLES[0]));
@@ -220,7 +220,7 @@ pub(super) fn target(house: &House) -> Target {
 }
 
 /// The same of a server whose tables have labels.
-fn labelled(house: &House, labels: &Server) -> Target {
+fn labelled(house: &TestServer, labels: &Server) -> Target {
     let (tap, seeker) = (Tap::to(&labels.address()), Tables::new());
     let queries = seeker.write("queries", &questions(5, 6));
     seeker.same(&tap.url, &house.panel, &queries, &["--table", "panel", "--malicious"], &[]);

@@ -42,7 +42,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// A server with all jobs, and the folder of all that it has.
-struct House {
+struct TestServer {
     folder: TempDir,
     panel: String,
     keys: String,
@@ -51,7 +51,7 @@ struct House {
     server: Server,
 }
 
-impl House {
+impl TestServer {
     fn open(level: &str) -> Self {
         let (folder, tables) = (tempdir().unwrap(), Tables::new());
         let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -216,13 +216,13 @@ fn talk(url: &str, speech: &[i16]) -> (String, Vec<i16>) {
 }
 
 /// What the server tells at a path.
-fn told(house: &House, path: &str) -> Value {
+fn told(house: &TestServer, path: &str) -> Value {
     serde_json::from_str(&get(&house.server.address(), path)).unwrap()
 }
 
 /// Every route of the server: of a table, a model and a fleet that there are, and of nothing else
 /// that there is.
-fn routes(house: &House, fleet: &str) -> Vec<String> {
+fn routes(house: &TestServer, fleet: &str) -> Vec<String> {
     let name = |path, list: &str, name: &str| told(house, path)[list][0][name].as_str().unwrap().to_owned();
     let table = format!("/search/v1/tables/{}", name("/search/v1", "tables", "name"));
     let model = format!("/infer/v1/models/{}", name("/infer/v1", "models", "digest"));
@@ -261,7 +261,7 @@ fn routes(house: &House, fleet: &str) -> Vec<String> {
 
 #[test]
 fn every_route_that_is_tried_is_one() {
-    let house = House::open("info");
+    let house = TestServer::open("info");
     let (_, fleet) = fleet(&house.server.url);
     for path in routes(&house, &fleet) {
         let (status, body) = ask(&house.server.address(), "GET", &path, b"").unwrap();
@@ -276,7 +276,7 @@ fn every_route_that_is_tried_is_one() {
 /// behind them, and so for the fault.
 #[test]
 fn slow_senders_shut_nobody_out() {
-    let house = House::open("info");
+    let house = TestServer::open("info");
     let (address, over) = (house.server.address(), AtomicBool::new(false));
     let place = Fleet::new();
     let name = place.fleet(SCHEMA, &DEVICES);

@@ -79,7 +79,7 @@ pub(crate) fn find(short: &[f64], long: &[f64]) -> (usize, f64) {
 }
 
 /// How a voice is found again among what somebody heard.
-pub(crate) struct Heard {
+pub(crate) struct TappedSound {
     /// Stretches of 100 ms with a voice in them, and how many were found again.
     pub(crate) stretches: usize,
     pub(crate) found: usize,
@@ -97,7 +97,7 @@ pub(crate) struct Heard {
 
 /// Looks for each stretch of `said` in `heard`, a second around the delay that the tracks' clocks
 /// give.
-pub(crate) fn heard(said: &Track, heard: &Track) -> Heard {
+pub(crate) fn heard(said: &Track, heard: &Track) -> TappedSound {
     const STRETCH: usize = RATE / 10;
     let (mut stretches, mut found, mut levels, mut delays, mut offsets) = (0, 0, Vec::new(), Vec::new(), Vec::new());
     let first = heard.times.first().map_or(0.0, |time| time.1);
@@ -125,10 +125,17 @@ pub(crate) fn heard(said: &Track, heard: &Track) -> Heard {
     levels.sort_by(f64::total_cmp);
     delays.sort_by(f64::total_cmp);
     let at = |sorted: &[f64], part: f64| sorted.get((sorted.len() as f64 * part) as usize).copied().unwrap_or(f64::NAN);
-    Heard { stretches, found, level: at(&levels, 0.5), delay: [at(&delays, 0.5), at(&delays, 0.95)], delays, offsets }
+    TappedSound {
+        stretches,
+        found,
+        level: at(&levels, 0.5),
+        delay: [at(&delays, 0.5), at(&delays, 0.95)],
+        delays,
+        offsets,
+    }
 }
 
-impl Heard {
+impl TappedSound {
     /// The part that was found again.
     pub(crate) fn part(&self) -> f64 {
         self.found as f64 / self.stretches.max(1) as f64
@@ -145,7 +152,7 @@ impl Heard {
     }
 }
 
-impl std::fmt::Display for Heard {
+impl std::fmt::Display for TappedSound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { stretches, found, level, delay, .. } = self;
         let least = self.least();
@@ -159,11 +166,11 @@ impl std::fmt::Display for Heard {
 
 /// Of the stretches in which two voices are heard at once: how many there are, and how many are the
 /// sum of both.
-pub(crate) fn sums(one: (&Track, &Heard), other: (&Track, &Heard), heard: &Track) -> (usize, usize) {
+pub(crate) fn sums(one: (&Track, &TappedSound), other: (&Track, &TappedSound), heard: &Track) -> (usize, usize) {
     const STRETCH: usize = RATE / 10;
     let (mut both, mut right) = (0, 0);
     for start in (0..heard.samples.len().saturating_sub(STRETCH)).step_by(STRETCH) {
-        let voice = |(track, found): (&Track, &Heard)| {
+        let voice = |(track, found): (&Track, &TappedSound)| {
             let from = usize::try_from(start as i64 - found.offset()).ok()?;
             track.samples.get(from..from + STRETCH).map(<[f64]>::to_vec)
         };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::guarded::{Combination, Told};
+use tobari_infer::guarded::{Combination, EnclaveAnswer};
 
 fn serve(arguments: &[&str]) -> Server {
     Server::start(&[&["--infer", "digits", "--infer-enclave"], arguments].concat())
@@ -243,7 +243,7 @@ fn sessions_beyond_the_cap_are_refused_and_the_others_go_on() {
     assert!(text.contains("(503)") && text.contains("as many as the enclave allows"), "{text}");
     for digit in [2, 6] {
         let pixels = draw(digit, &STYLES[0]);
-        assert_eq!(client.classify(&pixels), Ok(Told::Labels(place.labels(&[digit.into()]))), "it goes on");
+        assert_eq!(client.classify(&pixels), Ok(EnclaveAnswer::Labels(place.labels(&[digit.into()]))), "it goes on");
     }
     // its images are used up, and its place is free
     assert_eq!(client.classify(&draw(1, &STYLES[0])).unwrap_err().0, 404);
@@ -259,7 +259,7 @@ fn an_enclave_that_is_killed_ends_its_sessions_and_the_next_client_is_served() {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let (mut finds, mut other) = (Client::open(&server, &mut rng).unwrap(), Client::open(&server, &mut rng).unwrap());
     let pixels = draw(9, &STYLES[0]);
-    let told = Ok(Told::Labels(place.labels(&[9])));
+    let told = Ok(EnclaveAnswer::Labels(place.labels(&[9])));
     assert_eq!((finds.classify(&pixels), other.classify(&pixels)), (told.clone(), told.clone()));
     let process = server.announced["simulated_enclaves"][0]["process"].to_string();
     assert!(Command::new("kill").args(["-9", &process]).status().unwrap().success());
@@ -305,7 +305,7 @@ fn malformed_requests_are_refused_by_their_own_words() {
         assert_eq!((reply.status, reply.word.as_str()), (status, word), "{method} {path}: {}", reply.text());
     }
     let pixels = draw(4, &STYLES[0]);
-    assert_eq!(good.classify(&pixels), Ok(Told::Labels(vec![4])), "it is still up");
+    assert_eq!(good.classify(&pixels), Ok(EnclaveAnswer::Labels(vec![4])), "it is still up");
     // a frame that comes twice ends the session
     let frame = good.asker.image(&pixels).unwrap();
     assert_eq!(good.send("images", &frame).status, 200);

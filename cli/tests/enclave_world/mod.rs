@@ -15,7 +15,7 @@ use tempfile::{TempDir, tempdir};
 use tobari_enclave::{Challenge, Connector, Policy};
 use tobari_infer::Model;
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::guarded::{Asker, Offer, Told};
+use tobari_infer::guarded::{Asker, EnclaveAnswer, Offer};
 
 /// A folder with a file of drawn digits: the number of an image is its digit, and 10 times its
 /// style.
@@ -134,7 +134,7 @@ impl Client {
         send(&self.address, "POST", &format!("{}/{what}", self.session), frame)
     }
 
-    pub fn classify(&mut self, pixels: &[u8]) -> Result<Told, (u16, String)> {
+    pub fn classify(&mut self, pixels: &[u8]) -> Result<EnclaveAnswer, (u16, String)> {
         // where the client's own channel has ended, a frame of the right length says what the
         // server makes of it
         let frame = self.asker.image(pixels).unwrap_or_else(|_| vec![0; pixels.len() + 20]);

@@ -210,9 +210,9 @@ mod tests {
     use std::vec::Vec;
 
     /// Storage of a device that keeps its number.
-    struct Kept(u32);
+    struct NumberStore(u32);
 
-    impl CounterStore for Kept {
+    impl CounterStore for NumberStore {
         type Error = ();
 
         fn load(&mut self) -> Result<u32, ()> {
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn fault_14_frames_from_before_a_restart_are_taken_after_it_and_none_twice() {
         for used in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 150] {
-            let mut kept = Kept(0);
+            let mut kept = NumberStore(0);
             let mut window = ReplayWindow::default();
             let mut start = |count: u32| {
                 let mut counters = Counters::open(&mut kept).unwrap();

@@ -122,14 +122,14 @@ pub trait Job: Send + Sync + 'static {
     }
 
     /// What it says of itself when the server begins.
-    fn told(&self) -> Told {
-        Told::default()
+    fn told(&self) -> StartupNotes {
+        StartupNotes::default()
     }
 }
 
 /// What a job says of itself to whoever starts the server.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct StartupNotes {
     /// For programs: members of a JSON object.
     pub members: Vec<(&'static str, Value)>,
     /// For people: results, one a line.
@@ -138,7 +138,7 @@ pub struct Told {
     pub warnings: Vec<String>,
 }
 
-impl Extend<Self> for Told {
+impl Extend<Self> for StartupNotes {
     fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
         for other in others {
             self.members.extend(other.members);

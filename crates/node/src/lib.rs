@@ -51,7 +51,7 @@ pub mod turns;
 mod web;
 
 pub use hosts::{HostName, NotAHostName};
-pub use job::{Given, Job, JobError, Offer, Page, Running, Told, reading};
+pub use job::{Given, Job, JobError, Offer, Page, Running, StartupNotes, reading};
 pub use limits::ServerLimits;
 pub use options::ServerOptions;
 pub use origins::{NotAWebServer, NotAnOrigin, WebOrigin, WebServer};

@@ -27,7 +27,7 @@ const LINGER_BYTES: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Fails where the other side takes nothing, or next to nothing.
-pub(crate) struct Patient<S> {
+pub(crate) struct StallTimeoutStream<S> {
     stream: S,
     limit: Duration,
     /// Runs while something waits to be taken, since this moment.
@@ -38,7 +38,7 @@ pub(crate) struct Patient<S> {
     lingering: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
-impl<S> Patient<S> {
+impl<S> StallTimeoutStream<S> {
     pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, waiting: None, owed: Duration::ZERO, lingering: None }
     }
@@ -68,7 +68,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Patient<S> {
+impl<S: AsyncRead + Unpin> StallTimeoutStream<S> {
     /// Reads on for a moment, and stays until it is over where more comes: a client that is still
     /// sending reads the answer meanwhile.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -91,7 +91,7 @@ impl<S: AsyncRead + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -101,7 +101,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for StallTimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.within(written, |bytes| *bytes, context)
@@ -145,7 +145,7 @@ mod tests {
     /// was taken.
     async fn send_to(each: usize, pause: Duration) -> (u64, bool) {
         let (server, mut client) = duplex(1024);
-        let mut stream = Patient::new(server, Duration::from_secs(10));
+        let mut stream = StallTimeoutStream::new(server, Duration::from_secs(10));
         let reader = tokio::spawn(async move {
             let mut bytes = vec![0; each];
             while client.read_exact(&mut bytes).await.is_ok() {
@@ -171,7 +171,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_closed_stream_is_read_on_for_a_moment_and_no_longer() {
         let (server, mut client) = duplex(1024);
-        let mut stream = Patient::new(server, Duration::from_secs(10));
+        let mut stream = StallTimeoutStream::new(server, Duration::from_secs(10));
         let (began, closed) = (Instant::now(), tokio::spawn(async move { stream.shutdown().await.map(|()| stream) }));
         assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "its peer hears of it at once");
         let sent = tokio::time::timeout(Duration::from_secs(5), client.write_all(&[0; 1 << 20])).await;

@@ -29,10 +29,10 @@ use crate::{
     clients::{Clients, Place, forwarded},
     edge::{self, Edge},
     hosts::Hosts,
-    job::{Given, Job, JobError, Offer, Page, Running, Told},
+    job::{Given, Job, JobError, Offer, Page, Running, StartupNotes},
     memory::Bounds,
     origins::Origins,
-    patient::Patient,
+    patient::StallTimeoutStream,
     ready,
     stop::{Stop, stop},
     tls::{Acceptor, ServerTls, TlsError, server_tls},
@@ -134,8 +134,8 @@ impl Server {
     }
 
     /// What its jobs say of themselves when it begins, in their order.
-    pub fn told(&self) -> Told {
-        let mut told = Told::default();
+    pub fn told(&self) -> StartupNotes {
+        let mut told = StartupNotes::default();
         told.extend(self.jobs.iter().map(|job| job.told()));
         told
     }
@@ -320,7 +320,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(limits.handshake)
         .keep_alive(!stopped.is_given());
-    let stream = TokioIo::new(Patient::new(stream, limits.write));
+    let stream = TokioIo::new(StallTimeoutStream::new(stream, limits.write));
     let mut connection = std::pin::pin!(http.serve_connection(stream, service).with_upgrades());
     if stopped.is_given() {
         let _ = connection.await;

@@ -23,7 +23,7 @@ fn name(set: &str) -> String {
 
 /// Costs as they were found, when, and for what.
 #[derive(Serialize, Deserialize)]
-pub struct Kept {
+pub struct SavedCosts {
     /// Version, arithmetic and parameters.
     of: String,
     /// Seconds since 1970, of the steps; a file of a version that did not say has none.
@@ -57,8 +57,8 @@ fn now() -> u64 {
 }
 
 /// What was kept of a set and still holds.
-pub fn kept(set: &str) -> Option<Kept> {
-    let kept: Kept = cache::read(&name(set)).and_then(|bytes| serde_json::from_slice(&bytes).ok())?;
+pub fn kept(set: &str) -> Option<SavedCosts> {
+    let kept: SavedCosts = cache::read(&name(set)).and_then(|bytes| serde_json::from_slice(&bytes).ok())?;
     (kept.of == ours(set)).then_some(kept)
 }
 
@@ -69,7 +69,7 @@ pub fn calibrate(reference: &Reference, folders: &[Folder], again: bool) -> Resu
         Some(kept) => kept,
         None => {
             output::say("measuring what steps cost on this machine; it is kept for the next time");
-            Kept { of: ours(work.set()), measured: Some(now()), costs: work.measure()?, tiers: Vec::new() }
+            SavedCosts { of: ours(work.set()), measured: Some(now()), costs: work.measure()?, tiers: Vec::new() }
         }
     };
     let speeds = folders.iter().map(|folder| store::measure(folder, 2.0)).collect::<Result<Vec<_>, _>>()?;

@@ -12,7 +12,7 @@ mod explain;
 mod matrix;
 
 pub use arguments::RunArguments;
-pub use calibrate::{Kept, calibrate, kept, measure, moves};
+pub use calibrate::{SavedCosts, calibrate, kept, measure, moves};
 pub use explain::explain;
 pub use matrix::Matrix;
 

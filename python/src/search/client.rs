@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_octets::hex;
-use tobari_search::client::{Asker, Found};
+use tobari_search::client::{Asker, MatchResult};
 use tobari_search::fullness::Fullness;
 use tobari_search::identity;
 use tobari_search::program::sets;
@@ -276,9 +276,9 @@ impl Prepared {
             self.inner.read(&asker, answer).map_err(malformed)
         })?;
         Ok(match found {
-            Found::Absent => (false, None, None),
-            Found::Present(count) => (true, count, None),
-            Found::Longest(sites, count) => (true, count, Some(sites)),
+            MatchResult::Absent => (false, None, None),
+            MatchResult::Present(count) => (true, count, None),
+            MatchResult::Longest(sites, count) => (true, count, Some(sites)),
         })
     }
 }

@@ -7,16 +7,16 @@ use crate::work::{long, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tobari_search::desk::{Desk, Limits};
+use tobari_search::desk::{Limits, SearchService};
 
 /// A server's half: tables, clients' public keys, and what they may still ask.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Server {
-    desk: Arc<Mutex<Desk>>,
+    desk: Arc<Mutex<SearchService>>,
 }
 
 impl Server {
-    fn desk(&self) -> PyResult<MutexGuard<'_, Desk>> {
+    fn desk(&self) -> PyResult<MutexGuard<'_, SearchService>> {
         self.desk.lock().map_err(|_| fault())
     }
 }
@@ -38,7 +38,7 @@ impl Server {
         let uses = uses.unwrap_or(limits.uses);
         let clients = clients.unwrap_or(limits.clients);
         let limits = Limits { clients, tests, region_tests, uses, ..limits };
-        Self { desk: Arc::new(Mutex::new(Desk::new(limits))) }
+        Self { desk: Arc::new(Mutex::new(SearchService::new(limits))) }
     }
 
     /// Serves a table; one of the same name is replaced.

@@ -12,7 +12,7 @@ use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
 use tobari_octets::{hex, sha256};
 use tobari_sense::bundle::{Bundle, DeviceLine};
-use tobari_sense::desk::Desk;
+use tobari_sense::desk::ResultOpener;
 use tobari_sense::enrol::Card;
 use tobari_sense::holder::Holder;
 use tobari_sense::program::Input;
@@ -43,7 +43,7 @@ struct Published {
 /// What changes.
 struct State {
     registry: Registry,
-    desk: Desk,
+    desk: ResultOpener,
     published: Published,
 }
 
@@ -67,7 +67,7 @@ impl KeyHolder {
         }
         let setting = holder.setting().map_err(failed)?;
         let card = Card::new(&holder, schema.clone());
-        let desk = Desk::new(setting.clone(), schema.clone(), holder.secret(&setting));
+        let desk = ResultOpener::new(setting.clone(), schema.clone(), holder.secret(&setting));
         let state = State { registry, desk, published: Published::default() };
         let secret = Arc::new(holder.secret(&setting));
         Ok(Self { holder: Arc::new(holder), secret, setting, schema, card, state: Mutex::new(state) })
@@ -245,7 +245,7 @@ impl KeyHolder {
     }
 }
 
-fn taken_up(desk: &mut Desk, registered: Registered) -> PyResult<(String, String, String)> {
+fn taken_up(desk: &mut ResultOpener, registered: Registered) -> PyResult<(String, String, String)> {
     let text = serde_json::to_string(&registered).map_err(failed)?;
     let order = serde_json::to_string(&registered.order).map_err(failed)?;
     let id = registered.id();

@@ -17,7 +17,7 @@ use tobari_octets::{hex, sha256};
 use tobari_plan::engine::Engine;
 use tobari_sense::bundle::Bundle;
 use tobari_sense::cloud::{Cloud, CloudError, Frames, Material, Prepared};
-use tobari_sense::ingest::{Gate, IngestCounts, Seen, Verdict};
+use tobari_sense::ingest::{FrameHistory, Gate, IngestCounts, Verdict};
 use tobari_sense::order::{Order, OrderError, Seat};
 use tobari_sense::program::Input;
 use tobari_sense::schema::ProfileName;
@@ -52,7 +52,7 @@ impl Material for Loan<'_> {
 /// Frames that were taken, and what is to be computed of them.
 #[derive(Default)]
 struct State {
-    seen: Seen,
+    seen: FrameHistory,
     counts: IngestCounts,
     /// When each came, in milliseconds since 1970, whose it is, and its bytes.
     frames: Vec<(u64, DeviceNumber, Arc<[u8]>)>,

@@ -6,7 +6,7 @@ use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tobari_call::PACKET_SAMPLES;
-use tobari_call::live::audio::{Ear, Microphone};
+use tobari_call::live::audio::{Microphone, PlaybackBuffer};
 use tobari_call::live::messages::{ClientMessage, ServerMessage};
 use tobari_call::live::{Alarm, Keys, LinkError, LiveMember, LiveMode, Outgoing, RoomLink, Sending, Settings, group};
 use zeroize::Zeroizing;
@@ -158,7 +158,7 @@ pub struct Client {
     rng: ChaCha20Rng,
     member: Option<LiveMember>,
     microphone: Microphone,
-    ear: Ear,
+    ear: PlaybackBuffer,
     down: Resampler,
     up: Resampler,
     /// Samples at 16 kHz that do not fill a frame yet.
@@ -193,7 +193,7 @@ impl Client {
             rng,
             member: None,
             microphone: Microphone::default(),
-            ear: Ear::default(),
+            ear: PlaybackBuffer::default(),
             down: Resampler::new(start.rate, RATE_HZ)?,
             up: Resampler::new(RATE_HZ, start.rate)?,
             pending: Vec::new(),

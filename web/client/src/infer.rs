@@ -40,7 +40,7 @@ pub enum AskError {
 
 /// What is told of a key: nothing of it is secret.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct KeyInfo {
     /// The model's digest.
     pub model: String,
     /// SHA-256 of the evaluation keys: their name on the server.
@@ -80,9 +80,9 @@ impl Asker {
     }
 
     /// What may be told of it.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> KeyInfo {
         let card = self.holder.card();
-        Told {
+        KeyInfo {
             model: hex(self.holder.model()),
             keys: hex(self.holder.keys_name()),
             pixels: card.pixels,

@@ -5,7 +5,7 @@ use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
 use tobari_lattice::{params::LatticeError, rlwe::SecretKey};
 use tobari_octets::{hex, sha256};
-use tobari_search::client::{Asker, ClientError, Found};
+use tobari_search::client::{Asker, ClientError, MatchResult};
 use tobari_search::fullness::{Fullness, FullnessError};
 use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
@@ -106,7 +106,7 @@ pub struct About {
 
 /// What the server is going to see of a question.
 #[derive(Debug, Serialize)]
-pub struct Seen {
+pub struct ServerView {
     /// The set of parameters.
     pub set: &'static str,
     /// The registered key's SHA-256.
@@ -119,7 +119,7 @@ pub struct Seen {
 
 /// What an answer says.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Heard {
+pub struct AnswerView {
     /// Whether all of it occurs.
     pub found: bool,
     /// How often, where that is told.
@@ -206,7 +206,7 @@ impl Searcher {
     ///
     /// # Errors
     /// [`SearchError`] for a question that the table does not answer.
-    pub fn prepare(&mut self, wanted: &Wanted) -> Result<Seen, SearchError> {
+    pub fn prepare(&mut self, wanted: &Wanted) -> Result<ServerView, SearchError> {
         let (catalogue, fullness) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
         let wish = Wish { granularity: Granularity::Count, longest: wanted.longest, places: wanted.places };
         let question = match catalogue.sites() {
@@ -219,7 +219,7 @@ impl Searcher {
         let prepared = Prepared::new((catalogue, fullness), &question, wish, self.identity.decoys())?;
         let (secret, registration) = self.identity.key(&prepared.set(), self.generation)?;
         let name = |place: &u32| Some(catalogue.sites()?.get(*place as usize)?.to_string());
-        let seen = Seen {
+        let seen = ServerView {
             set: prepared.set().name,
             key: hex(&sha256(&registration)),
             places: prepared.places().iter().filter_map(name).collect(),
@@ -254,12 +254,12 @@ impl Searcher {
     ///
     /// # Errors
     /// [`SearchError`] for what is no answer.
-    pub fn read(&self, answer: &[u8]) -> Result<Heard, SearchError> {
+    pub fn read(&self, answer: &[u8]) -> Result<AnswerView, SearchError> {
         let Pending { prepared, secret, .. } = self.pending()?;
         Ok(match prepared.read(&Asker::new(secret)?, answer)? {
-            Found::Absent => Heard { found: false, count: Some(0), longest: None },
-            Found::Present(count) => Heard { found: true, count, longest: None },
-            Found::Longest(sites, count) => Heard { found: true, count, longest: Some(sites) },
+            MatchResult::Absent => AnswerView { found: false, count: Some(0), longest: None },
+            MatchResult::Present(count) => AnswerView { found: true, count, longest: None },
+            MatchResult::Longest(sites, count) => AnswerView { found: true, count, longest: Some(sites) },
         })
     }
 

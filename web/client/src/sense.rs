@@ -2,7 +2,7 @@
 //! lasts as long as the tab, so that what the server keeps of it may end, too.
 //!
 //! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are
-//! those of `provision` and `encrypt`: the same registry, question, bundle and [`Desk`]. What is
+//! those of `provision` and `encrypt`: the same registry, question, bundle and [`ResultOpener`]. What is
 //! new is that one memory has both, which a fleet of real devices never does, and so knows what the
 //! answer should be: `Plain`.
 
@@ -14,7 +14,7 @@ use tobari_lattice::{bgv::EncodeError, wire};
 use tobari_octets::{hex, sha256};
 use tobari_sense::bundle::{Bundle, DeviceLine};
 use tobari_sense::client::Withheld;
-use tobari_sense::desk::Desk;
+use tobari_sense::desk::ResultOpener;
 use tobari_sense::enrol::{Card, EnrolError};
 use tobari_sense::holder::Holder;
 use tobari_sense::question::{GroupBy, Question, QuestionError, Registered, Statistic, Window};
@@ -85,7 +85,7 @@ pub struct Wanted {
 
 /// What is told of a fleet: nothing of it is secret.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct FleetInfo {
     /// Its name.
     pub fleet: String,
     /// The question's name.
@@ -198,7 +198,7 @@ pub struct Fleet {
     registry: Registry,
     schema: Schema,
     registered: Registered,
-    desk: Desk,
+    desk: ResultOpener,
     devices: Vec<Device<U25, InsecureVolatileCounter>>,
     objects: Vec<Object>,
     bundle: Zeroizing<Vec<u8>>,
@@ -281,17 +281,17 @@ impl Fleet {
         let bundle = Bundle { fleet: fleet.clone(), profile: schema.profile, devices: lines, cohorts, keys };
         let bundle = Zeroizing::new(serde_json::to_vec(&bundle).map_err(|_| FleetError::Text)?);
         let order = serde_json::to_vec(&registered.order).map_err(|_| FleetError::Text)?;
-        let mut desk = Desk::new(setting, schema.clone(), secret);
+        let mut desk = ResultOpener::new(setting, schema.clone(), secret);
         desk.register(registered.clone())?;
         let plain = Plain::default();
         Ok(Self { registry, schema, registered, desk, devices, objects, bundle, order, fleet, plain })
     }
 
     /// What may be told of it.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> FleetInfo {
         let Channel { least, step, .. } = self.schema.channels[0];
         let objects: Vec<_> = self.objects.iter().map(|object| (object.name.clone(), object.bytes.len())).collect();
-        Told {
+        FleetInfo {
             fleet: self.fleet.clone(),
             question: self.registered.id(),
             window_ms: self.registered.order.length_ms,

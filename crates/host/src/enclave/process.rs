@@ -349,7 +349,7 @@ struct Started {
 }
 
 /// What the thread that starts a process tells of it.
-type Told = io::Result<(u32, OwnedFd, (Option<ChildStdin>, Option<ChildStdout>))>;
+type SpawnResult = io::Result<(u32, OwnedFd, (Option<ChildStdin>, Option<ChildStdout>))>;
 
 /// Starts a process from a thread that waits for its end, and then says so: a process dies with the
 /// *thread* that started it, so that one must live as long.
@@ -370,7 +370,7 @@ fn start(mut command: Command, fate: &Arc<Fate>, ended: impl FnOnce() + Send + '
     }
 }
 
-fn keep(mut command: Command, fate: &Fate, tell: &SyncSender<Told>) {
+fn keep(mut command: Command, fate: &Fate, tell: &SyncSender<SpawnResult>) {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return drop(tell.send(Err(error))),

@@ -18,13 +18,13 @@ use crate::toy::{Broken, Strings, ToyOffer};
 /// Far longer than anything here takes: a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct House {
+struct TestServer {
     url: String,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
 }
 
-impl House {
+impl TestServer {
     async fn with(change: impl FnOnce(&mut ServerOptions)) -> Result<Self, ServerError> {
         let server = bind(options(change)).await?;
         let (url, (stop, stopped)) = (server.url(), oneshot::channel());
@@ -88,7 +88,7 @@ fn a_job_that_nothing_else_knows_is_served_and_told_of() {
         assert_eq!(told.members, [("toy", json!(7))]);
         assert_eq!((told.lines, told.warnings), (vec!["a toy".to_owned()], vec!["it may break".to_owned()]));
         drop(server);
-        let (house, _) = House::of(ToyOffer::new(folder.path())).await;
+        let (house, _) = TestServer::of(ToyOffer::new(folder.path())).await;
         let reply = house.ask("/toy/v1", Some("hello"), &[]).await;
         assert_eq!((reply.status, text(&reply).as_str()), (200, "hello"));
         assert_eq!(house.get("/readyz").await, (200, "ready\n".to_owned()));
@@ -106,7 +106,7 @@ fn a_job_is_shown_by_its_page_and_the_page_of_another_is_there_too() {
         let folder = tempfile::tempdir().unwrap();
         let other = Page { job: "other", file: "other.html", also: &[], calling: &[] };
         let file = |name, bytes| PageFile { name, kind: "text/html; charset=utf-8", bytes };
-        let house = House::with(|options| {
+        let house = TestServer::with(|options| {
             options.jobs.push(Box::new(ToyOffer::new(folder.path())));
             options.pages = vec![other, Page { job: "toy", ..other }];
             options.bundle = Bundle::of(&[file("toy.html", b"the toy's"), file("other.html", b"the other's")]);
@@ -134,7 +134,7 @@ fn a_job_is_shown_by_its_page_and_the_page_of_another_is_there_too() {
 fn what_a_job_does_not_know_is_its_own_affair_and_what_nobody_knows_is_nobodys() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
-        let (house, _) = House::of(ToyOffer::new(folder.path())).await;
+        let (house, _) = TestServer::of(ToyOffer::new(folder.path())).await;
         let reply = house.ask("/toy/v1/things/ball", None, &[]).await;
         assert_eq!((reply.status, reply.header("tobari-refusal")), (404, Some("thing")));
         for path in ["/call/v1/room", "/search/v1", "/toy/v2", "/none"] {
@@ -148,12 +148,12 @@ fn what_a_job_does_not_know_is_its_own_affair_and_what_nobody_knows_is_nobodys()
 fn a_folder_is_locked_once_whichever_jobs_share_it_and_no_other_house_has_it() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
-        let (house, _) = House::of(ToyOffer::new(folder.path())).await;
-        let second = House::with(|options| options.jobs.push(Box::new(ToyOffer::new(folder.path())))).await;
+        let (house, _) = TestServer::of(ToyOffer::new(folder.path())).await;
+        let second = TestServer::with(|options| options.jobs.push(Box::new(ToyOffer::new(folder.path())))).await;
         let Err(ServerError::Data(error)) = second else { panic!("two houses have one folder") };
         assert!(error.to_string().contains("no other server uses"), "{error}");
         house.stop().await;
-        let (again, _) = House::of(ToyOffer::new(folder.path())).await;
+        let (again, _) = TestServer::of(ToyOffer::new(folder.path())).await;
         again.stop().await;
         let two = [ToyOffer::new(folder.path()), ToyOffer::new(folder.path())];
         let two = bind(options(|options| options.jobs.extend(two.map(|toy| Box::new(toy) as _)))).await;
@@ -165,7 +165,7 @@ fn a_folder_is_locked_once_whichever_jobs_share_it_and_no_other_house_has_it() {
 fn trouble_of_a_job_is_the_houses_until_it_is_over() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
-        let (house, strings) = House::of(ToyOffer::new(folder.path())).await;
+        let (house, strings) = TestServer::of(ToyOffer::new(folder.path())).await;
         strings.is_full.store(true, SeqCst);
         let failing = json!({ "state": "failing", "reason": "storage is full" });
         assert_eq!(house.ready().await, (503, json!({ "ready": false, "jobs": { "toy": failing } })));
@@ -183,7 +183,7 @@ fn trouble_of_a_job_is_the_houses_until_it_is_over() {
 fn what_a_job_keeps_up_ends_with_the_house() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
-        let (house, strings) = House::of(ToyOffer::new(folder.path())).await;
+        let (house, strings) = TestServer::of(ToyOffer::new(folder.path())).await;
         until(|| strings.began.load(SeqCst)).await;
         assert!(!strings.ended.load(SeqCst));
         house.stop().await;
@@ -214,7 +214,7 @@ fn a_house_that_closes_says_so_of_every_job_while_somebody_is_there() {
         slow.write_all(b"POST /toy/v1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhe").await.unwrap();
         until(|| strings.came.load(SeqCst)).await;
         stop.send(()).unwrap();
-        let house = House { url, stop: oneshot::channel().0, running };
+        let house = TestServer { url, stop: oneshot::channel().0, running };
         // the signal takes a moment to arrive
         while house.get("/readyz").await != (503, "closing\n".to_owned()) {}
         assert_eq!(house.ready().await, (503, json!({ "ready": false, "jobs": { "toy": { "state": "closing" } } })));
@@ -242,7 +242,7 @@ fn a_job_that_does_not_open_says_why_in_its_own_words() {
 #[test]
 fn a_house_without_a_job_is_ready_and_counts() {
     run(async {
-        let house = House::with(|_| {}).await.unwrap();
+        let house = TestServer::with(|_| {}).await.unwrap();
         assert_eq!(house.get("/readyz").await, (200, "ready\n".to_owned()));
         assert_eq!(house.ready().await, (200, json!({ "ready": true, "jobs": {} })));
         assert_eq!(house.get("/jobs").await, (200, "{}".to_owned()));

@@ -23,8 +23,8 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tobari_host::storage::Trouble;
 use tobari_node::{
-    Given, Job, JobError, Offer, Page, Running, Told, body, clients::Place, disk::no_room, memory::Memory, reading,
-    reply::Reply,
+    Given, Job, JobError, Offer, Page, Running, StartupNotes, body, clients::Place, disk::no_room, memory::Memory,
+    reading, reply::Reply,
 };
 
 /// What a test sees of the job, and tells it.
@@ -106,9 +106,9 @@ impl Job for Toy {
         })
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> StartupNotes {
         let [line, warning] = ["a toy", "it may break"].map(|text| vec![text.to_owned()]);
-        Told { members: vec![("toy", json!(7))], lines: line, warnings: warning }
+        StartupNotes { members: vec![("toy", json!(7))], lines: line, warnings: warning }
     }
 }
 

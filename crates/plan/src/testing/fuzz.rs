@@ -11,7 +11,7 @@ use crate::site::{Owner, Site};
 const MOST: usize = 24;
 
 /// What became of a plan.
-pub type Seen = Result<(), Unsound>;
+pub type CheckResult = Result<(), Unsound>;
 
 /// Bytes are a program, a site, and mistakes. **Whatever the check accepts a simulator that has the
 /// values themselves finds sound**: it reads nothing that is not there, has never more in memory
@@ -23,7 +23,7 @@ pub fn fuzz_check(data: &[u8]) {
 }
 
 /// [`fuzz_check`], telling what became of each plan.
-pub fn judge(data: &[u8], seen: &mut dyn FnMut(&Seen)) {
+pub fn judge(data: &[u8], seen: &mut dyn FnMut(&CheckResult)) {
     let mut draw = Draw::Bytes(data);
     let (program, values) = labelled(&mut draw);
     let mut site = Site::blind("fuzzed", 1, 100 + 8 * draw.below(256) as u64);
@@ -56,7 +56,7 @@ pub fn judge(data: &[u8], seen: &mut dyn FnMut(&Seen)) {
 }
 
 /// What the check says of a plan, after comparing it with what happens.
-fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw: &mut Draw<'_>) -> Seen {
+fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw: &mut Draw<'_>) -> CheckResult {
     let values = &as_described(&plan.program, values);
     let expected = directly(&plan.program, values);
     let sound = expected.is_some() && happens(plan, values, requirements) == expected;

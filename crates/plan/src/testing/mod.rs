@@ -9,7 +9,7 @@ mod labelled;
 mod mistakes;
 
 pub use bench::{run, simulate};
-pub use fuzz::{Seen, fuzz_check, judge};
+pub use fuzz::{CheckResult, fuzz_check, judge};
 pub use labelled::{Readers, Refusal, labelled, readers};
 pub use mistakes::{change, disguise};
 

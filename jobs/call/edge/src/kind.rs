@@ -41,8 +41,8 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     /// What the server asks a member before that.
     type Asked: Send + Sync + 'static;
     /// What members say, what the server says, and with what it lets somebody in.
-    type Said: Send + 'static;
-    type Told: Send + Sync + 'static;
+    type FromMember: Send + 'static;
+    type ToMember: Send + Sync + 'static;
     type Welcome: Copy + Send + Sync + 'static;
     /// The way in for a member's binary messages.
     type Intake: Intake;
@@ -50,27 +50,27 @@ pub(crate) trait Kind: Clone + Send + Sync + 'static {
     type Task: Task<Self>;
     /// What other servers say that hold a room together with this one.
     #[cfg(feature = "cascade")]
-    type Heard: Send + 'static;
+    type FromBus: Send + 'static;
 
     /// Opens a room as its first member asks for it.
     fn open(&self, opening: &Opening<'_, Self>, join: &Self::Join, limits: &RoomLimits) -> Result<Self::Task, Refusal>;
     /// Takes note of whether somebody was let in.
     fn entered(&self, _let_in: bool) {}
 
-    fn parse(text: &str) -> Result<Self::Said, MessageError>;
+    fn parse(text: &str) -> Result<Self::FromMember, MessageError>;
     /// What is asked of whoever wants into this room and named this host, and how that is said, if
     /// anything is; none if there is no randomness.
-    fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Self::Asked, Option<Self::Told>)>;
+    fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Self::Asked, Option<Self::ToMember>)>;
     /// The join, if it is one and answers what was asked.
-    fn join(said: Self::Said, asked: &Self::Asked) -> Result<Self::Join, NotAJoin>;
+    fn join(said: Self::FromMember, asked: &Self::Asked) -> Result<Self::Join, NotAJoin>;
     /// The number of who was let in.
     fn member(welcome: &Self::Welcome) -> u16;
-    fn welcome(welcome: Self::Welcome) -> Self::Told;
-    fn refused(code: Code, reason: String) -> Self::Told;
-    fn removed(code: Code, reason: String) -> Self::Told;
-    fn text(told: &Self::Told) -> String;
+    fn welcome(welcome: Self::Welcome) -> Self::ToMember;
+    fn refused(code: Code, reason: String) -> Self::ToMember;
+    fn removed(code: Code, reason: String) -> Self::ToMember;
+    fn text(told: &Self::ToMember) -> String;
     /// Why the member has to go, where `told` is a last word and says so.
-    fn code(told: &Self::Told) -> Option<Code>;
+    fn code(told: &Self::ToMember) -> Option<Code>;
 }
 
 /// Why what a member says first does not let it in.
@@ -100,8 +100,8 @@ pub(crate) struct Opening<'a, K: Kind> {
 /// `ClientMessage`, `ServerMessage`, `Welcome`.
 macro_rules! words {
     () => {
-        type Said = ClientMessage;
-        type Told = ServerMessage;
+        type FromMember = ClientMessage;
+        type ToMember = ServerMessage;
         type Welcome = Welcome;
 
         fn parse(text: &str) -> Result<ClientMessage, MessageError> {
@@ -158,14 +158,14 @@ pub(crate) enum Happening<K: Kind> {
     /// A packet, or what else is not a message, decoded.
     Binary { member: u16, binary: Binary<K> },
     /// A control message.
-    Message { member: u16, message: K::Said },
+    Message { member: u16, message: K::FromMember },
     /// Something that the session does not put up with.
     Fault { member: u16, fault: Fault },
     /// The connection is gone.
     Left { member: u16 },
     /// Another server says something.
     #[cfg(feature = "cascade")]
-    Heard(K::Heard),
+    Heard(K::FromBus),
 }
 
 /// A member's place in a room, from the session's side.
@@ -175,13 +175,13 @@ pub(crate) struct Seat<K: Kind> {
     pub(crate) queue: mpsc::Receiver<Message>,
     /// The last message, after the queue has run dry; none where the member is to come again. An
     /// error if the room's task died.
-    pub(crate) farewell: oneshot::Receiver<Option<K::Told>>,
+    pub(crate) farewell: oneshot::Receiver<Option<K::ToMember>>,
 }
 
 /// A member's place in a room, from the room's side.
 struct Link<K: Kind> {
     queue: mpsc::Sender<Message>,
-    farewell: oneshot::Sender<Option<K::Told>>,
+    farewell: oneshot::Sender<Option<K::ToMember>>,
 }
 
 /// The members of a room by number, and how they are reached.
@@ -223,7 +223,7 @@ impl<K: Kind> Links<K> {
     }
 
     /// Ends a member's connection after what is in its queue; false if there was none.
-    pub(crate) fn dismiss(&mut self, member: u16, last: K::Told) -> bool {
+    pub(crate) fn dismiss(&mut self, member: u16, last: K::ToMember) -> bool {
         // If the session is gone there is nobody to tell.
         self.0.remove(&member).map(|link| link.farewell.send(Some(last))).is_some()
     }

@@ -47,7 +47,7 @@ impl Kind for Points {
     type Intake = Packets;
     type Task = RoomTask;
     #[cfg(feature = "cascade")]
-    type Heard = std::convert::Infallible;
+    type FromBus = std::convert::Infallible;
 
     fn open(&self, opening: &Opening<'_, Self>, join: &Join, limits: &RoomLimits) -> Result<RoomTask, Refusal> {
         RoomTask::open(opening.id, join, self.floor, limits.call.room)

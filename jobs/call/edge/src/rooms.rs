@@ -56,7 +56,7 @@ impl<K: Kind> Rooms<K> {
     }
 
     /// What is asked of whoever wants in.
-    pub(crate) fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(K::Asked, Option<K::Told>)> {
+    pub(crate) fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(K::Asked, Option<K::ToMember>)> {
         self.shared.kind.ask(room, host)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Router, routing::get};
 use futures_util::future::BoxFuture;
 use tobari_curve::params::SecurityFloor;
-use tobari_node::{Given, Job, JobError, Offer, Page, Running, Told};
+use tobari_node::{Given, Job, JobError, Offer, Page, Running, StartupNotes};
 
 use crate::{
     door,
@@ -94,9 +94,9 @@ impl Job for Call {
         Some(PAGE)
     }
 
-    fn told(&self) -> Told {
+    fn told(&self) -> StartupNotes {
         let weak = self.points.floor != SecurityFloor::Standard;
         let warning = "warning: curves below 112 bits of security are admitted: for measurements only";
-        Told { warnings: weak.then(|| warning.to_owned()).into_iter().collect(), ..Told::default() }
+        StartupNotes { warnings: weak.then(|| warning.to_owned()).into_iter().collect(), ..StartupNotes::default() }
     }
 }

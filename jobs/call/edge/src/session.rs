@@ -87,9 +87,9 @@ async fn first_message<K: Kind>(stream: &mut Stream, asked: &K::Asked) -> Option
     let told = |fault: Fault| (fault.code(), fault.to_string());
     loop {
         return Some(match read::<K>(stream.next().await)? {
-            Ok(Said::Alive) => continue,
-            Ok(Said::Binary(_)) => Err(told(Fault::NotJoined)),
-            Ok(Said::Message(message)) => K::join(message, asked).map_err(|error| match error {
+            Ok(MemberInput::Alive) => continue,
+            Ok(MemberInput::Binary(_)) => Err(told(Fault::NotJoined)),
+            Ok(MemberInput::Message(message)) => K::join(message, asked).map_err(|error| match error {
                 NotAJoin::Other => told(Fault::NotJoined),
                 NotAJoin::Refused(refusal) => (refusal.code(), refusal.to_string()),
             }),
@@ -99,19 +99,19 @@ async fn first_message<K: Kind>(stream: &mut Stream, asked: &K::Asked) -> Option
 }
 
 /// What a member can say.
-enum Said<K: Kind> {
+enum MemberInput<K: Kind> {
     Binary(Bytes),
-    Message(K::Said),
+    Message(K::FromMember),
     /// A ping or a pong.
     Alive,
 }
 
 /// Makes sense of what came; none at the end of the connection.
-fn read<K: Kind>(came: Option<Result<Message, Error>>) -> Option<Result<Said<K>, Fault>> {
+fn read<K: Kind>(came: Option<Result<Message, Error>>) -> Option<Result<MemberInput<K>, Fault>> {
     match came? {
-        Ok(Message::Binary(bytes)) => Some(Ok(Said::Binary(bytes))),
-        Ok(Message::Text(text)) => Some(K::parse(&text).map(Said::Message).map_err(Fault::from)),
-        Ok(Message::Ping(_) | Message::Pong(_)) => Some(Ok(Said::Alive)),
+        Ok(Message::Binary(bytes)) => Some(Ok(MemberInput::Binary(bytes))),
+        Ok(Message::Text(text)) => Some(K::parse(&text).map(MemberInput::Message).map_err(Fault::from)),
+        Ok(Message::Ping(_) | Message::Pong(_)) => Some(Ok(MemberInput::Alive)),
         Ok(Message::Close(_)) => None,
         Err(error) => match error.into_inner().downcast_ref::<tungstenite::Error>() {
             Some(tungstenite::Error::Capacity(_)) => Some(Err(Fault::Message(MessageError::TooLong))),
@@ -183,7 +183,7 @@ async fn deliver(
 }
 
 /// Sends the last message and the closing frame.
-async fn part<K: Kind>(sink: &mut Sink, last: &K::Told, limit: Duration) -> Result<(), Gone> {
+async fn part<K: Kind>(sink: &mut Sink, last: &K::ToMember, limit: Duration) -> Result<(), Gone> {
     let code = match K::code(last) {
         None => close_code::NORMAL,
         Some(Code::Shutdown) => close_code::AWAY,
@@ -222,9 +222,9 @@ impl<K: Kind> Reader<K> {
             };
             let member = self.member;
             let happening = match read::<K>(came)? {
-                Ok(Said::Alive) => continue,
-                Ok(Said::Message(message)) => Happening::Message { member, message },
-                Ok(Said::Binary(bytes)) => match self.intake.take(bytes, &self.cpu).await {
+                Ok(MemberInput::Alive) => continue,
+                Ok(MemberInput::Message(message)) => Happening::Message { member, message },
+                Ok(MemberInput::Binary(bytes)) => match self.intake.take(bytes, &self.cpu).await {
                     Ok(binary) => Happening::Binary { member, binary },
                     Err(fault) => return Some(fault),
                 },

@@ -120,12 +120,12 @@ impl Drop for Site {
 }
 
 /// What a member heard: when, how many others, and of which level.
-type Heard = (Instant, u32, i32);
+type OpenedTick = (Instant, u32, i32);
 
 /// What members found, by number.
 #[derive(Default)]
 struct Log {
-    heard: Vec<Heard>,
+    heard: Vec<OpenedTick>,
     alarms: Vec<String>,
     entered: u32,
 }
@@ -159,7 +159,7 @@ impl Person {
         self.log.lock().unwrap().entered
     }
 
-    fn heard_since(&self, from: Instant) -> Vec<Heard> {
+    fn heard_since(&self, from: Instant) -> Vec<OpenedTick> {
         self.log.lock().unwrap().heard.iter().filter(|(at, _, _)| *at >= from).copied().collect()
     }
 

@@ -36,7 +36,7 @@ pub enum Output {
 
 /// What was told.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct AnswerView {
     /// Classes, the likeliest first: one, or as many as were asked for, or all.
     pub labels: Vec<usize>,
     /// Logits by class, if they were asked for.
@@ -197,13 +197,13 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for another model's answer, or one under another key.
-    pub fn decrypt(&self, answer: &[Ciphertext], output: Output) -> Result<Told, ClientError> {
+    pub fn decrypt(&self, answer: &[Ciphertext], output: Output) -> Result<AnswerView, ClientError> {
         let logits = self.logits(answer)?;
         let classes = logits.len();
         match output {
-            Output::Label => Ok(Told { labels: order(&logits, 1), logits: Vec::new() }),
+            Output::Label => Ok(AnswerView { labels: order(&logits, 1), logits: Vec::new() }),
             Output::Top(count) if (1..=classes).contains(&count) => {
-                Ok(Told { labels: order(&logits, count), logits: Vec::new() })
+                Ok(AnswerView { labels: order(&logits, count), logits: Vec::new() })
             }
             Output::Top(found) => Err(ClientError::Labels { most: classes, found }),
             Output::Rounded(found) if self.most_bits().is_none_or(|most| found > most) => {
@@ -213,9 +213,9 @@ impl Client {
                 let unit = (1u64 << bits) as f64;
                 // exact: the unit is a power of two
                 let rounded = logits.iter().map(|logit| integer_of(logit * unit) * (1.0 / unit)).collect();
-                Ok(Told { labels: order(&logits, classes), logits: rounded })
+                Ok(AnswerView { labels: order(&logits, classes), logits: rounded })
             }
-            Output::Logits => Ok(Told { labels: order(&logits, classes), logits: logits.to_vec() }),
+            Output::Logits => Ok(AnswerView { labels: order(&logits, classes), logits: logits.to_vec() }),
         }
     }
 

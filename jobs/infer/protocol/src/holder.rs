@@ -13,7 +13,7 @@
 //! decryption beside them can compute ([`super::client`]).
 
 use super::card::{CardError, MAX_CARD_BYTES};
-use super::client::{Client, ClientError, Output, Told};
+use super::client::{AnswerView, Client, ClientError, Output};
 use super::compile::Card;
 use super::messages::{self, MessageError};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -159,7 +159,7 @@ impl Holder {
     ///
     /// # Errors
     /// [`HolderError`] for another model's or another key's, and for what is no answer.
-    pub fn decrypt(&self, bytes: &[u8], output: Output) -> Result<Told, HolderError> {
+    pub fn decrypt(&self, bytes: &[u8], output: Output) -> Result<AnswerView, HolderError> {
         let sealed = Sealed::decode(SealedKind::Answer, bytes)?;
         if sealed.model != self.model {
             return Err(HolderError::Model { expected: short(&self.model), found: short(&sealed.model) });

@@ -177,7 +177,7 @@ pub struct Cell {
 
 /// What is found for a [`Cell`], in ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct CellTimes {
     /// By the paper's policy.
     pub policy: f64,
     /// The cheapest.
@@ -206,11 +206,11 @@ impl Cell {
     ///
     /// # Errors
     /// [`PlaceError`], where the policy could not be followed.
-    pub fn found(&self) -> Result<Found, PlaceError> {
+    pub fn found(&self) -> Result<CellTimes, PlaceError> {
         let policy = cell(self.integrity, self.side_channels, self.resets)?;
         let layers = layers(self.resets);
         let best = inference(&layers).place(&protect(self.integrity, self.side_channels, self.resets))?;
-        Ok(Found { policy: 1e3 * policy.seconds, cheapest: 1e3 * best.seconds })
+        Ok(CellTimes { policy: 1e3 * policy.seconds, cheapest: 1e3 * best.seconds })
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_seal::{Kind, Suite};
-use tobari_seal_files::{Found, Reader};
+use tobari_seal_files::{Reader, SetEntry};
 
 pub(super) fn run(arguments: &LookArguments) -> Result<ExitCode, Failure> {
     let (keys, pool) = (keys::to_look(arguments)?, pool(&arguments.engines, Suite::Gcm)?);
@@ -58,7 +58,7 @@ pub(super) fn printed(path: &[u8]) -> String {
 }
 
 /// The one thing of a set that has this path, as it is or as a line of `ls` has it.
-pub(super) fn find(reader: &Reader<'_>, set: &Path, path: &Path) -> Result<Found, Failure> {
+pub(super) fn find(reader: &Reader<'_>, set: &Path, path: &Path) -> Result<SetEntry, Failure> {
     let wanted = path.as_os_str().as_bytes();
     let (mut same, mut alike) = (None, Vec::new());
     reader.list(set, |found| {

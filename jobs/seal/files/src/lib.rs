@@ -51,7 +51,7 @@ mod write;
 
 pub use keys::Keys;
 pub use landing::Target;
-pub use read::{Found, Opened, Reader};
+pub use read::{Opened, Reader, SetEntry};
 #[cfg(feature = "age")]
 pub use recipients::{Ask, Identities, MAX_RECIPIENTS, Nobody, Recipients, new_identity, recipients_of_lines};
 pub use salvage::DAMAGED;

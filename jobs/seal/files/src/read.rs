@@ -36,7 +36,7 @@ pub struct Opened {
 
 /// One thing in a set, as [`Reader::list`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SetEntry {
     /// What it is.
     pub kind: Kind,
     /// Its path.
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
     pub fn listed(
         &self,
         set: &Path,
-        found: &Found,
+        found: &SetEntry,
         target: Target<'_>,
         rng: &mut dyn CryptoRng,
         progress: &mut dyn FnMut(&Opened),
@@ -176,11 +176,11 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`FileProblem`] if the list does not open or does not hold; nothing was told then.
-    pub fn list(&self, set: &Path, mut take: impl FnMut(Found)) -> Result<(), FileProblem> {
+    pub fn list(&self, set: &Path, mut take: impl FnMut(SetEntry)) -> Result<(), FileProblem> {
         let set = folder(set)?;
         self.check_list(&set)?;
         self.entries(&set, |Entry { kind, path, name, bytes, identity, stale }| {
-            take(Found { kind, path, name, bytes, identity, stale });
+            take(SetEntry { kind, path, name, bytes, identity, stale });
             Ok(())
         })
     }

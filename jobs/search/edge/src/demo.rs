@@ -11,7 +11,7 @@ use tobari_command::demo::Line;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_host::files;
-use tobari_search::client::Found;
+use tobari_search::client::MatchResult;
 use tobari_search::identity::Identity;
 use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
@@ -89,7 +89,7 @@ async fn ask(url: &str, questions: &[(usize, u128)], wish: Wish) -> Result<(Vec<
         let question = Question::Window { start: *start, length: LENGTH, pattern: *pattern };
         let found = remote.ask(&mut connection, &question, wish).await?;
         seconds.push(started.elapsed().as_secs_f64());
-        counts.push(if let Found::Present(Some(count)) = found { count } else { 0 });
+        counts.push(if let MatchResult::Present(Some(count)) = found { count } else { 0 });
     }
     Ok((counts, seconds, connection.sent_bytes()))
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 /// What a client learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum MatchResult {
     /// It does not occur.
     Absent,
     /// It occurs, so often if that was asked.
@@ -126,7 +126,7 @@ impl<'a> Asker<'a> {
     ///
     /// # Errors
     /// [`ClientError`] for one that no honest server gives.
-    pub fn read(&self, answer: &[Block], (layout, limbs): (&Layout, usize)) -> Result<Found, ClientError> {
+    pub fn read(&self, answer: &[Block], (layout, limbs): (&Layout, usize)) -> Result<MatchResult, ClientError> {
         let wrong = |part: &Ciphertext| part.parameters() != self.parameters || part.needs_relinearization();
         let shaped = |block: &Block| block.equal.len() == limbs && !block.equal.iter().chain(&block.count).any(wrong);
         if answer.len() != layout.blocks() || !answer.iter().all(shaped) {
@@ -151,9 +151,9 @@ impl<'a> Asker<'a> {
             return Err(ClientError::Matches);
         }
         Ok(match (sites.checked_sub(1).and_then(|last| matches[last]), layout.by_block()) {
-            (None, _) => Found::Absent,
-            (Some(count), false) => Found::Present(count),
-            (Some(count), true) => Found::Longest(sites, count),
+            (None, _) => MatchResult::Absent,
+            (Some(count), false) => MatchResult::Present(count),
+            (Some(count), true) => MatchResult::Longest(sites, count),
         })
     }
 }

@@ -10,7 +10,7 @@ use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_command::reach::Reach;
 use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, U25};
-use tobari_sense::desk::Desk;
+use tobari_sense::desk::ResultOpener;
 use tobari_sense::holder::Holder;
 use tobari_sense::question::Question;
 use tobari_sense::registry::Secret;
@@ -91,7 +91,7 @@ pub fn demo() -> Result<Line, Failure> {
         &registry,
         &folder.holder.question_names(),
     )?;
-    let mut desk = Desk::new(setting.clone(), schema.clone(), folder.holder.secret(&setting));
+    let mut desk = ResultOpener::new(setting.clone(), schema.clone(), folder.holder.secret(&setting));
     desk.register(registered.clone())?;
     let server = BlindProcess::start_with(["--sense", &data])?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -43,7 +43,7 @@ pub struct Opened {
 }
 
 /// Where results are opened.
-pub struct Desk {
+pub struct ResultOpener {
     setting: Setting,
     schema: Schema,
     secret: SecretKey,
@@ -52,7 +52,7 @@ pub struct Desk {
     counts: Opened,
 }
 
-impl Desk {
+impl ResultOpener {
     /// With the key holder's key.
     pub fn new(setting: Setting, schema: Schema, secret: SecretKey) -> Self {
         Self { setting, schema, secret, questions: BTreeMap::new(), opened: BTreeSet::new(), counts: Opened::default() }

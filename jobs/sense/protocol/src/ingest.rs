@@ -1,7 +1,7 @@
 //! Which frames are taken, and why others are not.
 //!
 //! Two steps. [`Gate::check`] looks at one frame alone, at its MAC and its form, and can be done by
-//! many threads. [`Seen::admit`] looks at what came before, in one order, which is that of storage:
+//! many threads. [`FrameHistory::admit`] looks at what came before, in one order, which is that of storage:
 //! **what it says is true once it is stored**, and whoever could not store it takes up what is
 //! stored again.
 //!
@@ -195,11 +195,11 @@ struct Device {
 
 /// What came before.
 #[derive(Default)]
-pub struct Seen {
+pub struct FrameHistory {
     devices: BTreeMap<DeviceNumber, Device>,
 }
 
-impl Seen {
+impl FrameHistory {
     /// Takes up a device's window from storage.
     pub fn restore(&mut self, number: DeviceNumber, window: ReplayWindow) {
         self.devices.insert(number, Device { window, tags: Box::new([None; KEPT]) });
@@ -269,7 +269,7 @@ mod tests {
         let gate = Gate::new(profile, [(numbers[0], &keys[0], true), (numbers[1], &keys[1], false)].into_iter());
         assert_eq!(gate.frame_bytes(), P::FRAME);
         let sent = frames::<P>(&root, 3, 0, 601);
-        let mut seen = Seen::default();
+        let mut seen = FrameHistory::default();
         let mut counts = IngestCounts::default();
         let mut send = |frame: &[u8]| {
             let verdict = gate.check(frame).map_or_else(|refused| refused, |checked| seen.admit(&checked));
@@ -293,7 +293,7 @@ mod tests {
         let found = counts.named().map(|(_, count)| count);
         assert_eq!(found, [3, 1, 1, 1, 1, 2, 1]);
         // a new start knows windows, and those tags that are still in storage
-        let mut again = Seen::default();
+        let mut again = FrameHistory::default();
         again.restore(numbers[0], seen.window(numbers[0]).unwrap());
         again.recall(&Checked::of_stored(profile, sent[300].as_ref()).unwrap());
         let mut send = |frame: &P::Frame| again.admit(&gate.check(frame.as_ref()).unwrap());

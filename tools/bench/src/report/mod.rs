@@ -168,14 +168,14 @@ fn measure(part: &'static Part, arguments: &ReportArguments, tobari: &Tobari) ->
 }
 
 /// What one process said.
-struct Said {
+struct ProcessOutput {
     lines: Vec<Figure>,
     failed: Option<String>,
 }
 
 /// This executable as a benchmark. Its lines are passed on as they are; what it says to people is
 /// kept for its last words.
-fn bench(words: &[&str], tobari: &Tobari, folder: &Path, json: bool) -> Result<Said, Failure> {
+fn bench(words: &[&str], tobari: &Tobari, folder: &Path, json: bool) -> Result<ProcessOutput, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(tobari.given().map(|program| [Path::new("--tobari"), program]).into_iter().flatten());
     command.args(words).arg("-o").arg(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -203,7 +203,7 @@ fn bench(words: &[&str], tobari: &Tobari, folder: &Path, json: bool) -> Result<S
     let (status, told) = (child.wait()?, listening.join().unwrap_or_default());
     let last = || told.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason").trim().to_owned();
     let failed = strange.or_else(|| (!status.success()).then(|| format!("{} ({status})", last())));
-    Ok(Said { lines, failed })
+    Ok(ProcessOutput { lines, failed })
 }
 
 /// The tables and plots that a benchmark wrote.

@@ -12,10 +12,10 @@
 //! | `search_name` | | 16 bytes: what who asks is called; the first call makes a secret |
 //! | `search_table` | what is told of a table | [`About`](crate::search::About) as JSON, or `{"error":…}` |
 //! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
-//! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`Seen`](crate::search::Seen), or `{"error":…}` |
+//! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`ServerView`](crate::search::ServerView), or `{"error":…}` |
 //! | `search_registration` | | the public key for it |
 //! | `search_query` | the client's name | the question, encrypted |
-//! | `search_answer` | an answer | [`Heard`](crate::search::Heard), or `{"error":…}` |
+//! | `search_answer` | an answer | [`AnswerView`](crate::search::AnswerView), or `{"error":…}` |
 //! | `search_renew` | | |
 
 use super::{error, wipe_stack, with, with_input};

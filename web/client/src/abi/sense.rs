@@ -2,7 +2,7 @@
 //!
 //! | function | input | output |
 //! |---|---|---|
-//! | `sense_new` | a [`Wanted`](crate::sense::Wanted) | [`Told`](crate::sense::Told) as JSON, or `{"error":…}` |
+//! | `sense_new` | a [`Wanted`](crate::sense::Wanted) | [`FleetInfo`](crate::sense::FleetInfo) as JSON, or `{"error":…}` |
 //! | `sense_object(index)` | | an object for the server |
 //! | `sense_bundle` | | what the server is told of devices |
 //! | `sense_order` | | what it is to compute |

@@ -5,11 +5,11 @@ use chacha20::{
     ChaCha20Rng,
     rand_core::{Rng, SeedableRng},
 };
-use tobari_search::desk::{Desk, Limits};
+use tobari_search::desk::{Limits, SearchService};
 use tobari_search::fullness::Fullness;
 use tobari_search::question::pattern;
 use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Table};
-use tobari_wasm::search::{Heard, SearchError, Searcher, Stretch, Wanted};
+use tobari_wasm::search::{AnswerView, SearchError, Searcher, Stretch, Wanted};
 
 const SITES: usize = 40;
 
@@ -32,14 +32,14 @@ fn panel() -> Content {
 
 /// A desk with a table, and one who was told of it.
 struct World {
-    desk: Desk,
+    desk: SearchService,
     searcher: Searcher,
     registered: Vec<String>,
 }
 
 impl World {
     fn new(table: &Table) -> Self {
-        let mut desk = Desk::new(Limits::default());
+        let mut desk = SearchService::new(Limits::default());
         desk.serve_table(table.clone()).unwrap();
         let (catalogue, fullness) = (table.catalogue().encode(), Fullness::of(table).encode());
         let told = [&(catalogue.len() as u64).to_be_bytes()[..], &catalogue, &fullness].concat();
@@ -52,7 +52,7 @@ impl World {
         Self { desk, searcher, registered: Vec::new() }
     }
 
-    fn ask(&mut self, wanted: &Wanted) -> Result<Heard, SearchError> {
+    fn ask(&mut self, wanted: &Wanted) -> Result<AnswerView, SearchError> {
         let seen = self.searcher.prepare(wanted)?;
         assert_eq!(seen.places.len(), if wanted.at.is_empty() { 0 } else { wanted.places as usize });
         let name = self.searcher.name();
@@ -92,7 +92,7 @@ fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
             // a page hides one place
             let mut world = World::new(&table);
             let heard = world.ask(&wanted(&at, alleles, places, false)).unwrap();
-            assert_eq!(heard, Heard { found: count > 0, count: Some(count), longest: None }, "{at} {alleles}");
+            assert_eq!(heard, AnswerView { found: count > 0, count: Some(count), longest: None }, "{at} {alleles}");
             found += usize::from(heard.found);
             let heard = world.ask(&wanted(&at, alleles, places, true)).unwrap();
             assert_eq!(heard.longest.unwrap_or(0), longest, "{at} {alleles}");
@@ -133,7 +133,7 @@ fn keys_are_counted_and_another_key_of_ones_own_reads_on() {
         let key = format!("entry {i}");
         let asked = Wanted { at: String::new(), alleles: String::new(), key, places: 1, longest: false };
         let count = if i < 200 { 1 + i % 5 } else { 0 };
-        assert_eq!(world.ask(&asked).unwrap(), Heard { found: i < 200, count: Some(count), longest: None });
+        assert_eq!(world.ask(&asked).unwrap(), AnswerView { found: i < 200, count: Some(count), longest: None });
     }
     assert_eq!(world.registered.len(), 2);
     assert!(matches!(Searcher::new(&mut rng(4)).prepare(&wanted("20:1", "0", 1, false)), Err(SearchError::Order(_))));

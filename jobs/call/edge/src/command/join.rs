@@ -6,14 +6,14 @@
 
 use super::arguments::JoinArguments;
 use super::sound::{self, Mouth, Sink};
-use super::told::Told;
+use super::told::EventPrinter;
 use crate::connect::{ConnectError, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
 use chacha20::ChaCha20Rng;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tobari_call::PACKET_SAMPLES;
-use tobari_call::live::audio::{Ear, Microphone};
+use tobari_call::live::audio::{Microphone, PlaybackBuffer};
 use tobari_call::live::messages::ClientMessage;
 use tobari_call::live::messages::Welcome;
 use tobari_call::live::{Keys, LiveMember, News, RoomLink, group};
@@ -70,14 +70,14 @@ struct Call {
     rng: ChaCha20Rng,
     microphone: Option<Microphone>,
     mouth: Mouth,
-    ear: Ear,
+    ear: PlaybackBuffer,
     sink: Sink,
     recorder: Option<sound::Recorder>,
     /// When the room last said anything, after its first roster.
     ticked: Option<Instant>,
     /// Attempts to come again since then.
     attempts: usize,
-    told: Told,
+    told: EventPrinter,
     /// Own packets of which the server said that they came too late, and the tick until which no
     /// sentence says so again.
     late: u32,
@@ -96,7 +96,7 @@ impl Call {
         let recorder =
             arguments.record.as_deref().map(|path| sound::Recorder::create(path, welcome.room)).transpose()?;
         let microphone = (!arguments.unlevelled).then(Microphone::default);
-        let (told, heard, sent, over) = (Told::new(arguments.json), 0, 0, None);
+        let (told, heard, sent, over) = (EventPrinter::new(arguments.json), 0, 0, None);
         let member = seat(arguments, link, &welcome, &told, &mut rng)?;
         let mut call = Self {
             member,
@@ -105,7 +105,7 @@ impl Call {
             rng,
             microphone,
             mouth,
-            ear: Ear::default(),
+            ear: PlaybackBuffer::default(),
             sink,
             recorder,
             ticked: None,
@@ -253,7 +253,7 @@ impl Call {
                     // the room may have begun anew, and its ticks with it
                     self.late_until = 0;
                     (self.outbound, self.inbound) = (outbound, inbound);
-                    (self.ear, self.ticked) = (Ear::default(), None);
+                    (self.ear, self.ticked) = (PlaybackBuffer::default(), None);
                     if let Some(recorder) = self.recorder.take_if(|recorder| recorder.room() != welcome.room) {
                         recorder.finish()?;
                         self.told.recorded()?;
@@ -343,7 +343,7 @@ fn seat(
     arguments: &JoinArguments,
     link: &RoomLink,
     welcome: &Welcome,
-    told: &Told,
+    told: &EventPrinter,
     rng: &mut ChaCha20Rng,
 ) -> Result<LiveMember, Failure> {
     let mut member = LiveMember::new(link, &arguments.name, speaks(arguments), welcome, rng)

@@ -114,7 +114,8 @@ async fn mix_with<E: Encrypt, D: Decrypt>(
         speaking.spawn(speak(connection, samples, encryptor, request.uplink, cores));
     }
     let halfway = halfway.map(|look| (look, room));
-    let ear = Ear { expected, decryptor, halfway, pending: VecDeque::new(), samples: Vec::new(), received_bytes: 0 };
+    let ear =
+        MixListener { expected, decryptor, halfway, pending: VecDeque::new(), samples: Vec::new(), received_bytes: 0 };
     let mut hearing = JoinSet::new();
     hearing.spawn(ear.listen(listening, longest));
     let mut sent_bytes = 0;
@@ -211,7 +212,7 @@ struct Decrypting {
 }
 
 /// The listening half.
-struct Ear<D> {
+struct MixListener<D> {
     /// For each speaker how many ticks it has.
     expected: BTreeMap<u16, u32>,
     decryptor: Arc<D>,
@@ -222,7 +223,7 @@ struct Ear<D> {
     received_bytes: u64,
 }
 
-impl<D: Decrypt> Ear<D> {
+impl<D: Decrypt> MixListener<D> {
     /// Hears the room to its end: the samples, the number of ticks and the bytes received.
     async fn listen(mut self, connection: Connection, longest: usize) -> Result<(Vec<i32>, u32, u64), Failure> {
         let mut listener = Some(Listener::new(self.decryptor.clone(), connection.welcome()));

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tobari_call::PACKET_SAMPLES;
 use tobari_call::live::audio::Limiter;
 use tobari_call::live::recording::{self, HEAD_BYTES, Playback, RECORD_HEAD_BYTES, RecordKind};
-use tobari_call::live::{Heard, RoomLink};
+use tobari_call::live::{OpenedTick, RoomLink};
 use tobari_call_files::wav;
 use tobari_command::output::{self, Failure};
 
@@ -17,7 +17,7 @@ const MOST_MISSING: u32 = 30_000;
 
 /// What was found in the file.
 #[derive(Default)]
-struct Found {
+struct OpenedRecording {
     samples: Vec<i16>,
     limiter: Limiter,
     last: Option<u32>,
@@ -27,8 +27,8 @@ struct Found {
     speakers: usize,
 }
 
-impl Found {
-    fn take(&mut self, heard: &Heard) {
+impl OpenedRecording {
+    fn take(&mut self, heard: &OpenedTick) {
         if let Some(last) = self.last {
             let gap = heard.tick.saturating_sub(last + 1).min(MOST_MISSING);
             self.missing += gap;
@@ -52,7 +52,7 @@ pub(super) fn open(arguments: &OpenArguments) -> Result<ExitCode, Failure> {
     file.read_exact(&mut head).map_err(|_| damaged(&recording::RecordingError::NotARecording))?;
     let room = recording::read_head(&head).map_err(|error| damaged(&error))?;
     let mut playback = Playback::new(&link, room).map_err(|error| damaged(&error))?;
-    let (mut found, mut content, mut cut) = (Found::default(), Vec::new(), false);
+    let (mut found, mut content, mut cut) = (OpenedRecording::default(), Vec::new(), false);
     loop {
         let mut head = [0; RECORD_HEAD_BYTES];
         match read_whole(&mut file, &mut head).map_err(|error| damaged(&error))? {
@@ -94,7 +94,7 @@ fn read_whole(file: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> 
     Ok(read)
 }
 
-fn report(arguments: &OpenArguments, found: &Found, cut: bool) -> Result<ExitCode, Failure> {
+fn report(arguments: &OpenArguments, found: &OpenedRecording, cut: bool) -> Result<ExitCode, Failure> {
     wav::write_pcm16(&arguments.output, &found.samples)?;
     let seconds = found.samples.len() as f64 / f64::from(wav::SAMPLE_RATE_HZ);
     if arguments.json {

@@ -125,12 +125,12 @@ fn read_samples(input: &mut impl Read, backlog: &Shared<Backlog>) {
 pub(super) enum Sink {
     Nowhere,
     Recording { path: PathBuf, samples: Vec<i16> },
-    Stream { frames: Arc<Shared<Heard>>, writer: Option<thread::JoinHandle<()>> },
+    Stream { frames: Arc<Shared<ReaderBuffer>>, writer: Option<thread::JoinHandle<()>> },
 }
 
 /// What another program is to read by a clock of its own.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct ReaderBuffer {
     outlet: Outlet,
     /// Does nobody read any more, and does nothing more come?
     is_gone: bool,
@@ -144,7 +144,7 @@ impl Sink {
             Some(path) if path == Path::new("-") => {
                 #[cfg(unix)]
                 tobari_host::pipe::limit(std::io::stdout(), PIPE);
-                let frames = Shared::new(Heard::default());
+                let frames = Shared::new(ReaderBuffer::default());
                 let reads = Arc::clone(&frames);
                 let writer = thread::spawn(move || write_frames(&mut std::io::stdout().lock(), &reads));
                 Ok(Self::Stream { frames, writer: Some(writer) })
@@ -193,7 +193,7 @@ impl Sink {
     }
 }
 
-fn write_frames(output: &mut impl Write, frames: &Shared<Heard>) {
+fn write_frames(output: &mut impl Write, frames: &Shared<ReaderBuffer>) {
     loop {
         let next = frames.wait_while(|heard| heard.outlet.waiting() == 0 && !heard.is_over).outlet.pull();
         let Some(frame) = next else { return };
@@ -264,7 +264,7 @@ mod tests {
         let backlog = Shared::new(Backlog::default());
         read_samples(&mut Drops(&bytes), &backlog);
         let mut mouth = Mouth::Stream(StandardInput(backlog));
-        let frames = Shared::new(Heard::default());
+        let frames = Shared::new(ReaderBuffer::default());
         while !mouth.is_over() {
             frames.lock().outlet.push(&mouth.next());
         }

@@ -8,14 +8,14 @@ use tobari_call::live::{Alarms, LiveMember, Merged, News};
 use tobari_command::output::{self, Failure};
 
 /// Tells what happens, as sentences or as lines of JSON.
-pub(super) struct Told {
+pub(super) struct EventPrinter {
     as_json: bool,
     began: Instant,
     alarms: Alarms,
     standing: Standing,
 }
 
-impl Told {
+impl EventPrinter {
     pub(super) fn new(as_json: bool) -> Self {
         Self { as_json, began: Instant::now(), alarms: Alarms::default(), standing: Standing::default() }
     }

@@ -82,7 +82,7 @@ impl Kind for Live {
     type Intake = LiveIntake;
     type Task = Owner;
     #[cfg(feature = "cascade")]
-    type Heard = tobari_call::live::cascade::BusMessage;
+    type FromBus = tobari_call::live::cascade::BusMessage;
 
     fn open(&self, opening: &Opening<'_, Self>, join: &Proven, limits: &RoomLimits) -> Result<Owner, Refusal> {
         let metrics = Arc::clone(&self.metrics);

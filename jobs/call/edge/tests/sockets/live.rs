@@ -8,7 +8,7 @@ use super::support::{
     rng, run,
 };
 use tobari_call::live::messages::ServerMessage;
-use tobari_call::live::{Heard, Keys, LiveMember, LiveMode, News, Outgoing, RoomLink, Settings};
+use tobari_call::live::{Keys, LiveMember, LiveMode, News, OpenedTick, Outgoing, RoomLink, Settings};
 use tobari_call::messages::Code;
 use tobari_call_edge::connect::{ConnectError, LiveIncoming, connect_live};
 use tobari_client::ClientTls;
@@ -45,7 +45,7 @@ fn three_callers_hear_one_another_exactly_over_sockets() {
 }
 
 /// What a caller heard in which somebody else is.
-fn of_others(caller: &Caller) -> impl Iterator<Item = &Heard> {
+fn of_others(caller: &Caller) -> impl Iterator<Item = &OpenedTick> {
     let own = caller.member.number();
     caller.heard.iter().filter(move |heard| heard.speakers.iter().any(|speaker| speaker != own))
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tobari_call::live::{Heard, LiveMember, News, RoomLink};
+use tobari_call::live::{LiveMember, News, OpenedTick, RoomLink};
 use tobari_call::messages::Code;
 use tobari_call_edge::connect::{ConnectError, LiveInbound, LiveIncoming, LiveOutbound, connect_live};
 use tobari_client::ClientTls;
@@ -18,7 +18,7 @@ pub(crate) struct Caller {
     pub(crate) outbound: LiveOutbound,
     pub(crate) inbound: LiveInbound,
     pub(crate) rng: chacha20::ChaCha20Rng,
-    pub(crate) heard: Vec<Heard>,
+    pub(crate) heard: Vec<OpenedTick>,
     pub(crate) news: Vec<News>,
     pub(crate) level: i16,
 }

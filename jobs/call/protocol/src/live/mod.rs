@@ -73,7 +73,7 @@ pub use fuzz::fuzz_live_messages;
 pub use hello::{HELLO_BYTES, is_hello};
 pub use keys::SessionId;
 pub use link::{HostToken, Keys, LinkError, LiveMode, RoomLink, RoomSecret, Sending, Settings};
-pub use member::{Heard, LiveMember, Outgoing};
+pub use member::{LiveMember, OpenedTick, Outgoing};
 pub use news::{Alarm, News};
 pub use notes::{MAX_NAME, NOTE_BYTES, is_name};
 pub use roster::{Listed, MAX_ROSTER_BYTES, RosterError};

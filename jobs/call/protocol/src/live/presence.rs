@@ -33,10 +33,10 @@ pub(super) struct Presence {
     epoch: u32,
     /// The speakers of that epoch, by number: as an array, since every tick goes through all of
     /// them.
-    speakers: Vec<Seen>,
+    speakers: Vec<SpeakerPresence>,
 }
 
-struct Seen {
+struct SpeakerPresence {
     member: u16,
     session: SessionId,
     sums: u8,
@@ -81,17 +81,17 @@ impl Presence {
     /// missing.
     fn take_up(&mut self, roster: &Roster, changed: &mut Vec<(u16, SessionId, bool)>) {
         self.epoch = roster.epoch;
-        let goes_on = |seen: &Seen| {
+        let goes_on = |seen: &SpeakerPresence| {
             roster.members.get(&seen.member).is_some_and(|listed| listed.speaks && listed.session == seen.session)
         };
-        let (before, ended): (Vec<Seen>, Vec<Seen>) = self.speakers.drain(..).partition(goes_on);
+        let (before, ended): (Vec<SpeakerPresence>, Vec<SpeakerPresence>) = self.speakers.drain(..).partition(goes_on);
         for seen in ended.iter().filter(|seen| seen.missing) {
             // the session is that of who stands there now
             changed.extend(roster.members.get(&seen.member).map(|listed| (seen.member, listed.session, false)));
         }
         let mut before = before.into_iter().peekable();
         for (&member, listed) in roster.members.iter().filter(|(_, listed)| listed.speaks) {
-            let new = Seen { member, session: listed.session, sums: 0, there: 0, few: 0, missing: false };
+            let new = SpeakerPresence { member, session: listed.session, sums: 0, there: 0, few: 0, missing: false };
             self.speakers.push(before.next_if(|seen| seen.member == member).unwrap_or(new));
         }
     }

@@ -14,7 +14,7 @@
 use tobari_curve::wire::{RoomId, VERSION};
 
 use super::{
-    Heard, MAX_ROSTER_BYTES, PACKET_WORDS, RosterError, SumError, group,
+    MAX_ROSTER_BYTES, OpenedTick, PACKET_WORDS, RosterError, SumError, group,
     hearing::{Hearing, Opened},
     hello,
     keys::SessionId,
@@ -155,10 +155,10 @@ impl Playback {
     /// # Errors
     /// [`SumError`] if it is not what those in its list have sent: it was changed, in the room or
     /// in the file.
-    pub fn sum(&mut self, bytes: &[u8]) -> Result<Option<Heard>, SumError> {
+    pub fn sum(&mut self, bytes: &[u8]) -> Result<Option<OpenedTick>, SumError> {
         let Some(Opened { tick, speakers, samples, .. }) = self.hearing.open(bytes)? else { return Ok(None) };
         self.hearing.pass(tick);
-        Ok(Some(Heard { tick, speakers, samples }))
+        Ok(Some(OpenedTick { tick, speakers, samples }))
     }
 }
 

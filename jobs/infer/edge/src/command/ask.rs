@@ -19,7 +19,7 @@ use tobari_enclave::{
     Attested, Challenge, Configuration, Connector, Digest, Evidence, Measurement, OutputPolicy, Policy, SessionId,
     VerifyError,
 };
-use tobari_infer::guarded::{Asker, Expected, MAX_OFFER_BYTES, Offer, Told};
+use tobari_infer::guarded::{Asker, EnclaveAnswer, Expected, MAX_OFFER_BYTES, Offer};
 use tobari_infer::plain::FRACTION_BITS;
 use zeroize::Zeroizing;
 
@@ -32,7 +32,7 @@ const MAX_FRAME_BYTES: usize = tobari_enclave::configuration::MAX_MESSAGE_BYTES 
 const SIMULATED: &str = "the evidence is SIMULATED: no hardware stands behind it, anybody can make it, and whoever runs the server can read the images";
 
 /// An enclave that was found and is what was asked for; there is no evidence yet.
-struct Found {
+struct EnclaveCandidate {
     /// Its path on the server.
     path: String,
     offer: Offer,
@@ -132,7 +132,7 @@ fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure
 }
 
 /// Finds an enclave and compares what it is said to be with what is wanted.
-async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<Found, Failure> {
+async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<EnclaveCandidate, Failure> {
     let executables = match trusted.executables.as_slice() {
         [] => vec![tobari_host::process::executable_digest()?],
         given => given.to_vec(),
@@ -142,11 +142,11 @@ async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<Found, 
     let offer = Offer::decode(&remote.body(&path, None, MAX_OFFER_BYTES).await?)?;
     let (combination, tells) = (trusted.combination, trusted.tells);
     offer.check(&Expected { model: Digest::new(model), combination, tells })?;
-    Ok(Found { path, offer, executables })
+    Ok(EnclaveCandidate { path, offer, executables })
 }
 
 /// Evidence for a nonce that is drawn now, judged.
-async fn verify(remote: &mut Remote, found: &Found, accept_simulated: bool) -> Result<Verified, Failure> {
+async fn verify(remote: &mut Remote, found: &EnclaveCandidate, accept_simulated: bool) -> Result<Verified, Failure> {
     let (mut rng, began) = (randomness::generator()?, Instant::now());
     let configuration = found.offer.configuration.clone();
     let mut policy = Policy::new(found.executables.clone(), configuration);
@@ -182,7 +182,7 @@ async fn verify(remote: &mut Remote, found: &Found, accept_simulated: bool) -> R
 /// Sends images into a channel to an enclave that was verified, and says what comes out.
 async fn classify(
     remote: &mut Remote,
-    found: &Found,
+    found: &EnclaveCandidate,
     verified: &Verified,
     images: &[Image],
     json: bool,
@@ -210,7 +210,7 @@ async fn classify(
     done
 }
 
-async fn ask(remote: &mut Remote, session: &str, asker: &mut Asker, pixels: &[u8]) -> Result<Told, Failure> {
+async fn ask(remote: &mut Remote, session: &str, asker: &mut Asker, pixels: &[u8]) -> Result<EnclaveAnswer, Failure> {
     let answer = remote.body(&format!("{session}/images"), Some(asker.image(pixels)?), MAX_FRAME_BYTES).await?;
     if let Some(told) = asker.heard(answer)? {
         return Ok(told);
@@ -221,28 +221,30 @@ async fn ask(remote: &mut Remote, session: &str, asker: &mut Asker, pixels: &[u8
 
 fn show(
     name: &str,
-    told: &Told,
-    found: &Found,
+    told: &EnclaveAnswer,
+    found: &EnclaveCandidate,
     verified: &Verified,
     (json, several): (bool, bool),
 ) -> Result<(), Failure> {
     let scores = match told {
-        Told::Labels(_) => Vec::new(),
-        Told::Scores(scores) => scores.iter().map(|score| *score as f64 / unit(&found.offer.configuration)).collect(),
+        EnclaveAnswer::Labels(_) => Vec::new(),
+        EnclaveAnswer::Scores(scores) => {
+            scores.iter().map(|score| *score as f64 / unit(&found.offer.configuration)).collect()
+        }
     };
     if json {
         let mut line = json!({ "image": name, "label": told.label() });
         match told {
-            Told::Labels(labels) if labels.len() > 1 => line["labels"] = json!(labels),
-            Told::Labels(_) => {}
-            Told::Scores(_) => line["scores"] = json!(scores),
+            EnclaveAnswer::Labels(labels) if labels.len() > 1 => line["labels"] = json!(labels),
+            EnclaveAnswer::Labels(_) => {}
+            EnclaveAnswer::Scores(_) => line["scores"] = json!(scores),
         }
         line["verified"] = verified.json(found);
         return output::json(&line);
     }
     let labels = match told {
-        Told::Labels(labels) => labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-        Told::Scores(_) => told.label().to_string(),
+        EnclaveAnswer::Labels(labels) => labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        EnclaveAnswer::Scores(_) => told.label().to_string(),
     };
     output::result(if several { format!("{name}: {labels}") } else { labels });
     scores.iter().enumerate().for_each(|(class, score)| output::result(format!("  {class}: {score:.6}")));
@@ -259,7 +261,7 @@ fn unit(configuration: &Configuration) -> f64 {
 }
 
 /// What an offer says, without a word of evidence.
-fn described(found: &Found) -> Value {
+fn described(found: &EnclaveCandidate) -> Value {
     let Offer { route, configuration, .. } = &found.offer;
     let layout = route.combination.is_encrypted().then_some(&route.layout);
     json!({
@@ -269,7 +271,7 @@ fn described(found: &Found) -> Value {
     })
 }
 
-fn line(found: &Found, verified: &Verified) -> String {
+fn line(found: &EnclaveCandidate, verified: &Verified) -> String {
     let configuration = &found.offer.configuration;
     format!(
         "verified: {} evidence of the executable {} in the combination {}, which tells {}; measurement {}",
@@ -281,7 +283,7 @@ fn line(found: &Found, verified: &Verified) -> String {
     )
 }
 
-impl Found {
+impl EnclaveCandidate {
     /// The path of a session.
     fn session(&self, id: SessionId) -> String {
         format!("{}/sessions/{}", self.path, hex(&id.0))
@@ -293,7 +295,7 @@ impl Verified {
         if self.attested.is_simulated() { "simulated" } else { "hardware" }
     }
 
-    fn json(&self, found: &Found) -> Value {
+    fn json(&self, found: &EnclaveCandidate) -> Value {
         let mut line = described(found);
         line["evidence"] = self.kind().into();
         line["executable"] = self.executable.to_string().into();

@@ -12,7 +12,7 @@ use tobari_command::size::parse_bytes;
 use tobari_enclave::OutputPolicy;
 use tobari_infer::guarded::Combination;
 use tobari_infer::layout;
-use tobari_node::{Offer, Page, Told};
+use tobari_node::{Offer, Page, StartupNotes};
 
 /// Models to serve.
 #[derive(Args)]
@@ -136,7 +136,7 @@ impl ServerJob for ServeInferArguments {
     fn offer(&self, shared: &SharedOptions) -> Result<Option<Box<dyn Offer>>, Failure> {
         let placed = Placed::of(self)?;
         let Some(mut options) = self.options(shared) else { return Ok(None) };
-        let mut told = Told::default();
+        let mut told = StartupNotes::default();
         if let Some(placed) = placed {
             options.enclave = Some(self.enclave(placed.combination));
             told.members.push(("placement", placed.json()));

@@ -11,7 +11,7 @@ use tobari_enclave::{
 };
 use tobari_host::enclave::{Options, ProcessEnclave, VERB};
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::guarded::{Asker, Combination, Counted, Host, Route, Setup, Told, Traffic};
+use tobari_infer::guarded::{Asker, Combination, Counted, EnclaveAnswer, Host, Route, Setup, Traffic};
 use tobari_infer::{FixedModel, Model};
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 
@@ -117,7 +117,7 @@ pub fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measure
             }
         };
         let total = 1e3 * clock.elapsed().as_secs_f64();
-        let expected = Told::Labels(vec![fixed.classify(&pixels).map_err(failed)?]);
+        let expected = EnclaveAnswer::Labels(vec![fixed.classify(&pixels).map_err(failed)?]);
         if told != expected {
             return Err(Failure::Work(format!("{}: expected {expected:?}, found {told:?}", combination.name())));
         }

@@ -57,7 +57,7 @@ use tobari_host::storage::Trouble;
 use tobari_infer::ready::SET;
 use tobari_infer::server::Keyring;
 use tobari_node::{
-    Given, Job, JobError, Offer, Page, Running, Told,
+    Given, Job, JobError, Offer, Page, Running, StartupNotes,
     cpu::Cpu,
     disk::keep_trying,
     memory::{Bounds, Memory},
@@ -204,7 +204,7 @@ impl Shared {
 pub(crate) struct Infer {
     shared: Arc<Shared>,
     /// What is said of it, beside its enclaves.
-    told: Arc<Told>,
+    told: Arc<StartupNotes>,
 }
 
 impl Infer {
@@ -254,7 +254,7 @@ impl Infer {
         }
     }
 
-    fn houses(&self) -> impl Iterator<Item = &Arc<enclave::House>> {
+    fn houses(&self) -> impl Iterator<Item = &Arc<enclave::EnclaveHost>> {
         self.shared.models.values().filter_map(|served| served.enclave.as_ref())
     }
 }
@@ -264,7 +264,7 @@ pub struct InferOffer {
     /// How it is served.
     pub options: InferOptions,
     /// What is said of it, beside its enclaves.
-    pub told: Told,
+    pub told: StartupNotes,
 }
 
 impl Offer for InferOffer {
@@ -310,8 +310,8 @@ impl Job for Infer {
         Box::pin(self.tend(running.stopped))
     }
 
-    fn told(&self) -> Told {
-        let (enclaves, mut told) = (self.enclaves(), Told::clone(&self.told));
+    fn told(&self) -> StartupNotes {
+        let (enclaves, mut told) = (self.enclaves(), StartupNotes::clone(&self.told));
         if !enclaves.is_empty() {
             told.members.push(("simulated_enclaves", serde_json::json!(enclaves)));
             told.lines.extend(enclaves.iter().map(EnclaveTold::line));

@@ -1,6 +1,6 @@
 //! Files of models, and what they become while they are served.
 
-use super::{InferError, InferOptions, Name, Share, enclave::House};
+use super::{InferError, InferOptions, Name, Share, enclave::EnclaveHost};
 use axum::body::Bytes;
 use serde_json::{Value, json};
 use std::{
@@ -84,7 +84,7 @@ pub(super) struct Served {
     /// The same for people and for the list.
     pub(super) line: Value,
     /// For clients without keys.
-    pub(super) enclave: Option<Arc<House>>,
+    pub(super) enclave: Option<Arc<EnclaveHost>>,
 }
 
 /// All of them, by their digests.
@@ -134,7 +134,7 @@ fn serve(
         "a model is ready"
     );
     let enclave = options.enclave.as_ref().map(|enclave| {
-        House::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes)
+        EnclaveHost::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes)
             .map(Arc::new)
     });
     let enclave = enclave.transpose()?;

@@ -8,7 +8,9 @@ use tobari_enclave::{
 use tobari_host::enclave::{Options, ProcessEnclave, is_inside, run_inside};
 use tobari_infer::Model;
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::guarded::{Asker, Combination, Counted, Guarded, Host, HostError, HostSession, Route, Setup, Told};
+use tobari_infer::guarded::{
+    Asker, Combination, Counted, EnclaveAnswer, Guarded, Host, HostError, HostSession, Route, Setup,
+};
 use tobari_lattice::params::NamedSet;
 
 const VERB: &str = "enclave-of-inference";
@@ -62,7 +64,7 @@ fn classify(
     session: &mut HostSession<'_>,
     asker: &mut Asker,
     pixels: &[u8],
-) -> Result<Told, HostError> {
+) -> Result<EnclaveAnswer, HostError> {
     let (answer, _) = session.image(enclave, &asker.image(pixels).unwrap(), &mut rng(), &mut || 0.0)?;
     match asker.heard(answer).unwrap() {
         Some(told) => Ok(told),
@@ -86,7 +88,7 @@ fn every_combination_and_both_resets_give_the_plain_label_through_a_process() {
         for digit in [4, 9] {
             let pixels = draw(digit, &STYLES[1]);
             let told = classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap();
-            assert_eq!(told, Told::Labels(vec![fixed.classify(&pixels).unwrap()]), "{}", combination.name());
+            assert_eq!(told, EnclaveAnswer::Labels(vec![fixed.classify(&pixels).unwrap()]), "{}", combination.name());
         }
         assert!(enclave.traffic.in_bytes > 2 * 784);
         let ended = enclave.close(id);
@@ -102,7 +104,7 @@ fn an_enclave_killed_between_two_images_ends_the_session_with_a_clear_error() {
     let (id, mut asker) = open(&mut enclave, &configuration);
     let mut session = host.begin(&mut enclave, id).unwrap();
     let pixels = draw(4, &STYLES[1]);
-    assert_eq!(classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap(), Told::Labels(vec![4]));
+    assert_eq!(classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap(), EnclaveAnswer::Labels(vec![4]));
     let killed = std::process::Command::new("kill").args(["-9", &enclave.enclave.process().to_string()]).status();
     assert!(killed.unwrap().success());
     let Err(error) = classify(&mut enclave, &mut session, &mut asker, &pixels) else { panic!("it goes on") };

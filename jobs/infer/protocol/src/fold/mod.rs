@@ -138,11 +138,11 @@ struct Folding<'a> {
     /// What comes after the last square.
     linear: Linear,
     name: Option<String>,
-    seen: Seen,
+    seen: StageInput,
 }
 
 /// What enters the next stage.
-enum Seen {
+enum StageInput {
     /// Numbers of each image.
     Images(Vec<Vec<f64>>),
     /// The smallest and largest of each number.
@@ -153,7 +153,7 @@ impl<'a> Folding<'a> {
     fn begin(network: &Network, options: &FoldOptions<'a>) -> Result<Self, FoldError> {
         let (input, normalisation) = (network.input(), network.normalisation());
         let seen = match options.reach {
-            Reach::Every => Seen::Intervals(vec![[0.0, 255.0 / 256.0]; input.len()]),
+            Reach::Every => StageInput::Intervals(vec![[0.0, 255.0 / 256.0]; input.len()]),
             Reach::Seen { images, headroom } => {
                 if images.is_empty() || images.iter().any(|image| image.len() != input.len()) {
                     return Err(FoldError::Images { expected: input.len() });
@@ -161,7 +161,7 @@ impl<'a> Folding<'a> {
                 if !(1.0..=1e6).contains(&headroom) {
                     return Err(FoldError::Options);
                 }
-                Seen::Images(images.iter().map(|image| Model::numbers(image)).collect())
+                StageInput::Images(images.iter().map(|image| Model::numbers(image)).collect())
             }
         };
         if !(4..=30).contains(&options.integer_bits) || !(8..=40).contains(&options.bias_bits) {
@@ -192,8 +192,8 @@ impl<'a> Folding<'a> {
         self.linear = Linear::diagonal(output, scale, constant);
         self.linear.reshape(layer.output());
         match &mut self.seen {
-            Seen::Images(images) => images.iter_mut().flatten().for_each(|u| *u *= *u),
-            Seen::Intervals(all) => all.iter_mut().for_each(|[low, high]| {
+            StageInput::Images(images) => images.iter_mut().flatten().for_each(|u| *u *= *u),
+            StageInput::Intervals(all) => all.iter_mut().for_each(|[low, high]| {
                 let (least, most) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
                 let least = if *low < 0.0 && *high > 0.0 { 0.0 } else { least };
                 (*low, *high) = (least * least, most * most);
@@ -227,12 +227,12 @@ impl<'a> Folding<'a> {
         let mut largest = vec![0f64; stage.output.len()];
         let headroom = if let Reach::Seen { headroom, .. } = self.options.reach { headroom } else { 1.0 };
         match &self.seen {
-            Seen::Images(images) => {
+            StageInput::Images(images) => {
                 for image in images {
                     largest.iter_mut().zip(stage.apply(image)).for_each(|(most, u)| *most = most.max(u.abs()));
                 }
             }
-            Seen::Intervals(all) => {
+            StageInput::Intervals(all) => {
                 for (at, most) in largest.iter_mut().enumerate() {
                     let [low, high] = interval(stage, at, all);
                     *most = low.abs().max(high.abs());
@@ -261,8 +261,8 @@ impl<'a> Folding<'a> {
         stage.bias.iter_mut().for_each(round(self.options.bias_bits as i32));
         (stage.weight_bits, stage.bias_bits) = (bits as u32, self.options.bias_bits);
         match &mut self.seen {
-            Seen::Images(images) => images.iter_mut().for_each(|image| *image = stage.apply(image)),
-            Seen::Intervals(all) => *all = (0..stage.output.len()).map(|at| interval(&stage, at, all)).collect(),
+            StageInput::Images(images) => images.iter_mut().for_each(|image| *image = stage.apply(image)),
+            StageInput::Intervals(all) => *all = (0..stage.output.len()).map(|at| interval(&stage, at, all)).collect(),
         }
         self.stages.push(stage);
         Ok(())

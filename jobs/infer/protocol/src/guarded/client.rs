@@ -22,7 +22,7 @@ pub enum AskError {
 
 /// What was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum EnclaveAnswer {
     /// Classes, the likeliest first: one, or as many as the policy says.
     Labels(Vec<usize>),
     /// Logits by class, in units of the policy's bits; under [`OutputPolicy::Scores`] the last
@@ -30,7 +30,7 @@ pub enum Told {
     Scores(Vec<i64>),
 }
 
-impl Told {
+impl EnclaveAnswer {
     /// The likeliest class.
     pub fn label(&self) -> usize {
         match self {
@@ -68,7 +68,7 @@ impl Asker {
     ///
     /// # Errors
     /// [`AskError`].
-    pub fn heard(&mut self, frame: Vec<u8>) -> Result<Option<Told>, AskError> {
+    pub fn heard(&mut self, frame: Vec<u8>) -> Result<Option<EnclaveAnswer>, AskError> {
         let message = self.channel.open(frame)?;
         match self.at_once {
             true => self.told_of(&message).map(Some),
@@ -89,17 +89,17 @@ impl Asker {
     ///
     /// # Errors
     /// [`AskError`].
-    pub fn told(&mut self, frame: Vec<u8>) -> Result<Told, AskError> {
+    pub fn told(&mut self, frame: Vec<u8>) -> Result<EnclaveAnswer, AskError> {
         let message: Zeroizing<Vec<u8>> = self.channel.open(frame)?;
         self.told_of(&message)
     }
 
-    fn told_of(&self, message: &[u8]) -> Result<Told, AskError> {
+    fn told_of(&self, message: &[u8]) -> Result<EnclaveAnswer, AskError> {
         let labels = |count: usize| {
             let (places, rest) = message.as_chunks::<2>();
             let whole = rest.is_empty() && places.len() == count;
             let labels = places.iter().map(|place| usize::from(u16::from_be_bytes(*place))).collect();
-            whole.then_some(Told::Labels(labels)).ok_or(AskError::Told)
+            whole.then_some(EnclaveAnswer::Labels(labels)).ok_or(AskError::Told)
         };
         match self.output {
             OutputPolicy::Label => labels(1),
@@ -107,7 +107,7 @@ impl Asker {
             OutputPolicy::Rounded(_) | OutputPolicy::Scores => {
                 let (scores, rest) = message.as_chunks::<8>();
                 let scores = scores.iter().map(|score| i64::from_be_bytes(*score)).collect();
-                rest.is_empty().then_some(Told::Scores(scores)).ok_or(AskError::Told)
+                rest.is_empty().then_some(EnclaveAnswer::Scores(scores)).ok_or(AskError::Told)
             }
         }
     }

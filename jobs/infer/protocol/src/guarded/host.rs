@@ -150,7 +150,7 @@ impl Host {
     }
 
     /// A session that was kept by [`HostSession::keep`].
-    pub fn resume(&self, kept: Kept) -> HostSession<'_> {
+    pub fn resume(&self, kept: ParkedSession) -> HostSession<'_> {
         let session = self.work.as_ref().zip(kept.ring).map(|(work, ring)| work.service.resume(&ring));
         HostSession { host: self, id: kept.id, session, fresh: kept.fresh }
     }
@@ -185,7 +185,7 @@ impl Host {
 }
 
 /// A session without its host: what a server keeps of it between two messages.
-pub struct Kept {
+pub struct ParkedSession {
     id: SessionId,
     ring: Option<Keyring>,
     fresh: bool,
@@ -207,8 +207,8 @@ impl HostSession<'_> {
     }
 
     /// What is to be kept of it until its next message: [`Host::resume`] takes it up again.
-    pub fn keep(self) -> Kept {
-        Kept { id: self.id, ring: self.session.map(server::Session::into_keys), fresh: self.fresh }
+    pub fn keep(self) -> ParkedSession {
+        ParkedSession { id: self.id, ring: self.session.map(server::Session::into_keys), fresh: self.fresh }
     }
 
     /// Bytes of its keys and weights in the process's memory.

@@ -73,8 +73,8 @@ mod offer;
 mod route;
 mod wire;
 
-pub use client::{AskError, Asker, Told};
-pub use host::{Counted, Host, HostError, HostSession, Kept, Timings, Traffic};
+pub use client::{AskError, Asker, EnclaveAnswer};
+pub use host::{Counted, Host, HostError, HostSession, ParkedSession, Timings, Traffic};
 pub use inside::Guarded;
 pub use offer::{Expected, MAX_OFFER_BYTES, Offer, OfferError, Unexpected, fuzz_offer};
 pub use route::{Combination, Route, RouteError, Setup, SetupError, fuzz_setup};

@@ -108,7 +108,7 @@ impl Statistics {
 }
 
 /// What the way back needs.
-pub(super) struct Kept {
+pub(super) struct ForwardValues {
     /// `x̂`.
     normal: Vec<f32>,
     pub(super) result: Vec<f32>,
@@ -116,7 +116,7 @@ pub(super) struct Kept {
 }
 
 /// A block on a batch.
-pub(super) fn forward(shape: &Shape, parameters: &[f32], x: &[f32]) -> Kept {
+pub(super) fn forward(shape: &Shape, parameters: &[f32], x: &[f32]) -> ForwardValues {
     let mut normal = convolve(shape, &parameters[shape.weights()], x);
     let mut result = vec![0.0; normal.len()];
     let (mut mean, mut variance) = (Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ pub(super) fn forward(shape: &Shape, parameters: &[f32], x: &[f32]) -> Kept {
         mean.push(middle);
         variance.push(spread);
     }
-    Kept { normal, result, statistics: Statistics { mean, variance } }
+    ForwardValues { normal, result, statistics: Statistics { mean, variance } }
 }
 
 /// From the slope of a block's result to that of its input (if `inner`), with what its parameters
@@ -147,7 +147,7 @@ pub(super) fn backward(
     shape: &Shape,
     parameters: &[f32],
     x: &[f32],
-    kept: &Kept,
+    kept: &ForwardValues,
     mut slope: Vec<f32>,
     boundary: f32,
     inner: bool,

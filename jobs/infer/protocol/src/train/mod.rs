@@ -161,7 +161,7 @@ impl Trainer {
     fn backward(&self, input: &[f32], labels: &[u8]) -> Gradient {
         let parameters = &self.parameters;
         let mut values = vec![0.0; parameters.len()];
-        let mut kept: Vec<layers::Kept> = Vec::with_capacity(self.shapes.len());
+        let mut kept: Vec<layers::ForwardValues> = Vec::with_capacity(self.shapes.len());
         for shape in &self.shapes {
             let x = kept.last().map_or(input, |kept| &kept.result);
             let next = layers::forward(shape, parameters, x);

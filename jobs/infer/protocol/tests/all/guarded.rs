@@ -10,7 +10,7 @@ use tobari_enclave::{
 use tobari_infer::compile::Compiled;
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{
-    Asker, Combination, Counted, Guarded, Host, HostError, Route, RouteError, Setup, Told, fuzz_setup,
+    Asker, Combination, Counted, EnclaveAnswer, Guarded, Host, HostError, Route, RouteError, Setup, fuzz_setup,
 };
 use tobari_infer::program::Input;
 use tobari_infer::{Calibration, Map, Model, Stage, Volume, argmax};
@@ -67,7 +67,7 @@ fn classify(
     session: &mut tobari_infer::guarded::HostSession<'_>,
     asker: &mut Asker,
     pixels: &[u8],
-) -> Result<Told, HostError> {
+) -> Result<EnclaveAnswer, HostError> {
     let frame = asker.image(pixels).unwrap();
     let (answer, _) = session.image(enclave, &frame, &mut rng(9), &mut || 0.0)?;
     if let Some(told) = asker.heard(answer).unwrap() {
@@ -129,7 +129,7 @@ fn every_combination_and_both_resets_give_the_plain_label() {
             let before = enclave.traffic;
             let pixels = draw(2 * digit + 1, &STYLES[usize::from(digit)]);
             let told = classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap();
-            assert_eq!(told, Told::Labels(vec![fixed.classify(&pixels).unwrap()]), "{}", combination.name());
+            assert_eq!(told, EnclaveAnswer::Labels(vec![fixed.classify(&pixels).unwrap()]), "{}", combination.name());
             let now = enclave.traffic;
             let moved = [now.in_bytes - before.in_bytes, now.out_bytes - before.out_bytes];
             assert_eq!(moved, traffic(combination), "{}: every byte of an image", combination.name());
@@ -196,7 +196,7 @@ fn with_result(
     seed: u64,
     pixels: &[u8],
     instead: Option<Vec<u8>>,
-) -> (Result<Told, HostError>, Vec<u8>) {
+) -> (Result<EnclaveAnswer, HostError>, Vec<u8>) {
     let configuration = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
     let enclave = start(setup, &configuration, seed);
     let mut enclave = Tampering { enclave, kind: RESULT, instead, kept: Vec::new() };
@@ -212,12 +212,12 @@ fn another_sessions_result_is_noise_under_a_sessions_own_key_and_leaks_under_a_s
     let setup = setup(Combination::MixedPlainReset);
     let (victims, colluders) = (draw(3, &STYLES[0]), draw(1, &STYLES[0]));
     let (told, victim) = with_result(&setup, 1, &victims, None);
-    assert_eq!(told.unwrap(), Told::Labels(vec![3]));
+    assert_eq!(told.unwrap(), EnclaveAnswer::Labels(vec![3]));
     let (told, _) = with_result(&setup, 2, &colluders, Some(victim.clone()));
     let Err(HostError::Enclave(EnclaveError::Refused(Status::Refused))) = told else { panic!("{told:?}") };
     // the same randomness, hence the same key, in both sessions
     let (told, _) = with_result(&setup, 1, &colluders, Some(victim));
-    assert_eq!(told.unwrap(), Told::Labels(vec![3]), "the colluder is told the victim's label");
+    assert_eq!(told.unwrap(), EnclaveAnswer::Labels(vec![3]), "the colluder is told the victim's label");
 }
 
 /// A list of one object.
@@ -326,7 +326,7 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
     // a weight of the model, decrypted under the session's own key: which of its numbers, where the
     // logits stand, is the largest
     let numbers = numbers(&compiled, enclave.handed.unwrap());
-    let Told::Labels(labels) = &told else { panic!("scores") };
+    let EnclaveAnswer::Labels(labels) = &told else { panic!("scores") };
     let [least, most] = extremes(&numbers);
     assert!(
         labels.len() == 1 && most - numbers[labels[0]] < 1e-4 && least < most - 1e-3,
@@ -357,9 +357,9 @@ fn exact_scores_leave_only_where_the_host_holds_no_ciphertexts() {
     let bits = setup.model.logit_bits();
     let rounded = logits.iter().map(|u| (u * 2i64.pow(bits as u32 + 4) + (1 << 23)) >> 24).collect();
     for (output, expected) in [
-        (OutputPolicy::Scores, Told::Scores(logits.clone())),
-        (OutputPolicy::Rounded(4), Told::Scores(rounded)),
-        (OutputPolicy::Top(3), Told::Labels(order[..3].to_vec())),
+        (OutputPolicy::Scores, EnclaveAnswer::Scores(logits.clone())),
+        (OutputPolicy::Rounded(4), EnclaveAnswer::Scores(rounded)),
+        (OutputPolicy::Top(3), EnclaveAnswer::Labels(order[..3].to_vec())),
     ] {
         let configuration = setup.configuration(output, 1, 1).unwrap();
         let mut enclave = start(&setup, &configuration, 1);
@@ -460,7 +460,7 @@ fn sessions_are_capped() {
     assert_eq!(enclave.report(&Nonce([0; 32])), Err(EnclaveError::Refused(Status::TooManySessions)));
     let mut session = host.begin(&mut enclave, first).unwrap();
     let told = classify(&mut enclave, &mut session, &mut asker, &draw(7, &STYLES[0])).unwrap();
-    assert_eq!(told, Told::Labels(vec![7]), "the others go on");
+    assert_eq!(told, EnclaveAnswer::Labels(vec![7]), "the others go on");
     assert!(enclave.report(&Nonce([0; 32])).is_ok(), "one has come free");
 }
 

@@ -70,12 +70,12 @@ fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
 const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
-struct Kept {
+struct ResultCache {
     results: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Kept {
+impl ResultCache {
     fn keep(&mut self, results: Vec<Bytes>) {
         if self.bytes > KEPT_BYTES {
             *self = Self::default();
@@ -134,7 +134,7 @@ fn tries(mut work: impl FnMut() -> Result<(), ModuleError>) -> Result<(), Module
 /// What was measured of chunks of one length: batches of one, and of many.
 struct Point {
     chunks: Turns,
-    kept: Kept,
+    kept: ResultCache,
     /// Of a CPU worker.
     cpu: [Least; 2],
     /// Wall and CPU time of all that it did.
@@ -181,7 +181,7 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
         let module_many = module_many(bytes);
         let count = (KEPT_BYTES / 2 / bytes).clamp(2 * MANY.max(module_many), MOST_CHUNKS);
         let chunks = (0..count).map(|_| chunk(bytes)).collect::<Option<Vec<Chunk>>>()?;
-        let (chunks, kept) = (Turns { chunks, next: 0 }, Kept::default());
+        let (chunks, kept) = (Turns { chunks, next: 0 }, ResultCache::default());
         let module = if options.modules.is_empty() { Least::FAILED } else { Least::NONE };
         let (cpu, module) = ([Least::NONE; 2], [module; 2]);
         Some((bytes as u32, Point { chunks, kept, cpu, spent: (0, 0), module, module_many }))

@@ -1,7 +1,7 @@
 //! Files that are sealed alone, and files and links that are opened alone.
 
 use super::*;
-use tobari_seal_files::Found;
+use tobari_seal_files::SetEntry;
 
 fn seal_file(source: &Path, target: &Path, replace: bool) -> Result<Sealed, FileProblem> {
     let (pool, keys, mut rng) = (pool(), keys(), ChaCha20Rng::from_seed([31; 32]));
@@ -70,13 +70,13 @@ fn what_has_no_length_before_it_is_read_is_sealed_as_a_stream() {
     assert!(look(&sealed).kind == Kind::Stream && made_up == fs::read("/proc/version").unwrap());
 }
 
-fn find(set: &Path, path: &str) -> Found {
+fn find(set: &Path, path: &str) -> SetEntry {
     let mut found = Vec::new();
     Reader::new(&pool(), &keys()).list(set, |entry| found.push(entry)).unwrap();
     found.into_iter().find(|entry| entry.path == path.as_bytes()).unwrap()
 }
 
-fn open_listed(set: &Path, found: &Found, target: Target<'_>) -> Result<Opened, FileProblem> {
+fn open_listed(set: &Path, found: &SetEntry, target: Target<'_>) -> Result<Opened, FileProblem> {
     let mut rng = ChaCha20Rng::from_seed([33; 32]);
     Reader::new(&pool(), &keys()).listed(set, found, target, &mut rng, &mut |_| ())
 }

@@ -360,12 +360,12 @@ fn a_stream_of_any_length_comes_back_and_a_cut_one_gives_a_verified_beginning_an
 }
 
 /// What was handed to it, by key and nonce.
-type Seen = Arc<Mutex<HashMap<(Vec<u8>, Vec<u8>), Vec<Vec<u8>>>>>;
+type BatchLog = Arc<Mutex<HashMap<(Vec<u8>, Vec<u8>), Vec<Vec<u8>>>>>;
 
 /// A module that writes down what it is handed, and dies with a batch in its hands, when the source
 /// changes.
 struct Recorder {
-    seen: Seen,
+    seen: BatchLog,
     /// It dies with this one; 0: never, and it begins when another has died.
     batches: usize,
     died: Arc<AtomicBool>,
@@ -419,7 +419,7 @@ fn a_source_that_changes_when_a_module_dies_never_has_two_plaintexts_under_one_n
         let (source, set, out) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
         let place = source.path().join("changes");
         fs::write(&place, (0..3_000_000).map(|at| (at / 7) as u8).collect::<Vec<_>>()).unwrap();
-        let (seen, died, before) = (Seen::default(), Arc::new(AtomicBool::new(false)), fs::read(&place).unwrap());
+        let (seen, died, before) = (BatchLog::default(), Arc::new(AtomicBool::new(false)), fs::read(&place).unwrap());
         let recorder = |batches| Recorder { seen: seen.clone(), batches, died: died.clone(), source: place.clone() };
         // The second one never dies, and sees what the first one had, again.
         let modules = [recorder(batches), recorder(0)];

@@ -45,7 +45,7 @@ impl FormatArguments {
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum AnswerView {
     /// So many alleles match from the first on.
     Longest(usize),
     /// It occurs so many times.
@@ -59,7 +59,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) name: &'a str,
     pub(crate) question: Option<&'a OwnedQuestion>,
     /// None if nobody answered.
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<AnswerView>,
     /// Why, or why some did not.
     pub(crate) errors: &'a [String],
     /// Of several servers, how many answered.
@@ -77,9 +77,9 @@ impl Answer<'_> {
     /// Whether all of it occurs.
     fn found(&self) -> Option<bool> {
         self.told.map(|told| match told {
-            Told::Longest(longest) => self.length() == Some(longest),
-            Told::Count(count) => count > 0,
-            Told::Whether(found) => found,
+            AnswerView::Longest(longest) => self.length() == Some(longest),
+            AnswerView::Count(count) => count > 0,
+            AnswerView::Whether(found) => found,
         })
     }
 
@@ -88,9 +88,9 @@ impl Answer<'_> {
             (Some(told), Some(found)) => {
                 let mut line = json!({ "match": found });
                 match told {
-                    Told::Longest(longest) => line["longest"] = longest.into(),
-                    Told::Count(count) => line["count"] = count.into(),
-                    Told::Whether(_) => {}
+                    AnswerView::Longest(longest) => line["longest"] = longest.into(),
+                    AnswerView::Count(count) => line["count"] = count.into(),
+                    AnswerView::Whether(_) => {}
                 }
                 line
             }
@@ -108,12 +108,12 @@ impl Answer<'_> {
     fn text(&self) -> Option<String> {
         let name = self.name;
         Some(match (self.told?, self.found()?) {
-            (Told::Longest(longest), all) => {
+            (AnswerView::Longest(longest), all) => {
                 format!("{name}: {longest} alleles match{}", if all { ", which is all" } else { "" })
             }
             (_, false) => format!("{name}: no match"),
-            (Told::Count(count), true) => format!("{name}: match, count {count}"),
-            (Told::Whether(_), true) => format!("{name}: match"),
+            (AnswerView::Count(count), true) => format!("{name}: match, count {count}"),
+            (AnswerView::Whether(_), true) => format!("{name}: match"),
         })
     }
 
@@ -121,8 +121,8 @@ impl Answer<'_> {
         // what is unknown is empty
         let cell = |number: Option<String>| number.unwrap_or_default();
         let (count, longest) = match self.told {
-            Some(Told::Count(count)) => (Some(count.to_string()), None),
-            Some(Told::Longest(longest)) => (None, Some(longest.to_string())),
+            Some(AnswerView::Count(count)) => (Some(count.to_string()), None),
+            Some(AnswerView::Longest(longest)) => (None, Some(longest.to_string())),
             _ => (None, None),
         };
         let errors = self.errors.join("; ").replace(['\t', '\n', '\r'], " ");
@@ -150,8 +150,8 @@ impl Answer<'_> {
         }
         info += &inserted.map(|length| format!(";SVLEN={length}")).unwrap_or_default();
         match self.told {
-            Some(Told::Count(count)) => info += &format!(";COUNT={count}"),
-            Some(Told::Longest(longest)) => info += &format!(";LONGEST={longest}"),
+            Some(AnswerView::Count(count)) => info += &format!(";COUNT={count}"),
+            Some(AnswerView::Longest(longest)) => info += &format!(";LONGEST={longest}"),
             _ => {}
         }
         if self.found() == Some(true) {
@@ -218,11 +218,11 @@ mod tests {
         let answer = |told, errors| Answer { name: "a\tname", question: Some(&question), told, errors, servers: None };
         let none: &[String] = &[];
         for (told, json, text, tsv) in [
-            (Told::Count(4), r#"{"count":4,"match":true}"#, "match, count 4", "true\t4\t\t"),
-            (Told::Count(0), r#"{"count":0,"match":false}"#, "no match", "false\t0\t\t"),
-            (Told::Whether(true), r#"{"match":true}"#, "match", "true\t\t\t"),
-            (Told::Longest(3), r#"{"longest":3,"match":true}"#, "3 alleles match, which is all", "true\t\t3\t"),
-            (Told::Longest(2), r#"{"longest":2,"match":false}"#, "2 alleles match", "false\t\t2\t"),
+            (AnswerView::Count(4), r#"{"count":4,"match":true}"#, "match, count 4", "true\t4\t\t"),
+            (AnswerView::Count(0), r#"{"count":0,"match":false}"#, "no match", "false\t0\t\t"),
+            (AnswerView::Whether(true), r#"{"match":true}"#, "match", "true\t\t\t"),
+            (AnswerView::Longest(3), r#"{"longest":3,"match":true}"#, "3 alleles match, which is all", "true\t\t3\t"),
+            (AnswerView::Longest(2), r#"{"longest":2,"match":false}"#, "2 alleles match", "false\t\t2\t"),
         ] {
             let answer = answer(Some(told), none);
             assert_eq!(answer.json().to_string(), json);

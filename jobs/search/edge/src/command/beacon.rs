@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tobari_command::output::{self, Failure};
 use tobari_command::stop::stop_signal;
-use tobari_search::client::Found;
+use tobari_search::client::MatchResult;
 use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
 use tobari_search::table::{Question, Sites, canonical_chromosome};
@@ -127,9 +127,9 @@ async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<
     // no server sees whether its answer was read: all are asked, and their connections closed,
     // before any is read
     tokio::task::block_in_place(|| {
-        let found: Vec<Result<Found, Failure>> = fetched.iter().map(Unread::read).collect();
+        let found: Vec<Result<MatchResult, Failure>> = fetched.iter().map(Unread::read).collect();
         found.into_iter().try_fold(0, |count, found| match found {
-            Ok(Found::Present(found)) => Ok(count + found.unwrap_or(1)),
+            Ok(MatchResult::Present(found)) => Ok(count + found.unwrap_or(1)),
             Ok(_) => Ok(count),
             // one text for all reasons: a server may be the one that asks this Beacon
             Err(_) => Err(BeaconFailure::Server(UNREADABLE.to_owned())),

@@ -1,7 +1,7 @@
 //! `tobari search check`: answers in the clear.
 
 use super::CheckArguments;
-use super::answers::{self, Answer, Told};
+use super::answers::{self, Answer, AnswerView};
 use super::question::{self, Asked};
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
@@ -28,10 +28,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(table: &Table, name: &str, question: &Question<'_>, longest: bool) -> Result<Told, Failure> {
+fn answer(table: &Table, name: &str, question: &Question<'_>, longest: bool) -> Result<AnswerView, Failure> {
     let refused = |error: tobari_search::table::TableError| Failure::Work(format!("{name}: {error}"));
     Ok(match longest {
-        true => Told::Longest(table.longest(question).map_err(refused)?),
-        false => Told::Count(table.count(question).map_err(refused)?),
+        true => AnswerView::Longest(table.longest(question).map_err(refused)?),
+        false => AnswerView::Count(table.count(question).map_err(refused)?),
     })
 }

@@ -1,6 +1,6 @@
 //! `tobari search query`: questions to one server or several, under encryption.
 
-use super::answers::{self, Answer, Told};
+use super::answers::{self, Answer, AnswerView};
 use super::arguments::QueryArguments;
 use super::question::{self, OwnedQuestion};
 use super::remote::{self, Mode, Remote, Unread};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tobari_command::output::{self, Failure};
-use tobari_search::client::Found;
+use tobari_search::client::MatchResult;
 use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
 use tokio::sync::{Semaphore, mpsc};
@@ -221,24 +221,24 @@ fn merged(jobs: &[Job], fetched: Vec<Result<Unread, Failure>>) -> Merged {
 }
 
 impl Merged {
-    fn add(&mut self, answer: Result<Found, String>) {
+    fn add(&mut self, answer: Result<MatchResult, String>) {
         match answer {
-            Ok(Found::Absent) => {}
-            Ok(Found::Present(count)) => {
+            Ok(MatchResult::Absent) => {}
+            Ok(MatchResult::Present(count)) => {
                 self.found = true;
                 self.count += count.unwrap_or(0);
             }
-            Ok(Found::Longest(sites, _)) => self.longest = self.longest.max(sites),
+            Ok(MatchResult::Longest(sites, _)) => self.longest = self.longest.max(sites),
             Err(error) => self.errors.push(error),
         }
     }
 
     /// What all servers together told; none if no one answered.
-    fn told(&self, arguments: &QueryArguments, answered: usize) -> Option<Told> {
+    fn told(&self, arguments: &QueryArguments, answered: usize) -> Option<AnswerView> {
         (answered > 0).then_some(match (arguments.longest, arguments.boolean) {
-            (true, _) => Told::Longest(self.longest),
-            (_, true) => Told::Whether(self.found),
-            (_, false) => Told::Count(self.count),
+            (true, _) => AnswerView::Longest(self.longest),
+            (_, true) => AnswerView::Whether(self.found),
+            (_, false) => AnswerView::Count(self.count),
         })
     }
 }
@@ -250,7 +250,12 @@ mod tests {
     #[test]
     fn counts_of_servers_are_added_up_and_the_longest_is_the_longest_of_any() {
         let mut merged = Merged::default();
-        let answers = [Found::Present(Some(3)), Found::Absent, Found::Present(Some(14)), Found::Longest(4, None)];
+        let answers = [
+            MatchResult::Present(Some(3)),
+            MatchResult::Absent,
+            MatchResult::Present(Some(14)),
+            MatchResult::Longest(4, None),
+        ];
         answers.into_iter().for_each(|found| merged.add(Ok(found)));
         merged.add(Err("down".to_owned()));
         assert_eq!(merged, Merged { count: 17, found: true, longest: 4, errors: vec!["down".to_owned()] });

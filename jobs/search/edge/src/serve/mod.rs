@@ -79,7 +79,7 @@ use tobari_node::{
     turns::Turns,
 };
 use tobari_octets::sha256;
-use tobari_search::desk::{Desk, Limits, Refusal};
+use tobari_search::desk::{Limits, Refusal, SearchService};
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::messages::{CLIENT_BYTES, TABLE_BYTES};
 
@@ -210,7 +210,7 @@ impl Client {
 }
 
 /// What is told of a table.
-struct Told {
+struct TableInfo {
     tag: String,
     line: serde_json::Value,
     body: Bytes,
@@ -218,8 +218,8 @@ struct Told {
 
 /// The desk and what must change with it.
 struct State {
-    desk: Desk,
-    told: BTreeMap<[u8; TABLE_BYTES], Told>,
+    desk: SearchService,
+    told: BTreeMap<[u8; TABLE_BYTES], TableInfo>,
     /// By client and set, the hash of the key that is registered.
     keys: HashMap<[u8; CLIENT_BYTES], BTreeMap<&'static str, [u8; 32]>>,
     /// How often anybody was charged.
@@ -234,7 +234,7 @@ impl State {
     /// Without a client.
     fn new(limits: Limits, places: PlaceLimits) -> Self {
         // clients are counted by their places
-        let desk = Desk::new(Limits { clients: usize::MAX, ..limits });
+        let desk = SearchService::new(Limits { clients: usize::MAX, ..limits });
         let (told, keys, sizes) = Default::default();
         Self { desk, told, keys, charges: 0, places: Places::new(places), sizes }
     }

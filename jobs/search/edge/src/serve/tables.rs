@@ -1,6 +1,6 @@
 //! Files of tables, and what they become while they are served.
 
-use super::{HiddenOptions, SearchError, State, Told, arrange, lock};
+use super::{HiddenOptions, SearchError, State, TableInfo, arrange, lock};
 use axum::body::Bytes;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
@@ -39,7 +39,7 @@ struct Ready {
     name: [u8; TABLE_BYTES],
     held: Held,
     arranged: Vec<Arc<Arrangement>>,
-    told: Told,
+    told: TableInfo,
 }
 
 enum Held {
@@ -172,7 +172,7 @@ fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -
             Held::Labelled(LabelledTable::new(table, secret, kept_bytes)?)
         }
     };
-    Ok(Ready { name, held, arranged, told: Told { tag, line, body: Bytes::from(body) } })
+    Ok(Ready { name, held, arranged, told: TableInfo { tag, line, body: Bytes::from(body) } })
 }
 
 impl Ready {

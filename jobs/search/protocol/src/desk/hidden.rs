@@ -9,7 +9,7 @@
 //! held, and the one that was longest not used is dropped for another. Which key a client
 //! registered, and how often it was used, stays: the same key again is not used anew.
 
-use super::{Client, Desk, Refusal};
+use super::{Client, Refusal, SearchService};
 use crate::hidden::arrangement::{self, Arrangement, DEPTH};
 use crate::hidden::messages::{self, Query};
 use crate::hidden::numbers::Kind;
@@ -64,7 +64,7 @@ pub struct AskedHidden {
     pub granularity: Granularity,
 }
 
-impl Desk {
+impl SearchService {
     /// The one matcher of such queries: its parameters are those of all registrations and
     /// arrangements.
     ///

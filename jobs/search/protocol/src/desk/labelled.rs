@@ -7,7 +7,7 @@
 //! **budgets of regions hold for tables without labels only**.
 
 use super::served::Served;
-use super::{Client, Desk, Refusal};
+use super::{Client, Refusal, SearchService};
 use crate::messages::{CLIENT_BYTES, TABLE_BYTES};
 use crate::oprf::Mode;
 use crate::oprf::function::Secret;
@@ -56,7 +56,7 @@ impl LabelledTable {
     }
 }
 
-impl Desk {
+impl SearchService {
     /// Serves a panel with labels, under the name that its labeller has: questions without labels
     /// are refused. One of the same name is replaced, whose labels are of no more use; budgets
     /// stay.

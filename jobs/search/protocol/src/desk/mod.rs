@@ -7,7 +7,7 @@
 //! budget back. Every block of an answer is a use of the client's key, because it tells a little of
 //! the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the
 //! uses of a key is what its owner can have learnt besides answers. Of a table with labels
-//! evaluations are paid instead of questions ([`Desk::serve_labelled`]). Whoever is at the end of a
+//! evaluations are paid instead of questions ([`SearchService::serve_labelled`]). Whoever is at the end of a
 //! budget is refused, and nothing is computed.
 //!
 //! **What is told** to whoever keeps a log: who asked which table for how many sites, never where,
@@ -179,7 +179,7 @@ struct Client {
 }
 
 /// Tables and clients.
-pub struct Desk {
+pub struct SearchService {
     limits: Limits,
     tables: BTreeMap<[u8; TABLE_BYTES], Arc<Served>>,
     /// Of those of them that have labels.
@@ -201,7 +201,7 @@ pub struct Admitted {
     labeller: Option<Arc<Labeller>>,
 }
 
-impl Desk {
+impl SearchService {
     /// Without a table.
     pub fn new(limits: Limits) -> Self {
         let (tables, labellers) = (BTreeMap::new(), BTreeMap::new());

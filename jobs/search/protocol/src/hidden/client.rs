@@ -2,7 +2,7 @@
 
 use super::program::{Layout, LayoutError};
 use super::server::{Form, Page, Registration};
-use crate::client::Found;
+use crate::client::MatchResult;
 use rand_core::CryptoRng;
 use tobari_lattice::bgv::{DecryptError, Decryptor, EncodeError, Encoder, EvaluationKeys, KeyError, SeededCiphertext};
 use tobari_lattice::params::{self, LatticeParameters};
@@ -87,7 +87,7 @@ impl<'a> Asker<'a> {
     ///
     /// # Errors
     /// [`ClientError`] for one that no honest server gives.
-    pub fn read(&self, layout: &Layout, answer: &[Page]) -> Result<Found, ClientError> {
+    pub fn read(&self, layout: &Layout, answer: &[Page]) -> Result<MatchResult, ClientError> {
         if answer.len() != layout.pages() || answer.iter().any(|page| page.equal.len() != layout.limbs()) {
             return Err(ClientError::Layout);
         }
@@ -95,7 +95,7 @@ impl<'a> Asker<'a> {
         if parts.clone().any(|part| part.parameters() != self.parameters() || part.needs_relinearization()) {
             return Err(ClientError::Layout);
         }
-        let (mut found, mut matches) = (Found::Absent, 0);
+        let (mut found, mut matches) = (MatchResult::Absent, 0);
         for page in answer {
             let mut equal = vec![true; self.encoder.slots()];
             for part in &page.equal {
@@ -106,7 +106,7 @@ impl<'a> Asker<'a> {
             let counts = page.count.as_ref().map(opened).transpose()?;
             for (slot, _) in equal.iter().enumerate().filter(|(_, equal)| **equal) {
                 matches += 1;
-                found = Found::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
+                found = MatchResult::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
             }
         }
         if matches > 1 { Err(ClientError::Matches { found: matches }) } else { Ok(found) }

@@ -17,7 +17,7 @@
 
 use super::function::{Output, Secret};
 use super::{LIMBS, Mode, REVISION_BYTES, Revision};
-use crate::client::Found;
+use crate::client::MatchResult;
 use crate::messages::TABLE_BYTES;
 use crate::panel::{MAX_LENGTH, Panel, Pattern};
 use crate::program::{Entry, EntryError, Key, Shape, sets};
@@ -90,12 +90,12 @@ impl Label {
 
 /// What was found, with the count of an answer without its pad: `labels` are those of the query, by
 /// group.
-pub fn uncover(found: Found, labels: &[Label], t: &Modulus) -> Found {
+pub fn uncover(found: MatchResult, labels: &[Label], t: &Modulus) -> MatchResult {
     let count = |count: Option<u64>, group: usize| Some(t.sub(count?, labels.get(group)?.pad(t)));
     match found {
-        Found::Absent => Found::Absent,
-        Found::Present(told) => Found::Present(count(told, 0)),
-        Found::Longest(sites, told) => Found::Longest(sites, count(told, sites.wrapping_sub(1))),
+        MatchResult::Absent => MatchResult::Absent,
+        MatchResult::Present(told) => MatchResult::Present(count(told, 0)),
+        MatchResult::Longest(sites, told) => MatchResult::Longest(sites, count(told, sites.wrapping_sub(1))),
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Labeller {
     revision: Revision,
     table: [u8; TABLE_BYTES],
     t: Modulus,
-    kept: Mutex<Kept>,
+    kept: Mutex<LabelCache>,
 }
 
 impl Labeller {
@@ -126,7 +126,7 @@ impl Labeller {
         let name = Sha512::new().chain_update(NAME).chain_update(table).chain_update(secret.public()).finalize();
         let mut revision = [0; REVISION_BYTES];
         revision.copy_from_slice(&name[..REVISION_BYTES]);
-        let kept = Mutex::new(Kept { most: kept_bytes, ..Kept::default() });
+        let kept = Mutex::new(LabelCache { most: kept_bytes, ..LabelCache::default() });
         Ok(Self { secret, filler: Zeroizing::new(filler.into()), revision, table: *table, t, kept })
     }
 
@@ -265,7 +265,7 @@ impl Labeller {
         Ok(outputs.map(|(output, count)| Label::new(output).entry(count, &self.t)).collect())
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, LabelCache> {
         // what a panic interrupts is at worst not kept
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -273,7 +273,7 @@ impl Labeller {
 
 /// Windows, of which those that were not used for longest make room.
 #[derive(Default)]
-struct Kept {
+struct LabelCache {
     most: usize,
     bytes: usize,
     uses: u64,
@@ -286,7 +286,7 @@ struct Kept {
 /// What a window takes beside its entries, about.
 const OVERHEAD: usize = 160;
 
-impl Kept {
+impl LabelCache {
     fn find(&mut self, name: (u32, u8)) -> Option<Window> {
         let (window, used) = self.windows.get_mut(&name)?;
         self.uses += 1;
@@ -322,12 +322,12 @@ mod tests {
     #[test]
     fn what_was_not_used_for_longest_makes_room() {
         let size = 10 * size_of::<Entry>() + OVERHEAD;
-        let mut kept = Kept { most: 3 * size, ..Kept::default() };
+        let mut kept = LabelCache { most: 3 * size, ..LabelCache::default() };
         (0..3).for_each(|start| kept.keep((start, 5), &window(10)));
         assert_eq!(kept.bytes, 3 * size);
         assert!(kept.find((0, 5)).is_some());
         kept.keep((3, 5), &window(10));
-        let there = |kept: &mut Kept| [0, 1, 2, 3].map(|start| kept.find((start, 5)).is_some());
+        let there = |kept: &mut LabelCache| [0, 1, 2, 3].map(|start| kept.find((start, 5)).is_some());
         assert_eq!(there(&mut kept), [true, false, true, true]);
         kept.keep((4, 5), &window(1_000));
         kept.keep((3, 5), &window(10));

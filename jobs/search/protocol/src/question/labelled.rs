@@ -11,7 +11,7 @@ use super::decoys::Decoys;
 use super::{
     Asker, Prepared, QuestionError, Wish, compared, counted, different, fitting, key_number, placed, rule_false_matches,
 };
-use crate::client::Found;
+use crate::client::MatchResult;
 use crate::fullness::Fullness;
 use crate::messages::CLIENT_BYTES;
 use crate::oprf::function::Blinding;
@@ -138,7 +138,7 @@ impl PreparedLabelled {
     ///
     /// # Errors
     /// [`QuestionError`] for an answer that is none to this question.
-    pub fn read(&self, asker: &Asker<'_>, labels: &Labels, bytes: &[u8]) -> Result<Found, QuestionError> {
+    pub fn read(&self, asker: &Asker<'_>, labels: &Labels, bytes: &[u8]) -> Result<MatchResult, QuestionError> {
         Ok(uncover(self.prepared.read(asker, bytes)?, &labels.labels, &self.t))
     }
 }

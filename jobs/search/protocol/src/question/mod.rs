@@ -9,7 +9,7 @@
 pub mod decoys;
 pub mod labelled;
 
-use super::client::{Asker, ClientError, Found, places};
+use super::client::{Asker, ClientError, MatchResult, places};
 use super::fullness::Fullness;
 use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MAX_PLACES, MessageError, Query};
 use super::oprf::Mode;
@@ -179,7 +179,7 @@ impl Prepared {
     ///
     /// # Errors
     /// [`QuestionError`] for an answer that is none to this question.
-    pub fn read(&self, asker: &Asker<'_>, bytes: &[u8]) -> Result<Found, QuestionError> {
+    pub fn read(&self, asker: &Asker<'_>, bytes: &[u8]) -> Result<MatchResult, QuestionError> {
         let answer = messages::decode_answer(bytes, asker.parameters())?;
         let counts = self.granularity == Granularity::Count;
         let fits = |block: &super::server::Block| block.equal.len() == self.limbs && block.count.is_some() == counts;
@@ -188,7 +188,7 @@ impl Prepared {
         }
         Ok(match (asker.read(&answer, (&self.layout, self.limbs))?, self.shape) {
             // one group says only whether it occurs
-            (Found::Present(count), Shape::Longest { .. }) => Found::Longest(1, count),
+            (MatchResult::Present(count), Shape::Longest { .. }) => MatchResult::Longest(1, count),
             (found, _) => found,
         })
     }

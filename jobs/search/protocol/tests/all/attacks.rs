@@ -12,8 +12,8 @@ use tobari_lattice::params::{LatticeParameters, NamedSet};
 use tobari_lattice::ring::{Domain, Modulus, Ntt, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
-use tobari_search::client::{Asker, Found};
-use tobari_search::desk::{Desk, Limits};
+use tobari_search::client::{Asker, MatchResult};
+use tobari_search::desk::{Limits, SearchService};
 use tobari_search::messages::{self, Query};
 use tobari_search::oprf::function::Secret;
 use tobari_search::oprf::labels::{self, Label};
@@ -394,13 +394,13 @@ fn a_scan_of_a_table_with_labels_meets_no_more_entries_than_were_evaluated() {
 fn a_repeated_decoy_does_not_change_the_answer() {
     let haplotypes = mosaic(80, 80, 34);
     let panel = panel(&haplotypes);
-    let (mut desk, customer, length) = (Desk::new(Limits::default()), Customer::new(3), 8);
+    let (mut desk, customer, length) = (SearchService::new(Limits::default()), Customer::new(3), 8);
     desk.serve_labelled(panel.clone(), 1, labeller(1));
     customer.register(&mut desk);
     let there = pattern(&haplotypes[3], 20, length);
     for wanted in [there, there ^ 1 << (length - 1), !there & 0xff] {
         let count = panel.count(20, length, wanted).unwrap();
-        let expected = if count == 0 { Found::Absent } else { Found::Present(Some(count.into())) };
+        let expected = if count == 0 { MatchResult::Absent } else { MatchResult::Present(Some(count.into())) };
         for starts in [&[20u32, 35][..], &[20, 20, 20, 35, 35], &[7, 20, 35, 35], &[20]] {
             let shape = Shape::Pattern { places: starts.len(), length };
             let found = customer.ask(&mut desk, &panel, (shape, starts), (20, wanted), Granularity::Count).unwrap();
@@ -500,7 +500,7 @@ fn a_server_that_says_that_something_is_there_is_believed() {
             let found = Asker::new(&bench.secret).unwrap().read(&answer, of).unwrap();
             if labels.is_empty() { found } else { labels::uncover(found, &labels, &bench.t) }
         };
-        assert_eq!(answered(vec![]), Found::Absent);
-        assert_eq!(answered(vec![entry]), Found::Present(Some(77)));
+        assert_eq!(answered(vec![]), MatchResult::Absent);
+        assert_eq!(answered(vec![entry]), MatchResult::Present(Some(77)));
     }
 }

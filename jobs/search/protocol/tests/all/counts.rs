@@ -10,8 +10,8 @@ use tobari_lattice::params::{LatticeParameters, NamedSet};
 use tobari_lattice::ring::{Modulus, Ntt, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
-use tobari_search::client::{Asker, ClientError, Found, places};
-use tobari_search::desk::{Desk, Limits, Refusal};
+use tobari_search::client::{Asker, ClientError, MatchResult, places};
+use tobari_search::desk::{Limits, Refusal, SearchService};
 use tobari_search::messages::{self, MessageError, Query};
 use tobari_search::oprf::Mode;
 use tobari_search::panel::{MAX_LENGTH, Panel, PanelError, Pattern};
@@ -147,7 +147,13 @@ impl Bench {
     }
 
     /// Asks, answers and reads, as bytes.
-    fn ask(&self, entries: &[Vec<Entry>], numbers: &[Key], (layout, limbs): (&Layout, usize), counts: bool) -> Found {
+    fn ask(
+        &self,
+        entries: &[Vec<Entry>],
+        numbers: &[Key],
+        (layout, limbs): (&Layout, usize),
+        counts: bool,
+    ) -> MatchResult {
         let (asker, of) = (Asker::new(&self.secret).unwrap(), (layout, limbs));
         let ciphertexts = asker.query(numbers, of, &mut rng(numbers[0][0])).unwrap();
         let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
@@ -167,7 +173,7 @@ impl Bench {
     }
 
     /// The same for one limb and one group.
-    fn ask_one(&self, entries: &[Entry], number: u64, blocks: usize, counts: bool) -> Found {
+    fn ask_one(&self, entries: &[Entry], number: u64, blocks: usize, counts: bool) -> MatchResult {
         let layout = one_group(self.matcher.slots(), blocks);
         self.ask(&[entries.to_vec()], &[[number, 0]], (&layout, 1), counts)
     }
@@ -198,8 +204,8 @@ fn answers_are_those_of_the_clear_for_patterns_that_occur_once_often_and_never()
         assert_eq!(u64::from(counted), expected);
         present += usize::from(expected > 0);
         let [boolean, count] = match expected {
-            0 => [Found::Absent; 2],
-            expected => [Found::Present(None), Found::Present(Some(expected))],
+            0 => [MatchResult::Absent; 2],
+            expected => [MatchResult::Present(None), MatchResult::Present(Some(expected))],
         };
         assert_eq!(bench.ask_one(&entries, query, 1, false), boolean);
         assert_eq!(bench.ask_one(&entries, query, 1, true), count);
@@ -224,7 +230,7 @@ fn the_flood_is_as_wide_as_there_is_room_and_hides_what_it_says() {
 }
 
 /// A question over a panel, and its answer in the clear, through the bytes.
-fn answered(panel: &Panel, shape: Shape, starts: &[u32], (index, pattern): (usize, Pattern)) -> Found {
+fn answered(panel: &Panel, shape: Shape, starts: &[u32], (index, pattern): (usize, Pattern)) -> MatchResult {
     let bench = bench_of(shape.set(panel.haplotypes() as u64).unwrap().name);
     let keys = bench.keys(shape);
     let entries = keys.of_panel(panel, starts, 1).unwrap();
@@ -262,7 +268,7 @@ fn every_size_of_question_has_a_set_and_is_answered_as_in_the_clear() {
         let there = pattern(&haplotypes[100], 77, length);
         for pattern in [there, there ^ 1 << (length - 1), there ^ 1] {
             let counted = panel.count(77, length, pattern).unwrap();
-            let expected = if counted == 0 { Found::Absent } else { Found::Present(Some(counted.into())) };
+            let expected = if counted == 0 { MatchResult::Absent } else { MatchResult::Present(Some(counted.into())) };
             assert_eq!(answered(&panel, shape, &starts, (index, pattern)), expected, "{count} places, {length} sites");
         }
     }
@@ -288,10 +294,11 @@ fn the_longest_match_is_that_of_the_clear_at_one_place_and_among_several() {
             let wanted = flipped.map_or(there, |site| there ^ 1 << site);
             let sites = panel.longest(50, length, wanted).unwrap();
             let expected = match sites {
-                0 => Found::Absent,
-                sites => {
-                    Found::Longest(sites, Some(panel.count(50, sites, wanted & ((1 << sites) - 1)).unwrap().into()))
-                }
+                0 => MatchResult::Absent,
+                sites => MatchResult::Longest(
+                    sites,
+                    Some(panel.count(50, sites, wanted & ((1 << sites) - 1)).unwrap().into()),
+                ),
             };
             tried += usize::from(sites < length);
             let shape = Shape::Longest { places: starts.len(), length };
@@ -314,9 +321,9 @@ fn keys_of_a_table_are_found_by_both_of_their_limbs_and_nothing_shows_of_one() {
     let layout = one_group(bench.matcher.slots(), 1);
     let ask = |number| bench.ask(&entries, &[keys.of_number(number)], (&layout, 2), true);
     for (number, count) in numbers.into_iter().zip(1..) {
-        assert_eq!(ask(number), Found::Present(Some(count)));
+        assert_eq!(ask(number), MatchResult::Present(Some(count)));
     }
-    assert_eq!([ask(number(6, 8)), ask(number(5, 9))], [Found::Absent; 2]);
+    assert_eq!([ask(number(6, 8)), ask(number(5, 9))], [MatchResult::Absent; 2]);
     // three entries have a limb in common with the query: no output has a zero for it
     let asker = Asker::new(&bench.secret).unwrap();
     let query = asker.query(&[[5, 9]], (&layout, 2), &mut rng(1)).unwrap();
@@ -378,8 +385,8 @@ fn entries_of_several_blocks_are_found_in_any_of_them_and_too_many_are_refused()
     let entry = |i| Entry { key: [3 * i, 0], count: i + 1 };
     let entries: Vec<Entry> = (0..slots as u64 + 100).map(entry).collect();
     for i in [0u64, 1, 4_095, 4_096, 4_195] {
-        assert_eq!(bench.ask_one(&entries, 3 * i, 2, true), Found::Present(Some(i + 1)));
-        assert_eq!(bench.ask_one(&entries, 3 * i + 1, 2, true), Found::Absent);
+        assert_eq!(bench.ask_one(&entries, 3 * i, 2, true), MatchResult::Present(Some(i + 1)));
+        assert_eq!(bench.ask_one(&entries, 3 * i + 1, 2, true), MatchResult::Absent);
     }
     let (query, layout) = ([bench.query(1, 3)], one_group(slots, 1));
     let answer = |query: &[_], entries: &[Vec<Entry>], limbs| {
@@ -605,7 +612,7 @@ impl Customer {
         (&self.layout, 1)
     }
 
-    fn read(&self, answer: &[u8]) -> Found {
+    fn read(&self, answer: &[u8]) -> MatchResult {
         let blocks = messages::decode_answer(answer, self.secret.parameters()).unwrap();
         Asker::new(&self.secret).unwrap().read(&blocks, self.of()).unwrap()
     }
@@ -614,7 +621,7 @@ impl Customer {
 #[test]
 fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
     let haplotypes = mosaic(200, 60, 11);
-    let mut desk = Desk::new(Limits { clients: 1, tests: 3, uses: 2, ..Limits::default() });
+    let mut desk = SearchService::new(Limits { clients: 1, tests: 3, uses: 2, ..Limits::default() });
     desk.serve([1; 32], panel(&haplotypes), 1);
     let (customer, other) = (Customer::new(3, 2, 8), Customer::new(4, 2, 8));
     let there = pattern(&haplotypes[7], 20, 8);
@@ -626,7 +633,7 @@ fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
     assert!(matches!(full, Err(Refusal::Clients { most: 1 })));
     let (answer, asked) = desk.answer(&query, &mut rng(1)).unwrap();
     let count = haplotypes.iter().filter(|haplotype| pattern(haplotype, 20, 8) == there).count() as u64;
-    assert_eq!(customer.read(&answer), Found::Present(Some(count)));
+    assert_eq!(customer.read(&answer), MatchResult::Present(Some(count)));
     assert_eq!((asked.client, asked.table, asked.shape), ([3; 16], [1; 32], Shape::Pattern { places: 2, length: 8 }));
     // what is refused costs nothing
     let elsewhere = customer.query(2, &[5, 20], 1, 8, there);
@@ -642,7 +649,7 @@ fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
     desk.register(customer.name, "search", &customer.registration()).unwrap();
     desk.serve([1; 32], panel(&mosaic(5, 60, 12)), 6);
     let (answer, _) = desk.answer(&query, &mut rng(4)).unwrap();
-    assert_eq!(customer.read(&answer), Found::Absent, "fewer than six have it");
+    assert_eq!(customer.read(&answer), MatchResult::Absent, "fewer than six have it");
     assert!(matches!(desk.answer(&query, &mut rng(5)), Err(Refusal::Budget { tests: 3 })));
 }
 
@@ -650,7 +657,7 @@ fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
 fn a_longest_match_costs_its_sites_and_every_region_that_it_may_be_about() {
     let haplotypes = mosaic(50, 300, 14);
     let limits = Limits { tests: 100, region: 100, region_tests: 20, ..Limits::default() };
-    let mut desk = Desk::new(limits);
+    let mut desk = SearchService::new(limits);
     desk.serve([1; 32], panel(&haplotypes), 1);
     let customer = Customer::new(3, 2, 8);
     desk.register(customer.name, "search", &customer.registration()).unwrap();
@@ -677,7 +684,7 @@ fn a_longest_match_costs_its_sites_and_every_region_that_it_may_be_about() {
     };
     let (answer, _) = desk.answer(&ask(vec![20, 150]), &mut rng(1)).unwrap();
     let blocks = messages::decode_answer(&answer, customer.secret.parameters()).unwrap();
-    assert_eq!(asker.read(&blocks, (&layout, 1)).unwrap(), Found::Longest(8, None));
+    assert_eq!(asker.read(&blocks, (&layout, 1)).unwrap(), MatchResult::Longest(8, None));
     assert_eq!(desk.tests_left(&customer.name), Some(92));
     // the second window ends in the next region
     desk.answer(&ask(vec![20, 193]), &mut rng(2)).unwrap();

@@ -13,7 +13,7 @@ use tobari_lattice::params::{LatticeParameters, NamedSet};
 use tobari_lattice::ring::{Modulus, Ntt};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
-use tobari_search::client::Found;
+use tobari_search::client::MatchResult;
 use tobari_search::hidden::client::{Asker, ClientError};
 use tobari_search::hidden::index::{Arranged, Block, Blocks, IndexError, Table};
 use tobari_search::hidden::messages::{self, Query};
@@ -81,7 +81,7 @@ impl Bench {
     }
 
     /// Asks, answers and reads.
-    fn ask(&self, form: &Form, table: &impl Blocks, key: u128, granularity: Granularity) -> Found {
+    fn ask(&self, form: &Form, table: &impl Blocks, key: u128, granularity: Granularity) -> MatchResult {
         let answer = self.answer(form, &self.query(form, key, granularity), table, key as u64 ^ 1 << 40);
         Asker::new(&self.secret).unwrap().read(form.layout(), &answer).unwrap()
     }
@@ -107,11 +107,11 @@ fn entries(count: usize, last: u128, seed: u64) -> Vec<(u128, u64)> {
     all.into_iter().collect()
 }
 
-fn expected(entries: &[(u128, u64)], key: u128, granularity: Granularity) -> Found {
+fn expected(entries: &[(u128, u64)], key: u128, granularity: Granularity) -> MatchResult {
     match (program::answer(entries, key), granularity) {
-        (0, _) => Found::Absent,
-        (_, Granularity::Boolean) => Found::Present(None),
-        (count, Granularity::Count) => Found::Present(Some(count)),
+        (0, _) => MatchResult::Absent,
+        (_, Granularity::Boolean) => MatchResult::Present(None),
+        (count, Granularity::Count) => MatchResult::Present(Some(count)),
     }
 }
 
@@ -216,7 +216,7 @@ fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there
         // one allele more or less
         let near = &entries[entry.saturating_sub(20)..(entry + 20).min(entries.len())];
         let absent = (0..10).map(|bit| key ^ 1 << bit).find(|key| program::answer(near, *key) == 0);
-        assert_eq!(bench.ask(&form, &table, absent.unwrap(), granularity), Found::Absent);
+        assert_eq!(bench.ask(&form, &table, absent.unwrap(), granularity), MatchResult::Absent);
     }
     let query = bench.query(&form, 5, Granularity::Count);
     let answer = messages::encode_answer(&bench.answer(&form, &query, &table, 9));
@@ -432,7 +432,7 @@ fn a_selector_of_two_compares_with_twice_the_block() {
     query.ciphertext = Decryptor::new(&bench.secret).unwrap().encrypt(&message, 3, &mut rng(20));
     let answer = bench.answer(&form, &query, &table, 21);
     let found = Asker::new(&bench.secret).unwrap().read(form.layout(), &answer).unwrap();
-    assert_eq!(found, Found::Present(Some(2 * count)));
+    assert_eq!(found, MatchResult::Present(Some(2 * count)));
 }
 
 /// And of the slots: an entry has one, for every query of it, and others have others.

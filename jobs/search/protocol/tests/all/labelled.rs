@@ -4,8 +4,8 @@
 use crate::world::{mosaic, rng};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
-use tobari_search::client::{Asker, Found};
-use tobari_search::desk::{Desk, LabelledTable, Limits, Refusal};
+use tobari_search::client::{Asker, MatchResult};
+use tobari_search::desk::{LabelledTable, Limits, Refusal, SearchService};
 use tobari_search::fullness::Fullness;
 use tobari_search::messages::{self, CLIENT_BYTES};
 use tobari_search::oprf::function::{OprfError, Secret};
@@ -31,7 +31,7 @@ fn filled(mut content: Content, haplotypes: &[Vec<bool>]) -> Content {
 
 /// A desk with one table, and a client of it.
 struct Bench {
-    desk: Desk,
+    desk: SearchService,
     table: Table,
     catalogue: Catalogue,
     fullness: Fullness,
@@ -41,7 +41,7 @@ struct Bench {
 impl Bench {
     fn new(content: Content, least: u32, limits: Limits) -> Self {
         let table = Table::new(content, least, "a test", &mut rng(1));
-        let mut desk = Desk::new(limits);
+        let mut desk = SearchService::new(limits);
         desk.serve_table_labelled(LabelledTable::new(table.clone(), Secret::random(&mut rng(2)), 1 << 22).unwrap());
         // what a client is told goes as bytes
         let catalogue = Catalogue::decode(&table.catalogue().encode()).unwrap();
@@ -68,14 +68,14 @@ impl Bench {
         Ok(prepared.labels(blinding, &reply).unwrap())
     }
 
-    fn answer(&mut self, prepared: &PreparedLabelled, labels: &Labels) -> Result<Found, Refusal> {
+    fn answer(&mut self, prepared: &PreparedLabelled, labels: &Labels) -> Result<MatchResult, Refusal> {
         let asker = Asker::new(&self.secret).unwrap();
         let query = prepared.query(&asker, CLIENT, labels, &mut rng(6)).unwrap();
         let (answer, _) = self.desk.answer(&query, &mut rng(7))?;
         Ok(prepared.read(&asker, labels, &answer).unwrap())
     }
 
-    fn ask(&mut self, question: &Question<'_>, wish: Wish) -> Result<Found, Refusal> {
+    fn ask(&mut self, question: &Question<'_>, wish: Wish) -> Result<MatchResult, Refusal> {
         let prepared = self.prepared(question, wish).unwrap();
         assert_eq!(prepared.set().name, crate::world::set().name);
         let labels = self.labels(&prepared)?;
@@ -83,10 +83,10 @@ impl Bench {
     }
 
     /// What the table says in the clear.
-    fn clear(&self, question: &Question<'_>) -> Found {
+    fn clear(&self, question: &Question<'_>) -> MatchResult {
         match self.table.count(question).unwrap() {
-            0 => Found::Absent,
-            count => Found::Present(Some(count)),
+            0 => MatchResult::Absent,
+            count => MatchResult::Present(Some(count)),
         }
     }
 }
@@ -118,10 +118,10 @@ fn a_panel_with_labels_answers_patterns_and_longest_matches_among_any_places() {
                 let wish = Wish { places, ..COUNT };
                 let answer = bench.ask(&question, wish).unwrap();
                 assert_eq!(answer, bench.clear(&question), "{start} {text} {places}");
-                found += usize::from(answer != Found::Absent);
+                found += usize::from(answer != MatchResult::Absent);
                 let sites = bench.table.longest(&question).unwrap();
                 let longest = bench.ask(&question, Wish { longest: true, granularity: Granularity::Boolean, ..wish });
-                let expected = if sites == 0 { Found::Absent } else { Found::Longest(sites, None) };
+                let expected = if sites == 0 { MatchResult::Absent } else { MatchResult::Longest(sites, None) };
                 assert_eq!(longest.unwrap(), expected, "{start} {text} {places}");
                 paid += 1 + length as u64;
                 assert_eq!(bench.desk.tests_left(&CLIENT), Some(10_000 - paid), "evaluations are paid");
@@ -160,7 +160,7 @@ fn variants_without_phase_and_keys_with_labels_are_counted() {
             answers.push(bench.ask(&question, COUNT).unwrap());
             assert_eq!(answers.last(), Some(&bench.clear(&question)), "{i}");
         }
-        assert!(answers.contains(&Found::Absent) && answers.iter().any(|answer| *answer != Found::Absent));
+        assert!(answers.contains(&MatchResult::Absent) && answers.iter().any(|answer| *answer != MatchResult::Absent));
     }
 }
 
@@ -206,7 +206,10 @@ fn a_question_that_needs_more_labels_than_the_limit_is_refused_on_either_side_an
         (1..=9).map(|sites| u64::from(panel.most_patterns(sites).unwrap())).sum::<u64>()
     };
     let mut bench = Bench::new(content(), 1, Limits { labels: most as usize, ..Limits::default() });
-    assert_eq!(bench.ask(&question, longest).unwrap(), Found::Longest(9, Some(bench.table.count(&question).unwrap())));
+    assert_eq!(
+        bench.ask(&question, longest).unwrap(),
+        MatchResult::Longest(9, Some(bench.table.count(&question).unwrap()))
+    );
     let mut bench = Bench::new(content(), 1, Limits { labels: most as usize - 1, ..Limits::default() });
     let prepared = bench.prepared(&question, longest).unwrap();
     assert!(prepared.check(most).is_ok());

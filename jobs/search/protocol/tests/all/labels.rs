@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use tobari_lattice::params::{LatticeParameters, Plaintext};
 use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
-use tobari_search::client::{Asker, Found};
-use tobari_search::desk::{Desk, Limits, Refusal};
+use tobari_search::client::{Asker, MatchResult};
+use tobari_search::desk::{Limits, Refusal, SearchService};
 use tobari_search::messages::{self, MessageError, Query};
 use tobari_search::oprf::function::{Blinding, Secret};
 use tobari_search::oprf::labels::{self, Label, Labeller};
@@ -20,7 +20,7 @@ use tobari_search::server::{Granularity, Matcher};
 fn answers_with_labels_are_those_of_the_clear_and_only_evaluations_are_paid() {
     let haplotypes = mosaic(120, 150, 21);
     let panel = panel(&haplotypes);
-    let mut desk = Desk::new(Limits::default());
+    let mut desk = SearchService::new(Limits::default());
     desk.serve_labelled(panel.clone(), 1, labeller(1));
     let customer = Customer::new(3);
     customer.register(&mut desk);
@@ -42,10 +42,10 @@ fn answers_with_labels_are_those_of_the_clear_and_only_evaluations_are_paid() {
             for granularity in [Granularity::Count, Granularity::Boolean] {
                 let told = |sites| (granularity == Granularity::Count).then(|| counted(sites));
                 let expected = match shape {
-                    _ if sites == 0 => Found::Absent,
-                    Shape::Longest { .. } => Found::Longest(sites, told(sites)),
-                    _ if sites < length => Found::Absent,
-                    _ => Found::Present(told(length)),
+                    _ if sites == 0 => MatchResult::Absent,
+                    Shape::Longest { .. } => MatchResult::Longest(sites, told(sites)),
+                    _ if sites < length => MatchResult::Absent,
+                    _ => MatchResult::Present(told(length)),
                 };
                 let found = customer.ask(&mut desk, &panel, (shape, starts), (start, wanted), granularity).unwrap();
                 assert_eq!(found, expected, "{shape:?}");
@@ -60,7 +60,7 @@ fn answers_with_labels_are_those_of_the_clear_and_only_evaluations_are_paid() {
 fn a_table_is_asked_in_its_own_mode_and_under_its_present_key() {
     let haplotypes = mosaic(60, 60, 22);
     let panel = panel(&haplotypes);
-    let mut desk = Desk::new(Limits { tests: 20, ..Limits::default() });
+    let mut desk = SearchService::new(Limits { tests: 20, ..Limits::default() });
     let customer = Customer::new(3);
     customer.register(&mut desk);
     let (shape, starts) = (Shape::Pattern { places: 1, length: 8 }, [20u32]);
@@ -87,7 +87,7 @@ fn a_table_is_asked_in_its_own_mode_and_under_its_present_key() {
     desk.serve_labelled(panel.clone(), 1, labeller(2));
     assert!(matches!(desk.answer(&query, &mut rng(1)), Err(Refusal::Revision)));
     let again = customer.ask(&mut desk, &panel, (shape, &starts), (20, pattern(&haplotypes[3], 20, 8)), of.1);
-    assert!(matches!(again, Ok(Found::Present(Some(_)))));
+    assert!(matches!(again, Ok(MatchResult::Present(Some(_)))));
     desk.serve(TABLE, panel, 1);
     assert!(matches!(desk.answer(&query, &mut rng(1)), Err(Refusal::Mode("without labels"))));
     assert_eq!(desk.tests_left(&customer.name), Some(18), "what is refused costs nothing");
@@ -97,7 +97,7 @@ fn a_table_is_asked_in_its_own_mode_and_under_its_present_key() {
 fn a_longest_match_costs_an_evaluation_for_each_site_and_the_budget_ends() {
     let haplotypes = mosaic(60, 60, 23);
     let panel = panel(&haplotypes);
-    let mut desk = Desk::new(Limits { tests: 30, uses: 3, region_tests: 0, ..Limits::default() });
+    let mut desk = SearchService::new(Limits { tests: 30, uses: 3, region_tests: 0, ..Limits::default() });
     desk.serve_labelled(panel.clone(), 1, labeller(1));
     let (customer, shape, starts) = (Customer::new(3), Shape::Longest { places: 1, length: 12 }, [20u32]);
     let inputs = || labels::inputs(&TABLE, shape, 20, pattern(&haplotypes[3], 20, 12));
@@ -189,9 +189,9 @@ fn words_of_a_table_are_found_under_their_labels() {
         labels::uncover(asker.read(&blocks, of).unwrap(), &label, matcher.modulus())
     };
     for (word, count) in words {
-        assert_eq!(find(word), Found::Present(Some(count)));
+        assert_eq!(find(word), MatchResult::Present(Some(count)));
     }
-    assert_eq!([find(b"rs1"), find(b"rs1234")], [Found::Absent; 2]);
+    assert_eq!([find(b"rs1"), find(b"rs1234")], [MatchResult::Absent; 2]);
 }
 
 #[test]

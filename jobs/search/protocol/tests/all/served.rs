@@ -5,9 +5,9 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
-use tobari_search::client::{Asker, Found};
+use tobari_search::client::{Asker, MatchResult};
 use tobari_search::desk::ledger::Account;
-use tobari_search::desk::{Desk, Limits, Refusal};
+use tobari_search::desk::{Limits, Refusal, SearchService};
 use tobari_search::fullness::Fullness;
 use tobari_search::messages;
 use tobari_search::question::decoys::Decoys;
@@ -39,7 +39,7 @@ fn filled(mut content: Content) -> Content {
 
 /// A desk with one table, and a client of it.
 struct Bench {
-    desk: Desk,
+    desk: SearchService,
     table: Table,
     catalogue: Catalogue,
     fullness: Fullness,
@@ -48,7 +48,7 @@ struct Bench {
 impl Bench {
     fn new(content: Content, least: u32, limits: Limits) -> Self {
         let table = Table::new(content, least, "a test", &mut rng(1));
-        let mut desk = Desk::new(limits);
+        let mut desk = SearchService::new(limits);
         desk.serve_table(table.clone()).unwrap();
         // what a client is told goes as bytes
         let catalogue = Catalogue::decode(&table.catalogue().encode()).unwrap();
@@ -56,7 +56,7 @@ impl Bench {
         Self { desk, table, catalogue, fullness }
     }
 
-    fn ask(&mut self, question: &Question<'_>, wish: Wish) -> Result<Found, Refusal> {
+    fn ask(&mut self, question: &Question<'_>, wish: Wish) -> Result<MatchResult, Refusal> {
         let told = (&self.catalogue, &self.fullness);
         let prepared = Prepared::new(told, question, wish, &Decoys::new(Seed::from_bytes([3; 32]))).unwrap();
         let parameters = prepared.set().parameters().unwrap();
@@ -74,10 +74,10 @@ impl Bench {
     }
 
     /// What the table says in the clear.
-    fn clear(&self, question: &Question<'_>) -> Found {
+    fn clear(&self, question: &Question<'_>) -> MatchResult {
         match self.table.count(question).unwrap() {
-            0 => Found::Absent,
-            count => Found::Present(Some(count)),
+            0 => MatchResult::Absent,
+            count => MatchResult::Present(Some(count)),
         }
     }
 }
@@ -97,10 +97,10 @@ fn a_panel_answers_patterns_and_longest_matches_with_places_on_any_chromosome() 
             let wish = Wish { places, ..COUNT };
             let answer = bench.ask(&question, wish).unwrap();
             assert_eq!(answer, bench.clear(&question), "{start} {text} {places}");
-            found += usize::from(answer != Found::Absent);
+            found += usize::from(answer != MatchResult::Absent);
             let sites = bench.table.longest(&question).unwrap();
             let longest = bench.ask(&question, Wish { longest: true, granularity: Granularity::Boolean, ..wish });
-            let expected = if sites == 0 { Found::Absent } else { Found::Longest(sites, None) };
+            let expected = if sites == 0 { MatchResult::Absent } else { MatchResult::Longest(sites, None) };
             assert_eq!(longest.unwrap(), expected, "{start} {text} {places}");
         }
     }
@@ -171,7 +171,7 @@ fn fault_18_budgets_of_regions_are_about_positions_and_stay_whatever_becomes_of_
         }
         content
     };
-    let region = |refused: Result<Found, Refusal>| match refused {
+    let region = |refused: Result<MatchResult, Refusal>| match refused {
         Err(Refusal::Region { tests: 5, region }) => region,
         other => panic!("expected a refusal by region, found {other:?}"),
     };

@@ -27,7 +27,7 @@ use tobari_command::output::{self, Failure};
 use tobari_command::stop::stop_signal;
 use tobari_host::files::read_bounded;
 use tobari_lattice::rlwe::SecretKey;
-use tobari_sense::desk::Desk;
+use tobari_sense::desk::ResultOpener;
 use tobari_sense::registry::Registry;
 use tobari_sense::release::{Figure, Release};
 use tobari_sense::setting::Setting;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &KeyholderArguments) -> Result<ExitCode, Failure> {
         wrong(&arguments.folder, "expected a folder that no other key holder serves, found one that is served")
     })?;
     let (setting, figures) = (folder.holder.setting()?, SharedFigures::default());
-    let desk = Desk::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
+    let desk = ResultOpener::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
     let opener = Opener::start(desk, folder.join("releases"), Arc::clone(&figures), arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // its connection is closed before anybody waits for the opener

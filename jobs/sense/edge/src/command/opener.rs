@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tobari_command::output::{self, Failure};
 use tobari_host::files::{FileError, check_bounded, read_bounded, write_secret};
 use tobari_sense::client::Withheld;
-use tobari_sense::desk::Desk;
+use tobari_sense::desk::ResultOpener;
 use tobari_sense::message::MAX_MESSAGE;
 use tobari_sense::question::Registered;
 use tobari_sense::registry::Registry;
@@ -58,7 +58,7 @@ pub(super) struct Opener {
 
 /// What the thread has.
 struct Opening {
-    desk: Desk,
+    desk: ResultOpener,
     releases: PathBuf,
     figures: SharedFigures,
     json: bool,
@@ -69,7 +69,7 @@ struct Opening {
 impl Opener {
     /// Starts it, with the folder of releases.
     pub(super) fn start(
-        desk: Desk,
+        desk: ResultOpener,
         releases: PathBuf,
         figures: SharedFigures,
         arguments: &KeyholderArguments,

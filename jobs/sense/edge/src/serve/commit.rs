@@ -23,7 +23,7 @@ use std::{
 use tobari_device::{DeviceNumber, ReplayWindow};
 use tobari_host::storage::Trouble;
 use tobari_sense::ProfileName;
-use tobari_sense::ingest::{Checked, IngestCounts, Seen, Verdict};
+use tobari_sense::ingest::{Checked, FrameHistory, IngestCounts, Verdict};
 use tobari_sense_files::{Arrived, CLOCK_STEP_MS, DeviceState, FrameStore, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -111,8 +111,8 @@ fn redb_io(error: std::io::Error) -> StoreError {
 }
 
 /// What storage knows of devices.
-fn seen(profile: ProfileName, store: &FrameStore) -> Result<Seen, StoreError> {
-    let mut seen = Seen::default();
+fn seen(profile: ProfileName, store: &FrameStore) -> Result<FrameHistory, StoreError> {
+    let mut seen = FrameHistory::default();
     for (number, state) in store.devices()? {
         if let (Some(number), Some(window)) = (DeviceNumber::new(number), ReplayWindow::from_bytes(state)) {
             seen.restore(number, window);
@@ -130,7 +130,7 @@ struct Writer {
     store: Arc<FrameStore>,
     counts: Arc<Counts>,
     /// None after an error of the storage, until it is read again.
-    seen: Option<Seen>,
+    seen: Option<FrameHistory>,
     clock: Clock,
 }
 
@@ -173,7 +173,7 @@ impl Clock {
 
 /// Batches whose frames were judged, for one transaction.
 struct Judged {
-    seen: Seen,
+    seen: FrameHistory,
     /// Frames that are new, and when they came if they waited elsewhere.
     fresh: Vec<(Option<u64>, Vec<u8>)>,
     states: Vec<DeviceState>,
@@ -216,7 +216,7 @@ impl Writer {
     }
 
     /// Reads what storage knows, if that is not certain.
-    fn know(&mut self) -> Result<Seen, StoreError> {
+    fn know(&mut self) -> Result<FrameHistory, StoreError> {
         if let Some(seen) = self.seen.take() {
             return Ok(seen);
         }
@@ -237,7 +237,7 @@ impl Writer {
     }
 
     /// Says of each frame whether it came before.
-    fn judge(&self, mut seen: Seen, group: Vec<Batch>) -> Judged {
+    fn judge(&self, mut seen: FrameHistory, group: Vec<Batch>) -> Judged {
         let (mut fresh, mut devices, mut answers) = (Vec::new(), BTreeSet::new(), Vec::with_capacity(group.len()));
         for Batch { frames, checked, came_ms, answer } in group {
             // a clock that was not set when they came says nothing
@@ -337,7 +337,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let store = Arc::new(FrameStore::open(&folder.path().join("frames.redb")).unwrap());
             let (profile, clock) = (ProfileName::U25, Clock::default());
-            let writer = Writer { profile, store, counts: Arc::default(), seen: Some(Seen::default()), clock };
+            let writer = Writer { profile, store, counts: Arc::default(), seen: Some(FrameHistory::default()), clock };
             let number = DeviceNumber::new(7).unwrap();
             let device = Device::open(&Root::from_bytes([1; 32]), number, InsecureVolatileCounter(0)).unwrap();
             Self { _folder: folder, writer, device }

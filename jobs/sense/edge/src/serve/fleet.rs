@@ -15,7 +15,7 @@
 use super::{
     SenseError,
     commit::{self, Batch, Counts, Outcome},
-    found::Found,
+    found::WindowFrames,
     private_folder,
 };
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -398,7 +398,7 @@ impl Fleet {
         // without a limit all batches stay in memory
         let part = memory.map_or(u64::MAX, |memory| memory / FRAMES_PART);
         let window = start_ms..start_ms + order.length_ms;
-        let found = Found::of(&self.store, &keys, window, order.frames, part)?;
+        let found = WindowFrames::of(&self.store, &keys, window, order.frames, part)?;
         if found.bytes() > part {
             return Err(AnswerError::Memory { needed: found.bytes() * FRAMES_PART, limit: memory.unwrap_or(u64::MAX) });
         }
@@ -468,7 +468,7 @@ struct Objects<'a, P: Profile> {
     bundle: &'a Bundle,
     setting: &'a Setting,
     keys: &'a BTreeMap<DeviceNumber, MacKey<P>>,
-    found: &'a Found,
+    found: &'a WindowFrames,
     /// Why frames could not be read.
     fault: Option<StoreError>,
 }

@@ -27,7 +27,7 @@ struct OfDevice {
 }
 
 /// Frames of a window.
-pub(super) struct Found {
+pub(super) struct WindowFrames {
     devices: BTreeMap<DeviceNumber, OfDevice>,
     /// Bytes of memory for what is noted.
     bytes: u64,
@@ -41,7 +41,7 @@ fn memory(frames: u64, most: u64) -> u64 {
     room(frames.min(most.saturating_add(1))) * size_of::<At>() as u64 + frames.min(most) * size_of::<Wanted>() as u64
 }
 
-impl Found {
+impl WindowFrames {
     /// Counts the frames of devices whose keys are given, and finds the first `most` of each. Where
     /// that takes more than `limit` bytes they are counted only: see [`Self::bytes`].
     ///

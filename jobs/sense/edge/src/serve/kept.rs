@@ -171,13 +171,13 @@ impl State {
 }
 
 /// All messages that wait.
-pub(super) struct Kept {
+pub(super) struct WaitingMessages {
     folder: PathBuf,
     share: Share,
     state: Mutex<State>,
 }
 
-impl Kept {
+impl WaitingMessages {
     /// In a folder of its own, with what an earlier run left. Nothing else in there is touched.
     pub(super) fn open(folder: &Path, share: Share) -> io::Result<Self> {
         private_folder(folder)?;
@@ -339,7 +339,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("unregistered");
         let (one, other) = ([1; 8], [2; 8]);
-        let kept = Kept::open(&path, Share::new(50)).unwrap();
+        let kept = WaitingMessages::open(&path, Share::new(50)).unwrap();
         let message = |i: u64| vec![i as u8; 5_000];
         for i in 0..BYTES / 8192 {
             kept.keep(&one, 1000 + i, &message(i)).unwrap();
@@ -352,7 +352,7 @@ mod tests {
         drop(kept);
         // half of a message that was written when the server was killed
         fs::write(path.join(".tmp1"), b"half").unwrap();
-        let kept = Kept::open(&path, Share::new(50)).unwrap();
+        let kept = WaitingMessages::open(&path, Share::new(50)).unwrap();
         assert_eq!((kept.counts().waiting, kept.fleets().len()), (half + 1, 2));
         let two = kept.oldest(&one, 2).unwrap();
         let two: Vec<_> = two.into_iter().map(|found| (found.number, found.came_ms, found.bytes)).collect();
@@ -378,7 +378,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("unregistered");
         let (one, other) = ([1; 8], [2; 8]);
-        let kept = Kept::open(&path, Share::new(100)).unwrap();
+        let kept = WaitingMessages::open(&path, Share::new(100)).unwrap();
         for i in 0..6 {
             kept.keep(&one, 100 + i, &[i as u8]).unwrap();
         }
@@ -412,7 +412,7 @@ mod tests {
         assert!(!tries[usize::from(TRIES) - 1]);
         // the next start finds those that can be read, and says the same of the others
         drop(kept);
-        let kept = Kept::open(&path, Share::new(100)).unwrap();
+        let kept = WaitingMessages::open(&path, Share::new(100)).unwrap();
         assert_eq!(kept.counts(), KeptCounts { kept: 0, taken: 0, dropped: 1, waiting: 4 });
         assert_eq!((kept.oldest(&one, 9).unwrap().len(), kept.first_ms(&one)), (3, Some(103)));
     }
@@ -430,7 +430,7 @@ mod tests {
         for file in files.into_iter().chain([".tmp1"]) {
             fs::write(path.join(file), b"text").unwrap();
         }
-        let kept = Kept::open(&path, Share::new(100)).unwrap();
+        let kept = WaitingMessages::open(&path, Share::new(100)).unwrap();
         assert_eq!(kept.counts(), KeptCounts::default());
         let mut left: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();

@@ -63,7 +63,7 @@ use axum::{
 };
 use fleet::Fleet;
 use futures_util::future::BoxFuture;
-use kept::Kept;
+use kept::WaitingMessages;
 use passing::Passing;
 use rights::Registrars;
 use std::{
@@ -220,7 +220,7 @@ struct Shared {
     /// Where bundles, objects and orders go.
     disk: Disk,
     /// Messages of the broker for fleets that are not registered yet.
-    kept: Kept,
+    kept: WaitingMessages,
     /// As whom this server comes to the broker; empty where there is none.
     mqtt_name: String,
     options: SenseOptions,
@@ -260,7 +260,7 @@ impl Sense {
             fleets.insert(name, Arc::new(Fleet::take_up(&entry.path(), pages)?));
         }
         let passing = Passing::open(&options.folder.join("passing"), bounds.share, pages).map_err(fault)?;
-        let kept = Kept::open(&options.folder.join("unregistered"), bounds.share).map_err(fault)?;
+        let kept = WaitingMessages::open(&options.folder.join("unregistered"), bounds.share).map_err(fault)?;
         let mqtt_name = options.mqtt.as_ref().map_or_else(|| Ok(String::new()), |_| identity::of(&options.folder))?;
         let shared = Shared {
             kept,

@@ -21,7 +21,7 @@ const PIECE: usize = 100;
 
 /// One image under encryption: whether the label is the integers', and the largest error of a
 /// logit.
-type Found = Result<Vec<(bool, f64)>, Failure>;
+type ImageResults = Result<Vec<(bool, f64)>, Failure>;
 
 /// Accuracy over all test images, and, of the first `encrypted`, how many labels are the same under
 /// encryption.
@@ -94,7 +94,13 @@ fn foretold(compiled: &Compiled, model: &Model) -> Result<f64, Failure> {
 }
 
 /// On all cores, a key for each piece.
-fn under_encryption(model: &Model, fixed: &FixedModel, compiled: Compiled, images: &IdxImages, count: usize) -> Found {
+fn under_encryption(
+    model: &Model,
+    fixed: &FixedModel,
+    compiled: Compiled,
+    images: &IdxImages,
+    count: usize,
+) -> ImageResults {
     let service = Service::new(compiled, MEMORY).map_err(failed)?;
     let images: Vec<&[u8]> = images.iter().take(count).collect();
     let pieces: Vec<&[&[u8]]> = images.chunks(PIECE).collect();
@@ -105,7 +111,7 @@ fn under_encryption(model: &Model, fixed: &FixedModel, compiled: Compiled, image
     })
 }
 
-fn one_piece(model: &Model, fixed: &FixedModel, service: &Service, images: &[&[u8]]) -> Found {
+fn one_piece(model: &Model, fixed: &FixedModel, service: &Service, images: &[&[u8]]) -> ImageResults {
     let mut rng = randomness::generator()?;
     let client = Client::new(service.card().clone(), &mut rng).map_err(failed)?;
     let session = service.session(client.keys(&mut rng).map_err(failed)?).map_err(failed)?;

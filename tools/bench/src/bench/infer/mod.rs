@@ -288,9 +288,9 @@ fn sessions(measured: &[Measured]) -> (Table, &'static str) {
 }
 
 /// A table, the file that it goes to, and the figures in it.
-type Found = ((Table, &'static str), Vec<Figure>);
+type FiguredTable = ((Table, &'static str), Vec<Figure>);
 
-fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usize) -> Result<Found, Failure> {
+fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usize) -> Result<FiguredTable, Failure> {
     let mut figures = Vec::new();
     let mut enclave = open_idle(model, parameters)?;
     let empty = summary(round_trips(&mut enclave, 0, runs)).0;
@@ -340,7 +340,7 @@ fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f6
     Ok(times)
 }
 
-fn operations(parameters: &LatticeParameters, set: &str, runs: usize) -> Result<Found, Failure> {
+fn operations(parameters: &LatticeParameters, set: &str, runs: usize) -> Result<FiguredTable, Failure> {
     let mut figures = Vec::new();
     let title = "Tables 8 and 9: encoding and encryption under the secret at level 1, decryption and decoding at level 0; in this process, by the enclave's code";
     let mut table = Table::new(title, &["what", "ms", "fastest", "paper ms"]);

@@ -25,10 +25,10 @@ fn name(way: Way) -> &'static str {
 const ROUNDS: usize = 3;
 
 /// What was found: the table, its file, and a choice that was not the fastest, if there was one.
-pub(super) type Found = (Table, &'static str, Option<Failure>);
+pub(super) type PlanComparison = (Table, &'static str, Option<Failure>);
 
 /// Plans all, runs all, compares.
-pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<Found, Failure> {
+pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<PlanComparison, Failure> {
     let ways: Vec<Way> = std::iter::once(None).chain(Combination::ALL.map(Some)).collect();
     let mut milliseconds = vec![f64::INFINITY; ways.len()];
     let mut known: Option<Measured> = None;
@@ -122,7 +122,7 @@ fn measure(model: &Model, fixed: &FixedModel, way: Way, runs: usize) -> Result<f
     Ok(session(&setup, fixed, runs)?.fastest())
 }
 
-fn table(ways: &[Way], milliseconds: &[f64], rows: &BTreeMap<Vec<usize>, Row>) -> Found {
+fn table(ways: &[Way], milliseconds: &[f64], rows: &BTreeMap<Vec<usize>, Row>) -> PlanComparison {
     let title =
         "What the planner takes, and the fastest of all that the same requirements allow; ms of an image, fastest runs";
     let columns = ["sets", "for one", "chosen", "foretold", "run", "off by %", "fastest", "run"];

@@ -35,7 +35,7 @@ pub(super) struct Task<'a> {
 
 /// What a child says of its run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Said {
+pub(super) struct ChildReport {
     seconds: f64,
     forecast: f64,
     idle: f64,
@@ -52,7 +52,7 @@ pub(super) struct Row {
     pub(super) class: &'static str,
     pub(super) mode: &'static str,
     pub(super) labels: Vec<String>,
-    pub(super) runs: Vec<Said>,
+    pub(super) runs: Vec<ChildReport>,
     not_run: Option<String>,
 }
 
@@ -220,7 +220,7 @@ fn child(
     folder: &Path,
     group: Option<&Group>,
     patience: Duration,
-) -> Result<Option<Said>, Failure> {
+) -> Result<Option<ChildReport>, Failure> {
     let mode = match mode {
         OnceMode::Unlimited => "unlimited",
         OnceMode::OneThread => "one-thread",
@@ -284,7 +284,7 @@ pub(super) fn once(
 /// What the parent is told.
 fn say(outcome: Outcome, forecast: f64) -> Result<ExitCode, Failure> {
     let progress = outcome.status.progress;
-    output::json(&Said {
+    output::json(&ChildReport {
         seconds: outcome.status.seconds,
         forecast,
         idle: outcome.status.idle,

@@ -10,7 +10,7 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 
 use super::{
     super::{
-        Alarm, Challenge, Heard, LiveMember, News, Outgoing, PACKET_WORDS, RoomLink, RoomSecret, hello,
+        Alarm, Challenge, LiveMember, News, OpenedTick, Outgoing, PACKET_WORDS, RoomLink, RoomSecret, hello,
         keys::{EpochKeys, RoomKeys, SessionId},
         link::Keys,
         messages::{ClientMessage, Nonce, Welcome},
@@ -358,7 +358,7 @@ fn opens_after(stage: &mut Stage, go: fn(&mut Stage) -> Result<Person, Broken>) 
     let sums = |with: Option<&LiveMember>| opened(&link, &others.rosters, &others.came, with);
     let with_its_keys = sums(Some(&gone.member))?;
     let first = stage.room.open_tick().saturating_sub(12);
-    let after = |heard: &[Heard]| {
+    let after = |heard: &[OpenedTick]| {
         heard
             .iter()
             .filter(|heard| heard.tick >= first && heard.samples[0] == 1008 && heard.speakers.len() == 3)

@@ -24,7 +24,7 @@ use chacha20::{
 };
 
 use super::{
-    Heard, LiveMember, LiveMode, Proven, RoomLink, Settings,
+    LiveMember, LiveMode, OpenedTick, Proven, RoomLink, Settings,
     hearing::{Hearing, Opened},
     keys::SessionId,
     link::Keys,
@@ -226,12 +226,12 @@ pub fn opened(
     rosters: &[Vec<u8>],
     sums: &[Vec<u8>],
     group: Option<&LiveMember>,
-) -> Result<Vec<Heard>, Broken> {
+) -> Result<Vec<OpenedTick>, Broken> {
     let mut hearing = Hearing::new(link, ROOM).ok_or_else(|| broken("a link whose settings are impossible"))?;
     for bytes in rosters {
         let secret = |roster: &_| Ok(group.and_then(|member| member.exported(roster)));
         hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), secret).map_err(broken)?;
     }
-    let heard = |Opened { tick, speakers, samples, .. }| Heard { tick, speakers, samples };
+    let heard = |Opened { tick, speakers, samples, .. }| OpenedTick { tick, speakers, samples };
     Ok(sums.iter().filter_map(|bytes| hearing.open(bytes).ok().flatten().map(heard)).collect())
 }

@@ -20,7 +20,7 @@ use tobari_curve::{
 };
 
 use super::super::{
-    Alarm, Heard, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, Outgoing, RoomLink,
+    Alarm, LiveEvent, LiveLimits, LiveMember, LiveRoom, News, OpenedTick, Outgoing, RoomLink,
     group::messages::Step,
     messages::{ClientMessage, ServerMessage, Welcome},
     roster,
@@ -40,7 +40,7 @@ pub struct Person {
     /// Its randomness.
     pub rng: ChaCha20Rng,
     /// The ticks that it heard.
-    pub heard: Vec<Heard>,
+    pub heard: Vec<OpenedTick>,
     /// What it was told.
     pub news: Vec<News>,
     /// Its alarms, with the time of each.
@@ -298,7 +298,7 @@ impl Stage {
     }
 
     /// Is what somebody heard the sum of what the others in its list say now?
-    pub fn is_true(&self, member: u16, heard: &Heard) -> bool {
+    pub fn is_true(&self, member: u16, heard: &OpenedTick) -> bool {
         let level = |other: u16| {
             let says = self.people.get(&other).map(|person| person.says).or_else(|| self.said.get(&other).copied());
             says.flatten().map_or(0, i32::from)

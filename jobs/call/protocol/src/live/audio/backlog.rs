@@ -37,12 +37,12 @@ const SILENCE: u64 = 30 * 30;
 
 /// One window: what arrived, and the least that lay there.
 #[derive(Clone, Copy)]
-struct Seen {
+struct BacklogWindow {
     arrived: usize,
     least: usize,
 }
 
-impl Seen {
+impl BacklogWindow {
     const NOTHING: Self = Self { arrived: 0, least: usize::MAX };
 }
 
@@ -61,9 +61,9 @@ impl Seen {
 pub struct Backlog {
     samples: VecDeque<i16>,
     over: bool,
-    now: Seen,
+    now: BacklogWindow,
     frames: usize,
-    before: VecDeque<Seen>,
+    before: VecDeque<BacklogWindow>,
     /// Was there no room in this window?
     full: bool,
     /// Did the last window show a live source?
@@ -79,7 +79,7 @@ impl Default for Backlog {
         Self {
             samples: VecDeque::new(),
             over: false,
-            now: Seen::NOTHING,
+            now: BacklogWindow::NOTHING,
             frames: 0,
             before: VecDeque::new(),
             full: false,
@@ -181,7 +181,7 @@ impl Backlog {
             return;
         }
         self.before.truncate(WINDOWS - 1);
-        self.before.push_front(std::mem::replace(&mut self.now, Seen::NOTHING));
+        self.before.push_front(std::mem::replace(&mut self.now, BacklogWindow::NOTHING));
         let full = std::mem::take(&mut self.full);
         self.frames = 0;
         let least = self.least_of_live().filter(|_| !full && !self.over);

@@ -7,7 +7,7 @@
 //! - [`Microphone`]: a gate, so that a thousand open microphones are not a thousand times the
 //!   noise, and a gain, because only a sender can level its own voice: nobody can weigh single
 //!   voices in a sum.
-//! - [`Ear`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost
+//! - [`PlaybackBuffer`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost
 //!   ([`Conceal`]), and a limiter ([`Limiter`]), because the sum is exact to 26 bits and more, and
 //!   loudspeakers take 16.
 //! - [`Backlog`] and [`Outlet`]: between the call and a program that writes or reads by a clock of
@@ -31,20 +31,20 @@ use crate::PACKET_SAMPLES;
 /// From sums, as they come, to what is played, as it is asked for.
 ///
 /// ```
-/// use tobari_call::live::audio::Ear;
-/// let mut ear = Ear::default();
+/// use tobari_call::live::audio::PlaybackBuffer;
+/// let mut ear = PlaybackBuffer::default();
 /// (0..10).for_each(|tick| ear.push(tick, vec![1000; 320]));
 /// let played: Vec<i16> = (0..10).flat_map(|_| ear.pull()).collect();
 /// assert!(played[400..].iter().all(|sample| *sample == 1000));
 /// ```
 #[derive(Default)]
-pub struct Ear {
+pub struct PlaybackBuffer {
     jitter: JitterBuffer,
     conceal: Conceal,
     limiter: Limiter,
 }
 
-impl Ear {
+impl PlaybackBuffer {
     /// Takes the samples of a tick, of which there must be [`PACKET_SAMPLES`].
     pub fn push(&mut self, tick: u32, samples: Vec<i32>) {
         if samples.len() == PACKET_SAMPLES {

@@ -11,7 +11,7 @@ use tobari_curve::wire::{MemberSet, RoomId};
 use super::{
     Address, HOLD, LOST, SharedEvent, Station,
     line::Line,
-    messages::{BusMessage, EdgeState, MAX_PARTS, Parts, Said, Tick, ToEdge, ToLeader, Word},
+    messages::{BusContent, BusMessage, EdgeState, MAX_PARTS, Parts, Tick, ToEdge, ToLeader, Word},
     on_bus,
 };
 use crate::{
@@ -119,7 +119,7 @@ impl Edge {
         self.members.is_empty() && self.waiting.is_empty() && self.events.is_empty()
     }
 
-    fn publish(&mut self, to: Address, said: Said) {
+    fn publish(&mut self, to: Address, said: BusContent) {
         let bytes = BusMessage { from: self.me, said }.encode();
         self.events.push_back(SharedEvent::Publish { to, bytes });
     }
@@ -130,7 +130,7 @@ impl Edge {
 
     pub(super) fn say_over(&mut self, now: Duration) {
         self.flush(now);
-        self.publish(Address::To(self.leader), Said::Over);
+        self.publish(Address::To(self.leader), BusContent::Over);
     }
 
     pub(super) fn join(&mut self, ticket: u32, join: &Proven) {
@@ -221,13 +221,13 @@ impl Edge {
             return true;
         }
         match &message.said {
-            Said::Tick(tick) => {
+            BusContent::Tick(tick) => {
                 self.heard = now;
                 self.tick(tick, now)
             }
-            Said::Word(word) => self.word(word),
-            Said::Over => false,
-            Said::Seek | Said::Parts(_) => true,
+            BusContent::Word(word) => self.word(word),
+            BusContent::Over => false,
+            BusContent::Seek | BusContent::Parts(_) => true,
         }
     }
 
@@ -379,7 +379,7 @@ impl Edge {
         self.said = Some(now);
         let late = std::mem::take(&mut self.late);
         let (said, heard) = (self.line.said(), self.line.heard());
-        self.publish(Address::To(self.leader), Said::Parts(Parts { said, heard, late, sums }));
+        self.publish(Address::To(self.leader), BusContent::Parts(Parts { said, heard, late, sums }));
     }
 
     /// All that follows by now; false if the leader is lost.
@@ -396,10 +396,10 @@ impl Edge {
         if waited || !words.is_empty() || self.said.is_none_or(|said| said + SAY <= now) {
             self.flush(now);
         }
-        words.into_iter().for_each(|word| self.publish(Address::To(self.leader), Said::Word(word)));
+        words.into_iter().for_each(|word| self.publish(Address::To(self.leader), BusContent::Word(word)));
         if self.members.is_empty() && self.waiting.is_empty() && !self.is_over {
             self.is_over = true;
-            self.publish(Address::To(self.leader), Said::Over);
+            self.publish(Address::To(self.leader), BusContent::Over);
         }
         true
     }
@@ -451,7 +451,7 @@ mod tests {
     /// Says that a tick is over, with a link to this edge or none; false if the leader is left.
     fn ticks(edge: &mut Edge, tick: u32, link: Option<u32>, now: Duration) -> bool {
         let edges = link.map(|link| EdgeState { edge: ME, link, said: 0, heard: 1 }).into_iter().collect();
-        edge.hear(&BusMessage { from: LEADER, said: Said::Tick(Tick { tick, edges, sum: None }) }, now)
+        edge.hear(&BusMessage { from: LEADER, said: BusContent::Tick(Tick { tick, edges, sum: None }) }, now)
     }
 
     /// How many words are on their way.
@@ -459,7 +459,7 @@ mod tests {
         assert!(edge.advance(now));
         let is_word = |event: &SharedEvent| {
             let SharedEvent::Publish { bytes, .. } = event else { return false };
-            matches!(BusMessage::decode(bytes).unwrap().said, Said::Word(_))
+            matches!(BusMessage::decode(bytes).unwrap().said, BusContent::Word(_))
         };
         edge.events.drain(..).filter(is_word).count()
     }

@@ -11,7 +11,7 @@ use tobari_curve::wire::MemberSet;
 use super::{
     Address, Counts, LOST, SharedEvent, Station,
     line::Line,
-    messages::{BusMessage, EdgeState, MAX_EDGES, Parts, Said, Tick, ToEdge, ToLeader, Word},
+    messages::{BusContent, BusMessage, EdgeState, MAX_EDGES, Parts, Tick, ToEdge, ToLeader, Word},
     on_bus,
 };
 use crate::{
@@ -100,13 +100,13 @@ impl Lead {
         self.homes.get(&member).filter(|home| home.until.is_none()).map(|home| home.edge)
     }
 
-    fn publish(&mut self, to: Address, said: Said) {
+    fn publish(&mut self, to: Address, said: BusContent) {
         let bytes = BusMessage { from: self.me, said }.encode();
         self.events.push_back(SharedEvent::Publish { to, bytes });
     }
 
     pub(super) fn say_over(&mut self) {
-        self.publish(Address::All, Said::Over);
+        self.publish(Address::All, BusContent::Over);
     }
 
     fn say(&mut self, edge: Station, item: &ToEdge) {
@@ -122,7 +122,7 @@ impl Lead {
             let number = link.number;
             words.extend(std::iter::from_fn(|| link.line.word(number, now)).map(|word| (*edge, word)));
         }
-        words.into_iter().for_each(|(edge, word)| self.publish(Address::To(edge), Said::Word(word)));
+        words.into_iter().for_each(|(edge, word)| self.publish(Address::To(edge), BusContent::Word(word)));
     }
 
     /// Somebody wants in; nothing is left of who had the number before.
@@ -170,11 +170,11 @@ impl Lead {
     ) -> bool {
         let from = message.from;
         match &message.said {
-            Said::Tick(_) => return from > self.me || self.closing,
-            Said::Seek => {}
-            Said::Over => self.lose(from, now),
-            Said::Parts(parts) => self.parts(from, parts, mixer, counts, now),
-            Said::Word(word) => self.word(from, word, now),
+            BusContent::Tick(_) => return from > self.me || self.closing,
+            BusContent::Seek => {}
+            BusContent::Over => self.lose(from, now),
+            BusContent::Parts(parts) => self.parts(from, parts, mixer, counts, now),
+            BusContent::Word(word) => self.word(from, word, now),
         }
         true
     }
@@ -378,7 +378,7 @@ impl Lead {
         let edges: Vec<EdgeState> = self.links.iter().map(state).collect();
         // without edges it says that this room is led, and nobody needs the sum
         let sum = sum.filter(|_| !edges.is_empty()).cloned();
-        self.publish(Address::All, Said::Tick(Tick { tick, edges, sum }));
+        self.publish(Address::All, BusContent::Tick(Tick { tick, edges, sum }));
     }
 
     /// Ends the room for the members of this server, and leaves those of the edges to another
@@ -430,7 +430,7 @@ mod tests {
     }
 
     impl Two {
-        fn hear(&mut self, from: Station, said: Said) {
+        fn hear(&mut self, from: Station, said: BusContent) {
             let message = BusMessage { from, said };
             assert!(self.lead.hear(&message, &mut OneByOne::default(), &mut self.counts, self.now));
         }
@@ -439,7 +439,7 @@ mod tests {
             let line = self.lines.entry(from).or_default();
             line.say(&item.encode());
             let words: Vec<Word> = std::iter::from_fn(|| line.word(0, self.now)).collect();
-            words.into_iter().for_each(|word| self.hear(from, Said::Word(word)));
+            words.into_iter().for_each(|word| self.hear(from, BusContent::Word(word)));
         }
 
         /// A member of that edge, who presents itself.
@@ -462,7 +462,7 @@ mod tests {
         }
 
         fn parts(&mut self, edge: Station, sums: Vec<Vec<u8>>) {
-            self.hear(edge, Said::Parts(Parts { said: 0, heard: u32::MAX, late: MemberSet::default(), sums }));
+            self.hear(edge, BusContent::Parts(Parts { said: 0, heard: u32::MAX, late: MemberSet::default(), sums }));
         }
 
         /// Says that these have sent; true if it was added.
@@ -506,7 +506,7 @@ mod tests {
         assert!(!two.adds(one, &[7], 1, 3), "nobody");
         two.hear(
             Station([7; 8]),
-            Said::Parts(Parts { said: 0, heard: 0, late: MemberSet::default(), sums: vec![vec![1]] }),
+            BusContent::Parts(Parts { said: 0, heard: 0, late: MemberSet::default(), sums: vec![vec![1]] }),
         );
         assert_eq!(two.lead.edges(), 2, "a station that has said nothing else");
     }

@@ -74,7 +74,7 @@ pub(super) struct Word {
 
 /// What is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum BusContent {
     Seek,
     Over,
     Tick(Tick),
@@ -86,23 +86,23 @@ pub(super) enum Said {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusMessage {
     pub(super) from: Station,
-    pub(super) said: Said,
+    pub(super) said: BusContent,
 }
 
 impl BusMessage {
     pub(super) fn encode(&self) -> Vec<u8> {
         let kind = match self.said {
-            Said::Seek => 1,
-            Said::Over => 2,
-            Said::Tick(_) => 3,
-            Said::Parts(_) => 4,
-            Said::Word(_) => 5,
+            BusContent::Seek => 1,
+            BusContent::Over => 2,
+            BusContent::Tick(_) => 3,
+            BusContent::Parts(_) => 4,
+            BusContent::Word(_) => 5,
         };
         let mut out = vec![BUS_VERSION, kind];
         out.extend_from_slice(&self.from.0);
         match &self.said {
-            Said::Seek | Said::Over => {}
-            Said::Tick(tick) => {
+            BusContent::Seek | BusContent::Over => {}
+            BusContent::Tick(tick) => {
                 out.extend_from_slice(&tick.tick.to_be_bytes());
                 out.push(tick.edges.len() as u8);
                 for edge in &tick.edges {
@@ -112,7 +112,7 @@ impl BusMessage {
                 out.push(tick.sum.is_some().into());
                 out.extend_from_slice(tick.sum.as_deref().unwrap_or_default());
             }
-            Said::Parts(parts) => {
+            BusContent::Parts(parts) => {
                 numbers(&mut out, &[parts.said, parts.heard]);
                 set(&mut out, &parts.late);
                 out.push(parts.sums.len() as u8);
@@ -121,7 +121,7 @@ impl BusMessage {
                     out.extend_from_slice(sum);
                 }
             }
-            Said::Word(word) => {
+            BusContent::Word(word) => {
                 numbers(&mut out, &[word.link, word.number]);
                 out.push(word.last.into());
                 out.extend_from_slice(&word.piece);
@@ -139,13 +139,13 @@ impl BusMessage {
         let kind = rest.byte()?;
         let from = Station(rest.array()?);
         let said = match kind {
-            1 => Said::Seek,
-            2 => Said::Over,
-            3 => Said::Tick(Tick::read(&mut rest)?),
-            4 => Said::Parts(Parts::read(&mut rest)?),
+            1 => BusContent::Seek,
+            2 => BusContent::Over,
+            3 => BusContent::Tick(Tick::read(&mut rest)?),
+            4 => BusContent::Parts(Parts::read(&mut rest)?),
             5 => {
                 let (link, number, last) = (rest.number()?, rest.number()?, rest.flag()?);
-                Said::Word(Word { link, number, last, piece: rest.all() })
+                BusContent::Word(Word { link, number, last, piece: rest.all() })
             }
             _ => return None,
         };
@@ -438,10 +438,17 @@ mod tests {
 
     fn messages() -> Vec<BusMessage> {
         let edge = EdgeState { edge: Station([1; 8]), link: 2, said: 3, heard: 4 };
-        let tick = |sum| Said::Tick(Tick { tick: 5, edges: vec![edge, edge], sum });
+        let tick = |sum| BusContent::Tick(Tick { tick: 5, edges: vec![edge, edge], sum });
         let parts = Parts { said: 1, heard: 2, late: some(), sums: vec![vec![1, 2, 3], Vec::new()] };
         let word = Word { link: 1, number: 2, last: true, piece: vec![9; 20] };
-        let all = [Said::Seek, Said::Over, tick(None), tick(Some(vec![8; 30])), Said::Parts(parts), Said::Word(word)];
+        let all = [
+            BusContent::Seek,
+            BusContent::Over,
+            tick(None),
+            tick(Some(vec![8; 30])),
+            BusContent::Parts(parts),
+            BusContent::Word(word),
+        ];
         all.into_iter().map(|said| BusMessage { from: FROM, said }).collect()
     }
 

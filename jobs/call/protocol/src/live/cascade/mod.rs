@@ -50,8 +50,8 @@ use tobari_curve::{PointEncoding, wire::RoomId};
 use self::{
     edge::Edge,
     lead::Lead,
-    messages::Said,
-    seek::{Found, Seek},
+    messages::BusContent,
+    seek::{Seek, SeekOutcome},
 };
 use super::{
     LiveLimits, LiveRoom, LiveUplink, Mixer, Proven,
@@ -425,13 +425,13 @@ impl SharedRoom {
             return self.asked || now < self.opened + OPENING;
         }
         match seek.found(now) {
-            Some(Found::Nobody) => self.lead(now),
-            Some(Found::Leader(leader)) => {
+            Some(SeekOutcome::Nobody) => self.lead(now),
+            Some(SeekOutcome::Leader(leader)) => {
                 self.part = Part::Following(Box::new(Edge::new(self.me, leader, self.limits.window, now)));
             }
             None => {
                 if seek.is_to_say(now) {
-                    let bytes = BusMessage { from: self.me, said: Said::Seek }.encode();
+                    let bytes = BusMessage { from: self.me, said: BusContent::Seek }.encode();
                     self.events.push_back(SharedEvent::Publish { to: Address::All, bytes });
                 }
                 return true;

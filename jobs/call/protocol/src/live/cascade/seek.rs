@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     SEEK, Station,
-    messages::{BusMessage, Said},
+    messages::{BusContent, BusMessage},
 };
 
 /// How often it is said that somebody seeks.
@@ -15,7 +15,7 @@ const DEFER: Duration = Duration::from_millis(600);
 
 /// What a search has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SeekOutcome {
     Nobody,
     Leader(Station),
 }
@@ -39,11 +39,15 @@ impl Seek {
 
     pub(super) fn hear(&mut self, message: &BusMessage, now: Duration) {
         match message.said {
-            Said::Tick(_) => self.leader = Some(self.leader.map_or(message.from, |leader| leader.min(message.from))),
-            Said::Over if self.leader == Some(message.from) => self.leader = None,
-            Said::Over if self.deferred == Some(message.from) => self.deferred = None,
+            BusContent::Tick(_) => {
+                self.leader = Some(self.leader.map_or(message.from, |leader| leader.min(message.from)));
+            }
+            BusContent::Over if self.leader == Some(message.from) => self.leader = None,
+            BusContent::Over if self.deferred == Some(message.from) => self.deferred = None,
             // one after another, not each again and again
-            Said::Seek if message.from < self.me && self.deferred.is_none_or(|deferred| message.from < deferred) => {
+            BusContent::Seek
+                if message.from < self.me && self.deferred.is_none_or(|deferred| message.from < deferred) =>
+            {
                 self.deferred = Some(message.from);
                 self.until = self.until.max(now + DEFER);
             }
@@ -52,15 +56,15 @@ impl Seek {
     }
 
     /// None while it is open.
-    pub(super) fn found(&mut self, now: Duration) -> Option<Found> {
+    pub(super) fn found(&mut self, now: Duration) -> Option<SeekOutcome> {
         // counted from when somebody came for whom it matters
         let since = *self.since.get_or_insert(now);
         self.until = self.until.max(since + SEEK);
         match self.leader {
             // who leads says so again and again; a word that was under way for long is followed by
             // none
-            Some(leader) => Some(Found::Leader(leader)),
-            None => (now >= self.until).then_some(Found::Nobody),
+            Some(leader) => Some(SeekOutcome::Leader(leader)),
+            None => (now >= self.until).then_some(SeekOutcome::Nobody),
         }
     }
 
@@ -86,19 +90,22 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn from(station: u8, said: Said) -> BusMessage {
+    fn from(station: u8, said: BusContent) -> BusMessage {
         BusMessage { from: Station([station; 8]), said }
     }
 
     #[test]
     fn who_hears_nobody_leads_and_who_hears_ticks_follows() {
         let mut seek = Seek::new(Station([5; 8]), at(0));
-        assert_eq!((seek.found(at(0)), seek.found(at(299)), seek.found(at(300))), (None, None, Some(Found::Nobody)));
-        let tick = Said::Tick(Tick { tick: 1, edges: Vec::new(), sum: None });
+        assert_eq!(
+            (seek.found(at(0)), seek.found(at(299)), seek.found(at(300))),
+            (None, None, Some(SeekOutcome::Nobody))
+        );
+        let tick = BusContent::Tick(Tick { tick: 1, edges: Vec::new(), sum: None });
         seek.hear(&from(9, tick.clone()), at(10));
         seek.hear(&from(7, tick), at(10));
-        assert_eq!(seek.found(at(10)), Some(Found::Leader(Station([7; 8]))));
-        seek.hear(&from(7, Said::Over), at(11));
+        assert_eq!(seek.found(at(10)), Some(SeekOutcome::Leader(Station([7; 8]))));
+        seek.hear(&from(7, BusContent::Over), at(11));
         assert_eq!(seek.found(at(11)), None);
     }
 
@@ -107,10 +114,10 @@ mod tests {
         let (mut small, mut large) = (Seek::new(Station([1; 8]), at(0)), Seek::new(Station([2; 8]), at(0)));
         assert_eq!((small.found(at(0)), large.found(at(0))), (None, None));
         for now in (0..600).step_by(50) {
-            small.hear(&from(2, Said::Seek), at(now));
-            large.hear(&from(1, Said::Seek), at(now));
+            small.hear(&from(2, BusContent::Seek), at(now));
+            large.hear(&from(1, BusContent::Seek), at(now));
         }
-        assert_eq!(small.found(at(300)), Some(Found::Nobody));
-        assert_eq!((large.found(at(599)), large.found(at(600))), (None, Some(Found::Nobody)));
+        assert_eq!(small.found(at(300)), Some(SeekOutcome::Nobody));
+        assert_eq!((large.found(at(599)), large.found(at(600))), (None, Some(SeekOutcome::Nobody)));
     }
 }

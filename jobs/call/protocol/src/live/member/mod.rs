@@ -71,7 +71,7 @@ impl Outgoing {
 }
 
 /// One tick that was heard.
-pub struct Heard {
+pub struct OpenedTick {
     /// The tick.
     pub tick: u32,
     /// Whose packets are in it.
@@ -444,7 +444,7 @@ impl LiveMember {
 
     /// Takes a binary message: a sum, a roster, a note, or what is for the group. A sum that was
     /// heard is answered.
-    pub fn binary(&mut self, bytes: &[u8]) -> Option<Heard> {
+    pub fn binary(&mut self, bytes: &[u8]) -> Option<OpenedTick> {
         match bytes.get(1).copied() {
             Some(roster::KIND) => self.roster_said(None, bytes),
             Some(STEP) => self.step(bytes),
@@ -491,7 +491,7 @@ impl LiveMember {
         }
     }
 
-    fn sum(&mut self, bytes: &[u8]) -> Result<Option<Heard>, SumError> {
+    fn sum(&mut self, bytes: &[u8]) -> Result<Option<OpenedTick>, SumError> {
         let Some(opened) = self.hearing.open(bytes)? else { return Ok(None) };
         let Opened { tick, speakers, late, mut samples, flags } = opened;
         self.see_who_talks(flags, &speakers);
@@ -501,7 +501,7 @@ impl LiveMember {
             samples.iter_mut().zip(own.samples.iter()).for_each(|(sum, own)| *sum -= i32::from(*own));
         }
         self.closed(tick, &speakers, &late);
-        Ok(Some(Heard { tick, speakers, samples }))
+        Ok(Some(OpenedTick { tick, speakers, samples }))
     }
 
     /// Of sixteen members from `first` on: who talks.

@@ -22,7 +22,7 @@ use std::{
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_call::live::{
-    Alarm, Heard, LiveMember, LiveMode, News, Outgoing, RoomLink, Settings,
+    Alarm, LiveMember, LiveMode, News, OpenedTick, Outgoing, RoomLink, Settings,
     attack::{Person, ROOM, Stage, proven},
     messages::{self, ClientMessage},
 };

@@ -19,7 +19,7 @@ fn recorded_in(mut world: World) -> (World, Vec<u8>) {
 }
 
 /// The sums that opened, and how many did not.
-fn open(link: &RoomLink, bytes: &[u8]) -> Result<(Vec<Heard>, usize), recording::RecordingError> {
+fn open(link: &RoomLink, bytes: &[u8]) -> Result<(Vec<OpenedTick>, usize), recording::RecordingError> {
     let (head, mut rest) = bytes.split_first_chunk::<HEAD_BYTES>().unwrap();
     let mut playback = Playback::new(link, recording::read_head(head)?)?;
     let (mut heard, mut refused) = (Vec::new(), 0);

@@ -1,7 +1,7 @@
 //! What is done with each request. Bodies are read within the bytes that their message has, and
 //! before a request takes a turn.
 
-use super::house::{House, Kind};
+use super::house::{EnclaveHost, Kind};
 use crate::serve::{Infer, Shared};
 use axum::{
     Extension,
@@ -119,7 +119,12 @@ pub(super) async fn close(
 }
 
 /// The enclave of a model, and who asks, if that client may.
-fn house(shared: &Shared, digest: &str, headers: &HeaderMap, origin: &Origin) -> Result<(Arc<House>, Origin), Reply> {
+fn house(
+    shared: &Shared,
+    digest: &str,
+    headers: &HeaderMap,
+    origin: &Origin,
+) -> Result<(Arc<EnclaveHost>, Origin), Reply> {
     let origin = shared.enter(headers, origin)?;
     let (_, served) = shared.model(digest)?;
     let text = "expected a model that is served with an enclave, found one that is not";
@@ -154,8 +159,8 @@ async fn take(shared: &Shared, origin: &Origin, body: Body, expected: usize) -> 
 /// the end even if the client goes away.
 async fn run<T: Send + 'static>(
     shared: &Shared,
-    house: Arc<House>,
-    work: impl FnOnce(&House) -> Result<T, Reply> + Send + 'static,
+    house: Arc<EnclaveHost>,
+    work: impl FnOnce(&EnclaveHost) -> Result<T, Reply> + Send + 'static,
 ) -> Result<T, Reply> {
     let turn = match &house.turns {
         Some(turns) => Arc::clone(turns).acquire_owned().await.ok(),

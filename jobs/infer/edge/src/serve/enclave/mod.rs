@@ -46,7 +46,7 @@ use tobari_enclave::OutputPolicy;
 use tobari_infer::guarded::Combination;
 use tobari_node::stop::Stop;
 
-pub(super) use house::House;
+pub(super) use house::EnclaveHost;
 
 /// How a model's enclave is run.
 #[derive(Clone, Debug)]
@@ -145,7 +145,7 @@ pub(super) fn routes() -> Router<Infer> {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Ends sessions that nobody uses, until the server stops.
-pub(super) async fn keep_up(houses: Vec<Arc<House>>, mut stopped: Stop) {
+pub(super) async fn keep_up(houses: Vec<Arc<EnclaveHost>>, mut stopped: Stop) {
     loop {
         tokio::select! {
             () = stopped.wait() => return,

@@ -4,7 +4,7 @@
 //! A question is sent with the hash of the key before anything is registered: a server that knows
 //! the key from before needs no second registration, and another asks for it.
 
-use super::{ATTEMPTS, Answered, Remote, Told, Unread, get, good, post, refused};
+use super::{ATTEMPTS, Answered, Remote, TableInfo, Unread, get, good, post, refused};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_client::Fingerprint;
@@ -13,7 +13,7 @@ use tobari_command::output::{Failure, say};
 use tobari_command::randomness;
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_lattice::rlwe::SecretKey;
-use tobari_search::client::Found;
+use tobari_search::client::MatchResult;
 use tobari_search::hidden::arrangement;
 use tobari_search::hidden::client::Asker;
 use tobari_search::hidden::messages::{self, Query};
@@ -60,7 +60,7 @@ impl Answer {
         self.body.len()
     }
 
-    pub(super) fn read(&self) -> Result<Found, Failure> {
+    pub(super) fn read(&self) -> Result<MatchResult, Failure> {
         let pages = messages::decode_answer(&self.body, self.key.secret.parameters())?;
         Ok(Asker::new(&self.key.secret)?.read(self.target.form.layout(), &pages)?)
     }
@@ -116,7 +116,7 @@ impl Remote {
     async fn target(
         &self,
         connection: &mut HttpConnection,
-        told: &Told,
+        told: &TableInfo,
         numbers: &Numbers<'_>,
         parameters: &LatticeParameters,
     ) -> Result<Arc<Target>, Failure> {
@@ -185,7 +185,12 @@ impl Remote {
 }
 
 /// `log2` of a bound on the chance of a false match: of the numbers, and of the layout.
-fn false_positives(told: &Told, numbers: &Numbers<'_>, form: &Form, parameters: &LatticeParameters) -> Option<f64> {
+fn false_positives(
+    told: &TableInfo,
+    numbers: &Numbers<'_>,
+    form: &Form,
+    parameters: &LatticeParameters,
+) -> Option<f64> {
     let Plaintext::Integers(t) = parameters.plaintext() else { return None };
     let layout = form.layout();
     let slots = parameters.degree();

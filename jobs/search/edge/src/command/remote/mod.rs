@@ -22,7 +22,7 @@ use tobari_command::replies::{good, refused, shown};
 use tobari_host::{cache, files};
 use tobari_lattice::params::NamedSet;
 use tobari_lattice::rlwe::SecretKey;
-use tobari_search::client::{Asker, Found};
+use tobari_search::client::{Asker, MatchResult};
 use tobari_search::fullness::Fullness;
 use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
@@ -40,7 +40,7 @@ const MOST: usize = 1 << 28;
 const ATTEMPTS: usize = 12;
 
 /// What is told of a table.
-pub(crate) struct Told {
+pub(crate) struct TableInfo {
     pub(crate) catalogue: Catalogue,
     pub(crate) fullness: Fullness,
     tag: String,
@@ -84,7 +84,7 @@ struct Active {
 /// A server.
 pub struct Remote {
     pub(crate) url: String,
-    told: RwLock<Arc<Told>>,
+    told: RwLock<Arc<TableInfo>>,
     wanted: Wanted,
     http: HttpClient,
     headers: Vec<(&'static str, String)>,
@@ -223,7 +223,7 @@ impl Remote {
         connection: &mut HttpConnection,
         question: &Question<'_>,
         wish: Wish,
-    ) -> Result<Found, Failure> {
+    ) -> Result<MatchResult, Failure> {
         let unread = self.fetch(connection, question, wish).await?;
         tokio::task::block_in_place(|| unread.read())
     }
@@ -290,7 +290,7 @@ impl Remote {
         &self,
         connection: &mut HttpConnection,
         reply: &HttpReply,
-        (told, question): (&Told, &Question<'_>),
+        (told, question): (&TableInfo, &Question<'_>),
         (ready, key): (&Ready, &Active),
     ) -> Result<(), Failure> {
         match (reply.status, reply.header("tobari-refusal")) {
@@ -307,7 +307,7 @@ impl Remote {
     }
 
     /// What is told of the table now.
-    pub(crate) fn told(&self) -> Arc<Told> {
+    pub(crate) fn told(&self) -> Arc<TableInfo> {
         Arc::clone(&self.told.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -316,11 +316,11 @@ impl Remote {
     async fn look_again(
         &self,
         connection: &mut HttpConnection,
-        before: &Told,
+        before: &TableInfo,
         question: &Question<'_>,
     ) -> Result<(), Failure> {
         let (_, told) = look(connection, &self.headers, &self.wanted).await?;
-        let window = |told: &Told, start: usize, length: usize| {
+        let window = |told: &TableInfo, start: usize, length: usize| {
             let sites = told.catalogue.sites()?;
             (start..start + length).map(|site| sites.get(site).map(SiteView::to_site)).collect::<Option<Vec<_>>>()
         };
@@ -399,7 +399,7 @@ impl Unread {
     }
 
     /// Reads it.
-    pub(crate) fn read(&self) -> Result<Found, Failure> {
+    pub(crate) fn read(&self) -> Result<MatchResult, Failure> {
         match &self.0 {
             Answered::Open { ready, key, labels, body } => ready.read(key, labels.as_ref(), body),
             Answered::Hidden(answer) => answer.read(),
@@ -408,7 +408,7 @@ impl Unread {
 }
 
 impl Ready {
-    fn new(told: &Told, question: &Question<'_>, wish: Wish, identity: &Identity) -> Result<Self, Failure> {
+    fn new(told: &TableInfo, question: &Question<'_>, wish: Wish, identity: &Identity) -> Result<Self, Failure> {
         let (of, decoys) = ((&told.catalogue, &told.fullness), identity.decoys());
         Ok(match told.mode {
             Mode::Plain => Self::Plain(Prepared::new(of, question, wish, decoys)?),
@@ -436,7 +436,7 @@ impl Ready {
         })
     }
 
-    fn read(&self, key: &Active, labels: Option<&Labels>, answer: &[u8]) -> Result<Found, Failure> {
+    fn read(&self, key: &Active, labels: Option<&Labels>, answer: &[u8]) -> Result<MatchResult, Failure> {
         let asker = Asker::new(&key.secret)?;
         Ok(match self {
             Self::Plain(prepared) => prepared.read(&asker, answer)?,
@@ -475,7 +475,7 @@ async fn look(
     connection: &mut HttpConnection,
     headers: &[(&'static str, String)],
     wanted: &Wanted,
-) -> Result<(Option<[u8; CLIENT_BYTES]>, Told), Failure> {
+) -> Result<(Option<[u8; CLIENT_BYTES]>, TableInfo), Failure> {
     let reply = good(connection.send_again_where_busy(get("/search/v1", headers)).await?)?;
     let list: List = serde_json::from_slice(&reply.body)?;
     let listed = chosen(&list.tables, wanted.table.as_deref())?;
@@ -498,7 +498,7 @@ async fn told(
     headers: &[(&'static str, String)],
     listed: &Listed,
     (mode, keep): (Mode, bool),
-) -> Result<Told, Failure> {
+) -> Result<TableInfo, Failure> {
     let malformed = |what: &str| Failure::Work(format!("expected what is told of a table, found {what}"));
     let plain = |text: &str| text.len() <= 128 && text.chars().all(|c| c.is_ascii_hexdigit());
     let tag = listed.tag.trim_matches('"');
@@ -527,7 +527,7 @@ async fn told(
     let length = usize::try_from(u64::from_be_bytes(*length)).ok();
     let parts = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| malformed("fewer bytes"))?;
     let (catalogue, fullness) = (Catalogue::decode(parts.0)?, Fullness::decode(parts.1)?);
-    Ok(Told { catalogue, fullness, tag: listed.tag.clone(), mode })
+    Ok(TableInfo { catalogue, fullness, tag: listed.tag.clone(), mode })
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use tobari_lattice::params::NamedSet;
 use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
-use tobari_search::client::{Asker, Found};
-use tobari_search::desk::{Desk, Refusal};
+use tobari_search::client::{Asker, MatchResult};
+use tobari_search::desk::{Refusal, SearchService};
 use tobari_search::messages::{self, Query};
 use tobari_search::oprf::function::{Blinding, Secret};
 use tobari_search::oprf::labels::{self, Label, Labeller};
@@ -87,13 +87,17 @@ impl Customer {
         Self { name: [name; 16], secret, t: Modulus::new(set().plaintext_modulus.unwrap()).unwrap() }
     }
 
-    pub(crate) fn register(&self, desk: &mut Desk) {
+    pub(crate) fn register(&self, desk: &mut SearchService) {
         let public = PublicKey::generate(&self.secret, &mut rng(50));
         desk.register(self.name, set().name, &messages::encode_registration(&public)).unwrap();
     }
 
     /// Has inputs evaluated.
-    pub(crate) fn evaluate(&self, desk: &mut Desk, inputs: Vec<Vec<u8>>) -> Result<(Revision, Vec<Label>), Refusal> {
+    pub(crate) fn evaluate(
+        &self,
+        desk: &mut SearchService,
+        inputs: Vec<Vec<u8>>,
+    ) -> Result<(Revision, Vec<Label>), Refusal> {
         let blinding = Blinding::new(inputs, &mut rng(60)).unwrap();
         let elements = blinding.elements().to_vec();
         let request = Evaluation { table: TABLE, client: self.name, elements };
@@ -123,12 +127,12 @@ impl Customer {
     /// All of a question: has its labels evaluated, asks, and reads.
     pub(crate) fn ask(
         &self,
-        desk: &mut Desk,
+        desk: &mut SearchService,
         panel: &Panel,
         (shape, starts): (Shape, &[u32]),
         (start, pattern): (u32, Pattern),
         granularity: Granularity,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<MatchResult, Refusal> {
         let (revision, labels) = self.evaluate(desk, labels::inputs(&TABLE, shape, start, pattern))?;
         let layout = layout(panel, shape, starts, self.secret.parameters().degree());
         let numbers: Vec<Key> = labels.iter().map(|label| label.key(&self.t)).collect();

@@ -10,7 +10,7 @@ use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_sense::client::{self, Cohort};
 use tobari_sense::cloud::{Cloud, CloudError, Frames, Material};
-use tobari_sense::desk::Desk;
+use tobari_sense::desk::ResultOpener;
 use tobari_sense::program::Input;
 use tobari_sense::question::{Question, QuestionError, QuestionNames, Registered};
 use tobari_sense::registry::{Registry, Secret};
@@ -109,9 +109,9 @@ impl<P: Profile> Fleet<P> {
     }
 
     /// Where it is opened.
-    pub(crate) fn desk(&self, registered: &Registered) -> Desk {
+    pub(crate) fn desk(&self, registered: &Registered) -> ResultOpener {
         let secret = SecretKey::from_seed(&self.setting.parameters, self.secret.to_seed().clone());
-        let mut desk = Desk::new(self.setting.clone(), self.schema.clone(), secret);
+        let mut desk = ResultOpener::new(self.setting.clone(), self.schema.clone(), secret);
         desk.register(registered.clone()).unwrap();
         desk
     }

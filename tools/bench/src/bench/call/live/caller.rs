@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tobari_call::live::audio::Ear;
+use tobari_call::live::audio::PlaybackBuffer;
 use tobari_call::live::messages::ClientMessage;
 use tobari_call::live::{Alarm, LiveMember, News, RoomLink};
 use tobari_call::{PACKET_SAMPLES, TICK_MS};
@@ -61,13 +61,13 @@ impl Role {
 }
 
 /// What a member that is watched tells.
-pub(super) struct Told {
+pub(super) struct MemberEvent {
     pub(super) who: u16,
     pub(super) at: Instant,
     pub(super) what: Happened,
 }
 
-/// See [`Told`].
+/// See [`MemberEvent`].
 pub(super) enum Happened {
     /// It has a roster of so many.
     Roster(usize),
@@ -126,12 +126,12 @@ pub(super) struct Caller {
     rng: ChaCha20Rng,
     role: Role,
     told: Arc<Mouths>,
-    ear: Ear,
+    ear: PlaybackBuffer,
     frames: u32,
     has_sent: bool,
     was_loud: bool,
     said_hello: bool,
-    watcher: Option<UnboundedSender<Told>>,
+    watcher: Option<UnboundedSender<MemberEvent>>,
 }
 
 impl Caller {
@@ -142,7 +142,7 @@ impl Caller {
         let (welcome, outbound, inbound) = connect_live(&link.server, &link.room, join, &ClientTls::System).await?;
         let member = LiveMember::new(&link, "load", speaks, &welcome, &mut rng)
             .ok_or_else(|| Failure::Work("a link whose settings are impossible".to_owned()))?;
-        let (ear, frames) = (Ear::default(), 0);
+        let (ear, frames) = (PlaybackBuffer::default(), 0);
         let (has_sent, was_loud, said_hello, watcher) = (false, false, false, None);
         let mut caller =
             Self { member, outbound, inbound, rng, role, told, ear, frames, has_sent, was_loud, said_hello, watcher };
@@ -151,7 +151,7 @@ impl Caller {
     }
 
     /// The same, and tells what happens to it.
-    pub(super) fn watched(mut self, watcher: UnboundedSender<Told>) -> Self {
+    pub(super) fn watched(mut self, watcher: UnboundedSender<MemberEvent>) -> Self {
         self.watcher = Some(watcher);
         self
     }
@@ -264,7 +264,7 @@ impl Caller {
     fn tell(&self, what: impl FnOnce() -> Happened) {
         if let Some(watcher) = &self.watcher {
             // who no longer listens has its figures
-            let _ = watcher.send(Told { who: self.number(), at: Instant::now(), what: what() });
+            let _ = watcher.send(MemberEvent { who: self.number(), at: Instant::now(), what: what() });
         }
     }
 

@@ -24,7 +24,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tobari_call::live::{Alarm, Heard, Keys, LiveMember, LiveMode, News, RoomLink};
+use tobari_call::live::{Alarm, Keys, LiveMember, LiveMode, News, OpenedTick, RoomLink};
 use tobari_call::{PACKET_SAMPLES, TICK_MS};
 use tobari_call_edge::connect::{LiveIncoming, connect_live};
 use tobari_client::ClientTls;
@@ -353,7 +353,7 @@ impl Place {
     }
 
     /// Is it the sum of what the others in its list say?
-    fn check(&self, own: u16, heard: Option<&Heard>) {
+    fn check(&self, own: u16, heard: Option<&OpenedTick>) {
         let Some(heard) = heard else { return };
         let others = heard.speakers.iter().filter(|member| *member != own);
         let expected: i32 = others.map(|member| i32::from(level(member, heard.tick))).sum();

@@ -17,7 +17,7 @@
 //! of. The network is loopback.
 
 use super::super::agreed::{self, Line};
-use super::caller::{Caller, Flock, Happened, Mouths, Role, Told};
+use super::caller::{Caller, Flock, Happened, MemberEvent, Mouths, Role};
 use super::{AT_ONCE, COMING, runtime, server};
 use crate::bench::call::CallBench;
 use crate::program::Tobari;
@@ -68,8 +68,8 @@ struct Stage {
     host: UnboundedSender<ClientMessage>,
     /// Who tells what is heard in the room.
     listener: u16,
-    watcher: UnboundedSender<Told>,
-    told: UnboundedReceiver<Told>,
+    watcher: UnboundedSender<MemberEvent>,
+    told: UnboundedReceiver<MemberEvent>,
     /// The epoch of the last sum that the listener opened.
     epoch: u32,
 }
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     /// What somebody tells next; an error if a member failed instead.
-    async fn next(&mut self) -> Result<Told, Failure> {
+    async fn next(&mut self) -> Result<MemberEvent, Failure> {
         loop {
             let told = tokio::select! {
                 told = self.told.recv() => told.ok_or_else(|| Failure::Work("nobody tells anything".to_owned()))?,
@@ -186,7 +186,7 @@ impl Stage {
         }
     }
 
-    async fn next_within(&mut self, begun: Instant, what: &str) -> Result<Told, Failure> {
+    async fn next_within(&mut self, begun: Instant, what: &str) -> Result<MemberEvent, Failure> {
         let left = PATIENCE.saturating_sub(begun.elapsed());
         let late = |_| Failure::Work(format!("expected within {} s {what}, found nothing", PATIENCE.as_secs()));
         timeout(left, self.next()).await.map_err(late)?

@@ -12,7 +12,7 @@ use super::figures::Counts;
 use crate::live::*;
 
 /// What was said, by tick and number.
-pub(super) type Said = BTreeMap<u32, BTreeMap<u16, i16>>;
+pub(super) type SpokenSamples = BTreeMap<u32, BTreeMap<u16, i16>>;
 
 /// What is under way to a member.
 #[derive(Clone)]
@@ -67,8 +67,8 @@ impl Guest {
     pub(super) fn judge(
         &mut self,
         forged: bool,
-        heard: Option<&Heard>,
-        said: &Said,
+        heard: Option<&OpenedTick>,
+        said: &SpokenSamples,
         now: u64,
         counts: &mut Counts,
     ) -> Option<String> {
@@ -105,7 +105,7 @@ pub(super) fn voice(level: i16) -> [i16; 320] {
 }
 
 /// Is it the sum of what the others in its list said in its tick?
-fn is_true(said: &Said, own: u16, heard: &Heard) -> bool {
+fn is_true(said: &SpokenSamples, own: u16, heard: &OpenedTick) -> bool {
     let of = |member: u16| said.get(&heard.tick)?.get(&member).map(|level| i32::from(*level));
     let others: Option<Vec<i32>> = heard.speakers.iter().filter(|member| *member != own).map(of).collect();
     others.is_some_and(|others| {

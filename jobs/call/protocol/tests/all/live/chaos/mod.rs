@@ -39,7 +39,7 @@ use tobari_curve::wire::{MemberSet, RoomId};
 
 use self::{
     figures::{Counts, grows, resident_kb},
-    guest::{Down, Guest, Said, voice},
+    guest::{Down, Guest, SpokenSamples, voice},
 };
 use crate::live::*;
 
@@ -145,7 +145,7 @@ struct Chaos {
     /// Packets under way, by when they come.
     flying: BTreeMap<u64, Vec<Flying>>,
     /// What was said, by tick and number.
-    said: Said,
+    said: SpokenSamples,
     /// What the server took.
     taken: BTreeMap<(u32, u16), LivePacket>,
     counts: Counts,

@@ -15,7 +15,7 @@ use tobari_enclave::{
     Configuration, Digest, Enclave, EnclaveError, Evidence, Measurement, Nonce, Protections, Request, SessionId, Status,
 };
 use tobari_infer::Model;
-use tobari_infer::guarded::{Host, HostError, HostSession, Kept, Offer, Route, Setup};
+use tobari_infer::guarded::{Host, HostError, HostSession, Offer, ParkedSession, Route, Setup};
 use tobari_lattice::params::NamedSet;
 use tobari_node::{clients::Origin, reply::Reply, share::Share};
 use tokio::sync::Semaphore;
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(super) type Start = fn(&Configuration, &[u8], &[OsString]) -> Result<Started, EnclaveError>;
 
 /// See the head of this file.
-pub(crate) struct House {
+pub(crate) struct EnclaveHost {
     start: Start,
     host: Host,
     configuration: Configuration,
@@ -75,7 +75,7 @@ enum Stage {
     /// Its evidence was given out.
     Reported,
     /// The channel is open; so many images are left.
-    Open { kept: Kept, left: u32 },
+    Open { kept: ParkedSession, left: u32 },
     /// Nothing comes any more.
     Ended,
 }
@@ -127,7 +127,7 @@ impl Entry {
     }
 }
 
-impl House {
+impl EnclaveHost {
     /// Makes the model ready for its process, and starts the enclave.
     ///
     /// `weight_bytes` is what encoded weights may take; the layout is the combination's own where

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tobari_enclave::{Challenge, Connector, InProcess, Policy, evidence::MAX_EVIDENCE_BYTES};
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::guarded::{Asker, Combination, Guarded, Told};
+use tobari_infer::guarded::{Asker, Combination, EnclaveAnswer, Guarded};
 
 fn executable() -> Digest {
     Digest::of_bytes(b"an executable")
@@ -28,8 +28,8 @@ fn options(combination: Combination) -> EnclaveOptions {
     EnclaveOptions { sessions: 2, images: 2, ..EnclaveOptions::new(combination) }
 }
 
-fn house(start: Start, options: &EnclaveOptions) -> House {
-    House::with(start, ("digits", &Model::digits().unwrap()), (options, Share::new(100)), None, 1 << 30).unwrap()
+fn house(start: Start, options: &EnclaveOptions) -> EnclaveHost {
+    EnclaveHost::with(start, ("digits", &Model::digits().unwrap()), (options, Share::new(100)), None, 1 << 30).unwrap()
 }
 
 struct Client {
@@ -39,7 +39,7 @@ struct Client {
 
 impl Client {
     /// A session of an enclave that was verified.
-    fn open(house: &House) -> Result<Self, Reply> {
+    fn open(house: &EnclaveHost) -> Result<Self, Reply> {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let offer = Offer::decode(&house.offer()).unwrap();
         let policy = Policy::new(vec![executable()], offer.configuration.clone()).accepting_simulated();
@@ -53,7 +53,7 @@ impl Client {
         Ok(Self { id, asker: Asker::new(channel, &offer.configuration) })
     }
 
-    fn classify(&mut self, house: &House, pixels: &[u8]) -> Result<Told, Reply> {
+    fn classify(&mut self, house: &EnclaveHost, pixels: &[u8]) -> Result<EnclaveAnswer, Reply> {
         let answer = house.message(self.id, Kind::Image, &self.asker.image(pixels).unwrap())?;
         if let Some(told) = self.asker.heard(answer).unwrap() {
             return Ok(told);
@@ -69,7 +69,7 @@ fn said<T>(done: Result<T, Reply>) -> (u16, &'static str) {
     (reply.status.as_u16(), reply.word)
 }
 
-fn sessions(house: &House) -> usize {
+fn sessions(house: &EnclaveHost) -> usize {
     lock(&house.state).sessions.len()
 }
 
@@ -83,7 +83,11 @@ fn sessions_are_capped_take_turns_and_end_with_their_images() {
             let pixels = draw(digit, &STYLES[0]);
             let label = Model::digits().unwrap().fixed().unwrap().classify(&pixels).unwrap();
             for client in [&mut one, &mut two] {
-                assert_eq!(client.classify(&house, &pixels).ok(), Some(Told::Labels(vec![label])), "{combination:?}");
+                assert_eq!(
+                    client.classify(&house, &pixels).ok(),
+                    Some(EnclaveAnswer::Labels(vec![label])),
+                    "{combination:?}"
+                );
             }
         }
         assert_eq!(sessions(&house), 0, "{combination:?}: their images are used up");
@@ -141,7 +145,7 @@ fn whatever_is_out_of_order_or_does_not_open_ends_the_session_and_no_other() {
         assert_eq!(said(house.message(id, Kind::Image, &[0; 804])), (404, "session"), "it has ended");
     }
     let Ok(told) = good.classify(&house, &draw(7, &STYLES[0])) else { panic!("the others go on") };
-    assert_eq!(told, Told::Labels(vec![7]));
+    assert_eq!(told, EnclaveAnswer::Labels(vec![7]));
     assert_eq!(sessions(&house), 1);
 }
 
@@ -181,7 +185,7 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
     let Ok(told) = Client::open(&house).and_then(|mut client| client.classify(&house, &pixels)) else {
         panic!("the next one is served")
     };
-    assert_eq!(told, Told::Labels(vec![5]));
+    assert_eq!(told, EnclaveAnswer::Labels(vec![5]));
     // one that ended without anybody noticing is found by the next who asks for evidence, and is
     // told of nothing
     let running = lock(&house.state).running.clone().unwrap();
@@ -193,7 +197,8 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
 fn fault_26_one_address_takes_half_of_the_sessions_and_another_has_one() {
     let options = EnclaveOptions { sessions: 4, ..options(Combination::EnclavePlain) };
     let house =
-        House::with(start, ("digits", &Model::digits().unwrap()), (&options, Share::new(50)), None, 1 << 30).unwrap();
+        EnclaveHost::with(start, ("digits", &Model::digits().unwrap()), (&options, Share::new(50)), None, 1 << 30)
+            .unwrap();
     let nonce = Nonce([1; 32]);
     let [greedy, other] = ["greedy", "other"].map(|name| Origin::Token(name.into()));
     let taken = (0..9).filter(|_| house.report(&nonce, &greedy).is_ok()).count();

@@ -2,7 +2,7 @@
 //!
 //! | function | input | output |
 //! |---|---|---|
-//! | `infer_new` | a model's digest, 32 bytes, and what the server tells of it | [`Told`](crate::infer::Told) as JSON, or `{"error":…}` |
+//! | `infer_new` | a model's digest, 32 bytes, and what the server tells of it | [`KeyInfo`](crate::infer::KeyInfo) as JSON, or `{"error":…}` |
 //! | `infer_take_up` | a key that was kept | the same |
 //! | `infer_kept` | | the key's own bytes, which are secret |
 //! | `infer_keys` | | the evaluation keys |

@@ -20,7 +20,7 @@ use tobari_curve::wire::RoomId;
 use tokio::{net::TcpListener, sync::mpsc::UnboundedSender, time::sleep};
 use tokio_tungstenite::{accept_async, tungstenite::Message};
 
-use super::{PHONE, alarms, busy, enter, link, picture, relay, run, sees, support::Server};
+use super::{PHONE, alarms, busy, enter, link, picture, relay, run_in_real_time, sees, support::Server};
 
 /// Everybody but the page.
 const OTHERS: u64 = 1023;
@@ -205,7 +205,7 @@ async fn start(server: SocketAddr, link: RoomLink) -> SocketAddr {
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {
-    run(async {
+    run_in_real_time("a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core", async {
         let server = Server::start(&[]);
         let (text, _) = link(&server, &["--speakers", "1024"]);
         let address = start(server.address().parse().unwrap(), text.parse().unwrap()).await;

@@ -25,6 +25,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use tobari_host::testing::not_run;
 
 use devtools::Browser;
 use relay::Line;
@@ -39,6 +40,30 @@ use tokio::{
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async { timeout(Duration::from_secs(240), test).await.expect("the test hangs") });
+}
+
+/// Time that the cores had, and were idle, since the machine started: none where the system does
+/// not say so.
+fn cores() -> Option<(f64, f64)> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let times: Vec<f64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
+    Some((times.iter().sum(), times.get(3)? + times.get(4)?))
+}
+
+/// Runs a test that needs real time. Where it fails and the cores were busy all the while, the
+/// machine is too slow for so many members, and the test tells nothing: it is not run.
+fn run_in_real_time(name: &str, test: impl Future<Output = ()>) {
+    let before = cores();
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(test)));
+    let Err(failure) = ended else { return };
+    let idle = before.zip(cores()).map(|((all, idle), (all_now, idle_now))| (idle_now - idle) / (all_now - all));
+    match idle {
+        Some(idle) if idle < 0.1 => {
+            not_run(name, &format!("the cores were busy but for {:.0} %: too slow for real time", 100.0 * idle));
+        }
+        _ => std::panic::resume_unwind(failure),
+    }
 }
 
 fn clip(name: &str) -> PathBuf {

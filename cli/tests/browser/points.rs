@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    alarms, busy, clip, enter, link, run, sees,
+    alarms, busy, clip, enter, link, run_in_real_time, sees,
     sound::{find, loud},
     support::Server,
     tap,
@@ -21,33 +21,36 @@ use super::{
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {
-    run(async {
-        let server = Server::start(&[]);
-        let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
-        let mut ada = enter("alice.wav", &link, "Ada").await;
-        sees(&mut ada, 1).await;
-        sleep(Duration::from_secs(5)).await; // the buffers find their length
-        let _ = tap(&mut ada).await;
-        busy(&mut ada, &json!({ "mode": "elgamal-shared", "speakers": 1 })).await;
-        let (said, heard, _) = tap(&mut ada).await;
-        let figures = ada.value("({...document.getElementById('figures').dataset})").await;
-        println!("figures of elgamal-shared: {figures}");
-        assert!(said.seconds() > 5.0 && heard.seconds() > 5.0, "a packet every 20 ms, and as much is played");
-        let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
-        assert!(sums.as_u64().is_some_and(|sums| sums > 40), "{sums} sums a second are opened");
-        for way in ["up", "down"] {
-            let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
-            assert!((3_000_000.0..=4_300_000.0).contains(&bits), "{way}: {bits} bits a second");
-        }
-        assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
-    });
+    run_in_real_time(
+        "a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take",
+        async {
+            let server = Server::start(&[]);
+            let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
+            let mut ada = enter("alice.wav", &link, "Ada").await;
+            sees(&mut ada, 1).await;
+            sleep(Duration::from_secs(5)).await; // the buffers find their length
+            let _ = tap(&mut ada).await;
+            busy(&mut ada, &json!({ "mode": "elgamal-shared", "speakers": 1 })).await;
+            let (said, heard, _) = tap(&mut ada).await;
+            let figures = ada.value("({...document.getElementById('figures').dataset})").await;
+            println!("figures of elgamal-shared: {figures}");
+            assert!(said.seconds() > 5.0 && heard.seconds() > 5.0, "a packet every 20 ms, and as much is played");
+            let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
+            assert!(sums.as_u64().is_some_and(|sums| sums > 40), "{sums} sums a second are opened");
+            for way in ["up", "down"] {
+                let bits: f64 = figures[way].as_str().unwrap().parse().unwrap();
+                assert!((3_000_000.0..=4_300_000.0).contains(&bits), "{way}: {bits} bits a second");
+            }
+            assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
+        },
+    );
 }
 
 /// A page and a command line, which takes less of the cores than a second page would.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_and_a_command_line_hear_each_other_in_a_room_of_points() {
-    run(async {
+    run_in_real_time("a_page_and_a_command_line_hear_each_other_in_a_room_of_points", async {
         let server = Server::start(&[]);
         let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
         let mut ada = enter("alice.wav", &link, "Ada").await;

@@ -2,8 +2,8 @@
 //! lasts as long as the tab, so that what the server keeps of it may end, too.
 //!
 //! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are
-//! those of `provision` and `encrypt`: the same registry, question, bundle and [`ResultOpener`]. What is
-//! new is that one memory has both, which a fleet of real devices never does, and so knows what the
+//! those of `provision` and `encrypt`: the same registry, question, bundle and [`ResultOpener`].
+//! New is that one memory has both, which a fleet of real devices never does, and so knows what the
 //! answer should be: `Plain`.
 
 use chacha20::ChaCha20Rng;

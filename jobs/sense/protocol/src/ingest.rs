@@ -1,7 +1,7 @@
 //! Which frames are taken, and why others are not.
 //!
 //! Two steps. [`Gate::check`] looks at one frame alone, at its MAC and its form, and can be done by
-//! many threads. [`FrameHistory::admit`] looks at what came before, in one order, which is that of storage:
+//! many threads. [`FrameHistory::admit`] looks at earlier frames, in the order of storage:
 //! **what it says is true once it is stored**, and whoever could not store it takes up what is
 //! stored again.
 //!

@@ -7,8 +7,8 @@
 //! budget back. Every block of an answer is a use of the client's key, because it tells a little of
 //! the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the
 //! uses of a key is what its owner can have learnt besides answers. Of a table with labels
-//! evaluations are paid instead of questions ([`SearchService::serve_labelled`]). Whoever is at the end of a
-//! budget is refused, and nothing is computed.
+//! evaluations are paid instead of questions ([`SearchService::serve_labelled`]). Beyond its
+//! budget a client is refused, and nothing is computed.
 //!
 //! **What is told** to whoever keeps a log: who asked which table for how many sites, never where,
 //! and nothing of the query itself.

@@ -121,7 +121,7 @@ fn the_page_of_threats_has_every_attack_and_why_it_is_not_caught() {
             Agreed::Caught | Agreed::Only => assert!(!here(true), "{}", attack.name),
         }
     }
-    // and nothing else, unless it names another test (the demonstration attacks a server of its own,
+    // and nothing else, unless it names another test (the demonstration attacks its own server,
     // too) or speaks of a row above
     let others = rows.iter().filter(|row| row.test == "`demo --attack`" && !row.how.contains("as above"));
     let others = others.filter(|row| !names.contains(row.name.trim_end_matches(" *")));

@@ -1,11 +1,11 @@
-//! Options and verbs that this build lacks, because it has not their feature.
+//! Options and commands that this build lacks, because their cargo feature is off.
 //!
-//! Few people need them, and each brings a tree of crates with it, so the usual build leaves them
-//! out. Somebody who types one is told how to get it.
+//! Few users need these options, and each feature adds many crates, so the default build leaves
+//! them out. The error message says how to get them.
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
-/// A word of the command line, its feature, and whether this build has that.
+/// An option or command, its feature, and whether this build has the feature.
 const WORDS: [(&str, &str, bool); 15] = [
     ("--tls-acme", "acme", cfg!(feature = "acme")),
     ("--tls-acme-contact", "acme", cfg!(feature = "acme")),
@@ -24,7 +24,7 @@ const WORDS: [(&str, &str, bool); 15] = [
     ("export", "parquet", cfg!(feature = "parquet")),
 ];
 
-/// What to say of a word that only another build has.
+/// The message for a word whose feature this build lacks; none for any other word.
 pub(crate) fn of_word(word: &str) -> Option<String> {
     let (word, feature, _) = WORDS.iter().find(|(known, _, here)| *known == word && !here)?;
     Some(format!(
@@ -33,7 +33,7 @@ pub(crate) fn of_word(word: &str) -> Option<String> {
     ))
 }
 
-/// The same of the word that an error is about.
+/// The same message for the word that clap reports as unknown.
 pub(crate) fn of_error(error: &Error) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(said("tobari no-such-verb"), None);
     }
 
-    /// A word that is misspelled here would never be found.
+    /// A word that is misspelled in the list would never be found.
     #[test]
     fn every_word_is_an_option_or_a_verb_where_its_feature_is_here() {
         fn has(command: &clap::Command, word: &str) -> bool {

@@ -1,9 +1,9 @@
-//! The call as it is meant: the command line, before it the environment, before that a file, before
-//! all what is usual.
+//! The effective settings. The command line takes precedence over the environment, the environment
+//! over the settings file, and the file over the defaults.
 //!
-//! `tobari.toml` has the settings of the server: `log` and `log-format`, and under `[serve]` the
-//! options of `tobari serve` by their long names. What of it is given neither on the command line
-//! nor in the environment is put behind the command line, so that one parser reads and checks
+//! `tobari.toml` holds the settings of the server: `log` and `log-format`, and under `[serve]` the
+//! options of `tobari serve` by their long names. A setting of the file that neither the command
+//! line nor the environment gives is appended to the command line. So one parser reads and checks
 //! everything.
 
 use crate::absent;
@@ -18,15 +18,16 @@ use std::path::Path;
 use tobari_command::output::{Failure, print_error};
 use tobari_host::files::read_bounded;
 
-/// No file of settings is longer.
+/// The maximum size of a settings file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Options of the server that no file and no variable can give.
+/// Options of the server that neither a file nor a variable can set.
 const NOT_SETTINGS: [&str; 6] = ["config", "json", "try", "until-stdin-closes", "help", "version"];
-/// What stands outside of `[serve]`.
+/// Settings outside of `[serve]`.
 const GLOBAL: [&str; 2] = ["log", "log-format"];
 
-/// The command line, environment and settings file of this process. Ends the process where the
-/// command line is wrong, as clap does; with `as_json` after a line for programs.
+/// The arguments of this process, from the command line, the environment and the settings file. A
+/// wrong command line ends the process, as with clap; with `as_json`, a line for programs is
+/// printed first.
 pub(crate) fn arguments(as_json: bool) -> Result<Arguments, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
@@ -37,7 +38,7 @@ pub(crate) fn arguments(as_json: bool) -> Result<Arguments, Failure> {
 
 /// Why a command line cannot be used.
 enum Wrong {
-    /// Clap knows why, and prints a usage line, too. A request for help is one of these.
+    /// An error of clap, with a usage line. A request for help is one, too.
     Clap(clap::Error),
     Said(Failure),
 }
@@ -69,8 +70,8 @@ impl Wrong {
     }
 }
 
-/// `tobari seal verify -o OUT` seals a folder of that name: only what is sealed has an output. Clap
-/// would take the name for the verb.
+/// `tobari seal verify -o OUT` seals a folder named `verify`: the command `verify` has no output.
+/// Clap would take the name for the command.
 fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let has_output = |word: &OsString| {
         let word = word.to_string_lossy();
@@ -84,14 +85,13 @@ fn named_like_a_verb(mut words: Vec<OsString>) -> Vec<OsString> {
         && words.iter().skip(rest).any(has_output)
     {
         let is_verb = |word: &&mut OsString| ["verify", "ls", "help"].iter().any(|verb| **word == *verb);
-        // the value of an option may be called so, too, and means the same behind `./`
+        // an option's value may have this name, too; behind `./` it means the same
         words.iter_mut().skip(rest).filter(is_verb).for_each(|word| *word = Path::new(".").join(&word).into());
     }
     words
 }
 
-/// A call of `tobari serve` with this file and this process's environment, as it would be
-/// understood.
+/// The arguments and settings of `tobari serve` with this file and the environment of this process.
 pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>), Failure> {
     let words = ["tobari".into(), "serve".into(), "--config".into(), file.as_os_str().to_owned()];
     let variables = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
@@ -104,7 +104,7 @@ pub(crate) fn of_file(file: &Path) -> Result<(Box<ServeArguments>, Vec<Setting>)
     }
 }
 
-/// A command line, and what of it a file has given.
+/// A parsed command line, and the names of the options that a file gave.
 struct CommandLine {
     command: Command,
     matches: ArgMatches,
@@ -112,10 +112,10 @@ struct CommandLine {
 }
 
 impl CommandLine {
-    /// Reads the words of a call, given the names of the variables of its environment.
+    /// Reads the words of a command line, given the names of the environment variables.
     fn read(mut words: Vec<OsString>, variables: Vec<String>) -> Result<Self, Wrong> {
         let command = command();
-        // an error may disappear with the file: it is reported below
+        // the file may supply a missing option: errors are reported below
         let first = command.clone().ignore_errors(true).try_get_matches_from(&words).map_err(Wrong::Clap)?;
         let (mut of_file, mut name) = (Vec::new(), String::new());
         if first.subcommand_name() == Some("serve") {
@@ -148,7 +148,7 @@ impl CommandLine {
         Ok(Self { command, matches, of_file })
     }
 
-    /// All that can be set, and what it is.
+    /// Every setting with its values and its source.
     fn settings(&self) -> Vec<Setting> {
         let Some(("serve", serve)) = self.matches.subcommand() else { return Vec::new() };
         let setting = |(name, id): (String, String)| {
@@ -165,16 +165,16 @@ impl CommandLine {
     }
 }
 
-/// How the names of the server's variables begin.
+/// The prefix of the server's environment variables.
 const PREFIX: &str = "TOBARI_SERVE_";
 
-/// The variable of an option of the server.
+/// The environment variable of an option of the server.
 pub(crate) fn variable_of(option: &str) -> String {
     format!("{PREFIX}{}", option.replace('-', "_").to_uppercase())
 }
 
-/// Reports a variable that is named like one of the server's and sets nothing: a slip of the pen
-/// would otherwise leave a limit or a token file out, in silence.
+/// Reports a variable with the server's prefix that sets no option. A typing error would otherwise
+/// silently drop a limit or a token file.
 fn check_variables(command: &Command, variables: Vec<String>) -> Result<(), Failure> {
     let known: Vec<String> = serve_options(command).iter().map(|(name, _)| variable_of(name)).collect();
     let is_unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(name) && !is_of_a_service(name);
@@ -190,8 +190,8 @@ fn check_variables(command: &Command, variables: Vec<String>) -> Result<(), Fail
     Err(Failure::Call(format!("the environment variable {name} sets no option of `tobari serve`: {remedy}")))
 }
 
-/// Kubernetes gives every container variables for each service. Those of a service with the name
-/// `tobari-serve` begin as ours do.
+/// Kubernetes gives every container variables for each service. The variables of a service named
+/// `tobari-serve` begin with the same prefix as ours.
 fn is_of_a_service(name: &str) -> bool {
     let rest = name.trim_start_matches(PREFIX);
     rest.starts_with("SERVICE_HOST") || rest.starts_with("SERVICE_PORT") || rest == "PORT" || rest.starts_with("PORT_")
@@ -211,7 +211,7 @@ fn command() -> Command {
     let mut command = Arguments::command();
     let variables: Vec<(String, &'static str)> = serve_options(&command)
         .into_iter()
-        // as long as the program
+        // leaked: needed until the program ends
         .map(|(name, id)| (id, &*Box::leak(variable_of(&name).into_boxed_str())))
         .collect();
     command = command.mut_subcommand("serve", |serve| {
@@ -222,7 +222,7 @@ fn command() -> Command {
     command
 }
 
-/// Long names and numbers of the server's own options that can be set.
+/// The long names and clap's ids of the server's own options that can be set.
 pub(crate) fn serve_options(command: &Command) -> Vec<(String, String)> {
     let serve = command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments);
     serve
@@ -241,7 +241,7 @@ fn id_of(command: &Command, name: &str) -> Option<String> {
     options(command).into_iter().find(|(option, _)| option == name).map(|(_, id)| id)
 }
 
-/// What a file sets: each option with the words that it is on a command line.
+/// The settings of a file: each option with its words on a command line.
 fn settings(command: &Command, file: &Path) -> Result<Vec<(String, Vec<String>)>, Failure> {
     let wrong = |what: String| Failure::Call(format!("{}: {what}", file.display()));
     let bytes = read_bounded(file, MAX_BYTES).map_err(|error| Failure::Call(error.to_string()))?;
@@ -279,7 +279,7 @@ fn settings(command: &Command, file: &Path) -> Result<Vec<(String, Vec<String>)>
     Ok(settings)
 }
 
-/// A value as words of a command line; none for what no option takes.
+/// A value as words of a command line; none for a type that no option takes.
 fn words(name: &str, value: &toml::Value) -> Option<Vec<String>> {
     let one = |value: &toml::Value| match value {
         toml::Value::String(text) => Some(format!("--{name}={text}")),

@@ -1,12 +1,12 @@
-//! The commands of `tobari`: reads its arguments, calls the rooms that do the work, and says what
-//! came of it.
+//! The commands of `tobari`: reads the arguments, calls the crates that do the work, and prints the
+//! result.
 //!
-//! With `--json` every result is one JSON object a line on standard output, an error as well
-//! (`{"error":"…","status":1}`); text for people goes to standard error. Exit status: 0 done, 1 the
-//! work failed, 2 the call was wrong.
+//! With `--json`, every result and every error (`{"error":"…","status":1}`) is one JSON object a
+//! line on standard output; text for people goes to standard error. Exit status: 0 success, 1 the
+//! work failed, 2 the command line was wrong.
 //!
-//! This library is for the programs `tobari` and `tobari-bench` and for nobody else: what it
-//! exports may change at any time.
+//! This library serves only the programs `tobari` and `tobari-bench`: its exports may change at any
+//! time.
 
 #![forbid(unsafe_code)]
 
@@ -25,17 +25,17 @@ use tobari_command::job::Verbs;
 use tobari_command::output::{self, LogLevel};
 use tobari_command::start::{OtherLife, begin};
 
-/// What the program calls itself.
+/// The name of the program.
 const NAME: &str = "tobari";
 
-/// What this program is, too, where it starts itself again.
+/// Other roles of this program, for processes that it starts from its own executable.
 const OTHER_LIVES: &[OtherLife] = &[
     tobari_infer_edge::begin,
     #[cfg(linux_64)]
     tobari_seal_edge::begin,
 ];
 
-/// `tobari`, from its first moment to its last.
+/// Runs `tobari`, from its start to its exit status.
 #[doc(hidden)]
 pub fn run() -> ExitCode {
     if let Some(ended) = begin(NAME, OTHER_LIVES) {
@@ -46,7 +46,7 @@ pub fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(failure) => return failure.report(NAME, as_json),
     };
-    // the server tells what happens, other commands what looks wrong
+    // the server logs events, other commands only log problems
     let usual = if matches!(arguments.verb, Verb::Serve(_)) { LogLevel::Info } else { LogLevel::Warn };
     output::start_log(&arguments.log, usual);
     let done = match arguments.verb {

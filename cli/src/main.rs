@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-/// Ciphertexts and keys are large, and come and go.
+/// An allocator for ciphertexts and keys, which are large and short-lived.
 #[global_allocator]
 static MEMORY: tobari_host::memory::Large = tobari_host::memory::Large::new();
 

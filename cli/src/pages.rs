@@ -8,7 +8,7 @@ macro_rules! files {
     };
 }
 
-/// By name, as `web/bundle.js` lists them, too.
+/// Sorted by name; `web/bundle.js` lists the same files.
 static FILES: &[PageFile] = files! {
     "alarms.js": "text/javascript; charset=utf-8",
     "asking.js": "text/javascript; charset=utf-8",
@@ -51,7 +51,7 @@ static FILES: &[PageFile] = files! {
     "worker.js": "text/javascript; charset=utf-8",
 };
 
-/// All of them.
+/// All files of the pages.
 pub fn bundle() -> Bundle {
     Bundle::of(FILES)
 }

@@ -1,4 +1,4 @@
-//! The server sees points and nothing else: its wire, its log and its memory.
+//! The server sees points and nothing else: tests of its wire, its log and its memory.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -13,8 +13,8 @@ use tobari_curve::params::{Parameters, SecurityFloor};
 use tobari_curve::wire::{self, Payload};
 use tobari_curve::{Curve, PointEncoding};
 
-/// The binary messages in what a WebSocket client sent, unmasked (RFC 6455, section 5.2; no
-/// fragments expected).
+/// The binary messages of a WebSocket client, unmasked (RFC 6455, section 5.2; fragments are not
+/// expected).
 fn binary_messages(stream: &[u8]) -> Vec<Vec<u8>> {
     let start = stream.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
     let (mut rest, mut messages) = (&stream[start..], Vec::new());
@@ -36,7 +36,7 @@ fn binary_messages(stream: &[u8]) -> Vec<Vec<u8>> {
     messages
 }
 
-/// Eight samples in a row in every form in which a program could have left them.
+/// Eight consecutive samples in every encoding in which a program could have left them.
 fn plain_forms(samples: &[i16]) -> Vec<Vec<u8>> {
     let window = &samples[..8];
     vec![
@@ -63,7 +63,7 @@ fn the_wire_holds_one_fresh_point_a_sample_and_one_more_in_mode_elgamal_shared()
     the_wire_holds_fresh_points_only::<SharedCiphertexts>(321);
 }
 
-/// Two speakers of two packets each, of so many points.
+/// Two speakers send two packets each, with this number of points.
 fn the_wire_holds_fresh_points_only<P: Payload>(packet_points: usize) {
     let folder = tempdir().unwrap();
     let server = Server::start(&[]);
@@ -117,8 +117,8 @@ fn no_key_and_no_sample_is_in_any_log_or_in_the_servers_memory() {
     }
 }
 
-/// The secret's 32 bytes, and the first key of the places in mode `elgamal-shared`, as it stands in
-/// memory.
+/// The 32 bytes of the secret, and in mode `elgamal-shared` the first key of the places, as it lies
+/// in memory.
 fn secrets(mode: &str, key_file: &[u8]) -> Vec<Vec<u8>> {
     use chacha20::rand_core::{Rng, SeedableRng};
     let secret = key_file[9..41].to_vec();

@@ -1,4 +1,4 @@
-//! What a server does with frames of any number, time and origin: memory, clocks and brokers.
+//! The server's treatment of frames of any number, time and origin: memory, clocks and brokers.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -30,13 +30,13 @@ fn next_window(length_ms: u64) {
     std::thread::sleep(Duration::from_millis(length_ms - now_ms() % length_ms + 50));
 }
 
-/// Readings of a device: the first, and others.
+/// Readings of a device: the given first one, and further ones.
 fn readings(first: usize, count: usize) -> String {
     let others: String = (1..count).map(|i| format!("{}\n", i % 200)).collect();
     format!("level\n{first}\n{others}")
 }
 
-/// A number of a process, in kB.
+/// A number from a process's status, in kB.
 #[cfg(target_os = "linux")]
 fn status(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -44,7 +44,7 @@ fn status(pid: u32, name: &str) -> u64 {
     line.unwrap().split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// A figure of the server's metrics.
+/// A value from the server's metrics.
 fn metric(server: &Server, name: &str) -> i64 {
     let metrics = get(&server.address(), "/sense/v1/metrics");
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -87,7 +87,7 @@ fn fault_15_the_memory_of_a_question_is_bounded_whatever_a_device_sends() {
     let before = status(server.pid(), "VmRSS");
     next_window(WINDOW_MS);
     let began = now_ms() / WINDOW_MS;
-    // what a device sends first is what counts, though most of it comes before the others'
+    // the first frame of a device counts, although most of its frames arrive before those of others
     send(&server, &fleet, &greedy);
     send(&server, &fleet, &few);
     assert_eq!(now_ms() / WINDOW_MS, began, "this machine is too slow for one window");
@@ -100,7 +100,7 @@ fn fault_15_the_memory_of_a_question_is_bounded_whatever_a_device_sends() {
     let mean = (90 + (1..150).sum::<usize>()) as f64 / 150.0;
     assert!((group["figures"][0]["value"].as_f64().unwrap() - mean).abs() < 1e-9, "{released} {mean}");
     assert!(most <= before + LIMIT_KB, "{before} kB before, {most} kB at most");
-    // all frames are kept, and one device's are removed within that memory
+    // all frames are stored, and the frames of one device are removed within the same memory
     assert_eq!(metric(&server, "tobari_sense_frames_stored"), 120_000 + 149 * 30);
     let path = format!("/sense/v1/fleets/{fleet}/devices/1/frames");
     let (status_code, told) = ask(&server.address(), "DELETE", &path, b"").unwrap();
@@ -141,7 +141,7 @@ fn fault_13_windows_fill_after_a_clock_that_was_three_days_ahead() {
     let server = start();
     assert_eq!(released(&server), "");
     server.stop();
-    // what a server stored whose clock was ahead
+    // a frame that a server stored while its clock was ahead
     let ahead = now_ms() + AHEAD_MS;
     let frames = Path::new(&data).join(&fleet).join("frames.redb");
     let store = FrameStore::open(&frames).unwrap();
@@ -165,7 +165,7 @@ fn fault_13_windows_fill_after_a_clock_that_was_three_days_ahead() {
     assert_eq!((metric(&server, steps), metric(&server, "tobari_sense_frames_ahead")), (1, 1), "told once");
     let log = server.stop();
     assert!(log.contains("the server's clock went back") && log.contains("seconds=2591"), "{log}");
-    // the next start knows the true time
+    // the next start has the correct time
     let server = start();
     send_all(&server, 30);
     assert_eq!((metric(&server, steps), metric(&server, "tobari_sense_frames_ahead")), (0, 1));
@@ -174,7 +174,7 @@ fn fault_13_windows_fill_after_a_clock_that_was_three_days_ahead() {
     assert_eq!((store.frames().unwrap(), store.frames_from(ahead).unwrap()), (5, 1), "nothing is lost or moved");
 }
 
-/// A broker, ended when this is dropped; none where there is no mosquitto.
+/// A broker, which ends when this is dropped; none without mosquitto.
 struct Broker(Child, String);
 
 impl Broker {
@@ -196,8 +196,7 @@ impl Broker {
         runtime.block_on(tobari_sense_edge::serve::publish(&self.1.parse().unwrap(), topic, messages)).unwrap();
     }
 
-    /// Publishes under a topic of nobody until the server has subscribed: what comes before is
-    /// lost.
+    /// Publishes under an unused topic until the server has subscribed. Earlier messages are lost.
     fn reach(&self, server: &Server) {
         until("a subscription", || {
             self.publish("tobari/nobody/x", vec![vec![1]]);
@@ -238,18 +237,19 @@ fn fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it() {
     let waiting = |server: &Server| metric(server, "tobari_sense_unregistered_messages_waiting");
     let mut server = start();
     broker.reach(&server);
-    // more of one device than its window of counters has, so that they count in their order alone
+    // more frames of one device than its window of counters holds, so that only their order makes
+    // them valid
     place.write("readings.csv", &readings(1, 300));
     place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
     until("300 messages that wait", || waiting(&server) == 300);
     assert_eq!((metric(&server, &unregistered("kept")), metric(&server, "tobari_sense_frames_stored")), (300, 0));
-    // they do not go to the broker and back: others are served meanwhile
+    // the messages do not go back to the broker, and others are served in the meantime
     server.kill();
     let server = start();
     assert_eq!(waiting(&server), 300, "after a kill, too");
     broker.publish(&format!("tobari/{}/x", "0".repeat(16)), vec![vec![7; 840]]);
     until("another's message", || waiting(&server) == 301);
-    // registered, the fleet has them, and what comes right then is behind them
+    // after the registration the fleet has these frames, and later frames follow them
     good(&["sense", "keyholder", &holder, "--server", &server.url, "--once"]);
     place.write("readings.csv", &readings(2, 100));
     place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
@@ -258,7 +258,7 @@ fn fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it() {
     for verdict in ["late", "replayed", "forged", "malformed"] {
         assert_eq!(metric(&server, &format!("tobari_sense_frames_total{{verdict=\"{verdict}\"}}")), 0, "{verdict}");
     }
-    // without end they are not kept: the rest is counted, and the server goes on
+    // storage for such messages is limited: the rest is counted, and the server goes on
     let many = vec![vec![7; 64 << 10]; 200];
     broker.publish(&format!("tobari/{}/x", "1".repeat(16)), many);
     until("messages without room", || {
@@ -293,15 +293,15 @@ fn fault_12_frames_that_waited_for_their_fleet_are_in_the_windows_in_which_they_
         until("a message that waits", || waiting(&server) == count as i64);
         windows.push(began..now_ms() + 1);
         if count == 2 {
-            // the time of its arrival is on the disk; the broker is told first, and sends none
-            // again
+            // the arrival time is on the disk; the server confirms to the broker first, and the
+            // broker does not send again
             std::thread::sleep(Duration::from_millis(500));
             server.kill();
             server = start();
             until("messages that wait", || waiting(&server) == 2);
         }
     }
-    // registered some windows later, the fleet has each frame where it came
+    // registered some windows later, the fleet has each frame at its arrival time
     next_window(WINDOW_MS);
     let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
     let mut told = good(&keyholder);
@@ -311,7 +311,7 @@ fn fault_12_frames_that_waited_for_their_fleet_are_in_the_windows_in_which_they_
     let store = FrameStore::open(&Path::new(&data).join(fleet).join("frames.redb")).unwrap();
     let times = store.times(0, u64::MAX, 9).unwrap();
     assert!(times.len() == 3 && times.iter().zip(&windows).all(|(time, came)| came.contains(time)), "{times:?}");
-    // and the key holder has a figure of each window, as if the fleet had been registered before
+    // the key holder has a figure of each window, as if the fleet had been registered before
     let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mean = |told: &Value| told["groups"][0]["figures"][0]["value"].as_f64();
     let figures = told.iter().map(|told| (told["start_ms"].as_u64(), mean(told)));
@@ -336,7 +336,7 @@ fn fault_12_messages_that_an_earlier_run_kept_are_taken_without_a_broker_too() {
     let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
     let mut told = good(&keyholder);
     until("the frame", || metric(&server, "tobari_sense_frames_stored") == 1);
-    // no window waits for it any longer
+    // no window waits for the frame any longer
     until("its window", || {
         told += &good(&keyholder);
         !told.is_empty()
@@ -365,18 +365,18 @@ fn fault_11_two_servers_with_the_same_relative_folder_do_not_evict_each_other() 
     place.write("readings.csv", &readings(1, 20));
     place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
     until("all frames", || metric(&server, "tobari_sense_frames_stored") == 20);
-    // the other server has the same messages, for a fleet that it does not know
+    // the other server keeps the same messages, for a fleet that it does not know
     until("all messages", || metric(&other, &unregistered("kept")) == 20);
     let logs = [server.stop(), other.stop()];
     for log in &logs {
         assert!(!log.contains("the broker is away"), "{log}");
     }
-    // the same after a restart: what was published meanwhile is there
+    // the same after a restart: messages published in the meantime arrive
     place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
     let server = start(&homes[0]);
     until("what was published meanwhile", || metric(&server, "tobari_sense_frames_stored") == 40);
     assert_eq!(name(&homes[0]), names[0]);
-    // a copy of the folder is told
+    // a copy of the folder is reported
     let copy = place.path("copy");
     std::fs::create_dir_all(Path::new(&copy).join("data")).unwrap();
     std::fs::write(Path::new(&copy).join("data/mqtt-client"), &names[0]).unwrap();

@@ -1,8 +1,8 @@
-//! The one name of a condition that many files need: `linux_64`.
+//! Sets the condition `linux_64`, which many files use.
 //!
-//! It holds on Linux on x86-64, AArch64 and RISC-V of 64 bits: where there are enclaves and modules
-//! in processes of their own, which need its system calls, and where folders are sealed. Each crate
-//! that asks for it runs this file.
+//! It holds on Linux on x86-64, AArch64 and 64-bit RISC-V. Enclaves and modules in separate
+//! processes need the system calls of these platforms, and folders are sealed only there. Each
+//! crate that needs the condition runs this file.
 
 use std::env::var;
 

@@ -1,5 +1,5 @@
-//! What the documents tell people to type, as words. The tests of `tobari-bench` have this file
-//! too.
+//! The commands that the documents tell readers to type, split into words. The tests of
+//! `tobari-bench` include this file, too.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 /// Every document with its text: the front page, the book, and the other documents.
 pub(super) fn documents() -> Vec<(String, String)> {
-    // the programs whose tests these are lie at different depths
+    // the packages that run this test lie at different depths
     let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let root = up.skip(1).find(|folder| folder.join("ARCHITECTURE.md").exists()).unwrap();
     let mut paths = vec![root.join("README.md")];
     below(&root.join("docs"), &mut paths);
     below(&root.join("book/src"), &mut paths);
-    // what a decision says was typed then
+    // a decision record (ADR) shows the commands of its time
     paths.retain(|path| !path.starts_with(root.join("docs/adr")));
     paths.sort();
     let name = |path: &Path| path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
@@ -31,8 +31,8 @@ fn below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Lines of a shell, whole: indented ones, and in fences those after `$ `, with what continues
-/// them.
+/// The complete shell lines of a document: indented lines, and lines after `$ ` in fences, each
+/// with its continuation lines.
 pub(super) fn shell_lines(text: &str) -> Vec<String> {
     let (mut found, mut fence, mut open) = (Vec::<String>::new(), false, false);
     for line in text.lines() {
@@ -55,8 +55,8 @@ pub(super) fn shell_lines(text: &str) -> Vec<String> {
     found
 }
 
-/// The words of each command of a line, as a shell parts them; no expansion, and what is redirected
-/// is left out.
+/// The words of each command of a line, split as a shell does, but without expansion. Redirections
+/// are left out.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let (mut quote, mut to_file, mut before) = (None, false, ' ');
@@ -68,7 +68,7 @@ pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
                 word.get_or_insert_default();
             }
             (None, '#') if word.is_none() => break,
-            // a number before it is that of a stream
+            // a number before the sign names a stream
             (None, '>' | '<') => {
                 words.extend(word.take().filter(|word| word.parse::<u8>().is_err()));
                 to_file = true;
@@ -90,7 +90,7 @@ pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// What a command gives the program of this name, if it is one of its own.
+/// The command line of the program with this name, if this command runs the program.
 pub(super) fn own(program: &str, words: &[String]) -> Option<Vec<String>> {
     let before = |word: &&str| matches!(*word, "sudo" | "do") || (word.contains('=') && !word.starts_with('-'));
     let words: Vec<&str> = words.iter().map(String::as_str).skip_while(before).collect();

@@ -1,4 +1,4 @@
-//! What the documents tell people to type, held to the command line as it is.
+//! Checks every command in the documents against the command line as defined.
 
 #![cfg(linux_64)]
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -7,7 +7,7 @@ use super::Arguments;
 use super::documents::{commands, documents, own, shell_lines};
 use clap::{Command, CommandFactory};
 
-/// Options that a program built without a feature does not have.
+/// Options and commands that need a feature, and whether this build has the feature.
 const OPTIONAL: [(&str, bool); 5] = [
     ("--tls-acme", cfg!(feature = "acme")),
     ("--call-bus", cfg!(feature = "cascade")),
@@ -62,7 +62,7 @@ fn a_command_is_the_program_that_cargo_or_its_name_says() {
     assert_eq!(own("tobari-bench", &words("cargo run --release -- demo")), None);
 }
 
-/// Verbs without verbs below them, by their words, and whether they have `--json`.
+/// The commands that do something, by their words, and whether each has `--json`.
 fn leaves(command: &Command, words: &str) -> Vec<(String, bool)> {
     let below: Vec<&Command> = command.get_subcommands().filter(is_shown).collect();
     let own = (words.to_owned(), command.get_arguments().any(|argument| argument.get_long() == Some("json")));
@@ -71,7 +71,7 @@ fn leaves(command: &Command, words: &str) -> Vec<(String, bool)> {
     Some(own).filter(|_| is_verb).into_iter().chain(further).collect()
 }
 
-/// Not clap's own, and none that only says where it has gone.
+/// Not clap's own `help`, and not a hidden command that only names its successor.
 fn is_shown(command: &&Command) -> bool {
     command.get_name() != "help" && !command.is_hide_set()
 }

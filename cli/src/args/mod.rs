@@ -1,4 +1,4 @@
-//! The command line, as clap reads it. Its text is what `tobari help` prints.
+//! The command line as clap reads it. `tobari help` prints these texts.
 
 #[cfg(all(test, linux_64))]
 mod documents;
@@ -134,8 +134,8 @@ mod tests {
         let serve = command.find_subcommand("serve").unwrap();
         let names: Vec<_> = serve.get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
         assert!(names.contains(&"tls_key".to_owned()), "the listing works");
-        // beside the server's own: how often a key may be used, and how much room clients'
-        // evaluation keys have
+        // allowed: the server's own TLS key, the number of uses of a key, and the memory for
+        // clients' evaluation keys
         let others = ["tls_key", "key_uses", "infer_keys", "max_key_bytes"];
         assert!(names.iter().all(|name| !name.contains("key") || others.contains(&name.as_str())), "{names:?}");
         assert!(names.iter().all(|name| !name.contains("secret")), "{names:?}");

@@ -1,7 +1,7 @@
-//! The reference of the book, made from the definitions by which the program reads its arguments.
+//! The command reference of the book, generated from the program's clap definitions.
 //!
-//! `TOBARI_RENEW_REFERENCE=1 cargo test -p tobari-cli --features full --lib reference` writes the
-//! pages anew. They show a build with the feature `full`.
+//! `TOBARI_RENEW_REFERENCE=1 cargo test -p tobari-cli --features full --lib reference` rewrites the
+//! pages. They show a build with the feature `full`.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "book/src/reference";
-/// Pages, with the commands that each has.
+/// Pages, and the commands on each.
 const PAGES: [(&str, &[&str]); 8] = [
     ("call", &["call"]),
     ("search", &["search"]),
@@ -31,7 +31,7 @@ fn about(command: &Command) -> String {
     command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default()
 }
 
-/// A sentence ends with a full stop, which clap takes off.
+/// Adds the full stop that clap removes from a text.
 fn ended(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.ends_with(['.', ':', ']']) { text.to_owned() } else { format!("{text}.") }
@@ -85,7 +85,7 @@ fn line(argument: &Arg) -> String {
     wrapped(line.trim_end())
 }
 
-/// At most 100 columns; what continues an item of a list is indented.
+/// Wraps to at most 100 columns; continuation lines of a list item are indented.
 fn wrapped(text: &str) -> String {
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {

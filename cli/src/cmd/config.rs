@@ -31,16 +31,16 @@ pub(crate) struct CheckArguments {
 
 /// One setting.
 pub(crate) struct Setting {
-    /// Its long name.
+    /// The long name of the option.
     pub(crate) name: String,
-    /// What it is; nothing where it is not given and has no usual value.
+    /// The values; empty if the setting is not given and has no default.
     pub(crate) values: Vec<String>,
     /// `file`, `environment`, `command line` or `default`.
     pub(crate) source: &'static str,
 }
 
-/// Says each setting and where it is from, and whether what they name is there: `serve` is the call
-/// of a server with them.
+/// Prints each setting with its source, and checks that every file and folder that the settings
+/// name exists. `serve` holds the arguments of a server with these settings.
 pub(crate) fn check(
     arguments: &CheckArguments,
     serve: &ServeArguments,

@@ -1,5 +1,5 @@
-//! `tobari demo`: every finished job on built-in real inputs, by a server process without a key,
-//! checked against the plain answer. Each job has rows of its own.
+//! `tobari demo`: runs every finished job on built-in real inputs, with a server process that has
+//! no key, and checks each result against the plain answer. Each job prints rows of its own.
 
 use clap::Args;
 use std::process::ExitCode;

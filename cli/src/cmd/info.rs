@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was measured for plans, if anything was.
+/// Prints the measured costs of steps and moves, if there are any.
 fn costs(json: bool) -> Result<(), Failure> {
     let Some(kept) = tobari_reference::kept(tobari_reference::SET) else {
         if json {
@@ -138,7 +138,7 @@ struct Row {
     bits: Option<u32>,
 }
 
-/// The chain whose primes a circuit chooses.
+/// The parameters for AES under encryption, whose primes the circuit determines.
 fn aes() -> Result<Row, Failure> {
     let chain = chain::Chain::new()?;
     let log_qp = chain.log_qp();

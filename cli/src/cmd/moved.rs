@@ -1,4 +1,4 @@
-//! Verbs that another program has now. For one release they say which.
+//! Commands that have moved to another program. For one release they name that program.
 
 use clap::Args;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ pub(crate) struct MovedArguments {
     words: Vec<OsString>,
 }
 
-/// Says what to type instead of `tobari VERB`: `program`, and the same words.
+/// Returns an error that names the new command: `program` with the same words.
 pub(crate) fn run(verb: &str, program: &str, arguments: &MovedArguments) -> Result<ExitCode, Failure> {
     let words: String = arguments.words.iter().map(|word| format!(" {}", word.to_string_lossy())).collect();
     let get = "build it by cargo build --release -p tobari-bench";

@@ -1,4 +1,4 @@
-//! `tobari plan`: what a job will do here, and why, before it does it.
+//! `tobari plan`: shows the steps of a job and the reasons for them before the job runs.
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! `tobari completions` and `tobari man`: the command line for shells and for `man`, made from the
-//! definitions by which the program reads its arguments.
+//! `tobari completions` and `tobari man`: completions for shells and pages for `man`, generated
+//! from the program's clap definitions.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -31,7 +31,7 @@ pub(crate) struct ManArguments {
     output: PathBuf,
 }
 
-/// Prints a script that a shell reads.
+/// Prints the completion script for a shell.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, crate::NAME, &mut script);

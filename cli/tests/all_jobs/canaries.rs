@@ -1,12 +1,13 @@
-//! What nobody may find: keys, questions, images, readings and voices in what the server has and
-//! says, and in what programs say; a folder's content in its sealed one.
+//! Secrets must not leak: keys, questions, images, readings and voices are neither in the server's
+//! memory, files, log and replies nor in the messages of programs. The content of a folder is not
+//! in its sealed copy.
 
 use super::*;
 use std::collections::HashSet;
 use support::tables::{files, post, raw};
 use support::{keep_what_is_said, said, tobari};
 
-/// Numbers in every form in which a program could have left them.
+/// Numbers in every encoding in which a program could have left them.
 fn forms(numbers: &[i32]) -> Vec<Vec<u8>> {
     let text = |between: &str| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(between).into_bytes();
     vec![
@@ -22,23 +23,23 @@ fn forms(numbers: &[i32]) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A secret as it is, and as text.
+/// A secret as bytes and as text.
 fn secret(bytes: &[u8]) -> Vec<Vec<u8>> {
     let hex = hex(bytes);
     vec![bytes.to_vec(), hex.to_uppercase().into_bytes(), hex.into_bytes(), format!("{bytes:?}").into_bytes()]
 }
 
 fn holds(bytes: &[u8], needle: &[u8]) -> bool {
-    // the first byte alone is compared quickly
+    // comparing the first byte first is quick
     bytes.windows(needle.len()).any(|window| window[0] == needle[0] && window == needle)
 }
 
-/// What must not be found, where its owner did not put it.
+/// Byte strings that must not be found outside of their owner's files.
 #[derive(Default)]
 struct Canaries {
     /// Keys, questions, images, readings and voices.
     secrets: Vec<Vec<u8>>,
-    /// What owners call things.
+    /// Names that owners give to things.
     names: Vec<Vec<u8>>,
 }
 
@@ -71,7 +72,7 @@ impl Canaries {
         self.secrets.extend(forms(&ink.iter().map(|pixel| i32::from(*pixel)).collect::<Vec<_>>()));
     }
 
-    /// What devices sent.
+    /// Sends readings of devices; returns the name of the fleet and the frames.
     fn sense(&mut self, house: &TestServer) -> (String, Vec<u8>) {
         let (place, name) = fleet(&house.server.url);
         let of = |device: usize, i: usize| (device * 83 + i * i * 29 + 17) % 256;
@@ -93,15 +94,15 @@ impl Canaries {
         self.secrets.extend_from_slice(&forms(&samples)[1..]);
     }
 
-    /// Looks for them in what a server says at every path, to whoever asks and to whoever puts one
-    /// into what is refused.
+    /// Searches for canaries in the server's replies at every path, to plain requests and to
+    /// rejected requests that contain a canary.
     fn are_told_nowhere(&self, house: &TestServer, fleet: &str) {
         let address = house.server.address();
         let planted = "canary-of-a-refused-request";
         let mut told = Vec::new();
         for path in routes(house, fleet) {
             told.push((path.clone(), ask(&address, "GET", &path, b"").unwrap().1));
-            // who asks may be told what is wrong with a path, and nobody else
+            // a reply may repeat the sender's own path; the log must not
             let at = format!("{path}/canary-in-a-path?{planted}");
             let headers = ["Tobari-Client", "Tobari-Key", "Authorization", "Cookie", "If-Match", "Tobari-Passing"];
             let headers: String = headers.map(|name| format!("{name}: {planted}\r\n")).concat();
@@ -145,7 +146,7 @@ fn no_canary_of_any_job_is_in_the_servers_memory_files_or_log() {
         let search = tobari_host::process::process_memory_contains(house.server.pid(), &needles).unwrap();
         assert_eq!(search.found, [count, count + 1], "what must be there, and nothing else");
     }
-    // what somebody sends in the clear is in memory for a while
+    // after the search of memory: a plaintext that a client sends stays there for a while
     canaries.are_told_nowhere(&house, &fleet);
     house.server.kill();
     let kept: Vec<Vec<u8>> = files(house.folder.path()).iter().map(|path| std::fs::read(path).unwrap()).collect();
@@ -154,7 +155,7 @@ fn no_canary_of_any_job_is_in_the_servers_memory_files_or_log() {
     for canary in canaries.all().chain([&b"canary-in-a-path".to_vec()]) {
         assert!(!kept(canary), "{}", String::from_utf8_lossy(canary));
     }
-    // names are for those who own them, and so for what their programs say
+    // programs may print the names to their owners, so only secrets are searched for
     let said = said();
     assert!(holds(&said, b"expected an answer for the key"), "errors of clients are searched");
     for canary in &canaries.secrets {
@@ -162,7 +163,7 @@ fn no_canary_of_any_job_is_in_the_servers_memory_files_or_log() {
     }
 }
 
-/// A folder with canaries for its files' content and for what they are called.
+/// Creates a folder with canaries in contents and in names.
 fn folder(root: &Path) {
     std::fs::create_dir_all(root.join("canary-of-a-folder")).unwrap();
     std::fs::write(root.join("canary-of-a-folder/canary-of-a-text"), "canary of a text 58131\n".repeat(9_000)).unwrap();
@@ -201,7 +202,7 @@ fn no_canary_of_a_folder_is_in_its_sealed_one_or_in_what_is_said_of_it() {
         assert!(std::fs::read(format!("{out}/canary-of-a-short-text")).unwrap() == b"canary of a short text");
     }
     let sealed = files(&place.path().join("sealed"));
-    // damaged: what is said of it has nothing of what is left
+    // damaged files: error messages must contain nothing of the remaining content
     for path in &sealed {
         let mut bytes = std::fs::read(path).unwrap();
         let whole: HashSet<&[u8]> = bytes.chunks_exact(16).collect();

@@ -1,15 +1,15 @@
-//! A disk that is full for a while, under the search and under inference.
+//! A disk that is temporarily full, under search and under inference.
 
 use super::limits::{ATTACKER, Registration, asks};
 use super::*;
 use support::disk::SmallDisk;
 use tobari_host::testing::not_run;
 
-/// A server on a small file system of its own, which ends with it.
+/// A shell script: a server on a small file system of its own, which disappears with the server.
 const ON_A_SMALL_DISK: &str = "mount -t tmpfs -o size=64m none \"$2\" || exit 77
     exec \"$1\" serve --addr 127.0.0.1:0 --json --search \"$3\" --infer digits --data \"$2/data\" --audit \"$2/audit\"";
 
-/// The state of a job by `/readyz`, and the status.
+/// The HTTP status of `/readyz`, and the state of a job in its reply.
 fn job(address: &str, job: &str) -> (u16, Value) {
     let (status, body) = ask(address, "GET", "/readyz", b"").unwrap();
     let told: Value = serde_json::from_slice(&body).unwrap();
@@ -43,8 +43,8 @@ fn fault_25_keys_and_questions_are_refused_while_the_disk_is_full_and_kept_when_
 
     let filler = disk.fill();
     for round in 0..3 {
-        // a key that comes while the disk is full is refused each time: it is never taken for one
-        // that is kept
+        // a key that arrives while the disk is full is rejected each time: the server never
+        // mistakes it for a stored key
         let (status, word, text) = key.send(ATTACKER, &address, 2);
         assert_eq!((status, word.as_str()), (507, "storage"), "{round}: {text}");
         assert!(text.contains("storage is full") && text.contains("not acknowledged"), "{round}: {text}");
@@ -55,7 +55,7 @@ fn fault_25_keys_and_questions_are_refused_while_the_disk_is_full_and_kept_when_
     }
     let asked = place.query(&url, &["--queries", &queries]);
     assert!(!asked.status.success() && stderr(&asked).contains("storage is full"), "{}", stderr(&asked));
-    // inference: the keys that it cannot keep are refused, and it says so
+    // inference: keys that cannot be stored are rejected, with the reason
     let (images, image) = (Images::new(&url), draw(4, &STYLES[2]));
     images.encrypt(&image);
     let words = images.run();
@@ -64,7 +64,7 @@ fn fault_25_keys_and_questions_are_refused_while_the_disk_is_full_and_kept_when_
     assert!(!refused.status.success() && stderr(&refused).contains("storage is full"), "{}", stderr(&refused));
     assert_eq!(job(&address, "infer").1["state"], "failing");
 
-    // there is room: the server finds out by itself
+    // there is space again: the server recovers by itself
     std::fs::remove_file(filler).unwrap();
     becomes_ready(&address);
     assert_eq!(key.send(ATTACKER, &address, 2).0, 204);
@@ -73,7 +73,7 @@ fn fault_25_keys_and_questions_are_refused_while_the_disk_is_full_and_kept_when_
     assert!(answered.status.success(), "{}", stderr(&answered));
     assert_eq!(images.label(), plain_label(&image));
 
-    // all that was acknowledged is on the disk, and each line of the audit log is whole
+    // all acknowledged data are on the disk, and each line of the audit log is complete
     let audit = std::fs::read_to_string(disk.seen.join("audit")).unwrap();
     let lines: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().any(|line| line["outcome"] == "registered"));

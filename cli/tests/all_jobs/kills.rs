@@ -1,5 +1,5 @@
-//! A server that is killed under load, again and again: what was acknowledged stays, and what was
-//! taken back stays away.
+//! A server that is killed under load, again and again: acknowledged data stay, and withdrawn data
+//! stay away.
 
 use super::*;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -15,31 +15,31 @@ use tobari_sense::registry::Registry;
 
 const ROUNDS: usize = 4;
 
-/// What the server has acknowledged, by who heard it.
+/// The server's acknowledgements, by the client that received them.
 #[derive(Default)]
 struct Acknowledged<'a> {
     /// Frames of a device.
     taken: Vec<&'a [u8]>,
-    /// Whether all frames of another were removed after the last had come, in this round; and how
-    /// often in all.
+    /// Whether all frames of another device were removed after the last one arrived, in this round;
+    /// and the number of such rounds.
     removed: bool,
     removals: usize,
-    /// Models and the names of keys for images.
+    /// Models and the hashes of keys for images.
     keys: Vec<[String; 2]>,
     /// Clients and the names of their keys for searches.
     registered: Vec<[String; 2]>,
-    /// Questions that were registered, and those that were taken back.
+    /// Registered questions, and withdrawn questions.
     asked: Vec<String>,
     forgotten: Vec<String>,
-    /// Tests that a client of the search has left.
+    /// The number of tests that a client of the search has left.
     left: Option<u64>,
 }
 
-/// Who asks the server.
+/// The clients of the server.
 struct Askers {
     place: Fleet,
     fleet: String,
-    /// A question about it.
+    /// A question about the fleet.
     order: Vec<u8>,
     seeker: Tables,
     /// The seeker's name.
@@ -58,7 +58,7 @@ impl Askers {
         Self { place, fleet: format!("/sense/v1/fleets/{fleet}"), order, seeker, name: hex(&name) }
     }
 
-    /// Frames of a device: so many batches of three.
+    /// The frames of a device, in this number of batches of three.
     fn batches(&self, device: usize, count: usize) -> Vec<Vec<u8>> {
         let readings = (0..16 * 3 * count).map(|i| format!("{}\n", i * i % 251)).collect::<String>();
         self.place.write("readings.csv", &readings);
@@ -67,20 +67,20 @@ impl Askers {
         frames.chunks_exact(frames.len() / count).map(<[u8]>::to_vec).collect()
     }
 
-    /// What became of frames: how many of a batch were taken, and how many were there.
+    /// Sends a batch; returns how many frames were taken, and how many were duplicates.
     fn send(&self, house: &TestServer, batch: &[u8]) -> Option<[u64; 2]> {
         let told = json(house, "POST", &format!("{}/frames", self.fleet), batch)?;
         Some(["taken", "duplicate"].map(|what| told[what].as_u64().unwrap()))
     }
 
-    /// Removes the frames of a device: how many there were.
+    /// Removes the frames of a device; returns how many were removed.
     fn remove(&self, house: &TestServer, device: usize) -> Option<u64> {
         let registry = Registry::decode(&std::fs::read(self.place.path("holder/devices")).unwrap()).unwrap();
         let number = registry.entries()[device].number.value();
         json(house, "DELETE", &format!("{}/devices/{number}/frames", self.fleet), b"")?["removed"].as_u64()
     }
 
-    /// Asks tables until it is told to end: what is left to ask after the last answer.
+    /// Queries tables until the test ends; returns the number of tests left after the last answer.
     fn search(&self, house: &TestServer, ended: &AtomicBool) -> Option<u64> {
         let mut last = None;
         while !ended.load(Ordering::Relaxed) {
@@ -94,7 +94,7 @@ impl Askers {
         last
     }
 
-    /// Registers questions, and takes every other one back.
+    /// Registers questions, and withdraws every other question.
     fn order(&self, house: &TestServer, round: usize, ended: &AtomicBool) -> [Vec<String>; 2] {
         let (mut asked, mut forgotten) = (Vec::new(), Vec::new());
         let status =
@@ -112,20 +112,20 @@ impl Askers {
     }
 }
 
-/// What is told in JSON; none if the server went away, or refuses.
+/// The JSON of a reply; none if the server is gone or rejects the request.
 fn json(house: &TestServer, method: &str, path: &str, body: &[u8]) -> Option<Value> {
     let (status, told) = ask(&house.server.address(), method, path, body)?;
     (status == 200).then(|| serde_json::from_slice(&told).unwrap())
 }
 
-/// What a client has left to ask, by its name.
+/// The number of tests that a client has left, by the client's name.
 fn left(house: &TestServer, client: &str) -> Option<u64> {
     let head = format!("GET /search/v1 HTTP/1.0\r\nHost: localhost\r\nTobari-Client: {client}\r\n\r\n");
     let (_, reply) = raw(&house.server.address(), head.as_bytes());
     serde_json::from_str::<Value>(reply.split_once("\r\n\r\n")?.1).ok()?["tests_left"].as_u64()
 }
 
-/// Registers keys for images, and uses them; says when the first was used.
+/// Registers keys for images and uses them; `used` is set after the first use.
 fn keys(house: &TestServer, round: usize, ended: &AtomicBool, used: &AtomicBool) -> Vec<[String; 2]> {
     let mut keys = Vec::new();
     while !ended.load(Ordering::Relaxed) {
@@ -160,7 +160,7 @@ fn registrations(house: &TestServer, seed: u64, ended: &AtomicBool) -> Vec<[Stri
     registered
 }
 
-/// What is said to a query that is none, of this client under this key.
+/// The status of an invalid query by this client under this key.
 fn known(house: &TestServer, table: &[u8], [name, key]: &[String; 2]) -> u16 {
     let id: Vec<u8> = (0..16).map(|i| u8::from_str_radix(&name[2 * i..2 * i + 2], 16).unwrap()).collect();
     let query = [&[1, 0x21][..], table, &id, &[0, 1, 5, 1, 0, 0, 0, 1, 0, 1], &[0; 60]].concat();
@@ -169,7 +169,7 @@ fn known(house: &TestServer, table: &[u8], [name, key]: &[String; 2]) -> u16 {
 }
 
 impl<'a> Acknowledged<'a> {
-    /// What is acknowledged until the server is killed, after this time.
+    /// Collects acknowledgements until the server is killed after this delay.
     fn until_killed(
         &mut self,
         (house, askers): (&TestServer, &Askers),
@@ -193,14 +193,14 @@ impl<'a> Acknowledged<'a> {
                 sent.take_while(|batch| askers.send(house, batch).is_some()).map(Vec::as_slice).collect::<Vec<_>>()
             });
             thread::sleep(delay);
-            // on a busy machine no round may have been long enough for a key
+            // on a busy machine, every round may have been too short for a key
             let last = Instant::now();
             while round + 1 == ROUNDS && self.keys.is_empty() && !used.load(Ordering::Relaxed) {
                 assert!(last.elapsed() < Duration::from_secs(60), "no key is used within a minute");
                 thread::sleep(Duration::from_millis(20));
             }
             ended.store(true, Ordering::Relaxed);
-            // what is on its way is cut off
+            // requests in flight are cut off
             assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
             self.taken.extend(taken.join().unwrap());
             self.removed = removal.join().unwrap();
@@ -214,9 +214,9 @@ impl<'a> Acknowledged<'a> {
         });
     }
 
-    /// All of it is as it was acknowledged.
+    /// Checks that everything is as it was acknowledged.
     fn is_there(&self, house: &TestServer, askers: &Askers) {
-        // those before a device's window are late by now, whether they are there or not
+        // frames before a device's window are late by now, whether the server has them or not
         for batch in self.taken.iter().rev().take(16) {
             assert_eq!(askers.send(house, batch), Some([0, 3]), "frames that were taken");
         }
@@ -242,7 +242,7 @@ impl<'a> Acknowledged<'a> {
     }
 }
 
-/// `TOBARI_SEED` repeats a run's moments.
+/// `TOBARI_SEED` repeats the timing of an earlier run.
 #[test]
 fn what_was_acknowledged_is_there_after_kills_under_load() {
     let _alone = alone();

@@ -1,5 +1,5 @@
-//! Strangers who take what others need: places for keys, turns, memory, connections. Everybody else
-//! is served meanwhile, after a restart, and afterwards.
+//! Strangers who take scarce things: places for keys, turns, memory, connections. All other clients
+//! are served during the attack, after a restart, and afterwards.
 
 use super::load::{posts, status, target};
 use super::*;
@@ -10,11 +10,11 @@ use support::rude::Post;
 use support::tables::files;
 use support::tap::{Tap, connect_from};
 
-/// Of this machine, and so different clients to a server.
+/// An address of this machine. A server counts each address as another client.
 pub(super) type Address = [u8; 4];
 pub(super) const ATTACKER: Address = [127, 0, 0, 1];
 
-/// A request from an address: status, the word of a refusal, and the text.
+/// Sends a request from an address; returns the status, the word of a refusal, and the text.
 fn send(from: Address, server: &str, request: &[u8]) -> (u16, String, String) {
     let mut stream = connect_from(from, server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -35,11 +35,11 @@ fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A key for questions as a client would send it, and how often it was asked for.
+/// A key for questions, as a client sends it.
 pub(super) struct Registration(Vec<u8>);
 
 impl Registration {
-    /// That of some client of the server, which has a place there for it.
+    /// The key of a client that has just registered it with the server, and the client's query.
     pub(super) fn of(server: &Server, queries: &str) -> (Self, Post) {
         let (tap, place) = (Tap::to(&server.address()), Tables::new());
         let asked = place.query(&tap.url, &["--queries", queries]);
@@ -51,20 +51,20 @@ impl Registration {
         (Self(key.body), query)
     }
 
-    /// Registers it under the name of this number.
+    /// Registers the key under the name of this number.
     pub(super) fn send(&self, from: Address, server: &str, number: u32) -> (u16, String, String) {
         let name = format!("Tobari-Client: {number:032x}\r\n");
         send(from, server, &post("/search/v1/keys/search", &name, &self.0))
     }
 }
 
-/// Clients that a data folder has.
+/// The number of clients in a data folder.
 fn kept(data: &str) -> usize {
     let names = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().file_name());
     names.filter(|name| name.len() == 32).count()
 }
 
-/// Somebody asks at this server from there, as in a terminal: with a key that he has, or a new one.
+/// Queries the server from an address, as in a terminal, with the key in `place` or a new one.
 pub(super) fn asks(place: &Tables, from: Address, server: &str, queries: &str) {
     let tap = Tap::from(from, server);
     let asked = place.query(&tap.url, &["--queries", queries]);
@@ -80,13 +80,13 @@ fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_aft
     let args = ["--search", &table, "--data", &data, "--max-clients", "20", "--client-idle", "8"];
     let server = Server::start(&args);
     let (key, _) = Registration::of(&server, &queries);
-    // the attack: names that are drawn, until there is an end
+    // the attack: registrations under ever new names, until the server rejects one
     let taken = (1..200).take_while(|number| key.send(ATTACKER, &server.address(), *number).0 == 204).count();
     assert!((5..=10).contains(&taken), "{taken}");
     let (status, word, text) = key.send(ATTACKER, &server.address(), 999);
     assert_eq!((status, word.as_str()), (429, "clients"), "{text}");
     assert!(text.contains("This address or token already has 10 clients") && text.contains("try again in"), "{text}");
-    // he keeps them alive as long as the test goes, and tries for more
+    // the attacker keeps his places in use during the whole test, and tries for more
     let (over, address) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(server.address())));
     let keeping = {
         let (over, address, body) = (Arc::clone(&over), Arc::clone(&address), key.0.clone());
@@ -115,8 +115,8 @@ fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_aft
     assert_eq!(kept(&data), before, "his place is there after the restart");
     assert_eq!(key.send(ATTACKER, &server.address(), 998).0, 429, "and so are the attacker's, which are still his");
     asks(&honest[2], [127, 0, 0, 4], &server.address(), &queries);
-    // he keeps the others; when he stops, those who come have his places, and never more than there
-    // are
+    // the attacker keeps his other places; after he stops, new clients get them, but never more
+    // than there are
     over.store(true, Ordering::Relaxed);
     keeping.join().unwrap();
     thread::sleep(Duration::from_secs(9));
@@ -125,14 +125,14 @@ fn fault_26_registrations_from_one_address_leave_places_to_others_before_and_aft
         assert_eq!(status, 204, "{number}: {text}");
     }
     assert_eq!(kept(&data), 20);
-    // all are in use now
+    // all places are in use now
     let (status, word, text) = key.send([127, 0, 2, 1], &server.address(), 3_000);
     assert_eq!((status, word.as_str()), (503, "clients"), "{text}");
     assert!(
         text.starts_with("This server already has 20 clients. Ask the server's operator to raise --max-clients"),
         "{text}"
     );
-    // and somebody whose place was given away comes back as soon as there is one, without a hand
+    // a client that lost its place registers again by itself as soon as there is a free place
     thread::sleep(Duration::from_secs(9));
     asks(&honest[0], [127, 0, 0, 2], &server.address(), &queries);
 }
@@ -152,8 +152,8 @@ fn fault_26_whose_place_was_given_away_is_told_and_registers_again() {
     asks(&place, ATTACKER, &server.address(), &queries);
 }
 
-/// Folders as every release before this wrote them: keys, and nothing that says whose they are or
-/// when they were used.
+/// Folders as all earlier releases wrote them: keys, without their owner and the time of their last
+/// use.
 #[test]
 fn fault_26_places_of_an_earlier_release_are_read_and_given_away() {
     let place = Tables::new();
@@ -177,8 +177,7 @@ fn fault_26_places_of_an_earlier_release_are_read_and_given_away() {
     assert_eq!(kept(data), 20, "as many as there may be, and the new one is among them");
 }
 
-/// A budget is what keeps a client from reading a table: it does not come back because a key was
-/// away.
+/// A budget keeps a client from reading a whole table: losing a key does not restore the budget.
 #[test]
 fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
     let (place, folder) = (Tables::new(), tempdir().unwrap());
@@ -219,7 +218,7 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
     };
     assert_eq!(left(&server), Some(1));
     thread::sleep(Duration::from_millis(2_500));
-    // both places are others' now
+    // both places belong to other clients now
     for client in [1, 2] {
         let done = asked(&server, client, [127, 0, 0, 2]);
         assert!(done.status.success(), "{}", stderr(&done));
@@ -238,9 +237,9 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
     assert!(stderr(&done).contains("budget"), "{}", stderr(&done));
 }
 
-/// The attack: 64 connections that begin what is right, and bring 300 bytes a second each. Answers
-/// how many of 24 requests of others were answered as they are when nobody disturbs, and how much
-/// memory the server had at most.
+/// The attack: 64 connections that begin valid requests and send 300 bytes a second each. Returns
+/// the server's maximum memory in kB, and those of 24 honest requests that were not answered as
+/// without an attack.
 fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
     let _alone = alone();
     let house = TestServer::open("info");
@@ -285,7 +284,7 @@ fn siege(attackers: &[Address]) -> (usize, Vec<String>) {
             })
             .collect();
         let answered: Vec<_> = honest.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        // before anything is judged: the senders end in either case
+        // before any result is judged: the senders must end in either case
         over.store(true, Ordering::Relaxed);
         answered.into_iter().filter_map(Result::unwrap).collect::<Vec<String>>()
     });
@@ -308,8 +307,8 @@ fn fault_27_slow_senders_of_a_few_addresses_shut_nobody_out() {
     assert!(memory < 768 << 10, "{memory} kB");
 }
 
-/// 60 MB to every route with a body, without a token and of no client: the refusal is there before
-/// more than a little was taken.
+/// Sends 60 MB to every route with a body, without a token and without a client's name: the server
+/// rejects each request before it has taken more than a little.
 #[test]
 fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     let _alone = alone();
@@ -325,8 +324,8 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     let strict = Server::start(&[&jobs[..], &rest].concat());
     for (server, named) in [(&strict, true), (&house.server, false)] {
         for post in &target.posts {
-            // a fleet's own messages may be as long where everybody on this machine is its key
-            // holder
+            // where everybody on this machine counts as the key holder, a fleet's own messages may
+            // be as long
             if !named && post.path.starts_with("/sense") && !post.path.ends_with("/frames") {
                 continue;
             }
@@ -353,8 +352,8 @@ fn fault_27_sixty_megabytes_of_nobodys_are_refused_unread() {
     }
 }
 
-/// Handshakes that never finish, heads that dribble in, and answers that nobody reads, many of
-/// each: others are served.
+/// Handshakes that never finish, request heads that trickle in, and answers that nobody reads, many
+/// of each: other clients are served.
 #[test]
 fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     let _alone = alone();
@@ -381,7 +380,7 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
         assert_eq!(status, 200, "{text}");
     }
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    // none of them is there much longer than it has time for
+    // no connection outlives its time limit by much
     let ended = |stream: &mut TcpStream| {
         stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
         let mut bytes = vec![0; 1 << 20];
@@ -397,10 +396,10 @@ fn fault_27_connections_that_never_get_anywhere_shut_nobody_out() {
     assert!(held.iter_mut().all(|(_, stream)| ended(stream)));
 }
 
-/// Begun uploads hold memory of their sender's share, and no turn: as long as there is some
-/// everybody is served, and who finds none comes again.
+/// Unfinished uploads hold memory of their sender's share, and no turn. Every client is served as
+/// long as there is memory; a client that finds none tries again.
 ///
-/// Before, four begun uploads were all that there was room for, and this test asked for that.
+/// In earlier releases, four unfinished uploads took all memory, and this test expected that.
 #[test]
 fn fault_27_begun_uploads_hold_their_senders_memory_alone_and_a_busy_server_is_asked_again() {
     let _alone = alone();
@@ -418,7 +417,7 @@ fn fault_27_begun_uploads_hold_their_senders_memory_alone_and_a_busy_server_is_a
         stream.write_all(&[head.as_bytes(), &rude::bytes(5, length - 1_000)].concat()).unwrap();
         stream
     };
-    // of four uploads one client may hold two, and a little
+    // one client may hold a little more than two of four uploads
     let held: Vec<TcpStream> = (0..2).map(begin).collect();
     thread::sleep(Duration::from_secs(1));
     let own = Images::new(&server.url);
@@ -431,7 +430,7 @@ fn fault_27_begun_uploads_hold_their_senders_memory_alone_and_a_busy_server_is_a
     assert!(came.status.success(), "another address: {}", stderr(&came));
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
     let mut coming = command.args(own.run()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // longer than a request waits before it is sent away
+    // longer than a request waits before it is rejected
     thread::sleep(Duration::from_secs(4));
     assert!(coming.try_wait().unwrap().is_none(), "the same address waits");
     drop(held);

@@ -1,4 +1,4 @@
-//! All jobs at once, and bad clients among the honest ones.
+//! All jobs at once, with hostile clients among the honest ones.
 
 use super::*;
 use std::sync::OnceLock;
@@ -6,33 +6,32 @@ use support::exact_samples;
 use support::rude::{Post, Rude, Target};
 use support::tap::{Heard, Tap};
 
-/// The server had 263 MB in memory at most, while 3,500 to 5,300 connections came and went.
+/// The limit on the server's memory. It took 263 MB at most, with 3,500 to 5,300 connections.
 const MEMORY_KB: usize = 768 << 10;
-/// Threads and descriptors that may be there beyond those of before: two fleets have come, and of
-/// the threads for what blocks, which end after ten idle seconds, the server's own rounds keep
-/// about ten.
+/// How many more threads and descriptors there may be than before. Two fleets were added. Threads
+/// for blocking work end after ten idle seconds, and the server's own rounds keep about ten.
 const SPARE: [usize; 2] = [24, 9];
 
 /// Honest clients of each job.
 const CLIENTS: usize = 2;
 
-/// What honest clients do at each of two servers.
+/// The work of honest clients at each of two servers.
 const JOBS: [&[fn(&Guest<'_>)]; 2] = [&[searches, images, enclaves, readings, mixes, calls], &[evaluations]];
-/// Who is rude to each.
+/// The hostile clients of each server.
 const RUDE: [&[Rude]; 2] = [&rude::ALL, &rude::BRIEF];
 
-/// A server of all jobs, and one beside it whose tables have labels, as one server's have either
-/// these or hidden places; and who comes to them again and again.
+/// A server of all jobs, and a second one whose tables have labels, because one server has either
+/// labels or hidden places. With the clients that return again and again.
 struct Load {
     house: TestServer,
     labels: Server,
     bad: [Target; 2],
-    /// The way of every honest client, by server and job.
+    /// The line of every honest client, by server and job.
     taps: [Vec<[Tap; CLIENTS]>; 2],
     regulars: Regulars,
 }
 
-/// Who has a key or a fleet, and comes back with it: two of each.
+/// Clients that have a key or a fleet and return with it: two of each.
 #[derive(Default)]
 struct Regulars {
     seekers: [[OnceLock<Tables>; CLIENTS]; 2],
@@ -40,7 +39,7 @@ struct Regulars {
     fleets: [OnceLock<(Fleet, String)>; CLIENTS],
 }
 
-/// One of the honest clients of a job: which, and where it finds its server.
+/// One of the honest clients of a job: its number, and the address of its server.
 struct Guest<'a> {
     load: &'a Load,
     client: usize,
@@ -59,8 +58,8 @@ impl Load {
         Self { house, labels, bad, taps, regulars: Regulars::default() }
     }
 
-    /// Two honest clients of every job, and the bad ones until those have ended; answers how many
-    /// heard of what they alone had sent.
+    /// Runs two honest clients of every job, and hostile clients until the honest ones have ended.
+    /// Returns how many replies repeated what only their own client had sent.
     fn all_at_once(&self) -> usize {
         self.bad.iter().for_each(|target| target.done.store(false, Ordering::Relaxed));
         thread::scope(|scope| {
@@ -87,8 +86,8 @@ impl Load {
         self.nobody_is_told_of_another()
     }
 
-    /// What one client alone has sent is in no reply to another; answers how many heard of it
-    /// themselves.
+    /// Checks that data of one client are in no reply to another. Returns how many clients received
+    /// their own data.
     fn nobody_is_told_of_another(&self) -> usize {
         let heard: Vec<Heard> = self.taps.iter().flatten().flatten().map(Tap::take).collect();
         let sent: Vec<_> = heard.iter().map(Heard::sent).collect();
@@ -109,7 +108,7 @@ impl Load {
         self.house.log() + &std::fs::read_to_string(self.house.folder.path().join("labels.log")).unwrap()
     }
 
-    /// Connections of bad clients.
+    /// Connections of hostile clients.
     fn connections(&self) -> usize {
         self.bad.iter().map(|target| target.connections.load(Ordering::Relaxed)).sum()
     }
@@ -175,22 +174,22 @@ fn mixes(guest: &Guest<'_>) {
     }
 }
 
-/// Rooms with a voice of their own each: it is heard there, and the other's is not.
+/// Two rooms with a voice each: a voice is heard in its own room, and not in the other.
 fn calls(guest: &Guest<'_>) {
-    // soft, so that nothing limits it
+    // soft, so that the limiter changes nothing
     let [own, other] = [guest.client, 1 - guest.client]
         .map(|client| noise(31 + client as u64, 40_000).iter().map(|sample| sample / 4).collect::<Vec<i16>>());
     let (_, heard) = talk(guest.url, &own);
-    // where all cores are busy ticks are lost, but not all of them
+    // on a busy machine some ticks are lost, but not all
     assert!(parts(&own, &heard) > 0 && parts(&other, &heard) == 0, "{} {}", parts(&own, &heard), parts(&other, &heard));
 }
 
-/// How many parts of a speech are heard as they were spoken.
+/// How many parts of a speech are heard exactly as spoken.
 fn parts(spoken: &[i16], heard: &[i16]) -> usize {
     spoken.chunks_exact(400).filter(|part| heard.windows(200).any(|window| window == &part[..200])).count()
 }
 
-/// What the routes of all jobs take, from a client that was an honest one until now.
+/// Valid requests for the routes of all jobs, recorded from an honest client.
 pub(super) fn target(house: &TestServer) -> Target {
     let tap = Tap::to(&house.server.address());
     let (seeker, own) = (Tables::new(), Images::new(&tap.url));
@@ -202,8 +201,8 @@ pub(super) fn target(house: &TestServer) -> Target {
     let (place, fleet) = fleet(&tap.url);
     send(support::address(&tap.url), &fleet, &frames(&place, |device, i| device + i));
     let mut posts = posts(&tap.take());
-    // evidence for nobody would keep honest clients out of the enclave, and keys that could be some
-    // would take the room of others'
+    // random evidence would keep honest clients out of the enclave, and valid keys would take the
+    // room of other clients' keys
     posts.retain(|post| !post.path.ends_with("/report"));
     posts.iter_mut().filter(|post| post.path.starts_with("/infer") && post.path.ends_with("/keys")).for_each(|post| {
         post.body.pop();
@@ -219,7 +218,7 @@ pub(super) fn target(house: &TestServer) -> Target {
     Target::new(house.server.address(), posts, routes(house, &fleet))
 }
 
-/// The same of a server whose tables have labels.
+/// The same for a server whose tables have labels.
 fn labelled(house: &TestServer, labels: &Server) -> Target {
     let (tap, seeker) = (Tap::to(&labels.address()), Tables::new());
     let queries = seeker.write("queries", &questions(5, 6));
@@ -230,7 +229,7 @@ fn labelled(house: &TestServer, labels: &Server) -> Target {
     Target::new(labels.address(), posts, routes.map(|rest| format!("/search/v1{rest}")).to_vec())
 }
 
-/// What was posted, one of each kind.
+/// The posts of a client, one of each kind.
 pub(super) fn posts(heard: &Heard) -> Vec<Post> {
     let posts = heard.requests().into_iter().filter(|(method, post)| method == "POST" && !post.body.is_empty());
     let kinds: std::collections::BTreeMap<_, _> = posts.map(|(_, post)| (kind(&post), post)).collect();
@@ -242,7 +241,7 @@ fn kind(post: &Post) -> String {
     post.path.split('/').map(|word| if word.len() < 16 { word } else { "*" }).collect::<Vec<_>>().join("/")
 }
 
-/// A number of a process's status.
+/// A number from a process's status in `/proc`.
 pub(super) fn status(pid: u32, name: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -253,8 +252,7 @@ fn threads_and_descriptors(pid: u32) -> [usize; 2] {
     [status(pid, "Threads"), std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()]
 }
 
-/// Until there are no more threads and descriptors than before, but for what may be there beyond
-/// those.
+/// Waits until there are no more threads and descriptors than before, apart from [`SPARE`].
 fn wait_until_settled(pid: u32, before: [usize; 2]) {
     let began = Instant::now();
     let settled = || {
@@ -276,7 +274,7 @@ fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
     let echoed = load.all_at_once();
     assert!(echoed > 3, "clients hear of themselves, as of the key that was taken: {echoed}");
     assert!(load.connections() > 100);
-    // those who do not read are still there
+    // clients that do not read are still connected
     if linux {
         wait_until_settled(pid, before);
     }
@@ -296,7 +294,7 @@ fn one_server_does_all_jobs_at_once_while_bad_clients_come_and_go() {
     }
 }
 
-/// `cargo xtask soak all-jobs`: minutes of it, in `TOBARI_SOAK_MINUTES`.
+/// `cargo xtask soak all-jobs` runs this for `TOBARI_SOAK_MINUTES` minutes.
 #[test]
 #[ignore = "takes minutes: cargo xtask soak all-jobs"]
 fn a_server_of_all_jobs_grows_by_a_tenth_at_most_while_the_same_clients_and_bad_ones_come_in_round_after_round() {
@@ -305,7 +303,7 @@ fn a_server_of_all_jobs_grows_by_a_tenth_at_most_while_the_same_clients_and_bad_
     let pid = load.house.server.pid();
     let before = threads_and_descriptors(pid);
     let (began, mut sizes) = (Instant::now(), Vec::new());
-    // there must be enough rounds to tell growth from chance
+    // enough rounds to tell growth from chance
     while sizes.len() < 8 || began.elapsed() < Duration::from_secs(60 * minutes) {
         load.all_at_once();
         wait_until_settled(pid, before);
@@ -314,7 +312,7 @@ fn a_server_of_all_jobs_grows_by_a_tenth_at_most_while_the_same_clients_and_bad_
         println!("round {}: {size} kB, {threads} threads, {files} descriptors", sizes.len());
     }
     assert!(load.house.server.is_alive() && !load.logs().contains("panicked"), "{}", load.logs());
-    // the first rounds bring what is kept: keys, fleets, and the threads' own memory
+    // the first rounds bring lasting data: keys, fleets, and the threads' own memory
     let quarter = sizes.len() / 4;
     let middle = |sizes: &[usize]| {
         let mut sizes = sizes.to_vec();

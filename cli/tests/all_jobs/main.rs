@@ -1,5 +1,5 @@
-//! One server with all jobs, among clients that are broken, slow, deaf or gone: every honest answer
-//! is right, nothing is left behind, and the server knows nothing.
+//! One server with all jobs, among clients that are broken, slow, deaf or gone. Every honest answer
+//! is right, nothing is left behind, and the server learns nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::print_stdout, reason = "figures of the soak are printed")]
@@ -27,21 +27,21 @@ use tempfile::{TempDir, tempdir};
 use tobari_infer::Model;
 use tobari_infer::digits::{STYLES, draw};
 
-/// Far longer than anything here takes.
+/// Far longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 const QUESTION: &str = "name = \"canary-of-a-name\"\nleast-devices = 3\nframes = 4\nwindow = { length = \"2s\" }\n[[statistic]]\nkind = \"mean\"\nchannel = \"canary-of-a-channel\"\n";
 const SCHEMA: &str = "profile = \"u25\"\nsamples = 16\n\n[[channel]]\nname = \"canary-of-a-channel\"\n";
-/// Whoever comes back in every round must not come to the end of a budget.
+/// Clients that return in every round must not use up a budget.
 const BUDGETS: [&str; 4] = ["--budget", "1000000", "--region-budget", "1000000"];
 const DEVICES: [&str; 3] = ["canary-of-a-device", "b", "c"];
 
-/// Held by a test that needs the machine for itself, or would disturb one that does.
+/// A test holds this if it needs the machine for itself, or would disturb such a test.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A server with all jobs, and the folder of all that it has.
+/// A server with all jobs, and the folder of all its data.
 struct TestServer {
     folder: TempDir,
     panel: String,
@@ -73,7 +73,7 @@ impl TestServer {
         Server::logging_to(log, &args.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Kills the server in the midst of what it does, and starts it again.
+    /// Kills the server in the middle of its work, and starts it again.
     fn kill_and_start(&mut self) {
         self.server.kill();
         self.server = Self::start(&self.folder.path().join("log"), &self.args);
@@ -84,7 +84,7 @@ impl TestServer {
     }
 }
 
-/// Images of one client, under a key of its own.
+/// The images of one client, under a key of its own.
 struct Images(TempDir, String);
 
 impl Images {
@@ -104,7 +104,7 @@ impl Images {
         self.path("image")
     }
 
-    /// Encrypts one.
+    /// Encrypts one image.
     fn encrypt(&self, image: &[u8]) -> String {
         let (key, question) = (self.path("key"), self.path("question"));
         good(&["infer", "encrypt", &self.write(image), "--index", "0", "--key", &key, "-o", &question]);
@@ -121,14 +121,14 @@ impl Images {
         serde_json::from_str::<Value>(&good(&words)).unwrap()["label"].clone()
     }
 
-    /// Has it classified as the model in the clear does.
+    /// Has an image classified, and checks the label against the plain model.
     fn same(&self, image: &[u8]) {
         self.encrypt(image);
         good(&self.run().iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(self.label(), plain_label(image));
     }
 
-    /// The same in the enclave, where there are some.
+    /// The same in the enclave, on systems that have one.
     fn same_in_an_enclave(&self, image: &[u8]) {
         if cfg!(target_os = "linux") {
             let words = ["infer", "ask", &self.write(image), "--index", "0", "--server", &self.1, "--accept-simulated"];
@@ -145,7 +145,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A fleet that is registered, with a question.
+/// A registered fleet with a question.
 fn fleet(url: &str) -> (Fleet, String) {
     let place = Fleet::new();
     let name = place.fleet(SCHEMA, &DEVICES);
@@ -154,7 +154,7 @@ fn fleet(url: &str) -> (Fleet, String) {
     (place, name)
 }
 
-/// What its devices send of these readings: two frames each.
+/// The frames of the fleet's devices for these readings: two frames each.
 fn frames(place: &Fleet, readings: impl Fn(usize, usize) -> usize) -> Vec<u8> {
     let sealed = DEVICES.iter().enumerate().map(|(device, name)| {
         place.write("readings.csv", &(0..32).map(|i| format!("{}\n", readings(device, i))).collect::<String>());
@@ -164,7 +164,7 @@ fn frames(place: &Fleet, readings: impl Fn(usize, usize) -> usize) -> Vec<u8> {
     sealed.collect::<Vec<_>>().concat()
 }
 
-/// Sends frames, all at once so that they are of one window, until the server has them.
+/// Sends frames until the server has them, all at once so that they belong to one window.
 fn send(address: &str, fleet: &str, frames: &[u8]) {
     let began = Instant::now();
     let told = loop {
@@ -177,7 +177,7 @@ fn send(address: &str, fleet: &str, frames: &[u8]) {
     assert_eq!(told["taken"].as_u64().unwrap() + told["duplicate"].as_u64().unwrap(), 6, "{told}");
 }
 
-/// What the key holder opens once a window is over.
+/// The figures that the key holder decrypts after the end of a window.
 fn released(url: &str, place: &Fleet) -> Value {
     let began = Instant::now();
     loop {
@@ -190,7 +190,7 @@ fn released(url: &str, place: &Fleet) -> Value {
     }
 }
 
-/// A live call of two: its link, and what the one who is silent hears.
+/// A live call of two: the link, and the sound that the silent member heard.
 fn talk(url: &str, speech: &[i16]) -> (String, Vec<i16>) {
     let folder = tempdir().unwrap();
     let link: Value = serde_json::from_str(&good(&["call", "link", url, "--speakers", "4", "--json"])).unwrap();
@@ -209,19 +209,19 @@ fn talk(url: &str, speech: &[i16]) -> (String, Vec<i16>) {
         assert!(done.status.success(), "{}", stderr(&done));
         String::from_utf8(done.stdout).unwrap()
     });
-    // every sum is checked by who hears it
+    // each member checks every sum
     assert!(told.iter().all(|told| told.contains("\"alarms\":0")), "{told:?}");
     assert!(!told[1].contains("\"ticks_heard\":0"), "{told:?}");
     (link.to_owned(), tobari_call_files::wav::read_speech(&heard).unwrap())
 }
 
-/// What the server tells at a path.
+/// The server's JSON reply at a path.
 fn told(house: &TestServer, path: &str) -> Value {
     serde_json::from_str(&get(&house.server.address(), path)).unwrap()
 }
 
-/// Every route of the server: of a table, a model and a fleet that there are, and of nothing else
-/// that there is.
+/// Every route of the server: with an existing table, model and fleet, and with names of other
+/// things that do not exist.
 fn routes(house: &TestServer, fleet: &str) -> Vec<String> {
     let name = |path, list: &str, name: &str| told(house, path)[list][0][name].as_str().unwrap().to_owned();
     let table = format!("/search/v1/tables/{}", name("/search/v1", "tables", "name"));
@@ -269,11 +269,11 @@ fn every_route_that_is_tried_is_one() {
     }
 }
 
-/// Senders that give a byte now and then hold neither places nor memory, and are cut off: whoever
-/// comes meanwhile is served at once.
+/// Senders that send a byte now and then hold neither places nor memory, and are cut off. Other
+/// clients are served at once in the meantime.
 ///
-/// Until bodies were read before a request took its turn this test asked for a wait of two seconds
-/// behind them, and so for the fault.
+/// Before the server read bodies ahead of a request's turn, this test expected a wait of two
+/// seconds behind such senders, and so the fault.
 #[test]
 fn slow_senders_shut_nobody_out() {
     let house = TestServer::open("info");

@@ -1,5 +1,5 @@
-//! The pages without a mouse, and for eyes and ears: keys alone, a name for every control, and
-//! contrast of all that is written.
+//! The pages without a mouse, for the blind and for weak eyes: everything works by keys alone,
+//! every control has a name, and every text has contrast.
 
 use serde_json::json;
 
@@ -22,14 +22,14 @@ async fn space(browser: &mut Browser) {
     stroke(browser, " ", 32).await;
 }
 
-/// By Tab to a field, and typing: a field that is entered so is marked, and what stood there is
-/// replaced.
+/// Goes to a field by Tab, and types: the text of a field entered by Tab is selected, and typing
+/// replaces it.
 async fn write(browser: &mut Browser, field: &str, text: &str) {
     tab_to(browser, field).await;
     browser.call("Input.insertText", json!({ "text": text })).await;
 }
 
-/// From the first page to a job's, with the test's way to look behind it.
+/// Goes from the first page to the page of a job, with the test's access to its inner state.
 async fn go(browser: &mut Browser, server: &Server, job: &str) {
     serves_all(browser, server).await;
     browser.value(&format!("document.querySelector('[data-job={job}] a').search = '?tap&window=4'")).await;
@@ -89,8 +89,8 @@ async fn senses(browser: &mut Browser) {
     browser.until("document.getElementById('state').textContent === 'Not begun'").await;
 }
 
-/// Chooses a table by its label, where the list of tables has the focus, and waits for the part of
-/// the form that it wants.
+/// Chooses a table by its label while the list of tables has the focus, and waits for the matching
+/// part of the form.
 async fn choose(browser: &mut Browser, label: &str, part: &str) {
     for (key, code) in [("ArrowDown", 40), ("ArrowUp", 38)] {
         if browser.value("document.getElementById('table').selectedOptions[0].text").await != label {
@@ -140,7 +140,7 @@ fn by_keys_alone_one_infers_senses_and_searches() {
     });
 }
 
-/// Roles of what one can use, and of pictures and bars, which one is told of.
+/// Roles of controls, and of pictures and bars, whose names are read to blind people.
 const NAMED: [&str; 15] = [
     "button",
     "link",
@@ -159,8 +159,8 @@ const NAMED: [&str; 15] = [
     "progressbar",
 ];
 
-/// What has no name, as the browser computes names. A placeholder is none: it is gone as soon as
-/// one types.
+/// Elements without a name, as the browser computes names. A placeholder does not count: it
+/// disappears when the user types.
 async fn nameless(browser: &mut Browser) -> (usize, Vec<String>) {
     let tree = browser.call("Accessibility.getFullAXTree", json!({})).await;
     let nodes = tree["nodes"].as_array().unwrap().iter();
@@ -177,8 +177,8 @@ async fn nameless(browser: &mut Browser) -> (usize, Vec<String>) {
     (named.len(), without.map(|node| format!("no name: {}", node["role"]["value"])).collect())
 }
 
-/// What is written with a contrast below 4.5 to what is behind it (WCAG 2.2, 1.4.3), as the page
-/// has it now. Not of it: what cannot be used now, and bytes, which are a picture.
+/// Texts with a contrast below 4.5 to their background (WCAG 2.2, 1.4.3), as the page is now.
+/// Disabled elements are left out, and so are bytes, which are a picture.
 const FAINT: &str = "(() => {
     const context = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
     const colour = (text) => { // red, green and blue, each multiplied by the last, which is alpha
@@ -212,8 +212,8 @@ const FAINT: &str = "(() => {
     return { all: all.length, faint: all.filter((element) => contrast(element) < 4.5).map((element) => `${contrast(element).toFixed(2)} of ${element.outerHTML.slice(0, 120)}`) };
 })()";
 
-/// Controls without a name, and what cannot be read in light or in dark; of whatever the page has
-/// now.
+/// Controls without a name, and texts that cannot be read in the light or in the dark scheme, on
+/// the page as it is now.
 pub(crate) async fn faults(browser: &mut Browser, what: &str) -> Vec<String> {
     let (named, mut faults) = nameless(browser).await;
     let mut written = 0;
@@ -233,8 +233,8 @@ async fn wear(browser: &mut Browser, scheme: &str) {
     browser.call("Emulation.setEmulatedMedia", media).await;
 }
 
-/// Where the server does nothing but calls, pages tell that, and cards stand back; all else that
-/// they have in whatever state is brought to light.
+/// The server offers nothing but calls: the pages say so, and cards of other jobs are dimmed. The
+/// test shows all other elements of the pages, in whatever state.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn every_control_of_every_page_has_a_name_and_all_that_is_written_can_be_read_by_day_and_by_night() {

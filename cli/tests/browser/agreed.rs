@@ -1,5 +1,5 @@
-//! A room whose members agree on keys: two pages and a command, one set of words, and one who is
-//! put out.
+//! A room whose members agree on keys: two pages and a command, one set of words, and a member that
+//! the host removes.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -18,18 +18,19 @@ use super::{
     tap,
 };
 
-/// Samples in 100 ms, and in the time from one burst of the command's noise to the next.
+/// Samples in 100 ms, and in one period of the command's noise bursts.
 const STRETCH: usize = 1600;
 const PERIOD: usize = 24_000;
 
-/// A member without a page, which stays for so many seconds.
+/// Starts a member without a page, which stays for the given seconds.
 fn command(link: &str, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
     command.args(["call", "join", "--json", "--unlevelled"]).args(args).env("TOBARI_CALL_LINK", link);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The room's words and the members', as the page shows them: they are those that it was told.
+/// The words of the room and of the members, once the page shows the same words that it has
+/// received.
 async fn words(browser: &mut Browser) -> Value {
     let shown = "[document.querySelector('#words code').textContent, Array.from(document.querySelectorAll('[data-words]'), (one) => one.textContent).sort()]";
     let told = "[tobari.people.words, tobari.people.members.map((one) => one.words).sort()]";
@@ -41,7 +42,7 @@ async fn words(browser: &mut Browser) -> Value {
     browser.value(shown).await
 }
 
-/// Is this stretch heard?
+/// Whether this stretch is heard.
 fn is_found(stretch: &[f64], ear: &[f64]) -> bool {
     find(stretch, ear).1 > 0.9
 }
@@ -55,7 +56,7 @@ fn pages_and_a_command_agree_on_keys_and_who_is_put_out_hears_nothing_more() {
         let (link, host_link) = link(&server, &["--keys", "mls", "--host", "--speakers", "8"]);
         let mut ada = enter("alice.wav", &host_link.unwrap(), "Ada").await;
         let mut bo = enter("bob.wav", &link, "Bo").await;
-        // one burst over and over, with pauses in which the others are heard alone
+        // one burst again and again, with pauses in which the others are heard alone
         let burst = noise(5, 4 * STRETCH).into_iter().map(|sample| sample / 3);
         let period: Vec<i16> = burst.chain(std::iter::repeat_n(0, PERIOD - 4 * STRETCH)).collect();
         let said = record(folder.path(), "bursts.wav", &period.repeat(20));
@@ -107,7 +108,7 @@ async fn put_out(host: &mut Browser, name: &str) {
     host.value(&click).await;
 }
 
-/// Words of the rosters of so many that the command told, as [`words`] has them.
+/// The words in the command's rosters of this many members, in the form of [`words`].
 fn rosters(told: &str, members: usize) -> Vec<Value> {
     let lines = told.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let words = |line: Value| {

@@ -1,4 +1,4 @@
-//! What a person does on the page of a call, and what the page does by itself where nothing comes.
+//! Actions of a person on the page of a call, and reactions of the page when nothing arrives.
 
 use std::{
     collections::BTreeMap,
@@ -28,10 +28,10 @@ async fn press(browser: &mut Browser, key: &str) {
     }
 }
 
-/// Does a loud sample come in the next two seconds, in what is sent and in what is heard?
+/// Whether a loud sample is sent, and whether one is heard, in the next four seconds.
 async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
     let loud = |track: &Track| track.samples.chunks(1600).any(|stretch| energy(stretch) / 1600.0 > 300.0 * 300.0);
-    sleep(Duration::from_secs(1)).await; // what is on its way
+    sleep(Duration::from_secs(1)).await; // packets in flight
     let _ = (tap(sends).await, tap(hears).await);
     sleep(Duration::from_secs(4)).await; // longer than the recording and its pauses
     let ((said, ..), (_, heard, _)) = (tap(sends).await, tap(hears).await);
@@ -39,8 +39,8 @@ async fn sounds(sends: &mut Browser, hears: &mut Browser) -> (bool, bool) {
     (loud(&said), loud(&heard))
 }
 
-/// What is seen on the way in eight seconds: the most frequent size of a message, how many of that
-/// size come a second, and how many there are of other sizes.
+/// An observer's view of eight seconds: the most frequent size of a message, the messages of that
+/// size per second, and the number of messages of other sizes.
 async fn on_the_way(seen: &relay::Seen) -> (usize, f64, usize) {
     seen.lock().unwrap().clear();
     sleep(Duration::from_secs(8)).await;
@@ -53,7 +53,8 @@ async fn on_the_way(seen: &relay::Seen) -> (usize, f64, usize) {
     (size, (count - 1) as f64 / (last - first).as_secs_f64(), seen.len() - count)
 }
 
-/// Who speaks and pauses sends what a muted page sends: fifty packets of one size a second.
+/// A page in speech and in pauses sends the same as a muted page: fifty packets of one size a
+/// second.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn somebody_on_the_way_does_not_see_who_speaks() {
@@ -74,9 +75,9 @@ fn somebody_on_the_way_does_not_see_who_speaks() {
             "packets of {size} bytes: {spoken:.1} a second while it speaks, {silent:.1} while it is muted; {notes} and {others} notes"
         );
         assert_eq!(size, same, "packets are of one size");
-        // a page that comes late drops some
+        // a slow page drops some packets
         assert!(spoken > 40.0 && (silent / spoken - 1.0).abs() < 0.1, "{spoken} and {silent}");
-        // what else there is: notes of what was heard
+        // other messages are notes on sums that were heard
         assert!(notes <= 8 && others <= 8, "{notes} and {others}");
         assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
     });
@@ -100,7 +101,7 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listen
         assert_eq!(sounds(&mut bo, &mut ada).await, (false, false), "who is muted sends silence");
         press(&mut bo, "m").await;
         bo.until(&pressed("mute", false)).await;
-        // a key of the page is none where one types or chooses
+        // the key does nothing while the user types or chooses
         bo.value("document.getElementById('devices').click()").await;
         bo.until("document.getElementById('sound').open").await;
         press(&mut bo, "m").await;
@@ -110,7 +111,7 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listen
         ada.value("document.querySelector('[data-act=mute]').click()").await;
         bo.until("document.getElementById('mute').classList.contains('by-host')").await;
         assert!(!sounds(&mut bo, &mut ada).await.1, "whoever the host mutes is not heard");
-        // the lists of the sums say so to everybody
+        // the lists of the sums tell all members
         let missed = "document.querySelector('#people .missing')?.textContent.includes('not in the sums')";
         ada.until(missed).await;
         bo.until(missed).await;
@@ -129,10 +130,10 @@ fn a_key_mutes_and_so_does_the_host_and_a_key_raises_the_hand_of_who_only_listen
     });
 }
 
-/// As the protocol numbers it.
+/// The number of the Shift key in the protocol.
 const SHIFT: u32 = 8;
 
-/// Presses a key that types nothing, or a space, as a person does, and lets the page act.
+/// Presses a key that types nothing, or a space, and lets the page act.
 pub(crate) async fn stroke(browser: &mut Browser, key: &str, code: u32) {
     keys(browser, key, code, 0).await;
 }
@@ -149,13 +150,13 @@ async fn keys(browser: &mut Browser, key: &str, code: u32, modifiers: u32) {
     }
 }
 
-/// Goes on by Tab until this element, or the link to this job, has the focus; the elements that had
-/// it on the way.
+/// Presses Tab until this element, or the link to this job, has the focus; returns the elements
+/// that had the focus before.
 pub(crate) async fn tab_to(browser: &mut Browser, id: &str) -> Vec<String> {
     tabs_to(browser, id, false).await
 }
 
-/// The same backwards.
+/// The same backwards, with Shift and Tab.
 pub(crate) async fn back_to(browser: &mut Browser, id: &str) -> Vec<String> {
     tabs_to(browser, id, true).await
 }
@@ -166,7 +167,7 @@ async fn tabs_to(browser: &mut Browser, id: &str, is_back: bool) -> Vec<String> 
         keys(browser, "Tab", 9, if is_back { SHIFT } else { 0 }).await;
         let here = browser.value("(({ id, name, tagName, parentNode: { parentNode: card } }) => id || name || card?.dataset?.job || tagName)(document.activeElement)").await;
         let here = here.as_str().unwrap_or_default().to_owned();
-        // what has the focus is to be seen
+        // the focus must be visible
         let seen = browser.value("document.activeElement.matches(':focus-visible') && document.activeElement.getBoundingClientRect().width > 0").await;
         assert_eq!(seen, true, "{here} has the focus and is not to be seen");
         if here == id {
@@ -195,7 +196,7 @@ fn by_keys_alone_one_joins_takes_another_microphone_and_loudspeaker_leaves_and_j
         sees(&mut ada, 2).await;
         assert_eq!(sounds(&mut bo, &mut ada).await, (true, true));
 
-        // every control that is shown, in the order in which they stand
+        // every control that is shown, in the order of the page
         let passed = tab_to(&mut bo, "leave").await;
         let shown = "Array.from(document.querySelectorAll('nav.bar button:not([hidden])'), ({ id }) => id).join()";
         let shown = bo.value(shown).await.as_str().unwrap().to_owned();
@@ -204,7 +205,7 @@ fn by_keys_alone_one_joins_takes_another_microphone_and_loudspeaker_leaves_and_j
         tab_to(&mut bo, "devices").await;
         stroke(&mut bo, "Enter", 13).await;
         bo.until("document.getElementById('sound').open").await;
-        // another microphone, while the call goes on
+        // another microphone, during the call
         bo.until("document.getElementById('microphone').options.length > 2").await;
         let used = "tobari.view.card.stream.getAudioTracks()[0].getSettings().deviceId";
         let before = bo.value(used).await;
@@ -213,8 +214,8 @@ fn by_keys_alone_one_joins_takes_another_microphone_and_loudspeaker_leaves_and_j
             stroke(&mut bo, "ArrowDown", 40).await;
         }
         bo.until(&format!("{used} === document.getElementById('microphone').value && {used} !== {before}")).await;
-        // another loudspeaker, and back: those that a browser without sound cards makes up play
-        // nothing
+        // another loudspeaker, and back: the loudspeakers that a browser without sound cards
+        // simulates play nothing
         tab_to(&mut bo, "speaker").await;
         let sounding = "tobari.view.card.context.sinkId";
         assert_eq!(bo.value(sounding).await, "", "at first the system's");

@@ -1,6 +1,6 @@
-//! A room of a thousand people as one page has it: the room and everybody else are of this process,
-//! and the page alone comes by a connection. What the page takes of a core is its own then, and not
-//! that of a thousand clients beside it.
+//! A room of a thousand people, seen by one page. The room and all other members run in this
+//! process, and only the page uses a connection. So the measured share of a core is the page's own,
+//! without a thousand other clients beside it.
 
 use std::{
     net::SocketAddr,
@@ -22,11 +22,11 @@ use tokio_tungstenite::{accept_async, tungstenite::Message};
 
 use super::{PHONE, alarms, busy, enter, link, picture, relay, run_in_real_time, sees, support::Server};
 
-/// Everybody but the page.
+/// All members except the page.
 const OTHERS: u64 = 1023;
 const TICK: Duration = Duration::from_millis(TICK_MS);
 
-/// Somebody who is not the page.
+/// A member other than the page.
 struct Other {
     member: LiveMember,
     welcome: Welcome,
@@ -37,14 +37,15 @@ struct Crowd {
     room: LiveRoom,
     page: Welcome,
     others: Vec<Other>,
-    /// The room's time: it stands still while a thousand people take up a list of a thousand.
+    /// The room's time. The time stands still while a thousand members process a list of a
+    /// thousand.
     now: Duration,
     to_page: UnboundedSender<Message>,
 }
 
 impl Crowd {
-    /// The page comes first, and a thousand with it, so that one list names them all. None if the
-    /// page goes away.
+    /// The page joins first, and then a thousand others, so that one list names them all. None if
+    /// the page disconnects.
     fn gather(link: &RoomLink, from_page: &Receiver<Message>, to_page: UnboundedSender<Message>) -> Option<Self> {
         let host = link.server.split("://").nth(1).and_then(host_of).unwrap();
         let challenge = Challenge { nonce: Nonce([1; 16]), room: link.room.clone(), hosts: vec![host] };
@@ -74,7 +75,7 @@ impl Crowd {
         Some(crowd)
     }
 
-    /// What the page says.
+    /// Handles a message of the page.
     fn take(&mut self, message: Message) {
         let number = self.page.member;
         match message {
@@ -90,7 +91,8 @@ impl Crowd {
         }
     }
 
-    /// What follows. The others pass over sums, of which they only learn that a tick is over.
+    /// Handles the room's events. The other members skip the sums and learn only that a tick is
+    /// over.
     fn follow(&mut self) {
         let page = self.page.member;
         while let Some(event) = self.room.poll(self.now) {
@@ -121,15 +123,15 @@ impl Crowd {
                     learn(two);
                 });
             }
-            // a page that is gone is noticed where it says nothing any more
+            // a page that is gone is noticed when it sends nothing any more
             to_page.and_then(|message| self.to_page.send(message).err());
         }
     }
 
-    /// 20 ms of everybody else.
+    /// 20 ms of all other members.
     fn frame(&mut self, count: i16) {
         for other in &mut self.others {
-            // a few talk, and all send
+            // a few members talk, and all send
             let level = if other.welcome.member % 128 == 5 { 100 * (count % 40 - 20) } else { 0 };
             if let Some(packet) = other.member.frame(&[level; PACKET_SAMPLES], level != 0, &mut other.rng) {
                 self.room.packet(&self.room.uplink(&other.welcome).decode(&packet).unwrap());
@@ -137,7 +139,7 @@ impl Crowd {
         }
     }
 
-    /// Until the page is gone.
+    /// Runs the room until the page is gone.
     fn go_on(mut self, from_page: &Receiver<Message>) {
         let mut due = Instant::now();
         for count in (0..1000).cycle() {
@@ -152,13 +154,13 @@ impl Crowd {
                     Err(mpsc::RecvTimeoutError::Disconnected) => return,
                 }
             }
-            // what was computed for long is not made up for: the room's time goes on from here
+            // a delay is not made up for: the room's time goes on from here
             due = due.max(Instant::now());
         }
     }
 }
 
-/// Starts such a room behind an address that else leads to the server.
+/// Starts such a room behind an address that otherwise leads to the server.
 async fn start(server: SocketAddr, link: RoomLink) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -200,8 +202,8 @@ async fn start(server: SocketAddr, link: RoomLink) -> SocketAddr {
     address
 }
 
-/// All 1,024 speak in mode `mask`: each sum is opened with the masks of a thousand people. What it
-/// takes of a core is printed; the aim is a tenth.
+/// All 1,024 members speak in mode `mask`: the page decrypts each sum with the masks of a thousand
+/// members. The test prints the share of a core that this takes; the aim is a tenth.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {
@@ -211,7 +213,7 @@ fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {
         let address = start(server.address().parse().unwrap(), text.parse().unwrap()).await;
         let mut ada = enter("alice.wav", &text.replace(&server.address(), &address.to_string()), "Ada").await;
         sees(&mut ada, 1024).await;
-        sleep(Duration::from_secs(4)).await; // the buffers find their length
+        sleep(Duration::from_secs(4)).await; // until the buffers have their length
         let [least, ..] = busy(&mut ada, &json!({ "mode": "mask", "speakers": 1024 })).await;
         let sums = ada.value("parseInt(document.getElementById('fig-sums').textContent)").await;
         let count = ada.value("document.getElementById('count').textContent").await;
@@ -219,7 +221,7 @@ fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {
         ada.until("/Speaking: .*person \\d+/.test(document.getElementById('now').textContent)").await;
         assert!(sums.as_u64().is_some_and(|sums| sums > 40), "{sums} sums a second are opened");
         assert_eq!(count, Value::from("1024 in the call, 1024 with a microphone"));
-        // twice the aim, as another may have the core meanwhile
+        // twice the aim, because other processes may use the core
         assert!(least > 0.5 && least < 20.0, "{least}");
         assert_eq!((alarms(&mut ada).await, &ada.complaints), (vec![], &vec![]));
     });

@@ -16,18 +16,18 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::WebSocketConfig},
 };
 
-/// Longer than anything here takes.
+/// Longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
-    /// Its profile, which is gone with it.
+    /// The profile, which is removed with the browser.
     _profile: TempDir,
     socket: WebSocketStream<TcpStream>,
     session: String,
     next: u64,
-    /// Errors of the page: exceptions, and what a policy forbade.
+    /// Errors of the page: exceptions and violations of a policy.
     pub(crate) complaints: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Browser {
 }
 
 impl Browser {
-    /// Starts one whose microphone hears this recording, over and over.
+    /// Starts a browser whose microphone plays this recording again and again.
     pub(crate) async fn start(microphone: &Path) -> Self {
         let program = std::env::var_os("TOBARI_BROWSER").expect("TOBARI_BROWSER names a Chromium");
         let profile = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ impl Browser {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.find_map(|line| line.split("DevTools listening on ").nth(1).map(str::to_owned));
         let address = address.expect("the browser says where it listens");
-        // what else it has to say must not fill the pipe
+        // further output must not fill the pipe
         std::thread::spawn(move || lines.for_each(drop));
         let host = address.strip_prefix("ws://").and_then(|rest| rest.split('/').next()).unwrap().to_owned();
         let stream = TcpStream::connect(host).await.unwrap();
@@ -82,10 +82,10 @@ impl Browser {
         browser
     }
 
-    /// Seconds that the processors have worked for what draws pages and runs their code, and for
-    /// the whole browser.
+    /// Processor seconds of the processes that draw pages and run their code, and of the whole
+    /// browser.
     pub(crate) async fn cpu_seconds(&mut self) -> [f64; 2] {
-        // a question to the browser and not to its page
+        // a question to the browser, not to its page
         let session = std::mem::take(&mut self.session);
         let told = self.call("SystemInfo.getProcessInfo", json!({})).await;
         self.session = session;
@@ -103,8 +103,8 @@ impl Browser {
         answer["result"].clone()
     }
 
-    /// Calls a method of the protocol: its result or error; events that come meanwhile are passed
-    /// over.
+    /// Calls a method of the protocol; returns its result or error. Events that arrive in the
+    /// meantime are skipped.
     async fn answer(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": params });
@@ -127,9 +127,9 @@ impl Browser {
         timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{method} takes too long"))
     }
 
-    /// Goes to an address.
+    /// Opens an address.
     pub(crate) async fn open(&mut self, url: &str) {
-        // another page first, so that one that differs after the # only is loaded too
+        // another page first, so that an address that differs only after the # is loaded, too
         self.call("Page.navigate", json!({ "url": "about:blank" })).await;
         self.call("Page.navigate", json!({ "url": url })).await;
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'").await;
@@ -142,7 +142,7 @@ impl Browser {
         self.until("globalThis.old === undefined && document.readyState === 'complete'").await;
     }
 
-    /// The value of an expression, or of what it promises.
+    /// The value of an expression, or of its promise.
     pub(crate) async fn value(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", params).await;
@@ -155,7 +155,7 @@ impl Browser {
         let started = std::time::Instant::now();
         loop {
             let params = json!({ "expression": expression, "returnByValue": true });
-            // an error says that one page is gone and the next not there yet
+            // an error means that one page is gone and the next is not there yet
             if self.answer("Runtime.evaluate", params).await["result"]["result"]["value"] == true {
                 return;
             }
@@ -181,7 +181,7 @@ impl Browser {
     }
 }
 
-/// What an event says of an error in the page.
+/// The text of an error event of the page.
 fn complaint(event: &Value) -> Option<String> {
     let params = &event["params"];
     match event["method"].as_str()? {
@@ -191,7 +191,7 @@ fn complaint(event: &Value) -> Option<String> {
     }
 }
 
-/// Base64, as the protocol writes pictures.
+/// Base64, in which the protocol sends pictures.
 fn decode(text: &str) -> Vec<u8> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => letter - b'A',

@@ -1,5 +1,5 @@
-//! The page for fleets: a histogram that only the tab with the key can open, and what somebody
-//! without it sees.
+//! The page for fleets: a histogram that only the tab with the key can decrypt, and the same page
+//! without the key.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{
     support::{Server, tables::Place},
 };
 
-/// Opens the page with a fleet that sends, and windows of a few seconds.
+/// Opens the page with a fleet that sends, and with windows of a few seconds.
 async fn live(server: &Server) -> Browser {
     let mut browser = Browser::start(&clip("alice.wav")).await;
     browser.open(&format!("{}/sense/?tap&window=4", server.url)).await;
@@ -24,8 +24,8 @@ async fn live(server: &Server) -> Browser {
     browser
 }
 
-/// Waits until a window is opened of which this is true, and of which the tab knows every frame:
-/// what the page says of it, before it says the next.
+/// Waits for a decrypted window that satisfies `what` and whose frames the tab all knows. Returns
+/// the page's data on it, before the next window.
 pub(crate) async fn opened(browser: &mut Browser, what: &str) -> Value {
     let seen = format!(
         "(({{ exact, counts, start, own }}) => {{
@@ -71,7 +71,7 @@ fn a_histogram_is_exact_in_the_tab_with_the_key_and_bytes_in_the_other() {
         let told =
             opened(&mut browser, "counts.split(',').reduce((sum, count) => sum + Number(count), 0) === 20").await;
         assert_eq!((&told["exact"], &told["counts"]), (&json!("true"), &told["plain"]));
-        // a reading of one's own: a bin that is empty otherwise, and the alarm
+        // the user's own reading: in a bin that is otherwise empty, with an alarm
         own(&mut browser, 60.0).await;
         let told = opened(&mut browser, "start === own").await;
         assert_eq!((&told["exact"], &told["alarm"]), (&json!("true"), &json!("true")), "{told}");
@@ -86,7 +86,7 @@ fn a_histogram_is_exact_in_the_tab_with_the_key_and_bytes_in_the_other() {
             "every step has its time: {rows:?}"
         );
         pictures(&mut browser, "sense").await;
-        // who has no key sees the same bytes as the server, and no figure
+        // without a key, the page shows the same bytes as the server holds, and no figure
         let mut other = Browser::start(&clip("bob.wav")).await;
         other.open(&format!("{}/sense/#fleet={fleet}", server.url)).await;
         other.until("Number(document.getElementById('steps').dataset.answers) > 2").await;
@@ -98,13 +98,13 @@ fn a_histogram_is_exact_in_the_tab_with_the_key_and_bytes_in_the_other() {
         );
         is_noise(&mut other, "answer").await;
         pictures(&mut other, "sense-outside").await;
-        // fewer devices than the least: nothing is computed, and nothing drawn
+        // fewer devices than the minimum: nothing is computed, and nothing is drawn
         browser
             .value("{ const sending = document.getElementById('sending'); sending.value = 3; sending.oninput(); }")
             .await;
         browser.until("document.getElementById('when').textContent.endsWith('too few devices')").await;
         assert_eq!(browser.value("document.querySelectorAll('#bins rect[height=\"0\"]').length").await, 11);
-        // the end: nothing is left on the server, and who looks is told
+        // the end: nothing is left on the server, and pages that watch are notified
         assert_eq!(held(&mut browser, &server, &fleet).await[0], 200);
         click(&mut browser, "end").await;
         browser.until("document.getElementById('state').textContent === 'Not begun'").await;

@@ -1,5 +1,4 @@
-//! One server with all jobs, and a person who goes from its first page to each of them, with a
-//! mouse.
+//! One server with all jobs, and a person who visits each job from the first page, with a mouse.
 
 use std::path::Path;
 
@@ -17,24 +16,24 @@ use super::{
     support::Server,
 };
 
-/// Points at an element, once it is there and can be used.
+/// Clicks an element, once it exists and can be used.
 async fn point(browser: &mut Browser, selector: &str) {
     let usable = "(element) => element?.checkVisibility() && !element.disabled";
     browser.until(&format!("({usable})(document.querySelector({}))", json!(selector))).await;
     stroke(browser, selector, &[(0.5, 0.5)]).await;
 }
 
-/// Types into a field, in place of what stands there.
+/// Types into a field, in place of its text.
 async fn fill(browser: &mut Browser, selector: &str, text: &str) {
     point(browser, selector).await;
     browser.value("document.activeElement.select()").await;
     browser.call("Input.insertText", json!({ "text": text })).await;
 }
 
-/// The first page is there, and knows which jobs are served.
+/// The first page is loaded, and knows the jobs of the server.
 const BEGUN: &str = "location.pathname === '/' && 'ready' in document.body.dataset";
 
-/// Opens the first page of a server that does all jobs.
+/// Opens the first page of a server with all jobs.
 pub(crate) async fn serves_all(browser: &mut Browser, server: &Server) {
     browser.open(&format!("{}/", server.url)).await;
     browser.until(BEGUN).await;
@@ -48,8 +47,8 @@ async fn go(browser: &mut Browser, job: &str) {
     browser.until(&format!("location.pathname === '/{job}/' && document.readyState === 'complete'")).await;
 }
 
-/// What a page says that the server holds of what was asked: something of everything, and never the
-/// rest.
+/// Checks the page's list of what the server holds: an entry for everything except the last, which
+/// the server never holds.
 async fn is_held(browser: &mut Browser) {
     let held = "Array.from(document.querySelectorAll('.holds dd'), (one) => one.textContent)";
     let held = browser.value(held).await;
@@ -73,8 +72,8 @@ async fn calls(browser: &mut Browser) -> Vec<String> {
     sees(&mut bo, 2).await;
     let names = "Array.from(document.querySelectorAll('#people .name'), (name) => name.textContent).join()";
     browser.until(&format!("{names} === 'Ada,Bo'")).await;
-    // the part of a picture's height in which there is ink: what is heard is Bo, until he is mute,
-    // and what the server holds fills its picture all the same
+    // the part of a picture's height with ink: Bo's voice fills one picture until he is mute, and
+    // the server's bytes fill the other all the time
     let ink = "globalThis.ink = (id) => {
         const canvas = document.getElementById(id), { width, height } = canvas;
         const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
@@ -82,7 +81,7 @@ async fn calls(browser: &mut Browser) -> Vec<String> {
         return Array.from({ length: height }, (_, y) => row(y)).filter(Boolean).length / height;
     }; 0";
     browser.value(ink).await;
-    // what nobody sees is not drawn
+    // a picture outside the visible part is not drawn
     browser.value("document.getElementById('held').scrollIntoView()").await;
     browser.until("ink('heard') > 0.1 && ink('held') > 0.8").await;
     bo.value("document.getElementById('mute').click()").await;
@@ -111,7 +110,7 @@ async fn infers(browser: &mut Browser) -> Vec<String> {
 
 async fn senses(browser: &mut Browser) -> Vec<String> {
     browser.until(BEGUN).await;
-    // windows of ten seconds are long for a test
+    // windows of ten seconds are too long for a test
     browser.value("document.querySelector('[data-job=sense] a').search = '?window=4'").await;
     go(browser, "sense").await;
     point(browser, "#start").await;
@@ -131,7 +130,7 @@ async fn senses(browser: &mut Browser) -> Vec<String> {
     faults(browser, "a histogram").await
 }
 
-/// The first question of the tutorial: its site, its alleles and the answer that stands there.
+/// The first question of the tutorial: its site, its alleles, and the answer on the page.
 pub(crate) fn example() -> [String; 3] {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/tutorials/search.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -141,8 +140,8 @@ pub(crate) fn example() -> [String; 3] {
 
 async fn searches(browser: &mut Browser) -> Vec<String> {
     let [site, alleles, count] = example();
-    // the panel is made up from a number, and can be made up again: its first site is at 1,000, and
-    // the others each 50 on
+    // the simulated panel follows from a seed: its first site is at 1,000, and each further site 50
+    // later
     let first = (site.strip_prefix("chr20:").unwrap().parse::<usize>().unwrap() - 1_000) / 50;
     let panel = columns(2_184, 300, 20);
     let is_asked = |haplotype: &usize| {
@@ -172,7 +171,7 @@ async fn searches(browser: &mut Browser) -> Vec<String> {
     found
 }
 
-/// Chooses a table by its label, and waits for the part of the form that it wants.
+/// Chooses a table by its label, and waits for the matching part of the form.
 async fn choose(browser: &mut Browser, label: &str, part: &str) {
     let choose = format!(
         "{{ const table = document.getElementById('table');
@@ -192,7 +191,7 @@ fn from_the_first_page_a_person_calls_infers_senses_and_searches_and_sees_what_t
         serves_all(&mut browser, &server).await;
         let mut found = faults(&mut browser, "the first page").await;
         found.extend(calls(&mut browser).await);
-        // the page of a call leads nowhere else
+        // the page of a call has no link back
         browser.open(&format!("{}/", server.url)).await;
         found.extend(infers(&mut browser).await);
         point(&mut browser, ".brand a").await;

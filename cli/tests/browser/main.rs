@@ -1,7 +1,7 @@
 //! The pages in browsers: calls with real WebAssembly and microphones that play recordings
-//! ([`agreed`], [`controls`], [`crowd`], [`points`]), and the jobs ([`pages`], [`fleets`], all of
-//! one server in [`jobs`], without a mouse and for eyes and ears in [`access`]).
-//! `cargo xtask test --only browser` runs these.
+//! ([`agreed`], [`controls`], [`crowd`], [`points`]), and the jobs ([`pages`], [`fleets`], all jobs
+//! of one server in [`jobs`], accessibility in [`access`]). `cargo xtask test --only browser` runs
+//! these tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures are printed")]
@@ -42,8 +42,8 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(async { timeout(Duration::from_secs(240), test).await.expect("the test hangs") });
 }
 
-/// Time that the cores had, and were idle, since the machine started: none where the system does
-/// not say so.
+/// The total and the idle time of the cores since the machine started; none where the system does
+/// not tell.
 fn cores() -> Option<(f64, f64)> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let times: Vec<f64> =
@@ -51,8 +51,8 @@ fn cores() -> Option<(f64, f64)> {
     Some((times.iter().sum(), times.get(3)? + times.get(4)?))
 }
 
-/// Microseconds in which this machine verifies a signature, at its best: code of others, in
-/// assembly, whose speed no change here touches.
+/// The best time in microseconds in which this machine verifies a signature. The code is foreign,
+/// in assembly: no change in this project affects its speed.
 fn signature_us() -> f64 {
     use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
     let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
@@ -66,13 +66,13 @@ fn signature_us() -> f64 {
 }
 
 /// A machine that takes longer for a signature may have too slow cores for the largest rooms. At 72
-/// two cores were too few: to take up a list of 1,024 the others of a crowd verify a million
+/// µs two cores were too few: for a list of 1,024 members, the others of a crowd verify a million
 /// signatures, and a page in a room of points takes 94 % of a core.
 const SLOW_US: f64 = 60.0;
 
-/// Runs a test that needs real time. Where it fails, the machine is slow by [`signature_us`] and
-/// both cores were busy all the while, the test tells nothing: it is not run. On a faster machine a
-/// failure is one.
+/// Runs a test that needs real time. If the test fails, the machine is slow by [`signature_us`],
+/// and its cores were busy throughout, then the test counts as not run. In all other cases a
+/// failure is a failure.
 fn run_in_real_time(name: &str, test: impl Future<Output = ()>) {
     let (before, signature) = (cores(), signature_us());
     println!("a signature takes {signature:.1} us");
@@ -90,12 +90,12 @@ fn run_in_real_time(name: &str, test: impl Future<Output = ()>) {
 }
 
 fn clip(name: &str) -> PathBuf {
-    // a browser takes no path with `..` for a microphone
+    // a browser accepts no path with `..` for a microphone
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/call/edge/assets");
     assets.canonicalize().unwrap().join(name)
 }
 
-/// The links of a new room: the members', and the host's if there is one.
+/// The links of a new room: the members' link, and the host's link if there is one.
 fn link(server: &Server, args: &[&str]) -> (String, Option<String>) {
     let mut all = vec!["call", "link", &server.url, "--json"];
     all.extend(args);
@@ -105,7 +105,7 @@ fn link(server: &Server, args: &[&str]) -> (String, Option<String>) {
     (line["link"].as_str().unwrap().to_owned(), line["host_link"].as_str().map(str::to_owned))
 }
 
-/// The page of a link, with an ear for this test.
+/// The page of a link, with recording for this test.
 fn page(link: &str) -> String {
     link.replace('#', "?tap&plain#")
 }
@@ -131,7 +131,7 @@ async fn sees(browser: &mut Browser, members: usize) {
     browser.until(&format!("tobari.people.members.length === {members}")).await;
 }
 
-/// What was sent and what was played since the last time, and how many samples were missing.
+/// The sound that was sent and played since the last call, and the number of missing samples.
 async fn tap(browser: &mut Browser) -> (Track, Track, u64) {
     let frames = |which: &str| format!("tap.{which}.map(({{at, samples}}) => [at, Array.from(samples)])");
     let ask = format!(
@@ -148,7 +148,7 @@ async fn alarms(browser: &mut Browser) -> Vec<String> {
     all.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// Pictures lie in the build folder, to be looked at.
+/// Saves a picture in the build folder, for people to look at.
 async fn picture(browser: &mut Browser, name: &str, size: (u32, u32), dark: bool) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser");
     std::fs::create_dir_all(&folder).unwrap();
@@ -175,7 +175,7 @@ fn two_browsers_hear_each_other_soon_and_as_they_spoke() {
         sees(&mut bo, 2).await;
         let isolated = ada.value("crossOriginIsolated").await;
         assert_eq!(isolated, true, "the page stands alone, so that its threads share memory");
-        sleep(Duration::from_secs(9)).await; // the buffers find their length
+        sleep(Duration::from_secs(9)).await; // until the buffers have their length
         let _ = (tap(&mut ada).await, tap(&mut bo).await);
         sleep(Duration::from_secs(7)).await;
         let (ada_said, ada_heard, _) = tap(&mut ada).await;
@@ -187,10 +187,10 @@ fn two_browsers_hear_each_other_soon_and_as_they_spoke() {
             assert!(found.stretches >= 15, "{who}: there was something to hear");
             assert!(found.part() > 0.8, "{who}: {found}");
             assert!(found.level.abs() < 1.0, "{who}: {found}");
-            // the time of a microphone's and a loudspeaker's own buffers is not in it
+            // the microphone's and the loudspeaker's own buffers are not included
             let [_, median, _] =
                 figure("mouth_to_ear", &json!({ "mode": "mask", "path": "loopback" }), "ms", found.delays.clone());
-            // twice the aim, as others may have the cores meanwhile
+            // twice the aim, because other processes may use the cores
             assert!(median < 240.0, "{who}: {found}");
         }
         assert!(heard(&ada_said, &ada_heard).part() < 0.1, "nobody hears itself");
@@ -203,13 +203,14 @@ fn two_browsers_hear_each_other_soon_and_as_they_spoke() {
         }
         assert_eq!((alarms(&mut ada).await, alarms(&mut bo).await), (vec![], vec![]));
         assert_eq!((&ada.complaints, &bo.complaints), (&vec![], &vec![]), "errors in the page");
-        // the fingerprint on the page is the one that the program tells
+        // the fingerprint on the page is the program's
         let page = ada.value("document.getElementById('bundle').textContent").await;
         assert_eq!(page, server.announced["page_sha256"]);
     });
 }
 
-/// One line of a benchmark: the least of some values, their median, and what 95 % are within.
+/// Prints one line of a benchmark; returns the minimum of some values, the median and the 95th
+/// percentile.
 fn figure(what: &str, params: &Value, unit: &str, mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let [min, median, p95] = [0, 50, 95].map(|part| values[(values.len() - 1) * part / 100]);
@@ -221,8 +222,8 @@ fn figure(what: &str, params: &Value, unit: &str, mut values: Vec<f64>) -> [f64;
     [min, median, p95]
 }
 
-/// What a page's worker takes of a core, second by second; and, of the ten seconds, what draws the
-/// page and runs its code (the worker too), and the whole browser.
+/// The share of a core that a page's worker takes, second by second. Also prints, for all ten
+/// seconds, the shares of the renderer (with the worker) and of the whole browser.
 async fn busy(browser: &mut Browser, params: &Value) -> [f64; 3] {
     let (mut busy, begun, before) = (Vec::new(), Instant::now(), browser.cpu_seconds().await);
     for _ in 0..10 {
@@ -238,7 +239,7 @@ async fn busy(browser: &mut Browser, params: &Value) -> [f64; 3] {
     figure("page", params, "% of a core", busy)
 }
 
-/// What was said is the recording that the microphone heard, whatever its gate and gain made of it.
+/// Checks that the sent sound is the recording of the microphone, after gate and gain.
 fn is_the_clip(said: &Track, name: &str) {
     let samples = tobari_call_files::wav::read_speech(&clip(name)).unwrap();
     let clip: Vec<f64> = samples.iter().map(|sample| f64::from(*sample)).collect();
@@ -272,8 +273,8 @@ fn a_third_browser_comes_hears_the_sum_of_two_reloads_and_is_put_out() {
             sees(browser, 3).await;
         }
         sleep(Duration::from_secs(3)).await;
-        // a machine that is too busy for a while drops packets: what is heard then is no sum of
-        // two, and is listened to again
+        // a busy machine drops packets: the sound is then not the sum of two voices, and the test
+        // listens again
         for attempt in 1.. {
             let _ = (tap(&mut ada).await, tap(&mut bo).await, tap(&mut cy).await);
             sleep(Duration::from_secs(6)).await;
@@ -299,12 +300,12 @@ fn a_third_browser_comes_hears_the_sum_of_two_reloads_and_is_put_out() {
         );
         pictures(&mut ada, &mut cy).await;
 
-        // a raised hand, and the word
+        // a raised hand, and the permission to speak
         cy.value("document.getElementById('hand').click()").await;
         ada.until("document.querySelector('[data-act=grant]') !== null && document.getElementById('people').textContent.includes('wants to speak')").await;
         ada.value("document.querySelector('[data-act=grant]').click()").await;
         cy.until("tobari.view.speak").await;
-        // one breaks off, and comes back by itself; one reloads
+        // one page loses its connection, and reconnects by itself; another page reloads
         bo.value("tobari.ask('cut')").await;
         bo.until("tobari.view.state !== 'joined'").await;
         admit(&mut ada).await;
@@ -348,7 +349,7 @@ async fn pictures(ada: &mut Browser, cy: &mut Browser) {
     picture(cy, "listener-phone", PHONE, false).await;
 }
 
-/// A line that loses one packet in twenty each way, holds each back by up to 200 ms, and lets
+/// A line that loses one packet in twenty each way, delays each packet by up to 200 ms, and lets
 /// packets overtake one another.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
@@ -363,7 +364,7 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
         let mut far = enter("bob.wav", &far, "far").await;
         sees(&mut near, 2).await;
         sees(&mut far, 2).await;
-        sleep(Duration::from_secs(8)).await; // the buffers find their length
+        sleep(Duration::from_secs(8)).await; // until the buffers have their length
         let _ = (tap(&mut near).await, tap(&mut far).await);
         sleep(Duration::from_secs(6)).await;
         let [(near_said, near_heard, _), (far_said, far_heard, _)] = [tap(&mut near).await, tap(&mut far).await];
@@ -371,18 +372,18 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
         {
             let found = heard(said, ear);
             println!("{who}: {found}");
-            // One frame in twenty is lost: of 100 ms, three of four have all of theirs. What is
-            // asked is half of that, for machines on which the page itself comes late.
+            // One frame in twenty is lost: of the stretches of 100 ms, three of four are complete.
+            // The test expects half of that, for machines on which the page itself is late.
             assert!(found.stretches >= 15 && found.part() > 0.4 && found.level.abs() < 2.0, "{who}: {found}");
         }
         assert_eq!(far.value("tobari.view.state").await, "joined");
-        // packets that somebody on the way takes out look like packets that the server takes out:
-        // that is told, and nothing else
+        // packets that an attacker on the line removes look like packets that the server leaves
+        // out: there is an alarm for these, and no other alarm
         let (far_told, near_told) = (alarms(&mut far).await, alarms(&mut near).await);
         let late = far.value("Number(document.getElementById('figures').dataset.late)").await;
         println!("far was told of {late} packets that came too late, and: {far_told:?}");
-        // of more than five hundred packets one in twenty did not come, and as many or more came
-        // late: one of both is said, as what comes late explains what is missing
+        // of more than five hundred packets one in twenty was lost, and at least as many were late;
+        // one of the two is reported, because late packets explain missing ones
         let told = late.as_u64().unwrap() > 0 || far_told.iter().any(|text| text.contains("left your packet"));
         assert!(told, "{far_told:?}");
         for text in far_told.into_iter().chain(near_told) {
@@ -392,7 +393,7 @@ fn over_a_bad_line_most_is_heard_and_what_is_lost_is_told() {
     });
 }
 
-/// The page's files from somebody who is not the server, without any header of its own.
+/// Serves the page's files from another host than the server, without special headers.
 async fn elsewhere() -> String {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -471,7 +472,7 @@ fn a_server_gives_its_page_away_for_the_rooms_of_another_that_it_names() {
         sees(&mut bo, 2).await;
         let isolated = ada.value("crossOriginIsolated").await;
         assert_eq!((isolated, &ada.complaints), (true.into(), &vec![]));
-        // a page that may call its own server alone
+        // a page that may call only its own server
         ada.open(&from(&usual)).await;
         join(&mut ada, "Ada", false).await;
         ada.until("tobari.view.state === 'reconnecting'").await;
@@ -491,7 +492,7 @@ fn over_tls_a_page_makes_a_link_and_hears_and_speaks_without_shared_memory_too()
         ada.value("document.getElementById('begin-form').requestSubmit()").await;
         ada.until("!document.getElementById('made').hidden").await;
         let link = ada.value("document.getElementById('made-link').value").await.as_str().unwrap().to_owned();
-        // what an embedding without COOP and COEP has
+        // the state of an embedding without COOP and COEP
         let unshared = "Object.defineProperty(globalThis, 'crossOriginIsolated', { value: false })";
         ada.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": unshared })).await;
         ada.open(&page(&link)).await;
@@ -508,7 +509,7 @@ fn over_tls_a_page_makes_a_link_and_hears_and_speaks_without_shared_memory_too()
             println!("{who}: {found}");
             assert!(found.stretches >= 8 && found.part() > 0.7, "{who}: {found}");
         }
-        // a wrong link is refused in words, and nothing is joined
+        // a wrong link is rejected with a message, and nothing is joined
         let wrong = format!("{}A", page(&link));
         ada.open(&wrong).await;
         ada.until("document.getElementById('door-problem').textContent.includes('expected what')").await;

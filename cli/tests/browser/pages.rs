@@ -1,5 +1,5 @@
-//! The page of all jobs, and the page for images: a digit that is drawn in a browser and classified
-//! by a server that cannot see it.
+//! The page of all jobs, and the page for images: a server that cannot see a digit classifies a
+//! digit drawn in a browser.
 
 use serde_json::{Value, json};
 use tobari_infer::Model;
@@ -16,7 +16,7 @@ use super::{
     },
 };
 
-/// What the network says in the clear of what is on the pad.
+/// The label of the plain network for the drawing on the pad.
 pub(crate) async fn plain(browser: &mut Browser) -> usize {
     let pixels = browser.value("Array.from(tobari.pad.pixels())").await;
     let pixels: Vec<u8> = pixels.as_array().unwrap().iter().map(|pixel| pixel.as_u64().unwrap() as u8).collect();
@@ -29,7 +29,7 @@ pub(crate) async fn click(browser: &mut Browser, id: &str) {
     browser.value(&format!("document.getElementById('{id}').click()")).await;
 }
 
-/// The answer to what is on the pad.
+/// The page's answer for the drawing on the pad.
 async fn classified(browser: &mut Browser) -> usize {
     browser.value("document.getElementById('label').textContent = '?'").await;
     click(browser, "classify").await;
@@ -39,16 +39,16 @@ async fn classified(browser: &mut Browser) -> usize {
 
 async fn key(browser: &mut Browser, key: &str) {
     browser.value("document.getElementById('pad').focus()").await;
-    let text = if key.len() == 1 { key } else { "" }; // keys that write nothing have none
+    let text = if key.len() == 1 { key } else { "" }; // keys that type nothing have no text
     let (down, up) = (json!({ "type": "keyDown", "key": key, "text": text }), json!({ "type": "keyUp", "key": key }));
     browser.call("Input.dispatchKeyEvent", down).await;
     browser.call("Input.dispatchKeyEvent", up).await;
 }
 
-/// A digit of one stroke, through these places of the pad.
+/// The digit 1 as one stroke through these places of the pad.
 pub(crate) const ONE: [(f64, f64); 5] = [(0.52, 0.15), (0.5, 0.3), (0.5, 0.5), (0.49, 0.7), (0.48, 0.86)];
 
-/// A stroke by the mouse through these places of an element, in parts of its width.
+/// A stroke with the mouse through these places of an element, as fractions of its size.
 pub(crate) async fn stroke(browser: &mut Browser, selector: &str, places: &[(f64, f64)]) {
     let element = format!("document.querySelector({})", json!(selector));
     browser.value(&format!("{element}.scrollIntoView({{ block: 'center' }})")).await;
@@ -115,7 +115,7 @@ fn a_digit_is_classified_by_a_server_that_holds_bytes_alone() {
         let model = browser.value("tobari.view.model").await;
         assert_eq!(browser.value("tobari.view.sent").await, model["key_bytes"], "the keys went there, once");
 
-        // by the keyboard, by the mouse, and from a picture, light on dark
+        // by keyboard, by mouse, and from a picture that is light on dark
         key(&mut browser, "7").await;
         let expected = plain(&mut browser).await;
         assert_eq!(classified(&mut browser).await, expected);
@@ -140,8 +140,8 @@ fn a_digit_is_classified_by_a_server_that_holds_bytes_alone() {
     });
 }
 
-/// What the page says that the server holds is what went there and came back; the plan has every
-/// stage with its time.
+/// Checks that the page's list of what the server holds equals the bytes sent and received, and
+/// that the plan has every stage with its time.
 async fn held(browser: &mut Browser, model: &Value) {
     let told = browser.value("({...document.getElementById('steps').dataset})").await;
     for (name, bytes) in [("up", "question_bytes"), ("down", "answer_bytes")] {
@@ -166,7 +166,7 @@ async fn held(browser: &mut Browser, model: &Value) {
     is_noise(browser, "hex").await;
 }
 
-/// Of the bytes that are shown none is much more frequent than others.
+/// Checks that no byte value among the shown bytes is much more frequent than others.
 pub(crate) async fn is_noise(browser: &mut Browser, id: &str) {
     let hex = text(browser, id).await;
     let mut counts = [0; 256];
@@ -222,7 +222,7 @@ fn a_server_without_a_model_says_so() {
     });
 }
 
-/// What a page says when a question has been answered.
+/// The page's answer to a question.
 async fn searched(browser: &mut Browser, fill: &str) -> String {
     let ask = format!(
         "{{ const form = document.getElementById('question'); const {{ at, alleles, key, places, longest }} = form.elements; {fill};
@@ -233,8 +233,8 @@ async fn searched(browser: &mut Browser, fill: &str) -> String {
     text(browser, "answer").await
 }
 
-/// A person's file is dropped on the page, and both haplotypes are asked for as the command line
-/// asks for them in the clear.
+/// Drops a person's file on the page, and asks about both haplotypes. The answers are those of the
+/// command line on the plain table.
 async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
     let (first, count, column) = (12, 14, 9 + 3);
     let text = vcf(SITES, '|');
@@ -296,8 +296,8 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
         let longest = place.good(&["search", "check", &panel, "--queries", &file, "--longest", "--json"]);
         for (i, (question, (count, most))) in questions.lines().zip(clear.lines().zip(longest.lines())).enumerate() {
             let (site, alleles) = question.split_once('\t').unwrap();
-            // hidden among others, one place may be asked for: the first, after the page was loaded
-            // anew
+            // with decoys, only one place may be asked about: hence the first question, and then a
+            // new load of the page
             let places = if i == 0 { 10 } else { 1 };
             if i == 1 {
                 browser.open(&format!("{}/search/?tap", server.url)).await;
@@ -321,7 +321,7 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
         for (key, expected) in [("entry 0", "1"), ("entry 12", "5"), ("entry 13", "0")] {
             assert_eq!(searched(&mut browser, &format!("key.value = '{key}'")).await, expected, "{key}");
         }
-        // a site that there is not is told as such, and the page goes on
+        // the page reports a site that does not exist, and goes on
         browser.value(&choose("panel")).await;
         browser.until("tobari.view.about.kind === 'panel'").await;
         let wrong = "{ const { at, alleles } = document.getElementById('question').elements; at.value = '20:1'; alleles.value = '01';

@@ -1,4 +1,4 @@
-//! A room of points (mode `elgamal-shared`), as a page has it.
+//! A room of points (mode `elgamal-shared`), seen by a page.
 
 use std::{
     process::{Command, Stdio},
@@ -15,9 +15,9 @@ use super::{
     tap,
 };
 
-/// Whoever speaks sends 320 points every 20 ms and opens as many: 4.3 megabits a second up and down
-/// at most, and what it takes of a core is printed. There is one page, as two have no time for it
-/// on two shared cores.
+/// A speaking page sends 320 points every 20 ms and decrypts as many: at most 4.3 Mbit/s up and
+/// down. The test prints the share of a core. There is only one page, because two shared cores are
+/// too slow for two.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {
@@ -28,7 +28,7 @@ fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_tha
             let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
             let mut ada = enter("alice.wav", &link, "Ada").await;
             sees(&mut ada, 1).await;
-            sleep(Duration::from_secs(5)).await; // the buffers find their length
+            sleep(Duration::from_secs(5)).await; // until the buffers have their length
             let _ = tap(&mut ada).await;
             busy(&mut ada, &json!({ "mode": "elgamal-shared", "speakers": 1 })).await;
             let (said, heard, _) = tap(&mut ada).await;
@@ -46,7 +46,7 @@ fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_tha
     );
 }
 
-/// A page and a command line, which takes less of the cores than a second page would.
+/// A page and a command line, which takes less of the cores than a second page.
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_and_a_command_line_hear_each_other_in_a_room_of_points() {

@@ -1,4 +1,4 @@
-//! A bad line: between a browser and the server, with delays, losses and packets that overtake one
+//! A bad line between a browser and the server, with delays, losses and packets that overtake one
 //! another.
 
 use std::{
@@ -16,31 +16,31 @@ use tokio::{
 };
 use tokio_tungstenite::{accept_async, client_async, tungstenite::Message};
 
-/// What a line does.
+/// The properties of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
-    /// Packets and sums of a thousand that do not come.
+    /// How many of a thousand packets and sums are lost.
     pub(crate) lost: u32,
-    /// The largest delay, one way; each message has one of its own.
+    /// The largest delay, one way; each message has its own delay.
     pub(crate) jitter: Duration,
-    /// May packets on the way to the server overtake one another?
+    /// Whether packets to the server may overtake one another.
     pub(crate) overtaking: bool,
 }
 
 impl Line {
-    /// One that is as good as none.
+    /// A line without any fault.
     pub(crate) const GOOD: Self = Self { lost: 0, jitter: Duration::ZERO, overtaking: false };
 }
 
-/// What somebody on the way sees: when a message goes up, and its bytes.
+/// An observer's record of messages to the server: the time and the bytes of each.
 pub(crate) type Seen = Arc<Mutex<Vec<(Instant, usize)>>>;
 
-/// Starts a relay; answers its address.
+/// Starts a relay; returns its address.
 pub(crate) async fn start(server: SocketAddr, line: Line) -> SocketAddr {
     watched(server, line).await.0
 }
 
-/// The same, and what goes up through it.
+/// The same, with a record of the messages to the server.
 pub(crate) async fn watched(server: SocketAddr, line: Line) -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
@@ -53,11 +53,11 @@ pub(crate) async fn watched(server: SocketAddr, line: Line) -> (SocketAddr, Seen
     (address, seen)
 }
 
-/// A connection that asks for a WebSocket, and the path that it asks for; any other is passed to
-/// the server to its end.
+/// A connection that requests a WebSocket, and the requested path. Any other connection is relayed
+/// to the server until its end.
 pub(crate) async fn web_socket(mut client: TcpStream, server: SocketAddr) -> Option<(TcpStream, String)> {
     let mut head = [0; 2048];
-    // the head of a request comes in one piece here
+    // here the head of a request arrives in one piece
     let length = client.peek(&mut head).await.ok()?;
     let asks = String::from_utf8_lossy(&head[..length]).into_owned();
     let _ = client.set_nodelay(true);
@@ -89,7 +89,7 @@ async fn carry(client: TcpStream, server: SocketAddr, line: Line, seen: Seen) {
     }
 }
 
-/// Packets and sums: what a room does not need every one of.
+/// Packets and sums, of which a room can miss some.
 fn is_sound(message: &Message) -> bool {
     matches!(message, Message::Binary(bytes) if bytes.get(1).is_some_and(|kind| (8..=11).contains(kind)))
 }

@@ -1,16 +1,16 @@
-//! What was said and what was heard, compared.
+//! Compares the sound that was said with the sound that was heard.
 
 use serde_json::Value;
 
 /// Samples a second.
 pub(crate) const RATE: usize = 16_000;
 
-/// Sound in the order of samples, with the time of each frame's first one, in milliseconds of the
+/// Sound in the order of samples, with the time of each frame's first sample in milliseconds of the
 /// machine's clock.
 #[derive(Default)]
 pub(crate) struct Track {
     pub(crate) samples: Vec<f64>,
-    /// Frames: where they begin in `samples`, when.
+    /// Frames: the place of the first sample in `samples`, and its time.
     pub(crate) times: Vec<(usize, f64)>,
 }
 
@@ -42,19 +42,19 @@ pub(crate) fn energy(samples: &[f64]) -> f64 {
     samples.iter().map(|sample| sample * sample).sum()
 }
 
-/// Is there a voice in a stretch?
+/// Whether a stretch contains a voice.
 pub(crate) fn loud(stretch: &[f64]) -> bool {
     energy(stretch) / stretch.len() as f64 > 300.0 * 300.0
 }
 
-/// How alike two stretches of one length are, from -1 to 1; zero if one is silent.
+/// The similarity of two stretches of equal length, from -1 to 1; zero if one is silent.
 pub(crate) fn likeness(a: &[f64], b: &[f64]) -> f64 {
     let product: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
     let norm = (energy(a) * energy(b)).sqrt();
     if norm > 0.0 { product / norm } else { 0.0 }
 }
 
-/// Where in `long` the stretch `short` is found best: place and likeness.
+/// The place in `long` that is most similar to `short`, and the similarity.
 pub(crate) fn find(short: &[f64], long: &[f64]) -> (usize, f64) {
     let own = energy(short);
     let mut best = (0, -1.0);
@@ -78,25 +78,26 @@ pub(crate) fn find(short: &[f64], long: &[f64]) -> (usize, f64) {
     best
 }
 
-/// How a voice is found again among what somebody heard.
+/// How well a voice is found in another member's sound.
 pub(crate) struct TappedSound {
     /// Stretches of 100 ms with a voice in them, and how many were found again.
     pub(crate) stretches: usize,
     pub(crate) found: usize,
-    /// Level of what was heard over what was said, of those that were found, in decibels: the
-    /// median.
+    /// The median, over found stretches, of the level heard relative to the level said, in
+    /// decibels.
     pub(crate) level: f64,
-    /// From the moment that a sample was captured to the one that it was played, in milliseconds:
-    /// median and 95th percentile.
+    /// The time from the capture of a sample until it is played, in milliseconds: median and 95th
+    /// percentile.
     pub(crate) delay: [f64; 2],
     /// All delays, in order.
     pub(crate) delays: Vec<f64>,
-    /// By how many samples each stretch stands later among what was heard.
+    /// For each found stretch, its place in the heard sound minus its place in the said sound, in
+    /// samples.
     offsets: Vec<i64>,
 }
 
-/// Looks for each stretch of `said` in `heard`, a second around the delay that the tracks' clocks
-/// give.
+/// Looks for each stretch of `said` in one second of `heard`, around the delay given by the clocks
+/// of the tracks.
 pub(crate) fn heard(said: &Track, heard: &Track) -> TappedSound {
     const STRETCH: usize = RATE / 10;
     let (mut stretches, mut found, mut levels, mut delays, mut offsets) = (0, 0, Vec::new(), Vec::new(), Vec::new());
@@ -104,7 +105,7 @@ pub(crate) fn heard(said: &Track, heard: &Track) -> TappedSound {
     let last = heard.times.last().map_or(0.0, |time| time.1);
     for start in (0..said.samples.len().saturating_sub(STRETCH)).step_by(STRETCH) {
         let stretch = &said.samples[start..start + STRETCH];
-        // a frame was captured when it was whole: its first sample 20 ms before
+        // a frame's time is the end of its capture: its first sample was captured 20 ms earlier
         let captured = said.time(start) - 20.0;
         if !loud(stretch) || captured < first || captured + 900.0 > last {
             continue;
@@ -136,12 +137,12 @@ pub(crate) fn heard(said: &Track, heard: &Track) -> TappedSound {
 }
 
 impl TappedSound {
-    /// The part that was found again.
+    /// The fraction of stretches that was found.
     pub(crate) fn part(&self) -> f64 {
         self.found as f64 / self.stretches.max(1) as f64
     }
 
-    /// The offset of most stretches.
+    /// The most frequent offset.
     fn offset(&self) -> i64 {
         let count = |offset: i64| self.offsets.iter().filter(|other| **other == offset).count();
         self.offsets.iter().copied().max_by_key(|offset| count(*offset)).unwrap_or(0)
@@ -164,8 +165,8 @@ impl std::fmt::Display for TappedSound {
     }
 }
 
-/// Of the stretches in which two voices are heard at once: how many there are, and how many are the
-/// sum of both.
+/// Among the stretches with two voices at once: their number, and how many of them are the sum of
+/// both voices.
 pub(crate) fn sums(one: (&Track, &TappedSound), other: (&Track, &TappedSound), heard: &Track) -> (usize, usize) {
     const STRETCH: usize = RATE / 10;
     let (mut both, mut right) = (0, 0);

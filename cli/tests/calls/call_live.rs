@@ -1,5 +1,5 @@
 //! `tobari call link`, `join` and `open`: a call of three over a server of its own, recorded and
-//! opened.
+//! decrypted.
 
 use crate::support::{Server, noise, record, stderr, tobari};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
-/// The links of a new room on this server: the members' and the host's.
+/// The links of a new room on this server: the members' link, and the host's.
 fn link(server: &Server, args: &[&str]) -> (String, Option<String>) {
     let mut all = vec!["call", "link", &server.url, "--json"];
     all.extend(args);
@@ -23,7 +23,7 @@ fn link(server: &Server, args: &[&str]) -> (String, Option<String>) {
 
 fn join(link: &str, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
-    // the link is not in the list of processes
+    // in the environment, because every process can read the list of command lines
     command.args(["call", "join"]).args(args).env("TOBARI_CALL_LINK", link);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -36,11 +36,10 @@ fn samples(path: &Path) -> Vec<i16> {
     tobari_call_files::wav::read_speech(path).unwrap()
 }
 
-/// Parts of a speech whose beginnings are looked for.
+/// The number of parts of a speech whose beginnings are looked for.
 const PARTS: usize = 12;
 
-/// Are parts of `spoken` heard as they were spoken? On a busy machine a tick may be lost here and
-/// there, but not everywhere.
+/// Whether parts of `spoken` are heard exactly. A busy machine may lose some ticks, but not all.
 fn is_heard(spoken: &[i16], heard: &[i16]) -> bool {
     let parts = spoken.chunks_exact(spoken.len() / PARTS).map(|part| &part[..400]);
     parts.filter(|part| heard.windows(part.len()).any(|window| window == *part)).count() >= 2
@@ -53,8 +52,8 @@ fn three_recordings_are_heard_by_the_others_and_the_recorded_sums_open_with_the_
     let server = Server::start(&[]);
     let (link_text, none) = link(&server, &["--speakers", "8"]);
     assert!(none.is_none());
-    // one speaks, the second is silent, the third only listens: what is heard is the first,
-    // exactly, but for the limiter
+    // one member speaks, the second is silent, the third only listens: the others hear the first
+    // exactly, apart from the limiter
     let speech: Vec<i16> = noise(3, 16_000 * 4).iter().map(|sample| sample / 4).collect();
     record(folder.path(), "speech.wav", &speech);
     record(folder.path(), "silence.wav", &vec![0; 16_000 * 6]);
@@ -105,7 +104,7 @@ fn members_who_agree_on_keys_hear_one_another_and_see_one_set_of_words() {
     let listening = done(listening);
     assert!(listening.status.success(), "{}", stderr(&listening));
     assert!(is_heard(&speech, &samples(Path::new(&at("heard.wav")))), "the listener hears the speaker");
-    // the roster of two, as each was told it
+    // the roster of two members, as each member received it
     let rosters = |told: Vec<u8>| -> Vec<serde_json::Value> {
         let lines = String::from_utf8(told).unwrap();
         let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -119,7 +118,7 @@ fn members_who_agree_on_keys_hear_one_another_and_see_one_set_of_words() {
     assert_eq!(words(&one[0]), words(&two[0]));
     let (all, of_members) = words(&one[0]);
     assert!(all.len() == 23 && of_members[0] != of_members[1] && of_members.iter().all(|it| *it != all));
-    // what is not kept cannot be recorded
+    // keys that the room does not keep cannot decrypt a recording later
     let refused = done(join(&link_text, &["--record", &at("call.rec")]));
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("--record") && !Path::new(&at("call.rec")).exists(), "{}", stderr(&refused));
@@ -129,8 +128,8 @@ fn members_who_agree_on_keys_hear_one_another_and_see_one_set_of_words() {
 fn in_the_modes_of_points_a_call_is_heard_and_its_recording_opens() {
     let folder = tempdir().unwrap();
     let server = Server::start(&[]);
-    // Words with pauses in which nothing is sent: packets of points take a slow processor longer
-    // than a tick.
+    // Words with pauses in which nothing is sent: on a slow processor, a packet of points takes
+    // longer than a tick.
     let mut speech: Vec<i16> = noise(7, 16_000 * 4).iter().map(|sample| sample / 4).collect();
     let part = speech.len() / PARTS;
     speech.chunks_mut(part).for_each(|part| part.iter_mut().skip(640).for_each(|sample| *sample = 0));
@@ -170,8 +169,8 @@ fn bots_speak_and_hear_raw_samples_on_standard_input_and_output() {
     assert!(is_heard(&speech, &heard), "{} samples were heard, not these", heard.len());
 }
 
-/// A line between clients and a server: what goes up is told, and the first connection carries
-/// nothing more once it is said to stall.
+/// A line between clients and a server. It reports what goes up, and its first connection can
+/// stall.
 struct Relay {
     url: String,
     up: Receiver<(Instant, usize)>,
@@ -198,7 +197,7 @@ impl Relay {
         Self { url, up, first }
     }
 
-    /// From now on the first connection is open, and silent.
+    /// From now on the first connection stays open, and carries nothing.
     fn stall(&self) {
         *self.first.lock().unwrap() = false;
     }
@@ -227,12 +226,12 @@ fn carry(
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// The link by another way to its server.
+/// The link, with another address for its server.
 fn by_way_of(url: &str, link: &str, server: &Server) -> String {
     link.replacen(&server.url, url, 1)
 }
 
-/// What a client with `--json` said until a line has this in it.
+/// The output of a client with `--json`, up to the first line that contains `what`.
 fn until_said(child: &mut Child, what: &str) -> String {
     let mut said = String::new();
     let mut byte = [0];
@@ -261,8 +260,8 @@ fn a_client_whose_line_stalls_comes_again_and_is_heard_again() {
     relay.stall();
     let stalled = Instant::now();
     let lost = until_said(&mut speaking, "\"news\":\"lost\"");
-    // a busy machine may run the client late, but not by the minute that a silent connection used
-    // to be waited for
+    // a busy machine may delay the client, but not by the minute that clients once waited for a
+    // silent connection
     assert!(lost.contains("tick") && stalled.elapsed() < Duration::from_secs(10), "{lost} {:?}", stalled.elapsed());
     let speaking = done(speaking);
     assert!(speaking.status.success(), "{}", stderr(&speaking));
@@ -300,14 +299,14 @@ fn clients_of_a_server_that_was_killed_come_again_to_the_one_in_its_place() {
     }
     let heard = samples(Path::new(&at("heard.wav")));
     assert!(is_heard(&speech[speech.len() * 2 / 3..], &heard), "what was said afterwards is heard");
-    // what was recorded is the first room, and opens
+    // the recording is of the first room, and can be decrypted
     let opened = tobari(&["call", "open", &at("call.rec"), "--link", &link_text, "-o", &at("opened.wav")]);
     assert!(opened.status.success(), "{}", stderr(&opened));
     assert!(is_heard(&speech[..speech.len() / 4], &samples(Path::new(&at("opened.wav")))));
 }
 
-/// Somebody who listens to the line of the real client sees as many chunks, of the same lengths, in
-/// the half in which it speaks as in the half in which it does not.
+/// An observer of a client's line sees as many chunks, of the same lengths, while the client speaks
+/// as while it is silent.
 #[test]
 fn the_line_of_a_client_does_not_tell_when_it_speaks() {
     let folder = tempdir().unwrap();
@@ -319,24 +318,24 @@ fn the_line_of_a_client_does_not_tell_when_it_speaks() {
     speech.resize(2 * half, 0);
     record(folder.path(), "speech.wav", &speech);
     let file = folder.path().join("speech.wav");
-    // with gate and gain, as people speak
+    // with gate and gain, as in normal use
     let speaking = join(&by_way_of(&relay.url, &link_text, &server), &["--in", file.to_str().unwrap(), "--json"]);
     let speaking = done(speaking);
     assert!(speaking.status.success(), "{}", stderr(&speaking));
     let seen: Vec<(Instant, usize)> = relay.up.try_iter().collect();
-    // in mode `mask` with eight speakers: 19 bits a word, and the frame of a WebSocket around it
+    // in mode `mask` with eight speakers: 19 bits a word, in a frame of a WebSocket
     let packet = 24 + 16 + (321 * 19usize).div_ceil(8) + 8;
     let packets: Vec<Instant> = seen
         .iter()
         .flat_map(|(at, bytes)| std::iter::repeat_n(*at, if *bytes % packet == 0 { bytes / packet } else { 0 }))
         .collect();
-    // speech begins with the first packets, and 50 frames of silence come after all
+    // speech begins with the first packets, and 50 frames of silence follow at the end
     let frames = half / 320;
     assert!(packets.len() >= 2 * frames, "{} packets of {frames} frames twice", packets.len());
     let (spoken, silent) = (&packets[..frames], &packets[frames..2 * frames]);
     let mean = |half: &[Instant]| (half[frames - 1] - half[0]).as_secs_f64() * 1000.0 / (frames - 1) as f64;
     let (spoken, silent) = (mean(spoken), mean(silent));
-    // gaps are those of a clock of 20 ms, which a busy machine makes late and catches up
+    // the packets follow a clock of 20 ms, which a busy machine delays and catches up
     assert!((spoken - silent).abs() < 4.0, "one packet in {spoken:.2} ms while it speaks, in {silent:.2} ms while not");
 }
 
@@ -357,8 +356,8 @@ fn in_a_room_with_a_lobby_the_hosts_link_opens_the_door() {
     assert!(host.contains("\"name\":\"guest\"") && host.contains("\"news\":\"waiting\""), "{host}");
 }
 
-/// The hand was raised in the lobby, where the server has no place for it, and the member was
-/// removed. No test had a lobby and a raised hand at once.
+/// Once, the hand was raised in the lobby, where the server has no place for it, and the server
+/// removed the member. No test had a lobby and a raised hand at once.
 #[test]
 fn a_hand_that_was_to_be_raised_in_a_lobby_is_raised_after_the_admission() {
     let folder = tempdir().unwrap();
@@ -389,8 +388,8 @@ fn links_that_are_none_are_wrong_calls_and_are_not_repeated() {
     assert_eq!(tobari(&["call", "link", "ftp://host"]).status.code(), Some(2));
 }
 
-/// Ten seconds of a hum in frames of 20 ms, with a loud stretch once a second: written as a
-/// microphone does, after so many frames at once.
+/// Ten seconds of a hum in frames of 20 ms, with a loud stretch once a second. The first `at_once`
+/// frames are written at once, and the rest in real time, as by a microphone.
 fn hum(mut input: impl Write, at_once: usize) -> Vec<Instant> {
     let mut loud = Vec::new();
     let began = Instant::now();
@@ -429,17 +428,17 @@ fn fault_23_a_source_that_was_late_once_is_heard_in_time_again_some_seconds_late
     });
     let mut mouth = join(&link, &["--in", "-", "--unlevelled", "--json"]);
     until_said(&mut mouth, "\"news\":\"roster\"");
-    // 0.7 s are there at once, and all that follows is as much late
+    // the first 0.7 s arrive at once, and all later frames are late by as much
     let said = hum(mouth.stdin.take().unwrap(), 35);
     let (mouth, _) = (done(mouth), ear.kill());
     assert!(mouth.status.success(), "{}", stderr(&mouth));
     drop(done(ear));
     let heard = listening.join().unwrap();
-    // each is heard before the next is said
+    // each loud stretch is heard before the next begins
     let delay = |said: &Instant| heard.iter().find(|heard| *heard > said).map(|heard| heard.duration_since(*said));
     let delays: Vec<Duration> = said.iter().filter_map(delay).collect();
     let mut last = delays[delays.len() - 4..].to_vec();
     last.sort();
-    // what the call takes, and 60 ms; a busy machine takes more now and then
+    // the delay of the call and 60 ms; a busy machine sometimes takes more
     assert!(last[1] < Duration::from_millis(250), "still late at the end: {delays:?}");
 }

@@ -1,4 +1,4 @@
-//! Calls in real time: they run beside no other test of this crate.
+//! Calls in real time: no other test of this crate runs at the same time.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say what they did not run")]
 

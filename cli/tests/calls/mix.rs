@@ -1,11 +1,11 @@
-//! `tobari call mix`: the mix is the plain sum, exactly, and what cannot be mixed is refused by
-//! name.
+//! `tobari call mix`: the mix is exactly the plain sum, and inputs that cannot be mixed are
+//! rejected by name.
 
 use crate::support::{Server, exact_samples, noise, record, stderr, tobari};
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
-/// The plain sum, written again here: ten lines that share nothing with the program.
+/// The plain sum, written again: ten lines that share nothing with the program.
 fn plain_sum(speakers: &[Vec<i16>]) -> Vec<i32> {
     let longest = speakers.iter().map(Vec::len).max().unwrap();
     let mut sum = vec![0; longest];
@@ -17,7 +17,7 @@ fn plain_sum(speakers: &[Vec<i16>]) -> Vec<i32> {
     sum
 }
 
-/// Mixes with `--exact` and compares with the plain sum.
+/// Mixes with `--exact`, and compares with the plain sum.
 fn mixes_exactly(folder: &Path, speakers: &[Vec<i16>], args: &[&str]) {
     let inputs: Vec<PathBuf> =
         speakers.iter().enumerate().map(|(i, speaker)| record(folder, &format!("{i}.wav"), speaker)).collect();
@@ -108,7 +108,7 @@ fn both_modes_give_the_same_mix_for_half_the_bytes_and_name_themselves() {
     assert!(usual == shared, "the recordings differ");
     assert_eq!([&usual_line["mode"], &shared_line["mode"]], [&"elgamal", &"elgamal-shared"]);
     let bytes = [&usual_line, &shared_line].map(|line| line["server_saw_bytes"].as_u64().unwrap());
-    // 7 and 5 packets of 320 samples: a head of 20 bytes, and points of 64
+    // 7 and 5 packets of 320 samples: a head of 20 bytes each, and points of 64 bytes
     assert_eq!(bytes, [12 * (20 + 64 * 640), 12 * (20 + 64 * 321)]);
     let (_, done) = mix(&["--mode", "elgamal-shared"], &[]);
     assert!(stderr(&done).contains("in mode elgamal-shared"), "{}", stderr(&done));

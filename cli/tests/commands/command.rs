@@ -1,4 +1,4 @@
-//! The command as a whole: exit statuses, `info`, `demo`.
+//! The program as a whole: exit statuses, `info`, `demo`.
 
 use crate::support::{stderr, tobari};
 
@@ -64,22 +64,22 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
     let sense = &lines[6];
     assert_eq!((&sense["job"], &sense["right"], &sense["exact"]), (&"sense".into(), &true.into(), &true.into()));
     assert!(sense["paper_seconds"].is_null() && sense["server_saw_bytes"].as_u64().unwrap() > 100 * 840);
-    // a folder of recordings there and back, though its module was killed
+    // a folder of recordings, sealed and unsealed, although its module was killed
     if let Some(seal) = lines.get(7) {
         assert_eq!((&seal["job"], &seal["right"], &seal["exact"]), (&"seal".into(), &true.into(), &true.into()));
         assert!(seal["server_saw_bytes"].as_u64().unwrap() > 1_000_000 && seal["paper_seconds"].is_null());
     }
-    // numbers are approximate there, and labels are not
+    // numbers are approximate here, but labels are exact
     let infer = &lines[5];
     assert_eq!((&infer["job"], &infer["right"]), (&"infer".into(), &true.into()));
     assert!(infer["server_saw_bytes"].as_u64().unwrap() > 9_000_000, "keys and images");
-    // a ciphertext of 54 kB a question
+    // a ciphertext of 54 kB for each question
     for (line, mode) in lines[2..].iter().zip(["public place", "100 places", "10 places, labels"]) {
         assert_eq!((&line["job"], &line["mode"]), (&"search".into(), &mode.into()));
         assert_eq!((&line["right"], &line["exact"]), (&true.into(), &true.into()), "{mode}");
         assert!(line["server_saw_bytes"].as_u64().unwrap() > 60 * 53_000, "{mode}");
     }
-    // two points of 64 bytes a sample, or one and a little: it cannot have been cheaper
+    // two points of 64 bytes a sample, or one and a little: fewer bytes are impossible
     for (line, (mode, sample_bytes)) in lines.iter().zip([("elgamal", 128), ("elgamal-shared", 64)]) {
         assert_eq!((&line["job"], &line["mode"]), (&"call".into(), &mode.into()));
         assert_eq!((&line["right"], &line["exact"]), (&true.into(), &true.into()), "{mode}");
@@ -123,8 +123,8 @@ fn every_attack_ends_as_documented() {
     for limit in ["double a speaker", "add 1000", "say nothing"] {
         assert!(!caught(limit), "{limit}: if this is caught now, book/src/explanation/threats/call.md must say so");
     }
-    // of live rooms: a table that the library's tests hold to the page; here that it is shown, with
-    // who noticed and when
+    // attacks on live rooms: the library's tests compare the table with the book; this test checks
+    // that the table is printed, with the member who noticed and when
     let live: Vec<_> =
         lines.iter().filter(|line| line["attack"].as_str().unwrap().starts_with("live room: ")).collect();
     assert!(live.len() > 50, "{}", live.len());
@@ -210,10 +210,10 @@ fn a_job_larger_than_its_limit_is_planned_and_run_within_it_over_two_folders() {
     assert_eq!(run["right"], true, "{run}");
     assert_eq!([number(run, "read"), number(run, "written")], [number(plan, "read"), number(plan, "written")]);
     assert!(number(run, "peak") <= limit + limit / 20, "{run}");
-    // the first folder is filled but for less than an object, then the second
+    // the first folder is filled up, except for less than one object, and then the second
     let used: Vec<u64> = run["tiers"].as_array().unwrap().iter().map(|tier| number(tier, "bytes")).collect();
     assert!(used.len() == 2 && used[0] <= first && used[0] > first / 2 && used[1] > 0, "{run}");
-    // what was measured is kept, and nothing else is left
+    // the measurements are kept, and nothing else is left
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["cache"]);
     assert_eq!(std::fs::read_dir(second.path()).unwrap().count(), 0);

@@ -1,12 +1,12 @@
-//! Every example in the help of a command runs as it stands there.
+//! Every example in the help of a command runs as it is written.
 
 use crate::support::shell::Shell;
 use crate::support::tobari;
 use std::path::Path;
 use tobari_infer::digits::{STYLES, draw};
 
-/// Commands that make what later ones need, in the order in which somebody would type them. A
-/// command that is missing here is reported by name.
+/// The commands, in an order in which each finds the output of earlier ones. The test reports a
+/// command that is missing here by its name.
 const ORDER: &[&str] = &[
     "info",
     "completions",
@@ -49,7 +49,7 @@ const ORDER: &[&str] = &[
     "sense keyholder",
     "sense encrypt",
     "sense forget",
-    // from here on without
+    // from here on without a server
     "sense export",
     "backup",
     "backup verify",
@@ -72,14 +72,14 @@ fn examples_below(words: &[&str]) -> Vec<(String, Vec<String>)> {
     let verbs = section("Commands:");
     let verbs = verbs.iter().filter_map(|line| line.split(' ').next()).filter(|verb| *verb != "help");
     let mut found: Vec<_> = verbs.flat_map(|verb| examples_below(&[words, &[verb]].concat())).collect();
-    // `tobari seal` does something and has commands below
+    // `tobari seal` does something itself and has commands below it
     if found.is_empty() || help.contains("Arguments:") {
         found.push((words.join(" "), section("Examples:")));
     }
     found
 }
 
-/// Files that examples name.
+/// Creates the files that examples name.
 fn prepare(folder: &Path) {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/call/edge/assets");
@@ -130,7 +130,7 @@ fn every_command_has_two_examples_and_they_run() {
             FIRST_WITHOUT => shell.stop_servers(),
             _ => {}
         }
-        // some verbs are in builds with a feature
+        // some commands exist only in builds with a feature
         let Some((_, examples)) = found.iter().find(|(name, _)| name == command) else { continue };
         for example in examples {
             let typed = shell.type_line(example);

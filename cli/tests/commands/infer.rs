@@ -1,5 +1,5 @@
-//! Inference, each part a process of its own: an image is encrypted, classified by a server without
-//! a key, and opened; every label is that of the model in the clear.
+//! Inference, with each part in a process of its own: an image is encrypted, classified by a server
+//! without a key, and the answer decrypted. Every label is that of the plain model.
 
 use crate::support::tables::{files, post, raw};
 use crate::support::{Server, stderr, tobari};
@@ -12,7 +12,7 @@ use tobari_infer::{Calibration, LayerKind, Map, Model, Network, Normalisation, S
 use tobari_infer_files::images::Picture;
 use tobari_infer_files::onnx::encode_onnx;
 
-/// A folder of one's own.
+/// A folder for one test.
 struct Place(TempDir);
 
 impl Place {
@@ -45,7 +45,8 @@ impl Place {
         output
     }
 
-    /// The label by a server, to which the key's keys are known or not.
+    /// The label from a server, which knows the evaluation keys already or receives them now
+    /// (`sends`).
     fn label(&self, question: &str, key: &str, server: &str, sends: bool) -> Value {
         let answer = self.path("answer");
         let mut words = vec!["infer", "run", question, "-o", &answer, "--server", server];
@@ -63,7 +64,7 @@ fn good(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What is said of a refusal.
+/// The message of a command that must fail.
 fn refused(words: &[&str]) -> String {
     let output = tobari(words);
     assert_eq!(output.status.code(), Some(1), "{words:?}");
@@ -82,7 +83,7 @@ fn every_label_is_the_plain_models_and_a_new_start_knows_the_keys() {
     let serve = || Server::start(&["--infer", "digits", "--data", &data]);
     let server = serve();
     let key = place.keygen("key", &server.url);
-    // without the key file there is nothing to make keys from, and it is said
+    // without the key file no evaluation keys can be made, and the message says so
     let question = place.encrypt(&images, 0, &key);
     let answer = place.path("answer");
     let said = refused(&["infer", "run", &question, "-o", &answer, "--server", &server.url]);
@@ -132,7 +133,7 @@ fn a_run_without_a_server_gives_the_same_and_as_much_is_told_as_is_asked() {
     let simulated: Value =
         serde_json::from_str(&good(&["infer", "simulate", &images, "--index", "1", "--json"])).unwrap();
     assert_eq!((&simulated["label"], &simulated["plain_label"]), (&labels[1].into(), &labels[1].into()));
-    // the layer is named
+    // the message names the layer
     let said = refused(&["infer", "simulate", &images, "--index", "1", "--tolerance", "1e-12"]);
     assert!(said.contains("stage ") && said.contains("expected an error of at most"), "{said}");
     let said = refused(&["infer", "run", &question, "-o", &answer, "--key", &key, "--layout", "wide"]);
@@ -189,7 +190,7 @@ fn a_drawn_png_goes_the_readmes_four_commands_and_so_does_one_in_colour_and_one_
     assert_eq!(tobari(&["infer", "draw", "10", "-o", &png]).status.code(), Some(2));
 }
 
-/// A model of one map: class `c` is the sum of channel `c`.
+/// A model with one layer: class `c` is the sum of channel `c`.
 fn channels(channels: usize, side: usize) -> Vec<u8> {
     let input = Volume { channels, height: side, width: side };
     let plane = side * side;
@@ -214,7 +215,7 @@ fn a_png_is_taken_as_it_is_by_a_model_of_its_size_and_channels_and_refused_by_an
             serde_json::from_str(&good(&["infer", "simulate", &png, "--model", &model, "--json"])).unwrap();
         assert_eq!((&told["label"], &told["plain_label"]), (&class.into(), &class.into()));
     }
-    // the key tells the size where an image is encrypted
+    // an image is encrypted at the size that the key file tells
     let key = place.path("key");
     good(&["infer", "keygen", "-o", &key, "--model", &model]);
     good(&["infer", "encrypt", &png, "--key", &key, "-o", &place.path("question")]);
@@ -296,7 +297,7 @@ fn fault_36_compile_and_serve_refuse_a_model_whose_labels_errors_may_change() {
     assert!(said.contains("half the margin between them"), "{said}");
     assert!(!Path::new(&model).exists(), "nothing is written of a model that is refused");
     assert_eq!(tobari(&[&compile[..], &["--margin", "0"]].concat()).status.code(), Some(2));
-    // a margin that is stated, and one that images tell
+    // a stated margin, and a margin measured on images
     let told: Value = serde_json::from_str(&good(&[&compile[..], &["--margin", "1.5", "--json"]].concat())).unwrap();
     assert_eq!(told["margin"], 1.5);
     assert!(told["logit_error"].as_f64().unwrap() < 0.75, "{told}");
@@ -304,7 +305,7 @@ fn fault_36_compile_and_serve_refuse_a_model_whose_labels_errors_may_change() {
     let told: Value = serde_json::from_str(&good(&[&compile[..], &["--images", &images, "--json"]].concat())).unwrap();
     assert!(told["margin"].as_f64().unwrap() > 2.0 * told["logit_error"].as_f64().unwrap(), "{told}");
     Server::start(&["--infer", &model]).stop();
-    // a file of the library's that nobody calibrated is not served, and nobody gets a key for it
+    // an uncalibrated model file is not served, and no key is made for it
     let unknown = place.path("unknown.tim");
     let plain = Model::decode(&std::fs::read(&model).unwrap()).unwrap();
     let plain = Model::new(plain.stages().to_vec(), plain.logit_bits()).unwrap();
@@ -342,7 +343,7 @@ fn a_plan_tells_each_layers_place_and_time_what_binds_and_the_cheapest_relaxatio
     }
     let json: Value = serde_json::from_str(&plan(&["--protect", "data", "--json"])).unwrap();
     assert!((json["seconds"].as_f64().unwrap() - 0.33951).abs() < 1e-6, "{json}");
-    // what may be in the clear inside is asked for by itself
+    // plain activations inside the enclave need an option of their own
     let sites = |words: &[&str]| -> Vec<(String, String)> {
         let json: Value = serde_json::from_str(&plan(&[words, &["--json"]].concat())).unwrap();
         let word = |step: &Value, what: &str| step[what].as_str().unwrap().to_owned();
@@ -352,7 +353,7 @@ fn a_plan_tells_each_layers_place_and_time_what_binds_and_the_cheapest_relaxatio
     assert!(sites(&["--plain-in-enclave", "no"]).iter().all(|(way, _)| way.starts_with("user data encrypted")));
     let recorded = ["--costs", "recorded", "--plain-in-enclave", "masked"];
     assert!(sites(&recorded).iter().all(|(way, _)| way.starts_with("user data encrypted")));
-    // an enclave that is slower than a process is a projection, and is called one
+    // an enclave slower than a process is a projection, and is labelled as one
     let projected =
         plan(&["--costs", "recorded", "--protect", "data,integrity", "--side-channels", "--enclave-factor", "1.43"]);
     assert!(projected.contains("the enclave projected to take 1.43 times as long as a process"), "{projected}");
@@ -384,7 +385,7 @@ fn keys_beyond_the_quota_and_other_keys_models_and_bytes_are_refused_and_the_ser
     let memory = list["models"][0]["key_memory"].as_u64().unwrap();
     println!("{list}");
     server.stop();
-    // room for one client, not for two
+    // memory for the keys of one client, but not of two
     let server = Server::start(&["--infer", "digits", "--infer-keys", &(memory + memory / 2).to_string()]);
     let (one, two) = (place.keygen("one", &server.url), place.keygen("two", &server.url));
     let question = place.encrypt(&images, 0, &one);
@@ -447,7 +448,7 @@ fn fault_26_keys_that_nobody_uses_make_room_and_are_sent_again() {
     let (one, two) = (place.keygen("one", &server.url), place.keygen("two", &server.url));
     let question = place.encrypt(&images, 0, &one);
     assert_eq!(place.label(&question, &one, &server.url, true)["label"], labels[0]);
-    // the other comes when the first was away for a while, and the first again after that
+    // the second client arrives after the first was idle for a while, and then the first returns
     for (key, sent) in [(&two, true), (&two, false), (&one, true)] {
         std::thread::sleep(std::time::Duration::from_millis(2_500));
         let question = place.encrypt(&images, 0, key);

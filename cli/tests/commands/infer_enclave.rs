@@ -1,5 +1,5 @@
-//! Inference with an enclave over the network: a server, a client that verifies it, and whoever
-//! stands in between.
+//! Inference with an enclave over the network: a server, a client that verifies the server, and an
+//! attacker between them.
 
 use crate::enclave_world::{Between, Client, Place, Way, refused, said, send};
 use crate::support::{Server, stderr, tobari};
@@ -41,7 +41,7 @@ fn every_combination_gives_the_plain_label_and_says_what_was_verified() {
         ] {
             assert_eq!(verified[what], expected, "{name}: {what}");
         }
-        // what is expected can be known before
+        // a client can learn the expected measurement in advance
         let told = said(&["infer", "enclave", "--server", &server.url, "--json"]);
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told["expected"][0]["measurement"], verified["measurement"], "{name}");
@@ -57,7 +57,7 @@ fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
     let label = place.labels(&[3])[0].to_string();
     let auto = ["auto", "--enclave-costs", "recorded"];
     let cases: [(&[&str], &str, Option<&str>); 4] = [
-        // nothing that is served is faster
+        // no other combination that a server offers is faster
         (&[], "enclave-plain", None),
         (&["--plain-in-enclave", "no"], "enclave-user-data", Some("user data need not be protected")),
         (
@@ -80,7 +80,7 @@ fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
         let told = place.ask(&server.url, &["--index", "3", "--combination", name]);
         assert_eq!(told.trim(), label, "{name}");
     }
-    // people are told too
+    // the text for people says so, too
     let words = ["serve", "--addr", "127.0.0.1:0", "--until-stdin-closes", "--infer", "digits", "--infer-enclave"];
     let text = said(&[&words[..], &auto, &["--side-channels"]].concat());
     let line = text.lines().find(|line| line.starts_with("placed by recorded costs: enclave-user-data, ")).unwrap();
@@ -110,7 +110,7 @@ fn what_the_planner_takes_is_what_is_served_and_says_what_binds() {
 #[test]
 fn nothing_is_sent_to_an_enclave_that_is_not_what_was_asked_for() {
     let place = Place::new();
-    // one session: whoever refuses the evidence gives its place back
+    // one session: a client that rejects the evidence frees its place
     let server = serve(&["enclave-plain", "--tells", "top:3", "--enclave-sessions", "1"]);
     let paths = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&paths);
@@ -150,7 +150,7 @@ fn nothing_is_sent_to_an_enclave_that_is_not_what_was_asked_for() {
     .unwrap();
     assert_eq!((&told["label"], told["labels"].as_array().unwrap().len()), (&place.labels(&[7])[0].into(), 3));
     assert_eq!(told["verified"]["executable"], own_digest());
-    // what is told follows the server's policy, in its units
+    // the answer follows the server's policy, in its units
     let server = serve(&["enclave-plain", "--tells", "rounded:2"]);
     let told: Value =
         serde_json::from_str(&place.ask(&server.url, &["--index", "7", "--tells", "rounded:4", "--json"])).unwrap();
@@ -188,12 +188,12 @@ fn whoever_stands_in_between_can_break_a_session_and_nothing_else() {
     let ended = "the session has ended";
     let cases: [(Rule, &str); 11] = [
         (changed("/enclave", Way::Down, 0), "expected the offer of an enclave, version 1"),
-        // in the configuration behind route and parameters: the model, the plan, the setup
+        // in the configuration after route and parameters: the model, the plan, the setup
         (changed("/enclave", Way::Down, 80), "expected an enclave for the model"),
         (changed("/enclave", Way::Down, 110), "of the route that stands beside it"),
         (changed("/enclave", Way::Down, 180), "expected configuration"),
-        // a configuration with another number of sessions is one, but not the one that evidence
-        // names
+        // a configuration with another number of sessions is valid, but it is not the one in the
+        // evidence
         (
             Box::new(|path, way, body| {
                 if path.ends_with("/enclave") && way == Way::Down {
@@ -207,7 +207,7 @@ fn whoever_stands_in_between_can_break_a_session_and_nothing_else() {
         (changed("/report", Way::Down, 2), "expected a signature over measurement and report data"),
         (changed("/report", Way::Up, 0), "expected the nonce of this challenge"),
         (
-            // the first evidence again and again
+            // replays the first evidence
             Box::new(move |path, way, body| {
                 if path.ends_with("/report") && way == Way::Down {
                     let mut kept = kept.lock().unwrap();
@@ -306,7 +306,7 @@ fn malformed_requests_are_refused_by_their_own_words() {
     }
     let pixels = draw(4, &STYLES[0]);
     assert_eq!(good.classify(&pixels), Ok(EnclaveAnswer::Labels(vec![4])), "it is still up");
-    // a frame that comes twice ends the session
+    // a frame sent twice ends the session
     let frame = good.asker.image(&pixels).unwrap();
     assert_eq!(good.send("images", &frame).status, 200);
     assert_eq!(good.send("images", &frame).status, 409);

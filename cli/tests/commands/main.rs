@@ -1,4 +1,4 @@
-//! The commands, as people type them.
+//! The commands, as users type them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, which say what they did not run")]
 

@@ -1,5 +1,5 @@
-//! What it takes to keep a server running: settings in a file, logs for programs, data that is
-//! backed up, and the files in `deploy`.
+//! The operation of a server: settings in a file, logs for programs, backups of data, and the files
+//! in `deploy`.
 
 use crate::support::fleet::{ask, get, good};
 use crate::support::{Server, stderr, tobari};
@@ -54,7 +54,7 @@ fn a_file_that_names_what_is_not_there_is_wrong_before_the_server_is() {
 fn a_server_of_a_file_logs_one_object_a_line() {
     let folder = tempdir().unwrap();
     let file = folder.path().join("t.toml");
-    // the address of the file is not taken: the command line has one
+    // the address in the file has no effect: the command line gives another one
     std::fs::write(&file, "log = \"info\"\nlog-format = \"json\"\n[serve]\naddr = \"192.0.2.1:1\"\nmax-rooms = 1\n")
         .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
@@ -107,7 +107,7 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     let full = restore("again");
     assert!(!full.status.success() && stderr(&full).contains("new or empty folder"), "{}", stderr(&full));
     drop(Server::start(&["--sense", &at("again")]));
-    // a later release's data are not touched
+    // data of a later release are not touched
     std::fs::write(at("again/tobari-data"), b"tobari data 2\n").unwrap();
     let later = tobari(&["serve", "--addr", "127.0.0.1:0", "--sense", &at("again")]);
     assert!(!later.status.success() && stderr(&later).contains("found version 2"), "{}", stderr(&later));
@@ -115,7 +115,7 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     assert!(!other.status.success() && stderr(&other).contains("folder of `tobari serve`"), "{}", stderr(&other));
 }
 
-/// What is in the files of a folder.
+/// The contents of all files of a folder.
 fn support_files(folder: &Path) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -185,7 +185,7 @@ fn fault_28_a_hangup_reloads_tokens_guesses_are_counted_and_a_drain_says_when_to
         }
     };
     assert_eq!((status(&address, "alice"), status(&address, "bob")), (200, 200));
-    // a bad file first: the server lives, and so do the tokens
+    // a bad file first: the server keeps running, and the old tokens stay valid
     std::fs::write(at("tokens"), "alice\n").unwrap();
     signal("HUP", server.pid());
     logged("the old tokens stay in force");
@@ -200,7 +200,7 @@ fn fault_28_a_hangup_reloads_tokens_guesses_are_counted_and_a_drain_says_when_to
     let (_, counters) = ask(&address, "GET", "/metrics", b"").unwrap();
     assert!(String::from_utf8(counters).unwrap().contains("tobari_edge_unknown_tokens_total 200\n"));
 
-    // the server drains while somebody is in a call
+    // the server drains while a member is in a call
     let link = stdout(&tobari(&["call", "link", &server.url])).trim().to_owned();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
     command.args(["call", "join", &link, "--seconds", "30"]).stdin(Stdio::null());
@@ -254,7 +254,7 @@ fn the_book_has_every_metric_and_no_other() {
     for metric in &printed {
         assert!(described.contains(metric), "{metric} is not on the page");
     }
-    // of the key holder's process, and of servers that hold rooms together
+    // metrics of the key holder's process, and of servers that share rooms
     let is_elsewhere = |metric: &str| metric == "tobari_sense_results_total" || metric.starts_with("tobari_call_bus_");
     for metric in described.iter().filter(|metric| !is_elsewhere(metric) || printed.contains(metric)) {
         assert!(printed.contains(metric), "the page has {metric}, and no server");

@@ -1,4 +1,4 @@
-//! `tobari search`: tables of files, and answers in the clear against counting haplotype by
+//! `tobari search`: tables from files, and plain answers compared with a count haplotype by
 //! haplotype.
 
 use crate::support::genome;
@@ -22,14 +22,14 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The JSON lines of a command that has to succeed.
+/// The JSON lines of a command that must succeed.
 fn lines(args: &[&str]) -> Vec<Value> {
     let done = tobari(&[&["search"], args, &["--json"]].concat());
     assert!(done.status.success(), "{args:?}: {}", stderr(&done));
     String::from_utf8(done.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What a command says that has to fail, with its exit status.
+/// The message of a command that must fail with this exit status.
 fn refused(args: &[&str], status: i32) -> String {
     let done = tobari(&[&["search"], args].concat());
     assert_eq!(done.status.code(), Some(status), "{args:?}: {}", stderr(&done));
@@ -37,8 +37,8 @@ fn refused(args: &[&str], status: i32) -> String {
     stderr(&done)
 }
 
-/// A question and what is to be found: how many haplotypes have it, and how many of its alleles one
-/// of them has.
+/// A question. Its methods count the haplotypes that have its pattern, and the most leading alleles
+/// that one haplotype shares with it.
 struct Case {
     start: usize,
     alleles: Vec<bool>,
@@ -61,8 +61,8 @@ impl Case {
     }
 }
 
-/// Patterns that occur, those that differ from such a one at one site (the first, the last, any),
-/// those of two haplotypes joined, and random ones.
+/// Patterns that occur, such patterns with one changed site (the first, the last, or any), patterns
+/// joined from two haplotypes, and random ones.
 fn cases(columns: &[Vec<bool>], count: usize, seed: u64) -> Vec<Case> {
     let mut numbers = Numbers::new(seed);
     let case = |number: usize| {
@@ -83,7 +83,7 @@ fn cases(columns: &[Vec<bool>], count: usize, seed: u64) -> Vec<Case> {
     (0..count).map(case).collect()
 }
 
-/// Asks a table all of them in one process, in both ways, and compares.
+/// Asks a table all questions in one process, in both ways, and compares.
 fn compare(table: &Path, columns: &[Vec<bool>], names: &[String], cases: &[Case], folder: &TempDir) {
     let mut asked = String::new();
     for case in cases {

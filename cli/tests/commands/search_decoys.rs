@@ -1,4 +1,4 @@
-//! Commands refuse decoys where two lists of places would show the true one, before anything is
+//! Commands reject decoys where two lists of places would reveal the true place, before anything is
 //! sent.
 
 use crate::support::tables::{Place, SITES, position, questions, questions_at};
@@ -27,7 +27,7 @@ fn fault_17_decoys_are_refused_where_two_lists_would_show_the_place() {
     refused(&["--queries", &apart, "--decoys", "10", "--longest"], 1, place_twice);
     let both = ["--server", &other.url, "--queries", &one, "--decoys", "10"];
     refused(&both, 2, "expected --decoys with one server, found 2 servers");
-    // a server that is down changes nothing
+    // the same message, although this server does not answer
     let down = ["--server", "http://127.0.0.1:9", "--queries", &one, "--decoys", "10"];
     refused(&down, 2, "expected --decoys with one server, found 2 servers");
     let key = place.path("key");
@@ -38,8 +38,8 @@ fn fault_17_decoys_are_refused_where_two_lists_would_show_the_place() {
     let asked = || std::fs::read_to_string(&audit).unwrap_or_default().matches("answered").count();
     assert_eq!(asked(), 0, "nothing was sent");
 
-    // the remedies: one place, public places, and one server after the other does not help
-    // (book/src/explanation/threats/search.md)
+    // the remedies: one place, or public places. Asking the same table on one server after another
+    // is no remedy (book/src/explanation/threats/search.md).
     place.same(&server.url, &first, &one, &["--decoys", "10"], &[]);
     assert_eq!(asked(), 12);
     place.same(&server.url, &first, &scan, &[], &[]);

@@ -1,5 +1,5 @@
-//! The search with the place hidden, over HTTP, each part a process of its own: every answer is
-//! that of the table in the clear.
+//! The search with a hidden place over HTTP, with each part in a process of its own: every answer
+//! is that of the plain table.
 
 use crate::support::{Server, genome, stderr};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use tobari_search::simulated;
 
 const HAPLOTYPES: usize = 80;
 const SITES: usize = 120;
-/// Sites of a question.
+/// The number of sites of a question.
 const LENGTH: usize = 10;
 
 /// A folder with a table, a key and a cache of its own.
@@ -49,7 +49,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The sites on two chromosomes, half on each.
+    /// A panel of two chromosomes with half of the sites on each.
     fn panel(&self) -> String {
         let half = SITES / 2;
         let first = genome::vcf(&self.columns[..half], 0);
@@ -61,14 +61,14 @@ impl Place {
         self.path("panel")
     }
 
-    /// How a site is named.
+    /// The name of a site.
     fn site(site: usize) -> String {
         let (chromosome, site) = (20 + site / (SITES / 2), site % (SITES / 2));
         format!("chr{chromosome}:{}:A:{}", genome::position(site), genome::alternate(site))
     }
 
-    /// A line of a question: what a haplotype has from a site on, with one allele changed where
-    /// asked.
+    /// A line with a question: the alleles of a haplotype from a site on, with one allele changed
+    /// if requested.
     fn question(&self, start: usize, length: usize, haplotype: usize, changed: Option<usize>) -> String {
         let allele = |i: usize| self.columns[start + i][haplotype] ^ (changed == Some(i));
         let alleles: String = (0..length).map(|i| if allele(i) { '1' } else { '0' }).collect();
@@ -80,7 +80,7 @@ impl Place {
         self.run(&[&["search", "query", "--server", url, "--key", &key, "--json", "--hidden"], args].concat())
     }
 
-    /// Asks a server, and the table in the clear, and compares.
+    /// Asks a server and the plain table, and compares.
     fn same(&self, url: &str, table: &str, queries: &str, how: &[&str]) {
         let clear = self.good(&["search", "check", table, "--queries", queries, "--json"]);
         let asked = self.query(url, &[&["--queries", queries], how].concat());
@@ -90,7 +90,7 @@ impl Place {
     }
 }
 
-/// A request by hand, on a connection of its own: the status, and all of the reply.
+/// Sends a raw request on a connection of its own; returns the status and the whole reply.
 fn raw(server: &Server, request: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -114,7 +114,7 @@ fn patterns_anywhere_are_found_as_in_the_clear_and_the_place_is_in_no_log() {
     let place = Place::new();
     let table = place.panel();
     let mut lines = String::new();
-    // both ends, both sides of the border between chromosomes, and others
+    // both ends, both sides of the border between chromosomes, and other places
     for (i, start) in [0, 1, 24, SITES / 2 - LENGTH, SITES / 2, 77, SITES - LENGTH].into_iter().enumerate() {
         lines += &place.question(start, LENGTH, 11 * i, None);
         lines += &place.question(start, LENGTH, 11 * i, Some(i));
@@ -139,7 +139,7 @@ fn patterns_anywhere_are_found_as_in_the_clear_and_the_place_is_in_no_log() {
     assert_eq!(asked.len(), 22 + 4 + 4);
     assert!(asked.iter().all(|line| line["places"] == SITES), "among all of them");
     assert_eq!(lines.iter().filter(|line| line["what"] == "hidden registration").count(), 1, "once for a key");
-    // a new start knows the key, which is on the disk, and what it was used for
+    // after a restart the server knows the key and its uses, which are on the disk
     let server = Server::start(&[&more[..], &["--budget", "32"]].concat());
     let one = place.query(&server.url, &["--queries", &single, "--parallel", "1"]);
     assert_eq!(one.status.code(), Some(1));
@@ -170,14 +170,14 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
         assert_eq!(refused.status.code(), Some(code), "{}", stderr(&refused));
         assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
     }
-    // a key that is used up is replaced
+    // a used-up key is replaced
     for _ in 0..5 {
         let good = ask(10, &[]);
         assert!(good.status.success(), "{}", stderr(&good));
         assert!(String::from_utf8(good.stdout).unwrap().contains("\"match\":true"));
     }
     assert!(server.stop().contains("packed"), "there is no room for prepared blocks");
-    // no room in memory at all: the blocks lie in a folder, and the answers are the same
+    // no memory at all: the blocks lie in a folder, and the answers are the same
     let tier = place.folder.path().to_str().unwrap().to_owned();
     let server = Server::start(&["--search", &table, "--hidden", "10", "--hidden-memory", "9", "--hidden-tier", &tier]);
     let (at, alleles) = text(place.question(SITES / 2 - LENGTH, 10, 3, None));
@@ -197,7 +197,7 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
         if said.is_empty() {
             args.extend(["--hidden", "10"]);
         }
-        // a server that starts all the same ends with its standard input
+        // a server that starts in spite of this ends with its standard input
         args.push("--until-stdin-closes");
         let refused = place.run(&args);
         assert!(!refused.status.success() && stderr(&refused).contains(said), "{}", stderr(&refused));
@@ -257,7 +257,7 @@ fn malformed_registrations_and_queries_are_refused_and_leave_the_server_up() {
     for wrong in ["9", "keys", "0", "ten"] {
         assert_eq!(layout(wrong, "").0, 404, "{wrong}");
     }
-    // the registration that the client has made, bit by bit another
+    // the client's registration, damaged in various ways
     let key = std::fs::read(place.path("key")).unwrap();
     let identity = tobari_search::identity::Identity::decode(&key).unwrap();
     let set = tobari_search::hidden::arrangement::set().unwrap();

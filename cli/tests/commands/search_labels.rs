@@ -1,5 +1,5 @@
-//! Tables with labels over HTTP, each part a process of its own: every answer is that of the table
-//! in the clear, and evaluations are what is paid.
+//! Tables with labels over HTTP, with each part in a process of its own: every answer is that of
+//! the plain table, and budgets count evaluations.
 
 use crate::support::tables::{Place, SITES, position, post, questions, questions_at, raw};
 use crate::support::{Server, has_no_answer, stderr};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The list of tables, as a server tells it.
+/// The server's list of tables.
 fn listed(server: &Server) -> Value {
     let (status, text) =
         raw(&server.address(), b"GET /search/v1 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
@@ -54,7 +54,7 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
         let found = clear.contains("\"match\":true");
         assert_eq!(line, format!("{{\"match\":{found}}}"));
     }
-    // whoever is asked without --json is told how
+    // without --json, the output tells the user of the mode
     let at = format!("20:{}", position(3));
     let told = ["search", "query", "--server", &server.url, "--key", &place.path("key"), "--table", "panel"];
     let told = place.run(&[&told[..], &["--at", &at, "--alleles", "01"]].concat());
@@ -76,7 +76,7 @@ fn a_client_that_wants_labels_asks_no_server_without_and_a_plain_query_is_refuse
     let name = listed(&server)["tables"][0]["name"].as_str().unwrap().to_owned();
     let name: Vec<u8> = (0..32).map(|i| u8::from_str_radix(&name[2 * i..2 * i + 2], 16).unwrap()).collect();
     let client = format!("Tobari-Client: {}\r\n", "07".repeat(16));
-    // a pattern of 5 sites at one place, without labels and with others' labels
+    // a pattern of 5 sites at one place, without labels and with wrong labels
     let query = [&[1, 0x21][..], &name, &[7; 16], &[0, 1, 5, 1, 0, 0, 0, 1, 0, 1], &[0; 60]].concat();
     let other = [&[1, 0x21][..], &name, &[7; 16], &[4, 1, 5, 1], &[9; 16], &[0, 0, 0, 1, 0, 1], &[0; 60]].concat();
     let element = [0x0a; 32];

@@ -1,4 +1,4 @@
-//! Commands never join alleles of two phase sets, and find bases of either case and structural
+//! Commands never join alleles of two phase sets. They find bases in either case, and structural
 //! variants.
 
 use crate::support::tables::Place;
@@ -41,7 +41,7 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
     assert_eq!(line(&index(&one, &[]))["kind"], "panel");
     assert_eq!(line(&check("20:100", "01")), json!({ "match": true, "count": 2 }));
 
-    // a second set makes a table of single variants, as genotypes without phase do
+    // a second phase set makes a table of single variants, like genotypes without phase
     let two = ["20 100 A C . GT:PS 0|1:5 1|0:8", "20 110 A C . GT:PS 1|0:5 0|1:9"];
     let refused = index(&two, &["--require-phase"]);
     assert_eq!(refused.status.code(), Some(1));
@@ -59,7 +59,7 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
     assert!(stderr(&haplotype).contains("this table has no phase"), "{}", stderr(&haplotype));
     assert_eq!(line(&check("20:100", "1"))["count"], 2);
 
-    // sites that are added are of the phasing of before, or refused
+    // added sites must belong to the earlier phasing, or they are rejected
     assert!(index(&one[..2], &[]).status.success());
     let added = index(&["20 120 A C . GT:PS 0|1:5 0|0:."], &["--append"]);
     assert_eq!(added.status.code(), Some(1));
@@ -67,7 +67,7 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
     assert!(text.contains("after sites of another file") && text.contains("index all sites"), "{text}");
     assert!(index(&["21 5 A C . GT:PS 0|1:5 0|0:."], &["--append"]).status.success(), "another chromosome");
 
-    // the same of a person's file
+    // the same for a person's file
     let person = |records: &[&str]| {
         let file = place.write("person.vcf", &vcf(records));
         place.run(&["search", "check", &place.path("a.tsi"), "--vcf", &file, "--region", "20:1-200", "--json"])
@@ -95,7 +95,7 @@ fn fault_19_sites_that_are_added_are_of_another_phasing_unless_somebody_says_so(
         json_of(&told)["count"].clone()
     };
     assert!(index(&["20 100 A C . GT:PS 0|1:100 1|0:100"], &[]).status.success());
-    // the file names no set, or the same number: which haplotype is which, nobody knows
+    // the file names no set, or the same number: nothing tells which haplotype is which
     for record in ["20 120 A C . GT 0|1 0|0", "20 120 A C . GT:PS 0|0:. 0|1:100"] {
         let refused = index(&["20 110 A C . GT 1|1 0|0", record], &["--append"]);
         assert_eq!(refused.status.code(), Some(1), "{record}");
@@ -103,14 +103,14 @@ fn fault_19_sites_that_are_added_are_of_another_phasing_unless_somebody_says_so(
         assert!(text.contains("record 2") && text.contains("at 20:120"), "{text}");
         assert!(text.contains("all sites of chromosome 20 at once") && text.contains("--same-phasing"), "{text}");
     }
-    // alike alleles are of any phasing, and so are sites of a chromosome that is new
+    // homozygous sites fit any phasing, and so do sites of a new chromosome
     assert!(index(&["20 110 A C . GT 1|1 0|0", "21 5 A C . GT 0|1 1|0"], &["--append"]).status.success());
     assert_eq!((count("11"), count("10")), (json!(1), json!(1)));
     let refused = index(&["21 9 A C . GT 0|1 1|0"], &["--append"]);
     assert!(stderr(&refused).contains("all sites of chromosome 21 at once"), "{}", stderr(&refused));
     let words = ["--append", "--same-phasing"];
     assert!(index(&["21 9 A C . GT 0|1 1|0"], &words).status.success());
-    // what the file itself says is still no guess
+    // phase sets in the file itself still count
     let refused = index(&["21 20 A C . GT:PS 0|1:5 0|0:.", "21 30 A C . GT:PS 0|1:6 0|0:."], &words);
     assert!(stderr(&refused).contains("found phase set 6 after phase set 5"), "{}", stderr(&refused));
     let refused = index(&["21 20 A C . GT 0/1 0|0"], &["--append"]);
@@ -153,7 +153,7 @@ fn fault_19_structural_variants_and_lower_case_are_asked_for_as_they_are() {
     let person = place.write("person.vcf", &vcf(&["20 200 N <DEL> END=301 GT 0|1"]));
     let other = place.run(&["search", "check", &table, "--vcf", &person, "--region", "20:200-200"]);
     assert!(stderr(&other).contains("found no 20:200:N:<DEL>@300"), "{}", stderr(&other));
-    // records have it where VCF has it
+    // records have the end in VCF's field
     let ask = ["search", "check", &table, "--at", "20:200:N:<DEL>@900", "--alleles", "1", "--format", "vcf"];
     let record = place.good(&ask);
     let expected = "20\t200\t.\tN\t<DEL>\t.\tPASS\tLENGTH=1;ALLELES=1;END=900;COUNT=3;MATCH\n";

@@ -1,5 +1,5 @@
-//! The search over HTTP, each part a process of its own: a table is indexed, served and asked for,
-//! and every answer is that of the table in the clear.
+//! The search over HTTP, with each part in a process of its own: a table is indexed, served and
+//! queried, and every answer is that of the plain table.
 
 use crate::support::tables::{Place, SITES, files, position, post, questions, questions_at, raw, vcf};
 use crate::support::{Server, noise, stderr};
@@ -40,7 +40,7 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
         let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], how].concat());
         assert_eq!(String::from_utf8(asked.stdout).unwrap(), clear);
     }
-    // haplotypes of a table without phase, and a table that is not named
+    // haplotypes of a table without phase, and a missing table name
     let refused = place.query(&server.url, &["--table", "unphased", "--queries", &long]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("phase"), "{}", stderr(&refused));
@@ -70,8 +70,7 @@ fn answers_come_as_values_and_as_records_and_for_the_haplotypes_of_a_sample() {
     let cells: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
     assert_eq!(cells.len(), 12);
     assert!(cells.iter().all(|cells| cells.len() == 5 && (cells[1] == "true") == (cells[2] != "0")), "{values}");
-    // records that the project's own reader of VCF files takes, each at the site where its question
-    // begins
+    // records that the project's own VCF reader accepts, each at the first site of its question
     let records = both(&["--queries", &queries], "vcf");
     let asked = std::fs::read_to_string(&queries).unwrap();
     let lines: Vec<&str> = records.lines().filter(|line| !line.starts_with('#')).collect();
@@ -86,7 +85,7 @@ fn answers_come_as_values_and_as_records_and_for_the_haplotypes_of_a_sample() {
     let text = both(&["--queries", &queries, "--longest"], "text");
     assert!(text.lines().all(|line| line.contains("alleles match")), "{text}");
 
-    // a file of one sample: its two haplotypes, which are in the panel
+    // a file with one sample: its two haplotypes, which are in the panel
     let sample: String = vcf(SITES, '|')
         .lines()
         .map(|line| match line.starts_with("##") {
@@ -151,7 +150,7 @@ fn tls_is_pinned_and_a_wrong_token_or_none_is_refused() {
     let refused = ask(&["--tls-fingerprint", &"ab".repeat(32), "--token", &token]);
     assert!(stderr(&refused).contains("fingerprint"), "{}", stderr(&refused));
     assert_eq!(ask(&["--decoys", "0"]).status.code(), Some(2));
-    // without tokens only this machine is served
+    // without tokens, only this machine is served
     let open = place.run(&["serve", "--addr", "0.0.0.0:0", "--search", &table]);
     assert_eq!(open.status.code(), Some(1));
     assert!(stderr(&open).contains("tokens"), "{}", stderr(&open));
@@ -184,7 +183,7 @@ fn budgets_end_and_a_new_start_does_not_give_them_back() {
     assert_eq!(lines.lines().filter(|line| line.contains("match")).count(), 2, "{lines}");
     assert!(stderr(&rest).contains("(429)") && stderr(&rest).contains("budget of 7"), "{}", stderr(&rest));
     server.stop();
-    // a longest match costs its sites, and a region has a budget of its own
+    // a longest match costs as many tests as it has sites, and each region has a budget of its own
     let server = serve("1000", "9");
     let longest = |at: usize| {
         let queries = place.write("longest", &format!("20:{}\t01\n", position(at)));
@@ -194,7 +193,7 @@ fn budgets_end_and_a_new_start_does_not_give_them_back() {
     let refused = longest(4);
     assert!(stderr(&refused).contains("tests in the region 20:765"), "{}", stderr(&refused));
     assert!(longest(25).status.success());
-    // a folder is one server's, and an account that is damaged is not taken for an empty one
+    // a folder belongs to one server, and a damaged account does not count as an empty one
     let second = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
     assert!(stderr(&second).contains("no other server"), "{}", stderr(&second));
     server.stop();
@@ -227,7 +226,7 @@ fn fault_18_a_panel_that_is_indexed_again_gives_no_budget_of_a_region_back() {
     let server = serve("1000");
     assert!(ask(&server).status.success() && ask(&server).status.success());
     refused(&server, "used up");
-    // anew, under a name that is drawn, with fewer sites; then with more
+    // indexed again, under a new random name, with fewer sites; then with more
     let first = std::fs::read(&table).unwrap();
     place.variants("panel", SITES - 10, '|');
     let name = |bytes: &[u8]| bytes[16..48].to_vec();
@@ -266,8 +265,8 @@ fn a_key_that_is_used_up_is_replaced_and_another_file_may_ask_under_the_same_nam
     place.same(&server.url, &table, &queries, &["--token", &token], &[]);
     let first =
         std::fs::read(files(Path::new(&data)).iter().find(|path| path.ends_with("search.key")).unwrap()).unwrap();
-    // the other key is registered instead, and then the first one again: no answer is read with the
-    // wrong one
+    // the other key is registered instead, and then the first one again: no answer is decrypted
+    // with the wrong key
     place.good(&["search", "keygen", "-o", &place.path("other")]);
     for key in ["other", "key", "other"] {
         let clear = place.good(&["search", "check", &table, "--queries", &queries, "--json"]);
@@ -503,7 +502,7 @@ fn fault_19_a_beacon_answers_variants_and_passes_nothing_of_a_request_over() {
         let (status, found) = ask("20", start, alternate, "count", json);
         assert_eq!((status, &found["responseSummary"]["exists"]), (200, &false.into()));
     }
-    // what is not answered is refused in Beacon's form, and nothing is passed over
+    // unsupported requests are rejected in Beacon's form, and nothing is ignored
     let refused = |request: &[u8], status: u16, says: &str| {
         let (found, text) = raw(&address, request);
         let body: Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();

@@ -1,4 +1,4 @@
-//! Devices, a blind server and a key holder, each a process of its own: figures equal the plain
+//! Devices, a blind server and a key holder, each in a process of its own: figures equal the plain
 //! ones, and no acknowledged frame is lost.
 
 use crate::support::Server;
@@ -117,7 +117,7 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
     let above = rows.iter().filter(|row| row[0] > 30.0).count();
     assert_eq!((&figure(2)["count"], &figure(2)["alarm"]), (&Value::from(above), &Value::from(above >= 2)));
     close(&figure(3)["value"], mean(&|row| row[0] * row[1]) - mean(&|row| row[0]) * mean(&|row| row[1]));
-    // once: what was released is not fetched again, and the file is nobody else's to read
+    // once: a release is not fetched again, and only the owner can read its file
     assert_eq!(good(&keyholder), "");
     let files: Vec<_> = walk(Path::new(&holder)).into_iter().filter(|path| path.contains("releases")).collect();
     assert_eq!(files.len(), 1);
@@ -129,7 +129,7 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
         assert_eq!(std::fs::metadata(secret).unwrap().permissions().mode() & 0o777, 0o600, "{secret}");
     }
     analysts_see(&keyholder[..5], &released, above);
-    // nothing that the server has or says names anything
+    // no name appears in the server's data or output
     let metrics = get(&server.address(), "/sense/v1/metrics");
     assert!(metrics.contains("tobari_sense_frames_total{verdict=\"taken\"} "), "{metrics}");
     let mut told = server.stop() + &metrics;
@@ -144,7 +144,7 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
     assert!(!fleet.is_empty());
 }
 
-/// Analysts come to the key holder, after a restart too.
+/// Analysts get releases from the key holder, even after a restart.
 fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
     let mut serving = Command::new(env!("CARGO_BIN_EXE_tobari"))
         .args(keyholder)
@@ -174,8 +174,8 @@ fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
     assert!(serving.wait().unwrap().success());
 }
 
-/// Where the server is stopped: its frames; from the key holder's folder and from what analysts
-/// see: the figures.
+/// Exports of the stopped server's frames, and of figures from the key holder's folder and from the
+/// analysts' file.
 #[cfg(feature = "parquet")]
 fn frames_and_figures_are_exported(place: &Place, fleet: &str, released: &Value) {
     let (server, holder, file) = (place.path("server"), place.path("holder"), place.path("table.parquet"));
@@ -244,7 +244,7 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
     changed[500] ^= 1;
     changed[840] = 0x11;
     assert_eq!(send(&changed[..6 * 840 - 1]), [3, 0, 0, 0, 0, 1, 2]);
-    // a device's agreement, its new key, and its end
+    // a device's enrolment, its new key, and its end
     let request = place.path("request");
     let words =
         ["--fleet", &place.path("holder/fleet.json"), "-o", &place.path("devices/e.device"), "--request", &request];
@@ -271,19 +271,19 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
             && listed.contains("e: number 900"),
         "{listed}"
     );
-    // a device whose counter is gone does not seal
+    // a device without its counter file does not seal
     std::fs::remove_file(place.path("devices/e.device.counter")).unwrap();
     let words = place.encrypt("e", "readings.csv", &["-o", "-"]);
     bad(&words.iter().map(String::as_str).collect::<Vec<_>>(), 1, "e.device.counter");
-    // its frames are removed when that is asked for
+    // the key holder can remove the frames of devices
     let forgotten = good(&["sense", "forget", &holder, "a", "b", "--server", &server.url]);
     assert_eq!(forgotten, "a: 9 frames removed\nb: 6 frames removed\n");
     bad(&["sense", "forget", &holder, "x", "--server", &server.url], 1, "expected the name of a device");
     assert!(get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_frames_stored 6\n"));
 }
 
-/// Three send at once, one, two and five frames a request, so that what several of them sent is
-/// committed together.
+/// Three devices send at once, with one, two and five frames a request. So the server commits
+/// frames of several devices together.
 #[test]
 fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
     const AT_ONCE: [usize; 3] = [1, 2, 5];
@@ -311,7 +311,7 @@ fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
                         let taken = sent(address, fleet, request).is_some_and(|counts| counts["taken"] == at_once);
                         if taken {
                             told.send(sender).unwrap();
-                            // time for whoever kills the server
+                            // leaves time to kill the server
                             std::thread::sleep(Duration::from_millis(3));
                         }
                         taken
@@ -320,7 +320,7 @@ fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
                 })
             });
             drop(told);
-            // killed in the midst of it, at another moment each time
+            // killed in the middle of the work, at another moment each time
             let mut heard = [0; 3];
             while heard.iter().sum::<usize>() < 9 + 14 * round || heard.contains(&0) {
                 heard[acknowledged.recv().unwrap()] += 1;
@@ -342,8 +342,8 @@ fn no_acknowledged_frame_is_lost_when_the_server_is_killed() {
     }
 }
 
-/// The store is given a frame that came three days ago, before others do, as nobody can wait for
-/// one.
+/// The test puts a frame from three days ago into the store, ahead of others, because no test can
+/// wait that long.
 #[test]
 fn frames_are_kept_for_so_many_days_and_no_longer() {
     let place = Place::new();
@@ -381,7 +381,7 @@ fn readings_alone_are_enough_in_profile_p1() {
     let server = Server::start(&["--sense", &place.path("server")]);
     let keyholder = ["sense", "keyholder", &holder, "--server", &server.url, "--once", "--json"];
     good(&keyholder);
-    // a device that is given a token, and one that has its file
+    // one device gets a token, and the other its file
     let token = good(&["sense", "provision", &holder, "b", "--rotate", "--token"]);
     place.write("token", &token);
     let card = place.path("holder/fleet.json");
@@ -401,12 +401,12 @@ fn readings_alone_are_enough_in_profile_p1() {
     assert_eq!((&figures[0]["exact"], &figures[1]["alarm"]), (&"151/2".into(), &true.into()), "{released}");
 }
 
-/// The same for the devices of now.
+/// The same question for the present devices.
 fn question_of_new_devices() -> String {
     "name = \"q2\"\nleast-devices = 2\nwindow = { length = \"4s\" }\n[[statistic]]\nkind = \"mean\"\nchannel = \"x\"\n[[statistic]]\nkind = \"alarm\"\nchannel = \"x\"\nthreshold = 99\n".to_owned()
 }
 
-/// A broker, ended when this is dropped; none where there is no mosquitto.
+/// A broker, which ends when this is dropped; none without mosquitto.
 struct Broker(std::process::Child, u16);
 
 impl Broker {
@@ -450,8 +450,8 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     let start = || Server::start(&["--sense", &data, "--sense-mqtt", &url]);
     let server = start();
     good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
-    // until the server has subscribed, what is published is lost; the same frame once more is no
-    // harm
+    // messages published before the server has subscribed are lost; publishing the same frame again
+    // does no harm
     place.seal("d0", "readings.csv", &["-o", &place.path("frames")]);
     let frame = std::fs::read(place.path("frames")).unwrap()[..840].to_vec();
     let (runtime, mqtt) = (tokio::runtime::Runtime::new().unwrap(), url.parse().unwrap());
@@ -467,8 +467,8 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     let server = start();
     wait_for(&server, 11);
     server.stop();
-    // what the broker was told to have been taken is there: of a server that is killed again and
-    // again while frames come in, none is missing in the end
+    // every frame that the server confirmed to the broker is stored: after several kills during the
+    // arrival of frames, none is missing
     let rows: Vec<[f64; 2]> = (0..4 * 80).map(|i| [f64::from(i % 50), f64::from(i % 90)]).collect();
     place.write("many.csv", &csv(&rows));
     for name in &names {
@@ -484,7 +484,7 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     wait_for(&start(), 11 + 960);
 }
 
-/// How many frames a server has on its disk.
+/// The number of frames on the server's disk.
 fn stored(server: &Server) -> u64 {
     let metrics = get(&server.address(), "/sense/v1/metrics");
     let line = metrics.lines().find_map(|line| line.strip_prefix("tobari_sense_frames_stored "));
@@ -502,7 +502,7 @@ fn wait_for(server: &Server, count: u64) {
     panic!("expected {count} frames, found {}: {metrics}", stored(server));
 }
 
-/// Sends frames: when the server stored them, in milliseconds since 1970.
+/// Sends frames; returns when the server stored them, in milliseconds since 1970.
 fn stored_at(address: &str, fleet: &str, frames: &[u8]) -> u64 {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
@@ -549,7 +549,7 @@ fn figures_of_windows_that_slide_are_those_of_the_frames_in_each() {
             (start, count, figures[1]["exact"].as_str().unwrap().to_owned())
         })
         .collect();
-    // each frame is in two windows, and which ones is told by the server's clock
+    // each frame is in two windows, which the server's clock determines
     let plain = |start: u64| {
         let within = taken.iter().filter(|(time, _)| (start..start + 2000).contains(time));
         let (count, sum) = within.fold((0, 0), |(count, sum), (_, reading)| (count + 1, sum + reading));

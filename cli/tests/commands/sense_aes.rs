@@ -1,4 +1,4 @@
-//! AES under encryption as a command: within a limit of memory, at a degree that protects nothing.
+//! AES under encryption as a command: within a memory limit, at an insecure degree.
 
 use crate::support::{stderr, tobari};
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! Processes that are killed, and disks that are full: a device's counters go on, and none comes
-//! twice; a key holder loses no result, and opens no other in its place. And what a server hears of
-//! a key holder.
+//! Processes that are killed, and disks that are full. A device's counters continue, and no counter
+//! is used twice. A key holder loses no result, and decrypts no other result in its place. Also
+//! tests what a server learns from a key holder.
 
 use crate::support::disk::SmallDisk;
 use crate::support::fleet::{Place, ask, get, good};
@@ -27,7 +27,7 @@ use tobari_sense::registry::Registry;
 use tobari_sense_files::FrameStore;
 
 const SCHEMA: &str = "profile = \"u25\"\n\n[[channel]]\nname = \"x\"\n";
-/// Frames of a run that is not killed: more than a killed one comes to.
+/// Frames of a complete run: more than a killed run reaches.
 const FRAMES: usize = 4_000;
 
 fn count(metrics: &str, name: &str) -> u64 {
@@ -43,7 +43,7 @@ fn a_device_that_is_killed_at_any_moment_uses_no_counter_twice() {
     good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
     let mut taken = 0;
     for run in 0..8u64 {
-        // other readings in each run, so that a counter that came again would be a replay
+        // other readings in each run, so that a repeated counter would be a replay
         let rows = (0..FRAMES).fold(String::new(), |mut rows, i| {
             writeln!(rows, "{}", (i as u64 * 7 + run * 31) % 256).unwrap();
             rows
@@ -81,7 +81,7 @@ const WINDOW_MS: u64 = 4_000;
 const QUESTION: &str =
     "name = \"q\"\nleast-devices = 3\nwindow = { length = \"4s\" }\n[[statistic]]\nkind = \"sum\"\nchannel = \"x\"\n";
 
-/// What a server has of a fleet, made as the key holder makes it.
+/// The data that a server has of a fleet, made in the same way as by the key holder.
 struct Given {
     holder: Holder,
     secret: SecretKey,
@@ -98,8 +98,8 @@ impl Material for Given {
     }
 }
 
-/// A fleet of three with a question: its id, and an honest server that gives the results of
-/// whatever the devices read.
+/// A fleet of three with a question: the question's id, and an honest server that computes results
+/// for given readings.
 fn asked_fleet(place: &Place) -> (String, impl FnMut([u8; 3]) -> Vec<u8>) {
     place.fleet(SCHEMA, &["a", "b", "c"]);
     let (holder, question) = (place.path("holder"), place.write("question.toml", QUESTION));
@@ -130,8 +130,8 @@ fn asked_fleet(place: &Place) -> (String, impl FnMut([u8; 3]) -> Vec<u8>) {
     (id, results)
 }
 
-/// A server that keeps what it is asked, has these results, one for each window, and does not reply
-/// when it is told that those of this window were fetched.
+/// A server that records all requests and has one of these results for each window. The server does
+/// not reply when the key holder confirms that it fetched the results of window `deaf_about`.
 fn fake_cloud(results: Vec<Vec<u8>>, deaf_about: Option<usize>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -165,7 +165,7 @@ fn serve(stream: &TcpStream, seen: &mpsc::Sender<String>, results: &[Vec<u8>], d
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         let first = head.lines().next().unwrap().to_owned();
-        // whoever asks may be killed, and the test over
+        // the key holder may be killed, and the test over
         if seen.send(format!("{head}{}", String::from_utf8_lossy(&body))).is_err() {
             return;
         }
@@ -195,7 +195,7 @@ fn keyholder(place: &Place, url: &str) -> Vec<String> {
     ["sense", "keyholder", &place.path("holder"), "--server", url, "--once", "--json"].map(str::to_owned).to_vec()
 }
 
-/// What a key holder releases: window and sum, each once.
+/// The key holder's releases: window and sum, each once.
 fn released(place: &Place, url: &str) -> Vec<(u64, String)> {
     let words = keyholder(place, url);
     let told = good(&words.iter().map(String::as_str).collect::<Vec<_>>());
@@ -212,7 +212,7 @@ fn the_server_hears_the_same_whether_a_result_is_released_or_withheld() {
     let place = Place::new();
     let (_, mut results) = asked_fleet(&place);
     let result = results([1, 2, 3]);
-    // nonsense, and one with a bit changed
+    // nonsense, and a result with one bit changed
     let mut changed = result.clone();
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
@@ -225,19 +225,19 @@ fn the_server_hears_the_same_whether_a_result_is_released_or_withheld() {
     };
     assert_eq!((of(0).len(), of(0)), (2, of(1)), "a fetch and a word that it was fetched");
     assert_eq!(of(0), of(2));
-    // each once: nothing is fetched a second time, however often it is offered
+    // each window once: nothing is fetched a second time, even if the server offers it again
     assert_eq!(released(&place, &url), []);
 }
 
-/// A result whose release cannot be written ends nothing that the server hears: all other windows
-/// are fetched, and the server is told so, before the key holder says what is wrong.
+/// A release that cannot be written changes nothing for the server: the key holder fetches all
+/// other windows and confirms them, and only then reports the error.
 #[test]
 fn fault_31_the_server_is_asked_for_all_windows_whatever_becomes_of_one() {
     let place = Place::new();
     let (id, mut results) = asked_fleet(&place);
     let result = results([1, 2, 3]);
     let (url, asked) = fake_cloud(vec![result.clone(), b"nonsense".to_vec(), result], None);
-    // a folder stands where the first release is to be, from the moment at which it is fetched
+    // a folder takes the place of the first release as soon as the result is fetched
     let release = std::path::PathBuf::from(place.path(&format!("holder/releases/{id}/0.json")));
     let (told, seen) = mpsc::channel();
     std::thread::spawn(move || {
@@ -258,16 +258,16 @@ fn fault_31_the_server_is_asked_for_all_windows_whatever_becomes_of_one() {
         let methods: Vec<&str> = own.filter_map(|text| text.split(' ').next()).collect();
         assert_eq!(methods, ["POST", "DELETE"], "window {window}");
     }
-    // without the folder all is opened that was fetched, and nothing is fetched again
+    // without the folder, all fetched results are decrypted, and nothing is fetched again
     std::fs::remove_dir_all(place.path(&format!("holder/releases/{id}/0.json"))).unwrap();
     let (url, asked) = fake_cloud(vec![], None);
     assert_eq!(released(&place, &url), [(0, "6".to_owned()), (2, "6".to_owned())]);
     assert!(asked.try_iter().all(|text| !text.contains("/windows/")));
 }
 
-/// Has a key holder fetch the results of a window, and kills it before it hears that the server
-/// knows: there is what was fetched, as there is when it is killed later, until it has written what
-/// came of it.
+/// Has a key holder fetch the results of a window, and kills it before the server's reply to the
+/// confirmation. Returns the fetched bytes. The same file would be there after a later kill, until
+/// the key holder has written the release.
 fn killed_at(place: &Place, id: &str, results: Vec<Vec<u8>>, window: usize) -> Vec<u8> {
     let (url, asked) = fake_cloud(results, Some(window));
     let mut child: Child = Command::new(env!("CARGO_BIN_EXE_tobari"))
@@ -290,17 +290,17 @@ fn a_key_holder_that_is_killed_loses_no_result_and_opens_no_other_in_its_place()
     let place = Place::new();
     let (id, mut results) = asked_fleet(&place);
     let [first, second, other] = [[1, 2, 3], [10, 20, 30], [100, 100, 55]].map(&mut results);
-    // a server that has nothing more for it
+    // a server that has no further results
     assert_eq!(killed_at(&place, &id, vec![first.clone()], 0), first);
     let (url, _asked) = fake_cloud(vec![], None);
     assert_eq!(released(&place, &url), [(0, "6".to_owned())]);
-    // one that offers another result for the same window
+    // a server that offers another result for the same window
     assert_eq!(killed_at(&place, &id, vec![first, second.clone()], 1), second);
     let (url, asked) = fake_cloud(vec![other.clone(), other], None);
     assert_eq!(released(&place, &url), [(1, "60".to_owned())]);
     let asked: Vec<String> = asked.try_iter().filter(|text| text.contains("/windows/")).collect();
     assert!(asked.iter().all(|text| text.starts_with("DELETE")), "nothing is fetched twice: {asked:?}");
-    // killed between the release and the end of what was fetched
+    // killed between writing the release and removing the fetched file
     let left = place.path(&format!("holder/releases/{id}/{WINDOW_MS}.fetched"));
     assert!(!std::fs::exists(&left).unwrap());
     std::fs::write(&left, &second).unwrap();
@@ -308,22 +308,22 @@ fn a_key_holder_that_is_killed_loses_no_result_and_opens_no_other_in_its_place()
     assert!(!std::fs::exists(&left).unwrap());
 }
 
-/// A server on a file system of its own, which is small; on a line of standard input it ends, and
-/// what it kept is copied away.
+/// A server on a small file system of its own. On a line of standard input the server ends, and its
+/// data are copied elsewhere.
 const ON_A_SMALL_DISK: &str = "mount -t tmpfs -o size=24m none \"$2\" || exit 77
     \"$1\" serve --addr 127.0.0.1:0 --json --sense \"$2/server\" & server=$!
     read -r _
     kill \"$server\"; wait \"$server\"
     cp -a \"$2/server\" \"$3\" && echo copied";
 
-/// How many frames of a batch were taken, and how many were there.
+/// How many frames of a batch were taken, and how many were duplicates.
 fn taken(answer: &(u16, Vec<u8>)) -> (u64, u64) {
     assert_eq!(answer.0, 200, "{}", String::from_utf8_lossy(&answer.1));
     let told: Value = serde_json::from_slice(&answer.1).unwrap();
     (told["taken"].as_u64().unwrap(), told["duplicate"].as_u64().unwrap())
 }
 
-/// All that a server says of a batch, head and all.
+/// The server's whole reply to a batch, with its head.
 fn whole_answer(address: &str, path: &str, body: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
@@ -336,7 +336,7 @@ fn whole_answer(address: &str, path: &str, body: &[u8]) -> String {
     answer
 }
 
-/// Asks for what is ready, with the state of each job.
+/// The status of `/readyz`, and the state of a job in its reply.
 fn job(address: &str, job: &str) -> (u16, Value) {
     let (status, body) = ask(address, "GET", "/readyz", b"").unwrap();
     let told: Value = serde_json::from_slice(&body).unwrap();
@@ -368,8 +368,8 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
     assert_eq!([0, 1].map(|batch| taken(&send(batch))), [(all, 0); 2]);
     assert_eq!(ask(&address, "GET", "/readyz", b"").unwrap(), (200, b"ready\n".to_vec()));
 
-    // the disk is full: sooner or later a batch is refused, and from then on each is, with what to
-    // do
+    // the disk is full: at some point a batch is rejected, and from then on every batch, with
+    // advice
     let filler = disk.fill();
     let mut next = 2;
     while next < 12 && send(next).0 == 200 {
@@ -389,26 +389,26 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
         std::thread::sleep(Duration::from_millis(500));
     }
 
-    // a server that nobody asks for frames does not say that it is ready, either
+    // the server is not ready either when no frames arrive
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(job(&address, "sense").0, 503);
     }
 
-    // there is room: the server finds out by itself
+    // there is space again: the server recovers by itself
     std::fs::remove_file(filler).unwrap();
     let began = std::time::Instant::now();
     while ask(&address, "GET", "/readyz", b"").unwrap() != (200, b"ready\n".to_vec()) {
         assert!(began.elapsed() < Duration::from_secs(20), "there is room and the server is not ready");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // what was refused may be there, whole, if the disk took it and then failed; otherwise none of
-    // it is
+    // a rejected batch may be stored completely, if the disk failed after writing it; otherwise
+    // none of its frames is stored
     assert!([all, 0].contains(&taken(&send(next)).0));
     assert_eq!([1, 2].map(|more| taken(&send(next + more))), [(all, 0); 2]);
     let sent = next + 3;
-    // no batch is taken again: of each device the newest 64 are known as duplicates, those before
-    // as replayed
+    // no batch is taken again: the newest 64 frames of each device count as duplicates, and earlier
+    // ones as replayed
     for batch in 0..sent {
         assert_eq!(taken(&send(batch)).0, 0, "batch {batch} is there");
     }
@@ -416,7 +416,7 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
     let stored = |address: &str| count(&get(address, "/sense/v1/metrics"), "tobari_sense_frames_stored");
     assert_eq!(stored(&address), sent as u64 * all);
 
-    // and after a restart
+    // the same after a restart
     disk.end("copied");
     let server = Server::start(&["--sense", &kept]);
     assert_eq!(stored(&server.address()), sent as u64 * all);

@@ -1,20 +1,20 @@
-//! The tutorials of the book, typed as they stand there: each command ends well, and prints what
-//! the page shows.
+//! The tutorials of the book, typed as they are written: each command succeeds, and prints what the
+//! page shows.
 
 use crate::support::shell::Shell;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tobari_host::testing::not_run;
 
-/// A command, and the lines that the page shows of its output.
+/// A command, and the lines of its output that the page shows.
 struct Step {
     line: String,
     shown: Vec<String>,
 }
 
-/// The commands of a page. An indented block is typed; the next fence before a heading is what it
-/// prints. In a fence, what follows `$ ` is typed. A section with the title `Extra` needs a
-/// browser.
+/// The commands of a page. An indented block is a command; the next fence before a heading shows
+/// its output. In a fence, text after `$ ` is a command. A section with the title `Extra` needs a
+/// browser and is skipped.
 fn steps(page: &str) -> Vec<Step> {
     let (mut steps, mut fence, mut typed, mut extra) = (Vec::<Step>::new(), None::<Vec<String>>, false, false);
     let mut ends_at = None::<String>;
@@ -62,15 +62,15 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// Whether the last command goes on in the next line.
+/// Whether the last command continues in the next line.
 fn is_open(steps: &[Step]) -> bool {
     steps.last().is_some_and(|step| step.line.ends_with('\\'))
 }
 
-/// Words after a number that differs from run to run.
+/// Words after a number that differs between runs.
 const UNITS: [&str; 6] = ["s", "ms", "packets", "ticks", "bytes", "received"];
 
-/// A line without what differs from run to run: digests, keys, words of keys, times and amounts.
+/// A line without parts that differ between runs: digests, keys, words of keys, times and amounts.
 fn masked(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let unit = |at: usize| {
@@ -86,7 +86,7 @@ fn masked(line: &str) -> String {
         if syllables.len() == 4 && syllables.iter().all(|part| part.len() == 5) {
             return word.replace(bare, "W");
         }
-        // a link, up to its secret
+        // a link, without its secret
         let word = word.split_once('#').map_or(*word, |(before, _)| before);
         let mut shown = String::new();
         for part in word.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric()) {
@@ -103,11 +103,11 @@ fn masked(line: &str) -> String {
     words.iter().enumerate().map(mask).collect::<Vec<_>>().join(" ")
 }
 
-/// A line that the page had to break is longer.
+/// A line of a page is longer than this if the page had to wrap it.
 const BROKEN: usize = 40;
 
-/// Whether a line of the page is among those that were printed; `…` stands for anything. A long
-/// line may be a part of what was printed.
+/// Whether a line of the page is among the printed lines; `…` stands for any text. A long line may
+/// be a part of the output.
 fn is_printed(shown: &str, printed: &[String]) -> bool {
     let parts: Vec<String> = shown.split('…').map(masked).collect();
     let fits = |line: &String| {
@@ -119,7 +119,7 @@ fn is_printed(shown: &str, printed: &[String]) -> bool {
     masked(shown).is_empty() || is_part || printed.iter().any(fits)
 }
 
-/// Windows of sensors last half a minute: what belongs to one is sent at its beginning.
+/// Windows of sensors last half a minute: frames of one window are sent at its beginning.
 fn wait_for_a_window() {
     let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() % 30;
     while seconds() > 20 {
@@ -132,7 +132,7 @@ fn type_page(name: &str) {
     let steps = steps(&std::fs::read_to_string(path).unwrap());
     assert!(steps.len() >= 5, "{} commands", steps.len());
     let mut shell = Shell::new();
-    // a page shows at once what the commands before it print
+    // a page shows the output of several commands at once
     let mut text = String::new();
     for Step { line, shown } in steps {
         if line.starts_with("for ") && line.contains("tobari sense encrypt") {

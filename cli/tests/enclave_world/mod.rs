@@ -1,5 +1,5 @@
-//! What the tests of served enclaves share: images with their plain labels, requests by hand, a
-//! client, and somebody in between.
+//! Shared by the tests of served enclaves: images with their plain labels, raw requests, a client,
+//! and an attacker in between.
 
 #![allow(dead_code, reason = "not every test needs all")]
 #![allow(unreachable_pub, reason = "a module of test files")]
@@ -17,8 +17,7 @@ use tobari_infer::Model;
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{Asker, EnclaveAnswer, Offer};
 
-/// A folder with a file of drawn digits: the number of an image is its digit, and 10 times its
-/// style.
+/// A folder with a file of drawn digits: image number = digit + 10 * style.
 pub struct Place {
     folder: TempDir,
     /// The file.
@@ -49,20 +48,20 @@ impl Place {
         images.iter().map(|index| fixed.classify(&image(*index)).unwrap()).collect()
     }
 
-    /// What `tobari infer ask` says.
+    /// The output of `tobari infer ask`.
     pub fn ask(&self, url: &str, words: &[&str]) -> String {
         said(&[&["infer", "ask", &self.images, "--server", url, "--accept-simulated"], words].concat())
     }
 }
 
-/// What the program says when it succeeds.
+/// The output of a command that must succeed.
 pub fn said(words: &[&str]) -> String {
     let output = tobari(words);
     assert!(output.status.success(), "{words:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it says of a refusal.
+/// The message of a command that must fail.
 pub fn refused(words: &[&str]) -> String {
     let output = tobari(words);
     assert_eq!(output.status.code(), Some(1), "{words:?}: {}", stderr(&output));
@@ -70,10 +69,10 @@ pub fn refused(words: &[&str]) -> String {
     stderr(&output)
 }
 
-/// A reply to a request by hand.
+/// The reply to a raw request.
 pub struct Answer {
     pub status: u16,
-    /// The word for programs.
+    /// The word of a refusal, for programs.
     pub word: String,
     pub body: Vec<u8>,
 }
@@ -84,14 +83,14 @@ impl Answer {
     }
 }
 
-/// A request on a connection of its own.
+/// Sends a request on a connection of its own.
 pub fn send(address: &str, method: &str, path: &str, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let length = body.len();
     let head =
         format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-    let _ = stream.write_all(&[head.as_bytes(), body].concat()); // it may be refused before all is read
+    let _ = stream.write_all(&[head.as_bytes(), body].concat()); // the server may reject it before it has read all
     let mut reply = Vec::new();
     let _ = stream.read_to_end(&mut reply);
     let cut = reply.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(reply.len());
@@ -111,7 +110,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// With an enclave that was verified; otherwise status and text of the refusal.
+    /// Opens a session after verifying the enclave; otherwise returns the status and text of the
+    /// refusal.
     pub fn open(server: &Server, rng: &mut ChaCha20Rng) -> Result<Self, (u16, String)> {
         let address = server.address();
         let list: Value = serde_json::from_slice(&send(&address, "GET", "/infer/v1", &[]).body).unwrap();
@@ -135,8 +135,8 @@ impl Client {
     }
 
     pub fn classify(&mut self, pixels: &[u8]) -> Result<EnclaveAnswer, (u16, String)> {
-        // where the client's own channel has ended, a frame of the right length says what the
-        // server makes of it
+        // if the client's own channel has ended, a frame of the right length shows the server's
+        // reaction
         let frame = self.asker.image(pixels).unwrap_or_else(|_| vec![0; pixels.len() + 20]);
         let answer = good(self.send("images", &frame))?;
         if let Some(told) = self.asker.heard(answer).unwrap() {
@@ -151,7 +151,7 @@ fn good(answer: Answer) -> Result<Vec<u8>, (u16, String)> {
     if (200..300).contains(&answer.status) { Ok(answer.body) } else { Err((answer.status, answer.text())) }
 }
 
-/// Where a body goes.
+/// The direction of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// To the server.
@@ -160,7 +160,7 @@ pub enum Way {
     Down,
 }
 
-/// Somebody between a client and a server, who changes bodies.
+/// An attacker between a client and a server, who changes bodies.
 pub struct Between {
     pub url: String,
 }
@@ -168,8 +168,8 @@ pub struct Between {
 type Rule = dyn Fn(&str, Way, &mut Vec<u8>) + Send + Sync;
 
 impl Between {
-    /// In front of a server; the rule is given the path of a request, which way a body goes, and
-    /// the body.
+    /// Starts in front of a server. The rule gets the path of a request, the direction of a body,
+    /// and the body.
     pub fn start(to: &str, rule: impl Fn(&str, Way, &mut Vec<u8>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -184,7 +184,7 @@ impl Between {
     }
 }
 
-/// One connection: request after request, each to the server on a connection of its own.
+/// Handles one connection: request after request, each on a new connection to the server.
 fn pass(stream: TcpStream, to: &str, rule: &Rule) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;

@@ -1,5 +1,5 @@
-//! The pages as they are served: its files, its headers, its fingerprint, and a server that serves
-//! another.
+//! The pages as the server delivers them: their files, their headers, their fingerprint, and a
+//! server with other pages.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -18,7 +18,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A house as the program's, with calls.
+/// A server like the program's, with calls.
 fn house() -> ServerOptions {
     let mut house = on_any_port();
     house.jobs.push(Box::new(CallOptions::default()));
@@ -61,7 +61,7 @@ async fn get(server: &Server, path: &str, more: &str) -> Answer {
     }
 }
 
-/// The fingerprint of what was downloaded, as anybody can compute it.
+/// The fingerprint of the downloaded files, as anybody can compute it.
 async fn downloaded(server: &Server) -> Fingerprint {
     let mut lines = String::new();
     for name in bundle().names() {
@@ -171,7 +171,7 @@ fn copy_to(folder: &Path) {
     }
 }
 
-/// The attack: whoever runs the server changes the code that holds the keys.
+/// The attack: the server's operator changes the code that holds the keys.
 #[test]
 fn a_page_with_one_byte_changed_has_another_fingerprint_than_tobari_info_tells() {
     run(async {

@@ -1,5 +1,5 @@
-//! Hostile sets, and runs that are killed at any system call: what comes of them, under a tracer of
-//! system calls.
+//! Hostile sets, and runs that are killed at any system call. A tracer of system calls checks the
+//! effects.
 
 use super::forge::{self, FILE, FOLDER, Item, KEY_FILE, LINK, item};
 use super::*;
@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::SystemTime;
 
-/// System calls by which a file system is altered.
+/// System calls that alter a file system.
 const ALTERING: &str = "openat,openat2,open,creat,mkdirat,mkdir,unlinkat,unlink,rmdir,renameat,renameat2,rename,linkat,link,\
 symlinkat,symlink,utimensat,fchmod,fchmodat,chmod,fchown,fchownat,ftruncate,truncate,setxattr,fsetxattr,mknodat";
 
-/// The tracer, or what is missing of it.
+/// Whether the tracer can run; if not, the test counts as not run.
 fn tracer(test: &str) -> bool {
     let found = Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output();
     let traces = found.is_ok_and(|done| done.status.success());
@@ -21,7 +21,7 @@ fn tracer(test: &str) -> bool {
     traces
 }
 
-/// A place with a set, somewhere to open it to, and something beside both that nobody may touch.
+/// A folder with a set, a place to unseal the set to, and things beside both that no run may touch.
 struct Stage {
     world: World,
 }
@@ -35,7 +35,7 @@ impl Stage {
         Self { world }
     }
 
-    /// All that is known of what lies outside: names, kinds, permissions, times, content.
+    /// All metadata outside: names, kinds, permissions, sizes, times.
     fn outside(&self) -> Vec<String> {
         let mut all = Vec::new();
         for name in ["outside", "outside/inner", "outside/victim"] {
@@ -51,8 +51,8 @@ impl Stage {
         all
     }
 
-    /// Runs the program under the tracer: its exit status, what it says, and the calls that alter
-    /// something.
+    /// Runs the program under the tracer; returns its exit status, its messages, and the calls that
+    /// alter something.
     fn traced(&self, words: &[&str]) -> (Option<i32>, String, Vec<String>) {
         let trace = self.world.path("trace");
         let before = self.outside();
@@ -69,7 +69,7 @@ impl Stage {
         (done.status.code(), stderr(&done), calls)
     }
 
-    /// Opens a set into `out`, and checks that no call left it.
+    /// Unseals a set into `out`, and checks that no call left `out`.
     fn unseal(&self, words: &[&str]) -> (Option<i32>, String) {
         let (set, out) = (self.world.path("set"), self.world.path("out"));
         let (code, said, calls) = self.traced(&[&["unseal", &set, "-o", &out][..], words].concat());
@@ -77,20 +77,20 @@ impl Stage {
         (code, said)
     }
 
-    /// A call that alters something does so in a folder below `out`, by one name that is no link to
-    /// be followed; all else only reads.
+    /// Checks that a call that alters something does so in a folder below `out`, by a single name,
+    /// without following a link. All other calls only read.
     fn stays_inside(&self, call: &str) {
         let (out, outside) = (self.world.path("out"), self.world.path("outside"));
         let call = call.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ' ');
         let (name, rest) = call.split_once('(').unwrap_or((call, ""));
-        // where a link leads is content, and no place
+        // the target of a link is content, not a place
         let place = if name == "symlinkat" { rest.split_once("\", ").map_or("", |(_, rest)| rest) } else { rest };
         assert!(!place.contains(&outside), "{call}");
         let reads = name.starts_with("open")
             && !call.contains("O_CREAT")
             && !call.contains("O_WRONLY")
             && !call.contains("O_RDWR");
-        // each name between quotes is one name: it leads nowhere else
+        // each quoted string is a single name, which leads nowhere else
         let mut names = place.split('"').skip(1).step_by(2);
         let follows = place.contains("AT_FDCWD") || names.any(|name| name.contains('/') || name == "..");
         let is_out_itself = name == "mkdir" && place.starts_with(&format!("\"{out}\""));
@@ -102,7 +102,7 @@ impl Stage {
         assert!(!follows && !descriptors.is_empty() && descriptors.iter().all(inside), "{call}");
     }
 
-    /// A new set, and nothing where it is opened to.
+    /// Writes a new set, and removes the place it is unsealed to.
     fn set(&self, items: &[Item]) {
         let _ = fs::remove_dir_all(self.world.at("set"));
         let _ = fs::remove_dir_all(self.world.at("out"));
@@ -120,7 +120,7 @@ fn above(path: &str) -> Vec<Item> {
     std::iter::once("").chain(ends).map(|path| item(FOLDER, path, "")).collect()
 }
 
-/// Lists in which something lies below a file or a link.
+/// Sets whose list has something below a file or a link.
 fn below_leaves(outside: &str) -> Vec<Vec<Item>> {
     let leaves = [(LINK, outside), (LINK, "../outside"), (LINK, "."), (LINK, ".."), (FILE, "a file")];
     let mut sets = Vec::new();
@@ -132,7 +132,7 @@ fn below_leaves(outside: &str) -> Vec<Vec<Item>> {
                 let all = above(place);
                 sets.push([&all[..], &[leaf.clone(), entry.clone()]].concat());
                 sets.push([&all[..], &[entry.clone(), leaf.clone()]].concat());
-                // the list says that the leaf is a folder, too
+                // the list also declares the leaf as a folder
                 sets.push([&all[..], &[item(FOLDER, place, ""), leaf, entry]].concat());
             }
         }
@@ -167,7 +167,7 @@ fn impossible_paths(outside: &str) -> Vec<Vec<Item>> {
     all.map(|entry| vec![item(FOLDER, "", ""), entry]).collect()
 }
 
-/// Sets that are what they should be, with names and links that might lead somebody astray.
+/// Valid sets with names and links that might mislead a program.
 fn strange_but_right(outside: &str) -> Vec<Vec<Item>> {
     let mut sets = Vec::new();
     let twins = [
@@ -217,7 +217,7 @@ fn fault_1_no_hostile_set_makes_a_system_call_outside_its_target() {
             let said = refused(&["seal", verb, &set, "--key-file", &key], 1);
             assert!(said.contains("expected entries of a list"), "{verb} of {items:?}: {said}");
         }
-        // without its list what is right comes out, and never through a link
+        // without its list, the valid part is recovered, and never through a link
         if number % 4 == 0 {
             let (code, said) = stage.unseal(&["--salvage"]);
             assert!(code.is_some_and(|code| code < 2), "{items:?}: {said}");
@@ -290,8 +290,8 @@ fn fault_2_a_link_or_file_that_lies_where_a_set_goes_is_replaced_and_never_follo
     }
 }
 
-/// A set lies in a folder of storage that nobody trusts: links in it lead nowhere, to read, to
-/// write or to remove.
+/// A set lies in a folder of untrusted storage: links in it are not followed, neither to read nor
+/// to write nor to remove.
 #[test]
 fn fault_2_a_link_in_the_folder_of_a_set_is_followed_neither_to_read_nor_to_remove() {
     let stage = Stage::new();
@@ -299,7 +299,7 @@ fn fault_2_a_link_in_the_folder_of_a_set_is_followed_neither_to_read_nor_to_remo
     let (set, key) = (world.path("set"), world.path("key"));
     let seal = ["seal", text(source.path()), "-o", &set, "--key-file", &key, "--force"];
     lines(&seal);
-    // a folder of sealed files is moved away, and a link left in its place
+    // a folder of sealed files is moved away, and replaced by a link
     let mut folders: Vec<_> =
         fs::read_dir(&set).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     folders.sort();
@@ -316,13 +316,13 @@ fn fault_2_a_link_in_the_folder_of_a_set_is_followed_neither_to_read_nor_to_remo
     assert!(stderr(&sealed).contains("Not a directory"), "{}", stderr(&sealed));
     let after: Vec<_> = fs::read_dir(&moved).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(after, before);
-    // without the link the same command makes the set whole
+    // without the link, the same command completes the set
     fs::remove_file(&folders[0]).unwrap();
     lines(&seal);
     assert_eq!(lines(&["seal", "verify", &set, "--key-file", &key])[0]["problems"], json!([]));
 }
 
-/// A source with one of everything that takes a system call of its own.
+/// A source with one example of everything that takes its own system call.
 fn small() -> TempDir {
     let root = tempdir().unwrap();
     fs::create_dir(root.path().join("sub")).unwrap();
@@ -334,7 +334,7 @@ fn small() -> TempDir {
     root
 }
 
-/// Of all things below a folder: path, permissions, time, content.
+/// Everything below a folder: path, permissions, time, content.
 fn described(root: &Path) -> Vec<(PathBuf, u32, SystemTime, Vec<u8>)> {
     let (mut all, mut left) = (Vec::new(), vec![root.to_owned()]);
     while let Some(place) = left.pop() {
@@ -377,8 +377,8 @@ const FATAL: [&str; 20] = [
     "lseek",
 ];
 
-/// Runs a command again and again, and has it meet this fate at the first, the second, … of each
-/// system call; `then` is run after each.
+/// Runs a command again and again, and injects this fate at the first, the second, … of each system
+/// call. Runs `then` after each. Returns how often the fate struck.
 fn at_every_call(words: &[&str], fate: &str, mut then: impl FnMut(&str)) -> u32 {
     let mut met = 0;
     for call in FATAL {
@@ -415,7 +415,7 @@ fn fault_3_a_run_that_is_killed_at_any_system_call_goes_on_with_the_same_command
     let unseal = [&["unseal", &set, "-o", &out][..], &quick].concat();
     let killed = at_every_call(&seal, "signal=SIGKILL", |what| {
         let again = tobari(&seal);
-        // killed after its last file had its name it was done
+        // a run that was killed after its last file had its name was finished
         assert!(
             again.status.success() || stderr(&again).contains("this set is finished"),
             "{what}: {}",
@@ -447,12 +447,12 @@ fn fault_3_a_run_that_was_killed_early_leaves_nothing_that_stops_the_next() {
         assert_eq!(lines(&["seal", "verify", &set, "--key-file", &key])[0]["problems"], json!([]));
         fs::remove_dir_all(&set).unwrap();
     }
-    // something that is not ours is left alone, and what to do about it is said
+    // a file of somebody else is left alone, and the message says what to do
     fs::create_dir(&set).unwrap();
     fs::write(Path::new(&set).join("mine"), b"mine").unwrap();
     let said = refused(&seal, 1);
     assert!(said.contains("Choose a new or an empty folder") && !said.contains("--force"), "{said}");
-    // of a file alone, too, nothing stays in the folder
+    // sealing a single file leaves nothing in the folder either
     let (file, sealed) = (source.path().join("0/file 0"), world.path("alone.seal"));
     fs::write(world.at(".tobari-part-alone-1-0"), b"half").unwrap();
     lines(&["seal", text(&file), "-o", &sealed, "--key-file", &key]);
@@ -496,7 +496,7 @@ fn fault_4_a_file_that_grows_while_it_is_read_is_sealed_up_to_its_length_and_nam
             let more: &[&str] = if round == 0 { &[] } else { &["--force"] };
             let seal = ["seal", text(source.path()), "-o", &set, "--key-file", &key];
             let done = tobari(&[&seal[..], more, &["--json"]].concat());
-            // whatever it says is judged when nothing grows any longer
+            // before any result is judged, the file stops growing
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             done
         });

@@ -1,6 +1,6 @@
-//! A second writer of sets, which checks nothing: what somebody can write who has the key and not
-//! this program. It follows `book/src/reference/seal-format.md` and shares no code with the
-//! product.
+//! A second writer of sets, which checks nothing: it writes sets that an attacker with the key
+//! could write, but this program cannot. It follows `book/src/reference/seal-format.md` and shares
+//! no code with the product.
 
 use ring::{aead, digest, hkdf, hmac};
 use std::fs;
@@ -11,16 +11,16 @@ pub(super) const FOLDER: u8 = 2;
 pub(super) const LINK: u8 = 3;
 const LIST: u8 = 5;
 const MARK: u8 = 6;
-/// The key of the set, and the key file that opens it.
+/// The key of the set, and the key file that decrypts it.
 const SET_KEY: [u8; 32] = [3; 32];
 pub(super) const KEY_FILE: [u8; 32] = [9; 32];
 
-/// One entry as its record and the list tell it.
+/// An entry, as its record and the list describe it.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) kind: u8,
     pub(super) path: Vec<u8>,
-    /// A file's bytes, or where a link leads.
+    /// A file's bytes, or the target of a link.
     pub(super) content: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ fn record(item: &Item) -> Vec<u8> {
     out
 }
 
-/// A sealed file, and its MAC. Content is one chunk.
+/// A sealed file, and its MAC. The content is one chunk.
 fn sealed(item: &Item, salt: [u8; 32]) -> (Vec<u8>, Vec<u8>) {
     let record = record(item);
     let head = header(&salt, record.len() + 16);
@@ -120,7 +120,7 @@ pub(super) fn set(folder: &Path, items: &[Item]) {
         let mut salt = [7; 32];
         salt[..8].copy_from_slice(&(number as u64).to_be_bytes());
         let (bytes, mac) = sealed(item, salt);
-        // two entries of one path are two files
+        // two entries with the same path are two files
         let tag = hmac_of(&derive(b"names", &SET_KEY, "output names", 32), &[&item.path]);
         let hex: String = tag[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         let mut name = format!("{}/{}.seal", &hex[..2], &hex[2..]);

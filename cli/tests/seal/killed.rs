@@ -1,4 +1,4 @@
-//! Runs that are killed: what they leave, and what the next one makes of it.
+//! Runs that are killed: what remains of them, and how the next run continues.
 
 use super::*;
 use std::os::unix::fs::FileExt;
@@ -30,11 +30,11 @@ fn a_run_that_is_killed_loses_nothing_and_is_continued() {
         child.wait().unwrap();
         let list = Path::new(&set).join("manifest.seal");
         if list.exists() {
-            fs::remove_file(list).unwrap(); // it was faster: an unfinished set all the same
+            fs::remove_file(list).unwrap(); // the run was faster: make the set unfinished
         } else {
             torsos += 1;
         }
-        // Whatever has a final name is whole.
+        // A file with its final name is complete.
         let salvaged = world.path(&format!("salvaged {wait_ms}"));
         if Path::new(&set).join("set.seal").exists() {
             lines(&["unseal", &set, "-o", &salvaged, "--key-file", &key, "--salvage"]);
@@ -48,7 +48,7 @@ fn a_run_that_is_killed_loses_nothing_and_is_continued() {
     assert!(left.stdout.is_empty());
 }
 
-/// Temporary files in a folder and in those below it.
+/// Temporary files in a folder and in its subfolders.
 pub(super) fn parts(root: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let inner: Vec<PathBuf> = list(root).filter(|path| path.is_dir()).flat_map(|folder| list(&folder)).collect();
@@ -56,7 +56,7 @@ pub(super) fn parts(root: &Path) -> Vec<PathBuf> {
     list(root).chain(inner).filter(is_part).collect()
 }
 
-/// The path of what is sealed in a file of which there may be only the beginning, and its salt.
+/// The path and the salt in a sealed file that may be incomplete.
 fn torso(file: &Path) -> Option<(String, Vec<u8>)> {
     let mut start = Vec::new();
     fs::File::open(file).unwrap().take(1 << 16).read_to_end(&mut start).unwrap();
@@ -67,7 +67,7 @@ fn torso(file: &Path) -> Option<(String, Vec<u8>)> {
     Some((String::from_utf8(opening.meta().path.clone()).unwrap(), start[14..46].to_vec()))
 }
 
-/// Salts of whole sealed files: bytes 14 to 46 of each.
+/// Salts of complete sealed files: bytes 14 to 46 of each.
 fn salts(set: &Path) -> Vec<Vec<u8>> {
     let found = Command::new("find").args([text(set), "-type", "f"]).output().unwrap();
     let names = String::from_utf8(found.stdout).unwrap();
@@ -75,7 +75,7 @@ fn salts(set: &Path) -> Vec<Vec<u8>> {
     chosen.filter_map(|name| fs::read(name).unwrap().get(14..46).map(<[u8]>::to_vec)).collect()
 }
 
-/// Waits until a part of a long file is there, or the run has ended.
+/// Waits until a part of a long file exists, or the run has ended.
 fn until_half(child: &mut Child, set: &Path) {
     let long = |part: &PathBuf| fs::metadata(part).is_ok_and(|metadata| metadata.len() > 1 << 20);
     while child.try_wait().unwrap().is_none() && !parts(set).iter().any(long) {
@@ -104,7 +104,7 @@ fn a_run_that_is_interrupted_at_any_moment_leaves_whole_files_and_no_key_of_a_to
             _ => drop(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap()),
         }
         interrupted += i32::from(!child.wait().unwrap().success());
-        // A source of which half was sealed changes, at its beginning.
+        // A source file that was half sealed changes at its beginning.
         for (path, salt) in parts(Path::new(&set)).iter().filter_map(|part| torso(part)) {
             let path = source.path().join(path);
             if path.is_dir() {
@@ -116,13 +116,13 @@ fn a_run_that_is_interrupted_at_any_moment_leaves_whole_files_and_no_key_of_a_to
         }
         let list = Path::new(&set).join("manifest.seal");
         if list.exists() {
-            fs::remove_file(list).unwrap(); // it was faster: an unfinished set all the same
+            fs::remove_file(list).unwrap(); // the run was faster: make the set unfinished
         }
         if Path::new(&set).join("set.seal").exists() {
             let salvaged = world.path("salvaged");
             let told = lines(&["unseal", &set, "-o", &salvaged, "--key-file", &key, "--salvage"]).remove(0);
             assert_eq!(told["problems"], json!([]));
-            let _ = fs::remove_dir_all(salvaged); // there may have been nothing
+            let _ = fs::remove_dir_all(salvaged); // there may be no such folder
         }
     }
     assert!(interrupted > 0 && !torsos.is_empty(), "{interrupted} were interrupted, {} torsos", torsos.len());
@@ -187,8 +187,7 @@ fn an_opening_that_is_killed_leaves_no_half_file_under_a_name_and_the_next_one_o
             break;
         }
         let child = spawn(&again);
-        // Some of them come to their end, if need be later: the machine may have become slower
-        // since.
+        // Some runs reach their end, later rounds more likely: the machine may have become slower.
         std::thread::sleep(took * (round % 8 + 1) * (1 + round / 8) / 6);
         kill(child);
         unnamed += parts(Path::new(&out)).len();

@@ -1,4 +1,4 @@
-//! `tobari seal` and `tobari unseal`: what people and scripts get, and a run that is killed.
+//! `tobari seal` and `tobari unseal`: results for people and for scripts, and a run that is killed.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 #![cfg(linux_64)]
@@ -27,21 +27,21 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The JSON lines of a command that has to succeed.
+/// The JSON lines of a command that must succeed.
 fn lines(args: &[&str]) -> Vec<Value> {
     let done = tobari(&[args, &["--json"]].concat());
     assert!(done.status.success(), "{args:?}: {}", stderr(&done));
     String::from_utf8(done.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What a command says that has to fail, with its exit status.
+/// The message of a command that must fail with this exit status.
 fn refused(args: &[&str], status: i32) -> String {
     let done = tobari(args);
     assert_eq!(done.status.code(), Some(status), "{args:?}: {}", stderr(&done));
     stderr(&done)
 }
 
-/// A folder of so many files of so many bytes, some in folders.
+/// A folder with this number of files of this many bytes, some of them in subfolders.
 fn folder(files: usize, bytes: usize) -> TempDir {
     let root = tempdir().unwrap();
     for at in 0..files {
@@ -93,7 +93,7 @@ fn a_folder_is_sealed_verified_listed_and_opened_with_a_new_key() {
         let done: Vec<u64> = engines.iter().map(|engine| engine["chunks"].as_u64().unwrap()).collect();
         let last = engines.last().unwrap();
         assert_eq!((done.iter().sum::<u64>(), &last["labels"][0]), (58, &Value::from("emulated-module")));
-        // Under `best` the costs say who does what.
+        // Under `best` the costs determine the engine.
         assert!(policy == "best" || done.last() > Some(&0), "{engines:?}");
         let (metadata, bytes) = (fs::metadata(&key).unwrap(), fs::read(&key).unwrap());
         assert_eq!((metadata.permissions().mode() & 0o777, bytes.len()), (0o600, 32));
@@ -136,7 +136,7 @@ fn a_stream_passes_through_a_pipe_and_a_cut_one_ends_with_status_1_and_a_verifie
     assert!(!done.stdout.is_empty() && content.starts_with(&done.stdout));
 }
 
-/// Bytes of a process's memory at most so far.
+/// The peak memory of a process so far, in bytes.
 fn peak(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -166,7 +166,7 @@ fn a_long_stream_is_sealed_and_opened_within_64_mib_of_memory() {
     for i in 0..PIECES {
         output.read_exact(&mut found).unwrap();
         assert!(found == piece(i), "piece {i}");
-        // the last piece may be all that is left of it
+        // at the last piece the process may be gone
         most = if i + 1 < PIECES { peak(child.id()) } else { most };
     }
     assert!(output.read(&mut found).unwrap() == 0 && child.wait().unwrap().success());
@@ -201,8 +201,8 @@ fn all_missing_ranges_of_a_damaged_file_are_told_to_programs_however_many_they_a
     fs::write(&source, vec![7; 205 << 16]).unwrap();
     lines(&["seal", text(&source), "-o", &sealed, "--key-file", &key]);
     let mut bytes = fs::read(&sealed).unwrap();
-    // every other chunk, from the end: a chunk and its tag, and behind the last the trailer with
-    // its tag and the MAC
+    // every other chunk, counted from the end: each chunk has a tag, and the last is followed by
+    // the trailer with its tag and the MAC
     let first = bytes.len() - 205 * ((1 << 16) + 16) - (12 + 16 + 32);
     (0..205).step_by(2).for_each(|chunk| bytes[first + chunk * ((1 << 16) + 16)] ^= 1);
     fs::write(&sealed, &bytes).unwrap();
@@ -214,7 +214,7 @@ fn all_missing_ranges_of_a_damaged_file_are_told_to_programs_however_many_they_a
     let expected: Vec<Value> = (0..205).step_by(2).map(|chunk| json!([chunk << 16, (chunk + 1) << 16])).collect();
     assert_eq!(missing["ranges"], Value::Array(expected));
     assert!(stderr(&done).contains(" and 3 ranges more"), "{}", stderr(&done));
-    // a stream that was cut: nobody knows how long it was
+    // a truncated stream, whose length is unknown
     let cut = Command::new("sh")
         .args([
             "-c",
@@ -248,14 +248,14 @@ fn wrong_calls_and_wrong_keys_say_what_was_expected() {
     assert_eq!(kept["kept"], kept["entries"]);
 }
 
-/// Runs a script of the shell, which has the program as `$1` and further words behind it.
+/// Runs a shell script with the program as `$1`, followed by further words.
 fn shell(script: &str, words: &[&str]) -> std::process::Output {
     let program = env!("CARGO_BIN_EXE_tobari");
     Command::new("sh").args(["-c", script, "sh", program]).args(words).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs a script with the program and these words where it may mount file systems; none where it
-/// may not (it ends with 77).
+/// Runs a script with the program and these words where the script may mount file systems. None
+/// where mounting is forbidden (the script exits with 77).
 fn in_a_name_space(script: &str, words: &[&str]) -> Option<std::process::Output> {
     let mut unshared = Command::new("unshare");
     unshared.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_tobari")]);
@@ -267,7 +267,7 @@ fn in_a_name_space(script: &str, words: &[&str]) -> Option<std::process::Output>
 fn a_full_disk_ends_the_run_with_an_error_and_room_lets_it_be_continued() {
     let (world, source) = (World::new(), folder(300, 20_000));
     let (key, out) = (world.path("key"), world.path("out"));
-    // A file system of 2 MB in a name space of its own, where that may be made.
+    // A file system of 2 MB in a name space of its own, where the system allows it.
     let script = "mount -t tmpfs -o size=2m none \"$2\" || exit 77
         \"$1\" seal \"$3\" -o \"$2/set\" --key-file \"$4\"; echo \"status $?\"
         \"$1\" unseal \"$2/set\" -o \"$5/salvaged\" --key-file \"$4\" --salvage; echo \"salvaged $?\"
@@ -331,7 +331,7 @@ fn a_file_that_may_not_grow_is_an_error_and_nothing_has_its_name() {
     let world = World::new();
     let (big, sealed, key) = (world.path("big"), world.path("big.seal"), world.path("key"));
     fs::write(&big, vec![5; 3 << 20]).unwrap();
-    // No file of more than 1 MiB, and no signal that says so.
+    // No file may exceed 1 MiB, and no signal reports that.
     let limited = "trap '' XFSZ; ulimit -f 2048; exec \"$1\" seal \"$2\" -o \"$3\" --key-file \"$4\"";
     let done = shell(limited, &[&big, &sealed, &key]);
     assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
@@ -355,7 +355,7 @@ fn fault_5_files_that_may_not_be_read_are_named_stay_as_they_were_and_all_others
             fs::set_permissions(source.path().join(name), mode).unwrap();
         }
     };
-    // Whoever may read everything becomes somebody who may not.
+    // A user who may read everything becomes a user who may not.
     let script = "if [ \"$(id -u)\" = 0 ]; then drop='setpriv --reuid=65534 --regid=65534 --clear-groups'; fi
         exec $drop \"$1\" seal \"$2\" -o \"$3\" --key-file \"$4\" --json --force";
     let seal = || shell(script, &[text(source.path()), &set, &key]);
@@ -370,7 +370,7 @@ fn fault_5_files_that_may_not_be_read_are_named_stay_as_they_were_and_all_others
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     let problems: Vec<&str> = told["problems"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     assert_eq!(problems.len(), 3, "{problems:?}");
-    // in no order: files come through the engines, folders do not
+    // in any order: files go through the engines, folders do not
     for name in ["0/file 0:", "1/file 1:", "/2:"] {
         let told = |problem: &&str| problem.contains(name) && problem.contains("Permission denied");
         assert!(problems.iter().any(told), "{name} in {problems:?}");
@@ -378,7 +378,7 @@ fn fault_5_files_that_may_not_be_read_are_named_stay_as_they_were_and_all_others
     let verified = lines(&["seal", "verify", &set, "--key-file", &key]).remove(0);
     // 20 files and 8 folders, without two files and the three files of one folder.
     assert_eq!(verified["entries"], 23);
-    // What was sealed when it could be read stays when it cannot.
+    // A sealed file stays in the set when its source becomes unreadable.
     let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
     assert_eq!((&told["entries"], &told["problems"]), (&json!(28), &json!([])));
     may_be_read(false);
@@ -388,19 +388,19 @@ fn fault_5_files_that_may_not_be_read_are_named_stay_as_they_were_and_all_others
     assert_eq!((&told["entries"], &told["removed"], &told["stale"]), (&json!(28), &json!(0), &stale));
     let files = Command::new("find").args([&set, "-name", "*.seal"]).output().unwrap();
     assert_eq!(String::from_utf8(files.stdout).unwrap().lines().count(), 28 + 2);
-    // The set is whole, and says what of it is old.
+    // The set is complete, and names its stale entries.
     let verified = lines(&["seal", "verify", &set, "--key-file", &key]).remove(0);
     assert_eq!((&verified["entries"], &verified["problems"], &verified["stale"]), (&json!(28), &json!([]), &stale));
     let listed = lines(&["seal", "ls", &set, "--key-file", &key]);
     let old: Vec<&Value> = listed.iter().filter(|line| line["stale"] == true).map(|line| &line["path"]).collect();
     assert_eq!(json!(old), stale);
-    // A source that is gone for good leaves the set, although another one cannot be read.
+    // The entry of a removed source is removed, although another source is unreadable.
     fs::remove_file(source.path().join("3/file 3")).unwrap();
     may_be_read(false);
     let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
     may_be_read(true);
     assert_eq!((&told["entries"], &told["removed"], &told["stale"]), (&json!(27), &json!(1), &stale));
-    // And what can be read again is not old any more.
+    // A source that is readable again is no longer stale.
     let told: Value = serde_json::from_slice(&seal().stdout).unwrap();
     assert_eq!((&told["entries"], &told["stale"], &told["problems"]), (&json!(27), &json!([]), &json!([])));
 }
@@ -410,8 +410,8 @@ fn a_passphrase_is_asked_for_at_the_terminal_twice_to_seal_and_once_to_open() {
     let (world, source) = (World::new(), folder(3, 100));
     let (set, out) = (world.path("set"), world.path("out"));
     let typed = |command: &str, words: &[&str]| {
-        // `script` gives the program a terminal of its own. What is typed before it asks would be
-        // shown.
+        // `script` gives the program a terminal of its own. Input typed before the prompt would be
+        // echoed.
         let words: String = words.iter().map(|word| format!("sleep 1; echo {word};")).collect();
         let line = format!("({words}) | script -qec '{} {command}' /dev/null", env!("CARGO_BIN_EXE_tobari"));
         Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).output().unwrap()

@@ -1,4 +1,4 @@
-//! One file: sealed alone, and opened out of a set.
+//! A single file: sealed alone, and unsealed from a set.
 
 use super::*;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ fn a_file_alone_comes_back_as_it_was_under_the_name_that_is_asked_for_and_ls_tel
     let metadata = fs::metadata(&out).unwrap();
     assert_eq!((metadata.permissions().mode() & 0o7777, metadata.modified().unwrap()), (0o640, time));
     assert_eq!(fs::read(&out).unwrap(), b"Dear all");
-    // standard input has nothing but its bytes
+    // standard input has only its bytes: no name and no length
     let mut piped = Command::new(env!("CARGO_BIN_EXE_tobari"));
     piped.args(["seal", "-", "-o", &sealed, "--key-file", &key, "--force"]).stdin(fs::File::open(&file).unwrap());
     assert!(piped.output().unwrap().status.success());
@@ -58,7 +58,7 @@ fn one_file_of_a_set_is_opened_by_the_path_that_ls_prints_and_by_its_sealed_name
     assert!(found.len() == 15 && (0..5).all(|at| found.contains(&format!("content {at}").into_bytes())));
     lines(&["unseal", &set, "--only", "3/file 3", "-o", &out, "--key-file", &key, "--force"]);
     assert_eq!(fs::read(&out).unwrap(), fs::read(source.path().join("3/file 3")).unwrap());
-    // a name that is no text, by its bytes, to standard output
+    // a name that is no valid text, given by its bytes, to standard output
     let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
     command.args(["unseal", &set, "-o", "-", "--key-file", &key, "--only"]).arg(OsStr::from_bytes(b"like \xff"));
     assert_eq!(command.output().unwrap().stdout, b"content 3");

@@ -1,4 +1,4 @@
-//! Recipients and identities of age, and a plugin that is none of ours.
+//! Recipients and identities of age, and a foreign plugin.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn what_is_sealed_for_recipients_opens_with_an_identity_file() {
     assert!(!world.at("other").exists());
 }
 
-/// A plugin of age as a program of a few lines: it wraps a file's key by what anybody can compute.
+/// A plugin of age as a short program. It wraps a file's key in a way that anybody can compute.
 const PLUGIN: &str = r##"#!/usr/bin/env python3
 import base64, hashlib, sys
 
@@ -101,7 +101,8 @@ fn what_is_sealed_for_a_recipient_of_a_plugin_opens_by_the_plugin_with_its_ident
     assert!(done.status.success() && stderr(&done).contains("touch the test key"), "{}", stderr(&done));
     assert!(same(source.path(), Path::new(&out)));
     assert!(run(&["seal", "verify", &set, "--identity", &world.path("native")]).status.success());
-    // without the program nobody opens it by the plugin, and that is said
+    // without the plugin's program, nobody can decrypt with the plugin's identity, and the message
+    // says so
     let gone = refused(&["seal", "verify", &set, "--identity", &world.path("mine")], 1);
     assert!(gone.contains("age-plugin-test"), "{gone}");
 }

@@ -1,4 +1,4 @@
-//! A server on a small file system of its own, which can be filled.
+//! A server on a small file system of its own, which a test can fill.
 
 use super::address;
 use serde_json::Value;
@@ -11,15 +11,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 pub struct SmallDisk {
     child: Child,
     said: BufReader<ChildStdout>,
-    /// Where it listens.
+    /// The address at which the server listens.
     pub url: String,
-    /// The file system, as it is seen from outside its name space.
+    /// The file system, seen from outside its name space.
     pub seen: PathBuf,
 }
 
 impl SmallDisk {
-    /// Runs a shell script, in a name space where it may mount, with the program, the folder to
-    /// mount at and more words; it mounts, or ends with 77, and starts the server. None where the
+    /// Runs a shell script in a name space where it may mount, with the program, the mount point
+    /// and more words. The script mounts (or exits with 77), and starts the server. None where the
     /// system makes no such file system.
     pub fn start(script: &str, mount: &str, words: &[&str]) -> Option<Self> {
         std::fs::create_dir(mount).unwrap();
@@ -42,7 +42,7 @@ impl SmallDisk {
         address(&self.url)
     }
 
-    /// Takes all room that there is: in which file.
+    /// Fills the file system; returns the file that takes the space.
     pub fn fill(&self) -> PathBuf {
         let path = self.seen.join("filler");
         let mut filler = File::create(&path).unwrap();
@@ -50,7 +50,7 @@ impl SmallDisk {
         path
     }
 
-    /// Lets the script go on after its `read`, and waits until it has said this and ended.
+    /// Lets the script continue after its `read`, and waits until it has printed this and exited.
     pub fn end(mut self, expected: &str) {
         self.child.stdin.take().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();

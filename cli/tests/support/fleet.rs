@@ -1,4 +1,4 @@
-//! A folder with a fleet: its key holder, its devices, and what they send.
+//! A folder with a fleet: its key holder, its devices, and their frames.
 
 use super::{stderr, tobari};
 use serde_json::Value;
@@ -10,18 +10,18 @@ use tempfile::{TempDir, tempdir};
 pub struct Place(TempDir);
 
 impl Place {
-    /// An empty one.
+    /// An empty folder.
     #[allow(clippy::new_without_default, reason = "a test")]
     pub fn new() -> Self {
         Self(tempdir().unwrap())
     }
 
-    /// Where something of it is.
+    /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file: where it is.
+    /// Writes a file; returns its path.
     pub fn write(&self, name: &str, text: &str) -> String {
         std::fs::write(self.path(name), text).unwrap();
         self.path(name)
@@ -45,28 +45,28 @@ impl Place {
         first.chain(rest.iter().map(|word| (*word).to_owned())).collect()
     }
 
-    /// Has readings sealed.
+    /// Seals readings of a device.
     pub fn seal(&self, device: &str, readings: &str, rest: &[&str]) -> String {
         let words = self.encrypt(device, readings, rest);
         good(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
-/// What a command prints that has to succeed.
+/// The output of a command that must succeed.
 pub fn good(words: &[&str]) -> String {
     let output = tobari(words);
     assert!(output.status.success(), "{words:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A command that has to fail, and say this.
+/// Runs a command that must fail with this status and message.
 pub fn bad(words: &[&str], status: i32, expected: &str) {
     let output = tobari(words);
     assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
 }
 
-/// A reply's status and body; none if the server went away.
+/// The status and body of a reply; none if the server is gone.
 pub fn ask(address: &str, method: &str, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let length = body.len();
@@ -83,7 +83,7 @@ pub fn ask(address: &str, method: &str, path: &str, body: &[u8]) -> Option<(u16,
     (length.is_none_or(|length: usize| length == body.len())).then_some((status, body))
 }
 
-/// What there is at a path.
+/// The body of the reply at a path.
 pub fn get(address: &str, path: &str) -> String {
     String::from_utf8(ask(address, "GET", path, b"").unwrap().1).unwrap()
 }

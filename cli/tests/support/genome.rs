@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The position of a site: every tenth shares the one before it.
+/// The position of a site: every tenth site shares the position of the site before it.
 pub fn position(site: usize) -> usize {
     1_000 + 30 * (site - usize::from(site % 10 == 9))
 }
@@ -12,7 +12,7 @@ pub fn alternate(site: usize) -> &'static str {
     if site % 10 == 9 { "AG" } else { "C" }
 }
 
-/// A phased VCF of sites from one on, two haplotypes a sample.
+/// A phased VCF of the sites from `first` on, two haplotypes a sample.
 pub fn vcf(columns: &[Vec<bool>], first: usize) -> String {
     let samples = columns.first().map_or(0, Vec::len) / 2;
     let mut text =

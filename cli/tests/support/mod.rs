@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it, and making recordings.
+//! Shared by the tests of the program: running it, and making recordings.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(unreachable_pub, reason = "a module of test files")]
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 
-/// What programs said to people, once somebody wants to know it.
+/// Messages of all programs to people, once a test asks for them.
 static SAID: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
-/// The program.
+/// Runs the program.
 pub fn tobari(args: &[&str]) -> Output {
     run(Command::new(env!("CARGO_BIN_EXE_tobari")).args(args).stdin(Stdio::null()))
 }
 
-/// Runs one to its end.
+/// Runs a command to its end.
 pub fn run(command: &mut Command) -> Output {
     done(spawn(command))
 }
 
-/// Starts one.
+/// Starts a command.
 pub fn spawn(command: &mut Command) -> Child {
     if SAID.lock().unwrap().is_some() {
         command.env("TOBARI_LOG", "debug");
@@ -38,29 +38,29 @@ pub fn spawn(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits for its end.
+/// Waits for the end of a process.
 pub fn done(child: Child) -> Output {
     let output = child.wait_with_output().unwrap();
     SAID.lock().unwrap().iter_mut().for_each(|said| said.extend_from_slice(&output.stderr));
     output
 }
 
-/// From now on programs log all that they can, and what they say to people is kept.
+/// From now on all programs log at level `debug`, and their messages to people are kept.
 pub fn keep_what_is_said() {
     SAID.lock().unwrap().get_or_insert_default();
 }
 
-/// What was kept of it.
+/// The kept messages.
 pub fn said() -> Vec<u8> {
     SAID.lock().unwrap().clone().unwrap_or_default()
 }
 
-/// What the program said to people.
+/// The program's messages to people.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether the results of a command are none: nothing, or with `--json` the error alone.
+/// Whether a command gave no result: no output, or with `--json` only the error.
 pub fn has_no_answer(output: &Output) -> bool {
     let text = String::from_utf8_lossy(&output.stdout);
     text.is_empty() || text.lines().count() == 1 && text.starts_with("{\"error\":")
@@ -92,7 +92,7 @@ pub fn exact_samples(path: &Path) -> Vec<i32> {
     reader.samples::<i32>().map(Result::unwrap).collect()
 }
 
-/// Of a URL, without the scheme.
+/// The host and port of a URL, without the scheme.
 pub fn address(url: &str) -> &str {
     url.split_once("://").unwrap().1
 }
@@ -100,11 +100,11 @@ pub fn address(url: &str) -> &str {
 /// A blind server started by hand, as in another terminal.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address at which the server listens.
     pub url: String,
     /// The fingerprint of its certificate, if it has one.
     pub fingerprint: Option<String>,
-    /// All that it said when it began to listen.
+    /// The first line that the server prints, in JSON.
     pub announced: serde_json::Value,
 }
 
@@ -114,17 +114,17 @@ impl Server {
         Self::spawn(args, Stdio::piped())
     }
 
-    /// Starts it where another has been, which was killed.
+    /// Starts the server at the address of an earlier one, which was killed.
     pub fn start_again_at(address: &str) -> Self {
         Self::spawn_at(Path::new("."), address, &[], Stdio::piped())
     }
 
-    /// Starts it in a folder.
+    /// Starts the server in a folder.
     pub fn start_in(folder: &Path, args: &[&str]) -> Self {
         Self::spawn_at(folder, "127.0.0.1:0", args, Stdio::piped())
     }
 
-    /// The same with its log at the end of a file, for a server that logs more than a pipe holds.
+    /// The same with the log at the end of a file, for a server that logs more than a pipe holds.
     pub fn logging_to(file: &Path, args: &[&str]) -> Self {
         Self::spawn(args, std::fs::File::options().create(true).append(true).open(file).unwrap().into())
     }
@@ -149,23 +149,23 @@ impl Server {
         address(&self.url).to_owned()
     }
 
-    /// Is it still there?
+    /// Whether the server still runs.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the server, and waits until it is gone.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Its process number.
+    /// The process number of the server.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it and returns all that it logged, if not to a file.
+    /// Stops the server and returns its log, unless the log goes to a file.
     pub fn stop(mut self) -> String {
         self.child.kill().unwrap();
         let mut log = String::new();

@@ -1,4 +1,4 @@
-//! Clients that nobody wants: broken, slow, deaf, or gone in the midst of it.
+//! Hostile clients: broken, slow, deaf, or gone in the middle of a request.
 
 use super::noise;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -9,49 +9,49 @@ use std::time::Duration;
 use tobari_call::{live, messages};
 use tobari_curve::Curve;
 
-/// How long such a client waits for anything.
+/// How long such a client waits for any reply.
 const SHORT: Duration = Duration::from_millis(500);
 
 /// A route that takes a body.
 pub struct Post {
-    /// Its path.
+    /// The path of the route.
     pub path: String,
-    /// Further headers, each with its line's end.
+    /// Further headers, each with its line end.
     pub headers: String,
-    /// A body that looks right at first.
+    /// A valid body.
     pub body: Vec<u8>,
 }
 
-/// A server that has to put up with them.
+/// A server under attack by hostile clients.
 pub struct Target {
-    /// Where it is.
+    /// The server's address.
     pub address: String,
-    /// What it takes.
+    /// The routes that take a body.
     pub posts: Vec<Post>,
-    /// Paths of all that it has.
+    /// The paths of all routes.
     pub routes: Vec<String>,
-    /// Set when they are to go home.
+    /// Set when the clients are to stop.
     pub done: AtomicBool,
-    /// How many connections they made.
+    /// How many connections the clients have made.
     pub connections: AtomicUsize,
 }
 
-/// What one of them does until it is told to go home; its argument is a number that grows.
+/// The work of one client in a round, with the round's number. Runs until the target is done.
 pub type Rude = fn(&Target, u64);
 
-/// All of them.
+/// All hostile clients.
 pub const ALL: [Rude; 8] = [malformed, astray, garbage, boasting, endless, slow, vanishing, sockets];
-/// Those that hold nothing for long.
+/// Hostile clients that hold nothing for long.
 pub const BRIEF: [Rude; 4] = [malformed, astray, garbage, vanishing];
 
 impl Target {
-    /// What takes these posts and has these routes.
+    /// A server with these posts and routes.
     pub fn new(address: String, posts: Vec<Post>, routes: Vec<String>) -> Self {
         let (done, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
         Self { address, posts, routes, done, connections }
     }
 
-    /// Until it is told to go home.
+    /// Whether the clients are to stop.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
     }
@@ -64,11 +64,11 @@ impl Target {
         Some(stream)
     }
 
-    /// Sends this on a connection of its own; the reply's status, if there is one soon. A fault of
-    /// the server is none that it may have.
+    /// Sends bytes on a connection of its own; returns the status of the reply, if there is one
+    /// soon. An internal error of the server fails the test.
     fn send(&self, bytes: &[u8]) -> Option<u16> {
         let mut stream = self.connect()?;
-        // who is refused in the midst of it may be cut off
+        // the server may cut the connection when it rejects a request
         let _ = stream.write_all(bytes);
         let mut head = [0; 12];
         stream.read_exact(&mut head).ok()?;
@@ -90,12 +90,12 @@ impl Target {
     }
 }
 
-/// Bytes of no meaning.
+/// Meaningless bytes.
 pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
     noise(seed, length).iter().map(|sample| *sample as u8).collect()
 }
 
-/// Asks for much, and reads nothing of it.
+/// Requests much, and reads nothing.
 pub fn deaf(target: &Target) -> Option<TcpStream> {
     let mut stream = target.connect()?;
     let _ = stream.write_all("GET /web/dist/tobari.wasm HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(32).as_bytes());
@@ -127,8 +127,8 @@ fn malformed(target: &Target, round: u64) {
     };
 }
 
-/// To every route what it does not take: other methods, paths that are too long or no text, floods
-/// of headers, bodies where none belongs.
+/// Sends every route things that it does not accept: wrong methods, paths that are too long or not
+/// text, floods of headers, and unexpected bodies.
 fn astray(target: &Target, round: u64) {
     let [route, turn] = [round as usize % target.routes.len(), round as usize / target.routes.len()];
     let drawn: String = bytes(round, 7).iter().map(|byte| char::from(b'A' + byte % 26)).collect();
@@ -152,7 +152,7 @@ fn astray(target: &Target, round: u64) {
     target.send(&[head.as_bytes(), &body].concat());
 }
 
-/// Bodies that mean nothing, that begin right, and that are right but for a bit.
+/// Bodies that are random, that begin correctly, or that have one wrong bit.
 fn garbage(target: &Target, round: u64) {
     let (post, turn) = (target.post(round), round / target.posts.len() as u64);
     let mut body = match turn % 8 {
@@ -171,7 +171,7 @@ fn garbage(target: &Target, round: u64) {
     target.send(&target.request(post, &body));
 }
 
-/// Announces four terabytes.
+/// Announces a body of four terabytes.
 fn boasting(target: &Target, round: u64) {
     let post = target.post(round);
     target.send(&[target.head(post, "Content-Length: 4398046511104"), bytes(round, 100_000)].concat());
@@ -209,14 +209,14 @@ fn slow(target: &Target, _: u64) {
     }
 }
 
-/// Goes away in the midst of a request.
+/// Disconnects in the middle of a request.
 fn vanishing(target: &Target, round: u64) {
     let post = target.post(round);
     let request = target.request(post, &post.body);
     if let Some(mut stream) = target.connect() {
         let _ = stream.write_all(&request[..request.len() * (1 + round as usize % 7) / 8]);
     }
-    // as it waits for nothing it would take all of a server's places
+    // without waiting, this client would take all of the server's places
     std::thread::sleep(SHORT / 500);
 }
 
@@ -225,7 +225,7 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     [&[opcode, 0xfe][..], &(payload.len() as u16).to_be_bytes(), &[0; 4], payload].concat()
 }
 
-/// WebSockets that begin well, and some of them with a seat in a room.
+/// WebSockets that begin correctly, some of them with a seat in a room.
 fn sockets(target: &Target, round: u64) {
     let upgrade = format!(
         "GET /call/v{}/rude-{round} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -257,7 +257,7 @@ fn join(of_points: bool) -> String {
     let settings = live::Settings::default();
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let link = live::RoomLink::new("http://x", "rude".parse().unwrap(), settings, &mut rng);
-    // to a challenge that nobody has asked
+    // answers a challenge that the server did not send
     let join = live::LiveMember::join(&link, true, live::messages::Nonce([0; 16]));
     live::messages::ClientMessage::Join(join).to_text()
 }

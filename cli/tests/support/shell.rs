@@ -1,4 +1,4 @@
-//! A shell in which tests type the commands that documents show, in a folder of its own.
+//! A shell in which tests type the commands of documents, in a folder of its own.
 
 use super::{Child, Command, Stdio};
 use std::io::{BufRead, BufReader, Read};
@@ -6,29 +6,29 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// No command that a document shows takes longer.
+/// Longer than any command in a document takes.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A folder, the program on the path, and servers in other terminals.
+/// A folder, the program on the path, and servers as in other terminals.
 pub struct Shell {
     folder: tempfile::TempDir,
     programs: tempfile::TempDir,
     port: u16,
-    /// What a document writes in capitals, and what stands for it.
+    /// Placeholders in a document (in capitals), and their values.
     words: Vec<(&'static str, String)>,
     servers: Vec<Child>,
-    /// Commands that a line left running with `&`.
+    /// Commands that a line started with `&`.
     behind: Vec<Child>,
 }
 
-/// What a command printed, and whether it ended well.
+/// The output of a command, and whether it succeeded.
 pub struct Typed {
     pub ok: bool,
     /// Standard output, then standard error.
     pub text: String,
 }
 
-/// Whether a line starts a program that goes on until somebody stops it.
+/// Whether a line starts a program that runs until it is stopped.
 fn is_server(line: &str) -> bool {
     let begins = |name: &str| line.starts_with(name);
     begins("tobari serve")
@@ -68,7 +68,7 @@ impl Shell {
         command
     }
 
-    /// Types a line. A server is left running; its first line says that it listens.
+    /// Types a line. A server keeps running; its first line says that it listens.
     pub fn type_line(&mut self, line: &str) -> Typed {
         let nothing = Typed { ok: true, text: String::new() };
         if let Some(line) = line.strip_suffix(" &") {
@@ -101,7 +101,7 @@ impl Shell {
         let text = text.replace(&self.port.to_string(), "7610");
         if line.starts_with("tobari call link") {
             let link = text.lines().find(|line| line.starts_with("http")).unwrap_or_default().to_owned();
-            // the first link is that of the usual kind of room
+            // the first link belongs to the usual kind of room
             if self.words.iter().all(|(word, _)| *word != "LINK") {
                 self.words.push(("LINK", link));
             }
@@ -114,7 +114,7 @@ impl Shell {
         let (output, errors) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
         let (mut text, started) = (String::new(), Instant::now());
         let mut ok = false;
-        // the first line is there once the server listens, the others follow at once
+        // the first line appears when the server listens, and the others follow at once
         while started.elapsed() < PATIENCE {
             match output.recv_timeout(Duration::from_millis(if ok { 300 } else { 100 })) {
                 Ok(line) => {
@@ -135,7 +135,7 @@ impl Shell {
         Typed { ok, text }
     }
 
-    /// Stops all servers, in the way an operator does, and waits for their end.
+    /// Stops all servers like an operator, and waits for their end.
     pub fn stop_servers(&mut self) {
         for mut server in self.servers.drain(..) {
             let _ = Command::new("kill").arg("-TERM").arg(server.id().to_string()).status();
@@ -158,13 +158,13 @@ impl Drop for Shell {
     }
 }
 
-/// The lines of a pipe, read until its end so that nobody waits for room in it.
+/// The lines of a pipe, read to the end so that the writer never waits.
 fn reader(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
-                // nobody reads on; the pipe must not fill
+                // nobody needs the line, but the pipe must not fill
             }
         }
     });

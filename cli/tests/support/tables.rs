@@ -1,5 +1,5 @@
-//! What tests of the search over HTTP share: a folder of one's own with tables and keys, questions,
-//! and requests by hand.
+//! Shared by the tests of the search over HTTP: a folder with tables and keys, questions, and raw
+//! requests.
 
 use super::{noise, stderr};
 use serde_json::Value;
@@ -11,9 +11,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
-/// Of the tables.
+/// The number of sites of a table.
 pub const SITES: usize = 50;
-/// Of the tables, each with two haplotypes.
+/// The number of samples of a table, each with two haplotypes.
 pub const SAMPLES: usize = 60;
 
 /// A folder with tables, keys and tokens, and a cache of its own.
@@ -22,63 +22,63 @@ pub struct Place {
 }
 
 impl Place {
-    /// With a key.
+    /// A new folder with a key.
     pub fn new() -> Self {
         let place = Self { folder: tempdir().unwrap() };
         place.good(&["search", "keygen", "-o", &place.path("key")]);
         place
     }
 
-    /// Of a file in it.
+    /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// A file with such a text.
+    /// Writes a file with this text; returns its path.
     pub fn write(&self, name: &str, text: &str) -> String {
         std::fs::write(self.folder.path().join(name), text).unwrap();
         self.path(name)
     }
 
-    /// The program, not started.
+    /// The program with its arguments, not yet started.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tobari"));
         command.args(args).stdin(Stdio::null()).env("TOBARI_CACHE", self.path("cache"));
         command
     }
 
-    /// Runs it.
+    /// Runs the program.
     pub fn run(&self, args: &[&str]) -> Output {
         super::run(&mut self.command(args))
     }
 
-    /// Runs it, and it must go well: what it says.
+    /// Runs the program, which must succeed; returns its output.
     pub fn good(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A table of variants that were drawn, with or without phase.
+    /// A table of random variants, with or without phase.
     pub fn variants(&self, name: &str, sites: usize, separator: char) -> String {
         let vcf = self.write(&format!("{name}.vcf"), &vcf(sites, separator));
         self.good(&["search", "index", &vcf, "-o", &self.path(name), "--label", name]);
         self.path(name)
     }
 
-    /// A client's token, and a file of it.
+    /// A client's token, and its line in a file of tokens.
     pub fn token(&self, name: &str) -> (String, String) {
         let told: Value = serde_json::from_str(&self.good(&["search", "token", name, "--json"])).unwrap();
         (told["token"].as_str().unwrap().to_owned(), told["line"].as_str().unwrap().to_owned())
     }
 
-    /// Asks a server.
+    /// Queries a server.
     pub fn query(&self, url: &str, args: &[&str]) -> Output {
         let key = self.path("key");
         self.run(&[&["search", "query", "--server", url, "--key", &key, "--json"], args].concat())
     }
 
-    /// Asks a server, and the table in the clear, and compares.
+    /// Queries a server and the plain table, and compares.
     pub fn same(&self, url: &str, table: &str, queries: &str, how: &[&str], clear: &[&str]) {
         let clear = self.good(&[&["search", "check", table, "--queries", queries, "--json"], clear].concat());
         let asked = self.query(url, &[&["--queries", queries], how].concat());
@@ -111,12 +111,12 @@ pub fn vcf(sites: usize, separator: char) -> String {
     text
 }
 
-/// Of a site.
+/// The position of a site.
 pub fn position(site: usize) -> usize {
     7_654_000 + 31 * site
 }
 
-/// Questions of so many alleles at many sites.
+/// Questions about this number of alleles, at many sites.
 pub fn questions(length: usize, count: usize) -> String {
     let mut text = String::new();
     let founders = noise(5, 6 * SITES);
@@ -132,7 +132,8 @@ pub fn questions(length: usize, count: usize) -> String {
     text
 }
 
-/// Questions of so many alleles at one site: those of every founder, and the same with one changed.
+/// Questions about this number of alleles at one site: those of every founder, and the same with
+/// one change.
 pub fn questions_at(start: usize, length: usize) -> String {
     let founders = noise(5, 6 * SITES);
     let mut text = String::new();
@@ -146,8 +147,8 @@ pub fn questions_at(start: usize, length: usize) -> String {
     text
 }
 
-/// A request by hand, on a connection of its own: the status and all of the reply; 0 where there is
-/// no server.
+/// Sends a raw request on a connection of its own; returns the status and the whole reply. The
+/// status is 0 without a server.
 pub fn raw(address: &str, request: &[u8]) -> (u16, String) {
     let Ok(mut stream) = TcpStream::connect(address) else { return (0, String::new()) };
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

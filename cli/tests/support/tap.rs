@@ -1,4 +1,4 @@
-//! A line between clients and a server, on which all that passes is kept.
+//! A line between clients and a server that records all traffic.
 
 use super::rude::Post;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,29 +6,29 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of what is looked for elsewhere.
+/// The bytes of a part that is looked for in other places.
 const PART: usize = 16;
 
-/// By connection, what went up and what came down.
+/// By connection, the bytes to the server and the bytes to the client.
 type Lines = BTreeMap<usize, [Vec<u8>; 2]>;
 
 /// The line.
 pub struct Tap {
-    /// Where it is, in the server's stead.
+    /// The address of the line, to use instead of the server's.
     pub url: String,
     lines: Arc<Mutex<Lines>>,
 }
 
-/// What passed on it.
+/// The recorded traffic.
 pub struct Heard(Lines);
 
 impl Tap {
-    /// In front of a server.
+    /// A line in front of a server.
     pub fn to(server: &str) -> Self {
         Self::from([127, 0, 0, 1], server)
     }
 
-    /// In front of a server, which hears of all that comes as of one of this machine's addresses.
+    /// A line in front of a server that connects to it from this address of the machine.
     pub fn from(source: [u8; 4], server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let tap = Self { url: format!("http://{}", listener.local_addr().unwrap()), lines: Arc::default() };
@@ -46,14 +46,14 @@ impl Tap {
         tap
     }
 
-    /// What passed since the last time.
+    /// The traffic since the last call.
     pub fn take(&self) -> Heard {
         Heard(std::mem::take(&mut *self.lines.lock().unwrap()))
     }
 }
 
-/// A connection from one of this machine's addresses, whose system keeps few bytes that the server
-/// did not take.
+/// A connection from one of this machine's addresses. The system buffers few bytes that the server
+/// has not read.
 pub fn connect_from(source: [u8; 4], server: &str) -> std::io::Result<TcpStream> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let stream = runtime.block_on(async {
@@ -79,17 +79,17 @@ fn carry(mut from: TcpStream, mut to: TcpStream, (number, way): (usize, usize), 
 }
 
 impl Heard {
-    /// What clients sent, by connection.
+    /// The bytes that clients sent, by connection.
     pub fn ups(&self) -> impl Iterator<Item = &[u8]> {
         self.0.values().map(|[up, _]| up.as_slice())
     }
 
-    /// The requests: methods, and the rest as a post.
+    /// The requests: the method, and the rest as a post.
     pub fn requests(&self) -> Vec<(String, Post)> {
         self.0.values().flat_map(|[up, _]| requests(up)).collect()
     }
 
-    /// Parts of what clients sent that say whose it is: of names, of headers and of bodies.
+    /// Parts of the requests that identify a client: of names, headers and bodies.
     pub fn sent(&self) -> BTreeSet<[u8; PART]> {
         let mut sent = BTreeSet::new();
         for (_, Post { path, headers, body }) in self.requests() {
@@ -102,7 +102,7 @@ impl Heard {
         sent
     }
 
-    /// Which of these parts came down.
+    /// The parts that appear in the server's replies.
     pub fn told<'a>(&self, parts: &'a BTreeSet<[u8; PART]>) -> BTreeSet<&'a [u8; PART]> {
         let mut begins = vec![false; 1 << 16];
         let begin = |part: &[u8]| usize::from(part[0]) << 8 | usize::from(part[1]);
@@ -112,7 +112,7 @@ impl Heard {
     }
 }
 
-/// Of one connection, until it turns into something else.
+/// The requests of one connection, until it changes the protocol.
 fn requests(mut up: &[u8]) -> Vec<(String, Post)> {
     let mut all = Vec::new();
     while let Some(end) = up.windows(4).position(|window| window == b"\r\n\r\n") {

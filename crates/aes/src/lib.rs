@@ -1,32 +1,32 @@
 //! AES in CBC mode over many messages at once.
 //!
-//! CBC encrypts block `i` as `C_i = E_k(P_i ⊕ C_{i-1})`, `C_{-1}` the initialisation vector (NIST
-//! SP 800-38A, 6.2): a chain, so one message keeps an AES unit busy for one block in the time of
-//! ten to fourteen rounds' *latency*. Independent messages have independent chains: with as many of
-//! them side by side as the unit's latency times its width, it never waits (Intel's multi-buffer
-//! library of 2010 is the first of many that do so). Decryption, `P_i = D_k(C_i) ⊕ C_{i-1}`, has no
-//! chain, and takes one message at a time.
+//! CBC encrypts block `i` as `C_i = E_k(P_i ⊕ C_{i-1})`, where `C_{-1}` is the initialisation
+//! vector (NIST SP 800-38A, 6.2). This is a chain: one message keeps an AES unit busy for one block
+//! in the time of ten to fourteen rounds' *latency*. Independent messages have independent chains.
+//! With as many of them side by side as the unit's latency times its width, the unit never waits
+//! (Intel's multi-buffer library of 2010 was the first of many with this design). Decryption,
+//! `P_i = D_k(C_i) ⊕ C_{i-1}`, has no chain, and takes one message at a time.
 //!
-//! Each message has a key and an initialisation vector of its own, and is padded by PKCS#7 (RFC
-//! 5652, 6.3): 1 to 16 bytes, each of which says how many. Messages of unequal length may stand
-//! together: a lane that is through with one takes the next.
+//! Each message has its own key and initialisation vector, and is padded by PKCS#7 (RFC 5652, 6.3):
+//! 1 to 16 bytes, each of which is their number. Messages of unequal length may run together: a
+//! lane that has finished one message takes the next.
 //!
-//! | backend | what it is |
+//! | backend | method |
 //! |---|---|
 //! | `vaes512` | four blocks in one instruction (VAES and AVX-512), up to 32 chains; sixteen messages of one key and one length in `even512` |
 //! | `vaes256` | two blocks in one instruction (VAES and AVX2), up to 16 chains, in `registers` |
 //! | `aesni` | one block in one instruction, up to 8 chains: the same loops |
 //! | `library` | the `aes` crate: ARMv8 instructions where it finds them, bitsliced code in constant time elsewhere; up to 32 chains of one key |
 //!
-//! The last shares no code with the others but the padding, and all give the same bytes.
+//! `library` shares only the padding with the others, and all backends give the same bytes.
 //!
-//! CBC hides content, and nothing else: who changes ciphertext changes plaintext. Here it is only
-//! ever used under a MAC that is checked first, or for comparisons.
+//! CBC gives confidentiality only: a change of ciphertext changes plaintext undetected. The project
+//! uses this crate only under a MAC that is checked first, or for comparisons.
 //!
 //! # Leakage
-//! Time and addresses depend on lengths alone. [`strip_padding`] says of wrong padding only that it
-//! is wrong, but in a time that tells more; whoever calls it has checked a MAC over the ciphertext
-//! before.
+//! Time and addresses depend on lengths alone, except in [`strip_padding`]. Its error says only
+//! that padding is wrong, but its time says more. Check a MAC over the ciphertext before calling
+//! it.
 
 #![deny(unsafe_code)]
 
@@ -45,30 +45,30 @@ pub const BLOCK_BYTES: usize = 16;
 
 type Block = [u8; BLOCK_BYTES];
 
-/// A key that is no AES key, or lengths that do not fit one another.
+/// A key that is not an AES key, or lengths that do not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AesError {
-    /// Not 16, 24 or 32 bytes.
+    /// The key does not have 16, 24 or 32 bytes.
     #[error("expected a key of 16, 24 or 32 bytes, found {0}")]
     KeyLength(usize),
-    /// Room for another message.
+    /// The room for the ciphertext has the wrong length.
     #[error("expected room for {expected} bytes, found {found}")]
     Room {
-        /// What the message needs.
+        /// Bytes that the message needs.
         expected: usize,
-        /// What there was.
+        /// Bytes given.
         found: usize,
     },
-    /// Ciphertext that is not whole blocks, or none.
+    /// The ciphertext is empty, or not whole blocks.
     #[error("expected one or more blocks of 16 bytes, found {0} bytes")]
     Blocks(usize),
-    /// What was decrypted does not end as padding does.
+    /// The decrypted bytes do not end in padding.
     #[error("expected padding, found something else")]
     Padding,
 }
 
-/// Bytes of the ciphertext of a message of `bytes`: the next multiple of 16 above it.
+/// Bytes of the ciphertext of a message of `bytes` bytes: the next multiple of 16 above `bytes`.
 pub const fn padded_bytes(bytes: usize) -> usize {
     (bytes / BLOCK_BYTES + 1) * BLOCK_BYTES
 }
@@ -86,7 +86,7 @@ pub fn strip_padding(plaintext: &[u8]) -> Result<&[u8], AesError> {
     if padding.iter().all(|byte| usize::from(*byte) == count) { Ok(rest) } else { Err(AesError::Padding) }
 }
 
-/// The last block of a message: what is over after whole blocks, and the padding.
+/// The last block of a message: the bytes after its whole blocks, and the padding.
 fn last_block(message: &[u8]) -> [u8; BLOCK_BYTES] {
     let rest = message.as_chunks::<BLOCK_BYTES>().1;
     let mut block = [(BLOCK_BYTES - rest.len()) as u8; BLOCK_BYTES];
@@ -96,7 +96,7 @@ fn last_block(message: &[u8]) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// Where a chain reads and writes.
+/// The addresses where a chain reads and writes.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 struct Path {
@@ -113,7 +113,8 @@ pub struct CbcMessage<'a> {
 }
 
 impl<'a> CbcMessage<'a> {
-    /// A message under `key` and `iv`, which must be random, or at least unpredictable, and fresh.
+    /// A message under `key` and `iv`. The vector must be fresh, and random or at least
+    /// unpredictable.
     ///
     /// # Errors
     /// [`AesError::Room`] unless `ciphertext` has [`padded_bytes`] of the plaintext's length.
@@ -131,7 +132,7 @@ impl<'a> CbcMessage<'a> {
     }
 }
 
-/// An expanded AES key, for the loops that it was expanded for. Wiped when it is dropped.
+/// An expanded AES key, for the loops that expanded it. It is wiped when it is dropped.
 pub struct AesKey {
     kernels: &'static AesKernels,
     schedule: Schedule,
@@ -152,15 +153,15 @@ impl AesKey {
         AesKernels::best().key(key)
     }
 
-    /// The loops.
+    /// The loops that expanded this key.
     pub fn kernels(&self) -> &'static AesKernels {
         self.kernels
     }
 
-    /// Decrypts whole blocks; the padding stays.
+    /// Decrypts whole blocks, and leaves the padding in place.
     ///
     /// # Errors
-    /// [`AesError::Blocks`], or [`AesError::Room`] unless both have one length.
+    /// [`AesError::Blocks`], or [`AesError::Room`] unless both slices have one length.
     pub fn decrypt_cbc(&self, iv: &[u8; BLOCK_BYTES], ciphertext: &[u8], plaintext: &mut [u8]) -> Result<(), AesError> {
         let (blocks, rest) = ciphertext.as_chunks::<BLOCK_BYTES>();
         if blocks.is_empty() || !rest.is_empty() {
@@ -174,12 +175,12 @@ impl AesKey {
     }
 }
 
-/// One backend's loops.
+/// The loops of one backend.
 pub struct AesKernels {
-    /// The backend.
+    /// The backend's name.
     pub name: &'static str,
-    /// Bytes up to which 32 chains are faster than 16; beyond it the streams of memory get in each
-    /// other's way.
+    /// Bytes up to which 32 chains are faster than 16. For longer messages, 32 streams of memory
+    /// compete for the cache.
     wide_up_to: usize,
     expand: fn(&[u8]) -> Result<Schedule, AesError>,
     encrypt: fn(&mut [CbcMessage<'_>], usize),
@@ -227,7 +228,7 @@ fn with_instructions(key: &[u8]) -> Result<Schedule, AesError> {
 }
 
 impl AesKernels {
-    /// The fastest on this machine, unless the portable backend was chosen for this process.
+    /// The fastest on this machine, unless this process chose the portable backend.
     pub fn best() -> &'static Self {
         if chosen() == Backend::Portable {
             return &LIBRARY;
@@ -235,7 +236,7 @@ impl AesKernels {
         Self::available().last().unwrap_or(&LIBRARY)
     }
 
-    /// All that this machine can run, the fastest last.
+    /// All backends that this machine can run, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static Self> {
         #[cfg(target_arch = "x86_64")]
         let vectors = [
@@ -264,14 +265,14 @@ impl AesKernels {
 
 /// Encrypts every message.
 ///
-/// Fastest where the messages have similar lengths, and there are at least [`AesKernels::lanes`] of
-/// them. They may be in another order afterwards.
+/// This is fastest for at least [`AesKernels::lanes`] messages of similar lengths. The function may
+/// reorder the messages.
 pub fn encrypt_cbc(messages: &mut [CbcMessage<'_>]) {
     let longest = messages.iter().map(|message| message.plaintext.len()).max().unwrap_or(0);
     encrypt_cbc_in_lanes(messages, |kernels| kernels.lanes(longest));
 }
 
-/// The same with up to so many chains side by side, 1 to 32: to measure.
+/// Encrypts every message, up to `lanes` chains side by side, 1 to 32: for measurements.
 pub fn encrypt_cbc_in_lanes(mut messages: &mut [CbcMessage<'_>], lanes: impl Fn(&AesKernels) -> usize) {
     while let Some(first) = messages.first() {
         let kernels = first.key.kernels;

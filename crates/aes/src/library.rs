@@ -1,4 +1,4 @@
-//! The `aes` crate's loops: chains of one key side by side, one block of each at a time.
+//! The loops of the `aes` crate: chains of one key side by side, one block of each at a time.
 
 use super::{AesError, BLOCK_BYTES, CbcMessage, Schedule, last_block};
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
@@ -6,10 +6,10 @@ use aes::{Aes128, Aes192, Aes256};
 
 type Block = aes::Block;
 
-/// Chains side by side at most.
+/// The highest number of chains side by side.
 const MAX_LANES: usize = 32;
 
-/// The crate wipes its keys when they are dropped.
+/// The keys of the crate, which wipes them when they are dropped.
 pub(super) enum LibraryKey {
     Short(Box<Aes128>),
     Middle(Box<Aes192>),
@@ -70,7 +70,7 @@ fn exclusive_or(a: [u8; BLOCK_BYTES], b: [u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES]
     (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
 }
 
-/// Encrypts messages, as many side by side as follow one another under one key.
+/// Encrypts messages. Neighbours under one key run side by side.
 pub(super) fn encrypt(mut messages: &mut [CbcMessage<'_>], lanes: usize) {
     while let Some(first) = messages.first() {
         let key = first.key;
@@ -88,7 +88,7 @@ pub(super) fn encrypt(mut messages: &mut [CbcMessage<'_>], lanes: usize) {
     }
 }
 
-/// The longest first, so that those that still have blocks are always the first ones.
+/// Sorts the longest first, so that messages with blocks left are always the first ones.
 fn encrypt_group(key: &LibraryKey, group: &mut [CbcMessage<'_>]) {
     group.sort_unstable_by_key(|message| std::cmp::Reverse(message.plaintext.len()));
     let mut chains = [Block::default(); MAX_LANES];

@@ -77,7 +77,7 @@ impl Batch {
         Self { keys, ivs, plaintexts }
     }
 
-    /// All together, under the first one's key.
+    /// Encrypts all together, under the first one's key.
     fn encrypted_under_one_key(&self, kernels: &'static AesKernels) -> Vec<Vec<u8>> {
         let key = kernels.key(&self.keys[0]).unwrap();
         let mut out: Vec<_> = self.plaintexts.iter().map(|text| vec![0xa5; padded_bytes(text.len())]).collect();
@@ -89,7 +89,7 @@ impl Batch {
         out
     }
 
-    /// All together, so many side by side.
+    /// Encrypts all together, `lanes` side by side.
     fn encrypted(&self, kernels: &'static AesKernels, lanes: usize) -> Vec<Vec<u8>> {
         let keys: Vec<_> = self.keys.iter().map(|key| kernels.key(key).unwrap()).collect();
         let mut out: Vec<_> = self.plaintexts.iter().map(|text| vec![0xa5; padded_bytes(text.len())]).collect();
@@ -106,8 +106,8 @@ impl Batch {
     }
 }
 
-/// Block after block by the crate's single-block function, and padding written out: shares nothing
-/// with the loops.
+/// Encrypts block by block with the crate's single-block function and explicit padding. This shares
+/// nothing with the loops.
 fn reference(key: &[u8], iv: &[u8; 16], plaintext: &[u8]) -> Vec<u8> {
     use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
     let mut padded = plaintext.to_vec();

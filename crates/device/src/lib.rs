@@ -1,8 +1,9 @@
-//! What a sensor runs: readings sealed so that a server can compute with them and cannot read them.
-//! No standard library, no allocation, no `unsafe`; a frame is made in less than 8 KiB of stack.
+//! The sensor's side: encrypted readings that a server can compute with and cannot read. The crate
+//! uses no standard library, no allocation and no `unsafe`. It makes a frame in less than 8 KiB of
+//! stack.
 //!
-//! **What is computed.** A device has a secret `s`, a vector of small polynomials of
-//! `R_q = Z_q[X]/(X^256 + 1)`, and hides 256 bytes `m`, one in each coefficient, under a sample of
+//! **The computation.** A device has a secret `s`, a vector of small polynomials of
+//! `R_q = Z_q[X]/(X^256 + 1)`. It hides 256 bytes `m`, one in each coefficient, under a sample of
 //! module learning with errors:
 //!
 //! ```text
@@ -10,12 +11,12 @@
 //! ```
 //!
 //! where the `a_i` are uniform and public, drawn in the domain of the transform from the frame's
-//! head and nonce. Whoever has `s` takes `Σ a_i s_i` off and finds `Δ m + e`. A server that has the
-//! transform of `s` under homomorphic encryption does the same blindly: `q` is that scheme's
-//! plaintext modulus, and the subtraction is slot by slot ([`Uniform`]). The paper: the comparison
-//! of homomorphic encryption between IoT devices and a cloud, its design 3; this is another scheme
-//! than the paper's additive one, whose degree of 128 protects nothing and whose conversion leaves
-//! noise in the result.
+//! head and nonce. The owner of `s` subtracts `Σ a_i s_i` and gets `Δ m + e`. A server that has the
+//! transform of `s` under homomorphic encryption subtracts it without seeing it: `q` is that
+//! scheme's plaintext modulus, and the subtraction is slot by slot ([`Uniform`]). The design is
+//! number 3 of the paper that compares homomorphic encryption between IoT devices and a cloud. The
+//! scheme is not the paper's additive one: its degree of 128 protects nothing, and its conversion
+//! leaves noise in the result.
 //!
 //! | profile | q | rank | Δ | body | frame |
 //! |---|---|---|---|---|---|
@@ -24,49 +25,51 @@
 //! | [`GcmDevice`] | AES-128-GCM, for servers that evaluate AES | | | 256 B | 284 B |
 //!
 //! **A frame**, version 1, little-endian: version and profile (1), device number (3), counter (4),
-//! nonce (16), body, MAC (16). A device number names one key: who is given a new key is given a new
-//! number. The MAC is HMAC-SHA-256, cut to 128 bits, over everything before it, under a key that
-//! ingest has too: one attempt to forge succeeds with probability `2^-128`.
+//! nonce (16), body, MAC (16). A device number names one key: a device with a new key gets a new
+//! number. The MAC is HMAC-SHA-256, cut to 128 bits, over everything before it. Ingest has the MAC
+//! key, too. One attempt to forge a frame succeeds with probability `2^-128`.
 //!
-//! **The nonce is synthetic**: `nonce ‖ rest = PRF(key, attempt ‖ head ‖ m)`, the noise is
-//! `PRF(key', nonce ‖ rest)`. If a counter ever comes twice, because storage was restored, two
-//! different readings still have different nonces and different noise (equal with probability
-//! `2^-128`; among `2^30` frames, each counter twice at the most, below `2^-98`), and the same
-//! reading gives the same frame. With the counter as nonce the difference of two readings under one
-//! counter could be read off: a test does so. AES-GCM has no such net: there a repeated counter is
-//! fatal, and the [`CounterStore`]'s contract is all there is.
+//! **The nonce is synthetic**: `nonce ‖ rest = PRF(key, attempt ‖ head ‖ m)`, and the noise is
+//! `PRF(key', nonce ‖ rest)`. A counter can repeat after storage was restored. Then two different
+//! readings still have different nonces and different noise (equal with probability `2^-128`; among
+//! `2^30` frames, each counter twice at the most, below `2^-98`), and the same reading gives the
+//! same frame. With the counter as nonce, an attacker could read off the difference of two readings
+//! under one counter: a test does so. AES-GCM has no such protection: a repeated counter is fatal
+//! there, and only the [`CounterStore`]'s contract prevents it.
 //!
 //! # Security
-//! The lattice-estimator (Albrecht, Player, Scott; revision 27a581b of June 2026, cost model
-//! MATZOV, secret and noise centred binomial, `2^40` samples), operations:
+//! Operations by the lattice-estimator (Albrecht, Player, Scott; revision 27a581b of June 2026,
+//! cost model MATZOV, secret and noise centred binomial, `2^40` samples):
 //!
 //! | | dimension | log2 q | primal | bounded distance | dual | hybrid dual | hybrid decoding | coded BKW | Arora-Ge, Gröbner | β, core-SVP |
 //! |---|---|---|---|---|---|---|---|---|---|---|
 //! | [`P1`] | 768 | 16 | 2^158.5 | 2^155.5 | 2^163.8 | **2^154.6** | 2^155.5 | 2^225 | 2^249 | 456, 2^133.2 |
 //! | [`U25`] | 1024 | 25 | 2^135.3 | **2^133.5** | 2^138.5 | 2^134.0 | 2^133.5 | 2^244 | 2^320 | 370, 2^108.0 |
 //!
-//! Both are above `2^128` operations for every attack that it knows; by core-SVP, which leaves out
-//! what is beside one call of the sieve, U25 stands at 108, where Kyber-512 stands at 118. The
-//! structure of modules gives no better attack that is known.
+//! Both take more than `2^128` operations for every attack of the estimator. Core-SVP counts only
+//! one call of the sieve: by this measure U25 has 108 bits, and Kyber-512 has 118. No better attack
+//! on the structure of modules is known.
 //!
-//! **How many samples there are is part of the claim**: noise of seven values falls to plain linear
-//! algebra over about `768^7/7! ≈ 2^55` samples, at about `2^110` operations, and the Gröbner basis
-//! above is for `2^40`. So a device seals at most [`FRAME_LIMIT`] frames, `2^38` samples, under a
-//! key, and then refuses. There is no way to raise the limit.
+//! **The claim depends on the number of samples.** Noise of seven values falls to plain linear
+//! algebra, with the square of the samples in operations. For [`P1`] that is about
+//! `768^7/7! ≈ 2^55` samples and `2^110` operations; for [`U25`] it is `1024^7/7! ≈ 2^58` samples
+//! and `2^115` operations. Both operation counts are below `2^128`, and the Gröbner basis above is
+//! for `2^40` samples. So a device encrypts at most [`FRAME_LIMIT`] frames, `2^38` samples, under a
+//! key, and then returns an error. The limit cannot be raised.
 //!
-//! That of the rest: HMAC-SHA-256 as PRF and MAC, ChaCha20 under a key that everybody knows as an
-//! expansion that lattices don't know (as all of this project's seeds).
+//! The remaining assumptions: HMAC-SHA-256 is a PRF and a MAC, and ChaCha20 under a public key is
+//! an expansion independent of lattices (as for all seeds of this project).
 //!
 //! # Who sees what
-//! Who holds a MAC key can forge frames of that device, and reads nothing. Who holds the root reads
-//! all of its frames. Everybody sees device numbers, counters, how many frames there are and when.
-//! **A device can lie**: any reading, and any point between the valid ones; nobody but the key
-//! holder could tell.
+//! The owner of a MAC key can forge frames of that device, and reads nothing. The owner of the root
+//! reads all of its frames. Everybody sees device numbers, counters, and the number and time of
+//! frames. **A device can lie**: it can send any reading, and any point between the valid ones.
+//! Only the key holder could notice.
 //!
 //! # Timing
-//! No branch and no address depends on `s`, `m` or `e`. Multiplications are 32 by 32 bits: of
-//! constant time on Cortex-M4 and above and on every larger core, not on Cortex-M3. Reductions are
-//! masks. The number of attempts depends on the body, which is public: a second one is needed with
+//! No branch and no address depends on `s`, `m` or `e`. Multiplications are 32 by 32 bits: constant
+//! time on Cortex-M4 and above and on every larger core, not on Cortex-M3. Reductions are masks.
+//! The number of attempts depends on the body, which is public: a second attempt is needed with
 //! probability below `2^-81`.
 
 #![no_std]

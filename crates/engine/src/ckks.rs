@@ -1,10 +1,10 @@
 //! Steps on approximate numbers, real ones in one row of `N/2` slots.
 //!
-//! **Scales are the caller's**: they are the core's, exact, and a step on values whose scales do
-//! not go together is refused when it is done, not when it is recorded, for shapes have no scales.
-//! A product of two ciphertexts is rescaled, and a product with a plaintext is not; a plaintext
-//! that is encoded at the scale of the last prime of its level ([`Scale::prime`]) gives, rescaled,
-//! the scale of the ciphertext again.
+//! **The caller chooses the scales.** They are the exact scales of the lattice crate. Shapes have
+//! no scales, so a step on values of unlike scales fails when it runs, not when it is recorded. A
+//! product of two ciphertexts is rescaled; a product with a plaintext is not. If the plaintext is
+//! encoded at the scale of the last prime of its level ([`Scale::prime`]), rescaling the product
+//! gives the scale of the ciphertext again.
 
 use super::{EngineError, Sizes, check_length, check_shape, put};
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
 use zeroize::Zeroizing;
 
-/// Computes with ciphertexts of CKKS; knows no secret key. No step of it is randomised.
+/// Computes with CKKS ciphertexts, without a secret key. None of its steps is randomised.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -45,11 +45,11 @@ pub struct CkksEngine {
     parameters: LatticeParameters,
     evaluator: Evaluator,
     encoder: Encoder,
-    /// Steps on plaintexts alone.
+    /// Runs steps on plaintexts alone.
     clear: ClearEngine,
 }
 
-/// A value under CKKS: a ciphertext, cut into digits or not, a plaintext, or one evaluation key.
+/// A value under CKKS: a ciphertext with or without its digits, a plaintext, or one evaluation key.
 pub struct CkksValue(Inner);
 
 enum Inner {
@@ -59,15 +59,15 @@ enum Inner {
     Key(EvaluationKeys),
 }
 
-/// A plaintext, and what it was encoded from: what the encoding rounds off is not lost where it
-/// goes to the tier and comes back.
+/// A plaintext and the numbers that it encodes. The numbers keep the bits that the encoding rounds
+/// off, so that a plaintext survives the tier.
 struct Numbers {
     slots: Zeroizing<Vec<f64>>,
     encoded: Plaintext,
 }
 
 impl CkksValue {
-    /// The ciphertext that it is.
+    /// The ciphertext, if the value is one.
     pub fn as_ciphertext(&self) -> Option<&Ciphertext> {
         match &self.0 {
             Inner::Ciphertext(ciphertext) => Some(ciphertext),
@@ -92,7 +92,7 @@ impl CkksValue {
         }
     }
 
-    /// Bytes that it holds in memory.
+    /// Bytes that the value takes in memory.
     pub fn memory(&self) -> u64 {
         let memory = match &self.0 {
             Inner::Ciphertext(ciphertext) => ciphertext.memory(),
@@ -105,7 +105,7 @@ impl CkksValue {
 }
 
 impl CkksEngine {
-    /// For these parameters.
+    /// An engine for these parameters.
     ///
     /// # Errors
     /// [`EngineError`] for parameters of another scheme, or without a special prime.
@@ -118,7 +118,7 @@ impl CkksEngine {
     /// A ciphertext as a value.
     ///
     /// # Errors
-    /// [`EngineError`] for one of other parameters, or a product that was not relinearised.
+    /// [`EngineError`] for a ciphertext of other parameters, or a product before relinearisation.
     pub fn ciphertext(&self, ciphertext: Ciphertext) -> Result<CkksValue, EngineError> {
         if *ciphertext.parameters() != self.parameters || ciphertext.needs_relinearization() {
             return Err(EngineError::Parameters { expected: "a ciphertext of two parts and the engine's parameters" });
@@ -126,17 +126,17 @@ impl CkksEngine {
         Ok(CkksValue(Inner::Ciphertext(ciphertext)))
     }
 
-    /// Real numbers in slots, for ciphertexts of this level and below; slots that are missing
-    /// are 0.
+    /// Real numbers in slots, for ciphertexts of this level and below. Missing slots are 0.
     ///
     /// # Errors
-    /// [`EngineError`] for numbers that the encoder refuses, or no such level.
+    /// [`EngineError`] for numbers that the encoder rejects, or if the parameters lack this level.
     pub fn numbers(&self, slots: &[f64], scale: &Scale, level: u16) -> Result<CkksValue, EngineError> {
         let encoded = self.encoder.encode(slots, scale, self.sizes().primes(level)?)?;
         Ok(self.plaintext(slots, encoded))
     }
 
-    /// Real numbers as a diagonal of [`Op::Transform`], which serves as another plaintext, too.
+    /// Real numbers as a diagonal of [`Op::Transform`]. A diagonal is also a plaintext for other
+    /// steps.
     ///
     /// # Errors
     /// As [`Self::numbers`].
@@ -161,10 +161,10 @@ impl CkksEngine {
         Ok(self.plaintext(&Zeroizing::new(vec![value; self.encoder.slots()]), encoded))
     }
 
-    /// The only key of these.
+    /// The key of a set with one key.
     ///
     /// # Errors
-    /// [`EngineError`] for none or several, or one of other parameters.
+    /// [`EngineError`] unless there is one key, of the engine's parameters.
     pub fn key(&self, keys: EvaluationKeys) -> Result<CkksValue, EngineError> {
         let ours = keys.only().is_some_and(|key| *key.parameters() == self.parameters);
         let expected = EngineError::Parameters { expected: "one key of the engine's parameters" };
@@ -190,7 +190,7 @@ impl CkksEngine {
         Ok(Shape { kind: Kind::Plain, level, resident: self.sizes().rows(data) + slots, packed: stored, raw: stored })
     }
 
-    /// The shape of a diagonal: it has rows for the special primes, too.
+    /// The shape of a diagonal, which has rows for the special primes, too.
     ///
     /// # Errors
     /// [`EngineError::Level`].
@@ -203,7 +203,7 @@ impl CkksEngine {
     /// The shape of a key for rotations.
     ///
     /// # Errors
-    /// [`EngineError`] for no such level, or parameters without a special prime.
+    /// [`EngineError`] if the parameters lack this level or a special prime.
     pub fn rotation_key_shape(&self, level: u16) -> Result<Shape, EngineError> {
         self.sizes().rotation_key(level)
     }
@@ -219,7 +219,7 @@ impl CkksEngine {
     /// The shape of a value.
     ///
     /// # Errors
-    /// [`EngineError::Parameters`] for a value of an engine with others.
+    /// [`EngineError::Parameters`] for a value of other parameters.
     pub fn shape_of(&self, value: &CkksValue) -> Result<Shape, EngineError> {
         if value.parameters() != Some(&self.parameters) {
             return Err(EngineError::Parameters { expected: "values of the engine's parameters" });
@@ -252,7 +252,7 @@ impl CkksEngine {
         }
     }
 
-    /// A step on plaintexts alone: their slots in the clear.
+    /// Runs a step on the slots of plaintexts alone.
     fn plain(&self, step: usize, op: Op, args: &[&Numbers], level: u16) -> Result<CkksValue, EngineError> {
         let scale = scale_of(op, args)?;
         let slots: Vec<ClearValue> = args.iter().map(|numbers| ClearValue::Reals(numbers.slots.to_vec())).collect();
@@ -262,7 +262,7 @@ impl CkksEngine {
         }
     }
 
-    /// A ciphertext from arguments of which at least one is encrypted.
+    /// The ciphertext of a step with at least one encrypted argument.
     fn encrypted(&self, step: usize, op: Op, args: &[&CkksValue], level: usize) -> Result<Ciphertext, EngineError> {
         let evaluator = &self.evaluator;
         let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
@@ -306,7 +306,8 @@ impl CkksEngine {
         Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.evaluator.drop_to(a, level)?) })
     }
 
-    /// Encrypted terms first, in their order: one vector that the others are added to.
+    /// Sums the encrypted terms first, in their order, into one ciphertext, then adds the
+    /// plaintexts.
     fn sum(&self, op: Op, terms: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
         let mut sum: Option<Cow<'_, Ciphertext>> = None;
         for term in terms {
@@ -330,7 +331,7 @@ impl CkksEngine {
         Ok(sum)
     }
 
-    /// Products of ciphertexts in one pass, then those of plaintexts.
+    /// Sums the products of ciphertexts in one pass, then adds the products of plaintexts.
     fn dot(&self, step: usize, pairs: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
         let (mut lowered, mut products) = (Vec::new(), Vec::new());
         for pair in pairs.chunks_exact(2) {
@@ -351,7 +352,7 @@ impl CkksEngine {
         if products.is_empty() { into_ciphertext(sum) } else { self.sum(Op::Dot, &terms, level) }
     }
 
-    /// A map by its diagonals; arguments stand as their kinds were checked.
+    /// Applies a linear map by its diagonals. The kinds of the arguments were checked.
     fn transform(&self, grid: Grid, args: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
         let (mut inputs, mut weights, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for arg in args {
@@ -366,7 +367,7 @@ impl CkksEngine {
         Ok(self.evaluator.transform_sum(&inputs, &weights, grid, &keys)?)
     }
 
-    /// Products of ciphertexts in three parts, and one relinearisation of their sum.
+    /// Sums the products of ciphertexts in three parts, and relinearises the sum once.
     fn dot_encrypted(&self, pairs: &[&Inner], keys: &EvaluationKeys, level: usize) -> Result<Ciphertext, EngineError> {
         let mut sum: Option<Ciphertext> = None;
         for pair in pairs.chunks(2) {
@@ -380,7 +381,7 @@ impl CkksEngine {
         Ok(self.evaluator.relinearize(&sum.ok_or_else(|| unexpected(Op::Dot))?, keys)?)
     }
 
-    /// The numbers of stored bytes: a scale, then slots.
+    /// Reads a plaintext's bytes: a scale, then slots.
     fn read_numbers(&self, bytes: &[u8], shape: &Shape) -> Result<CkksValue, EngineError> {
         let level = shape.level;
         let words = bytes.as_chunks::<8>().0;
@@ -395,7 +396,7 @@ impl CkksEngine {
     }
 }
 
-/// Why no result of CKKS is flooded here.
+/// The reason why CKKS has no flooding step.
 const NO_FLOOD: &str =
     "expected BGV for a flooding, found CKKS: its results are flooded as they are decrypted, by whoever has the key";
 
@@ -403,7 +404,7 @@ fn unexpected(op: Op) -> EngineError {
     EngineError::Step(format!("expected arguments that {op} takes, found others"))
 }
 
-/// The scale of what a step makes of plaintexts.
+/// The scale of the result of a step on plaintexts.
 fn scale_of(op: Op, args: &[&Numbers]) -> Result<Scale, EngineError> {
     let scales: Vec<&Scale> = args.iter().map(|numbers| numbers.encoded.scale()).collect();
     let terms: Option<Vec<Scale>> = match op {
@@ -467,7 +468,7 @@ impl Engine for CkksEngine {
         }
     }
 
-    /// Sums of ciphertexts of one level in place, and products with plaintexts.
+    /// Runs sums of ciphertexts of one level, and products with plaintexts, in place.
     fn step_owned(&self, step: usize, op: Op, first: CkksValue, rest: &[&CkksValue]) -> Result<CkksValue, EngineError> {
         let shapes = std::iter::once(&first).chain(rest.iter().copied()).map(|arg| self.shape_of(arg));
         self.shape(op, &shapes.collect::<Result<Vec<_>, _>>()?).map_err(EngineError::Step)?;

@@ -1,18 +1,18 @@
-//! Plaintexts that take no more memory than their coefficients do.
+//! Plaintexts that take only the memory of their coefficients.
 
 use super::EngineError;
 use tobari_lattice::bgv::{Plaintext, PreparedPlaintext};
 use tobari_lattice::params::LatticeParameters;
 
-/// A plaintext as its coefficients modulo `t`, from 0 on, each in [`width`] bytes, the lowest
-/// first; each use prepares it anew.
+/// A plaintext as its coefficients modulo `t`, in `[0, t)`, each in [`width`] bytes, the lowest
+/// byte first. Each use prepares it again.
 pub(super) struct Compact {
     pub(super) parameters: LatticeParameters,
     pub(super) level: u16,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Bytes of a coefficient in memory: a word would be twice as many as most need.
+/// Bytes of a coefficient in memory: four where they suffice, otherwise a word.
 pub(super) fn width(t: u64) -> usize {
     if t >> 32 == 0 { 4 } else { 8 }
 }
@@ -20,7 +20,7 @@ pub(super) fn width(t: u64) -> usize {
 impl Compact {
     pub(super) fn new(parameters: &LatticeParameters, level: u16, plaintext: &Plaintext) -> Self {
         let t = parameters.error_factor();
-        // coefficients are centred
+        // moves the centred coefficients to [0, t)
         let residues = plaintext.coefficients().iter().map(|c| c + (t as i64 & (c >> 63)));
         let mut bytes = Vec::with_capacity(parameters.degree() * width(t));
         match width(t) {
@@ -30,7 +30,7 @@ impl Compact {
         Self { parameters: parameters.clone(), level, bytes }
     }
 
-    /// Of such bytes, all of them below `t`.
+    /// Reads such bytes. All coefficients must be below `t`.
     pub(super) fn read(parameters: &LatticeParameters, level: u16, bytes: &[u8]) -> Result<Self, EngineError> {
         let compact = Self { parameters: parameters.clone(), level, bytes: bytes.to_vec() };
         let t = parameters.error_factor() as i64;
@@ -49,7 +49,7 @@ impl Compact {
         Ok(Plaintext::from_coefficients(&self.parameters, &self.residues())?)
     }
 
-    /// Ready for ciphertexts over so many primes.
+    /// Prepares the plaintext for ciphertexts over so many primes.
     pub(super) fn prepare(&self, primes: usize) -> Result<PreparedPlaintext, EngineError> {
         Ok(PreparedPlaintext::new(&self.parameters, &self.plaintext()?, primes)?)
     }

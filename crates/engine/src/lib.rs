@@ -1,15 +1,13 @@
-//! Where the planner and the cryptography meet: steps of programs, done under encryption.
+//! Engines for the planner: they run the steps of programs under encryption.
 //!
-//! [`BgvEngine`] computes with exact integers, [`CkksEngine`] with approximate numbers; both are
-//! [`Engine`](tobari_plan::engine::Engine)s, so a program that runs in the clear runs on them,
-//! whole in memory or paged. An engine sees ciphertexts, the plain arguments that it is given, and
-//! public keys. **A secret key is no value**: there is no way to make it one, so that none is ever
-//! in a tier.
+//! [`BgvEngine`] computes with exact integers, [`CkksEngine`] with approximate numbers. Both are
+//! [`Engine`](tobari_plan::engine::Engine)s, so they run any program that runs on plain values,
+//! whole in memory or paged. An engine sees ciphertexts, the plain arguments of steps, and public
+//! keys. **A secret key cannot be a value**, so none is ever in a tier.
 //!
-//! **Levels.** A [`Shape`] counts multiplications that are left, the core data primes: a ciphertext
-//! over `l` data primes has level `l - 1` here, and so has whatever serves it: keys and plaintexts
-//! of level `l - 1` are those over `l` data primes. Every level of this room's functions is of the
-//! first kind.
+//! **Levels.** A [`Shape`] counts the multiplications that are left; the lattice crate counts data
+//! primes. A ciphertext over `l` data primes has level `l - 1` here, and so have the keys and
+//! plaintexts for it. Every level of this crate's functions is of the first kind.
 //!
 //! **Shapes are exact.** For `r(l) = l + k` rows of a key over `l` data primes and `k` special
 //! ones, in `d` digits:
@@ -23,20 +21,20 @@
 //! | plaintext of CKKS | `l N + N/2` words | its scale and `N/2` doubles: encoded again, to the same bits on every machine | the same |
 //! | key | `2 d r(l) N` words, a rotation's `N/2 + 512` bytes more | the wire's: half of it is a seed, the other half packed | both halves as words |
 //!
-//! Beside values, a ring keeps up to 64 MiB of memory for values to come, and a step takes some
-//! rows for its time.
+//! Besides values, a ring keeps up to 64 MiB of memory for later values, and a running step takes
+//! some rows.
 //!
 //! **Randomised steps.** [`Op::Flood`](tobari_plan::program::Op::Flood) draws from ChaCha20 under a
-//! seed that is derived from the secret of the run and the number of the step: whoever drops a
-//! result and makes it again gets the same bytes. **A secret serves one run of one program**: two
-//! different ciphertexts flooded by one step of one secret differ by what the flood was to hide. An
-//! engine draws that secret itself and cannot be copied, and a plan's run consumes it;
-//! [`BgvEngine::next_run`] makes the next.
+//! seed derived from the run's secret and the step's number. So a result that is dropped and
+//! computed again has the same bytes. **A secret serves one run of one program**: if one step of
+//! one secret flooded two different ciphertexts, their difference would show the noise that the
+//! flood must hide. An engine draws that secret itself and cannot be copied, and a plan's run
+//! consumes it; [`BgvEngine::next_run`] makes the next engine.
 //!
 //! # Leakage
-//! Which steps run, and how long they take, depends on shapes alone. What a plaintext is made of is
-//! wiped where the core wipes it: the elements of plaintexts of BGV are not, and whoever stores
-//! plaintexts stores them in the clear.
+//! The sequence of steps and their times depend on shapes alone. Data of plaintexts is wiped where
+//! the lattice crate wipes it: the elements of BGV plaintexts are not wiped. Storing a plaintext
+//! stores it unencrypted.
 
 #![forbid(unsafe_code)]
 
@@ -54,60 +52,60 @@ use tobari_lattice::{bgv as exact, ckks as approximate};
 use tobari_plan::clear::ClearError;
 use tobari_plan::program::{Encoding, Kind, Shape};
 
-/// Why a step was not done, or a value not made.
+/// Why a step failed, or a value could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// Arguments that the step does not take.
+    /// The step does not take these arguments.
     #[error("{0}")]
     Step(String),
-    /// A level that the parameters do not have.
+    /// The parameters do not have this level.
     #[error("expected a level up to {most}, found {found}")]
     Level {
-        /// The highest.
+        /// The highest level.
         most: u16,
-        /// The one asked for.
+        /// The level given.
         found: u16,
     },
-    /// Parameters that are no engine's, or a value of others.
+    /// The engine cannot use these parameters, or a value has other parameters.
     #[error("expected {expected}, found others")]
     Parameters {
-        /// What there should be.
+        /// The requirement.
         expected: &'static str,
     },
-    /// Another value than the shape says.
+    /// The value is not of the shape given.
     #[error("expected {expected}, found something else")]
     Value {
-        /// What there should be.
+        /// The requirement.
         expected: String,
     },
-    /// So many bytes are not a value of that shape.
+    /// The number of bytes is not that of the shape.
     #[error("expected {expected} bytes, found {found}")]
     Bytes {
-        /// How many there should be.
+        /// The shape's number of bytes.
         expected: u64,
-        /// How many there are.
+        /// The number of bytes given.
         found: u64,
     },
-    /// Bytes that are no value.
+    /// The bytes are no value.
     #[error("malformed {0}")]
     Malformed(&'static str),
-    /// Bytes that are no ciphertext, or no key.
+    /// The bytes are no ciphertext, or no key.
     #[error(transparent)]
     Wire(#[from] LatticeWireError),
-    /// What the evaluator of BGV says.
+    /// An error of the BGV evaluator.
     #[error(transparent)]
     Bgv(#[from] exact::EvaluateError),
-    /// What the encoder of BGV says.
+    /// An error of the BGV encoder.
     #[error(transparent)]
     BgvEncode(#[from] exact::EncodeError),
-    /// What the evaluator of CKKS says.
+    /// An error of the CKKS evaluator.
     #[error(transparent)]
     Ckks(#[from] approximate::OperationError),
-    /// What the encoder of CKKS says.
+    /// An error of the CKKS encoder.
     #[error(transparent)]
     CkksEncode(#[from] approximate::EncodeError),
-    /// A step on plaintexts alone.
+    /// An error of a step on plaintexts alone.
     #[error(transparent)]
     Clear(#[from] ClearError),
 }
@@ -133,7 +131,7 @@ impl Sizes<'_> {
         8 * (rows * self.0.degree()) as u64
     }
 
-    /// Bytes of an element over the first data primes and perhaps the special ones, packed.
+    /// Bytes of an element over the first data primes and optionally the special ones, packed.
     fn packed(&self, data: usize, special: bool) -> u64 {
         let ring = self.0.ring();
         let special = if special { ring.special_primes() } else { &[] };
@@ -141,17 +139,17 @@ impl Sizes<'_> {
         bits.map(|bits| (self.0.degree() as u64 * bits).div_ceil(8)).sum()
     }
 
-    /// Digits of a key, and its rows.
+    /// The number of digits of a key, and the number of its rows.
     fn digits(&self, data: usize) -> (usize, usize) {
         (data.div_ceil(self.0.digit_size()), data + self.0.ring().special_primes().len())
     }
 
-    /// Bytes before an object on the wire: version, kind, parameters.
+    /// Bytes before an object in the wire format: version, kind, parameters.
     fn head(&self) -> u64 {
         wire::encode_parameters(self.0).len() as u64
     }
 
-    /// A ciphertext with so many bytes of its scheme's own.
+    /// The shape of a ciphertext. The scheme adds `own` bytes.
     fn ciphertext(&self, level: u16, own: u64) -> Result<Shape, EngineError> {
         let data = self.primes(level)?;
         let packed = self.head() + 2 + own + 2 * self.packed(data, false);
@@ -159,7 +157,7 @@ impl Sizes<'_> {
         Ok(Shape { kind: Kind::Encrypted, level, resident: 2 * self.rows(data), packed, raw })
     }
 
-    /// Such a ciphertext with its digits.
+    /// The shape of such a ciphertext with its digits.
     fn hoisted(&self, level: u16, own: u64) -> Result<Shape, EngineError> {
         let ciphertext = self.ciphertext(level, own)?;
         let (digits, rows) = self.digits(self.primes(level)?);
@@ -167,7 +165,7 @@ impl Sizes<'_> {
         Ok(Shape { kind: Kind::Hoisted, resident, ..ciphertext })
     }
 
-    /// A key for products.
+    /// The shape of a key for products.
     fn relinearization_key(&self, level: u16) -> Result<Shape, EngineError> {
         let data = self.primes(level)?;
         if self.0.ring().special_primes().is_empty() {
@@ -175,26 +173,26 @@ impl Sizes<'_> {
         }
         let (digits, rows) = self.digits(data);
         let digits = digits as u64;
-        // how many keys there are, then g, level and seed of this one
+        // the number of keys, then g, level and seed of this key
         let packed = self.head() + 3 + 4 + 1 + 32 + digits * self.packed(data, true);
         let raw = words::key_bytes(self.0, data) as u64;
         Ok(Shape { kind: Kind::Key, level, resident: 2 * digits * self.rows(rows), packed, raw })
     }
 
-    /// A key for rotations: it holds how they move values, too.
+    /// The shape of a key for rotations, which also holds the permutation of values.
     fn rotation_key(&self, level: u16) -> Result<Shape, EngineError> {
         let key = self.relinearization_key(level)?;
         Ok(Shape { resident: key.resident + self.0.degree() as u64 / 2 + 512, ..key })
     }
 }
 
-/// Refuses bytes unless they are as many as a shape says.
+/// Rejects bytes of another length than the shape's.
 fn check_length(shape: &Shape, encoding: Encoding, found: usize) -> Result<(), EngineError> {
     let (expected, found) = (shape.stored(encoding), found as u64);
     if expected == found { Ok(()) } else { Err(EngineError::Bytes { expected, found }) }
 }
 
-/// Puts bytes where there is to be room for just as many.
+/// Copies bytes into a buffer of exactly their length.
 fn put(bytes: &[u8], room: &mut [u8]) -> Result<(), EngineError> {
     let (expected, found) = (room.len() as u64, bytes.len() as u64);
     if expected != found {
@@ -204,7 +202,7 @@ fn put(bytes: &[u8], room: &mut [u8]) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Refuses a value of another shape.
+/// Rejects a value of another shape.
 fn check_shape(expected: &Shape, found: &Shape) -> Result<(), EngineError> {
     let words = || format!("{:?} at level {}, {} bytes of memory", expected.kind, expected.level, expected.resident);
     if expected == found { Ok(()) } else { Err(EngineError::Value { expected: words() }) }

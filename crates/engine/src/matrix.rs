@@ -1,44 +1,46 @@
 //! The reference job of plans: encrypted vectors times a matrix, and a polynomial of the products.
 //!
-//! For vectors `x_v` and a matrix that is given by `D` of its diagonals `d_k` (Halevi, Shoup,
-//! CRYPTO 2014), it computes
+//! For vectors `x_v` and a matrix given by `D` of its diagonals `d_k` (Halevi, Shoup, CRYPTO 2014),
+//! the job computes
 //!
 //! ```text
 //! y_v = Σ_k d_k ⊙ rot_k(x_v),      z = Σ_v y_v^3 + 3 y_v,
 //! ```
 //!
-//! slot by slot modulo `t`. The server has the diagonals and public keys; the vectors and `z` are
-//! encrypted for the client, and `z` is flooded, so that it tells nothing of the diagonals but
-//! itself. Every diagonal needs a rotation key of its own, some forty megabytes: a working set of
-//! gigabytes that any larger job has, too. It is written down vector by vector, as one would; which
-//! order is kind to memory is the planner's affair.
+//! slot by slot modulo `t`. The server has the diagonals and public keys. The vectors and `z` are
+//! encrypted for the client. `z` is flooded, so that its noise shows less of the diagonals (see
+//! [`FLOOD_BITS`]). Every diagonal needs a rotation key of its own, some forty megabytes, so the
+//! working set has gigabytes, as in any larger job. The program goes vector by vector, as one would
+//! write it; the planner finds an order that needs less memory.
 //!
-//! Who sees what: the server the number of vectors and of diagonals; the client `z`.
+//! The server sees the number of vectors and of diagonals; the client sees `z`.
 
 use crate::{BgvEngine, EngineError};
 use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};
 
-/// Bits by which `z` is flooded: the statistical distance of what two matrices with the same result
-/// give is below 2^-40 a slot.
+/// The width of the flood of `z`: `t` times a uniform integer of `[-2^40, 2^40)` in each
+/// coefficient. [`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood) bounds the statistical
+/// distance by `2^(log2 B - log2 t - 41)` a coefficient, where `B` bounds the phase of the sum. `B`
+/// grows with the number of vectors, so this job claims no fixed distance.
 pub const FLOOD_BITS: u16 = 40;
 
-/// How large a job is.
+/// The size of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Vectors.
     pub vectors: usize,
-    /// Diagonals; one less is the number of rotation keys.
+    /// Diagonals. There is one rotation key fewer.
     pub diagonals: usize,
 }
 
-/// What a job takes.
+/// The inputs of a job.
 #[derive(Clone, Debug)]
 pub struct Inputs<V> {
-    /// `x_v`.
+    /// The vectors `x_v`.
     pub vectors: Vec<V>,
-    /// `d_k`.
+    /// The diagonals `d_k`.
     pub diagonals: Vec<V>,
     /// The keys of `rot_k`, from `k = 1` on.
     pub rotations: Vec<V>,
@@ -46,10 +48,10 @@ pub struct Inputs<V> {
     pub relinearization: V,
 }
 
-/// The job, on any machine.
+/// Runs the job on any machine. Returns nothing without vectors or diagonals.
 ///
 /// # Errors
-/// The machine's.
+/// The machine's errors.
 pub fn program<M: Machine>(machine: &mut M, inputs: &Inputs<M::Value>) -> Result<Option<M::Value>, M::Error> {
     let mut sum: Option<M::Value> = None;
     for x in &inputs.vectors {
@@ -81,7 +83,7 @@ pub fn program<M: Machine>(machine: &mut M, inputs: &Inputs<M::Value>) -> Result
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatrixError {
-    /// Nothing to compute.
+    /// The job has no vector or no diagonal.
     #[error("expected at least one vector and one diagonal, found {vectors} and {diagonals}")]
     Empty {
         /// Vectors.
@@ -89,25 +91,25 @@ pub enum MatrixError {
         /// Diagonals.
         diagonals: usize,
     },
-    /// What the recorder says.
+    /// An error of the recorder.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// What the engine says.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// The client: whose vectors they are.
+/// The client, the owner of the vectors.
 pub fn client() -> KeyDomain {
     KeyDomain("client".to_owned())
 }
 
-/// The server: whose diagonals they are.
+/// The server, the owner of the diagonals.
 pub fn server() -> Owner {
     Owner("server".to_owned())
 }
 
-/// The program of a job of some size, and its inputs by name.
+/// Records the program of a job, and names its inputs.
 ///
 /// # Errors
 /// [`MatrixError`].
@@ -134,7 +136,7 @@ pub fn record(engine: &BgvEngine, size: Size) -> Result<(Program, Inputs<Value>)
     Ok((recorder.finish(&[output])?, inputs))
 }
 
-/// The size whose inputs and sums have about `bytes` bytes in memory.
+/// The size for which inputs and sums take about `bytes` bytes in memory.
 ///
 /// # Errors
 /// [`MatrixError::Engine`].

@@ -1,11 +1,11 @@
-//! What it costs to hand a message to an enclave and to get one back: times by length, and what
-//! protects the process.
+//! Measures how long it takes to send a message to an enclave and to get one back, by length, and
+//! prints the protections of the process.
 //!
-//! The time of one way includes that of the short answer. Where host and enclave share one core the
-//! two copies follow one another; on two they overlap.
+//! The time of one direction includes the time of the short answer. On one core, host and enclave
+//! copy one after the other; on two cores the two copies overlap.
 //!
-//! `cargo run --release --package tobari-host --example enclave_transfers`. The enclave is this
-//! executable again.
+//! `cargo run --release --package tobari-host --example enclave_transfers`. The enclave is a second
+//! process of this executable.
 
 #![allow(clippy::print_stdout, reason = "an example says what it found")]
 
@@ -20,13 +20,13 @@ mod linux {
     use tobari_host::enclave::{CryptoRng, Options, ProcessEnclave, is_inside, run_inside};
 
     const VERB: &str = "enclave-inside-of-an-example";
-    /// In: a message, out: nothing; and the other way.
+    /// `IN` sends a message and returns nothing; `OUT` does the reverse.
     const IN: u8 = 1;
     const OUT: u8 = 2;
     const TRIES: u32 = 200;
     const LENGTHS: [u32; 7] = [0, 256, 512, 768, 1024, 1280, 1536];
 
-    /// Takes messages, and gives back as many bytes as it is asked for.
+    /// Receives messages, and returns as many bytes as a request asks for.
     struct Transfers;
 
     impl Handler for Transfers {
@@ -90,7 +90,7 @@ mod linux {
         let challenge = Challenge::new(&mut rng, 0);
         let evidence = enclave.report(challenge.nonce())?;
         let report = enclave.last_request();
-        // This program is its own verifier, so it knows that no hardware is here.
+        // This program is its own verifier, and knows that there is no enclave hardware.
         let policy = Policy::new(vec![*enclave.executable()], configuration).accepting_simulated();
         let (channel, key) = Connector::connect(&challenge.verify(&policy, &evidence, 0)?, &mut rng)?;
         let session = channel.session();

@@ -1,13 +1,13 @@
-//! What is worth keeping between two runs and can be found out again: measurements. One small file
-//! each, in the user's folder for such.
+//! A cache of measurements that a later run could repeat. Each is one small file in the user's
+//! cache folder.
 
 use crate::files::{self, FileError};
 use std::path::PathBuf;
 
-/// Larger than anything that is kept.
+/// Longer than any cached file.
 const LIMIT_BYTES: u64 = 1 << 20;
 
-/// The folder: `TOBARI_CACHE`, or `tobari` in `XDG_CACHE_HOME` or in `~/.cache`.
+/// The cache folder: `TOBARI_CACHE`, or `tobari` in `XDG_CACHE_HOME` or in `~/.cache`.
 pub fn folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     set("TOBARI_CACHE")
@@ -15,12 +15,12 @@ pub fn folder() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|path| path.join(".cache").join("tobari")))
 }
 
-/// What was kept under a name; none if there is nothing, or nothing that can be read.
+/// Reads the bytes stored under a name; `None` if there are none, or they cannot be read.
 pub fn read(name: &str) -> Option<Vec<u8>> {
     files::read_bounded(&folder()?.join(name).with_extension("json"), LIMIT_BYTES).ok()
 }
 
-/// Keeps bytes under a name.
+/// Stores bytes under a name, and returns their path: `None` if the user has no cache folder.
 ///
 /// # Errors
 /// [`FileError`] if the folder or the file cannot be written.

@@ -1,10 +1,9 @@
-//! The folders in which a server keeps what it must not forget: one version, and one user at a
-//! time.
+//! A server's data folder, with one version and one user at a time.
 //!
-//! A folder has a file `tobari-data` with one line, `tobari data 1`, which is locked while a server
-//! runs or a backup is taken. What else is there is the jobs' affair. A folder from before there
-//! were versions is taken for version 1, which it is. One of a later version is refused, rather
-//! than read as what it is not.
+//! The file `tobari-data` in the folder has one line, `tobari data 1`. A running server and a
+//! backup lock this file. The jobs define everything else in the folder. A folder from before there
+//! were versions counts as version 1, because its format is the same. A folder of a later version
+//! is rejected, because this release would misread it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -12,32 +11,32 @@ use std::path::{Path, PathBuf};
 
 /// The version that this release writes.
 pub const DATA_VERSION: u32 = 1;
-/// The file that says that a folder has a server's data.
+/// The file that marks a folder as a server's data.
 pub const MARKER: &str = "tobari-data";
 const MAX_MARKER_BYTES: u64 = 64;
 
-/// A folder of data, locked as long as this lives.
+/// A locked data folder. Dropping it releases the lock.
 pub struct DataFolder {
     path: PathBuf,
     _marker: File,
 }
 
-/// Why a folder of data cannot be used.
+/// Why a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The system refuses.
+    /// The operating system returned an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else uses it.
+    /// Another process uses the folder.
     #[error("{}: expected a folder that no other server uses, found one that is used", .0.display())]
     InUse(PathBuf),
-    /// It is of a later release.
+    /// A later release wrote the folder.
     #[error("{}: expected data of version {DATA_VERSION}, found version {found}: it is of a later release", path.display())]
     Later {
         /// The folder.
@@ -45,16 +44,17 @@ pub enum DataError {
         /// Its version.
         found: u32,
     },
-    /// It is something else.
+    /// The folder has no data of a server.
     #[error("{}: expected a folder of `tobari serve`, found another", .0.display())]
     NotData(PathBuf),
 }
 
 impl DataFolder {
-    /// Opens a folder for a server, and makes it if there is none: for its owner alone.
+    /// Opens a folder for a server. Creates it if it does not exist, accessible to its owner only.
     ///
     /// # Errors
-    /// [`DataError`] if it is used, of a later version, or cannot be written.
+    /// [`DataError`] if the folder is in use, has an invalid marker or a later version, or cannot
+    /// be written.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let fault = |source| DataError::Io { path: path.to_owned(), source };
         make(path).map_err(fault)?;
@@ -62,11 +62,11 @@ impl DataFolder {
         Self::locked(path, file.map_err(fault)?, true)
     }
 
-    /// Takes hold of a folder that a server has used, to read it.
+    /// Locks a folder that a server has used, to read it.
     ///
     /// # Errors
-    /// [`DataError`], and [`DataError::NotData`] if no server of this or a later release has used
-    /// it.
+    /// [`DataError`], in particular [`DataError::NotData`] if no server of this or a later release
+    /// has used the folder.
     pub fn existing(path: &Path) -> Result<Self, DataError> {
         match File::open(path.join(MARKER)) {
             Ok(file) => Self::locked(path, file, false),
@@ -87,7 +87,7 @@ impl DataFolder {
         match version(&text) {
             Some(DATA_VERSION) => {}
             Some(found) if found > DATA_VERSION => return Err(DataError::Later { path: path.to_owned(), found }),
-            // empty: new, or left by a start that ended in between
+            // an empty marker is new, or an earlier start was interrupted before it wrote the line
             _ if text.is_empty() && may_write => {
                 file.write_all(line(DATA_VERSION).as_bytes()).and_then(|()| file.sync_all()).map_err(fault)?;
             }
@@ -96,7 +96,7 @@ impl DataFolder {
         Ok(Self { path: path.to_owned(), _marker: file })
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -106,7 +106,7 @@ fn line(version: u32) -> String {
     format!("tobari data {version}\n")
 }
 
-/// The version of exactly such a line.
+/// Parses a version from exactly the line that `line` writes for it.
 fn version(text: &[u8]) -> Option<u32> {
     let number = std::str::from_utf8(text).ok()?.strip_prefix("tobari data ")?.strip_suffix('\n')?.parse().ok()?;
     (line(number).as_bytes() == text).then_some(number)

@@ -14,20 +14,20 @@ use tempfile::{Builder, NamedTempFile};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system refused to read it.
+    /// The system could not read the file.
     #[error("{name}: cannot read: {source}")]
     Read {
         /// The file, as the caller named it.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused to write it; what stood there before is unchanged.
+    /// The system could not write the file; its old content is unchanged.
     #[error("{name}: cannot write: {source}")]
     Write {
         /// The file, as the caller named it.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A secret would have replaced an existing file.
@@ -53,7 +53,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// What is wrong with the storage, if the system refused to read or write.
+    /// The kind of storage problem, if the system could not read or write.
     pub fn trouble(&self) -> Trouble {
         match self {
             Self::Read { source, .. } | Self::Write { source, .. } => Trouble::of(source),
@@ -62,10 +62,10 @@ impl FileError {
     }
 }
 
-/// Writes `bytes` as the whole of `path`, replacing what stood there.
+/// Writes `bytes` as the whole of `path`, and replaces its old content.
 ///
-/// A new file gets the mode 0666 less the process's mask; a replaced file's mode is kept. A
-/// symbolic link is followed: the file it points to is replaced, the link stays.
+/// A new file gets mode 0666 without the bits of the process's mask; a replaced file keeps its
+/// mode. A symbolic link is followed: the file it points to is replaced, the link stays.
 ///
 /// # Errors
 ///
@@ -85,9 +85,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     write_atomically_with(path, |file| file.write_all(bytes))
 }
 
-/// Like [`write_atomically`], for content that is produced while it is written.
+/// Like [`write_atomically`], for content that is produced during the write.
 ///
-/// `write` gets an empty temporary file; if it returns an error, `path` is as it was before.
+/// `write` receives an empty temporary file. If it returns an error, `path` is unchanged.
 ///
 /// # Errors
 ///
@@ -111,15 +111,15 @@ pub fn write_atomically_with(path: &Path, write: impl FnOnce(&mut File) -> io::R
 
 /// Writes `bytes` as a new file that only its owner may read (mode 0600 on Unix).
 ///
-/// An existing file is never replaced, even one that appears while this runs: a key that is
-/// overwritten is lost. The temporary file has the same mode from its first byte on.
+/// An existing file is never replaced, even one that appears during the call: overwriting a key
+/// loses it. The temporary file has the same mode from its first byte on.
 ///
 /// # Errors
 ///
 /// [`FileError::Exists`] if anything of that name exists; [`FileError::Write`] if the system
 /// refuses.
 pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    // Looked up first only to say it before the work; the rename below is what refuses.
+    // This check only reports the problem before the work; the rename below enforces it.
     if fs::symlink_metadata(path).is_ok() {
         return Err(FileError::Exists { name: name_of(path) });
     }
@@ -136,8 +136,8 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 
 /// Reads the whole of `path`, which may hold at most `limit_bytes`.
 ///
-/// Memory stays within the limit whatever the file claims or becomes while it is read. A regular
-/// file is read into one allocation, so that no copy of a secret is left behind by growing it.
+/// Memory stays within the limit, even if the file grows during the read or reports a wrong length.
+/// A regular file is read into one allocation, so that growth leaves no copy of a secret behind.
 ///
 /// # Errors
 ///
@@ -158,8 +158,8 @@ pub fn read_bounded(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, FileError>
     Ok(bytes)
 }
 
-/// Whether [`read_bounded`] with this limit takes a file of these bytes: for the command that
-/// writes what another one reads, before it writes.
+/// Checks that [`read_bounded`] with this limit accepts a file of these bytes. A command that
+/// writes a file for another command calls this before the write.
 ///
 /// # Errors
 ///
@@ -176,25 +176,25 @@ pub fn name_of(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What an error says, without the name of the file where the error begins with the name: for
-/// messages that have the name already.
+/// The text of an error, without the file's name at its start: for messages that already have the
+/// name.
 pub fn without_name(path: &Path, error: impl std::fmt::Display) -> String {
     let text = error.to_string();
     text.strip_prefix(&format!("{}: ", name_of(path))).map(str::to_owned).unwrap_or(text)
 }
 
-/// An empty temporary file beside `target`, removed again unless it is given the name.
+/// Creates an empty temporary file beside `target`. It is removed unless `persist` renames it.
 pub fn temporary(builder: &Builder, target: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(directory_of(target))
 }
 
-/// Gives a temporary file its name, and replaces what has it only if that is wanted.
+/// Renames a temporary file to `target`. Replaces an existing file only if `replace` is set.
 pub fn persist(file: NamedTempFile, target: &Path, replace: bool) -> io::Result<()> {
     let named = if replace { file.persist(target) } else { file.persist_noclobber(target) };
     named.map(|_| ()).map_err(|failed| failed.error)
 }
 
-/// A flushed temporary file beside `target`.
+/// Writes and flushes a temporary file beside `target`.
 fn write_temporary(
     builder: &Builder,
     target: &Path,
@@ -225,8 +225,8 @@ pub fn sync_directory(_: PathBuf) -> io::Result<()> {
     Ok(())
 }
 
-/// What an ordinary program's new file gets; the temporary file's own default (0600) is for
-/// secrets.
+/// The permissions of an ordinary program's new file. The temporary file's own default (0600) is
+/// for secrets.
 #[cfg(unix)]
 fn new_file_permissions() -> Option<fs::Permissions> {
     Some(std::os::unix::fs::PermissionsExt::from_mode(0o666))

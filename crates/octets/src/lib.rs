@@ -3,9 +3,9 @@
 //! Tables, models, fleets, keys and files are named by a hash, and the name travels as digits.
 //! Every part of Tobari writes and reads such names with these functions.
 //!
-//! The digits of a secret are a secret, too: [`hex`] looks up no table, branches on no digit, and
-//! allocates its text once, so that no copy of a secret stays behind. The readers are for names:
-//! they stop at the first wrong character.
+//! The digits of a secret are a secret, too. [`hex`] looks up no table and branches on no digit,
+//! and allocates its text once, so that no copy of a secret stays behind. The parsers are for
+//! names: they stop at the first wrong character.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ pub use reader::{LengthError, Reader};
 
 use sha2::{Digest, Sha256};
 
-/// The bytes as lower-case digits, two a byte, the high half first.
+/// The bytes as lower-case digits, two for each byte, the high half first.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {

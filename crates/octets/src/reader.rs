@@ -1,12 +1,12 @@
 //! Fields of a message, taken from the front of its bytes.
 
-/// Bytes of another number than the message has.
+/// An error: the number of bytes is not that of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LengthError {
     /// Fewer bytes than the message has.
     #[error("truncated: expected {expected} bytes, found {found}")]
     Truncated {
-        /// Bytes of the message, as far as known.
+        /// Bytes of the message, as far as the reader knows.
         expected: usize,
         /// Bytes given.
         found: usize,
@@ -19,7 +19,7 @@ pub enum LengthError {
     },
 }
 
-/// Takes fields from the front, and never runs past the end. Integers are big-endian.
+/// Takes fields from the front, and never reads past the end. Integers are big-endian.
 ///
 /// ```
 /// use tobari_octets::Reader;
@@ -36,7 +36,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Nothing taken yet.
+    /// A reader at the start of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, taken: 0 }
     }
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
     /// The next `count` bytes.
     ///
     /// # Errors
-    /// [`LengthError::Truncated`]; nothing is taken then.
+    /// [`LengthError::Truncated`]; then the reader takes nothing.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], LengthError> {
         self.expect(count)?;
         let taken = &self.bytes[self.taken..][..count];
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Whether at least `count` bytes are left.
+    /// Checks that at least `count` bytes are left.
     ///
     /// # Errors
     /// [`LengthError::Truncated`].
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         if found < expected { Err(LengthError::Truncated { expected, found }) } else { Ok(()) }
     }
 
-    /// Whether exactly `count` bytes are left.
+    /// Checks that exactly `count` bytes are left.
     ///
     /// # Errors
     /// [`LengthError`].
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         if extra > 0 { Err(LengthError::TooLong { extra }) } else { Ok(()) }
     }
 
-    /// How many bytes were taken.
+    /// The number of bytes taken.
     pub fn taken(&self) -> usize {
         self.taken
     }
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
     /// The next `N` bytes.
     ///
     /// # Errors
-    /// As [`Self::take`], and so all below.
+    /// As [`Self::take`]. The same holds for the methods below.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], LengthError> {
         let mut out = [0; N];
         out.copy_from_slice(self.take(N)?);

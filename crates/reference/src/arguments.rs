@@ -1,4 +1,4 @@
-//! How a reference job is run, as clap reads it.
+//! The arguments of a reference job, parsed by clap.
 
 use clap::Args;
 use tobari_command::size::parse_bytes;
@@ -26,12 +26,12 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
-    /// Threads of the job.
+    /// The number of threads of the job.
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(tobari_host::threads::available, usize::from)
     }
 
-    /// The folders of its tier, in order of speed.
+    /// The folders of its tier, in the order of the options: the fastest should be first.
     pub fn tiers(&self) -> Vec<Folder> {
         match &self.tiers[..] {
             [] => vec![Folder { path: std::env::temp_dir(), quota_bytes: None }],
@@ -40,11 +40,11 @@ impl RunArguments {
     }
 }
 
-/// The least that a folder of the tier may be limited to: there is nothing to measure in less.
+/// The smallest limit of a folder of the tier: a smaller one is too small to measure.
 const LEAST_TIER_BYTES: u64 = 4 << 20;
 
-/// A folder, with `:` and a number of bytes behind it or nothing. What begins with a digit after
-/// the last colon is such a number.
+/// Parses a folder, optionally followed by `:` and a number of bytes. Text after the last colon is
+/// a number of bytes if it begins with a digit and holds no path separator.
 fn parse_tier(text: &str) -> Result<Folder, String> {
     let sized = |(path, size): &(&str, &str)| {
         !path.is_empty() && size.starts_with(|c: char| c.is_ascii_digit()) && !size.contains(std::path::is_separator)

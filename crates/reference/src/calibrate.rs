@@ -1,4 +1,4 @@
-//! What steps and moves cost here: a few seconds of measuring, kept for the next time.
+//! Measures the costs of steps and moves on this machine in a few seconds, and caches them.
 
 use super::{Examples, Reference};
 use serde::{Deserialize, Serialize};
@@ -13,41 +13,40 @@ use tobari_plan::cost::{Costs, TierSpeed};
 use tobari_plan::engine::Engine;
 use tobari_plan::program::{Encoding, Kind, Op};
 
-/// The name of the costs of cores in the cache; of other sets than the first, with their name
-/// behind it.
+/// The name of the costs of cores in the cache. Sets other than the first append their own name.
 const CORES: &str = "cores";
 
 fn name(set: &str) -> String {
     if set == super::SET { CORES.to_owned() } else { format!("{CORES}-{set}") }
 }
 
-/// Costs as they were found, when, and for what.
+/// Measured costs, their time, and the program and parameters that they hold for.
 #[derive(Serialize, Deserialize)]
 pub struct SavedCosts {
-    /// Version, arithmetic and parameters.
+    /// Version, arithmetic and parameter set.
     of: String,
-    /// Seconds since 1970, of the steps; a file of a version that did not say has none.
+    /// Time of the measurement of steps, in seconds since 1970; none in files of older versions.
     #[serde(default)]
     pub measured: Option<u64>,
-    /// Of steps and of packing. Its tier is none that was measured.
+    /// Costs of steps and of packing. The tier in this field was not measured.
     pub costs: Costs,
     /// The folders of the last tier.
     #[serde(default)]
     pub tiers: Vec<KeptTier>,
 }
 
-/// How fast a folder was.
+/// The measured speed of a folder.
 #[derive(Serialize, Deserialize)]
 pub struct KeptTier {
     pub folder: PathBuf,
     pub speed: TierSpeed,
-    /// Whether that is a disk's speed, and not the page cache's.
+    /// Whether this is the speed of the disk, not of the page cache.
     pub direct: bool,
-    /// Seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub measured: u64,
 }
 
-/// What the costs must be of to hold for this program on this machine.
+/// The version, arithmetic and set that cached costs must have.
 fn ours(set: &str) -> String {
     format!("{} {} {set}", env!("CARGO_PKG_VERSION"), RingKernels::best().name)
 }
@@ -56,13 +55,13 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
 
-/// What was kept of a set and still holds.
+/// The cached costs of a set, if they still hold.
 pub fn kept(set: &str) -> Option<SavedCosts> {
     let kept: SavedCosts = cache::read(&name(set)).and_then(|bytes| serde_json::from_slice(&bytes).ok())?;
     (kept.of == ours(set)).then_some(kept)
 }
 
-/// The costs of cores, from the cache or measured, and of a tier in `folders`, measured.
+/// The costs of cores, from the cache or measured, and of a tier in `folders`, always measured.
 pub fn calibrate(reference: &Reference, folders: &[Folder], again: bool) -> Result<Costs, Failure> {
     let work = reference.work();
     let mut kept = match kept(work.set()).filter(|_| !again) {
@@ -88,13 +87,13 @@ pub fn calibrate(reference: &Reference, folders: &[Folder], again: bool) -> Resu
     Ok(Costs { tier, ..kept.costs })
 }
 
-/// The speed of folders with quotas as one tier that holds so many bytes: the first hold what they
-/// may, and each byte is moved as often as any other.
+/// The speed of folders with quotas as one tier of so many bytes. The folders are filled up to
+/// their quotas in order, and each byte is moved equally often.
 fn together(folders: &[(Option<u64>, TierSpeed)], bytes: u64) -> TierSpeed {
     let (mut left, mut all) = (bytes.max(1), TierSpeed { read: 0.0, write: 0.0, latency_s: 0.0 });
     let last = folders.len().saturating_sub(1);
     for (i, (quota, speed)) in folders.iter().enumerate() {
-        // what is too much for all is found out when there is a plan
+        // a plan checks later whether everything fits, so the last folder takes the rest
         let held = if i == last { left } else { quota.map_or(left, |quota| quota.min(left)) };
         left -= held;
         let part = held as f64 / bytes.max(1) as f64;
@@ -105,7 +104,7 @@ fn together(folders: &[(Option<u64>, TierSpeed)], bytes: u64) -> TierSpeed {
     TierSpeed { read: all.read.recip(), write: all.write.recip(), ..all }
 }
 
-/// Seconds of the fastest of three.
+/// Runs the work three times; returns the shortest time in seconds, and the last result.
 fn fastest<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(f64, T), Failure> {
     let (mut best, mut last) = (f64::INFINITY, None);
     for _ in 0..3 {
@@ -116,7 +115,7 @@ fn fastest<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<(f64, T), 
     last.map(|last| (best, last)).ok_or_else(|| Failure::Work("nothing was measured".to_owned()))
 }
 
-/// What steps cost, one by one, at three levels.
+/// Measures the cost of each kind of step at three levels.
 pub fn measure(engine: &BgvEngine, examples: &Examples) -> Result<Costs, Failure> {
     let mut costs = Costs::unmeasured();
     let Examples { vector, plain, steps, rotation, product } = examples;
@@ -175,7 +174,7 @@ mod tests {
         let (fast, slow) = ((Some(300), speed(4.0)), (None, speed(1.0)));
         assert_eq!(together(&[fast, slow], 300), speed(4.0));
         assert_eq!(together(&[slow, fast], 300), speed(1.0));
-        // a half of it at four bytes a second, and a half at one
+        // half of the bytes at four bytes a second, and half at one
         let mixed = together(&[fast, slow], 600);
         assert_eq!([mixed.read, mixed.write, mixed.latency_s], [1.6, 0.8, 0.625]);
         assert_eq!(together(&[fast], 600), speed(4.0));

@@ -1,4 +1,4 @@
-//! The plan of a job, printed, and carried out if that is asked for.
+//! Prints the plan of a job, and runs it on request.
 
 use crate::{Reference, RunArguments, calibrate, show};
 use serde_json::json;
@@ -7,7 +7,7 @@ use tobari_command::output::{self, Failure};
 use tobari_host::store::Folder;
 use tobari_plan::plan::{Plan, bytes};
 
-/// Refuses a plan that keeps more in the tier than its folders may hold.
+/// Rejects a plan that keeps more in the tier than its folders may hold.
 fn has_space(plan: &Plan, folders: &[Folder]) -> Result<(), Failure> {
     let quotas: Option<u64> =
         folders.iter().map(|folder| folder.quota_bytes).try_fold(0u64, |sum, quota| sum.checked_add(quota?));
@@ -22,7 +22,7 @@ fn has_space(plan: &Plan, folders: &[Folder]) -> Result<(), Failure> {
     }
 }
 
-/// Prints the plan of a job, and carries it out if that is asked for.
+/// Prints the plan of a job, and runs it if `run` is set.
 pub fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<ExitCode, Failure> {
     let (threads, tiers) = (common.threads(), common.tiers());
     let costs = calibrate(job, &tiers, common.recalibrate)?;
@@ -68,7 +68,7 @@ pub fn explain(job: &Reference, common: &RunArguments, run: bool) -> Result<Exit
     Ok(if outcome.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The fields of two objects.
+/// Merges the fields of two objects.
 fn joined(mut one: serde_json::Value, other: serde_json::Value) -> serde_json::Value {
     if let (Some(one), serde_json::Value::Object(other)) = (one.as_object_mut(), other) {
         one.extend(other);

@@ -1,8 +1,8 @@
 //! Reference jobs of plans on this machine: their plans within a memory limit, and their runs, for
 //! `tobari plan` and `tobari-bench`.
 //!
-//! Keys and what is encrypted are made of a fixed seed: there is nothing to keep secret in a
-//! measurement, and two runs can be compared to the bit.
+//! Keys and plaintexts come from a fixed seed. A measurement has no secrets, and two runs can be
+//! compared to the bit.
 
 #![forbid(unsafe_code)]
 
@@ -33,10 +33,10 @@ use tobari_plan::plan::{Plan, bytes, plan, plan_in};
 use tobari_plan::program::{Encoding, Op, Program, Shape, Value};
 use tobari_plan::site::{Owner, Site};
 
-/// The parameter set of [`Matrix`], whose costs have the first name in the cache.
+/// The parameter set of [`Matrix`]. Its costs have the first name in the cache.
 pub const SET: &str = "bgv-b";
 
-/// Bytes that a thread needs besides values: what a key switch has under way.
+/// Bytes that a thread needs besides values: the buffers of a key switch.
 const SCRATCH: u64 = 40 << 20;
 
 /// Bytes that the ring keeps for its next elements.
@@ -50,22 +50,22 @@ pub trait Work: Sync {
     /// Its parameter set.
     fn set(&self) -> &'static str;
 
-    /// What it is, for people.
+    /// A description for people.
     fn title(&self) -> String;
 
-    /// How large it is, for programs.
+    /// The size as JSON, for programs.
     fn sizes(&self) -> serde_json::Value;
 
-    /// What computes it.
+    /// The engine of the job.
     fn engine(&self) -> &BgvEngine;
 
-    /// What is computed.
+    /// The program of the job.
     fn program(&self) -> &Program;
 
     /// An input.
     fn input(&self, value: Value) -> Result<BgvValue, String>;
 
-    /// What steps and moves cost on one core.
+    /// Measures the costs of steps and moves on one core.
     fn measure(&self) -> Result<Costs, Failure>;
 
     /// Bytes that a thread needs besides values.
@@ -73,25 +73,25 @@ pub trait Work: Sync {
         SCRATCH
     }
 
-    /// Whether the outputs decrypt to what they should be.
+    /// Whether the outputs decrypt to the expected values.
     fn is_right(&self, outputs: &[Arc<BgvValue>]) -> Result<bool, Failure>;
 
-    /// Told how long a step of a run took, by its result's level: for jobs that report it.
+    /// Reports the time of a step of a run, with its result's level, for jobs that print it.
     fn took(&self, _op: Op, _level: u16, _seconds: f64) {}
 
-    /// The same computed without a plan, where somebody wrote that down.
+    /// Runs the same job without a plan, if it has a hand-written version.
     fn by_hand(&self) -> Result<Outcome, Failure> {
         Err(Failure::Work(format!("the job {} is not written by hand", self.job())))
     }
 }
 
-/// One value of each kind, of the highest level: what costs are measured with.
+/// One value of each kind, of the highest level, for measuring costs.
 pub struct Examples {
     /// A ciphertext.
     pub vector: BgvValue,
-    /// Slots in the clear.
+    /// Plain slots.
     pub plain: BgvValue,
-    /// By how many places the rotation goes.
+    /// The number of places of the rotation.
     pub steps: i64,
     /// The key of that rotation.
     pub rotation: BgvValue,
@@ -102,32 +102,32 @@ pub struct Examples {
 /// A job to plan and to run.
 pub struct Reference(Box<dyn Work>);
 
-/// Generators for what has a name and a number, all of one fixed seed.
+/// The generator of an object with this name and number. All use one fixed seed.
 pub fn generator(name: u8, number: usize) -> ChaCha20Rng {
     let mut seed = [name; 32];
     seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
     ChaCha20Rng::from_seed(seed)
 }
 
-/// What a run gave, in numbers.
+/// The result of a run, in numbers.
 pub struct Outcome {
-    /// How far it got: to its end.
+    /// The last status of the run.
     pub status: Status,
-    /// Bytes of the process at most while it ran, where the system tells.
+    /// The peak memory of the process in bytes, where the system reports it.
     pub peak: Option<u64>,
-    /// A checksum of the output's bytes, the same for the same bits; none where chance is drawn in
-    /// another way.
+    /// A checksum of the output's bytes, the same for the same bits; none where a job draws its
+    /// randomness in another way.
     pub digest: Option<u64>,
-    /// Whether the output decrypts to what the program gives in the clear.
+    /// Whether the output decrypts to the result of the plain program.
     pub right: bool,
-    /// How the tier moves data.
+    /// The tier's method of moving data.
     pub tier: String,
-    /// Bytes in each of its folders, in whole pages.
+    /// Bytes in each folder of the tier, in whole pages.
     pub folders: Vec<(PathBuf, u64)>,
 }
 
 impl Reference {
-    /// Of a job.
+    /// Wraps a job.
     pub fn new(work: impl Work + 'static) -> Self {
         Self(Box::new(work))
     }
@@ -142,7 +142,7 @@ impl Reference {
         self.0.program().bytes()[1]
     }
 
-    /// A plan with so much memory for the whole process, or with all that it could want.
+    /// A plan within a memory limit for the whole process, or without a limit.
     pub fn plan(&self, limit: Option<u64>, threads: usize, costs: &Costs) -> Result<Plan, Failure> {
         let memory = match limit {
             None => u64::MAX / 4,
@@ -151,7 +151,8 @@ impl Reference {
         Ok(plan(self.0.program().clone(), Self::site(memory, threads), costs)?)
     }
 
-    /// The steps of a plan in its order, with everything in memory that is still needed.
+    /// The steps of a plan in its order, once each, with enough memory for every value that is
+    /// still needed.
     pub fn in_memory(&self, limited: &Plan, threads: usize, costs: &Costs) -> Result<Plan, Failure> {
         let mut done = vec![false; limited.program.steps().len()];
         let first = |instruction: &Instruction| match instruction {
@@ -170,7 +171,8 @@ impl Reference {
         site
     }
 
-    /// What a limit leaves for values: the process as it is, threads, and moves take their part.
+    /// The memory that a limit leaves for values, after the process as it is, its threads, and
+    /// moves.
     fn memory_for_values(&self, limit: u64, threads: usize) -> Result<u64, Failure> {
         let base = memory::resident().map_or(64 << 20, |[now, _]| now);
         let besides = base + self.0.scratch() * threads as u64 + POOL + memory::IDLE as u64 + self.blocks();
@@ -182,13 +184,13 @@ impl Reference {
         })
     }
 
-    /// Memory for what moves: two of the largest objects, and 64 MiB.
+    /// Memory for moves: two of the largest objects, and 32 MiB.
     fn blocks(&self) -> u64 {
         let largest = self.0.program().values().map(|value| self.0.program().shape(value).raw).max().unwrap_or(0);
         2 * (largest + 4096) + (32 << 20)
     }
 
-    /// A plan, checked: nothing leaves that tells of what the server has.
+    /// Checks a plan, with the server's data protected.
     pub fn check(&self, plan: Plan) -> Result<CheckedPlan, Failure> {
         Ok(plan.check(&Requirements { protect: [server()].into() })?)
     }
@@ -212,7 +214,7 @@ impl Reference {
         let blocks = Blocks::new(usize::try_from(self.blocks()).unwrap_or(usize::MAX));
         let options = run::Options { threads, blocks, observer, cancel: &cancel };
         let tier = store.as_ref().map_or("none", Store::name).to_owned();
-        // the same for each run, on purpose: they are compared to the bit, and their inputs are the
+        // every run has the same seed, so that runs are comparable to the bit; their inputs are the
         // same
         let engine = Timed { engine: self.0.engine().next_run(&mut generator(3, 0)), work: self.work() };
         let moving = store.as_mut().map(|store| store as &mut dyn Store);
@@ -225,8 +227,8 @@ impl Reference {
         Ok(Outcome { status: finished.status, peak, digest, right, tier, folders })
     }
 
-    /// FNV-1a of the output's bytes: two runs are compared, nobody is to be stopped from making two
-    /// alike.
+    /// FNV-1a of the output's bytes. It compares two honest runs, and resists no deliberate
+    /// collision.
     fn digest(&self, output: &BgvValue) -> Result<u64, Failure> {
         let shape = self.0.engine().shape_of(output)?;
         let mut bytes = vec![0; usize::try_from(shape.packed)?];
@@ -237,7 +239,7 @@ impl Reference {
     }
 }
 
-/// An engine whose job hears how long steps take.
+/// An engine that reports the time of each step to its job.
 struct Timed<'a> {
     engine: BgvEngine,
     work: &'a dyn Work,
@@ -271,19 +273,19 @@ impl Engine for Timed<'_> {
     }
 }
 
-/// Seconds that this thread had a core, where the system tells: what else runs on the machine
-/// counts less than by the clock on the wall.
+/// Seconds that this thread ran on a core, where the system reports it. Other processes disturb
+/// this less than wall-clock time.
 fn thread_seconds() -> Option<f64> {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     told.split(' ').next()?.parse::<f64>().ok().map(|nanoseconds| nanoseconds * 1e-9)
 }
 
-/// Whose plain data the jobs compute with.
+/// The owner of the plain data of the jobs.
 fn server() -> Owner {
     tobari_engine::matrix::server()
 }
 
-/// How far a run is, on a terminal.
+/// Prints the progress of a run on a terminal.
 pub fn show(status: &Status) {
     output::status(&format!(
         "{} of {} steps, {} read, {} written, {} in memory, {:.0} s{}",

@@ -1,22 +1,22 @@
-//! Which backend is used: the fastest that the machine has, unless another was chosen before any
-//! was used. The choice is made once a process, because points and tables of one backend mean
-//! nothing to another.
+//! The choice of a backend. A process uses the fastest that the machine has, unless it chose
+//! another before the first use. The choice is made once, because points and tables of one backend
+//! mean nothing to another.
 
 use std::sync::OnceLock;
 
-/// A choice of loops.
+/// A choice of backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The fastest that the machine has.
     Fastest,
-    /// AVX2 and FMA for lattices, and for curves the portable loops: what machines without AVX-512
-    /// IFMA have.
+    /// AVX2 and FMA for lattices, and the portable loops for curves: as on a machine without
+    /// AVX-512 IFMA.
     Avx2,
-    /// Those that run everywhere.
+    /// The loops that run everywhere.
     Portable,
 }
 
-/// A choice that came after the first use, or after another choice.
+/// An error: the choice followed the first use, or another choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the backend to be chosen before anything is computed, found {} in use", match found {
     Backend::Fastest => "the fastest",
@@ -29,7 +29,7 @@ pub struct BackendInUse {
 
 static CHOSEN: OnceLock<Backend> = OnceLock::new();
 
-/// Chooses the backend of this process: to measure one against another.
+/// Chooses the backend of this process, to compare backends.
 ///
 /// # Errors
 /// [`BackendInUse`] if another is in use.
@@ -40,7 +40,7 @@ pub fn choose_backend(backend: Backend) -> Result<(), BackendInUse> {
     }
 }
 
-/// The choice, which is final from now on.
+/// The choice. It is final from now on.
 pub fn chosen() -> Backend {
     *CHOSEN.get_or_init(|| Backend::Fastest)
 }

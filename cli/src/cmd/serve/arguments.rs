@@ -159,14 +159,14 @@ impl SharedArguments {
         }
     }
 
-    /// Whether there is an option that has no use without a job.
+    /// Whether an option is given that is useless without a job.
     pub(super) fn are_given(&self) -> bool {
         self.tokens.is_some() || self.open || self.data.is_some()
     }
 }
 
-/// The body for each job, in the order in which the house tells of them. This is the one list of
-/// the jobs that a server can have.
+/// The body for each job, in the order in which the server reports the jobs. This is the only list
+/// of the jobs that a server can have.
 macro_rules! each_job {
     ($arguments:ident, $job:ident => $body:expr) => {
         each_job!(@ $arguments, $job => $body; call search infer sense)
@@ -185,14 +185,14 @@ fn page_of<J: ServerJob>(_: &J) -> Option<Page> {
 }
 
 impl ServeArguments {
-    /// What the server offers.
+    /// The jobs that the server offers.
     pub(super) fn offers(&self) -> Result<Vec<Box<dyn Offer>>, Failure> {
         let shared = self.shared.options();
         let offers = each_job!(self, job => job.offer(&shared)?);
         Ok(offers.into_iter().flatten().collect())
     }
 
-    /// Whether the options of the jobs can be offered.
+    /// Checks the options of every job.
     pub(super) fn check_jobs(&self) -> Result<(), Failure> {
         let shared = self.shared.options();
         each_job!(self, job => job.check(&shared)).into_iter().collect()
@@ -210,12 +210,12 @@ impl ServeArguments {
         files
     }
 
-    /// Whether a job is asked for beside calls, which a server always has.
+    /// Whether another job is requested besides calls, which a server always has.
     pub(super) fn wants_more_than_calls(&self) -> bool {
         each_job!(self, job => job.is_wanted()).into_iter().filter(|wanted| *wanted).count() > 1
     }
 
-    /// Options for made-up data, for each job that is not asked for.
+    /// Sets the options for made-up data of each job that is not requested.
     pub(super) fn make_up(&mut self, folder: &Path) -> Result<(), Failure> {
         self.call.make_up(folder)?;
         self.search.make_up(folder)?;
@@ -250,7 +250,7 @@ pub(crate) struct AcmeArguments {
 
 #[cfg(feature = "acme")]
 impl AcmeArguments {
-    /// What the server needs of it, if anything was asked for.
+    /// The options for the server; none if no certificate is requested.
     pub(crate) fn options(&self) -> Option<tobari_node::AcmeOptions> {
         let folder = self.tls_acme_folder.clone().filter(|_| !self.tls_acme.is_empty())?;
         let mut options = tobari_node::AcmeOptions::new(self.tls_acme.clone(), folder);

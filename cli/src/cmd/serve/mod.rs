@@ -13,14 +13,14 @@ use tobari_command::stop::stop_signal;
 use tobari_host::memory;
 use tobari_node::{Reloader, Server, ServerOptions, Tls};
 
-/// Serves until it is told to stop.
+/// Serves until a stop signal.
 pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
-    let _made_up = trial::complete(arguments)?; // a folder that is there as long as the server
+    let _made_up = trial::complete(arguments)?; // the folder exists as long as the server
     let mut options = options(arguments)?;
     options.jobs = arguments.offers()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let hangups = Hangups::new(); // before the files are read: a signal that comes meanwhile ends nothing
+        let hangups = Hangups::new(); // before files are read: an early SIGHUP must not end the process
         let server = tobari_node::bind(options).await?;
         announce(&server, arguments)?;
         tokio::spawn(give_memory_back());
@@ -30,8 +30,8 @@ pub(crate) fn run(arguments: &mut ServeArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The signal by which files are read again (SIGHUP), where there is one. It would end the process
-/// otherwise.
+/// The signal for reading the files again (SIGHUP), where the system has it. Without a handler, the
+/// signal would end the process.
 struct Hangups {
     #[cfg(unix)]
     signal: std::io::Result<tokio::signal::unix::Signal>,
@@ -61,16 +61,16 @@ impl Hangups {
     async fn reload(self, _: Reloader) {}
 }
 
-/// What the last job used goes back to the system when the next one does not come soon.
+/// Returns the memory of the last job to the system when no other job follows soon.
 async fn give_memory_back() {
     loop {
         tokio::time::sleep(memory::LINGER).await;
-        // it may take a while, and live rooms do not wait
+        // settling may take a while, and live rooms must not wait
         let _ = tokio::task::spawn_blocking(memory::settle).await;
     }
 }
 
-/// The house that the options ask for, without its jobs, whose options are checked.
+/// Checks the options of the jobs, and returns the server's options without the jobs.
 pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     if arguments.shared.are_given() && !arguments.wants_more_than_calls() {
         let text = "expected --search, --infer or --sense beside --tokens, --open or --data, found none";
@@ -104,7 +104,7 @@ pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failu
     Ok(options)
 }
 
-/// Says where the server is, and what its jobs say of themselves.
+/// Prints the address of the server and the messages of its jobs.
 fn announce(server: &Server, arguments: &ServeArguments) -> Result<(), Failure> {
     let fingerprint = server.certificate_fingerprint().map(|fingerprint| fingerprint.to_string());
     let told = server.told();
@@ -113,7 +113,7 @@ fn announce(server: &Server, arguments: &ServeArguments) -> Result<(), Failure> 
     }
     told.warnings.iter().for_each(output::say);
     if arguments.json {
-        // the first key is the one by which a parent process knows the line
+        // a parent process recognizes the line by its first key
         let mut line = Map::new();
         line.insert("listening".to_owned(), server.url().into());
         line.insert("page_sha256".to_owned(), server.page_digest().to_string().into());

@@ -1,12 +1,14 @@
-//! AES-NI, one block in a register, and VAES with AVX2, two: for machines without AVX-512.
+//! AES-NI, one block in a register, and VAES with AVX2, two blocks in a register: for machines
+//! without AVX-512.
 //!
-//! Eight registers of chains advance together: a round takes three or four cycles, and two begin in
-//! one. There are sixteen registers, so that round keys come from memory: once a round where all
-//! chains have one key, and else for each register.
+//! Eight registers of chains advance together, because a round has a latency of three or four
+//! cycles and two rounds start in each cycle. The processor has sixteen registers, so round keys
+//! come from memory: once a round where all chains have one key, otherwise for each register.
 //!
-//! Messages go in groups of as many as those registers hold, the longest first. A group does as
-//! many blocks as its shortest message has whole ones, then one more, in which whoever is through
-//! does the block with the padding. Lanes without a message do what the first one does: the same
+//! Messages run in groups of as many as those registers hold, the longest first. A group encrypts
+//! as many blocks as its shortest message has whole blocks. Then it encrypts one more block, which
+//! is the padded block of every message that has no whole block left. Lanes without a message
+//! repeat the work of the first lane: they write the same bytes to the same place.
 //! bytes to the same place.
 
 use super::schedule::{MAX_KEYS, RoundKeys, of_bytes, to_bytes};
@@ -17,22 +19,22 @@ use std::ops::Range;
 
 /// Registers of chains that advance together.
 const REGISTERS: usize = 8;
-/// Chains at most, of two in a register.
+/// The highest number of chains, two in a register.
 const MAX_LANES: usize = 2 * REGISTERS;
 
-/// Blocks side by side, each an AES state. A value of the type is proof that this machine has the
+/// Blocks side by side, each an AES state. A value of the type proves that this machine has the
 /// instructions.
 trait Registers: Copy {
     /// One register.
     type V: Copy;
-    /// Blocks in it.
+    /// Blocks in a register.
     const BLOCKS: usize;
 
     /// The same block everywhere.
     fn broadcast(self, block: __m128i) -> Self::V;
     /// The block of each place.
     fn gather(self, block: impl Fn(usize) -> __m128i) -> Self::V;
-    /// Hands out each place's block.
+    /// Passes each place's block to `to`.
     fn scatter(self, v: Self::V, to: impl FnMut(usize, __m128i));
     fn xor(self, a: Self::V, b: Self::V) -> Self::V;
     fn encrypt(self, v: Self::V, key: Self::V) -> Self::V;
@@ -54,7 +56,7 @@ struct Singles(());
 #[derive(Clone, Copy)]
 struct Pairs(());
 
-/// Whether this machine has the instructions on two blocks.
+/// Whether this machine has the instructions on two blocks (VAES with AVX2).
 pub(crate) fn has_pairs() -> bool {
     super::schedule::detected() && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vaes")
 }
@@ -67,7 +69,7 @@ macro_rules! instruction {
     }};
 }
 
-/// Methods of two registers that are one instruction.
+/// Methods that are one instruction on two registers.
 macro_rules! operations {
     ($($name:ident = $intrinsic:ident;)*) => {
         $(
@@ -137,8 +139,8 @@ impl Registers for Pairs {
     }
 }
 
-/// Loops over messages that are sorted, under keys of one number of rounds: as many side by side as
-/// the second argument says.
+/// Loops over sorted messages whose keys have one number of rounds. The second argument is the
+/// number of messages side by side.
 type Groups = unsafe fn(&mut [CbcMessage<'_>], usize);
 
 /// Encrypts every message, one block in a register, up to `lanes` side by side, eight at most.
@@ -146,16 +148,16 @@ pub(crate) fn encrypt_singles(messages: &mut [CbcMessage<'_>], lanes: usize) {
     encrypt(messages, lanes.min(REGISTERS), [singles::<10>, singles::<12>, singles::<14>]);
 }
 
-/// The same with two, sixteen at most.
+/// Encrypts every message, two blocks in a register, up to `lanes` side by side, sixteen at most.
 pub(crate) fn encrypt_pairs(messages: &mut [CbcMessage<'_>], lanes: usize) {
     encrypt(messages, lanes.min(MAX_LANES), [pairs::<10>, pairs::<12>, pairs::<14>]);
 }
 
-/// The longest first, and those of one length and one key together.
+/// Sorts the messages, the longest first, and those of one length and one key together.
 fn encrypt(messages: &mut [CbcMessage<'_>], lanes: usize, groups: [Groups; 3]) {
     let place = |message: &CbcMessage<'_>| (whole(message), std::ptr::from_ref(message.key).addr());
     let Some(first) = messages.first().map(place) else { return };
-    // where all are alike, as they often are, a look at each is less than sorting
+    // messages are often alike, and comparing them is cheaper than sorting them
     if messages.iter().any(|message| place(message) != first) {
         messages.sort_unstable_by_key(|message| (rounds(message), Reverse(place(message))));
     }
@@ -204,13 +206,13 @@ fn in_groups<S: Registers, const R: usize>(s: S, messages: &mut [CbcMessage<'_>]
     group.wipe();
 }
 
-/// Chains side by side; kept from one group for the next.
+/// Chains side by side, reused from one group to the next.
 struct Group<S: Registers> {
     s: S,
-    /// Round keys of all lanes if they have one key, and whose they are.
+    /// Round keys of all lanes if they have one key; `owner` is that key.
     one: [S::V; MAX_KEYS],
     owner: *const RoundKeys,
-    /// Else of each register.
+    /// Otherwise the round keys of each register.
     many: Option<Box<[[S::V; MAX_KEYS]; REGISTERS]>>,
     chains: [Block; MAX_LANES],
     paths: [Path; MAX_LANES],
@@ -232,8 +234,8 @@ impl<S: Registers> Group<S> {
         }
     }
 
-    /// Wipes what was used: registers at a time, as byte by byte it would take longer than
-    /// encrypting.
+    /// Wipes keys, chains and tails. It writes whole registers, because writing byte by byte takes
+    /// longer than encryption.
     #[inline(always)]
     fn wipe(&mut self) {
         let nothing = [self.s.zero(); MAX_KEYS];
@@ -249,8 +251,8 @@ impl<S: Registers> Group<S> {
         unsafe { std::ptr::write_volatile(&mut self.tails, [[0; BLOCK_BYTES]; MAX_LANES]) };
     }
 
-    /// Encrypts messages of which none has more whole blocks than the one before it, as many as
-    /// there are lanes or fewer.
+    /// Encrypts at most one message for each lane. No message has more whole blocks than the
+    /// message before it.
     #[inline(always)]
     fn encrypt<const R: usize>(&mut self, messages: &mut [CbcMessage<'_>]) {
         for (lane, message) in messages.iter_mut().enumerate() {
@@ -272,8 +274,8 @@ impl<S: Registers> Group<S> {
         }
     }
 
-    /// Lays out round keys, in lanes without a message those of the first; answers whether all have
-    /// one key.
+    /// Lays out round keys; lanes without a message get the first lane's keys. Returns whether all
+    /// messages have one key.
     #[inline(always)]
     fn expand<const R: usize>(&mut self, messages: &[CbcMessage<'_>]) -> bool {
         let (s, Some(first)) = (self.s, messages.first()) else { return true };
@@ -299,13 +301,13 @@ impl<S: Registers> Group<S> {
         false
     }
 
-    /// Does these blocks of the first `active` lanes.
+    /// Encrypts these blocks of the first `active` lanes.
     ///
     /// # Safety
     /// Each of these lanes has these blocks to read and to write, counted from its path's start.
     #[inline(always)]
     unsafe fn advance<const R: usize>(&mut self, one: bool, active: usize, blocks: Range<usize>) {
-        // lanes that fill up the registers
+        // fill the remaining lanes of the registers
         for lane in active..S::BLOCKS * REGISTERS {
             (self.chains[lane], self.paths[lane]) = (self.chains[0], self.paths[0]);
         }
@@ -321,7 +323,7 @@ impl<S: Registers> Group<S> {
         }
     }
 
-    /// Does these blocks of the first `Q` registers, under one key or one for each place.
+    /// Encrypts these blocks of the first `Q` registers, under one key or one for each place.
     ///
     /// # Safety
     /// As [`Self::advance`], of all their lanes.
@@ -369,12 +371,12 @@ pub(crate) fn decrypt_singles(schedule: &Schedule, iv: &Block, ciphertext: &[Blo
     decrypt(schedule, iv, ciphertext, plaintext, [back_singles::<10>, back_singles::<12>, back_singles::<14>]);
 }
 
-/// The same with two.
+/// Decrypts whole blocks, two in a register.
 pub(crate) fn decrypt_pairs(schedule: &Schedule, iv: &Block, ciphertext: &[Block], plaintext: &mut [Block]) {
     decrypt(schedule, iv, ciphertext, plaintext, [back_pairs::<10>, back_pairs::<12>, back_pairs::<14>]);
 }
 
-/// Loops over blocks, each of which is under the one before it.
+/// Loops over blocks; each block was encrypted after the one before it.
 type Decrypt = unsafe fn(&RoundKeys, &Block, &[Block], &mut [Block]);
 
 fn decrypt(schedule: &Schedule, iv: &Block, ciphertext: &[Block], plaintext: &mut [Block], loops: [Decrypt; 3]) {
@@ -393,7 +395,7 @@ fn back_pairs<const R: usize>(keys: &RoundKeys, iv: &Block, ciphertext: &[Block]
     back::<_, R>(Pairs(()), keys, iv, ciphertext, plaintext);
 }
 
-/// All registers at a time, then fewer.
+/// Decrypts as many registers at a time as possible, then fewer.
 #[inline(always)]
 fn back<S: Registers, const R: usize>(
     s: S,
@@ -410,7 +412,7 @@ fn back<S: Registers, const R: usize>(
     work.blocks::<S, R, REGISTERS>(s);
     work.blocks::<S, R, 2>(s);
     work.blocks::<S, R, 1>(s);
-    // less than a register: the last block alone
+    // fewer than a register: the last block alone
     if let ([block], [out]) = (work.from, work.to) {
         let mut x = s.xor(s.broadcast(of_bytes(block)), wide[0]);
         for key in &wide[1..R] {
@@ -423,7 +425,7 @@ fn back<S: Registers, const R: usize>(
     unsafe { std::ptr::write_volatile(&raw mut wide, [s.zero(); MAX_KEYS]) };
 }
 
-/// What is left to be decrypted, and the block before it.
+/// The blocks left to decrypt, and the block before them.
 struct Back<'a, V> {
     wide: &'a [V; MAX_KEYS],
     before: Block,
@@ -432,7 +434,7 @@ struct Back<'a, V> {
 }
 
 impl<V: Copy> Back<'_, V> {
-    /// As long as there are blocks for `Q` registers.
+    /// Decrypts while there are blocks for `Q` registers.
     #[inline(always)]
     fn blocks<S: Registers<V = V>, const R: usize, const Q: usize>(&mut self, s: S) {
         let count = S::BLOCKS * Q;
@@ -445,7 +447,7 @@ impl<V: Copy> Back<'_, V> {
     }
 }
 
-/// `Q` registers of blocks, the first under `before`.
+/// Decrypts `Q` registers of blocks, of which the first block follows `before`.
 #[inline(always)]
 fn back_blocks<S: Registers, const R: usize, const Q: usize>(
     s: S,
@@ -456,7 +458,7 @@ fn back_blocks<S: Registers, const R: usize, const Q: usize>(
 ) {
     let count = S::BLOCKS * Q;
     let (from, to) = (&from[..count], &mut to[..count]);
-    // read again for every block of states: kept in registers, keys would push states out of them
+    // reads keys again for every group of states: keys in registers would push states out of them
     let keys = std::hint::black_box(keys);
     let mut states = [s.zero(); Q];
     for (register, state) in states.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
-//! Round keys by AES instructions, for the loops that have them.
+//! Round keys by AES instructions, for the loops that use these instructions.
 
 use crate::{AesError, BLOCK_BYTES, Block};
 use std::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Round keys of AES-256, the most.
+/// The number of round keys of AES-256, the most.
 pub(crate) const MAX_KEYS: usize = 15;
 
 /// Whether this machine has the instructions.
@@ -21,7 +21,7 @@ pub(crate) struct RoundKeys {
 }
 
 impl RoundKeys {
-    /// Only where [`detected`]: all loops that call it are
+    /// Only for machines where [`detected`] is true: all loops that call this function are
     /// [`available`](crate::AesKernels::available) only there.
     pub(crate) fn new(key: &[u8]) -> Result<Self, AesError> {
         if !matches!(key.len(), 16 | 24 | 32) {
@@ -35,26 +35,26 @@ impl RoundKeys {
 }
 
 pub(crate) fn of_bytes(block: &Block) -> __m128i {
-    // SAFETY: sixteen bytes are what is read, at any address; every x86-64 has the instruction
+    // SAFETY: the load reads sixteen bytes, at any address; every x86-64 has the instruction
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
 pub(crate) fn to_bytes(v: __m128i) -> Block {
     let mut block = [0; BLOCK_BYTES];
-    // SAFETY: sixteen bytes are what is written, at any address; every x86-64 has the instruction
+    // SAFETY: the store writes sixteen bytes, at any address; every x86-64 has the instruction
     unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), v) };
     block
 }
 
-/// The S-box of each byte of a word, by the instruction for the last round: with four equal columns
-/// its shift of rows does nothing.
+/// The S-box of each byte of a word, by the instruction for the last round. The state has four
+/// equal columns, so the shift of its rows changes nothing.
 #[target_feature(enable = "aes,sse4.1")]
 fn substitute(word: u32) -> u32 {
     let columns = _mm_set1_epi32(word as i32);
     _mm_extract_epi32::<0>(_mm_aesenclast_si128(columns, _mm_setzero_si128())) as u32
 }
 
-/// FIPS 197, 5.2, and its equivalent inverse cipher, 5.3.5.
+/// The key expansion of FIPS 197, 5.2, and that of its equivalent inverse cipher, 5.3.5.
 #[target_feature(enable = "aes,sse4.1")]
 fn expand(key: &[u8], keys: &mut RoundKeys) {
     let words = key.len() / 4;

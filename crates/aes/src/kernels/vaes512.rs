@@ -1,12 +1,12 @@
-//! VAES with AVX-512: a register holds one block of each of four chains, one instruction does one
-//! round of all four.
+//! VAES with AVX-512: a register holds one block of each of four chains, and one instruction does
+//! one round of all four.
 //!
-//! Up to eight registers of chains advance together, so that the unit has a round of another
-//! register to begin while it finishes one's. Every chain has a key of its own: round key `r` of
-//! four neighbouring chains is one register in memory. Four blocks of a message are read at once, a
-//! line of memory, and sixteen blocks of four messages are transposed; reading one block of each
-//! message at a time would touch every line four times, and with messages that lie a multiple of 4
-//! KiB apart it would be gone from the first cache before it is touched again.
+//! Up to eight registers of chains advance together: while a round of one register is unfinished,
+//! the unit starts rounds of the others. Every chain has its own key: round key `r` of four
+//! neighbouring chains is one register in memory. The loop reads four blocks of a message at once,
+//! which is a cache line, and transposes sixteen blocks of four messages. Reading one block of each
+//! message at a time would touch every line four times. Where messages lie a multiple of 4 KiB
+//! apart, the line would have left the first-level cache before the next touch.
 //!
 //! Runs of messages of one key and one length go to `even512`.
 
@@ -17,7 +17,7 @@ use std::arch::x86_64::*;
 
 /// Blocks in a register.
 pub(crate) const QUAD: usize = 4;
-/// Chains at most.
+/// The highest number of chains.
 const MAX_LANES: usize = 32;
 
 /// Whether this machine has the instructions.
@@ -47,7 +47,7 @@ impl QuadKeys {
     }
 }
 
-/// What a lane still has to do: whole blocks of the message, then the last one.
+/// The work left for a lane: whole blocks of the message, then the last block.
 #[derive(Clone, Copy)]
 struct Lane {
     input: Input,
@@ -67,7 +67,7 @@ enum Input {
 /// Chains side by side: the first `active` are at work.
 struct Lanes {
     keys: [QuadKeys; MAX_LANES / QUAD],
-    /// Whose keys those are: of messages under one key they are copied once.
+    /// The owners of those keys: where messages share a key, it is copied once.
     owners: [*const RoundKeys; MAX_LANES],
     chains: [Quad; MAX_LANES / QUAD],
     lanes: [Lane; MAX_LANES],
@@ -77,8 +77,8 @@ struct Lanes {
     rounds: usize,
 }
 
-/// Encrypts every message, up to `lanes` side by side: runs of messages of one key and one length
-/// in groups, others lane by lane.
+/// Encrypts every message, up to `lanes` side by side. Runs of messages of one key and one length
+/// go in groups, all others lane by lane.
 pub(crate) fn encrypt(messages: &mut [CbcMessage<'_>], lanes: usize) {
     let (mut from, mut at) = (0, 0);
     while at < messages.len() && lanes >= EVEN {
@@ -96,7 +96,7 @@ pub(crate) fn encrypt(messages: &mut [CbcMessage<'_>], lanes: usize) {
     encrypt_uneven(&mut messages[from..], lanes);
 }
 
-/// How many messages from the first on have its key and its length.
+/// How many messages, from the first on, have the first one's key and length.
 fn alike(messages: &[CbcMessage<'_>]) -> usize {
     let Some(first) = messages.first() else { return 0 };
     let same = |message: &&CbcMessage<'_>| {
@@ -105,7 +105,7 @@ fn alike(messages: &[CbcMessage<'_>]) -> usize {
     messages.iter().take_while(same).count()
 }
 
-/// The same for messages of any keys and lengths.
+/// Encrypts messages of any keys and lengths.
 fn encrypt_uneven(messages: &mut [CbcMessage<'_>], lanes: usize) {
     let mut state: Option<Box<Lanes>> = None;
     for rounds in [10, 12, 14] {
@@ -148,8 +148,8 @@ impl Lanes {
         }
     }
 
-    /// Wipes what was used, a whole register's keys at a time: byte by byte it would take longer
-    /// than encrypting.
+    /// Wipes keys, chains and tails. It writes the keys of a whole register at once, because
+    /// writing byte by byte takes longer than encryption.
     fn wipe(&mut self) {
         let used = self.owners.iter().rposition(|owner| !owner.is_null()).map_or(0, |lane| lane / QUAD + 1);
         for keys in &mut self.keys[..used] {
@@ -182,19 +182,19 @@ impl Lanes {
         }
     }
 
-    /// The lane goes on with its message's last block, for which `CbcMessage` has room behind the
-    /// whole ones.
+    /// Moves the lane on to its message's last block. `CbcMessage` has room for it behind the whole
+    /// blocks.
     fn go_to_tail(&mut self, lane: usize) {
         self.lanes[lane].input = Input::Tail;
         self.lanes[lane].blocks = 1;
     }
 
-    /// Does as many blocks of every chain as the shortest part has, and frees the lanes that are
-    /// done.
+    /// Encrypts as many blocks of every chain as the shortest part has, and frees the lanes that
+    /// are done.
     fn advance(&mut self) {
         let Some(blocks) = self.lanes[..self.active].iter().map(|lane| lane.blocks).min() else { return };
-        // Lanes that fill up the last register do what its first one does: the same bytes to the
-        // same place.
+        // Lanes that fill up the last register repeat the work of its first lane: they write the
+        // same bytes to the same place.
         let (first, end) = (self.active / QUAD * QUAD, self.active.next_multiple_of(QUAD));
         for lane in self.active..end {
             self.copy(first, lane);
@@ -208,7 +208,7 @@ impl Lanes {
         }
     }
 
-    /// The lane has done so many blocks.
+    /// Records that the lane has encrypted so many blocks.
     fn pass(&mut self, lane: usize, blocks: usize) {
         let Lane { input, output, blocks: left } = &mut self.lanes[lane];
         *left -= blocks;
@@ -231,7 +231,7 @@ impl Lanes {
         }
     }
 
-    /// Lane `to` becomes what lane `from` is.
+    /// Makes lane `to` a copy of lane `from`.
     fn copy(&mut self, from: usize, to: usize) {
         if !std::ptr::eq(self.owners[to], self.owners[from]) {
             self.owners[to] = self.owners[from];
@@ -244,7 +244,7 @@ impl Lanes {
         self.tails[to] = self.tails[from];
     }
 
-    /// Advances up to `quads` registers of chains from register `quad` on; answers how many.
+    /// Advances up to `quads` registers of chains from register `quad` on; returns how many.
     fn run(&mut self, quad: usize, quads: usize, blocks: usize) -> usize {
         let mut paths = [Path { input: std::ptr::null(), output: std::ptr::null_mut() }; MAX_LANES];
         let end = QUAD * (quad + quads);
@@ -280,7 +280,7 @@ impl Lanes {
 /// [`advance`] for some number of rounds and registers.
 type Advance = unsafe fn(&[QuadKeys], &mut [Quad], &[Path], usize) -> usize;
 
-/// Advances `Q` registers of chains by `blocks` blocks, `R` rounds each. Answers `Q`.
+/// Advances `Q` registers of chains by `blocks` blocks, `R` rounds each. Returns `Q`.
 ///
 /// # Safety
 /// The machine has the instructions, and each path has so many blocks to read and to write.
@@ -379,7 +379,7 @@ pub(crate) unsafe fn scatter(blocks: __m512i, paths: &[Path; QUAD], block: usize
     }
 }
 
-/// One block of each chain.
+/// Encrypts one block of each chain.
 #[target_feature(enable = "avx512f,vaes")]
 #[inline]
 fn chain_blocks<const R: usize, const Q: usize>(keys: &[QuadKeys; Q], chains: &mut [__m512i; Q], input: &[__m512i; Q]) {
@@ -396,7 +396,7 @@ fn chain_blocks<const R: usize, const Q: usize>(keys: &[QuadKeys; Q], chains: &m
     }
 }
 
-/// Four by four blocks.
+/// Transposes four by four blocks.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(crate) fn transpose([a, b, c, d]: [__m512i; QUAD]) -> [__m512i; QUAD] {
@@ -426,7 +426,7 @@ pub(crate) fn decrypt_cbc(schedule: &Schedule, iv: &Block, ciphertext: &[Block],
 /// Registers of blocks that are decrypted together.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Every block on its own, 32 at a time.
+/// Decrypts every block by itself, 32 at a time.
 #[target_feature(enable = "avx512f,vaes,aes,sse4.1")]
 fn decrypt<const R: usize>(keys: &RoundKeys, iv: &Block, ciphertext: &[Block], plaintext: &mut [Block]) {
     let mut before = *iv;

@@ -7,8 +7,8 @@ use tobari_plan::clear::ClearValue;
 use tobari_plan::program::{Kind, Op, Shape};
 
 impl BgvEngine {
-    /// [`Op::Bilinear`] of so many ciphertexts, and of so many others, with so many lists of
-    /// weights.
+    /// Runs [`Op::Bilinear`] on `left` ciphertexts and `right` others. Each list of weights gives
+    /// one form.
     pub(super) fn bilinear(
         &self,
         op: Op,
@@ -32,14 +32,14 @@ impl BgvEngine {
         Ok(self.tables.evaluator.bilinear_forms(&Forms { left, right, weights: &weights, divisor }, keys)?)
     }
 
-    /// A step that makes several ciphertexts.
+    /// Runs a step that makes several ciphertexts.
     pub(super) fn several(&self, op: Op, args: &[&BgvValue]) -> Result<BgvValue, EngineError> {
         let Op::Bilinear { left, right, divisor, .. } = op else { return Err(unexpected(op)) };
         let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
         self.together(self.bilinear(op, &args, [left, right].map(usize::from), divisor)?)
     }
 
-    /// Ciphertexts of one step as a value, each with the bound that bytes hold.
+    /// Ciphertexts of one step as one value, each with the noise bound that its bytes hold.
     pub(super) fn together(&self, all: Vec<Ciphertext>) -> Result<BgvValue, EngineError> {
         let each = all.into_iter().map(|one| into_ciphertext(self.ciphertext(one)?));
         Ok(BgvValue(Inner::Several(each.collect::<Result<_, _>>()?)))
@@ -52,7 +52,7 @@ impl BgvEngine {
         Ok(Shape { kind: Kind::Several, level, resident, packed, raw })
     }
 
-    /// [`Op::RotateSum`].
+    /// Runs [`Op::RotateSum`].
     pub(super) fn rotate_sum(
         &self,
         op: Op,

@@ -17,14 +17,14 @@ use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
 
-/// Bytes of a ciphertext's factor and of the bound on its noise.
+/// Bytes of a ciphertext's factor and of its noise bound.
 const OWN: u64 = 12;
 
-/// Compact plaintexts of a sum that are prepared at once: more would only push each other out of
-/// the caches.
+/// The most compact plaintexts of a sum that are prepared at once. More would only evict each other
+/// from the caches.
 const PREPARED: usize = 4;
 
-/// Computes with ciphertexts of BGV; knows no secret key.
+/// Computes with BGV ciphertexts, without a secret key.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -51,24 +51,24 @@ pub struct BgvEngine {
     run: Seed,
 }
 
-/// What serves every run.
+/// The data that all runs share.
 struct Tables {
     parameters: LatticeParameters,
     evaluator: Evaluator,
     encoder: Encoder,
-    /// Steps on plaintexts alone.
+    /// Runs steps on plaintexts alone.
     clear: ClearEngine,
     public: Option<PublicKey>,
 }
 
-/// A value under BGV: a ciphertext, cut into digits or not, a plaintext, prepared or compact, or
-/// one evaluation key.
+/// A value under BGV: a ciphertext with or without its digits, several ciphertexts of one step, a
+/// plaintext, prepared or compact, or one evaluation key.
 pub struct BgvValue(Inner);
 
 enum Inner {
     Ciphertext(Ciphertext),
     Hoisted(Hoisted<'static>),
-    /// Of one level.
+    /// Ciphertexts of one level.
     Several(Vec<Ciphertext>),
     Plaintext(PreparedPlaintext),
     Compact(Compact),
@@ -76,7 +76,7 @@ enum Inner {
 }
 
 impl BgvValue {
-    /// The ciphertext that it is.
+    /// The ciphertext, if the value is one.
     pub fn as_ciphertext(&self) -> Option<&Ciphertext> {
         match &self.0 {
             Inner::Ciphertext(ciphertext) => Some(ciphertext),
@@ -95,7 +95,7 @@ impl BgvValue {
         }
     }
 
-    /// Bytes that it holds in memory.
+    /// Bytes that the value takes in memory.
     pub fn memory(&self) -> u64 {
         let memory = match &self.0 {
             Inner::Ciphertext(ciphertext) => ciphertext.memory(),
@@ -110,12 +110,12 @@ impl BgvValue {
 }
 
 impl BgvEngine {
-    /// For these parameters, with the key under which floods are encrypted, where there are floods,
-    /// and the secret of a run drawn from `rng`.
+    /// An engine for these parameters, with a run secret drawn from `rng`. Floods are encrypted
+    /// under `public`, so programs with floods need it.
     ///
     /// # Errors
     /// [`EngineError`] for parameters of another scheme, without slots, or with a plaintext modulus
-    /// that is not below the first prime, and for a public key of other parameters.
+    /// that is not below the first prime; also for a public key of other parameters.
     pub fn new(
         parameters: &LatticeParameters,
         public: Option<PublicKey>,
@@ -135,23 +135,22 @@ impl BgvEngine {
         Ok(Self { tables: Arc::new(tables), run: Seed::random(rng) })
     }
 
-    /// The same engine for another run: its tables are shared, its secret is drawn anew and is in
-    /// nobody's hands.
+    /// The same engine for another run. Its tables are shared; its secret is new.
     ///
-    /// An engine cannot be copied, and whoever runs a plan hands it over, so that no second plan
-    /// runs on it. Steps that are called one by one ([`Engine::step`],
-    /// [`Direct`](tobari_plan::engine::Direct)) borrow it, because a step that is done again must
-    /// give the same bits: there, an engine for each run is the caller's part.
+    /// An engine cannot be copied, and running a plan consumes it, so that no second plan runs on
+    /// it. [`Engine::step`] and [`Direct`](tobari_plan::engine::Direct) run single steps and borrow
+    /// the engine, because a repeated step must give the same bits. Their caller has to use a new
+    /// engine for each run.
     #[must_use]
     pub fn next_run(&self, rng: &mut impl CryptoRng) -> Self {
         Self { tables: Arc::clone(&self.tables), run: Seed::random(rng) }
     }
 
-    /// A ciphertext as a value. The bound on its noise is rounded up to what bytes hold, so that a
-    /// run that is paged gives the same bytes as one that is not.
+    /// A ciphertext as a value. Its noise bound is rounded up to the next one that bytes can hold,
+    /// so that paging does not change the bytes of a run's results.
     ///
     /// # Errors
-    /// [`EngineError`] for one of other parameters, or a product that was not relinearised.
+    /// [`EngineError`] for a ciphertext of other parameters, or a product before relinearisation.
     pub fn ciphertext(&self, ciphertext: Ciphertext) -> Result<BgvValue, EngineError> {
         if *ciphertext.parameters() != self.tables.parameters || ciphertext.needs_relinearization() {
             return Err(EngineError::Parameters { expected: "a ciphertext of two parts and the engine's parameters" });
@@ -162,7 +161,7 @@ impl BgvEngine {
     /// A public plaintext for ciphertexts of this level and below.
     ///
     /// # Errors
-    /// [`EngineError`] for no such level, or a plaintext of another degree.
+    /// [`EngineError`] if the parameters lack this level, or the plaintext has another degree.
     pub fn plaintext(&self, plaintext: &Plaintext, level: u16) -> Result<BgvValue, EngineError> {
         if plaintext.coefficients().len() != self.tables.parameters.degree() {
             return Err(EngineError::Parameters { expected: "a plaintext of the engine's degree" });
@@ -174,14 +173,14 @@ impl BgvEngine {
     /// Integers in slots, the first row first, for ciphertexts of this level and below.
     ///
     /// # Errors
-    /// [`EngineError`] for more than there are slots, or no such level.
+    /// [`EngineError`] for more integers than slots, or if the parameters lack this level.
     pub fn integers(&self, slots: &[i64], level: u16) -> Result<BgvValue, EngineError> {
         self.plaintext(&self.tables.encoder.encode(slots)?, level)
     }
 
-    /// The same integers as a value that takes no more memory than their coefficients do, and is
-    /// prepared whenever it is used: for what is used once, where a prepared one would take a word
-    /// for each coefficient and prime until then.
+    /// The same integers as a value that takes only the memory of its coefficients. Each use
+    /// prepares it. This saves memory where a value is used once: a prepared value takes a word for
+    /// each coefficient and prime until then.
     ///
     /// # Errors
     /// As [`Self::integers`].
@@ -191,10 +190,11 @@ impl BgvEngine {
         Ok(BgvValue(Inner::Compact(Compact::new(&self.tables.parameters, level, &plaintext))))
     }
 
-    /// The only key of these; whoever has them in memory need not copy them for each program.
+    /// The key of a set with one key. A caller with the key in memory can share it with many
+    /// programs.
     ///
     /// # Errors
-    /// [`EngineError`] for none or several, or one of other parameters.
+    /// [`EngineError`] unless there is one key, of the engine's parameters.
     pub fn key(&self, keys: impl Into<Arc<EvaluationKeys>>) -> Result<BgvValue, EngineError> {
         let keys = keys.into();
         let ours = keys.only().is_some_and(|key| *key.parameters() == self.tables.parameters);
@@ -232,7 +232,7 @@ impl BgvEngine {
         })
     }
 
-    /// The shape of a plaintext that is prepared when it is used.
+    /// The shape of a plaintext that each use prepares.
     ///
     /// # Errors
     /// [`EngineError::Level`].
@@ -245,7 +245,7 @@ impl BgvEngine {
     /// The shape of a key for rotations, or for swapping the rows.
     ///
     /// # Errors
-    /// [`EngineError`] for no such level, or parameters without a special prime.
+    /// [`EngineError`] if the parameters lack this level or a special prime.
     pub fn rotation_key_shape(&self, level: u16) -> Result<Shape, EngineError> {
         self.sizes().rotation_key(level)
     }
@@ -261,7 +261,7 @@ impl BgvEngine {
     /// The shape of a value.
     ///
     /// # Errors
-    /// [`EngineError::Parameters`] for a value of an engine with others.
+    /// [`EngineError::Parameters`] for a value of other parameters.
     pub fn shape_of(&self, value: &BgvValue) -> Result<Shape, EngineError> {
         if value.parameters() != Some(&self.tables.parameters) {
             return Err(EngineError::Parameters { expected: "values of the engine's parameters" });
@@ -280,7 +280,7 @@ impl BgvEngine {
         Ok(Shape { resident: value.memory(), ..shape? })
     }
 
-    /// What ciphertexts are computed with, for whoever makes them ready before they are values.
+    /// The engine's evaluator, for callers that prepare ciphertexts before they become values.
     pub fn evaluator(&self) -> &Evaluator {
         &self.tables.evaluator
     }
@@ -298,13 +298,13 @@ impl BgvEngine {
         }
     }
 
-    /// A step on plaintexts alone: their slots in the clear.
+    /// Runs a step on the slots of plaintexts alone.
     fn plain(&self, step: usize, op: Op, args: &[&BgvValue], level: u16) -> Result<BgvValue, EngineError> {
         let args = args.iter().map(|arg| self.slots(op, &arg.0)).collect::<Result<Vec<_>, _>>()?;
         self.plain_of(step, op, &args.iter().collect::<Vec<_>>(), level)
     }
 
-    /// What a plaintext has in its slots.
+    /// The slots of a plaintext.
     fn slots(&self, op: Op, value: &Inner) -> Result<ClearValue, EngineError> {
         let plaintext = match value {
             Inner::Plaintext(plaintext) => unprepared(plaintext)?,
@@ -321,7 +321,7 @@ impl BgvEngine {
         }
     }
 
-    /// A ciphertext from arguments of which at least one is encrypted.
+    /// The ciphertext of a step with at least one encrypted argument.
     fn encrypted(&self, step: usize, op: Op, args: &[&BgvValue], level: usize) -> Result<Ciphertext, EngineError> {
         let args: Vec<&Inner> = args.iter().map(|arg| &arg.0).collect();
         if !matches!(op, Op::Dot | Op::Bilinear { .. }) && args.iter().any(|arg| matches!(arg, Inner::Compact(_))) {
@@ -383,7 +383,8 @@ impl BgvEngine {
         Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.tables.evaluator.mod_switch_to(a, level)?) })
     }
 
-    /// Encrypted terms first, in their order: one vector that the others are added to.
+    /// Sums the encrypted terms first, in their order, into one ciphertext, then adds the
+    /// plaintexts.
     fn sum(&self, op: Op, terms: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
         let mut sum: Option<Cow<'_, Ciphertext>> = None;
         for term in terms {
@@ -407,8 +408,8 @@ impl BgvEngine {
         Ok(sum)
     }
 
-    /// Products of ciphertexts in one pass, or in a few where plaintexts have to be prepared, then
-    /// those of plaintexts.
+    /// Sums the products of ciphertexts in one pass, or in a few where plaintexts have to be
+    /// prepared; then adds the products of plaintexts.
     fn dot(&self, step: usize, pairs: &[&Inner], level: usize) -> Result<Ciphertext, EngineError> {
         let evaluator = &self.tables.evaluator;
         let (mut lowered, mut products) = (Vec::new(), Vec::new());
@@ -444,7 +445,7 @@ impl BgvEngine {
         if products.is_empty() { into_ciphertext(sum) } else { self.sum(Op::Dot, &terms, level) }
     }
 
-    /// The same bytes whenever this step is done in this run.
+    /// Floods a ciphertext. Within a run, the same step gives the same bytes.
     fn flood(&self, step: usize, a: &Ciphertext, bits: u16) -> Result<Ciphertext, EngineError> {
         let public = self.tables.public.as_ref().ok_or_else(|| EngineError::Step(NO_PUBLIC_KEY.to_owned()))?;
         let index = u64::try_from(step).ok().filter(|index| index >> 56 == 0);
@@ -460,7 +461,7 @@ fn unexpected(op: Op) -> EngineError {
     EngineError::Step(format!("expected arguments that {op} takes, found others"))
 }
 
-/// A compact plaintext, made ready for so many primes; none for all else.
+/// A compact plaintext, prepared for so many primes; `None` for other values.
 fn prepared(value: &Inner, primes: usize) -> Result<Option<Inner>, EngineError> {
     match value {
         Inner::Compact(compact) => Ok(Some(Inner::Plaintext(compact.prepare(primes)?))),
@@ -468,7 +469,7 @@ fn prepared(value: &Inner, primes: usize) -> Result<Option<Inner>, EngineError> 
     }
 }
 
-/// What was prepared.
+/// The plaintext that was prepared.
 fn unprepared(plaintext: &PreparedPlaintext) -> Result<Plaintext, EngineError> {
     plaintext.to_plaintext().ok_or(EngineError::Parameters { expected: "a plaintext modulus below the first prime" })
 }
@@ -511,7 +512,7 @@ impl Engine for BgvEngine {
         }
     }
 
-    /// Sums of ciphertexts of one level in place, and products with plaintexts.
+    /// Runs sums of ciphertexts of one level, and products with plaintexts, in place.
     fn step_owned(&self, step: usize, op: Op, first: BgvValue, rest: &[&BgvValue]) -> Result<BgvValue, EngineError> {
         let shapes = std::iter::once(&first).chain(rest.iter().copied()).map(|arg| self.shape_of(arg));
         self.shape(op, &shapes.collect::<Result<Vec<_>, _>>()?).map_err(EngineError::Step)?;

@@ -1,5 +1,5 @@
-//! Steps that make several ciphertexts, and sums of rotations: under encryption what they are in
-//! the clear, in memory and in the tier.
+//! Steps that make several ciphertexts, and sums of rotations: their encrypted results equal the
+//! plain ones, in memory and in the tier.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
@@ -51,7 +51,7 @@ impl World {
         ClearValue::Integers(self.encoder.decode(&Decryptor::new(&self.secret).unwrap().decrypt(ciphertext).unwrap()))
     }
 
-    /// The step on both engines, and the result from bytes of either encoding.
+    /// Runs the step on both engines, and reads the result back from the bytes of either encoding.
     fn step(&self, op: Op, args: &[&BgvValue], plain: &[&ClearValue]) -> (BgvValue, ClearValue) {
         let shapes: Vec<_> = args.iter().map(|arg| self.engine.shape_of(arg).unwrap()).collect();
         let made = self.engine.step(0, op, args).unwrap();
@@ -93,7 +93,7 @@ fn several_forms_of_one_step_are_what_they_are_in_the_clear() {
     assert!(world.engine.step(0, Op::Part(3), &[&several]).is_err());
     let (one, expected) = world.step(op(1), &[&args[..4], &[&key]].concat(), &plain[..4]);
     assert_eq!(world.of(&one), expected);
-    // a sum without a product, and a number of lists that is another
+    // a sum without a product, and a wrong number of lists
     let linear = world.engine.compact(&[1, 2, 3, 0, 0, 0], 3).unwrap();
     assert!(world.engine.step(0, op(1), &[&args[..3], &[&linear, &key]].concat()).is_err());
     assert!(world.engine.step(0, op(2), &args).is_err());

@@ -1,5 +1,5 @@
-//! Programs under encryption: what they give, what their values weigh, and what comes back from a
-//! tier.
+//! Programs under encryption: their results, the memory of their values, and their values after a
+//! round trip through a tier.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 
-/// What the program takes.
+/// The inputs of the program.
 struct Inputs<T> {
     x: T,
     p: T,
@@ -42,7 +42,8 @@ impl<T> Inputs<T> {
     }
 }
 
-/// `5 - 3 (x² + p x + (q p) turn(x, 1) + p turn(x, 2)) - (x + q) + 3 q`, and everything on the way.
+/// `5 - 3 (x² + p x + (q p) turn(x, 1) + p turn(x, 2)) - (x + q) + 3 q`, with all intermediate
+/// values.
 fn program<M: Machine>(m: &mut M, i: &Inputs<M::Value>) -> Result<Vec<M::Value>, M::Error> {
     let square = m.mul(&i.x, &i.x, &i.relinearization)?;
     let one = m.rotate(&i.x, 1, &i.one)?;
@@ -69,7 +70,7 @@ fn program<M: Machine>(m: &mut M, i: &Inputs<M::Value>) -> Result<Vec<M::Value>,
     ])
 }
 
-/// A machine that sends every value to the tier and back as soon as there is one.
+/// A machine that sends every new value to the tier and back.
 struct Paged<'a, E: Engine> {
     engine: &'a E,
     encoding: Encoding,
@@ -98,7 +99,7 @@ impl<E: Engine> Machine for Paged<'_, E> {
     }
 }
 
-/// One engine with a program's inputs, whichever the scheme.
+/// One engine with a program's inputs, for either scheme.
 struct Bench<E: Engine> {
     engine: E,
     inputs: Inputs<Arc<E::Value>>,
@@ -314,7 +315,7 @@ fn one_of_each<E: Engine>(bench: &Bench<E>) -> Vec<(Arc<E::Value>, Shape)> {
     bench.inputs.all().into_iter().chain(&values).map(shaped).collect()
 }
 
-/// A machine that does every step twice: once with a first argument that it gives up.
+/// A machine that runs every step twice, the second time with a first argument that it gives up.
 struct Both<'a, E: Engine> {
     engine: &'a E,
     shape_of: fn(&E, &E::Value) -> Shape,
@@ -344,7 +345,7 @@ fn giving_up_changes_nothing<E: Engine>(bench: &Bench<E>) {
     let values = program(&mut both, &bench.inputs).unwrap();
     let sums = [[0, 0], [0, values.len() - 1], [values.len() - 1, 0]].map(|pair| pair.map(|i| &values[i]));
     for pair in sums {
-        // of one level and of two, and some that are none: both refuse those
+        // terms of one level and of two, and invalid ones: both machines reject those
         let _ = both.step(Op::Add, &pair);
     }
 }
@@ -355,8 +356,8 @@ fn a_step_that_may_keep_its_first_argument_gives_the_same_bits() {
     giving_up_changes_nothing(&ckks_bench());
 }
 
-/// Also what is computed from them: a bound on noise that came back rounded would show in the
-/// results' bytes.
+/// Also compares values computed from them: a noise bound rounded by the tier would show in the
+/// bytes of results.
 fn paging_changes_nothing<E: Engine>(bench: &Bench<E>, encoding: Encoding) {
     let there_and_back = |value: &Arc<E::Value>, shape: &Shape| there_and_back(&bench.engine, value, shape, encoding);
     for (value, shape) in one_of_each(bench) {
@@ -422,7 +423,7 @@ fn altered_bytes<E: Engine>(bench: &Bench<E>, encoding: Encoding) {
                 Err(_) => refused += 1,
             }
         }
-        // whatever has parameters before it is refused when they differ
+        // every object with encoded parameters is rejected when they differ
         assert!(refused >= if shape == &all[1].1 { 0 } else { 35 }, "{shape:?}: {refused}");
         assert!(import(&vec![0xff; bytes.len()]).is_err());
     }
@@ -468,7 +469,7 @@ fn steps_that_do_not_fit_are_refused() {
     assert!(matches!(scales, EngineError::Ckks(ckks::OperationError::Scales { .. })));
 }
 
-/// One prime, no keys: what leaves is flooded there.
+/// One prime, no keys: outputs are flooded at once.
 struct Flooding {
     engine: BgvEngine,
     secret: SecretKey,
@@ -519,7 +520,7 @@ impl Flooding {
         phase.into_iter().map(|x| q.centred(x)).collect()
     }
 
-    /// How far the mean of so many phases is from the message, in the mean.
+    /// The mean distance of the average of so many phases from the message.
     fn averaged(&self, copies: &[Vec<u8>]) -> f64 {
         let mut sums = vec![0.0; self.secret.parameters().degree()];
         for copy in copies {
@@ -547,7 +548,7 @@ fn a_flood_is_the_same_in_its_run_and_another_in_every_other() {
     assert_eq!(found.coefficients()[..4], [1, 2, 3, 0]);
 }
 
-/// The attack: whoever makes a site lose and make again an output collects floods, and averages
+/// The attack: make a site lose an output and compute it again, collect the floods, and average
 /// them away.
 #[test]
 fn noise_does_not_fall_when_recomputed_outputs_are_averaged() {
@@ -556,7 +557,7 @@ fn noise_does_not_fall_when_recomputed_outputs_are_averaged() {
     let of_one = flooding.averaged(&[flooding.bytes(&flooding.flooded(&flooding.engine, 7))]);
     let again: Vec<_> = (0..COPIES).map(|_| flooding.bytes(&flooding.flooded(&flooding.engine, 7))).collect();
     assert!((flooding.averaged(&again) - of_one).abs() < 1e-6 * of_one);
-    // against an engine that draws anew each time it works: the noise falls eightfold
+    // against an engine with new randomness each time, the noise falls eightfold
     let anew = |i| flooding.engine.next_run(&mut rng(100 + i));
     let anew: Vec<_> = (0..COPIES).map(|i| flooding.bytes(&flooding.flooded(&anew(i), 7))).collect();
     let fallen = of_one / flooding.averaged(&anew);

@@ -1,5 +1,5 @@
-//! What stands before a message's bytes, on a ring as in a pipe: four words, its length in bytes
-//! and three of the protocol.
+//! The head of a message, on a ring and in a pipe: four words, the message's length in bytes and
+//! three of the protocol.
 
 use super::ring::Broken;
 
@@ -38,20 +38,20 @@ pub(super) fn read(head: &Head, limit: usize) -> Result<([u64; 3], usize), Broke
     Ok(([first, second, third], length))
 }
 
-/// Reads the `length` bytes that a head foretells: `get` fills the whole slice.
+/// Reads the `length` bytes that a head announces. `get` must fill its whole slice.
 ///
-/// What the buffer has is not cleared first: filling it with zeros would cost as much as the copy.
-/// Beyond that it grows piece by piece, **and only once the piece before is there**: a head alone
-/// takes no memory.
+/// Bytes that the buffer already has are not cleared first: writing zeros would cost as much as the
+/// copy. Beyond them the buffer grows piece by piece, **and only after the previous piece has
+/// arrived**: a head alone allocates no memory.
 ///
 /// # Errors
-/// Those of `get`; the buffer holds anything then.
+/// The errors of `get`. The buffer's contents are then unspecified.
 pub(super) fn fill(
     buffer: &mut Vec<u8>,
     length: usize,
     mut get: impl FnMut(&mut [u8]) -> Result<(), Broken>,
 ) -> Result<(), Broken> {
-    // on a ring all pieces but the last one are whole words
+    // on a ring, every piece except the last one is whole words
     let known = if buffer.len() < length { buffer.len() / 8 * 8 } else { length };
     buffer.truncate(known);
     get(buffer.as_mut_slice())?;

@@ -1,4 +1,4 @@
-//! The process of an enclave, from its start to its end.
+//! The process of an enclave, from start to end.
 
 use super::OVER_PIPES;
 use super::memory::Shared;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use tobari_enclave::{Configuration, Handler, Inside, Protection, Protections, Refused, SimulatedPlatform, State};
 
-/// Randomness of the system, and of nothing else.
+/// The system's random number generator, and no other source.
 type SystemRandom = UnwrapErr<getrandom::SysRng>;
 
-/// Whether this process was started to be an enclave: whether its one argument is the verb, or that
-/// and [`OVER_PIPES`].
+/// Whether this process was started as an enclave: its one argument is the verb, or the verb
+/// followed by [`OVER_PIPES`].
 pub fn is_inside(verb: &str) -> bool {
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
@@ -27,20 +27,20 @@ pub fn is_inside(verb: &str) -> bool {
     first.strip_prefix(verb).is_some_and(|rest| rest.is_empty() || rest == OVER_PIPES) && arguments.next().is_none()
 }
 
-/// What an enclave hears and says its messages over.
+/// The enclave's ends of its connection to the host.
 struct Ends {
     receiver: Receiver,
     sender: Sender,
-    /// With rings.
+    /// The memory of the rings; none with pipes.
     shared: Option<Arc<Shared>>,
 }
 
 impl Ends {
-    /// As this process was started.
+    /// Opens the kind of ends with which the host started this process.
     fn open(protections: &mut Protections) -> io::Result<Self> {
         let limit = protocol::MAX_START_BYTES;
         if std::env::args_os().nth(1).is_some_and(|verb| verb.as_encoded_bytes().ends_with(OVER_PIPES.as_bytes())) {
-            // the end of the host is the end of the input: found when it is next read
+            // when the host ends, the input ends; the next read notices this
             protections.set(Protection::DiesWithParent, State::Partly);
             let receiver = Receiver::Pipe(Reader { end: Box::new(io::stdin()), limit });
             let sender = Sender::Pipe(Writer(Box::new(io::stdout())));
@@ -54,12 +54,12 @@ impl Ends {
     }
 }
 
-/// Is an enclave: gives up every right, builds the handler, and answers its host until that says
-/// stop or ends.
+/// Runs this process as an enclave: gives up every right, builds the handler, and answers the host
+/// until the host sends a stop or ends.
 ///
-/// To be called first thing in `main`, before any thread is started and any file is opened, if
-/// [`is_inside`] says so. `build` gets the configuration and the setup bytes, both checked against
-/// one another, and randomness; it runs confined, so it can open nothing.
+/// If [`is_inside`] returns true, call this first in `main`, before any thread starts and any file
+/// is opened. `build` receives the configuration and the setup bytes, which were checked against
+/// each other, and a random number generator. It runs confined, so it cannot open anything.
 pub fn run_inside<H, B>(build: B) -> ExitCode
 where
     H: Handler,
@@ -67,7 +67,7 @@ where
 {
     match serve(build) {
         Ok(()) => ExitCode::SUCCESS,
-        // There is nobody to tell: standard error leads nowhere. The host reads the status.
+        // Standard error leads nowhere, so there is no message. The host reads the exit status.
         Err(_) => end_now(NOT_STARTED),
     }
 }
@@ -110,7 +110,7 @@ where
     };
     sandbox::confine(own_memory, open, &mut protections);
 
-    // From here on this process can compute, sleep and draw randomness, and do nothing else.
+    // From here on this process can compute, sleep and draw randomness, and nothing else.
     let mut rng = checked_randomness().ok_or_else(malformed)?;
     let attester = Box::new(SimulatedPlatform::new(&mut rng));
     let Ok(handler) = build(&configuration, setup, &mut rng) else {
@@ -146,8 +146,8 @@ fn answer<H: Handler>(
     }
 }
 
-/// The system's randomness, if two draws of it are neither equal nor zero: less than that no key
-/// should come from.
+/// The system's random number generator, if two draws differ and neither is zero. Keys must not
+/// come from a generator that fails this test.
 fn checked_randomness() -> Option<SystemRandom> {
     let mut rng = UnwrapErr(getrandom::SysRng);
     let mut draws = [[0_u8; 32]; 2];

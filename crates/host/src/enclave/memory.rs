@@ -1,4 +1,5 @@
-//! Memory that a host and its enclave share: of sealed length, and touched by atomic words only.
+//! Memory that a host and its enclave share. Its length is sealed, and all access is by atomic
+//! words.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -10,15 +11,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Bytes before the two rings: counters and bells.
 const CONTROL_BYTES: usize = 4096;
-/// The second half of the control page has the bells, 64 bytes apart.
+/// The second half of the control page holds the bells, 64 bytes apart.
 const BELLS_AT: usize = 2048;
 const LINE: usize = 64;
 
 /// A control page and two rings, mapped into this process and the other.
 ///
-/// The other side may change any byte at any time, and is not trusted to keep to the protocol. So
-/// this memory is only ever seen as atomic integers, and everything read from it is checked before
-/// it is used. Its length is sealed: neither side can cut it short under the other.
+/// The other side may change any byte at any time, and may violate the protocol. So this side
+/// accesses the memory only as atomic integers, and checks everything it reads before use. The
+/// length is sealed: neither side can truncate the memory under the other.
 pub struct Shared {
     address: NonNull<u8>,
     ring_bytes: usize,
@@ -30,8 +31,8 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// New memory with two rings of `ring_bytes`, a power of two of at least a page, and the file
-    /// that stands for it.
+    /// Creates memory with two rings of `ring_bytes` each, a power of two of at least a page. Also
+    /// returns the memory's file descriptor.
     pub fn create(ring_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         if !ring_bytes.is_power_of_two() || !(CONTROL_BYTES..=1 << 30).contains(&ring_bytes) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected rings of 2^12 to 2^30 bytes"));
@@ -42,7 +43,7 @@ impl Shared {
         Ok((Self::map(&file, ring_bytes)?, file))
     }
 
-    /// The memory behind a file that another process made by [`Shared::create`].
+    /// Maps the memory of a file that another process created with [`Shared::create`].
     pub fn attach(file: impl AsFd) -> io::Result<Self> {
         let not_ours =
             || io::Error::new(io::ErrorKind::InvalidInput, "expected sealed shared memory on standard input");
@@ -59,7 +60,7 @@ impl Shared {
 
     fn map(file: impl AsFd, ring_bytes: usize) -> io::Result<Self> {
         let (bytes, access) = (CONTROL_BYTES + 2 * ring_bytes, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping, where the system chooses, is over nobody else's memory.
+        // SAFETY: a new mapping, at an address that the system chooses, overlaps no other memory.
         let start = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) }?;
         let address = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { address, ring_bytes })
@@ -76,12 +77,12 @@ impl Shared {
         unsafe { std::slice::from_raw_parts(start.as_ptr().cast::<AtomicU64>(), self.ring_bytes / 8) }
     }
 
-    /// Has every page of the rings now, and not when a message first comes to it. Changes nothing,
-    /// so the other side may be at work.
+    /// Makes every page of the rings resident now, and not when a message first reaches it. Changes
+    /// no byte, so the other side may use the rings meanwhile.
     pub fn touch(&self) {
         for ring in [0, 1] {
-            // an exchange is a write to the processor, where others that change nothing may be made
-            // a load
+            // For the processor a compare-exchange is a write. A compiler may turn other operations
+            // that change nothing into loads.
             let write = |word: &AtomicU64| _ = word.compare_exchange(0, 0, Relaxed, Relaxed);
             self.ring(ring).iter().step_by(CONTROL_BYTES / 8).for_each(write);
         }

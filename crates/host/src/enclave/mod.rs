@@ -1,16 +1,23 @@
-//! An enclave in a process of its own: the **simulated enclave**.
+//! An enclave in a separate process: the **simulated enclave**.
 //!
-//! The same executable, started again with a hidden verb, gives up everything but computing: no
-//! environment, no open file, namespaces of its own with an empty root, no capability, landlock
-//! that refuses everything, a filter that kills for any system call but those that memory,
-//! randomness and sleep need, no core file, memory that its user's other processes cannot read, and
-//! that stays out of swap where the system's limits allow. Host and inside speak over two rings in
-//! shared memory of sealed length. What was not to be had is in
-//! [`Protections`](tobari_enclave::Protections), which evidence carries.
+//! The host starts the same executable again, with a hidden verb. The new process gives up
+//! everything except computing:
 //!
-//! It models the interface and the flow of data of an enclave, and it keeps mistakes of the code
-//! inside from reaching out. It does **not** keep the host out: who is root there, or can load
-//! another kernel, reads its memory. `book/src/explanation/threats/enclave.md` has both lists.
+//! - no environment, no open file, no capability, no core file;
+//! - its own namespaces, with an empty root;
+//! - landlock, which denies everything;
+//! - a system call filter, which kills the process for every call except those for memory,
+//!   randomness and sleep;
+//! - memory that other processes of the same user cannot read, and that stays out of swap where the
+//!   system's limits allow.
+//!
+//! Host and enclave exchange messages over two rings in shared memory of sealed length.
+//! [`Protections`](tobari_enclave::Protections) records each protection that the system did not
+//! grant; evidence carries this record.
+//!
+//! The process models the interface and the data flow of an enclave, and it confines mistakes of
+//! the code inside. It does **not** keep the host out: root on the host, or anyone who can load
+//! another kernel, can read its memory. `book/src/explanation/threats/enclave.md` has both lists.
 //!
 //! ```no_run
 //! # use tobari_enclave::{Configuration, Digest, Enclave, Handler, Message, OutputPolicy, Party, Refused, Script, Size, Step};
@@ -40,16 +47,16 @@
 //! }
 //! ```
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `process` | the host's half: start, requests, end |
 //! | `inside` | the process itself |
-//! | `sandbox` | what it gives up, step by step |
+//! | `sandbox` | the restrictions, step by step |
 //! | `memory`, `ring` | shared memory, and messages over it |
-//! | `head` | what stands before a message's bytes in both |
+//! | `head` | the head of a message, the same in both |
 //! | `pipe` | messages over pipes, where memory cannot be shared |
-//! | `transport` | either of them |
-//! | `protocol` | what the two say |
+//! | `transport` | a ring or a pipe |
+//! | `protocol` | the messages |
 
 #[allow(unsafe_code, reason = "maps memory that another process shares; its file says why each block is sound")]
 #[doc(hidden)]
@@ -75,8 +82,8 @@ pub use process::{Options, ProcessEnclave};
 pub use protocol::fuzz_protocol;
 pub use rand_core::CryptoRng;
 
-/// The hidden verb by which the `tobari` executable knows that it is to be an enclave.
+/// The hidden verb that tells the `tobari` executable to run as an enclave.
 pub const VERB: &str = "enclave-inside";
-/// What follows the verb of an enclave that a launcher starts: its messages go over standard input
+/// The suffix of the verb for an enclave that a launcher starts. Its messages use standard input
 /// and output.
 pub const OVER_PIPES: &str = "-over-pipes";

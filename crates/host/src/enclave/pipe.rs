@@ -1,9 +1,9 @@
 //! Messages over two pipes, for an enclave that cannot map its host's memory: under a library
 //! operating system such as Gramine.
 //!
-//! A message is what it is on a ring: four words (its length in bytes, and three of the protocol)
-//! and its bytes. The host's ends do not block, so that it can give up; inside they do, and the end
-//! of the host is the end of the input.
+//! A message has the same form as on a ring: four words (its length in bytes, and three of the
+//! protocol) and its bytes. The host's ends do not block, so that the host can give up. The
+//! enclave's ends block, and the enclave's input ends when the host ends.
 
 use super::head;
 use super::ring::{Broken, Patience};
@@ -14,21 +14,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// How long one waits at most before one looks whether the other side is still there.
+/// The longest wait before checking whether the other side still exists.
 const NAP: Duration = Duration::from_millis(100);
 
 /// An end of a pipe: a host's own, or a process's standard input or output.
 pub(super) type End = Box<dyn AsFd + Send>;
 
-/// Makes a host's end one that does not block.
+/// Makes the host's end of a pipe non-blocking.
 pub(super) fn hosts(end: impl Into<OwnedFd>) -> io::Result<End> {
     let end = end.into();
     ioctl_fionbio(&end, true)?;
     Ok(Box::new(end))
 }
 
-/// Waits until there is something to read, or room to write. Inside nobody waits: the call itself
-/// does.
+/// Waits until there is something to read, or room to write. In the enclave it returns at once:
+/// there, the call itself blocks.
 fn wait(end: &End, what: PollFlags, patience: Patience<'_>) -> Result<(), Broken> {
     let Patience::Until(deadline, gone) = patience else { return Ok(()) };
     loop {
@@ -38,7 +38,7 @@ fn wait(end: &End, what: PollFlags, patience: Patience<'_>) -> Result<(), Broken
             Ok(0) | Err(Errno::INTR) if gone.load(SeqCst) => return Err(Broken::Gone),
             Ok(0) | Err(Errno::INTR) if left.is_zero() => return Err(Broken::TimedOut),
             Ok(0) | Err(Errno::INTR) => {}
-            // a pipe without another end is ready too: the call will say so
+            // a pipe whose other end is closed is ready too: the call reports it
             Ok(_) => return Ok(()),
             Err(_) => return Err(Broken::Malformed),
         }
@@ -71,7 +71,7 @@ impl Writer {
 /// The reading end.
 pub(super) struct Reader {
     pub(super) end: End,
-    /// No message is longer, in bytes.
+    /// The longest message, in bytes.
     pub(super) limit: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The host's half: starts the process, sends and receives, and notices its end.
+//! The host's half: starts the process, sends and receives messages, and notices the process's end.
 
 use super::memory::Shared;
 use super::pipe::{self, Reader, Writer};
@@ -23,33 +23,33 @@ use tobari_enclave::{
     Configuration, Digest, Enclave, EnclaveError, Measurement, Protection, Protections, Request, State, Status,
 };
 
-/// How long a process that was told to stop may take to wipe its memory before it is killed.
+/// How long a stopped process may take to wipe its memory before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How an enclave's process is started and waited for.
+/// How to start an enclave's process, and how long to wait for it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The hidden verb by which this executable knows that it is to be an enclave.
+    /// The hidden verb that tells this executable to run as an enclave.
     pub verb: String,
-    /// A program and its arguments that start this executable with the verb and
-    /// [`OVER_PIPES`](super::OVER_PIPES), and hand on standard input and output; none for a process
-    /// of this host.
+    /// A program and its arguments. It must start this executable with the verb and
+    /// [`OVER_PIPES`](super::OVER_PIPES), and pass on standard input and output. Empty for a
+    /// process of this host.
     pub launcher: Vec<OsString>,
-    /// Bytes of each of the two rings, a power of two; longer messages pass in pieces.
+    /// Bytes of each of the two rings, a power of two. Longer messages pass in pieces.
     pub ring_bytes: usize,
-    /// How long the start may take, its measurement included.
+    /// How long the start may take, including its measurement.
     pub start_timeout: Duration,
-    /// How long one request may take; after that the process is killed.
+    /// How long one request may take; a process that takes longer is killed.
     pub call_timeout: Duration,
-    /// Whether namespaces are asked for.
+    /// Whether to ask for namespaces.
     pub namespaces: bool,
-    /// What must be wholly in force, else the enclave does not start.
+    /// Protections that must be fully in force; otherwise the enclave does not start.
     pub required: Vec<Protection>,
 }
 
 impl Options {
-    /// Rings of 1 MiB, 30 s to start, 60 s for a request, namespaces if they can be had, and never
-    /// without a filter of system calls.
+    /// Rings of 1 MiB, 30 s for the start, 60 s for a request, namespaces where available. Always
+    /// requires a system call filter, no dumps and no new privileges.
     pub fn new(verb: &str) -> Self {
         Self {
             verb: verb.to_owned(),
@@ -62,15 +62,15 @@ impl Options {
         }
     }
 
-    /// By a launcher, which is trusted to confine what it starts: nothing is required of this
-    /// system. Five minutes to start, as pages may be measured.
+    /// Starts the enclave with a launcher, which must confine its process: nothing is required of
+    /// this system. The start may take five minutes, because pages may be measured.
     pub fn launched(verb: &str, launcher: Vec<OsString>) -> Self {
         let start_timeout = Duration::from_secs(300);
         Self { launcher, start_timeout, namespaces: false, required: Vec::new(), ..Self::new(verb) }
     }
 }
 
-/// What is known of a process that has ended, or is still running.
+/// The state of a process that is running or has ended.
 #[derive(Default)]
 pub struct Fate {
     pub ended: AtomicBool,
@@ -83,11 +83,11 @@ impl Fate {
     }
 }
 
-/// An enclave in a process of its own: "simulated", as no hardware keeps its host out.
+/// An enclave in a separate process: "simulated", because no hardware keeps its host out.
 pub struct ProcessEnclave {
     sender: Sender,
     receiver: Receiver,
-    /// With rings.
+    /// The memory of the rings; none with pipes.
     shared: Option<Arc<Shared>>,
     fate: Arc<Fate>,
     keeper: Option<JoinHandle<()>>,
@@ -104,13 +104,13 @@ pub struct ProcessEnclave {
 
 impl ProcessEnclave {
     /// Starts this executable again as an enclave, with nothing but the verb and shared memory, and
-    /// waits until its handler is built. With a launcher it starts that, with this process's
-    /// environment, and two pipes.
+    /// waits until its handler is built. With a launcher, starts the launcher, with this process's
+    /// environment and two pipes.
     ///
     /// # Errors
     ///
-    /// [`EnclaveError::Start`], [`EnclaveError::Gone`] or [`EnclaveError::TimedOut`]; no process is
-    /// left.
+    /// [`EnclaveError::Start`], [`EnclaveError::TooLong`], [`EnclaveError::Gone`],
+    /// [`EnclaveError::TimedOut`] or [`EnclaveError::Malformed`]. No process is left.
     pub fn start(configuration: &Configuration, setup: &[u8], options: &Options) -> Result<Self, EnclaveError> {
         let began = Instant::now();
         let start = |error: io::Error| EnclaveError::Start(error.to_string());
@@ -121,7 +121,7 @@ impl ProcessEnclave {
         let fate = Arc::new(Fate::default());
         let Parts { sender, receiver, shared, keeper, handle, process } =
             Parts::start(options, &fate).map_err(start)?;
-        // Owned from here on, so that every early return kills it.
+        // From here on this value owns the process, so every early return kills it.
         let mut enclave = Self {
             sender,
             receiver,
@@ -143,7 +143,7 @@ impl ProcessEnclave {
         Ok(enclave)
     }
 
-    /// Sends the start and judges what comes back.
+    /// Sends the start message and checks the reply.
     fn greet(&mut self, body: &[u8], began: Instant) -> Result<(), EnclaveError> {
         let limit = self.options.start_timeout;
         let mut reply = Vec::new();
@@ -183,7 +183,8 @@ impl ProcessEnclave {
         Frame::from_words(words).ok_or(Broken::Malformed)
     }
 
-    /// The process is of no use any more: kills it, and says why for now and later.
+    /// Kills the process, which is unusable now. Returns the reason, and keeps it for later
+    /// requests.
     fn end(&mut self, broken: Broken, limit: Duration) -> EnclaveError {
         self.kill_and_wait();
         let error = match broken {
@@ -196,31 +197,33 @@ impl ProcessEnclave {
     }
 
     fn kill_and_wait(&mut self) {
-        // Fails only where it has ended already.
+        // This fails only if the process has already ended.
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
         }
     }
 
-    /// The number of the process that computes, as this process sees it; a launcher's where there
-    /// is one.
+    /// The number of the computing process, as this process sees it. With a launcher, the
+    /// launcher's number.
     pub fn process(&self) -> u32 {
         let inside = self.shared.as_ref().map_or(0, |shared| shared.counter(protocol::INSIDE_PROCESS).load(SeqCst));
         u32::try_from(inside).ok().filter(|number| *number != 0).unwrap_or(self.process)
     }
 
-    /// SHA-256 of the executable: what a verifier lists.
+    /// SHA-256 of the executable, for a verifier's list.
     pub fn executable(&self) -> &Digest {
         &self.executable
     }
 
-    /// How long the start took: process, measurement, confinement and the handler's own.
+    /// How long the start took: process, measurement, confinement and the construction of the
+    /// handler.
     pub fn startup(&self) -> Duration {
         self.startup
     }
 
-    /// How long the last request took. Of [`Enclave::open`] it is what a session's fresh keys cost.
+    /// How long the last request took. For [`Enclave::open`] this is the cost of a session's fresh
+    /// keys.
     pub fn last_request(&self) -> Duration {
         self.last_request
     }
@@ -263,7 +266,7 @@ impl Enclave for ProcessEnclave {
             let deadline = Instant::now() + GRACE;
             let fate = self.fate.clone();
             let sent = self.sender.send(Frame::Stop.to_words(), &[], Patience::Until(deadline, &fate.ended));
-            // It wipes what it has and ends; the keeper notices.
+            // The process wipes its memory and ends; the keeper notices.
             while sent.is_ok() && !fate.ended.load(SeqCst) && Instant::now() < deadline {
                 thread::sleep(Duration::from_micros(200));
             }
@@ -290,7 +293,7 @@ fn this_executable() -> io::Result<Digest> {
     Ok(digest)
 }
 
-/// A process that was started, and the ends of what it speaks over.
+/// A started process, and the ends of its connection.
 struct Parts {
     sender: Sender,
     receiver: Receiver,
@@ -322,7 +325,7 @@ impl Parts {
     }
 }
 
-/// Starts this executable with a verb, and shared memory for standard input.
+/// Starts this executable with a verb, and with shared memory as its standard input.
 pub fn spawn(
     verb: &str,
     file: OwnedFd,
@@ -340,7 +343,7 @@ pub fn spawn(
     Ok((started.keeper, started.process, started.handle))
 }
 
-/// What a started process can be reached by.
+/// The handles of a started process.
 struct Started {
     keeper: JoinHandle<()>,
     process: u32,
@@ -348,16 +351,17 @@ struct Started {
     pipes: (Option<ChildStdin>, Option<ChildStdout>),
 }
 
-/// What the thread that starts a process tells of it.
+/// The report of the thread that starts a process.
 type SpawnResult = io::Result<(u32, OwnedFd, (Option<ChildStdin>, Option<ChildStdout>))>;
 
-/// Starts a process from a thread that waits for its end, and then says so: a process dies with the
-/// *thread* that started it, so that one must live as long.
+/// Starts a process from a thread that waits for the process's end and then calls `ended`. A
+/// process dies with the *thread* that started it, so this thread must live as long as the process.
 fn start(mut command: Command, fate: &Arc<Fate>, ended: impl FnOnce() + Send + 'static) -> io::Result<Started> {
     let (tell, told) = sync_channel(1);
     let fate = fate.clone();
     command.stderr(Stdio::null());
-    // What a terminal sends to its group is for the host, which then ends its enclaves in order.
+    // A terminal's signals to its process group are for the host, which then ends its enclaves in
+    // order.
     command.process_group(0);
     let keeper = thread::Builder::new().name("enclave".to_owned()).spawn(move || {
         keep(command, &fate, &tell);
@@ -392,7 +396,7 @@ fn keep(mut command: Command, fate: &Fate, tell: &SyncSender<SpawnResult>) {
     fate.ended.store(true, SeqCst);
 }
 
-/// How it ended, in words that have nothing of its data.
+/// Describes how the process ended, without any of its data.
 fn describe(status: ExitStatus) -> String {
     let signal = status.signal().or_else(|| status.code().map(|code| code - BY_SIGNAL).filter(|signal| *signal > 0));
     match (signal, status.code()) {

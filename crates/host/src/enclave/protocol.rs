@@ -1,38 +1,38 @@
-//! What a host and its enclave say to one another over the rings.
+//! The messages between a host and its enclave.
 
 use super::head;
 use tobari_enclave::configuration;
 use tobari_enclave::{Operation, Request, SessionId, Status};
 
-/// The direction, and ring, from host to inside.
+/// The direction, and ring, from host to enclave.
 pub const TO_INSIDE: usize = 0;
-/// The direction, and ring, from inside to host.
+/// The direction, and ring, from enclave to host.
 pub const TO_HOST: usize = 1;
-/// The counter that has the host's process number.
+/// The counter that holds the host's process number.
 pub const HOST_PROCESS: usize = 0;
-/// The counter that gets the process number inside, as the host sees it; 0 if it is that of the
-/// process that was started.
+/// The counter that holds the enclave's process number, as the host sees it. It is 0 if this is the
+/// process that the host started.
 pub(super) const INSIDE_PROCESS: usize = 1;
 
-/// The longest message after the start, in bytes: a script's longest, in a frame.
+/// The longest message after the start, in bytes: a script's longest message, in a frame.
 pub(super) const MAX_MESSAGE_BYTES: usize = configuration::MAX_MESSAGE_BYTES as usize + 4096;
-/// The longest start: configuration and setup, in bytes.
+/// The longest start message, in bytes: configuration and setup.
 pub(super) const MAX_START_BYTES: usize = 1 << 30;
 
-/// What a message is; its bytes stand beside it.
+/// The head of a message, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// To inside, first: see [`join_start`].
+    /// To the enclave, first: see [`join_start`].
     Start {
         namespaces: bool,
     },
     /// To the host: protections and the executable's digest.
     Ready,
-    /// To the host: text.
+    /// To the host: the reason, as text.
     NotReady,
     Request(Request),
     Reply(Status),
-    /// To inside: end.
+    /// To the enclave: end.
     Stop,
 }
 
@@ -53,7 +53,7 @@ impl Frame {
         }
     }
 
-    /// `None` for words that no frame has.
+    /// `None` for words that encode no frame.
     pub(super) fn from_words(words: [u64; 3]) -> Option<Self> {
         let [number, detail, kind, rest @ ..] = words[0].to_le_bytes();
         let frame = match number {
@@ -72,7 +72,7 @@ impl Frame {
     }
 }
 
-/// Length of the configuration (4, big-endian), configuration, setup.
+/// Length of the configuration (4 bytes, big-endian), configuration, setup.
 pub(super) fn join_start(configuration: &[u8], setup: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(configuration.len()).ok()?.to_be_bytes();
     Some([length.as_slice(), configuration, setup].concat())
@@ -83,8 +83,8 @@ pub(super) fn split_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-/// Whatever the bytes, a start, a frame and a head are read within them, and written as they were;
-/// no head foretells more than the limit.
+/// For any bytes, a start, a frame and a head are read within the bytes, and encode to the same
+/// bytes again. No head announces more than the limit.
 #[doc(hidden)]
 pub fn fuzz_protocol(data: &[u8]) {
     if let Some((configuration, setup)) = split_start(data) {

@@ -1,13 +1,15 @@
-//! Messages over a ring in shared memory: one writer, one reader, and a bell for whoever sleeps.
+//! Messages over a ring in shared memory: one writer, one reader, and a bell that wakes a sleeping
+//! side.
 //!
-//! A message is four words (its length in bytes, and three of the protocol) and its bytes, filled
-//! up to words. It may be longer than the ring: the writer hands on pieces of 32 KiB, and the
-//! reader copies one while the next is written. Both counters are in words and only grow; each side
-//! keeps its own in private memory and believes the other's only within the ring's length.
+//! A message is four words (its length in bytes, and three of the protocol) and its bytes, padded
+//! to whole words. It may be longer than the ring: the writer publishes pieces of 32 KiB, and the
+//! reader copies one piece while the next is written. Both counters count words and only grow. Each
+//! side keeps its own counter in private memory, and accepts the other's only within the ring's
+//! length.
 //!
-//! Who waits looks for a while and then sleeps on the bell (a futex). The sleeper says so first and
-//! looks again, the other publishes first and then looks whether somebody sleeps; a fence between
-//! the two on both sides makes sure that one of them sees the other.
+//! A waiting side polls for a while and then sleeps on the bell (a futex). The sleeper first sets
+//! its flag and then checks the ring again. The other side first publishes and then checks the
+//! flag. A fence between the two steps on both sides ensures that at least one side sees the other.
 
 use super::head;
 use super::memory::Shared;
@@ -19,19 +21,19 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 use std::time::{Duration, Instant};
 
-/// Words that are handed on together.
+/// Words that are published together.
 const PIECE: usize = 4096;
-/// How often one looks before one sleeps: some tens of microseconds.
+/// Polls before a side sleeps: some tens of microseconds.
 const LOOKS: u32 = 1_000;
-/// How long one sleeps at most before one looks whether the other side is still there.
+/// The longest sleep before checking whether the other side still exists.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Why a transfer did not end.
+/// Why a transfer failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// The other side has ended.
     Gone,
-    /// Not in time.
+    /// The time limit passed.
     TimedOut,
     /// The other side's counters or lengths are impossible.
     Malformed,
@@ -40,13 +42,13 @@ pub enum Broken {
 /// How long to wait for the other side.
 #[derive(Clone, Copy)]
 pub enum Patience<'a> {
-    /// For ever: inside, where the end of the host is the end of the process.
+    /// Without a limit: in the enclave, whose process ends with the host.
     Endless,
-    /// Until then, or until the flag says that the other side is gone.
+    /// Until this time, or until the flag reports that the other side is gone.
     Until(Instant, &'a AtomicBool),
 }
 
-/// The places of one direction in the control page.
+/// The counters and bells of one direction in the control page.
 #[derive(Clone, Copy)]
 pub struct Lane(pub usize);
 
@@ -61,17 +63,17 @@ impl Lane {
         shared.counter(9 + 2 * self.0)
     }
 
-    /// What the reader sleeps on, and whether it does.
+    /// The reader's bell, and the flag that the reader sleeps.
     fn data(self, shared: &Shared) -> [&AtomicU32; 2] {
         [shared.bell(4 * self.0), shared.bell(4 * self.0 + 1)]
     }
 
-    /// What the writer sleeps on, and whether it does.
+    /// The writer's bell, and the flag that the writer sleeps.
     fn space(self, shared: &Shared) -> [&AtomicU32; 2] {
         [shared.bell(4 * self.0 + 2), shared.bell(4 * self.0 + 3)]
     }
 
-    /// Wakes whoever sleeps at either end of this direction, whatever the counters say.
+    /// Wakes any sleeper at both ends of this direction, regardless of the counters.
     pub fn wake_all(self, shared: &Shared) {
         for [bell, _] in [self.data(shared), self.space(shared)] {
             ring(bell);
@@ -81,17 +83,17 @@ impl Lane {
 
 fn ring(bell: &AtomicU32) {
     bell.fetch_add(1, SeqCst);
-    // Nobody there is no error, and there is no other.
+    // Waking no sleeper is no error, and there is no other error.
     let _ = futex::wake(bell, futex::Flags::empty(), u32::MAX >> 1);
 }
 
-/// Whether the other side said that it sleeps. What it waits for was published before.
+/// Whether the other side's flag says that it sleeps. The caller has already published.
 fn is_asleep([_, asleep]: [&AtomicU32; 2]) -> bool {
     fence(SeqCst);
     asleep.load(Relaxed) != 0
 }
 
-/// Rings if the other side said that it sleeps.
+/// Rings the bell if the other side's flag says that it sleeps.
 fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) {
     if is_asleep([bell, asleep]) {
         asleep.store(0, Relaxed);
@@ -99,7 +101,8 @@ fn ring_if_asleep([bell, asleep]: [&AtomicU32; 2]) {
     }
 }
 
-/// The same, measured if there is a clock: only then is it asked.
+/// The same, and measures the time if there is a clock. Reads the clock only if the other side
+/// sleeps.
 fn wake(bells: [&AtomicU32; 2], clock: Option<fn() -> u64>, woken: &mut u64) {
     match clock.filter(|_| is_asleep(bells)) {
         None => ring_if_asleep(bells),
@@ -111,7 +114,7 @@ fn wake(bells: [&AtomicU32; 2], clock: Option<fn() -> u64>, woken: &mut u64) {
     }
 }
 
-/// Looks so many times, then sleeps, until `ready`.
+/// Polls `looks` times, then sleeps, until `ready`.
 fn wait(
     [bell, asleep]: [&AtomicU32; 2],
     looks: u32,
@@ -158,13 +161,13 @@ pub struct Sender {
     shared: Arc<Shared>,
     lane: Lane,
     head: u64,
-    /// Whether a sleeping reader is woken for the first piece already, to read while the rest is
-    /// written; or for the last one, and when the ring is full.
+    /// Whether to wake a sleeping reader at the first piece, so that it reads while the rest is
+    /// written. Otherwise the writer wakes it at the last piece, and when the ring is full.
     pub wakes_early: bool,
-    /// What tells the time, to measure how long it takes to wake the reader: not inside, where
-    /// there may be no call for the time.
+    /// The clock that measures how long it takes to wake the reader. None in the enclave, where the
+    /// system call for the time may be forbidden.
     pub clock: Option<fn() -> u64>,
-    /// How long that took, all together, by the clock.
+    /// How long these wake-ups took in total, by the clock.
     pub woken: u64,
 }
 
@@ -178,8 +181,8 @@ impl Sender {
         self.send_parts(words, bytes.len(), std::iter::once(bytes), patience)
     }
 
-    /// The same of parts that lie apart: each begins with a word, so all but the last one should be
-    /// filled up to one. `bytes` is of all, filled up.
+    /// The same, for separate parts. Each part begins at a word, so every part except the last one
+    /// should be padded to whole words. `bytes` is the length of all parts, with the padding.
     pub fn send_parts<'a>(
         &mut self,
         words: [u64; 3],
@@ -230,12 +233,12 @@ pub struct Receiver {
     shared: Arc<Shared>,
     lane: Lane,
     tail: u64,
-    /// No message is longer, in bytes.
+    /// The longest message, in bytes.
     pub limit: usize,
-    /// How often it looks before it sleeps: never, where whoever computes wants the core.
+    /// Polls before the reader sleeps: 0 where the computing side needs the core.
     pub looks: u32,
-    /// Whether what was read is overwritten with zeros before its place is free again: where
-    /// messages hold keys.
+    /// Whether to overwrite words with zeros after reading, before their place is free again: for
+    /// messages that hold keys.
     pub wipes: bool,
 }
 
@@ -244,7 +247,7 @@ impl Receiver {
         Self { shared, lane, tail: 0, limit, looks: LOOKS, wipes: false }
     }
 
-    /// Whether a message of so many bytes is there whole.
+    /// Whether a whole message of so many bytes has arrived.
     pub fn has_message(&self, bytes: usize) -> bool {
         let words = (head::EMPTY.len() / 8 + bytes.div_ceil(8)) as u64;
         self.lane.head(&self.shared).load(Acquire).wrapping_sub(self.tail) >= words
@@ -258,8 +261,8 @@ impl Receiver {
 
     /// Reads one message: its three words, and its bytes into `buffer`, from the start.
     ///
-    /// The buffer is private memory: what is checked there stays as it was checked. It is not
-    /// cleared first, as filling it with zeros would cost as much as the copy.
+    /// The buffer is private memory, so checked bytes cannot change afterwards. It is not cleared
+    /// first: writing zeros would cost as much as the copy.
     pub fn receive(&mut self, buffer: &mut Vec<u8>, patience: Patience<'_>) -> Result<[u64; 3], Broken> {
         let mut head = head::EMPTY;
         self.get(&mut head, patience)?;
@@ -297,10 +300,10 @@ impl Receiver {
     }
 }
 
-/// Words that are copied in one go: a cache line.
+/// Words that are copied together: a cache line.
 const LINE: usize = 8;
 
-/// As many words as hold the bytes; the last one is filled up with zeros.
+/// Writes the bytes to as many words as they need, and pads the last word with zeros.
 fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
     let (lines, rest) = bytes.as_chunks::<{ 8 * LINE }>();
     let (word_lines, words) = words.split_at((LINE * lines.len()).min(words.len()));
@@ -316,7 +319,7 @@ fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// The bytes that as many words hold.
+/// Reads the bytes from as many words as they need.
 fn copy_out(words: &[AtomicU64], bytes: &mut [u8]) {
     let (lines, rest) = bytes.as_chunks_mut::<{ 8 * LINE }>();
     let (word_lines, words) = words.split_at((LINE * lines.len()).min(words.len()));

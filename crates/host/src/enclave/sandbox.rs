@@ -1,8 +1,8 @@
-//! What a process gives up for ever before a handler is built in it.
+//! The rights that a process gives up for ever before a handler is built in it.
 //!
-//! Each step notes what became of it; none that fails is passed over in silence. The order matters:
-//! namespaces first, as they need rights that later steps give up; the filter of system calls last,
-//! as the others need calls that it kills for.
+//! Each step records its result, and no failure is silent. The order matters. Namespaces are first,
+//! because they need rights that later steps give up. The filter of system calls is last, because
+//! the other steps need calls for which it kills.
 
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope};
 use rustix::io::Errno;
@@ -21,14 +21,14 @@ use std::io;
 use std::ops::Range;
 use tobari_enclave::{Protection, Protections, State};
 
-/// How a process ends whose code panicked.
+/// The exit code of a process whose code panicked.
 pub(super) const PANICKED: i32 = 70;
-/// How a process ends that could not begin.
+/// The exit code of a process that could not begin.
 pub const NOT_STARTED: i32 = 71;
-/// Added to a signal's number by a process that ends as its child did.
+/// A process adds this to the number of the signal that ended its child, and exits with the sum.
 pub(super) const BY_SIGNAL: i32 = 128;
 
-/// Ends at once, without anything that is done at an end.
+/// Ends the process at once, without any clean-up.
 pub fn end_now(code: i32) -> ! {
     // SAFETY: always sound; nothing runs afterwards.
     unsafe { libc::_exit(code) }
@@ -41,7 +41,7 @@ fn noted(result: Result<(), Errno>) -> State {
     }
 }
 
-/// Asks to die with the parent, and ends if that is not `parent` any more.
+/// Asks to die with the parent, and ends if `parent` is no longer the parent.
 pub(super) fn die_with(parent: u64, protections: &mut Protections) {
     let asked = noted(set_parent_process_death_signal(Some(Signal::KILL)));
     protections.set(Protection::DiesWithParent, asked);
@@ -51,17 +51,17 @@ pub(super) fn die_with(parent: u64, protections: &mut Protections) {
     }
 }
 
-/// Asks to die with the parent, as an enclave does, where nobody is told of protections.
+/// Asks to die with the parent, as an enclave does, without a record of protections.
 pub fn die_with_parent(parent: u64) {
     die_with(parent, &mut Protections::none());
 }
 
-/// Namespaces of its own, as far as the kernel gives them; answers whether the next child will be
-/// in a process namespace of its own.
+/// Creates new namespaces, as far as the kernel allows. Returns whether the next child will be in a
+/// new process namespace.
 pub(super) fn unshare(protections: &mut Protections) -> bool {
     let inner = UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    // All at once in a new user namespace; where that is refused, without one, for which a
-    // privileged process has the right.
+    // First all of them with a new user namespace. If that is refused, without one: a privileged
+    // process has the right.
     let with_user = own(UnshareFlags::NEWUSER | UnshareFlags::NEWPID | inner);
     protections.set(Protection::UserNamespace, noted(with_user));
     let rest = with_user.or_else(|_| own(UnshareFlags::NEWPID | inner));
@@ -73,12 +73,12 @@ pub(super) fn unshare(protections: &mut Protections) -> bool {
 }
 
 fn own(flags: UnshareFlags) -> Result<(), Errno> {
-    // SAFETY: the flags have no open files in them, so no descriptor is shared or closed behind
-    // anybody's back.
+    // SAFETY: the flags do not include open files, so no descriptor is shared or closed
+    // unexpectedly.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
-/// Puts an empty file system without room where the root was.
+/// Replaces the root with an empty file system that has no space.
 fn empty_root() -> Result<(), Errno> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -95,10 +95,10 @@ fn empty_root() -> Result<(), Errno> {
     chdir("/")
 }
 
-/// Goes on in a child, which is the first process of the new namespace; this process waits for it
-/// and ends as it did.
+/// Continues in a child, which is the first process of the new namespace. This process waits for
+/// the child and ends with the same status.
 ///
-/// `started` is told the child's number, as seen from here.
+/// `started` receives the child's number, as seen from here.
 pub(super) fn go_on_in_child(started: impl FnOnce(u64), protections: &mut Protections) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     // SAFETY: this process has one thread, so the child has everything its parent had, and locks
@@ -108,7 +108,7 @@ pub(super) fn go_on_in_child(started: impl FnOnce(u64), protections: &mut Protec
         0 => {
             drop(writer);
             protections.set(Protection::DiesWithParent, noted(set_parent_process_death_signal(Some(Signal::KILL))));
-            // The parent may have ended before that: then its end of the pipe is closed.
+            // If the parent ended before that call, its end of the pipe is closed.
             let mut polled = [rustix::event::PollFd::new(&reader, rustix::event::PollFlags::empty())];
             let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
             match rustix::event::poll(&mut polled, Some(&at_once)) {
@@ -144,7 +144,7 @@ fn wait_and_end(child: c_int, open: io::PipeWriter) -> ! {
     }
 }
 
-/// What stays open for messages.
+/// The descriptors that stay open for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Open {
     /// Shared memory is mapped and needs no descriptor.
@@ -153,21 +153,21 @@ pub(super) enum Open {
     Pipes,
 }
 
-/// Everything that needs no right and is given up in this process itself. Afterwards hardly any
-/// system call is left.
+/// Applies every restriction of this process itself; none of them needs a right. Afterwards hardly
+/// any system call is left.
 pub(super) fn confine(own: Vec<Range<usize>>, open: Open, protections: &mut Protections) {
     protections.set(Protection::NoCapabilities, noted(give_up_capabilities()));
     protections.set(Protection::NoNewPrivileges, noted(set_no_new_privs(true)));
     protections.set(Protection::Landlock, landlock());
     protections.set(Protection::NothingInherited, close_all(open));
     protections.set(Protection::LockedMemory, lock_memory(own));
-    // After the user namespace and the capabilities, whose change sets it anew.
+    // After the user namespace and the capabilities: changing those resets it.
     let mut not_dumpable = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     for limit in [Resource::Core, Resource::Nofile, Resource::Nproc, Resource::Fsize] {
         not_dumpable = not_dumpable.and(setrlimit(limit, Rlimit { current: Some(0), maximum: Some(0) }));
     }
     protections.set(Protection::NotDumpable, noted(not_dumpable));
-    // What a panic would say could hold anything: it says nothing.
+    // The message of a panic could hold any data, so there is none.
     std::panic::set_hook(Box::new(|_| end_now(PANICKED)));
     protections.set(Protection::SystemCallFilter, filter(open));
 }
@@ -178,7 +178,7 @@ fn give_up_capabilities() -> Result<(), Errno> {
 }
 
 fn landlock() -> State {
-    // Everything that this version of the interface can refuse, and no exception.
+    // Everything that this version of the interface can deny, without exception.
     let abi = ABI::V6;
     let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -194,8 +194,8 @@ fn landlock() -> State {
     }
 }
 
-/// Closes every descriptor, the standard ones too: shared memory stays mapped without one, pipes do
-/// not.
+/// Closes every descriptor, including the standard ones. Shared memory stays mapped without a
+/// descriptor; with pipes, standard input and output stay open.
 fn close_all(open: Open) -> State {
     let (first, all) = match open {
         Open::Nothing => (0_u32, State::Applied),
@@ -211,11 +211,10 @@ fn last_error() -> u16 {
     io::Error::last_os_error().raw_os_error().and_then(|number| u16::try_from(number).ok()).unwrap_or(0)
 }
 
-/// What of this process's memory is its own and may change: heap, stack, data.
+/// The memory of this process that is private and writable: heap, stack, data.
 ///
-/// To be asked before the root directory is gone; the addresses stay what they are in a child. The
-/// limit on locked memory is raised here too, as far as this process may, before rights are given
-/// up.
+/// Call this before the root directory is gone; a child has the same addresses. It also raises the
+/// limit on locked memory, as far as this process may, before the process gives up its rights.
 pub(super) fn own_memory() -> Vec<Range<usize>> {
     let unlimited = Rlimit { current: None, maximum: None };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
@@ -232,10 +231,10 @@ pub(super) fn own_memory() -> Vec<Range<usize>> {
     maps.lines().filter_map(parse).collect()
 }
 
-/// Keeps all memory out of swap where there is no limit, else what there is now, the smallest
-/// pieces first, as far as the limit goes.
+/// Keeps all memory out of swap if there is no limit. Otherwise it locks the present memory, the
+/// smallest pieces first, as far as the limit allows.
 ///
-/// Under a limit later memory cannot be included: what would not fit could then not be had at all.
+/// Under a limit it cannot include later memory: an allocation beyond the limit would fail.
 fn lock_memory(mut own: Vec<Range<usize>>) -> State {
     if getrlimit(Resource::Memlock).current.is_none() {
         return noted(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT));
@@ -252,13 +251,13 @@ fn lock_memory(mut own: Vec<Range<usize>>) -> State {
     if locked > 0 { State::Partly } else { noted(last) }
 }
 
-/// Kills for every system call but those that memory, randomness, sleep and the end need.
+/// Kills the process for every system call except those for memory, randomness, sleep and its end.
 fn filter(open: Open) -> State {
     let Ok(architecture) = TargetArch::try_from(std::env::consts::ARCH) else { return State::Refused(0) };
     let Ok(rules) = rules(open) else { return State::Refused(0) };
     let filter = SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, architecture);
     let Ok(program) = filter.and_then(TryInto::<BpfProgram>::try_into) else { return State::Refused(0) };
-    // it asks how much memory the machine has, which nobody may from here on
+    // this reads how much memory the machine has, which the filter then forbids
     crate::memory::settle();
     if seccompiler::apply_filter(&program).is_ok() { State::Applied } else { State::Refused(last_error()) }
 }
@@ -285,11 +284,10 @@ fn rules(open: Open) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = always.into_iter().map(|call| (call, Vec::new())).collect();
     let when = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions).map(|rule| vec![rule]);
     let no_code = || masked(2, libc::PROT_EXEC, 0);
-    // Memory of nobody else's, and never code.
+    // Only anonymous memory, and never executable.
     rules.insert(libc::SYS_mmap, when(vec![no_code()?, masked(3, libc::MAP_ANONYMOUS, libc::MAP_ANONYMOUS)?])?);
     rules.insert(libc::SYS_mprotect, when(vec![no_code()?])?);
-    // How a program aborts: a line on its standard error, which is closed, and the signal of that
-    // name to itself.
+    // A program aborts with a line on standard error, which is closed, and with SIGABRT to itself.
     let mut write = when(vec![equal(0, 2)?])?;
     if open == Open::Pipes {
         rules.insert(libc::SYS_read, when(vec![equal(0, 0)?])?);

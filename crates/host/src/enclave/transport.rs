@@ -1,4 +1,4 @@
-//! The two ends of each direction, over whichever of the two ways a process was started with.
+//! The two ends of each direction, over rings or over pipes.
 
 use super::pipe::{Reader, Writer};
 use super::ring::{self, Broken, Patience};
@@ -34,7 +34,7 @@ impl Receiver {
         }
     }
 
-    /// From now on no message is longer, in bytes.
+    /// Sets the longest message, in bytes.
     pub(super) fn set_limit(&mut self, limit: usize) {
         match self {
             Self::Ring(receiver) => receiver.limit = limit,

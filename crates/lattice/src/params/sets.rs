@@ -79,7 +79,7 @@ impl NamedSet {
         },
         NamedSet {
             name: "infer-r",
-            purpose: "an image, levels reset under masks of 100 bits: CKKS, scale 2^26",
+            purpose: "an image, levels reset under masks of 97 bits: CKKS, scale 2^26",
             degree: 1 << 13,
             data: &[50, 50, 26, 26],
             special: &[50],

@@ -1,5 +1,5 @@
-//! The reference job as one would write it without a plan: the evaluator's functions, called one
-//! after another by one thread. What plans and their runs cost is measured against it.
+//! The reference job as one would write it without a plan: one thread calls the evaluator's
+//! functions one after another. This is the baseline for the cost of plans and their runs.
 
 use super::super::{Outcome, Work, generator};
 use super::Matrix;
@@ -13,7 +13,7 @@ use tobari_lattice::bgv::{
 };
 use tobari_lattice::rlwe::PublicKey;
 
-/// What the job takes, as the evaluator takes it.
+/// The inputs of the job, as the evaluator takes them.
 struct Inputs {
     vectors: Vec<Ciphertext>,
     diagonals: Vec<PreparedPlaintext>,
@@ -23,7 +23,7 @@ struct Inputs {
 }
 
 impl Matrix {
-    /// Runs the job by hand, everything in memory; the seconds are those of the computation.
+    /// Runs the job by hand, with everything in memory. The seconds cover only the computation.
     pub(super) fn run_by_hand(&self) -> Result<Outcome, Failure> {
         let (inputs, evaluator) = (self.inputs_by_hand()?, Evaluator::new(&self.parameters)?);
         let start = Instant::now();
@@ -32,7 +32,7 @@ impl Matrix {
         let peak = memory::resident().map(|[_, peak]| peak);
         let output = self.engine.ciphertext(output)?;
         let status = Status { seconds, ..Status::default() };
-        // its flood is drawn in another way than a plan's: no digest to compare
+        // its flood is drawn in another way than a plan's, so a digest would not match
         let (right, tier) = (self.is_right(&[std::sync::Arc::new(output)])?, "none".to_owned());
         Ok(Outcome { status, peak, digest: None, right, tier, folders: Vec::new() })
     }
@@ -58,7 +58,7 @@ impl Matrix {
     }
 }
 
-/// The steps of [`tobari_engine::matrix::program`], sums in place.
+/// Computes the steps of [`tobari_engine::matrix::program`], with sums in place.
 fn compute(evaluator: &Evaluator, inputs: &Inputs) -> Result<Option<Ciphertext>, EvaluateError> {
     let mut sum: Option<Ciphertext> = None;
     for x in &inputs.vectors {

@@ -16,7 +16,7 @@ use tobari_plan::engine::Direct;
 use tobari_plan::plan::bytes;
 use tobari_plan::program::{Program, Value};
 
-/// The job and who takes part in it.
+/// The job with its engine, keys and inputs.
 pub struct Matrix {
     engine: BgvEngine,
     size: Size,
@@ -26,7 +26,7 @@ pub struct Matrix {
     program: Program,
 }
 
-/// What an input is.
+/// The source of an input.
 #[derive(Clone, Copy)]
 enum Source {
     Vector(usize),
@@ -36,7 +36,7 @@ enum Source {
 }
 
 impl Matrix {
-    /// A job with a working set of about `bytes`.
+    /// A job with a working set of about `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Self, Failure> {
         let set = NamedSet::from_name(SET).ok_or_else(|| Failure::Work(format!("there is no set {SET}")))?;
         let parameters = set.parameters()?;
@@ -79,7 +79,7 @@ impl Matrix {
         }
     }
 
-    /// Numbers that look like nothing in particular: of vector or diagonal `number`.
+    /// Arbitrary fixed numbers for vector or diagonal `number`.
     fn numbers(&self, what: u64, number: usize) -> Vec<i64> {
         let slots = self.parameters.degree() as u64;
         let number = |i: u64| {

@@ -19,7 +19,7 @@ impl Avx2 {
         has.then_some(Self(()))
     }
 
-    /// The proof without a look at the machine.
+    /// The proof, without a check of the machine.
     ///
     /// # Safety
     /// The machine has AVX2, FMA and BMI2.

@@ -1,5 +1,5 @@
-//! AVX-512 with IFMA: eight lanes in one register, 52-bit multiply-add in one instruction. The
-//! loops are those of the shared rooms, compiled for these instructions.
+//! AVX-512 with IFMA: eight lanes in one register, and a 52-bit multiply-add in one instruction.
+//! The loops are the generic ones of other crates, compiled for these instructions.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
@@ -8,8 +8,8 @@ use super::lines::{LANES, Line};
 use super::sealed::Sealed;
 use std::arch::x86_64::*;
 
-/// How far behind what is read [`Simd::prefetch`] asks. What the machine asks for by itself ends at
-/// the page.
+/// The distance ahead of a read at which [`Simd::prefetch`] asks for memory. The hardware
+/// prefetcher stops at the end of a page.
 const PREFETCH_BYTES: usize = 1024;
 
 /// Proof that this machine has AVX-512 F, VL, DQ and IFMA.
@@ -26,7 +26,7 @@ impl Avx512 {
         has.then_some(Self(()))
     }
 
-    /// The proof without a look at the machine.
+    /// The proof, without a check of the machine.
     ///
     /// # Safety
     /// The machine has AVX-512 F, VL, DQ and IFMA.
@@ -107,7 +107,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, words: &[u64; LANES]) {
         let ahead = words.as_ptr().wrapping_byte_add(PREFETCH_BYTES);
-        // SAFETY: as above; a prefetch reads nothing that the program sees, at whatever address
+        // SAFETY: as above; a prefetch has no effect that the program sees, at any address
         unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.cast()) }
     }
 

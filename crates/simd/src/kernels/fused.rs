@@ -1,9 +1,9 @@
-//! Four doubles and the operations, each rounded once, in which residues are computed where the
+//! Four doubles, and operations that each round once. Residues are computed with these where the
 //! processor has no products of 52 bits.
 
 use super::sealed::Sealed;
 
-/// A set of vector operations. A value of the type is proof that this machine has them.
+/// A set of vector operations. A value of the type proves that this machine has them.
 pub trait Fused: Sealed + Copy {
     /// Four doubles.
     type V: Copy;
@@ -12,15 +12,15 @@ pub trait Fused: Sealed + Copy {
     fn splat(self, value: f64) -> Self::V;
     /// Integers below 2^52 as doubles.
     fn of_words(self, words: &[u64; 4]) -> Self::V;
-    /// Doubles that are integers in `[0, 2^52)`.
+    /// Doubles that are integers in `[0, 2^52)`, as words.
     fn to_words(self, v: Self::V, words: &mut [u64; 4]);
-    /// Adds such doubles to words.
+    /// Adds doubles as in [`Self::to_words`] to words.
     fn add_to_words(self, v: Self::V, words: &mut [u64; 4]);
-    /// Four doubles.
+    /// Loads four doubles.
     fn load(self, doubles: &[f64; 4]) -> Self::V;
-    /// Doubles that [`Self::store_bits`] wrote.
+    /// Loads the doubles that [`Self::store_bits`] wrote.
     fn load_bits(self, bits: &[u64; 4]) -> Self::V;
-    /// The bits of four doubles, for [`Self::load_bits`].
+    /// Stores the bits of four doubles for [`Self::load_bits`].
     fn store_bits(self, v: Self::V, bits: &mut [u64; 4]);
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -32,17 +32,17 @@ pub trait Fused: Sealed + Copy {
     fn mul_sub(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `c - a b`.
     fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// To the nearest integer.
+    /// Rounds to the nearest integer.
     fn round(self, v: Self::V) -> Self::V;
-    /// To the next lower integer.
+    /// Rounds down to an integer.
     fn floor(self, v: Self::V) -> Self::V;
-    /// `value` where `v` is below zero, else zero.
+    /// `value` where `v` is negative, otherwise zero.
     fn where_negative(self, v: Self::V, value: Self::V) -> Self::V;
     /// Rows to columns: lane `j` of result `i` is lane `i` of row `j`.
     fn transpose(self, rows: [Self::V; 4]) -> [Self::V; 4];
 }
 
-/// Plain arrays, on any machine: the oracle of the vector code in the tests.
+/// Plain arrays, on any machine: the reference for the vector code in the tests.
 #[derive(Clone, Copy)]
 pub struct EmulatedFused;
 
@@ -122,7 +122,7 @@ impl Fused for EmulatedFused {
     }
 }
 
-/// Four results that are so small that no bit of them was rounded away, if they are integers.
+/// Four results that are small enough to be exact, if they are integers.
 fn exact(lane: impl Fn(usize) -> f64) -> [f64; 4] {
     let all: [f64; 4] = std::array::from_fn(lane);
     assert!(all.iter().all(|x| x.abs() <= (1u64 << 53) as f64));

@@ -1,12 +1,13 @@
-//! Eight 64-bit lanes and the dozen operations that the arithmetic of fields and the loops over
-//! residues are written in.
+//! Eight 64-bit lanes, and the dozen operations in which the arithmetic of fields and the loops
+//! over residues are written.
 
 use super::lines::{LANES, Line};
 use super::sealed::Sealed;
 
-/// A set of vector operations. A value of the type is proof that this machine has them.
+/// A set of vector operations. A value of the type proves that this machine has them.
 ///
-/// Lanes are unsigned 64-bit integers and wrap around; `sar` alone reads them as signed.
+/// Lanes are unsigned 64-bit integers, and operations are modulo 2^64; only `sar` reads lanes as
+/// signed.
 pub trait Simd: Sealed + Copy {
     /// Eight lanes.
     type V: Copy;
@@ -17,29 +18,29 @@ pub trait Simd: Sealed + Copy {
     fn view(self, lines: &[Line]) -> &[Self::V];
     /// The lanes of a line.
     fn load(self, line: &Line) -> Self::V;
-    /// The lanes to a line.
+    /// Stores the lanes in a line.
     fn store(self, v: Self::V, line: &mut Line);
-    /// Eight words, wherever they stand.
+    /// Loads eight words at any alignment.
     fn load_words(self, words: &[u64; LANES]) -> Self::V;
-    /// The lanes to eight words, wherever they stand.
+    /// Stores the lanes in eight words at any alignment.
     fn store_words(self, v: Self::V, words: &mut [u64; LANES]);
-    /// Eight signed words.
+    /// Loads eight signed words.
     fn load_signed(self, words: &[i64; LANES]) -> Self::V;
-    /// The lanes to eight signed words.
+    /// Stores the lanes in eight signed words.
     fn store_signed(self, v: Self::V, words: &mut [i64; LANES]);
-    /// Lanes of both in turn: those of the first halves, then those of the second.
+    /// Lanes of `a` and `b` in turn: first those of the first halves, then those of the second.
     fn interleave(self, a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// Asks for a line that will be read soon: one some way behind this, which need not exist.
+    /// Prefetches a line some way behind `words`. The line need not exist.
     fn prefetch(self, words: &[u64; LANES]);
-    /// The smaller, unsigned.
+    /// The smaller of two lanes, unsigned.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a + b` modulo 2^64.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a - b` modulo 2^64.
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The bits that both have.
+    /// Bitwise and.
     fn and(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The bits that one of them has.
+    /// Bitwise or.
     fn or(self, a: Self::V, b: Self::V) -> Self::V;
     /// Shift left; zero from 64 on.
     fn shl(self, v: Self::V, count: u32) -> Self::V;
@@ -51,32 +52,32 @@ pub trait Simd: Sealed + Copy {
     fn multiply_add_low(self, sum: Self::V, a: Self::V, b: Self::V) -> Self::V;
     /// `sum +` the high 52 bits of the product of the low 52 bits of `a` and `b`.
     fn multiply_add_high(self, sum: Self::V, a: Self::V, b: Self::V) -> Self::V;
-    /// One bit a lane: equal.
+    /// One bit a lane: whether the lanes are equal.
     fn equal(self, a: Self::V, b: Self::V) -> u8;
-    /// One bit a lane: below, unsigned.
+    /// One bit a lane: whether `a` is below `b`, unsigned.
     fn below(self, a: Self::V, b: Self::V) -> u8;
-    /// `b` where the lane's bit is set, else `a`.
+    /// `b` where the lane's bit is set, otherwise `a`.
     fn select(self, bits: u8, a: Self::V, b: Self::V) -> Self::V;
     /// Lane `i` of the result is entry `index[i] mod 16` of the sixteen in `low` and `high`.
     fn look_up(self, index: Self::V, low: Self::V, high: Self::V) -> Self::V;
     /// Rows to columns: lane `j` of result `i` is lane `i` of row `j`.
     fn transpose(self, rows: [Self::V; 8]) -> [Self::V; 8];
-    /// Does `task` in a function of its own, compiled for these operations: what is done in many
-    /// places of a long loop would not fit the instruction cache if it stood in each.
+    /// Runs `task` in a function of its own, compiled for these operations. A long loop with many
+    /// copies of inlined code would not fit the instruction cache.
     fn outline<T: Task>(self, task: T) -> T::Output;
-    /// Does `task` where it stands, if that is faster.
+    /// Runs `task` inline, if that is faster.
     fn inline<T: Task>(self, task: T) -> T::Output;
 }
 
-/// Work that [`Simd::outline`] puts into a function of its own; `run` must be inlined always.
+/// Work that [`Simd::outline`] puts into a function of its own; `run` must always be inlined.
 pub trait Task {
-    /// What comes of it.
+    /// The result of the task.
     type Output;
-    /// Does it.
+    /// Runs the task.
     fn run(self) -> Self::Output;
 }
 
-/// Plain arrays, on any machine: the oracle of the vector code in the tests.
+/// Plain arrays, on any machine: the reference for the vector code in the tests.
 #[derive(Clone, Copy)]
 pub struct Emulated;
 

@@ -1,4 +1,4 @@
-//! Eight lanes in memory, memory that is wiped, and memory that is used again.
+//! Eight lanes in memory, memory that is wiped, and memory that is reused.
 
 #![allow(unsafe_code, reason = "lines are words")]
 
@@ -17,12 +17,12 @@ impl Line {
     pub const ZERO: Line = Line([0; LANES]);
 }
 
-/// Lines that may hold secrets: wiped at the end.
+/// Lines that may hold secrets; they are wiped when dropped.
 #[derive(Clone, Default)]
 pub struct Lines(Vec<Line>);
 
 impl Lines {
-    /// These lines.
+    /// Takes over these lines.
     #[inline]
     pub fn new(lines: Vec<Line>) -> Self {
         Self(lines)
@@ -37,7 +37,7 @@ impl Lines {
 impl Drop for Lines {
     fn drop(&mut self) {
         self.0.fill(Line::ZERO);
-        // the compiler may not take the memory for dead
+        // keeps the compiler from removing the writes as dead
         std::hint::black_box(self.0.as_ptr());
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     }
@@ -59,11 +59,11 @@ impl std::ops::DerefMut for Lines {
     }
 }
 
-/// Numbers that may tell a secret: wiped at the end, by whole lines rather than one by one.
+/// Numbers that may reveal a secret. They are wiped when dropped, as one fill of the memory.
 pub struct Wiped<T: Copy + Default>(Vec<T>);
 
 impl<T: Copy + Default> Wiped<T> {
-    /// These numbers.
+    /// Takes over these numbers.
     #[inline]
     pub fn new(values: Vec<T>) -> Self {
         Self(values)
@@ -73,7 +73,7 @@ impl<T: Copy + Default> Wiped<T> {
 impl<T: Copy + Default> Drop for Wiped<T> {
     fn drop(&mut self) {
         self.0.fill(T::default());
-        // the compiler may not take the memory for dead
+        // keeps the compiler from removing the writes as dead
         std::hint::black_box(self.0.as_ptr());
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     }
@@ -109,23 +109,23 @@ pub(crate) fn words_mut(lines: &mut [Line]) -> &mut [u64] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
-/// Memory that was given back, for whoever needs as much next: large pieces that come from the
-/// system and go back there cost more than what is done in them.
+/// Released memory, kept for the next request of the same size. For large pieces, a round trip to
+/// the system costs more than the computation in them.
 #[derive(Default)]
 pub struct Pool(Mutex<Vec<Vec<Line>>>);
 
-/// Lines that a pool keeps at most: 64 MiB.
+/// The most lines that a pool keeps: 64 MiB.
 const MOST: usize = 1 << 20;
 
-/// Lines with whatever stands in memory: who asks for them writes them, and zeros first would be a
-/// second pass over megabytes.
+/// Lines with arbitrary content. The caller overwrites them; zeroing them first would be a second
+/// pass over megabytes.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[allow(clippy::uninit_vec, reason = "the memory counts as written")]
 fn fresh(count: usize) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::with_capacity(count);
-    // SAFETY: no instruction at all. The compiler has to take it for one that writes through the
-    // pointer, as it may: it could store again what stands there. So the memory of these lines is
-    // initialised from here on.
+    // SAFETY: the assembly holds no instruction. The compiler has to assume that it writes through
+    // the pointer, and such a write could store the bytes that are there. So the memory of these
+    // lines is initialised from here on.
     unsafe { std::arch::asm!("/* {0} */", in(reg) lines.as_mut_ptr(), options(nostack, preserves_flags)) };
     // SAFETY: there is room for them, any bits are a line, and they are initialised, as above.
     unsafe { lines.set_len(count) };
@@ -151,14 +151,14 @@ impl Pool {
         }
     }
 
-    /// All words that it keeps.
+    /// All words that the pool keeps.
     #[doc(hidden)]
     pub fn kept(&self) -> Vec<u64> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().flat_map(|lines| words(lines).to_vec()).collect()
     }
 
-    /// What was given first goes first.
+    /// Takes lines back. A full pool drops the oldest first.
     fn give(&self, lines: Vec<Line>) {
         if lines.len() > MOST {
             return;
@@ -174,14 +174,15 @@ impl Pool {
     }
 }
 
-/// Words in whole lines, from a pool, to which they go back. Whoever puts a secret there wipes it.
+/// Words in whole lines, from a pool. They return to the pool when dropped. Wipe secrets before
+/// that.
 pub struct Buffer {
     lines: Vec<Line>,
     pool: Arc<Pool>,
 }
 
 impl Buffer {
-    /// `count` words of any content, `count` being a multiple of eight.
+    /// `count` words of any content. `count` must be a multiple of eight.
     ///
     /// # Panics
     /// If `count` is no multiple of eight.
@@ -190,22 +191,22 @@ impl Buffer {
         Self { lines: pool.take(count / LANES), pool: Arc::clone(pool) }
     }
 
-    /// The first `count` words only. The allocator of the `tobari` command takes the end back and
-    /// leaves the rest where it is; others copy it. What is cut off is wiped no more: secrets are
-    /// wiped before.
+    /// Keeps the first `count` words only. The allocator of the `tobari` command frees the end and
+    /// leaves the rest where it is; other allocators copy it. The end is not wiped: wipe secrets
+    /// before the call.
     ///
     /// # Panics
-    /// If these are no whole lines, or more than there are.
+    /// If `count` is no multiple of eight, or more than the length.
     pub fn truncate(&mut self, count: usize) {
         assert!(count.is_multiple_of(LANES) && count <= self.len(), "whole lines of these");
         self.lines.truncate(count / LANES);
         self.lines.shrink_to_fit();
     }
 
-    /// Makes it zero for good.
+    /// Overwrites the words with zeros. The compiler cannot remove the writes.
     pub fn wipe(&mut self) {
         self.fill(0);
-        // the compiler may not take the memory for dead
+        // keeps the compiler from removing the writes as dead
         std::hint::black_box(self.lines.as_ptr());
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
     }
@@ -217,7 +218,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// How long it is; what it holds may be secret.
+/// Prints the length only, because the content may be secret.
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} words", self.len())

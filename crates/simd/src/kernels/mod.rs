@@ -1,4 +1,4 @@
-//! Instructions, and the memory that they read: the only folder of this crate with `unsafe`.
+//! Vector instructions, and the memory that they read: the only folder of this crate with `unsafe`.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
@@ -12,7 +12,7 @@ pub(crate) mod streams;
 #[cfg(target_feature = "simd128")]
 pub(crate) mod wasm128;
 
-/// Types that may be lanes: those of this crate.
+/// Seals the traits: only types of this crate may be lanes.
 pub(crate) mod sealed {
     /// Implemented here alone.
     pub trait Sealed {}

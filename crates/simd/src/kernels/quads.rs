@@ -1,24 +1,24 @@
-//! Four lanes of 32 bits and what is done with them: transforms modulo primes of at most 30 bits,
-//! and key streams.
+//! Four lanes of 32 bits and the operations on them, for transforms modulo primes of at most 30
+//! bits and for key streams.
 
 use super::sealed::Sealed;
 
-/// A set of vector operations. A value of the type is proof that this machine has them.
+/// A set of vector operations. A value of the type proves that this machine has them.
 pub trait Quads: Sealed + Copy {
     /// Four numbers of 32 bits.
     type V: Copy;
 
     /// The value in each lane.
     fn splat(self, value: u32) -> Self::V;
-    /// Four lanes.
+    /// Loads four lanes.
     fn load(self, lanes: &[u32; 4]) -> Self::V;
-    /// Four numbers as [`Self::pack`] laid them.
+    /// Loads four numbers that [`Self::pack`] stored.
     fn unpack(self, words: &[u64; 2]) -> Self::V;
-    /// Four numbers in two words.
+    /// Stores four numbers in two words.
     fn pack(self, v: Self::V, words: &mut [u64; 2]);
-    /// Numbers below 2^32, one a word.
+    /// Loads numbers below 2^32, one from each word.
     fn of_words(self, words: &[u64; 4]) -> Self::V;
-    /// Each lane in a word of its own.
+    /// Stores each lane in a word of its own.
     fn to_words(self, v: Self::V, words: &mut [u64; 4]);
     /// `a + b` modulo 2^32.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -28,19 +28,20 @@ pub trait Quads: Sealed + Copy {
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// `⌊a b / 2^32⌋`.
     fn mul_high(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The smaller, unsigned.
+    /// The smaller of two lanes, unsigned.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The bits that one of them has, and not both.
+    /// Bitwise exclusive or.
     fn xor(self, a: Self::V, b: Self::V) -> Self::V;
-    /// By 7, 8, 12 or 16 bits.
+    /// Rotates each lane left by 7, 8, 12 or 16 bits.
     fn rotate_left<const BITS: u32>(self, v: Self::V) -> Self::V;
     /// Rows to columns: lane `j` of result `i` is lane `i` of row `j`.
     fn transpose(self, rows: [Self::V; 4]) -> [Self::V; 4];
-    /// Two words, as [`Self::unpack`] reads them; all that follow take vectors so.
+    /// The word in both halves of a vector, as [`Self::unpack`] reads words. The operations below
+    /// use vectors of two words.
     fn splat_word(self, word: u64) -> Self::V;
-    /// The bits that both have.
+    /// Bitwise and.
     fn and(self, a: Self::V, b: Self::V) -> Self::V;
-    /// All ones in words of signed numbers that are greater.
+    /// All ones in each word where the signed `a` is greater than `b`.
     fn words_greater(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a + b` modulo 2^64.
     fn add_words(self, a: Self::V, b: Self::V) -> Self::V;
@@ -50,15 +51,15 @@ pub trait Quads: Sealed + Copy {
     fn mul_words(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a_0 b_0` and `a_1 b_1`.
     fn interleave_words(self, a: Self::V, b: Self::V) -> [Self::V; 2];
-    /// The bits of words below 2^52 as doubles.
+    /// The integers of words below 2^52, as the bits of doubles.
     fn doubles(self, v: Self::V) -> Self::V;
-    /// Of the bits of doubles: `a + b`.
+    /// `a + b` on the bits of doubles.
     fn add_doubles(self, a: Self::V, b: Self::V) -> Self::V;
-    /// Of the bits of doubles: `a b`.
+    /// `a b` on the bits of doubles.
     fn mul_doubles(self, a: Self::V, b: Self::V) -> Self::V;
 }
 
-/// Plain arrays, on any machine: the oracle of the vector code in the tests.
+/// Plain arrays, on any machine: the reference for the vector code in the tests.
 #[derive(Clone, Copy)]
 pub struct EmulatedQuads;
 

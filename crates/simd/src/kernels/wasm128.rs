@@ -1,5 +1,5 @@
-//! The vectors of WebAssembly: four lanes of 32 bits. Whether they are there is known when the
-//! module is compiled; an engine without them refuses the module.
+//! The vectors of WebAssembly: four lanes of 32 bits. A module is compiled with or without them; an
+//! engine without them rejects a module that uses them.
 
 #![allow(unsafe_code, reason = "vectors are read from memory and written to it")]
 
@@ -10,7 +10,7 @@ use core::arch::wasm32::*;
 /// The bits of 2^52: below it, integers are the low bits of doubles.
 const TWO_TO_52: u64 = 0x4330_0000_0000_0000;
 
-/// The vectors, which a module compiled with them may use.
+/// The vectors. Only a module compiled with them has this type.
 #[derive(Clone, Copy)]
 pub struct Wasm128;
 
@@ -26,7 +26,7 @@ impl Quads for Wasm128 {
 
     #[inline(always)]
     fn load(self, lanes: &[u32; 4]) -> v128 {
-        // SAFETY: four numbers are 16 bytes, and no alignment is asked for
+        // SAFETY: four numbers are 16 bytes, and the instruction needs no alignment
         unsafe { v128_load(lanes.as_ptr().cast()) }
     }
 

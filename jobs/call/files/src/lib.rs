@@ -1,4 +1,5 @@
-//! Files of calls: recordings in, recordings out; one rule of conversion to 16 kHz mono 16-bit.
+//! Audio files of calls: reading and writing recordings, with one rule of conversion to 16 kHz mono
+//! 16-bit.
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 
 use crate::{Group, Leaf, Newcomer};
 
-/// A member of a group of two, and somebody who is in none.
+/// A member of a group of two, and a newcomer that is in no group.
 fn people() -> Option<(Group, Newcomer)> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let [one, two, three] = [b"one", b"two", b"new"].map(|name| Newcomer::new(name, &mut rng));
@@ -15,9 +15,9 @@ fn people() -> Option<(Group, Newcomer)> {
     Some((two.join(&commit.welcome).ok()?, three.ok()?))
 }
 
-/// Whatever bytes come as a key package, a commit or a welcome: nothing panics, and a member's
-/// state does not change unless a commit was taken. As no input holds a key of the group, none is
-/// taken.
+/// For any bytes as a key package, a commit or a welcome: nothing panics, and a member's state
+/// changes only if a commit was accepted. No input holds a key of the group, so no commit is
+/// accepted.
 pub fn fuzz_group_messages(data: &[u8]) {
     static PEOPLE: OnceLock<Option<Mutex<(Group, Newcomer)>>> = OnceLock::new();
     let people = PEOPLE.get_or_init(|| people().map(Mutex::new)).as_ref();

@@ -1,29 +1,28 @@
-//! Keys that a group agrees on: MLS (RFC 9420), over a server that carries messages and is trusted
-//! with nothing.
+//! Keys that a group agrees on: MLS (RFC 9420), over an untrusted server that carries the messages.
 //!
 //! **The object.** A group at epoch `n` is a tree whose leaves are its members, each with an
-//! identity (bytes of the application's choice) and an Ed25519 key. A *commit* by one member takes
-//! members in and out and leads to epoch `n + 1`, whose secrets are known to exactly those on the
-//! tree of `n + 1`: not to who was taken out, nor, of earlier epochs, to who was taken in.
-//! Newcomers get a *welcome*. Each epoch exports secrets ([`Group::export`]), and has
-//! [words](Group::words) that are equal at all of its members and nowhere else.
+//! identity (bytes of the application's choice) and an Ed25519 key. A *commit* by one member adds
+//! and removes members and leads to epoch `n + 1`. Only the members on the tree of `n + 1` know its
+//! secrets: removed members do not, and new members do not know the secrets of earlier epochs. New
+//! members get a *welcome*. Each epoch exports secrets ([`Group::export`]), and has
+//! [words](Group::words) that are equal for all of its members and for nobody else.
 //!
-//! **What is fixed here.** The ciphersuite is `MLS_128_DHKEMX25519_AES128GCM_SHA256_Ed25519`.
-//! Commits are encrypted, padded, hold their proposals (additions and removals, nothing else) and
-//! always a new path of the committer's. Nobody comes in by a commit of their own. Group and
-//! newcomer live in memory only and end with it.
+//! **Fixed choices.** The ciphersuite is `MLS_128_DHKEMX25519_AES128GCM_SHA256_Ed25519`. Commits
+//! are encrypted and padded. They hold their proposals (additions and removals only) and always a
+//! new path of the committer. Nobody can join by a commit of their own. Groups and newcomers exist
+//! in memory only.
 //!
-//! **Pure.** The library is built without its clock (key packages have no time of expiry: they live
-//! as long as a connection). The ciphersuite is composed here from known primitives. All its
-//! randomness comes from the caller.
+//! **Pure.** The library is built without its clock (key packages do not expire: they live as long
+//! as a connection). The ciphersuite is composed here from known primitives. All its randomness
+//! comes from the caller.
 //!
-//! **Bounds.** [`MAX_MEMBERS`] members; lengths of messages are checked before they are read. Cost
-//! of a commit: `O(log n)` public-key operations, plus one for each newcomer; a welcome holds the
-//! tree, a few hundred bytes a member.
+//! **Bounds.** A group has at most [`MAX_MEMBERS`] members. Lengths of messages are checked before
+//! they are parsed. A commit costs `O(log n)` public-key operations, plus one for each newcomer. A
+//! welcome holds the tree, a few hundred bytes a member.
 //!
-//! **Leakage.** To who carries the messages: their lengths, which grow with the number of
-//! newcomers, and the group's id and epoch. A key package is readable: whoever does not want its
-//! identity seen seals it.
+//! **Leakage.** The server that carries the messages learns their lengths, which grow with the
+//! number of newcomers, and the group's id and epoch. A key package is readable; a member that
+//! wants to hide its identity must encrypt the package.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +37,7 @@ pub use fuzz::fuzz_group_messages;
 pub use group::{Commit, Group, GroupError, Leaf, Newcomer};
 pub use words::{WORDS_BITS, words};
 
-/// Members of a group at most.
+/// The largest number of members of a group.
 pub const MAX_MEMBERS: usize = 4096;
 /// The longest identity, in bytes.
 pub const MAX_IDENTITY: usize = 96;

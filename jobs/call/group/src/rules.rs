@@ -1,4 +1,4 @@
-//! Whom a group takes for a member, and what a commit may hold.
+//! The rules for members' identities, and for the content of a commit.
 
 use mls_rs::{
     ExtensionList, IdentityProvider, MlsRules,
@@ -13,19 +13,19 @@ use mls_rs_core::{
 
 use crate::MAX_IDENTITY;
 
-/// Why not. It says nothing of what was found: the library drops it.
+/// A broken rule. It has no details, because the library drops them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("against the rules of this group")]
 pub(crate) struct AgainstTheRules;
 
 impl IntoAnyError for AgainstTheRules {}
 
-/// An identity is up to [`MAX_IDENTITY`] bytes that its owner chose; whether they are true, the
-/// application asks.
+/// An identity is up to [`MAX_IDENTITY`] bytes that its owner chose. The application must check
+/// whether they are true.
 #[derive(Clone, Copy)]
 pub(crate) struct Identities;
 
-/// The bytes of an identity; none if it is not one of ours.
+/// The bytes of an identity; none if it does not follow the rules.
 pub(crate) fn identity_of(identity: &SigningIdentity) -> Option<&[u8]> {
     let bytes = identity.credential.as_basic()?.identifier.as_slice();
     ((1..=MAX_IDENTITY).contains(&bytes.len()) && identity.signature_key.len() == 32).then_some(bytes)
@@ -60,7 +60,7 @@ impl IdentityProvider for Identities {
         identified(identity).map(<[u8]>::to_vec)
     }
 
-    /// Nobody changes its key: who wants another comes in again.
+    /// Members cannot change their keys: to get another key, a member joins again.
     fn valid_successor(
         &self,
         old: &SigningIdentity,
@@ -75,7 +75,7 @@ impl IdentityProvider for Identities {
     }
 }
 
-/// Commits add and remove, by members, and do nothing else.
+/// Commits come from members, and only add and remove.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules;
 

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// Bits that the words stand for: whoever wants a key with the words of another tries `2^64`.
+/// Bits that the words encode: to find a key with another key's words takes `2^64` tries.
 pub const WORDS_BITS: u32 = 64;
 
 const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";

@@ -1,13 +1,13 @@
 //! The half of a call that holds keys: a speaker encrypts, a listener decrypts.
 //!
-//! Both are pure: bytes in, bytes out. In mode `elgamal` a [`Speaker`] needs the public key only
-//! and a [`Listener`] the secret one; in mode `elgamal-shared` both need the secret that all
-//! members hold. [`Encrypt`] and [`Decrypt`] are what they take from a mode.
+//! Both are pure: bytes in, bytes out. In mode `elgamal` a [`Speaker`] needs only the public key
+//! and a [`Listener`] the secret key; in mode `elgamal-shared` both need the secret that all
+//! members hold. The traits [`Encrypt`] and [`Decrypt`] are the interface to a mode.
 //!
-//! **Rules kept here, whatever the server says.** A speaker never writes two packets for one tick,
-//! nor goes back: each tick is encrypted once, with fresh randomness. A listener refuses a sum of
-//! another room, one whose tick is not later than the last (a server that rewinds), and one of the
-//! wrong length.
+//! **Rules that hold against any server.** A speaker never writes two packets for one tick, and
+//! never goes back: each tick is encrypted once, with fresh randomness. A listener rejects a sum of
+//! another room, a sum of the wrong length, and a sum whose tick is not later than the last (from a
+//! server that rewinds).
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -59,7 +59,7 @@ use zeroize::Zeroizing;
 
 use super::{PACKET_SAMPLES, messages::Welcome};
 
-/// What a speaker takes from a mode: a key with the tables that encrypt.
+/// Encryption in a mode, for a speaker: a key with the tables that encrypt.
 pub trait Encrypt: Send + Sync + 'static {
     /// The mode's ciphertexts.
     type Payload: Payload;
@@ -87,7 +87,7 @@ impl Encrypt for SharedEncryptor {
     }
 }
 
-/// What a listener takes from a mode: a key with the table that decrypts.
+/// Decryption in a mode, for a listener: a key with the table that decrypts.
 pub trait Decrypt: Send + Sync + 'static {
     /// The mode's ciphertexts.
     type Payload: Payload;
@@ -147,14 +147,14 @@ impl<E: Encrypt> Speaker<E> {
     ///
     /// # Errors
     /// [`SpeakError`] if the tick is not later than the last one, or the samples are too many, too
-    /// few or too large. The tick is then still unsent.
+    /// few or too large. The tick can still be sent after an error.
     ///
     /// # Panics
-    /// If the key is one of mode `elgamal-shared` with fewer places than [`PACKET_SAMPLES`].
+    /// If the key is of mode `elgamal-shared` and has fewer places than [`PACKET_SAMPLES`].
     ///
     /// # Leakage
-    /// As [`Encryptor::encrypt`] and [`SharedEncryptor::encrypt`]; which sample was out of range is
-    /// in the error.
+    /// As [`Encryptor::encrypt`] and [`SharedEncryptor::encrypt`]. The error tells which sample was
+    /// out of range.
     pub fn packet(
         &mut self,
         tick: u32,
@@ -200,15 +200,15 @@ pub enum SpeakError {
 pub struct Mixed {
     /// Whose packets are in the sum, and whose came too late.
     pub header: SumHeader,
-    /// The exact sum: [`PACKET_SAMPLES`] samples, all zero where nobody's packet is in it.
+    /// The exact sum: [`PACKET_SAMPLES`] samples, all zero if it contains no packet.
     pub samples: Zeroizing<Vec<i32>>,
 }
 
-/// A member that hears: turns the bytes of sums into samples.
+/// A member that listens: turns the bytes of sums into samples.
 pub struct Listener<D> {
     decryptor: Arc<D>,
     room: RoomId,
-    /// The first tick that may still come.
+    /// The first tick that is still accepted; none after the last possible tick.
     next: Option<u32>,
 }
 
@@ -228,11 +228,11 @@ impl<D: Decrypt> Listener<D> {
         Ok(Mixed { header, samples })
     }
 
-    /// Checks one sum and takes note of its tick, without decrypting it.
+    /// Checks one sum and records its tick, without decrypting it.
     ///
     /// # Errors
-    /// [`ListenError`] if the bytes are not a sum in the key's mode on its curve, or one of another
-    /// room, tick or length. Nothing is noted then.
+    /// [`ListenError`] if the bytes are not a sum in the key's mode on its curve, or a sum of
+    /// another room, tick or length. The tick is not recorded then.
     pub fn admit(&mut self, sum: &[u8]) -> Result<(SumHeader, D::Payload), ListenError> {
         let (header, ciphertexts) = wire::decode_sum::<D::Payload>(sum, self.decryptor.parameters())?;
         if header.room != self.room {
@@ -248,11 +248,11 @@ impl<D: Decrypt> Listener<D> {
         Ok((header, ciphertexts))
     }
 
-    /// Decrypts what [`Listener::admit`] let in. Ticks do not depend on each other, so that several
-    /// threads may do so.
+    /// Decrypts a sum from [`Listener::admit`]. Ticks are independent, so several threads may
+    /// decrypt at once.
     ///
     /// # Errors
-    /// [`DecryptError`] if the key is another, the sum was tampered with, or it is beyond the
+    /// [`DecryptError`] if the key is wrong, the sum was tampered with, or the sum is beyond the
     /// decryptor's bound.
     ///
     /// # Leakage
@@ -272,12 +272,12 @@ pub enum ListenError {
     /// The sum of another room.
     #[error("sum from the server: for another room")]
     Room,
-    /// A tick that was heard before, or an earlier one.
+    /// A tick that was already accepted, or an earlier one.
     #[error("sum for tick {tick}: expected {} or later", next.map_or("none".to_owned(), |next| next.to_string()))]
     Tick {
         /// The tick found.
         tick: u32,
-        /// The first tick that may come.
+        /// The first tick that is accepted.
         next: Option<u32>,
     },
     /// Not one packet's worth of samples.
@@ -286,7 +286,7 @@ pub enum ListenError {
         /// How many there were.
         found: usize,
     },
-    /// What came does not decrypt.
+    /// The sum does not decrypt.
     #[error(transparent)]
     Decrypt(#[from] DecryptError),
 }

@@ -1,11 +1,11 @@
 //! Control messages of any protocol: one JSON object each, of at most [`MAX_CONTROL_BYTES`] bytes,
-//! read strictly.
+//! parsed strictly.
 
 use serde::{Deserialize, Serialize};
 
 use super::messages::{Code, MAX_CONTROL_BYTES};
 
-/// How members' messages of a protocol of this version are read and written.
+/// Reading and writing members' messages, for a protocol of this version.
 macro_rules! client_messages {
     ($message:ty, $version:expr) => {
         impl $message {
@@ -31,7 +31,7 @@ macro_rules! client_messages {
     };
 }
 
-/// How servers' messages are read and written.
+/// Reading and writing servers' messages.
 macro_rules! server_messages {
     ($message:ty) => {
         impl $message {
@@ -64,7 +64,7 @@ pub(super) fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, M
     serde_json::from_str(text).map_err(|error| MessageError::Malformed { line: error.line(), column: error.column() })
 }
 
-/// The version in `text`, whatever else stands there: so that a later client is told the right
+/// The version in `text`, whatever else the object contains, so that a newer client gets the right
 /// reason.
 pub(super) fn version_of(text: &str) -> Option<u64> {
     #[derive(Deserialize)]
@@ -75,11 +75,12 @@ pub(super) fn version_of(text: &str) -> Option<u64> {
 }
 
 pub(super) fn to_text(message: &impl Serialize) -> String {
-    // Strings, numbers and named fields: nothing here that JSON cannot hold.
+    // Messages have only strings, numbers and named fields, and JSON can hold all of them.
     serde_json::to_string(message).unwrap_or_default()
 }
 
-/// A text that is not a control message. What was found is not repeated: it is not ours to log.
+/// A text that is not a control message. The error does not repeat the text, because the text must
+/// not reach a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
@@ -92,9 +93,9 @@ pub enum MessageError {
     /// Not one of the messages of this protocol.
     #[error("control message: not one of this protocol (line {line}, column {column})")]
     Malformed {
-        /// Where it went wrong.
+        /// The line at which parsing failed.
         line: usize,
-        /// Where it went wrong.
+        /// The column at which parsing failed.
         column: usize,
     },
     /// A join in another version.

@@ -5,7 +5,7 @@ use crate::wire::{self, LiveLayout};
 use tobari_curve::params::{Parameters, SecurityFloor};
 use tobari_curve::{Curve, PointEncoding};
 
-/// Whatever decodes as a packet or a sum of a live room encodes to the same bytes.
+/// Bytes that decode as a packet or a sum of a live room encode to the same bytes.
 pub fn live_wire(data: &[u8]) {
     let Ok(parameters) = Parameters::new(Curve::Secp256k1, SecurityFloor::Standard) else { return };
     let masks = [Form::Packed, Form::Aligned].into_iter().flat_map(|form| {

@@ -1,26 +1,24 @@
-//! What members and server say to each other, besides packets and sums: the control messages,
-//! version 1.
+//! The control messages between members and server, version 1: everything except packets and sums.
 //!
 //! A call runs over one WebSocket at `/call/v1/{room}`, where the room's name is a [`RoomName`].
 //! Packets and sums are binary messages ([`tobari_curve::wire`]); everything else is a text message
 //! holding one JSON object of at most [`MAX_CONTROL_BYTES`] bytes, with exactly the fields named
 //! here.
 //!
-//! 1. The member says [`Join`] first, within the server's time limit. Whoever comes first fixes the
-//!    room's [`Pace`] and curve, and the [`Mode`] of its packets; whoever comes later must name the
-//!    same. A join that names no mode means `elgamal`, and that is how one is written: so what
-//!    knows of no other mode says and hears what it always did.
+//! 1. The member sends [`Join`] first, within the server's time limit. The first member fixes the
+//!    room's [`Pace`] and curve, and the [`Mode`] of its packets; later members must name the same.
+//!    A join without a mode means `elgamal`, and a join in mode `elgamal` is written without one.
+//!    So clients that know no other mode still work.
 //! 2. The server answers [`Welcome`], or `refused` with a [`Code`] and a sentence, and closes.
-//! 3. A speaker sends packets, each for a later tick than the one before, and `end` when it has no
-//!    more. In a lockstep room the first packet is for the tick of the welcome, and none may be
-//!    skipped.
+//! 3. A speaker sends packets, each for a later tick than the one before, and then `end`. In a
+//!    lockstep room the first packet is for the tick of the welcome, and no tick may be skipped.
 //! 4. After each tick a listener gets the sum in the encoding it asked for. A member that does not
-//!    listen gets `closed`, and so does everybody after a tick of a live room that had no packet
-//!    and no late one either. A listener acknowledges with `received`, each time a later tick; in a
-//!    lockstep room that is the flow control.
-//! 5. When every speaker has ended or gone, everybody gets `ended` and the room is closed. A member
-//!    that breaks a rule gets `removed` with a code and a sentence, and is disconnected; the others
-//!    go on.
+//!    listen gets `closed`. In a live room all members get `closed` after a tick without any
+//!    packet, on time or late. A listener acknowledges with `received`, each time a later tick; in
+//!    a lockstep room this is the flow control.
+//! 5. When every speaker has ended or left, all members get `ended` and the room is closed. A
+//!    member that breaks a rule gets `removed` with a code and a sentence, and is disconnected; the
+//!    other members continue.
 //!
 //! ```
 //! use tobari_call::messages::{ClientMessage, ServerMessage};
@@ -50,15 +48,15 @@ pub const MAX_ROOM_NAME: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Pace {
-    /// A tick closes when every speaker has sent its packet or ended: nothing is dropped, nothing
-    /// is paced.
+    /// A tick closes when every speaker has sent its packet or ended. No packet is dropped, and no
+    /// clock sets the pace.
     Lockstep {
         /// Tick 0 waits until so many speakers have joined: from 1 to
         /// [`tobari_curve::wire::MAX_MEMBERS`].
         members: u16,
     },
-    /// A tick closes 20 ms after it opens, by the server's clock: what comes later is dropped, and
-    /// listed as late.
+    /// A tick closes 20 ms after it opens, by the server's clock. Later packets are dropped, and
+    /// their senders are listed as late.
     Live,
 }
 
@@ -73,7 +71,8 @@ pub struct Join {
     /// The curve of every packet in the room.
     #[serde(with = "curve_name")]
     pub curve: Curve,
-    /// How the samples of every packet in the room are encrypted; `elgamal` where nothing is said.
+    /// How the samples of every packet in the room are encrypted; `elgamal` if the join names no
+    /// mode.
     #[serde(with = "mode_name", default, skip_serializing_if = "is_usual")]
     pub mode: Mode,
     /// Will this member send packets?
@@ -93,22 +92,22 @@ impl Join {
     }
 }
 
-/// What a member says.
+/// A message of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ClientMessage {
-    /// Lets the member in.
+    /// Asks to join the room.
     Join(Join),
     /// No more packets from this member.
     End {},
-    /// The sums up to and with this tick have been received.
+    /// The member has received the sums up to and including this tick.
     Received {
         /// The tick.
         tick: u32,
     },
 }
 
-/// The answer to a [`Join`] that was granted.
+/// The answer to a [`Join`] that the server accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
@@ -117,27 +116,28 @@ pub struct Welcome {
     pub room: RoomId,
     /// The member's number in this room.
     pub member: u16,
-    /// The tick that is open now: the first that this member may send, and in a lockstep room must.
+    /// The tick that is open now: the first that this member may send. In a lockstep room the
+    /// member must send it.
     pub tick: u32,
-    /// How many ticks are open at once: a packet must be for a tick before the first that has not
-    /// closed plus this.
+    /// How many ticks are open at once: a packet's tick must be earlier than the open tick plus
+    /// this number.
     pub window: u32,
 }
 
-/// What the server says.
+/// A message of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ServerMessage {
-    /// The member is in.
+    /// The member has joined.
     Welcome(Welcome),
-    /// The member is not let in; the connection ends.
+    /// The server rejected the join; the connection ends.
     Refused {
         /// Why, for programs.
         code: Code,
         /// Why, for people.
         reason: String,
     },
-    /// A tick is over: said to members that do not listen, and to all where there is no sum.
+    /// A tick is over: sent to members that do not listen, and to all members if there is no sum.
     Closed {
         /// The tick.
         tick: u32,
@@ -147,7 +147,7 @@ pub enum ServerMessage {
         /// How many ticks it had.
         ticks: u32,
     },
-    /// The member is put out; the connection ends.
+    /// The server removed the member; the connection ends.
     Removed {
         /// Why, for programs.
         code: Code,
@@ -175,8 +175,8 @@ pub enum Code {
     Idler,
     /// No place left, in the room or on the server.
     Full,
-    /// Too long in coming: the join, the room's other speakers, or a packet or acknowledgement that
-    /// the room waits for.
+    /// A timeout: the join, the room's other speakers, or a packet or acknowledgement that the room
+    /// waits for did not arrive in time.
     Timeout,
     /// Bytes that are not a packet, or not one of the right length.
     Packet,
@@ -196,7 +196,7 @@ pub enum Code {
     Ended,
     /// An acknowledgement of a tick that has not closed, or not later than the one before.
     Acknowledgement,
-    /// A member that does not take what is sent to it.
+    /// A member that does not read fast enough.
     Slow,
     /// The server is closing.
     Shutdown,
@@ -206,12 +206,12 @@ pub enum Code {
     Secret,
     /// Something that only the host may do, or a token that is not the host's.
     Host,
-    /// The host has put the member out.
+    /// The host removed the member.
     Ejected,
-    /// A note that is none, or more of them than a room puts up with; an offer or part of a commit
-    /// that is none, or was not asked for.
+    /// An invalid note, or more notes than a room accepts; an invalid offer or part of a commit, or
+    /// one that the server did not ask for.
     Note,
-    /// A hello that is none, is of another member, or of a session that there was before.
+    /// An invalid hello, one of another member, or one of a session that was presented before.
     Hello,
     /// A proof for a server of another name.
     Server,
@@ -302,7 +302,7 @@ mod mode_name {
     }
 }
 
-/// Is it the mode that a join need not name?
+/// Is this the mode that a join need not name?
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn is_usual(mode: &Mode) -> bool {
     *mode == Mode::default()
@@ -357,8 +357,8 @@ pub(super) mod room_hex {
     }
 }
 
-/// The body of a fuzz target: whatever reads as a message or a name is written and read again as
-/// the same.
+/// The body of a fuzz target: a text that parses as a message or a name is the same after writing
+/// and parsing it again.
 #[doc(hidden)]
 pub fn fuzz_messages(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -1,8 +1,7 @@
-//! The mix in the clear: what the blind server computes, as a plain function.
+//! The mix of plaintext samples, as a plain function: the reference for the blind server's result.
 //!
-//! This is the answer that every encrypted run is compared with, and the two steps that a client
-//! does around the cryptography: cutting a recording into packets and bringing a sum back into 16
-//! bits.
+//! Every encrypted run is compared with this mix. The module also has a client's two steps around
+//! the cryptography: cutting a recording into packets and bringing a sum back into 16 bits.
 
 use super::PACKET_SAMPLES;
 
@@ -43,8 +42,8 @@ pub fn frames(speaker: &[i16]) -> impl ExactSizeIterator<Item = [i32; PACKET_SAM
     (0..ticks(speaker.len())).map(|index| frame(speaker, index))
 }
 
-/// The packet of a tick, without a look at those before: [`frames`] would make each of them.
-/// Beyond the end of the speech it is silence.
+/// The packet of one tick, computed without the packets before it ([`frames`] would compute each of
+/// them). Beyond the end of the speech the packet is silence.
 ///
 /// ```
 /// use tobari_call::PACKET_SAMPLES;
@@ -62,8 +61,8 @@ pub fn frame(speaker: &[i16], index: usize) -> [i32; PACKET_SAMPLES] {
     frame
 }
 
-/// The sample as 16 bits: what is beyond the range becomes the end of the range (it never wraps
-/// around).
+/// The sample as 16 bits: a value beyond the range saturates at the end of the range and never
+/// overflows.
 ///
 /// ```
 /// use tobari_call::program::limit;

@@ -9,9 +9,9 @@
 //! | 19 | packet, two points a sample | as 0a | as 0a |
 //! | 1a | sum, two points a sample | as 0a | as 0b |
 //!
-//! The form is 0 for packed words and 1 for aligned ones ([`Form`]); encodings and member sets are
-//! as everywhere. With 320 samples of 26 bits a packed packet has 1,080 bytes, with 321 of them
-//! 1,084.
+//! The form is 0 for packed words and 1 for aligned ones ([`Form`]). Encodings and member sets are
+//! as in [`tobari_curve::wire`]. With 320 samples of 26 bits a packed packet has 1,080 bytes, with
+//! 321 samples 1,084.
 
 use crate::mask::{Form, Masked, Tag, Width};
 use tobari_curve::elgamal::{Ciphertexts, SharedCiphertexts};
@@ -26,7 +26,7 @@ use tobari_octets::Reader;
 /// Bytes of a packet before its tag.
 const PACKET_HEAD: usize = 4 + 8 + 2 + 4 + 4 + 2;
 
-/// How the packets of a live room are written: one room has one.
+/// How the packets of a live room are written. A room has one layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveLayout {
     /// In mode `mask`.
@@ -53,7 +53,7 @@ pub enum LiveLayout {
 }
 
 impl LiveLayout {
-    /// The numbers of its packets and sums.
+    /// The kind numbers of its packets and sums.
     fn kinds(self) -> [Kind; 2] {
         match self {
             Self::Mask { .. } => [Kind::MaskPacket, Kind::MaskSum],
@@ -79,12 +79,12 @@ impl LiveLayout {
         }
     }
 
-    /// Bytes of a packet of so many samples.
+    /// Bytes of a packet with this number of samples.
     pub fn packet_len(self, samples: usize) -> usize {
         PACKET_HEAD + Tag::BYTES + self.payload_len(samples)
     }
 
-    /// The longest sum of so many samples, with both lists full.
+    /// Bytes of the longest sum with this number of samples: both lists are full.
     pub fn longest_sum(self, samples: usize) -> usize {
         self.packet_len(samples) + 2 * (2 + MAX_MEMBERS / 8)
     }
@@ -98,7 +98,7 @@ impl LiveLayout {
     }
 }
 
-/// What packets and sums of a live room carry; anybody can add two.
+/// The payload of packets and sums of a live room. Anybody can add two payloads.
 #[derive(Clone, PartialEq)]
 pub enum LivePayload {
     /// In mode `mask`.
@@ -130,8 +130,8 @@ impl LivePayload {
         }
     }
 
-    /// Adds sample by sample, with memory that is kept from one sum to the next; false, and nothing
-    /// added, if they are of different modes, widths, curves or lengths.
+    /// Adds sample by sample, with memory that is reused from sum to sum. Returns false and adds
+    /// nothing if the modes, widths, curves or lengths differ.
     pub fn add_assign_with(&mut self, other: &Self, adder: &mut Adder) -> bool {
         match (self, other) {
             (Self::Mask(sum), Self::Mask(other)) => sum.add_assign(other).is_ok(),
@@ -141,7 +141,7 @@ impl LivePayload {
         }
     }
 
-    /// Is it what packets of this layout carry?
+    /// Does a packet of this layout carry this payload?
     pub fn fits(&self, layout: LiveLayout) -> bool {
         match (self, layout) {
             (Self::Mask(masked), LiveLayout::Mask { width, .. }) => masked.width() == width,
@@ -190,7 +190,7 @@ pub struct LiveHeader {
     pub room: RoomId,
     /// The sender's number in the room, below [`MAX_MEMBERS`].
     pub member: u16,
-    /// The epoch under whose keys it was made.
+    /// The epoch whose keys encrypted the packet.
     pub epoch: u32,
     /// The 20 ms slot.
     pub tick: u32,
@@ -199,9 +199,9 @@ pub struct LiveHeader {
 /// A packet of a live room.
 #[derive(Clone, PartialEq)]
 pub struct LivePacket {
-    /// From whom, and when.
+    /// The sender and the time.
     pub header: LiveHeader,
-    /// Binds all of it.
+    /// Authenticates the packet.
     pub tag: Tag,
     /// The encrypted samples.
     pub payload: LivePayload,
@@ -212,13 +212,14 @@ pub struct LivePacket {
 pub struct LiveSum {
     /// The room.
     pub room: RoomId,
-    /// The epoch under whose keys its packets were made.
+    /// The epoch whose keys encrypted its packets.
     pub epoch: u32,
     /// The 20 ms slot.
     pub tick: u32,
     /// Whose packets were added.
     pub speakers: MemberSet,
-    /// Whose packets came and were dropped since the last sum: too late, or of another epoch.
+    /// Members whose packets arrived and were dropped since the last sum: too late, or of another
+    /// epoch.
     pub late: MemberSet,
     /// The sum of their tags.
     pub tag: Tag,
@@ -233,14 +234,14 @@ fn begin(layout: LiveLayout, which: usize, room: RoomId) -> Vec<u8> {
     out
 }
 
-/// The number of samples, of which a packet has from 1 to [`MAX_PACKET_MESSAGES`].
+/// The number of samples: 1 to [`MAX_PACKET_MESSAGES`] in a packet.
 fn count(payload: &LivePayload) -> [u8; 2] {
     let samples = payload.samples();
     assert!((1..=MAX_PACKET_MESSAGES).contains(&samples), "a packet holds 1 to {MAX_PACKET_MESSAGES} samples");
     (samples as u16).to_be_bytes()
 }
 
-/// A packet.
+/// The bytes of a packet.
 ///
 /// # Panics
 /// If the payload is of another layout, or has no sample or more than [`MAX_PACKET_MESSAGES`].
@@ -270,8 +271,8 @@ fn read_tag(reader: &mut Reader<'_>) -> Result<Tag, WireError> {
     Tag::from_bytes(reader.array()?).ok_or(WireError::Malformed("tag"))
 }
 
-/// The head of a packet and its number of samples, with the length of the whole checked; no sample
-/// is touched, so it is cheap.
+/// The head of a packet and its number of samples. The length of the whole packet is checked; no
+/// sample is read, so this is cheap.
 ///
 /// # Errors
 /// [`WireError`], as for [`decode_live_packet`].
@@ -282,10 +283,10 @@ pub fn decode_live_header(layout: LiveLayout, bytes: &[u8]) -> Result<(LiveHeade
     Ok((header, samples))
 }
 
-/// A packet of this layout; points are checked to be on the curve.
+/// Decodes a packet of this layout, and checks that points are on the curve.
 ///
 /// # Errors
-/// [`WireError`] that names what was expected and found.
+/// [`WireError`], with the expected and the found value.
 pub fn decode_live_packet(layout: LiveLayout, bytes: &[u8]) -> Result<LivePacket, WireError> {
     decode_live_header(layout, bytes)?;
     let mut reader = Reader::new(bytes);
@@ -294,7 +295,7 @@ pub fn decode_live_packet(layout: LiveLayout, bytes: &[u8]) -> Result<LivePacket
     Ok(LivePacket { header, tag, payload: LivePayload::decode(&reader, layout, samples)? })
 }
 
-/// A sum.
+/// The bytes of a sum.
 ///
 /// # Panics
 /// As [`encode_live_packet`].
@@ -310,10 +311,10 @@ pub fn encode_live_sum(layout: LiveLayout, sum: &LiveSum) -> Vec<u8> {
     out
 }
 
-/// A sum of this layout; points are checked to be on the curve.
+/// Decodes a sum of this layout, and checks that points are on the curve.
 ///
 /// # Errors
-/// [`WireError`] that names what was expected and found.
+/// [`WireError`], with the expected and the found value.
 pub fn decode_live_sum(layout: LiveLayout, bytes: &[u8]) -> Result<LiveSum, WireError> {
     let mut reader = Reader::new(bytes);
     layout.expect(&mut reader, 1)?;

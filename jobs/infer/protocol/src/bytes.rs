@@ -4,25 +4,26 @@
 //! |---|---|
 //! | `TIM`, version 2 | 4 |
 //! | stages; exponent of the logits, signed | 1; 4 |
-//! | the margin between labels in logits, a double; 0 where it is not known | 8 |
+//! | the margin between labels in logits, a double; 0 if unknown | 8 |
 //! | with a margin: 1 if powers follow, 0 otherwise; a double for the input of each stage ([`Calibration`]) | 1; 8 each |
-//! | of each stage: length of its name; the name, UTF-8 without control characters | 1; so many |
+//! | for each stage: length of its name; the name, UTF-8 without control characters | 1; so many |
 //! | … channels, rows, columns of its input and of its output | 4 each |
 //! | … bits after the point of weights and of offsets | 1 each |
 //! | … 0 for a dense map; 1 for a convolution, then kernel, stride, padding, rows before columns | 1; 4 each |
 //! | … bytes of a weight: the fewest of 1, 2, 4, 7 that hold all; the weights as signed integers | 1; so many each |
-//! | … 1 if all offsets of each channel are the same, and then one a channel is there, 0 otherwise | 1 |
+//! | … 1 if all offsets of each channel are equal, with one offset per channel stored; 0 otherwise | 1 |
 //! | … bytes of an offset: the fewest of 1, 2, 4, 7 that hold all; the offsets as signed integers | 1; so many each |
-//! | SHA-256 of all that is before | 32 |
+//! | SHA-256 of all the bytes before | 32 |
 //!
-//! Integers are big-endian. How many weights there are follows from the shapes, so that their bytes
-//! are known to be there before anything is allocated. A model has one byte string. The checksum
-//! finds damage and names a model ([`Model::digest`]); it does not tell who made it.
+//! Integers are big-endian. The number of weights follows from the shapes, so the reader checks
+//! that their bytes exist before it allocates anything. A model has exactly one byte string. The
+//! checksum finds damage and identifies a model ([`Model::digest`]); it does not authenticate the
+//! author.
 //!
-//! **A small file makes no large model.** A number takes a byte or more here and eight in memory.
-//! Offsets that a file has once a channel are spread over the outputs when all stages are read, and
-//! how many more they become is limited ([`MAX_SPREAD`]): a model takes ten times the bytes of its
-//! file at most, and 32 MiB.
+//! **A small file cannot become a large model.** A number takes at least one byte in the file and
+//! eight in memory. Offsets stored once per channel are copied to all outputs after all stages are
+//! read, and the number of copies is limited ([`MAX_SPREAD`]): a model takes at most ten times the
+//! bytes of its file, plus 32 MiB.
 
 use super::model::{
     Calibration, MAX_BITS, MAX_NAME_BYTES, MAX_NUMBERS, MAX_SPREAD, MAX_STAGES, MAX_WEIGHTS, Map, Model, ModelError,
@@ -30,37 +31,37 @@ use super::model::{
 };
 use sha2::{Digest, Sha256};
 
-/// Bytes of a file at most.
+/// The most bytes of a file.
 pub const MAX_MODEL_BYTES: usize = 1 << 28;
 const MAGIC: [u8; 4] = *b"TIM\x02";
 const CHECKSUM_BYTES: usize = 32;
-/// Bytes of an integer; those of the model's grids have 53 bits and a sign.
+/// Sizes of an integer in bytes. Integers on the model's grids have 53 bits and a sign.
 const WIDTHS: [usize; 4] = [1, 2, 4, 7];
 
-/// Bytes that are no model.
+/// Errors of [`Model::decode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelBytesError {
-    /// Too few, or more than a model has.
+    /// Too few bytes, or too many.
     #[error("malformed model: expected {expected} bytes at {place}, found {found}")]
     Length {
-        /// Where.
+        /// The place in the file.
         place: &'static str,
-        /// How many.
+        /// The number expected.
         expected: u64,
-        /// How many are left.
+        /// The number left.
         found: u64,
     },
     /// Another kind of file, or another version.
     #[error("expected a model of version 2, which begins {MAGIC:02x?}, found {0:02x?}")]
     Magic([u8; 4]),
-    /// A field with a value that it cannot have.
+    /// A field with an invalid value.
     #[error("malformed model: {0}")]
     Malformed(&'static str),
     /// The file was changed or damaged.
     #[error("damaged model: expected the checksum at the end to be that of what is before it, found another")]
     Checksum,
-    /// Stages that are no model.
+    /// Stages that do not form a model.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
@@ -78,10 +79,10 @@ impl Model {
         out
     }
 
-    /// A model of its bytes.
+    /// Decodes a model.
     ///
     /// # Errors
-    /// [`ModelBytesError`] for bytes that no model has.
+    /// [`ModelBytesError`] for invalid bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, ModelBytesError> {
         let mut fields = Fields { rest: bytes };
         let magic = fields.array("the beginning")?;
@@ -125,7 +126,7 @@ impl Model {
         }
     }
 
-    /// SHA-256 of the model's bytes without the checksum: what names it.
+    /// SHA-256 of the model's bytes without the checksum, which identifies the model.
     pub fn digest(&self) -> [u8; 32] {
         let bytes = self.encode();
         let mut digest = [0; 32];
@@ -160,7 +161,7 @@ fn take_calibration(fields: &mut Fields<'_>, stages: u8) -> Result<Option<Calibr
     Ok(Some(Calibration { margin: f64::from_be_bytes(margin), powers }))
 }
 
-/// Bytes of a file with these stages, at most a few thousand more than it has.
+/// The length of a file with these stages: an upper bound, at most a few thousand bytes too high.
 pub(super) fn length(stages: &[Stage]) -> u64 {
     let numbers = |numbers: &[f64], bits: u32| {
         let most = numbers.iter().fold(0f64, |most, x| most.max(x.abs())) * 2f64.powi(bits as i32);
@@ -174,7 +175,7 @@ pub(super) fn length(stages: &[Stage]) -> u64 {
     stages.iter().map(one).sum()
 }
 
-/// Whether the offsets of these stages, which are whole, can be spread from those in a file.
+/// Checks the copies of the offsets of complete stages against the limit.
 pub(super) fn check_spread(stages: &[Stage]) -> Result<(), ModelError> {
     limit_spread(stages.iter().map(|stage| {
         let all = stage.bias.len();
@@ -183,7 +184,7 @@ pub(super) fn check_spread(stages: &[Stage]) -> Result<(), ModelError> {
     }))
 }
 
-/// Makes one offset for each number of the output where there is one a channel.
+/// Copies offsets stored once per channel to every number of the output.
 fn spread(stages: &mut [Stage]) -> Result<(), ModelError> {
     limit_spread(stages.iter().map(|stage| [stage.map.weights().len(), stage.bias.len(), stage.output.len()]))?;
     for stage in stages {
@@ -197,12 +198,13 @@ fn spread(stages: &mut [Stage]) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Of each stage: weights, offsets in the file, and offsets in memory.
+/// Takes for each stage: weights, offsets in the file, and offsets in memory.
 fn limit_spread(stages: impl Iterator<Item = [usize; 3]>) -> Result<(), ModelError> {
     let (held, found) = stages.fold((0, 0), |(held, found), [weights, offsets, all]| {
         (held + weights + offsets, found + all.saturating_sub(offsets))
     });
-    // eight bytes for each number of the file, and for a quarter more: ten for a byte
+    // eight bytes for each number of the file, and for a quarter more: ten for each byte of the
+    // file
     let most = MAX_SPREAD + held / 4;
     if found > most { Err(ModelError::Spread { most, found }) } else { Ok(()) }
 }
@@ -235,7 +237,7 @@ fn put_stage(out: &mut Vec<u8>, stage: &Stage) {
 }
 
 fn put_u32s(out: &mut Vec<u8>, numbers: &[usize]) {
-    // all at most 2^20, as the model's check says
+    // at most 2^20 each: the model's check ensures it
     numbers.iter().for_each(|number| out.extend_from_slice(&(*number as u32).to_be_bytes()));
 }
 
@@ -252,7 +254,7 @@ fn fit(integers: &[i64], width: usize) -> bool {
     integers.iter().all(|x| (-most..most).contains(x))
 }
 
-/// A stage; where its offsets are one a channel they are not spread yet.
+/// Reads a stage. Offsets stored once per channel are not copied yet.
 fn take_stage(fields: &mut Fields<'_>) -> Result<Stage, ModelBytesError> {
     let [length] = fields.array("the length of a name")?;
     if usize::from(length) > MAX_NAME_BYTES {
@@ -325,11 +327,11 @@ fn take_integers(fields: &mut Fields<'_>, count: usize, bits: u32) -> Result<Vec
     if at > 0 && fit(&integers, WIDTHS[at - 1]) {
         return Err(ModelBytesError::Malformed("expected the fewest bytes that hold all integers, found more"));
     }
-    // exact: the model's check refuses what has more than 52 bits
+    // exact: the model's check rejects numbers of more than 52 bits
     Ok(integers.into_iter().map(|x| x as f64 * 2f64.powi(-(bits as i32))).collect())
 }
 
-/// Takes fields from the front.
+/// Reads fields from the front.
 struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -361,8 +363,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whatever decodes as a model encodes to the same bytes; with and without its last bytes being the
-/// right checksum.
+/// Fuzzing: bytes that decode as a model must encode to the same bytes. Runs with and without a
+/// correct checksum appended.
 #[doc(hidden)]
 pub fn fuzz_model(data: &[u8]) {
     let summed = [data, &Sha256::digest(data)[..]].concat();

@@ -1,44 +1,43 @@
-//! What images tell of a model: how far its labels are apart, and how large its numbers are.
+//! Calibration of a model by images: the margin between its labels, and the size of its numbers.
 //!
-//! **The margin** is the difference between the two largest logits that 19 of 20 images reach, in
-//! the clear. The closest twentieth is left out: errors are foretold as six deviations of the worst
-//! image, and what is measured is ten to forty times smaller, so that most of those labels come out
-//! right as well. An error of less than half the margin in every logit changes none of the other
-//! labels, so a model is run under encryption only where the foretold error is within that
-//! ([`check`]). A model of one number has no labels; its margin is the range of that number.
+//! **The margin** is the difference between the two largest logits that 19 of 20 images reach in an
+//! unencrypted run. The closest twentieth is left out: the predicted error is six deviations of the
+//! worst image, and measured errors are ten to forty times smaller, so most of those labels come
+//! out right as well. An error of less than half the margin in every logit changes none of the
+//! other labels. A model is therefore run under encryption only if the predicted error is within
+//! that ([`check`]). A model with one output has no labels; its margin is the range of that output.
 //!
 //! **The powers** are the largest mean squares of an image's numbers, before each stage. Errors of
-//! weights are multiplied by these numbers; where none are known they count as large as they can
-//! be.
+//! weights are multiplied by these numbers. Unknown powers count as the largest possible.
 
 pub use super::model::Calibration;
 use super::model::Model;
 use super::network::InputError;
 use super::precision::StageReport;
 
-/// Why a model is not run under encryption.
+/// Reasons not to run a model under encryption.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MarginError {
-    /// Nobody said how far labels are apart.
+    /// An unknown margin between labels.
     #[error(
         "the margin between this model's labels is not known, and encryption may change each logit by {error:.3}. Compile the model with images like those to come (--images), or state the smallest difference of logits that must be told apart (--margin)"
     )]
     Unknown {
-        /// The foretold error of a logit.
+        /// The predicted error of a logit.
         error: f64,
     },
-    /// Labels would be wrong.
+    /// A margin too small for the predicted error: labels would be wrong.
     #[error(
         "encryption may change each logit by {error:.3}, but labels are right only up to {most:.3}, half the margin between them. Compile the model with images like those to come (--images), or choose another set of parameters or another layout"
     )]
     Small {
-        /// The foretold error of a logit.
+        /// The predicted error of a logit.
         error: f64,
         /// Half the margin.
         most: f64,
     },
-    /// Images that tell no margin, as too many of them have two best labels.
+    /// Images without a margin: too many of them have two best labels.
     #[error(
         "the two best labels of {ties} of {images} images are equal, so that these images tell no margin between labels. Compile the model with images that it tells apart (--images), or state the smallest difference of logits that must be told apart (--margin)"
     )]
@@ -48,7 +47,7 @@ pub enum MarginError {
         /// All images.
         images: usize,
     },
-    /// Images that tell no range of a model's one number.
+    /// Images without a range of a model's single output.
     #[error(
         "this model's one number is the same for all {images} images, so that they tell no margin. Compile the model with images that differ in it (--images), or state the smallest difference that must be told apart (--margin)"
     )]
@@ -59,8 +58,8 @@ pub enum MarginError {
 }
 
 impl Calibration {
-    /// Of these images, whose pixels are from 0 to 255; none where there are none, or their labels
-    /// tie ([`check_images`]).
+    /// Calibrates on these images, with pixels from 0 to 255. The result is `None` without images,
+    /// or if their labels tie ([`check_images`]).
     ///
     /// # Errors
     /// [`InputError`] for an image of another size.
@@ -89,11 +88,11 @@ impl Calibration {
     }
 }
 
-/// Whether images told the margin of a model that was made with them ([`Calibration::of_images`]);
-/// there may be none.
+/// Checks that images gave a margin to a model made with them ([`Calibration::of_images`]). An
+/// empty list passes.
 ///
 /// # Errors
-/// [`MarginError::Ties`] or [`MarginError::Alike`], where a margin has to be stated.
+/// [`MarginError::Ties`] or [`MarginError::Alike`], if the owner must state a margin.
 pub fn check_images(model: &Model, images: &[&[u8]]) -> Result<(), MarginError> {
     if model.calibration().is_some() || images.is_empty() {
         return Ok(());
@@ -111,12 +110,12 @@ fn tie(mut logits: Vec<f64>) -> bool {
     matches!(logits[..], [first, second, ..] if first == second)
 }
 
-/// The foretold error of a logit.
+/// The predicted error of a logit.
 pub fn logit_error(model: &Model, reports: &[StageReport]) -> f64 {
     reports.last().map_or(f64::INFINITY, |stage| stage.error) * 2f64.powi(model.logit_bits())
 }
 
-/// Whether labels survive the foretold errors.
+/// Checks that labels survive the predicted errors.
 ///
 /// # Errors
 /// [`MarginError`].

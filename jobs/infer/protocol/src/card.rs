@@ -1,22 +1,22 @@
-//! The bytes of what a client may know of a model ([`Card`]).
+//! Bytes of a model's public facts ([`Card`]).
 //!
 //! | field | bytes |
 //! |---|---|
 //! | version `01`, kind `33` | 2 |
 //! | length of the parameters; the parameters | 2; so many |
 //! | numbers of an image | 4 |
-//! | of a question: ciphertexts, data primes, scale | 1, 1, 8 and 8 a data prime of the set |
-//! | for each ciphertext and slot: the number of the image that stands there, or `ffffffff` | 4 each |
+//! | of a question: ciphertexts, data primes, scale | 1, 1, 8 and 8 per data prime of the set |
+//! | for each ciphertext and slot: the number of its pixel in the image, or `ffffffff` | 4 each |
 //! | keys; of each: 0 for a rotation or 1 for products, steps (signed), level | 2; 1, 4, 2 each |
 //! | classes; of each: ciphertext and slot of its logit | 2; 1, 4 each |
 //! | of an answer: data primes, scale | 1, as above |
 //! | exponent of the logits, signed | 4 |
 //!
-//! Integers are big-endian; keys stand in order, each once. **A card comes from a server that may
-//! lie.** All that it makes a client allocate is in its bytes, but for the keys, whose size is
-//! bounded ([`MAX_KEYS_BYTES`]), and the parameters, which have at most `2^15` coefficients and 16
-//! primes, and 128 bits of security or they do not decode. Whatever a card says, a question is an
-//! encryption under a fresh secret of these parameters: a lie costs the client a wrong answer.
+//! Integers are big-endian; keys are ordered, each once. **A card comes from a server that may
+//! lie.** A client allocates only for the bytes of the card, with two exceptions, both bounded. The
+//! size of the keys is at most [`MAX_KEYS_BYTES`]. The parameters have at most `2^15` coefficients
+//! and 16 primes; they decode only with 128 bits of security. For any card, a question is an
+//! encryption under a fresh secret of these parameters: a lie costs the client only a wrong answer.
 
 use super::compile::Card;
 use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};
@@ -27,35 +27,35 @@ use tobari_lattice::params::{LatticeParameters, Plaintext};
 use tobari_lattice::wire::VERSION;
 use tobari_lattice::wire::{self, LatticeWireError};
 
-/// Bytes of a card at most.
+/// The most bytes of a card.
 pub const MAX_CARD_BYTES: usize = 1 << 23;
-/// Bytes of the keys that a card asks for at most.
+/// The most bytes of the keys that a card asks for.
 pub const MAX_KEYS_BYTES: usize = 1 << 28;
-/// Keys, and classes, at most.
+/// The most keys, and the most classes.
 const MOST: usize = 1 << 12;
 const CARD: u8 = 0x33;
 const MAX_LOG_DEGREE: u8 = 15;
 const MAX_PRIMES: usize = 16;
-/// No number of the image.
+/// Marks a slot without a number of the image.
 const NONE: u32 = u32::MAX;
-/// Exponents of two of the logits, as a model has them.
+/// The largest binary exponent of the logits, as in a model.
 const LOGIT_BITS: i32 = 64;
 
-/// Bytes that are no card.
+/// Errors of a card's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CardError {
-    /// Another version or kind, or parameters that are none.
+    /// Another version or kind, or invalid parameters.
     #[error("what is known of a model: {0}")]
     Message(#[from] MessageError),
-    /// Fewer bytes, or more.
+    /// Too few or too many bytes.
     #[error("what is known of a model: expected {expected} bytes for {what}, found {found}")]
     Length {
-        /// What they are for.
+        /// The purpose of the bytes.
         what: &'static str,
-        /// How many there must be.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
     /// Keys that would be too large.
@@ -66,13 +66,13 @@ pub enum CardError {
         /// Bytes of the keys.
         found: usize,
     },
-    /// Something that no card says.
+    /// An invalid value.
     #[error("what is known of a model: expected {0}, found something else")]
     Malformed(&'static str),
 }
 
 impl Card {
-    /// Its bytes.
+    /// The card's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let parameters = wire::encode_parameters(&self.parameters);
         let mut out = vec![VERSION, CARD];
@@ -104,11 +104,11 @@ impl Card {
         out
     }
 
-    /// Whether [`Self::decode`] takes what [`Self::encode`] writes, so that a key, or a served
-    /// model, that has this card is taken by every command that reads it.
+    /// Checks that [`Self::decode`] accepts the bytes of [`Self::encode`], so that every command
+    /// that reads this card accepts the key or the served model that holds it.
     ///
     /// # Errors
-    /// [`CardError`] that names the limit.
+    /// [`CardError`] names the limit.
     pub fn check(&self) -> Result<(), CardError> {
         if self.places.len() > MAX_CIPHERTEXTS {
             return Err(CardError::Malformed("1 to 64 ciphertexts of a question"));
@@ -119,7 +119,7 @@ impl Card {
         same.then_some(()).ok_or(CardError::Malformed("numbers that fit their fields"))
     }
 
-    /// Sizes of the messages that follow from it.
+    /// Checks the sizes of the messages that follow from the card.
     fn limit(&self) -> Result<(), CardError> {
         let found = messages::keys_bytes(self);
         if found > MAX_KEYS_BYTES {
@@ -140,7 +140,7 @@ impl Card {
         exponents.for_each(|exponent| out.extend_from_slice(&exponent.to_be_bytes()));
     }
 
-    /// Reads them.
+    /// Decodes a card.
     ///
     /// # Errors
     /// [`CardError`].
@@ -185,15 +185,15 @@ impl Card {
     }
 }
 
-/// Whether the bytes of parameters are of at most `2^15` coefficients and 16 primes, which bounds
-/// the tables that are made for them.
+/// Whether the bytes of parameters state at most `2^15` coefficients and 16 primes, which bounds
+/// the tables made for them.
 fn are_bounded(parameters: &[u8]) -> bool {
     // version, kind, degree, data and special primes
     matches!(parameters, [_, _, degree, data, special, ..]
         if *degree <= MAX_LOG_DEGREE && usize::from(*data) + usize::from(*special) <= MAX_PRIMES)
 }
 
-/// Refuses the bytes of parameters that are larger than a card's.
+/// Rejects bytes of parameters that are larger than a card allows.
 ///
 /// # Errors
 /// [`LatticeWireError::Malformed`].

@@ -1,13 +1,13 @@
-//! The client's half: keys, an image in slots, and what comes of the answer.
+//! The client's part: keys, an image in slots, and the decrypted answer.
 //!
-//! # What may be shown
-//! Whoever sees ciphertexts and exact decryptions of CKKS solves for the key (Li, Micciancio,
-//! EUROCRYPT 2021). The default is therefore the **label**; rounded logits limit the damage, exact
-//! ones are for the key holder's own eyes, and **no security is claimed against somebody who sees
-//! results and ciphertexts** (no IND-CPA-D).
+//! # Leakage
+//! An attacker who sees ciphertexts and exact decryptions of CKKS can solve for the key (Li,
+//! Micciancio, EUROCRYPT 2021). The default output is therefore the **label**. Rounded logits limit
+//! the damage. Exact logits are for the key holder alone, and **no security is claimed against an
+//! attacker who sees results and ciphertexts** (no IND-CPA-D).
 //!
-//! A decryption under another key, or of something that is no answer, gives numbers far beyond
-//! every logit: it is withheld.
+//! A decryption under another key, or of something other than an answer, gives numbers far beyond
+//! every logit. Such a result is withheld.
 
 use super::compile::Card;
 use super::program::Input;
@@ -20,7 +20,7 @@ use tobari_lattice::ckks::{
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// What is told of a decrypted answer.
+/// The part of a decrypted answer to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
     /// The class with the largest logit.
@@ -28,51 +28,51 @@ pub enum Output {
     Label,
     /// So many classes, the likeliest first.
     Top(usize),
-    /// Logits, as multiples of two to minus this.
+    /// Logits, rounded to multiples of two to minus this.
     Rounded(u32),
-    /// Logits as they are: for the key holder alone.
+    /// Exact logits: for the key holder alone.
     Logits,
 }
 
-/// What was told.
+/// The part of an answer that is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerView {
-    /// Classes, the likeliest first: one, or as many as were asked for, or all.
+    /// Classes, the likeliest first: one, the requested number, or all.
     pub labels: Vec<usize>,
-    /// Logits by class, if they were asked for.
+    /// Logits by class, if requested.
     pub logits: Vec<f64>,
 }
 
-/// Why there is no question, or no answer.
+/// Errors of questions and answers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// An image of another size.
     #[error("expected an image of {expected} numbers, found {found}")]
     Pixels {
-        /// How many there should be.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A pixel beyond 1.
+    /// A pixel outside 0 to 1.
     #[error("expected pixels from 0 to 1, found another number")]
     Range,
     /// A secret of other parameters.
     #[error("expected a secret of the model's parameters, found one of others")]
     Parameters,
-    /// Ciphertexts that are no answer of this model.
+    /// Ciphertexts that are not an answer of this model.
     #[error("expected {count} ciphertexts over {primes} data primes as an answer, found others")]
     Answer {
-        /// How many.
+        /// The number of ciphertexts.
         count: usize,
         /// Data primes.
         primes: usize,
     },
-    /// Numbers that are no logits: another key, or no answer.
+    /// Noise instead of logits: another key, or not an answer.
     #[error("expected logits below {most}, found noise")]
     Noise {
-        /// What logits are below, before they are multiplied by the model's power of two.
+        /// The bound on logits, before they are multiplied by the model's power of two.
         most: f64,
     },
     /// More labels than classes, or none.
@@ -80,7 +80,7 @@ pub enum ClientError {
     Labels {
         /// Classes.
         most: usize,
-        /// Labels asked for.
+        /// The number of labels requested.
         found: usize,
     },
     /// More bits than logits have.
@@ -90,24 +90,24 @@ pub enum ClientError {
     Bits {
         /// The most that are coarser than the errors of a fresh encryption.
         most: u32,
-        /// Bits asked for.
+        /// The number of bits requested.
         found: u32,
     },
-    /// Rounded logits where the errors are larger than half a step even without bits.
+    /// Rounded logits where the errors exceed half a step even with 0 bits.
     #[error(
         "expected label or top:N, as errors of decryption may be more than 0.5 here and show in rounded scores, found rounded:{found}"
     )]
     NoBits {
-        /// Bits asked for.
+        /// The number of bits requested.
         found: u32,
     },
-    /// What the encoder says.
+    /// An error of the encoder.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What the core says.
+    /// An error of the core.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// What the decryptor says.
+    /// An error of the decryptor.
     #[error(transparent)]
     Release(#[from] ReleaseError),
 }
@@ -120,7 +120,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// With a new key.
+    /// Generates a new key.
     ///
     /// # Errors
     /// [`ClientError::Encode`] for parameters of another scheme.
@@ -129,7 +129,7 @@ impl Client {
         Self::with_secret(card, secret)
     }
 
-    /// With a key that there is.
+    /// Uses an existing key.
     ///
     /// # Errors
     /// [`ClientError`] for a key of other parameters, or another scheme's.
@@ -141,17 +141,17 @@ impl Client {
         Ok(Self { card, secret, encoder })
     }
 
-    /// What it knows of the model.
+    /// The public facts of the model.
     pub fn card(&self) -> &Card {
         &self.card
     }
 
-    /// The secret: for whoever encrypts weights under it.
+    /// The secret key, to encrypt weights under it.
     pub fn secret(&self) -> &SecretKey {
         &self.secret
     }
 
-    /// All keys that the server needs, each an object of its own.
+    /// All keys that the server needs, each as an object of its own.
     ///
     /// # Errors
     /// [`ClientError::Operation`].
@@ -173,10 +173,10 @@ impl Client {
         Ok(all)
     }
 
-    /// An image: its pixels, from 0 to 1, row by row.
+    /// Encrypts an image: its pixels, from 0 to 1, row by row.
     ///
     /// # Errors
-    /// [`ClientError`] for an image of another size, or a pixel beyond 1.
+    /// [`ClientError`] for an image of another size, or a pixel outside 0 to 1.
     pub fn encrypt(&self, image: &[f64], rng: &mut impl CryptoRng) -> Result<Vec<SeededCiphertext>, ClientError> {
         if image.len() != self.card.pixels {
             return Err(ClientError::Pixels { expected: self.card.pixels, found: image.len() });
@@ -193,10 +193,10 @@ impl Client {
         self.card.places.iter().map(one).collect()
     }
 
-    /// What an answer says, as much of it as is asked for.
+    /// Decrypts an answer and returns the requested part.
     ///
     /// # Errors
-    /// [`ClientError`] for another model's answer, or one under another key.
+    /// [`ClientError`] for another model's answer, or an answer under another key.
     pub fn decrypt(&self, answer: &[Ciphertext], output: Output) -> Result<AnswerView, ClientError> {
         let logits = self.logits(answer)?;
         let classes = logits.len();
@@ -240,9 +240,9 @@ impl Client {
         Ok(logits)
     }
 
-    /// The most bits of a rounded logit: its steps are at least twice the error of a fresh
-    /// encryption, as a logit's; none where whole numbers are not. Errors of the computation are
-    /// larger, and a client does not know them.
+    /// The most bits of a rounded logit: a step is at least twice the error of a fresh encryption,
+    /// measured in logits. `None` if even steps of 1 are too fine. Errors of the computation are
+    /// larger, but a client does not know them.
     fn most_bits(&self) -> Option<u32> {
         let ((primes, scale), estimator) = (&self.card.sent, Estimator::new(&self.card.parameters));
         let fresh = estimator.encrypt_seeded(&estimator.encode(1.0, scale, *primes)).error();
@@ -250,7 +250,7 @@ impl Client {
         (0..=52).rev().find(|bits| 2f64.powi(-*bits) >= 2.0 * error).map(|bits| bits as u32)
     }
 
-    /// Half of what fits the modulus in every slot: noise is far beyond it in some of them.
+    /// Half of the range of the modulus: in some slots noise is far beyond it.
     fn most(&self) -> f64 {
         let (primes, scale) = &self.card.answer;
         let tables = &self.card.parameters.ring().data_primes()[..*primes];
@@ -259,10 +259,10 @@ impl Client {
     }
 }
 
-/// The places of the largest numbers, the largest first and of equals the first: every pair is
-/// compared, and no branch depends on them.
+/// The places of the largest numbers, the largest first, and of equal ones the first place first.
+/// Every pair is compared, and no branch depends on the numbers.
 fn order(numbers: &[f64], count: usize) -> Vec<usize> {
-    // the compiler may not know that this is 0 or 1, or it would make a branch of it
+    // hides from the compiler that the value is 0 or 1, so that it makes no branch of it
     let bit = |condition: bool| black_box(usize::from(condition));
     let rank = |i: usize| {
         let before = |j: usize| bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i));

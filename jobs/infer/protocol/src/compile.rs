@@ -1,24 +1,24 @@
-//! A model made ready for encrypted runs: a layout, a level and a scale for every step.
+//! A model prepared for encrypted runs: a layout, a level and a scale for every step.
 //!
 //! **Levels.** A stage takes ciphertexts over `p` data primes; its products are divided by the last
-//! one, its squares by the next. The last stage is not divided: it stands over the first prime
-//! alone, which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
+//! prime, its squares by the next. The last stage is not divided: it uses the first prime alone,
+//! which is wide (50 bits), so that `K` stages take `2 K - 1` primes.
 //!
-//! **Scales** are exact, and are chosen by the bits of the primes that divide at each place, which
-//! need not be alike. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that divides
-//! the products of their stage. Weights of a stage over `p` primes that is to give the scale `R`
-//! are encoded at `R q_(p-1) / S`; after the square the scale is `T = R² / q_(p-2)`. Sums and
-//! offsets then match without any correction. `R` is the power of two for which `T` is near the
+//! **Scales** are exact. They are chosen by the bits of the primes that divide at each place; these
+//! primes may differ in size. Inputs have the scale `S = 2^b`, `b` being the bits of the prime that
+//! divides the products of their stage. Weights of a stage over `p` primes that is to give the
+//! scale `R` are encoded at `R q_(p-1) / S`; after the square the scale is `T = R² / q_(p-2)`. Sums
+//! and offsets then match without any correction. `R` is the power of two for which `T` is near the
 //! size of the prime that divides next, so that the scale neither grows nor shrinks from stage to
 //! stage.
 //!
-//! Before the last square `R` is such that the last stage starts near `2^26`, or `2^24` with
-//! encrypted weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left:
-//! room for logits, and for the numbers that hide other slots.
+//! Before the last square, `R` makes the last stage start near `2^26`, or `2^24` with encrypted
+//! weights. Its weights take `2^18`, or `2^20`. Six bits of the first prime are left: room for
+//! logits, and for the numbers that mask other slots.
 //!
 //! **One at a time.** Where an enclave decrypts between the stages ([`Flow::Reset`]), every stage
-//! starts afresh over the first prime alone, without a division: products at the same scales as the
-//! last one.
+//! starts again over the first prime alone, without a division. Its products have the same scales
+//! as those of the last stage.
 
 use super::layout::{Layout, LayoutError, Linear, Weights};
 use super::model::Model;
@@ -33,43 +33,44 @@ use tobari_plan::program::{Program, ProgramError, Recorder, Shape, Value};
 use tobari_plan::segment::{Form, Segment, Trust, Variant};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};
 
-/// Bits of the scale that a last stage starts at, about.
+/// Bits of the scale at which a last stage starts, about.
 const LAST_BITS: u32 = 26;
-/// The same where weights are encrypted: they then have noise, and take four bits from it.
+/// The same with encrypted weights: their noise takes four bits.
 const LAST_BITS_ENCRYPTED: u32 = 24;
-/// Bits of the first prime that are left above the logits' scale.
+/// Bits of the first prime left above the logits' scale.
 const ROOM_BITS: u32 = 6;
 
-/// How stages follow each other.
+/// The order of stages, and the resets between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
-    /// One after another under encryption, with the squares.
+    /// All stages under encryption, with the squares.
     Through,
-    /// Each by itself: sums are decrypted, squared and encrypted anew in between.
+    /// One stage at a time: in between, sums are decrypted, squared and encrypted again.
     Reset {
-        /// Whether sums are folded under encryption, or in the clear by whoever decrypts them.
+        /// Whether sums are folded under encryption, or on plaintext after decryption.
         fold: bool,
     },
-    /// Each with its square, over so many primes that the results are over `1 + spare`; in between,
-    /// but before the last, which takes one prime, a mask hides them from whoever decrypts them and
-    /// encrypts the same integers anew.
+    /// Each stage with its square, over enough primes to leave `1 + spare` for the results. In
+    /// between, the values are decrypted and the same integers are encrypted again. A mask hides
+    /// them from the site that decrypts. Before the last stage, which takes one prime, there is no
+    /// reset.
     Masked {
-        /// Primes beside the first one that make masks wider.
+        /// Primes beside the first one, which make masks wider.
         spare: u8,
     },
 }
 
-/// What is left to choose.
+/// The choices for a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How stages follow each other.
+    /// The order of stages.
     pub flow: Flow,
     /// Whether the weights are encrypted, too.
     pub encrypted: bool,
 }
 
 impl Options {
-    /// Encrypted images, weights in the clear, from the first stage to the last.
+    /// Encrypted images and plaintext weights, from the first stage to the last.
     pub const PLAIN_WEIGHTS: Self = Self { flow: Flow::Through, encrypted: false };
     /// The same with encrypted weights.
     pub const ENCRYPTED_WEIGHTS: Self = Self { flow: Flow::Through, encrypted: true };
@@ -78,23 +79,23 @@ impl Options {
 /// Scales of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scales {
-    /// Of what comes in.
+    /// Scale of the inputs.
     pub input: Scale,
-    /// Of weights.
+    /// Scale of the weights.
     pub weights: Scale,
-    /// Of products.
+    /// Scale of the products.
     pub products: Scale,
-    /// Of sums, divided or not: offsets have it, too.
+    /// Scale of the sums, divided or not, and of the offsets.
     pub sums: Scale,
-    /// Of what comes out.
+    /// Scale of the results.
     pub results: Scale,
 }
 
-/// Why a model was not compiled.
+/// Errors of a compilation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// It has no such layout.
+    /// A layout that does not exist for the model.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// Parameters with too few primes, of another scheme, or without a special prime.
@@ -102,19 +103,19 @@ pub enum CompileError {
         "expected parameters for approximate numbers with a special prime and at least {primes} data primes, found others"
     )]
     Parameters {
-        /// Data primes that the model takes.
+        /// Data primes that the model needs.
         primes: usize,
     },
     /// A stage whose scales leave the range of the parameters.
     #[error("stage {stage}: expected room for its scales, found none")]
     Scales {
-        /// Its name.
+        /// The stage's name.
         stage: String,
     },
-    /// What the recorder says.
+    /// An error of the recorder.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// What the engine says.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -127,41 +128,41 @@ pub struct Compiled {
     options: Options,
     stages: Vec<(Manner, Scales)>,
     input: usize,
-    /// Numbers that each stage gives.
+    /// The number of outputs of each stage.
     outputs: Vec<usize>,
     logit_bits: i32,
 }
 
-/// What a client knows of a compiled model: nothing of its weights.
+/// The public facts of a compiled model: nothing of its weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
     /// The parameters.
     pub parameters: LatticeParameters,
     /// Numbers of an image.
     pub pixels: usize,
-    /// Where they stand, by ciphertext.
+    /// The numbers' slots, by ciphertext.
     pub places: Vec<Vec<Option<u32>>>,
-    /// Data primes of what is sent, and its scale.
+    /// Data primes of a question, and its scale.
     pub sent: (usize, Scale),
-    /// Keys that the server needs, in the order in which they are sent.
+    /// Keys that the server needs, in the order of sending.
     pub keys: Vec<Input>,
-    /// By class: which ciphertext of the answer, and which slot.
+    /// For each class: its ciphertext in the answer, and its slot.
     pub logits: Vec<(usize, usize)>,
     /// Data primes of the answer, and its scale.
     pub answer: (usize, Scale),
-    /// Logits are what is found times two to this.
+    /// The binary exponent of the logits: they are the decrypted numbers times two to this.
     pub logit_bits: i32,
 }
 
 impl Card {
-    /// Ciphertexts of an answer.
+    /// The number of ciphertexts of an answer.
     pub fn answers(&self) -> usize {
         self.logits.iter().map(|(output, _)| output + 1).max().unwrap_or(0)
     }
 }
 
 impl Compiled {
-    /// A model in the layout of this name.
+    /// Compiles a model in the layout of this name.
     ///
     /// # Errors
     /// [`CompileError`] for a layout that does not fit, or parameters that do not suffice.
@@ -204,7 +205,7 @@ impl Compiled {
                 _ if number + 2 == count => last_bits(options),
                 // the prime that divides the products of the next stage
                 Flow::Through => prime_bits(parameters, manner.primes.saturating_sub(3)),
-                // squares leave over few primes, and need room there
+                // the results of squares have few primes, and need room there
                 Flow::Reset { .. } | Flow::Masked { .. } => {
                     let room: u32 = (0..manner.results()).map(|prime| prime_bits(parameters, prime)).sum();
                     prime_bits(parameters, needed - 1).min(room.saturating_sub(2 * ROOM_BITS))
@@ -229,17 +230,17 @@ impl Compiled {
         &self.layout
     }
 
-    /// What was chosen.
+    /// The options of the compilation.
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// How many stages.
+    /// The number of stages.
     pub fn len(&self) -> usize {
         self.stages.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no stages.
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
@@ -249,12 +250,12 @@ impl Compiled {
         self.input
     }
 
-    /// Numbers that a stage gives.
+    /// The number of outputs of a stage.
     pub fn outputs(&self, stage: usize) -> usize {
         self.outputs[stage]
     }
 
-    /// Logits are the last stage's numbers times two to this.
+    /// The binary exponent of the logits: they are the last stage's numbers times two to this.
     pub fn logit_bits(&self) -> i32 {
         self.logit_bits
     }
@@ -274,8 +275,8 @@ impl Compiled {
         (0..self.len()).map(|number| self.stage(number))
     }
 
-    /// Whether what a stage gives has to be encrypted anew before the next one takes it: under
-    /// masks only where the next one takes more primes.
+    /// Whether the results of a stage must be encrypted again before the next stage. Under masks
+    /// this is so only if the next stage takes more primes.
     pub fn needs_reset(&self, stage: usize) -> bool {
         let Some((next, _)) = self.stages.get(stage + 1) else { return false };
         match self.options.flow {
@@ -285,13 +286,13 @@ impl Compiled {
         }
     }
 
-    /// What the stages do.
+    /// Operation counts by stage.
     pub fn counts(&self) -> Vec<Counts> {
         self.stages().map(|stage| stage.trace().1).collect()
     }
 
-    /// The keys that a run takes, each at the level that it is used at: a key for few primes is
-    /// small, and is read fast.
+    /// The keys that a run takes, each at its level of use: a key for few primes is small and loads
+    /// fast.
     pub fn keys(&self) -> Vec<Input> {
         let all: BTreeSet<Input> = self.stages().flat_map(|stage| stage.trace().0).collect();
         let is_key = |input: &Input| matches!(input, Input::Rotation { .. } | Input::Relinearization { .. });
@@ -306,7 +307,7 @@ impl Compiled {
         all.into_iter().filter(is_constant).collect()
     }
 
-    /// What clients may know. Of a model with the same shape and other weights it is the same.
+    /// The public facts. They are the same for all models of the same shape, whatever the weights.
     pub fn card(&self) -> Card {
         let ((first, scales), (last, results)) = match &self.stages[..] {
             [first, .., last] => ((first.0, &first.1), (last.0, &last.1)),
@@ -325,7 +326,7 @@ impl Compiled {
         }
     }
 
-    /// The numbers of a weight or an offset, slot by slot; none for other inputs.
+    /// The numbers of a weight or an offset, slot by slot; `None` for other inputs.
     pub fn slots(&self, input: Input) -> Option<Cow<'_, [f64]>> {
         match input {
             Input::Weight { stage, output, giant, term } => {
@@ -344,7 +345,7 @@ impl Compiled {
         &self.layout.stages()[stage]
     }
 
-    /// Scale and data primes of a value, a weight or an offset; none for keys.
+    /// Scale and data primes of a value, a weight or an offset; `None` for keys.
     pub fn place(&self, input: Input) -> Option<(&Scale, usize)> {
         let of = |stage: usize| &self.stages[stage];
         match input {
@@ -376,7 +377,7 @@ impl Compiled {
         }
     }
 
-    /// Whether it is a weight of products that are done in one step.
+    /// Whether the input is a weight of products that are done in one step.
     fn is_diagonal(&self, input: Input) -> bool {
         match input {
             Input::Weight { stage, .. } | Input::Zero { stage } => self.stage(stage).grid().is_some(),
@@ -402,7 +403,7 @@ impl Compiled {
         }
     }
 
-    /// A stage as a program, and what its inputs are, by their numbers.
+    /// A stage as a program, and its inputs in order of their numbers.
     ///
     /// # Errors
     /// [`CompileError`] of the recorder or the engine.
@@ -433,8 +434,8 @@ impl Compiled {
         Ok((recorder.finish(&outputs)?, inputs))
     }
 
-    /// The stages as segments, each with this way to do it; other ways of the same stage may be
-    /// joined to it.
+    /// The stages as segments, each with this way to run it. Callers may add other ways of the same
+    /// stage.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -448,7 +449,8 @@ impl Compiled {
             let bytes = |primes: usize, count: usize| -> Result<u64, CompileError> {
                 Ok(engine.ciphertext_shape(primes.saturating_sub(1) as u16)?.packed * count as u64)
             };
-            // what a stage gives is what the next one takes, in a run from the first to the last
+            // the results of a stage are the inputs of the next one, in a run from the first to the
+            // last
             let next = match self.options.flow {
                 Flow::Through => format!("{} {} in", self.layout.name(), number + 1),
                 Flow::Reset { .. } | Flow::Masked { .. } => format!("{} {number} out", self.layout.name()),
@@ -476,17 +478,17 @@ impl Compiled {
     }
 }
 
-/// Whoever has the key of images and results.
+/// The owner of the key of images and results.
 pub fn client() -> KeyDomain {
     KeyDomain("client".to_owned())
 }
 
-/// Whoever has the weights.
+/// The owner of the weights.
 pub fn server() -> Owner {
     Owner("server".to_owned())
 }
 
-/// What people call an input.
+/// A readable name of an input.
 pub fn name(input: Input) -> String {
     match input {
         Input::Value { stage, index } => format!("input {index} of stage {stage}"),
@@ -519,7 +521,7 @@ fn last_bits(options: Options) -> u32 {
     if options.encrypted { LAST_BITS_ENCRYPTED } else { LAST_BITS }
 }
 
-/// The scales of a stage, whose square is to have a scale of about so many bits.
+/// The scales of a stage whose square should have a scale of about so many bits.
 fn scales(parameters: &LatticeParameters, manner: &Manner, input: Scale, next: u32) -> Option<Scales> {
     if !manner.divide {
         // over the first prime alone

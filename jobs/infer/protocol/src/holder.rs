@@ -1,16 +1,16 @@
 //! The key holder's file, and the files of questions and answers.
 //!
-//! A holder has one secret of 32 bytes for one model of one server. From it follow the secret key
-//! and **the keys that the server needs, always the same bytes**, so that they are not kept beside
-//! it and have a name, their SHA-256, before they are made.
+//! A holder has one secret of 32 bytes for one model of one server. The secret key and **the keys
+//! that the server needs follow from it, always as the same bytes**. They are therefore not stored
+//! beside it, and have a name, their SHA-256, before they are made again.
 //!
 //! | file | bytes |
 //! |---|---|
 //! | holder | `TIK`, version (4); the secret (32); the model's digest (32); SHA-256 of the keys (32); the card |
 //! | question, answer | version `01`, kind `34` or `35`; the model's digest (32); SHA-256 of the keys (32); a question or an answer ([`messages`]) |
 //!
-//! A holder's bytes are secret; questions and answers are not, but for what whoever sees an exact
-//! decryption beside them can compute ([`super::client`]).
+//! A holder's bytes are secret. Questions and answers are not, with one exception: an attacker who
+//! sees an exact decryption beside them can compute the key ([`super::client`]).
 
 use super::card::{CardError, MAX_CARD_BYTES};
 use super::client::{AnswerView, Client, ClientError, Output};
@@ -29,54 +29,54 @@ const MAGIC: [u8; 4] = *b"TIK\x01";
 const HEAD: usize = 4 + 3 * NAME_BYTES;
 /// Bytes of a digest of a model, and of keys.
 pub const NAME_BYTES: usize = 32;
-/// Bytes of a holder at most.
+/// The most bytes of a holder.
 pub const MAX_HOLDER_BYTES: usize = HEAD + MAX_CARD_BYTES;
-/// Bytes of a question or an answer at most.
+/// The most bytes of a question or an answer.
 pub const MAX_SEALED_BYTES: usize = 1 << 28;
-/// Bytes before the message of such a file.
+/// Bytes before the message in such a file.
 pub(super) const SEALED_HEAD: usize = 2 + 2 * NAME_BYTES;
-/// What the branches of the seed are for.
+/// Branches of the seed.
 const SECRET: u64 = 0;
 const KEYS: u64 = 1;
 
-/// Why there is no holder, or nothing for it.
+/// Errors of a holder, and of files for it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HolderError {
-    /// Bytes that are none.
+    /// Bytes that are not a holder.
     #[error(
         "malformed key for inference: expected \"TIK\", version 1, 96 bytes and what is known of a model, found others"
     )]
     Malformed,
-    /// A card that is none.
+    /// An invalid card.
     #[error(transparent)]
     Card(#[from] CardError),
-    /// A question or an answer that is none.
+    /// An invalid question or answer.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// Another model's.
+    /// An answer of another model.
     #[error("expected an answer of the model {expected}, found one of {found}")]
     Model {
         /// The beginning of the holder's model's digest.
         expected: String,
-        /// Of the one found.
+        /// The beginning of the other model's digest.
         found: String,
     },
-    /// Another key's.
+    /// An answer for another key.
     #[error("expected an answer for the key {expected}, found one for {found}")]
     Key {
         /// The beginning of the hash of the holder's keys.
         expected: String,
-        /// Of those found.
+        /// The beginning of the other hash.
         found: String,
     },
-    /// What the client says.
+    /// An error of the client.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// Who asks one model: the secret, and what is known of the model. It is not printed, and wiped on
-/// drop.
+/// The secret of a client of one model, and the model's public facts. A holder is never printed,
+/// and is wiped on drop.
 pub struct Holder {
     seed: Seed,
     model: [u8; NAME_BYTES],
@@ -85,17 +85,17 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A new one, for the model of this digest; the keys are made once, for their hash.
+    /// A new holder, for the model of this digest. The keys are made once to compute their hash.
     ///
     /// # Errors
     /// [`HolderError::Card`] for a card beyond the limits of a key file, [`HolderError::Client`]
-    /// for one that no keys can be made for.
+    /// for a card without possible keys.
     pub fn generate(card: Card, model: [u8; NAME_BYTES], rng: &mut impl CryptoRng) -> Result<Self, HolderError> {
         Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
     }
 
-    /// The same, and the keys that the server needs, as a message: who sends them at once need not
-    /// make them twice.
+    /// The same, together with the keys that the server needs, as a message. A caller that sends
+    /// them at once need not make them twice.
     ///
     /// # Errors
     /// As [`Self::generate`].
@@ -104,7 +104,7 @@ impl Holder {
         model: [u8; NAME_BYTES],
         rng: &mut impl CryptoRng,
     ) -> Result<(Self, Vec<u8>), HolderError> {
-        // a key that is made is a key that is read
+        // every key that is made can also be read
         card.check()?;
         let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
         let keys = holder.keys()?;
@@ -122,12 +122,12 @@ impl Holder {
         &self.keys
     }
 
-    /// What is known of the model.
+    /// The public facts of the model.
     pub fn card(&self) -> &Card {
         &self.card
     }
 
-    /// Encrypts and decrypts.
+    /// The client, which encrypts and decrypts.
     ///
     /// # Errors
     /// [`ClientError`] for a card of another scheme.
@@ -139,26 +139,26 @@ impl Holder {
     /// The keys that the server needs, as a message.
     ///
     /// # Errors
-    /// [`ClientError`] for a card that no keys can be made for.
+    /// [`ClientError`] for a card without possible keys.
     pub fn keys(&self) -> Result<Vec<u8>, ClientError> {
         let drawn = Zeroizing::new(self.seed.derive(KEYS).to_bytes());
         let keys = self.client()?.keys(&mut ChaCha20Rng::from_seed(*drawn))?;
         Ok(messages::encode_keys(&keys))
     }
 
-    /// A file with an image, encrypted: its pixels, from 0 to 1, row by row.
+    /// Encrypts an image into a file: its pixels, from 0 to 1, row by row.
     ///
     /// # Errors
-    /// [`ClientError`] for an image of another size, or a pixel beyond 1.
+    /// [`ClientError`] for an image of another size, or a pixel outside 0 to 1.
     pub fn encrypt(&self, image: &[f64], rng: &mut impl CryptoRng) -> Result<Vec<u8>, ClientError> {
         let question = messages::encode_question(&self.client()?.encrypt(image, rng)?);
         Ok(Sealed { kind: SealedKind::Question, model: self.model, keys: self.keys, body: &question }.encode())
     }
 
-    /// What a file with an answer says, as much of it as is asked for.
+    /// Decrypts a file with an answer and returns the requested part.
     ///
     /// # Errors
-    /// [`HolderError`] for another model's or another key's, and for what is no answer.
+    /// [`HolderError`] for another model's or another key's answer, and for other bytes.
     pub fn decrypt(&self, bytes: &[u8], output: Output) -> Result<AnswerView, HolderError> {
         let sealed = Sealed::decode(SealedKind::Answer, bytes)?;
         if sealed.model != self.model {
@@ -171,7 +171,7 @@ impl Holder {
         Ok(self.client()?.decrypt(&answer, output)?)
     }
 
-    /// Its bytes, all of them secret.
+    /// The holder's bytes, all of them secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let card = self.card.encode();
         let mut out = Zeroizing::new(Vec::with_capacity(HEAD + card.len()));
@@ -183,7 +183,7 @@ impl Holder {
         out
     }
 
-    /// Reads them.
+    /// Decodes a holder.
     ///
     /// # Errors
     /// [`HolderError`].
@@ -195,7 +195,7 @@ impl Holder {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedKind {
     /// An image.
@@ -213,10 +213,10 @@ impl SealedKind {
     }
 }
 
-/// A question or an answer in a file: which model, under which keys.
+/// A question or an answer in a file, with the names of its model and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed<'a> {
-    /// Which of both.
+    /// The kind of content.
     pub kind: SealedKind,
     /// The digest of the model.
     pub model: [u8; NAME_BYTES],
@@ -227,15 +227,15 @@ pub struct Sealed<'a> {
 }
 
 impl<'a> Sealed<'a> {
-    /// Its bytes.
+    /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         [&[VERSION, self.kind.byte()][..], &self.model, &self.keys, self.body].concat()
     }
 
-    /// Reads them; the message is not looked at.
+    /// Decodes a file; the message is not checked.
     ///
     /// # Errors
-    /// [`MessageError`] for fewer bytes, or another version or kind.
+    /// [`MessageError`] for too few bytes, or another version or kind.
     pub fn decode(kind: SealedKind, bytes: &'a [u8]) -> Result<Self, MessageError> {
         let rest = messages::open(bytes, kind.byte())?;
         let short = || MessageError::Length { expected: 2 * NAME_BYTES, found: rest.len() };
@@ -245,12 +245,12 @@ impl<'a> Sealed<'a> {
     }
 }
 
-/// The beginning of a digest, for people.
+/// The first four bytes of a digest in hexadecimal, for messages.
 pub fn short(name: &[u8; NAME_BYTES]) -> String {
     hex(&name[..4])
 }
 
-/// What clients keep: whatever decodes encodes to the same bytes.
+/// Fuzzing: a client's files that decode must encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_kept(data: &[u8]) {
     if let Ok(holder) = Holder::decode(data) {

@@ -1,44 +1,45 @@
-//! An image classified by a server that cannot see it.
+//! Image classification by a server that cannot see the image.
 //!
-//! A network is brought into one form, a [`Model`]: linear maps with squares between them,
+//! A network is converted into one form, a [`Model`]: linear maps with squares between them,
 //!
 //! ```text
 //! u_k = W_k v_(k-1) + b_k,      v_k = u_k ⊙ u_k,      logits = u_K,      v_0 = the pixels,
 //! ```
 //!
-//! for every polynomial activation of degree two is one square, a shift before it and a scale after
-//! it, and both belong to the neighbouring maps. Under encryption (CKKS) each map costs one level
+//! Every polynomial activation of degree two is one square, with a shift before it and a scale
+//! after it. Both belong to the neighbouring maps. Under encryption (CKKS) each map costs one level
 //! and each square one.
 //!
 //! The paper (privacy-preserving inference with homomorphic encryption and isolated execution)
-//! measures six ways to combine encryption and an enclave on one network; the room computes the
+//! measures six ways to combine encryption and an enclave on one network. This crate computes the
 //! same network and others of its family.
 //!
-//! | room | has |
+//! | module | contents |
 //! |---|---|
 //! | [`model`] | maps and squares |
-//! | [`layout`] | where numbers stand in slots, and the diagonals of the maps |
-//! | [`simulate`] | a run in the clear, slot by slot |
-//! | [`program`] | a stage on any machine: in the clear, which simulates it slot by slot, recorded, or under encryption |
-//! | [`compile`] | levels and scales; the stages as programs and segments; what a client may know ([`compile::Card`]) |
+//! | [`layout`] | places of numbers in slots, and the diagonals of the maps |
+//! | [`simulate`] | an unencrypted run, slot by slot |
+//! | [`program`] | a stage on any machine: simulated on plaintext slots, recorded, or under encryption |
+//! | [`compile`] | levels and scales; the stages as programs and segments; public facts of a model ([`compile::Card`]) |
 //! | [`ready`] | a model with the layout that suits it, checked |
-//! | [`calibration`] | the margin between labels, which errors must stay within |
+//! | [`calibration`] | the margin between labels, and the check of errors against it |
 //! | [`precision`] | errors and ranges, before anything runs |
 //! | [`client`] | keys, images, answers |
-//! | [`server`] | runs without a secret; weights in the clear or encrypted; what it hides of an answer |
-//! | [`messages`] | bytes; of what clients may know of a model in [`card`] |
-//! | [`holder`] | the key holder's file, and those of questions and answers |
-//! | [`measured`] | layers and moves for it from measured seconds |
+//! | [`server`] | runs without a secret; plaintext or encrypted weights; the parts of an answer that it hides |
+//! | [`messages`] | bytes of messages; [`card`] has those of a model's public facts |
+//! | [`holder`] | files of keys, questions and answers |
+//! | [`measured`] | layers and moves for a placement, from measured seconds |
 //! | [`served`] | a placement as the combination that an enclave runs |
-//! | [`batched`] | thousands of images at once, with a plain model or an encrypted one, and a check of its linear maps |
-//! | [`guarded`] | the same with an enclave: keys that are born there, resets, and what leaves |
-//! | [`placement`] | which layer is done where, and in which form, by what has to be protected |
+//! | [`batched`] | thousands of images at once, with a plain or an encrypted model, and a check of its linear maps |
+//! | [`guarded`] | the same with an enclave: keys generated inside, resets, and the enclave's output |
+//! | [`placement`] | the site and form of each layer, by the protection that its data needs |
 //! | [`paper`] | the paper's costs and policy |
 //!
-//! # Who sees what
+//! # Leakage
 //! The server sees ciphertexts, and weights unless they are encrypted. The client sees what it
-//! decrypts: logits, of which it should show no more than a label ([`client`]), and hidden partial
-//! sums ([`server`]). Which layout, how many stages and how long they take is public.
+//! decrypts: logits, of which it should show no more than a label ([`client`]), and partial sums
+//! that the server masked ([`server`]). The layout, the number of stages and their run times are
+//! public.
 
 #![forbid(unsafe_code)]
 

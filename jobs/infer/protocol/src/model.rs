@@ -1,18 +1,18 @@
-//! Linear maps with squares between them: the form that every network is brought into.
+//! Linear maps with squares between them: the common form of every network.
 
 use serde::{Deserialize, Serialize};
 
-/// What images told of a model.
+/// A model's margin and powers, measured on images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// The margin between labels, in logits: finite, above 0.
     pub margin: f64,
-    /// For the input of each stage, the largest mean square of an image's numbers; empty where
-    /// somebody stated the margin and there were no images.
+    /// For the input of each stage, the largest mean square of an image's numbers. Empty if the
+    /// owner stated the margin and there were no images.
     pub powers: Vec<f64>,
 }
 
-/// Channels, rows and columns; numbers stand channel by channel and row by row.
+/// Channels, rows and columns; numbers are ordered by channel, then by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Volume {
     /// Channels.
@@ -29,17 +29,17 @@ impl Volume {
         Self { channels: 1, height: 1, width: length }
     }
 
-    /// How many numbers.
+    /// The count of numbers.
     pub fn len(&self) -> usize {
         self.channels * self.height * self.width
     }
 
-    /// Whether there are none.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the number of a channel, row and column stands.
+    /// The position of the number of a channel, row and column.
     pub fn index(&self, channel: usize, row: usize, column: usize) -> usize {
         (channel * self.height + row) * self.width + column
     }
@@ -48,14 +48,14 @@ impl Volume {
 /// A linear map.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Map {
-    /// `y[o][r][c] = Σ w[o][i][a][b] x[i][stride r + a - padding][stride c + b - padding]`; what
-    /// lies outside `x` is 0.
+    /// `y[o][r][c] = Σ w[o][i][a][b] x[i][stride r + a - padding][stride c + b - padding]`; numbers
+    /// outside `x` are 0.
     Convolution {
         /// Rows and columns of the kernel.
         kernel: [usize; 2],
         /// Rows and columns from one result to the next.
         stride: [usize; 2],
-        /// Rows above and columns to the left of the input that count as 0; below and to the right
+        /// Rows above and columns to the left of the input that count as 0. Below and to the right,
         /// as many as the output needs.
         padding: [usize; 2],
         /// `w[o][i][a][b]`, the last index fastest.
@@ -69,7 +69,7 @@ pub enum Map {
 }
 
 impl Map {
-    /// Its weights.
+    /// The map's weights.
     pub fn weights(&self) -> &[f64] {
         match self {
             Self::Convolution { weights, .. } | Self::Dense { weights } => weights,
@@ -82,8 +82,8 @@ impl Map {
         }
     }
 
-    /// How many rows of weights there are: one a channel of a convolution's result, one for each
-    /// number of another's.
+    /// The number of rows of weights: one per channel of a convolution's result, or one for each
+    /// number of a dense map's result.
     pub(super) fn rows(&self, output: Volume) -> usize {
         match self {
             Self::Convolution { .. } => output.channels,
@@ -95,11 +95,11 @@ impl Map {
 /// A linear map with its offset. Between two stages every number is squared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// What people call it.
+    /// The stage's name.
     pub name: String,
-    /// What it takes.
+    /// The shape of the input.
     pub input: Volume,
-    /// What it gives.
+    /// The shape of the output.
     pub output: Volume,
     /// The map. Weights are multiples of `2^-weight_bits`.
     pub map: Map,
@@ -112,7 +112,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The map as a matrix's non-zero entries of one row: where in the input, and by which weight.
+    /// The non-zero entries of one row of the map's matrix: places in the input, and weights.
     pub fn row(&self, output: usize) -> Vec<(usize, f64)> {
         match &self.map {
             Map::Dense { weights } => {
@@ -143,8 +143,7 @@ impl Stage {
     }
 }
 
-/// A network in the form that is computed: pixels in `[0, 1]`, logits that were divided by a power
-/// of two.
+/// A network in computable form: pixels in `[0, 1]`, and logits divided by a power of two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     stages: Vec<Stage>,
@@ -152,11 +151,11 @@ pub struct Model {
     calibration: Option<Calibration>,
 }
 
-/// Why stages are no model.
+/// Errors of [`Model::new`] and [`Model::calibrated`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// None.
+    /// No stage.
     #[error("expected a model of one stage or more, found none")]
     Empty,
     /// Too many stages.
@@ -165,51 +164,51 @@ pub enum ModelError {
     /// An exponent of the logits that is too large.
     #[error("expected logits divided by 2^-64 to 2^64, found 2^{0}")]
     LogitBits(i32),
-    /// A margin or powers that are none.
+    /// An invalid margin or invalid powers.
     #[error("expected a finite margin above 0, and no powers or one of at least 0 for each stage, found others")]
     Calibration,
     /// Stages whose file would be too long.
     #[error("expected a model of at most 2^28 bytes, found {0}: fewer weights, or weights of fewer bits, fit")]
     Bytes(u64),
-    /// Offsets of one a channel for too many outputs.
+    /// Too many outputs that share the offset of their channel.
     #[error(
         "expected at most {most} outputs that share the offset of their channel, found {found}: smaller outputs, or more weights, fit"
     )]
     Spread {
         /// [`MAX_SPREAD`], and a quarter of the numbers in the file.
         most: usize,
-        /// How many there are, the first of each channel not counted.
+        /// The number found; the first output of each channel does not count.
         found: usize,
     },
     /// A name that is too long or has control characters.
     #[error("expected names of stages of at most {MAX_NAME_BYTES} bytes without control characters, found another")]
     Name,
-    /// A stage that does not take what the one before gives.
+    /// A stage whose input is not as large as the output of the stage before.
     #[error("stage {stage}: expected an input of {expected} numbers, found {found}")]
     Chain {
-        /// Its name.
+        /// The stage's name.
         stage: String,
-        /// What the one before gives.
+        /// The output of the stage before.
         expected: usize,
-        /// What it takes.
+        /// The input of the stage.
         found: usize,
     },
-    /// Weights or offsets that are not as many as the stage's shape says.
+    /// A count of weights or offsets that does not match the stage's shape.
     #[error("stage {stage}: expected {expected} {what}, found {found}")]
     Count {
-        /// Its name.
+        /// The stage's name.
         stage: String,
         /// Weights or offsets.
         what: &'static str,
-        /// How many there should be.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A number that is infinite or none, or not on the stage's grid.
+    /// A number that is infinite, NaN, or not on the stage's grid.
     #[error("stage {stage}: expected multiples of 2^-{bits} as {what}, found another number")]
     Grid {
-        /// Its name.
+        /// The stage's name.
         stage: String,
         /// Weights or offsets.
         what: &'static str,
@@ -219,32 +218,32 @@ pub enum ModelError {
     /// A kernel or stride of 0, an output that its kernel never fills, or too many numbers.
     #[error("stage {stage}: {reason}")]
     Shape {
-        /// Its name.
+        /// The stage's name.
         stage: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
 }
 
-/// Numbers that a stage has at most, in and out: more is refused before anything is allocated.
+/// The most inputs or outputs of a stage. Larger stages are rejected before anything is allocated.
 pub const MAX_NUMBERS: usize = 1 << 20;
 
-/// Weights of a layer or a stage at most.
+/// The most weights of a layer or a stage.
 pub const MAX_WEIGHTS: usize = 1 << 24;
-/// Offsets in memory beyond those in the file, where one stands for a channel, at most; a quarter
-/// of the numbers that the file has may come on top. Four of the largest stages have as many, and
-/// 64 stages of 64 channels of 32 x 32.
+/// The most offsets in memory beyond those in the file, which may hold one per channel. A quarter
+/// of the count of numbers in the file is allowed on top. Four of the largest stages have as many,
+/// and so have 64 stages of 64 channels of 32 x 32.
 pub const MAX_SPREAD: usize = 1 << 22;
-/// Stages at most.
+/// The most stages.
 pub const MAX_STAGES: usize = 64;
-/// Bytes of a stage's name at most.
+/// The most bytes of a stage's name.
 pub const MAX_NAME_BYTES: usize = 64;
-/// Bits after the point of a weight or an offset at most.
+/// The most bits after the point of a weight or an offset.
 pub const MAX_BITS: u32 = 64;
 
 impl Model {
-    /// Stages, checked against each other; logits are the last stage's numbers times
-    /// `2^logit_bits`.
+    /// A model of these stages, checked against each other. Logits are the last stage's numbers
+    /// times `2^logit_bits`.
     ///
     /// # Errors
     /// [`ModelError`].
@@ -273,7 +272,7 @@ impl Model {
         Ok(Self { stages, logit_bits, calibration: None })
     }
 
-    /// With what images told of it, or its owner.
+    /// Adds a calibration, measured on images or stated by the owner.
     ///
     /// # Errors
     /// [`ModelError::Calibration`].
@@ -288,7 +287,7 @@ impl Model {
         Ok(self)
     }
 
-    /// What images told of it, or its owner; none where nobody did.
+    /// The calibration, measured on images or stated by the owner, if there is one.
     pub fn calibration(&self) -> Option<&Calibration> {
         self.calibration.as_ref()
     }
@@ -298,17 +297,17 @@ impl Model {
         &self.stages
     }
 
-    /// What the pixels stand in.
+    /// The shape of the pixels.
     pub fn input(&self) -> Volume {
         self.stages.first().map_or(Volume::vector(0), |stage| stage.input)
     }
 
-    /// How many classes it tells apart.
+    /// The number of classes.
     pub fn classes(&self) -> usize {
         self.stages.last().map_or(0, |stage| stage.output.len())
     }
 
-    /// Logits are the last stage's numbers times two to this.
+    /// The binary exponent of the logits: they are the last stage's numbers times two to this.
     pub fn logit_bits(&self) -> i32 {
         self.logit_bits
     }

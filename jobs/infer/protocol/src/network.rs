@@ -1,8 +1,8 @@
 //! A network as people write it: convolutions, batch normalisation, polynomial activations of
 //! degree two, average pooling, dense layers.
 //!
-//! **What is computed.** Pixels `p` are integers from 0 to 255; the first layer takes
-//! `scale p + offset`, channel by channel. Then layer after layer in order, in doubles:
+//! **Computation.** Pixels `p` are integers from 0 to 255; the first layer takes `scale p +
+//! offset`, channel by channel. The layers follow in order, in doubles:
 //!
 //! ```text
 //! convolution    y[o][r][c] = bias[o] + Σ w[o][i][a][b] x[i][stride r + a - top][stride c + b - left]    (0 outside x)
@@ -13,21 +13,20 @@
 //! dense          y[o] = bias[o] + Σ w[o][i] x[i]
 //! ```
 //!
-//! The numbers of an affine or quadratic layer are one, one a channel, or one for each number.
+//! An affine or quadratic layer has one number, one per channel, or one for each element.
 //! [`Network::forward`] is written from these formulas alone and shares no code with the folded
 //! form ([`fold`](super::fold)) or its engines ([`plain`](super::plain)), so that each checks the
 //! other.
 //!
 //! **Bounds.** At most [`MAX_LAYERS`] layers, [`MAX_NUMBERS`] numbers between them and
-//! [`MAX_WEIGHTS`] weights in one. All of it is in the clear: this form stays with the model's
-//! owner.
+//! [`MAX_WEIGHTS`] weights in one. A network is never encrypted: it stays with the model's owner.
 
 use super::model::{MAX_NUMBERS, MAX_WEIGHTS, Volume};
 
-/// Layers of a network at most.
+/// The most layers of a network.
 pub const MAX_LAYERS: usize = 256;
 
-/// What one layer computes; the head of the module has the formulas.
+/// The computation of one layer; the head of the module has the formulas.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LayerKind {
     /// A convolution (as networks call it: a correlation).
@@ -43,23 +42,23 @@ pub enum LayerKind {
         padding: [usize; 4],
         /// `w[o][i][a][b]`, the last index fastest.
         weights: Vec<f64>,
-        /// One a channel of the result.
+        /// One per channel of the result.
         bias: Vec<f64>,
     },
     /// A scale and a shift.
     Affine {
-        /// One, one a channel, or one for each number.
+        /// One, one per channel, or one for each number.
         scale: Vec<f64>,
-        /// The same.
+        /// As many as of `scale`.
         shift: Vec<f64>,
     },
     /// A polynomial of degree two.
     Quadratic {
-        /// Of `x²`: one, one a channel, or one for each number.
+        /// Coefficient of `x²`: one, one per channel, or one for each number.
         square: Vec<f64>,
-        /// Of `x`: the same.
+        /// Coefficient of `x`: as many as of `square`.
         linear: Vec<f64>,
-        /// The same.
+        /// As many as of `square`.
         constant: Vec<f64>,
     },
     /// Means of windows, channel by channel.
@@ -71,7 +70,7 @@ pub enum LayerKind {
         /// Zeros above, to the left, below and to the right; each fewer than the window's rows or
         /// columns.
         padding: [usize; 4],
-        /// Whether the zeros count; if not, the mean is over what lies inside.
+        /// Whether the padding counts; if not, the mean is over the inside alone.
         count_padding: bool,
     },
     /// The same numbers in another shape.
@@ -100,45 +99,45 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What people call it.
+    /// The layer's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it computes.
+    /// The layer's computation.
     pub fn kind(&self) -> &LayerKind {
         &self.kind
     }
 
-    /// What it takes.
+    /// The shape of the input.
     pub fn input(&self) -> Volume {
         self.input
     }
 
-    /// What it gives.
+    /// The shape of the result.
     pub fn output(&self) -> Volume {
         self.output
     }
 }
 
-/// What becomes of a pixel `p`, an integer from 0 to 255, before the first layer:
-/// `scale p + offset`, one of each a channel.
+/// The map of a pixel `p`, an integer from 0 to 255, before the first layer: `scale p + offset`,
+/// with one of each per channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Normalisation {
-    /// One a channel.
+    /// One per channel.
     pub scale: Vec<f64>,
-    /// One a channel.
+    /// One per channel.
     pub offset: Vec<f64>,
 }
 
 impl Normalisation {
-    /// Pixels from 0 to 1, less `mean` and over `deviation`, the same for every channel.
+    /// Pixels from 0 to 1, minus `mean`, divided by `deviation`; the same for every channel.
     pub fn standard(channels: usize, mean: f64, deviation: f64) -> Self {
         Self { scale: vec![1.0 / (255.0 * deviation); channels], offset: vec![-mean / deviation; channels] }
     }
 }
 
-/// A network, whose shapes and counts were checked.
+/// A network with checked shapes and counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     input: Volume,
@@ -146,42 +145,43 @@ pub struct Network {
     layers: Vec<Layer>,
 }
 
-/// Why layers are no network.
+/// Errors of [`Network::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
     /// No layer, or too many.
     #[error("expected 1 to {MAX_LAYERS} layers, found {0}")]
     Layers(usize),
-    /// An input of no number or too many, or a normalisation for another number of channels.
+    /// An input without numbers or with too many, or a normalisation for another number of
+    /// channels.
     #[error("expected an input of 1 to 2^20 numbers and a scale and an offset for each of its channels, found others")]
     Input,
     /// Too few or too many numbers of a kind.
     #[error("layer {layer}: expected {expected} {what}, found {found}")]
     Count {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// Of what.
+        /// The kind of number.
         what: &'static str,
-        /// How many there should be.
+        /// The number expected.
         expected: String,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A number that is infinite or none.
+    /// A number that is infinite or NaN.
     #[error("layer {layer}: expected finite numbers as {what}, found another")]
     NotFinite {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// Of what.
+        /// The kind of number.
         what: &'static str,
     },
     /// Sizes that do not fit.
     #[error("layer {layer}: {reason}")]
     Shape {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -190,14 +190,14 @@ pub enum NetworkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected an image of {expected} numbers, found {found}")]
 pub struct InputError {
-    /// What the network takes.
+    /// The network's number of inputs.
     pub expected: usize,
-    /// What there was.
+    /// The image's number of pixels.
     pub found: usize,
 }
 
 impl Network {
-    /// Layers in order, each with its name; shapes follow from the input's.
+    /// A network of these layers in order, each with its name. Shapes follow from the input's.
     ///
     /// # Errors
     /// [`NetworkError`].
@@ -223,12 +223,12 @@ impl Network {
         Ok(Self { input, normalisation, layers: checked })
     }
 
-    /// What the pixels stand in.
+    /// The shape of the pixels.
     pub fn input(&self) -> Volume {
         self.input
     }
 
-    /// What becomes of pixels.
+    /// The map of pixels before the first layer.
     pub fn normalisation(&self) -> &Normalisation {
         &self.normalisation
     }
@@ -265,7 +265,7 @@ impl Network {
 }
 
 impl Layer {
-    /// What the layer makes of as many numbers as its input has.
+    /// The layer's result for as many numbers as its input has.
     pub(super) fn forward(&self, x: &[f64]) -> Vec<f64> {
         let (input, output) = (self.input, self.output);
         match &self.kind {
@@ -315,7 +315,7 @@ impl Layer {
     }
 }
 
-/// One number, one a channel or one for each number, as one for each number.
+/// Expands one number, or one per channel, to one for each number.
 pub(super) fn spread(numbers: &[f64], volume: Volume) -> Vec<f64> {
     let area = volume.height * volume.width;
     match numbers.len() {
@@ -332,7 +332,7 @@ pub(super) fn places(volume: Volume) -> impl Iterator<Item = [usize; 3]> {
     })
 }
 
-/// The row and column of the input under a place of a kernel; none if that is outside.
+/// The row and column of the input under a place of a kernel; `None` outside the input.
 pub(super) fn under(
     input: Volume,
     stride: [usize; 2],
@@ -345,7 +345,7 @@ pub(super) fn under(
     (row < input.height && column < input.width).then_some([row, column])
 }
 
-/// How many numbers a volume has; none if there are none or too many.
+/// The number of elements of a volume; `None` if there are none or too many.
 fn numbers(volume: Volume) -> Option<usize> {
     let count = volume.channels.checked_mul(volume.height)?.checked_mul(volume.width)?;
     (1..=MAX_NUMBERS).contains(&count).then_some(count)
@@ -396,7 +396,7 @@ fn output_of(name: &str, kind: &LayerKind, input: Volume) -> Result<Volume, Netw
     numbers(output).map(|_| output).ok_or_else(|| shape("expected a result of 1 to 2^20 numbers, found another"))
 }
 
-/// How many windows fit, in rows and columns.
+/// The number of windows that fit, in rows and columns.
 fn windows(
     input: Volume,
     kernel: [usize; 2],

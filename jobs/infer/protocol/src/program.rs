@@ -1,16 +1,16 @@
-//! A stage of a network, on any machine: in the clear, recorded, or under encryption.
+//! A stage of a network on any machine: on plaintext, recorded, or under encryption.
 //!
-//! It takes the ciphertexts of [`Linear::takes`] and gives those of its outputs: products with
-//! weights by baby and giant steps, a division by the last prime, folds, offsets, and a square.
-//! What of these is done is the stage's [`Manner`], so that an enclave can do the rest: decrypt
-//! after the division, fold and square in the clear, and encrypt anew.
+//! A stage takes the ciphertexts of [`Linear::takes`] and returns its outputs. Its steps are
+//! products with weights by baby and giant steps, a division by the last prime, folds, offsets, and
+//! a square. The stage's [`Manner`] selects the steps, so that an enclave can do the rest: decrypt
+//! after the division, fold and square unencrypted, and encrypt again.
 //!
 //! Diagonals that form a grid are one step ([`Op::Transform`]), hoisted twice. Elsewhere, and with
 //! encrypted weights, each rotation is a step. **Giant steps follow Horner's rule**: the sum is
-//! turned by the difference to the next one, so that one key serves all of them.
+//! rotated by the difference to the next giant step, so that one key serves all of them.
 //!
-//! Weights are plain, or encrypted; then a giant step's products are summed in three parts, and
-//! relinearised once.
+//! Weights are plain or encrypted. With encrypted weights the products of a giant step are summed
+//! in three parts and relinearised once.
 
 use super::layout::{Giant, Grid, Linear, Term};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,33 +18,33 @@ use std::convert::Infallible;
 use tobari_plan::engine::Machine;
 use tobari_plan::program::Op;
 
-/// An input of a stage's program. Levels count the data primes but one.
+/// An input of a stage's program. A level is the number of data primes minus one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Input {
     /// A ciphertext of a stage's input.
     Value {
         /// The stage.
         stage: usize,
-        /// Which.
+        /// The ciphertext's number.
         index: usize,
     },
-    /// What a term is multiplied by.
+    /// The weight of a term.
     Weight {
         /// The stage.
         stage: usize,
         /// The output ciphertext.
         output: usize,
-        /// The giant step's place among them.
+        /// The giant step's number.
         giant: usize,
-        /// The term's.
+        /// The number of the term in it.
         term: usize,
     },
-    /// A weight of 0, where a diagonal of a stage's grid meets nothing.
+    /// A weight of 0, where a stage's grid has no diagonal.
     Zero {
         /// The stage.
         stage: usize,
     },
-    /// What is added to an output.
+    /// The offset of an output.
     Offset {
         /// The stage.
         stage: usize,
@@ -53,22 +53,22 @@ pub enum Input {
     },
     /// The key of a rotation.
     Rotation {
-        /// By so many slots.
+        /// The number of slots.
         steps: i64,
-        /// At this level and below.
+        /// The highest level of use.
         level: u16,
     },
     /// The key of products.
     Relinearization {
-        /// At this level and below.
+        /// The highest level of use.
         level: u16,
     },
 }
 
-/// How a stage is done.
+/// The steps that a stage's program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Manner {
-    /// Data primes of what comes in.
+    /// Data primes of the inputs.
     pub primes: usize,
     /// Whether the products are divided by the last of them.
     pub divide: bool,
@@ -81,7 +81,7 @@ pub struct Manner {
 }
 
 impl Manner {
-    /// The level of what comes in.
+    /// The level of the inputs.
     pub fn level(&self) -> u16 {
         self.primes.saturating_sub(1) as u16
     }
@@ -91,29 +91,29 @@ impl Manner {
         self.primes - usize::from(self.divide)
     }
 
-    /// Data primes of what comes out.
+    /// Data primes of the results.
     pub fn results(&self) -> usize {
         self.sums() - usize::from(self.square)
     }
 }
 
-/// What a stage's program is made of.
+/// The parts of a stage's program.
 pub struct Stage<'a> {
-    /// Its number.
+    /// The stage's number.
     pub number: usize,
     /// The map.
     pub linear: &'a Linear,
-    /// How it is done.
+    /// The steps that the program does.
     pub manner: Manner,
 }
 
 type Fetch<'f, V, E> = &'f mut dyn FnMut(Input) -> Result<V, E>;
 
 impl Stage<'_> {
-    /// Does it, to the ciphertexts of its input.
+    /// Runs the stage on the ciphertexts of its input.
     ///
     /// # Errors
-    /// The machine's, and what `fetch` says.
+    /// Those of the machine and of `fetch`.
     pub fn run<M: Machine, E: From<M::Error>>(
         &self,
         machine: &mut M,
@@ -151,7 +151,7 @@ impl Stage<'_> {
         Ok(results)
     }
 
-    /// The grid of the diagonals, if products are done in one step: weights are in the clear, and
+    /// The grid of the diagonals, if products are done in one step: weights are plaintext, and
     /// there is one output.
     pub fn grid(&self) -> Option<Grid> {
         if self.manner.encrypted { None } else { self.linear.grid() }
@@ -198,7 +198,7 @@ impl Stage<'_> {
         for (input, babies) in self.linear.babies() {
             let Some(value) = values.get(input) else { continue };
             let moved: Vec<i64> = babies.iter().copied().filter(|steps| *steps != 0).collect();
-            // digits are worth keeping for two rotations and more
+            // Hoisting pays off from two rotations on.
             let hoisted = if moved.len() > 1 { Some(machine.step(Op::Hoist, &[value])?) } else { None };
             turned.insert((input, 0), value.clone());
             for steps in moved {
@@ -213,7 +213,7 @@ impl Stage<'_> {
         Ok(turned)
     }
 
-    /// The sum over all giant steps of one output: from the farthest to the middle, on both sides.
+    /// The sum over all giant steps of one output, from the farthest to the middle, on both sides.
     fn sum<M: Machine, E: From<M::Error>>(
         &self,
         machine: &mut M,
@@ -252,7 +252,7 @@ impl Stage<'_> {
         }
         match middle {
             Some(sum) => Ok(sum),
-            // one giant step, of no slots: every output has one at least
+            // Every output has at least one giant step, here one of no slots.
             None => self.dot(machine, (output, 0, &giants[0]), turned, fetch),
         }
     }
@@ -298,7 +298,7 @@ impl Stage<'_> {
         Ok(machine.step(Op::Dot, &args)?)
     }
 
-    /// What it takes, in the order of first use; and what it does.
+    /// The inputs in order of first use, and the operation counts.
     pub fn trace(&self) -> (Vec<Input>, Counts) {
         let (mut tracer, mut inputs, mut known) = (Tracer::default(), Vec::new(), BTreeSet::new());
         let mut fetch = |input| {
@@ -322,10 +322,10 @@ impl Stage<'_> {
     }
 }
 
-/// What a stage does.
+/// Counts of a stage's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Rotations that share digits.
+    /// Rotations that share digits (hoisted).
     pub hoisted: usize,
     /// Other rotations.
     pub rotations: usize,
@@ -338,7 +338,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The sum.
+    /// The sum of two counts.
     pub fn plus(self, other: Self) -> Self {
         Self {
             hoisted: self.hoisted + other.hoisted,

@@ -1,4 +1,4 @@
-//! The half that has the key: asks, and reads answers.
+//! The client, who has the key: encrypts queries and reads answers.
 
 use super::program::{Key, Layout};
 use super::server::Block;
@@ -9,25 +9,26 @@ use tobari_lattice::ring::{Domain, Modulus, Seed};
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// What a client learns.
+/// The result of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchResult {
-    /// It does not occur.
+    /// The pattern does not occur.
     Absent,
-    /// It occurs, so often if that was asked.
+    /// The pattern occurs, with its count if the query asked for the count.
     Present(Option<u64>),
-    /// So many sites of it occur, from the first on; and so often, if that was asked.
+    /// This many sites of the pattern occur, from the first on, with the count if the query asked
+    /// for it.
     Longest(usize, Option<u64>),
 }
 
-/// Why a query is none, or an answer cannot be read.
+/// Why a query is not possible, or an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Numbers that are no query.
+    /// The numbers cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// A key that is no number modulo `t`.
+    /// The key is not a number modulo `t`.
     #[error("expected a key below {most}, found {found}")]
     Key {
         /// `t`.
@@ -35,8 +36,8 @@ pub enum ClientError {
         /// The key.
         found: u64,
     },
-    /// An answer with two matches of one number, or with a match and none of what is shorter: no
-    /// table gives that.
+    /// Two matches for one number, or a match without a match of the shorter prefixes. No table
+    /// gives such an answer.
     #[error("malformed answer: expected at most one match, and one of everything shorter")]
     Matches,
     /// More or fewer numbers than the layout has groups.
@@ -47,24 +48,24 @@ pub enum ClientError {
         /// Numbers.
         found: usize,
     },
-    /// An answer of other parameters.
+    /// The answer has other parameters.
     #[error("malformed answer: expected the parameters of the query, found others")]
     Parameters,
-    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key.
-    /// The server must not be told.
+    /// The answer does not decrypt: it was damaged, or does not answer a query under this key. The
+    /// server must not learn this.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
-    /// More places than the panel has, or none.
+    /// The panel has no such place, or fewer places than the query needs.
     #[error("expected 1 to {most} places, found {found}")]
     Places {
-        /// How many there may be.
+        /// The most places possible.
         most: u32,
-        /// How many were asked for.
+        /// The number of places wanted.
         found: u32,
     },
 }
 
-/// Asks and reads with one secret key.
+/// Encrypts queries and reads answers with one secret key.
 pub struct Asker<'a> {
     holder: Decryptor<'a>,
     encoder: Encoder,
@@ -73,7 +74,7 @@ pub struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// With this key.
+    /// Takes the secret key.
     ///
     /// # Errors
     /// [`ClientError`] for a key of another scheme.
@@ -89,7 +90,7 @@ impl<'a> Asker<'a> {
     }
 
     /// A query for numbers, one for each group of a layout: ciphertexts by limb, and by block where
-    /// there are several groups. Every slot has its group's number.
+    /// there are several groups. Every slot has the number of its group.
     ///
     /// # Errors
     /// [`ClientError::Key`], [`ClientError::Groups`].
@@ -125,7 +126,7 @@ impl<'a> Asker<'a> {
     /// Reads an answer to a query of this layout.
     ///
     /// # Errors
-    /// [`ClientError`] for one that no honest server gives.
+    /// [`ClientError`] for an answer that no honest server gives.
     pub fn read(&self, answer: &[Block], (layout, limbs): (&Layout, usize)) -> Result<MatchResult, ClientError> {
         let wrong = |part: &Ciphertext| part.parameters() != self.parameters || part.needs_relinearization();
         let shaped = |block: &Block| block.equal.len() == limbs && !block.equal.iter().chain(&block.count).any(wrong);
@@ -158,18 +159,18 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// Places of a query, among them the true one, and its index: `count` of the `all` places of a
-/// panel, ascending. They are a function of the secret, the panel's name, `all` and the true place:
-/// the same question of the same table shows the same list. The others are uniform and may
-/// coincide, with each other or with the true one: then it has several indices, and the first is
-/// given.
+/// The places of a query, and the index of the true one: `count` of the `all` places of a panel,
+/// ascending. They are a function of the secret, the panel's name, `all` and the true place, so
+/// that the same question of the same table shows the same list. The other places are uniform. They
+/// may coincide with each other or with the true place; then the true place has several indices,
+/// and this function gives the first.
 ///
-/// **One list hides the true place, two do not**: lists of two tables, or of one table before and
-/// after it grew, have little else in common, and lists of neighbouring windows have one pair of
-/// neighbours. [`super::question::decoys`] refuses the second list.
+/// **One list hides the true place, two do not.** Lists of two tables, or of one table before and
+/// after it grew, have little else in common. Lists of neighbouring windows have one pair of
+/// neighbours. [`super::question::decoys`] rejects the second list.
 ///
 /// # Errors
-/// [`ClientError::Places`] for no place, or a true one that is not among all.
+/// [`ClientError::Places`] for zero places, for more than `all`, or for a true place beyond `all`.
 pub fn places(
     secret: &Seed,
     panel: &[u8; 32],

@@ -8,37 +8,37 @@ pub const TABLE_BYTES: usize = 32;
 /// Bytes of a client's name.
 pub const CLIENT_BYTES: usize = 16;
 
-/// Bytes that are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Fewer than there must be.
+    /// The bytes end too early.
     #[error("truncated message: expected at least {expected} bytes, found {found}")]
     Truncated {
-        /// How many there must be.
+        /// The bytes needed.
         expected: usize,
-        /// How many there are.
+        /// The bytes there are.
         found: usize,
     },
-    /// Another version or kind.
+    /// Another version, or another kind of message.
     #[error("expected version {VERSION} and kind {expected:#04x}, found {version} and {found:#04x}")]
     Kind {
-        /// The kind.
+        /// The expected kind.
         expected: u8,
         /// The version found.
         version: u8,
         /// The kind found.
         found: u8,
     },
-    /// A field with a value that it cannot have.
+    /// A field has a value that is not possible.
     #[error("malformed {0}")]
     Malformed(&'static str),
-    /// What follows is no object of the lattice schemes.
+    /// The bytes that follow are not an object of the lattice schemes.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
 }
 
-/// Takes fields from the front.
+/// Takes fields from the front of the bytes.
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     taken: usize,

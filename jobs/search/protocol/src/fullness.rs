@@ -1,10 +1,10 @@
-//! How full a table is: what a client must know, besides the catalogue, to have the same [`Layout`]
-//! as the server.
+//! How full a table is: the numbers that a client needs, besides the catalogue, for the same
+//! [`Layout`] as the server.
 //!
-//! An answer has room for as many entries as the fullest windows would need, whatever is asked
-//! ([`Panel::most_patterns_at`]), so that only the number of different places shows, which is
-//! public. The numbers of patterns of the fullest windows are therefore told to everybody, and
-//! nothing else of the alleles.
+//! An answer has room for the entries of the fullest windows, for every question
+//! ([`Panel::most_patterns_at`]). So the size of an answer shows only the number of different
+//! places, which is public. The numbers of patterns of the fullest windows are therefore told to
+//! every client, and nothing else of the alleles.
 //!
 //! | field | bytes |
 //! |---|---|
@@ -20,30 +20,30 @@ use super::table::{Content, MAX_KEYS, Table};
 
 const MAGIC: [u8; 4] = *b"TSF\x01";
 
-/// How full a table is.
+/// The fullness of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fullness {
-    /// Of a panel: by the number of sites less one, how many patterns each of the fullest windows
-    /// has, descending.
+    /// For a panel: by the number of sites less one, the numbers of patterns of the fullest
+    /// windows, descending.
     Windows(Vec<Vec<u32>>),
-    /// Of variants without phase: two alleles at a place.
+    /// For variants without phase: two alleles at a place.
     Variants,
-    /// Of a table of so many keys.
+    /// For a table of keys: the number of keys.
     Keys(u64),
 }
 
-/// Bytes that tell of no fullness.
+/// The bytes are not a fullness.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed fullness of a table: expected {0}")]
 pub struct FullnessError(&'static str);
 
 impl Fullness {
-    /// Of a panel.
+    /// The fullness of a panel.
     pub fn of_panel(panel: &Panel) -> Self {
         Self::Windows(panel.parts().fullest.to_vec())
     }
 
-    /// Of a table.
+    /// The fullness of a table.
     pub fn of(table: &Table) -> Self {
         match &table.content {
             Content::Panel { panel, .. } => Self::of_panel(panel),
@@ -52,8 +52,8 @@ impl Fullness {
         }
     }
 
-    /// The same for a table with labels, whose windows are filled up: each listed one has as many
-    /// entries as the fullest of its length.
+    /// The fullness of the same table with labels. Its windows are padded: each listed window has
+    /// as many entries as the fullest window of its length.
     #[must_use]
     pub fn levelled(self) -> Self {
         match self {
@@ -68,8 +68,8 @@ impl Fullness {
         }
     }
 
-    /// Of a table with labels: how many entries an answer about so many different places may have
-    /// to be given labels for. None for keys, which have theirs beforehand.
+    /// For a table with labels: the most entries of an answer about `different` places that need
+    /// fresh labels. Zero for keys, because their labels are made beforehand.
     pub fn labels(&self, shape: Shape, different: usize) -> usize {
         let windows = |sites| self.room(sites, different).unwrap_or(0);
         match (self, shape) {
@@ -80,8 +80,8 @@ impl Fullness {
         }
     }
 
-    /// The layout of an answer about so many different places, in blocks of so many slots; none for
-    /// a question of another kind, or of windows that the table has not.
+    /// The layout of an answer about `different` places, in blocks of `slots` slots. None for
+    /// another kind of question, or for windows that the table does not have.
     pub fn layout(&self, shape: Shape, different: usize, slots: usize) -> Option<Layout> {
         match (self, shape) {
             (Self::Windows(_), Shape::Pattern { length, .. } | Shape::Longest { length, .. }) => {
@@ -94,14 +94,14 @@ impl Fullness {
         }
     }
 
-    /// The most patterns of so many sites at so many different places.
+    /// The most patterns of this length at `different` places.
     fn room(&self, sites: usize, different: usize) -> Option<usize> {
         let Self::Windows(lists) = self else { return None };
         let list = lists.get(sites.checked_sub(1)?).filter(|list| !list.is_empty())?;
         Some(list.iter().take(different).map(|patterns| *patterns as usize).sum())
     }
 
-    /// Its bytes.
+    /// Encodes the fullness.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         match self {
@@ -121,7 +121,7 @@ impl Fullness {
         out
     }
 
-    /// Reads them.
+    /// Decodes a fullness.
     ///
     /// # Errors
     /// [`FullnessError`].
@@ -156,12 +156,12 @@ fn windows(mut bytes: &[u8]) -> Result<Vec<Vec<u32>>, FullnessError> {
     if bytes.is_empty() { Ok(lists) } else { Err(wrong) }
 }
 
-/// The most keys that one answer compares with a query, in blocks of so many slots.
+/// The most keys that one answer compares with a query, in blocks of `slots` slots.
 pub fn most_keys(slots: usize) -> u64 {
     (MAX_BLOCKS * slots) as u64
 }
 
-/// Whatever decodes encodes to the same bytes.
+/// Every decoded fullness encodes to the same bytes.
 pub(crate) fn fuzz_fullness(data: &[u8]) {
     if let Ok(fullness) = Fullness::decode(data) {
         assert_eq!(fullness.encode(), data);

@@ -1,11 +1,12 @@
 //! A client's one secret, and the keys that follow from it.
 //!
-//! From 32 random bytes follow: the secret that places are a function of, the name on servers where
-//! clients name themselves, and, for each set of parameters and generation, a secret key and its
-//! public half. A generation is a number that is drawn when a key was used often enough. The public
-//! half follows too, so that programs with the same file and generation have the same.
+//! The secret is 32 random bytes. From it follow the secret of the decoys, the client's name on
+//! servers where clients name themselves, and a secret key with its public half for each set of
+//! parameters and each generation. A generation is a number, drawn anew when a key was used often
+//! enough. Because the public half follows too, programs with the same file and generation have the
+//! same public half.
 //!
-//! Its bytes: `TSK`, version (4), the secret (32). They are all secret.
+//! Bytes of an identity: `TSK`, version (4), the secret (32). All of them are secret.
 
 use super::hidden::server::Registration;
 use super::hidden::{self, arrangement};
@@ -22,20 +23,20 @@ use zeroize::Zeroizing;
 const MAGIC: [u8; 4] = *b"TSK\x01";
 /// Bytes of an identity.
 pub const IDENTITY_BYTES: usize = 36;
-/// What the branches of the seed are for.
+/// Purposes of the branches of the seed.
 const DECOYS: u64 = 0;
 const NAME: u64 = 1;
 const KEYS: u64 = 2;
 const PUBLIC: u64 = 3;
 const HIDDEN: u64 = 4;
 
-/// A client's secret. It is not printed, and wiped on drop.
+/// A client's secret. It is never printed, and wiped on drop.
 pub struct Identity {
     seed: Seed,
     decoys: Decoys,
 }
 
-/// Bytes that are no identity.
+/// The bytes are not an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "malformed key for searches: expected {IDENTITY_BYTES} bytes that begin with \"TSK\" and version 1, found others"
@@ -43,7 +44,7 @@ pub struct Identity {
 pub struct IdentityError;
 
 impl Identity {
-    /// A new one.
+    /// Draws a new identity.
     pub fn generate(rng: &mut impl CryptoRng) -> Self {
         Self::of(Seed::random(rng))
     }
@@ -52,7 +53,7 @@ impl Identity {
         Self { decoys: Decoys::new(seed.derive(DECOYS)), seed }
     }
 
-    /// Its bytes.
+    /// Encodes the identity.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(IDENTITY_BYTES));
         out.extend_from_slice(&MAGIC);
@@ -60,7 +61,7 @@ impl Identity {
         out
     }
 
-    /// Reads them.
+    /// Decodes an identity.
     ///
     /// # Errors
     /// [`IdentityError`].
@@ -69,12 +70,12 @@ impl Identity {
         secret.map(|secret| Self::of(Seed::from_bytes(secret))).ok_or(IdentityError)
     }
 
-    /// The secret that places are a function of, and the places that this process showed with it.
+    /// The secret of the decoys, and the places that this process showed with it.
     pub fn decoys(&self) -> &Decoys {
         &self.decoys
     }
 
-    /// The name where clients name themselves.
+    /// The client's name, for servers where clients name themselves.
     pub fn name(&self) -> [u8; CLIENT_BYTES] {
         let (mut name, seed) = ([0; CLIENT_BYTES], self.seed.derive(NAME).to_bytes());
         name.copy_from_slice(&seed[..CLIENT_BYTES]);
@@ -84,7 +85,7 @@ impl Identity {
     /// The secret key of a set and generation, and its registration.
     ///
     /// # Errors
-    /// [`LatticeError`] for a set that is none.
+    /// [`LatticeError`] for a set that does not exist.
     pub fn key(&self, set: &NamedSet, generation: u64) -> Result<(SecretKey, Vec<u8>), LatticeError> {
         let seed = self.seed(set, generation);
         let secret = SecretKey::from_seed(&set.parameters()?, seed.clone());
@@ -93,11 +94,11 @@ impl Identity {
         Ok((secret, messages::encode_registration(&public)))
     }
 
-    /// The secret key of a generation for questions with the place hidden, and its registration:
+    /// The secret key of a generation for questions with the place hidden, and its registration of
     /// some 6 MB.
     ///
     /// # Errors
-    /// [`LatticeError`] for a set that is not one of those.
+    /// [`LatticeError`] for a set that is not for such questions.
     pub fn hidden_key(&self, set: &NamedSet, generation: u64) -> Result<(SecretKey, Vec<u8>), LatticeError> {
         let seed = self.seed(set, generation);
         let secret = SecretKey::from_seed(&set.parameters()?, seed.clone());
@@ -118,8 +119,8 @@ impl Identity {
     }
 }
 
-/// What clients and servers keep and tell, apart from messages: whatever decodes encodes to the
-/// same bytes.
+/// Objects that clients and servers store or send, apart from messages: every decoded object
+/// encodes to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_kept(data: &[u8]) {
     if let Ok(identity) = Identity::decode(data) {

@@ -1,41 +1,46 @@
-//! The search: how often does this haplotype, or this key, occur in a table that the server has and
-//! the client may not see?
+//! The search: how often does a haplotype, or a lookup key, occur in the server's table? The client
+//! does not see the table.
 //!
-//! **What is computed.** The server lists, for each of `D` public places, the distinct patterns
-//! that occur there and how often: entries `(K, c)`, `K` being a number that stands for a place and
-//! a pattern, as one or two limbs modulo `t`. The client's query is one such number `q`, encrypted.
-//! For each entry the server computes, in a slot of its own,
+//! **Computation.** For each of `D` public places, the server lists the distinct patterns that
+//! occur there, and how often. An entry is `(K, c)`: the number `K` stands for a place and a
+//! pattern, as one or two limbs modulo `t`, and `c` is the count. The client's query is one such
+//! number `q`, encrypted. For each entry the server computes, in a slot of its own,
 //!
 //! ```text
 //!   R = M (q - K),        V = c + m' (q - K),        M uniform and invertible, m' uniform, both fresh
 //! ```
 //!
-//! ([`program`]), so that `R` is zero where `q = K`, and `V` is then the count; everywhere else
-//! both are uniform. One round, one ciphertext up for each limb, and no evaluation keys: products
-//! are with plaintexts only. For the **longest match** slots come in groups, one for each number of
-//! sites, the query has in each group the number of a prefix of its pattern, and as many groups
-//! have a match as sites occur ([`program::Layout`]). **Keys of any table** are numbers too.
+//! ([`program`]). Where `q = K`, `R` is zero and `V` is the count; everywhere else both are
+//! uniform. A question takes one round, and one ciphertext from the client for each limb. It takes
+//! no evaluation keys, because all products are with plaintexts. For the **longest match**, slots
+//! form groups, one for each number of sites. In each group the query has the number of a prefix of
+//! its pattern, so the number of groups with a match is the number of sites that match
+//! ([`program::Layout`]). **Lookup keys of any table** are numbers too.
 //!
 //! Paper: A. Hiroe and M. Oguchi's comparison of persistent memory and low-latency SSDs for genome
-//! search under fully homomorphic encryption. **This is another algorithm than the paper's**, which
-//! evaluates the positional Burrows-Wheeler transform under encryption, with bootstrapping; the
-//! statement about privacy is the same. Here the transform is an index of plain data ([`panel`]),
-//! which the server has anyway.
+//! search under fully homomorphic encryption. **This is another algorithm than the paper's.** The
+//! paper evaluates the positional Burrows-Wheeler transform under encryption, with bootstrapping;
+//! the statement about privacy is the same. Here the transform is an index of plain data
+//! ([`panel`]), which the server has anyway.
 //!
-//! **Who sees what.** A semi-honest server sees the places, how many sites a pattern has, and
-//! ciphertexts (RLWE). A semi-honest client sees the answer, and how many slots there are, which is
-//! public. Slots without an entry hold what other slots without a match hold.
+//! **Leakage.** A semi-honest server sees the places, the number of sites of a pattern, and
+//! ciphertexts (RLWE). A semi-honest client sees the answer, and the number of slots, which is
+//! public. Slots without an entry look like other slots without a match.
 //!
-//! **What must not be left out**, each held by a test: every output is given fresh randomness,
-//! `Enc_pk(0)`, or the client could divide by the `c_1` that it knows; queries and public keys are
-//! accepted with a seed for their uniform half only; noise is flooded over that of honest queries;
-//! entries take random slots anew for every query; places that hide the true one are a function of
-//! it ([`client::places`]), and a client shows one list of them ([`question::decoys`]).
+//! **Necessary measures**, each held by a test:
 //!
-//! **What is not protected.** A server may answer anything. A client that makes malformed
-//! ciphertexts learns more: some bits of each `r`, or one comparison for every slot, and a longest
-//! match is as many tests as it has sites; where that matters a table is served with labels instead
-//! of numbers ([`oprf`]). Neither stops membership inference by many honest questions.
+//! - Every output gets fresh randomness, `Enc_pk(0)`. Otherwise the client could divide by the
+//!   `c_1` that it knows.
+//! - Queries and public keys are accepted only with a seed for their uniform half.
+//! - Noise is flooded over the noise of honest queries.
+//! - Entries take new random slots for every query.
+//! - Places that hide the true one are a function of the true one ([`client::places`]), and a
+//!   client shows one list of places ([`question::decoys`]).
+//!
+//! **Not protected.** A server may answer anything. A client that makes malformed ciphertexts
+//! learns more: some bits of each `r`, or one comparison for every slot. A longest match is as many
+//! tests as the pattern has sites. Where this matters, serve the table with labels instead of
+//! numbers ([`oprf`]). Neither mode stops membership inference by many honest questions.
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! What is said: a registration, a query, an answer, as bytes.
+//! Messages as bytes: a registration, a query, an answer.
 //!
-//! | kind | message | after version (`01`) and kind |
+//! | kind (hex) | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 20 | registration | the client's public key, as an object of the lattice schemes |
-//! | 21 | query | table 32, client 16, what is asked (0 pattern, 1 longest match, 2 key; with labels 4 more), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), with labels their key's name 16, the first site of each place (4), ascending; how many ciphertexts (2), and these, seeded |
+//! | 21 | query | table 32, client 16, question (0 pattern, 1 longest match, 2 key; with labels 4 more), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), with labels the name of their key 16, the first site of each place (4), ascending; number of ciphertexts (2), and these, seeded |
 //! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`: ciphertexts over one prime |
 //!
-//! Before a question with labels there are two more ([`super::oprf::messages`]). Integers are
-//! big-endian, and there is one byte string for each message. **Uniform halves are seeds only**: a
-//! key or a query whose client chose the polynomials itself has no bytes here. The time to read a
-//! message depends on its length and on what is public in it.
+//! A question with labels exchanges two messages before these ([`super::oprf::messages`]). Integers
+//! are big-endian, and each message has exactly one byte string. **Uniform halves are sent as seeds
+//! only**: a key or a query with chosen polynomials has no encoding here. The time to read a
+//! message depends on its length and its public fields.
 
 pub use super::fields::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 
@@ -25,42 +25,42 @@ use tobari_lattice::rlwe::PublicKey;
 use tobari_lattice::wire;
 use tobari_lattice::wire::VERSION;
 
-/// Places of a query at most.
+/// The most places of a query.
 pub const MAX_PLACES: usize = 100;
-/// Blocks of an answer at most.
+/// The most blocks of an answer.
 pub const MAX_BLOCKS: usize = 256;
 const REGISTRATION: u8 = 0x20;
 const QUERY: u8 = 0x21;
 const ANSWER: u8 = 0x22;
 
-/// What a question with labels adds to what is asked.
+/// Added to the byte of the question for a question with labels.
 const LABELLED: u8 = 4;
 
 /// A query.
 pub struct Query {
     /// The table's name.
     pub table: [u8; TABLE_BYTES],
-    /// Who asks.
+    /// The client that asks.
     pub client: [u8; CLIENT_BYTES],
-    /// What is told.
+    /// What the answer tells.
     pub granularity: Granularity,
-    /// What is asked.
+    /// The kind of the question.
     pub shape: Shape,
-    /// Whether the number is one by the public rule, or a label.
+    /// Whether the number follows from the public rule, or is a label.
     pub mode: Mode,
-    /// The first site at each place, ascending; one of them is meant. None for a key.
+    /// The first site of each place, ascending; one of the places is the true one. Empty for a key.
     pub starts: Vec<u32>,
-    /// The number of a place and a pattern, or of a key, encrypted: by limb, and by block where the
+    /// The encrypted number of a place and a pattern, or of a key: by limb, and by block where the
     /// layout has several groups.
     pub ciphertexts: Vec<SeededCiphertext>,
 }
 
-/// A registration.
+/// Encodes a registration.
 pub fn encode_registration(public: &PublicKey) -> Vec<u8> {
     [&[VERSION, REGISTRATION], &wire::encode_ring_public_key(public)[..]].concat()
 }
 
-/// Reads a registration.
+/// Decodes a registration.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -68,7 +68,7 @@ pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Resu
     Ok(wire::decode_ring_public_key(Fields::open(bytes, REGISTRATION)?.rest(), parameters)?)
 }
 
-/// A query.
+/// Encodes a query.
 pub fn encode_query(query: &Query) -> Vec<u8> {
     let mut out = vec![VERSION, QUERY];
     out.extend_from_slice(&query.table);
@@ -89,7 +89,7 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
     out
 }
 
-/// Which table a query asks, and what, which say under what parameters it is to be read.
+/// The table and the kind of a query. They decide the parameters under which the query is decoded.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -105,7 +105,7 @@ pub fn query_mode(bytes: &[u8]) -> Result<Mode, MessageError> {
     head(&mut Fields::open(bytes, QUERY)?).map(|(.., mode)| mode)
 }
 
-/// Who asks, as the query says.
+/// The client's name in a query.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -137,7 +137,7 @@ fn head(fields: &mut Fields<'_>) -> Result<Head, MessageError> {
     Ok((table, client, granularity, shape, mode))
 }
 
-/// Reads a query.
+/// Decodes a query.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -163,13 +163,13 @@ pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Quer
     Ok(Query { table, client, granularity, shape, mode, starts, ciphertexts })
 }
 
-/// So many parts of one length.
+/// Splits the bytes into `count` parts of one length.
 fn parts(bytes: &[u8], count: usize) -> Result<std::slice::ChunksExact<'_, u8>, MessageError> {
     let whole = !bytes.is_empty() && bytes.len().is_multiple_of(count);
     if whole { Ok(bytes.chunks_exact(bytes.len() / count)) } else { Err(MessageError::Malformed("length")) }
 }
 
-/// An answer.
+/// Encodes an answer.
 pub fn encode_answer(blocks: &[Block]) -> Vec<u8> {
     let granularity = match blocks.first() {
         Some(Block { count: Some(_), .. }) => Granularity::Count,
@@ -184,7 +184,7 @@ pub fn encode_answer(blocks: &[Block]) -> Vec<u8> {
     out
 }
 
-/// Reads an answer.
+/// Decodes an answer.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -222,7 +222,7 @@ fn granularity(fields: &mut Fields<'_>) -> Result<Granularity, MessageError> {
     }
 }
 
-/// Whatever decodes as a message encodes to the same bytes.
+/// Every decoded message encodes to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_messages(data: &[u8]) {
     let Some(t) = Modulus::new(257) else { return };

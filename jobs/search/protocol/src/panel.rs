@@ -1,36 +1,36 @@
 //! A phased panel, and how often a haplotype occurs in it: the positional Burrows-Wheeler transform
 //! (Durbin, Bioinformatics 2014).
 //!
-//! At each site the haplotypes stand in the order of their reversed prefixes, so that all that
-//! agree on the sites before it stand side by side, and a step to the next site is a stable sort by
-//! one allele. A set of them that agree from some site on is a range of that order, and the range
-//! of those that also have an allele at the next site follows from two counts: `O(1)` with a
+//! At each site, haplotypes are sorted by their reversed prefixes. Haplotypes that agree on the
+//! sites before are therefore neighbours, and a step to the next site is a stable sort by one
+//! allele. A set of haplotypes that agree from some site on is a range of this order. If they must
+//! also have an allele at the next site, the new range follows from two counts: `O(1)` with a
 //! directory of ranks. A range may begin at any site, with all haplotypes.
 //!
-//! This is an index of plain data, held by whoever owns it.
+//! The panel is an index of plain data, and stays with its owner.
 
 use std::ops::Range;
 
-/// Sites that a pattern has at most.
+/// The most sites of a pattern.
 pub const MAX_LENGTH: usize = 128;
-/// Haplotypes that a panel has at most.
+/// The most haplotypes of a panel.
 pub const MAX_HAPLOTYPES: usize = 1 << 24;
-/// Places for which [`Panel::most_patterns_at`] has a bound.
+/// The most places for which [`Panel::most_patterns_at`] has a bound.
 pub const MAX_FULLEST: usize = 100;
 /// Words between two entries of the directory.
 const STRIDE: usize = 8;
 
-/// Alleles from a first site on: bit `i` is the one at site `first + i`.
+/// Alleles from a first site on: bit `i` is the allele at site `first + i`.
 pub type Pattern = u128;
 
-/// Why a panel is none, or a window is not in it.
+/// Why a panel is not valid, or a window is not in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PanelError {
-    /// No haplotype, or too many.
+    /// No haplotypes, or too many.
     #[error("expected 1 to {MAX_HAPLOTYPES} haplotypes, found {found}")]
     Haplotypes {
-        /// How many.
+        /// The number of haplotypes.
         found: usize,
     },
     /// A site with more or fewer alleles than haplotypes.
@@ -43,17 +43,17 @@ pub enum PanelError {
         /// Alleles given.
         found: usize,
     },
-    /// Parts that no panel has.
+    /// Parts that do not form a panel.
     #[error("malformed panel: {0}")]
     Parts(&'static str),
-    /// A window that is not inside.
+    /// The window is not inside the panel.
     #[error("expected 1 to {MAX_LENGTH} sites from one of the {sites} on, found {length} from site {start} on")]
     Window {
         /// Sites of the panel.
         sites: usize,
         /// The first site.
         start: usize,
-        /// How many.
+        /// The number of sites.
         length: usize,
     },
 }
@@ -64,43 +64,43 @@ pub struct Panel {
     haplotypes: usize,
     /// Words of a site.
     words: usize,
-    /// Site after site, alleles in the order of reversed prefixes.
+    /// Alleles in the order of reversed prefixes, site after site.
     bits: Vec<u64>,
-    /// Site after site, how many ones stand before every [`STRIDE`]-th word.
+    /// Ones before every [`STRIDE`]-th word, site after site.
     ranks: Vec<u32>,
-    /// By site, how many haplotypes have allele 0.
+    /// Haplotypes with allele 0, by site.
     zeros: Vec<u32>,
-    /// Haplotypes in their order after the last site.
+    /// The order of haplotypes after the last site.
     order: Vec<u32>,
-    /// In that order, the first site from which each agrees with the one before it up to the last;
-    /// one past the last if it does not.
+    /// In this order, the first site from which each haplotype agrees with the one before, up to
+    /// the last site; one past the last site if it does not agree there.
     since: Vec<u32>,
-    /// By the number of sites less one, how many distinct patterns the fullest windows of so many
-    /// have: at most [`MAX_FULLEST`] windows, descending.
+    /// By the number of sites less one, the numbers of distinct patterns of the fullest windows: at
+    /// most [`MAX_FULLEST`] windows, descending.
     fullest: Vec<Vec<u32>>,
 }
 
-/// What a panel is made of, less what follows from it: for its bytes in a file. The order after the
-/// last site is among it, so that later sites can be added to a panel that was read. Other
-/// haplotypes are another panel, which is made anew.
+/// The parts of a panel that a file stores; everything else follows from them. The parts include
+/// the order after the last site, so that sites can be added to a panel that was read. New
+/// haplotypes need a new panel.
 pub(super) struct Parts<'a> {
-    /// [`Panel`]'s.
+    /// As in [`Panel`].
     pub(super) bits: &'a [u64],
-    /// [`Panel`]'s.
+    /// As in [`Panel`].
     pub(super) order: &'a [u32],
-    /// [`Panel`]'s.
+    /// As in [`Panel`].
     pub(super) since: &'a [u32],
-    /// [`Panel`]'s.
+    /// As in [`Panel`].
     pub(super) fullest: &'a [Vec<u32>],
 }
 
-/// How many windows of so many sites are in the list of the fullest.
+/// The number of windows in the list of the fullest, for windows of `length` sites.
 pub(super) fn listed(sites: usize, length: usize) -> usize {
     (sites + 1).saturating_sub(length).min(MAX_FULLEST)
 }
 
 impl Panel {
-    /// A panel of so many haplotypes, without a site.
+    /// A panel of `haplotypes` haplotypes, without a site.
     ///
     /// # Errors
     /// [`PanelError::Haplotypes`].
@@ -114,11 +114,11 @@ impl Panel {
         Ok(Self { haplotypes, words: haplotypes.div_ceil(64), bits, ranks, zeros, order, since, fullest })
     }
 
-    /// A panel of its parts; counts and the directory are computed again.
+    /// A panel from its parts; counts and the directory are computed again.
     ///
     /// # Errors
-    /// [`PanelError`] for parts that do not fit together. That the order is the one that the
-    /// alleles lead to, and the fullest windows are the fullest, is not checked.
+    /// [`PanelError`] for parts that do not fit together. This function does not check that the
+    /// order follows from the alleles, nor that the listed windows are the fullest.
     pub(super) fn from_parts(
         haplotypes: usize,
         sites: usize,
@@ -159,22 +159,22 @@ impl Panel {
         Ok(Self { bits, order, since, fullest, ..panel })
     }
 
-    /// What [`Panel::from_parts`] takes.
+    /// The parts for [`Panel::from_parts`].
     pub(super) fn parts(&self) -> Parts<'_> {
         Parts { bits: &self.bits, order: &self.order, since: &self.since, fullest: &self.fullest }
     }
 
-    /// Haplotypes.
+    /// The number of haplotypes.
     pub fn haplotypes(&self) -> usize {
         self.haplotypes
     }
 
-    /// Sites.
+    /// The number of sites.
     pub fn sites(&self) -> usize {
         self.zeros.len()
     }
 
-    /// Adds a site after the last: whether each haplotype has allele 1 there.
+    /// Adds a site after the last one. `alleles` tells for each haplotype whether it has allele 1.
     ///
     /// # Errors
     /// [`PanelError::Alleles`].
@@ -184,7 +184,7 @@ impl Panel {
             return Err(PanelError::Alleles { site, expected, found });
         }
         let (mut words, mut ones, mut ones_since) = (vec![0u64; self.words], Vec::new(), Vec::new());
-        // of those with either allele: since when the next of them agrees with the last of them
+        // by allele: since when the next haplotype with it agrees with the last one
         let mut latest = [site as u32 + 1; 2];
         let mut zeros = 0;
         for place in 0..self.order.len() {
@@ -220,8 +220,8 @@ impl Panel {
         before
     }
 
-    /// Of the windows that end with the last site, how many patterns each has: one more wherever
-    /// two neighbours agree over fewer sites.
+    /// Counts the patterns of each window that ends with the last site: one more wherever two
+    /// neighbours agree over fewer sites.
     fn count_patterns(&mut self) {
         let end = self.sites() as u32;
         let mut agreeing = [0u32; MAX_LENGTH + 1];
@@ -240,30 +240,28 @@ impl Panel {
         }
     }
 
-    /// The most distinct patterns that a window of so many sites has, anywhere in the panel; none
-    /// for a length that no window has. What an answer has room for follows from it, whatever is in
-    /// the windows asked for.
+    /// The most distinct patterns of any window of this length in the panel; none for an impossible
+    /// length. The room of an answer follows from this number, not from the windows of a question.
     pub fn most_patterns(&self, length: usize) -> Option<u32> {
         self.most_patterns_at(length, 1)
     }
 
-    /// The most entries, which are patterns at places, that any so many different places of windows
-    /// of one length have: those of the fullest windows. It is a property of the panel, whatever is
-    /// asked. None for a length that no window has, no place, or more than [`MAX_FULLEST`].
+    /// The most entries, patterns at places, that any `places` different windows of one length
+    /// have: the sum over the fullest windows. It depends on the panel only, not on a question.
+    /// None for an impossible length, no place, or more than [`MAX_FULLEST`] places.
     pub fn most_patterns_at(&self, length: usize, places: usize) -> Option<u32> {
         let list = self.fullest.get(length.checked_sub(1)?)?;
         let some = (1..=MAX_FULLEST).contains(&places) && !list.is_empty();
         some.then(|| list.iter().take(places).fold(0, |sum: u32, patterns| sum.saturating_add(*patterns)))
     }
 
-    /// For each number of sites from 1 to that of a window, the most patterns that any window has
-    /// among its prefixes of so many: the room for a longest match. None for a length that no
-    /// window has.
+    /// For each number of sites up to `length`, the most patterns among the prefixes of any window:
+    /// the room for a longest match. None for an impossible length.
     pub fn most_prefixes(&self, length: usize) -> Option<Vec<u32>> {
         (1..=length).map(|length| self.most_patterns(length)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())
     }
 
-    /// Ones at a site before a place in its order.
+    /// Ones at a site before a place of its order.
     fn ones_before(&self, site: usize, place: u32) -> u32 {
         let (words, place) = (&self.bits[site * self.words..(site + 1) * self.words], place as usize);
         let directory = self.words.div_ceil(STRIDE);
@@ -277,7 +275,7 @@ impl Panel {
         self.ranks[site * directory + block] + whole + part
     }
 
-    /// Of haplotypes that stand side by side before a site those with an allele there.
+    /// The haplotypes of a range before a site that have this allele at the site.
     fn step(&self, site: usize, range: &Range<u32>, allele: bool) -> Range<u32> {
         let [first, last] = [range.start, range.end].map(|place| self.ones_before(site, place));
         match allele {
@@ -300,7 +298,7 @@ impl Panel {
         if inside { Ok(()) } else { Err(PanelError::Window { sites, start, length }) }
     }
 
-    /// How many haplotypes have these alleles from a site on.
+    /// The number of haplotypes with these alleles from a site on.
     ///
     /// # Errors
     /// [`PanelError::Window`].
@@ -313,8 +311,8 @@ impl Panel {
         Ok(range.end - range.start)
     }
 
-    /// How many alleles, from the first on, some haplotype shares with a pattern: the longest match
-    /// at this position.
+    /// The number of alleles, from the first on, that some haplotype shares with a pattern: the
+    /// longest match at this position.
     ///
     /// # Errors
     /// [`PanelError::Window`].
@@ -322,7 +320,7 @@ impl Panel {
         self.longest_of(start, length, pattern, 1)
     }
 
-    /// The same of those alleles that at least so many haplotypes share.
+    /// The longest match with at least `least` haplotypes.
     ///
     /// # Errors
     /// [`PanelError::Window`].
@@ -338,8 +336,8 @@ impl Panel {
         Ok(length)
     }
 
-    /// Shows every pattern of a window and of its prefixes that some haplotype has, each once: how
-    /// many sites, which alleles, and how many haplotypes.
+    /// Visits every pattern of a window and of its prefixes that some haplotype has, once: the
+    /// number of sites, the alleles, the number of haplotypes.
     ///
     /// # Errors
     /// [`PanelError::Window`].
@@ -368,7 +366,7 @@ impl Panel {
         Ok(())
     }
 
-    /// Every pattern of a window that some haplotype has, and how many have it.
+    /// Every pattern of a window that some haplotype has, with the number of these haplotypes.
     ///
     /// # Errors
     /// [`PanelError::Window`].

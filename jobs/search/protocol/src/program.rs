@@ -1,40 +1,40 @@
-//! The computation in the clear: which numbers stand for what, and what is told of them.
+//! The computation on plaintexts: the numbers that stand for patterns and keys, and the answers.
 //!
 //! **Numbers.** A place and a pattern have the number `place 2^length + pattern`; a key of a table
-//! has its own. A number is written with one or two digits, *limbs*, to the base `t`, so that
-//! numbers are all different and **there are no false matches**, as long as there are enough: up to
-//! `t` with one limb, up to `t^2`, about `2^80`, with two. For longer patterns the limbs are two
-//! independent sums `a_0 + sum a_i x_i mod t` of the pattern's 32-bit words and the place, with
-//! coefficients that follow from the table's name (Carter and Wegman, 1979): two that differ have
-//! the same limbs with probability `t^-2` over the name, so a query is matched falsely with
-//! probability at most `n t^-2` by `n` entries ([`Keys::false_matches`]).
+//! has a number of its own. A number is written as one or two digits, *limbs*, in base `t`. As long
+//! as the limbs suffice, all numbers differ and **there are no false matches**: up to `t` numbers
+//! with one limb, up to `t^2`, about `2^80`, with two. For longer patterns the limbs are two
+//! independent sums `a_0 + Σ a_i x_i mod t` of the pattern's 32-bit words and the place, with
+//! coefficients that follow from the table's name (Carter and Wegman, 1979). Two different patterns
+//! have the same limbs with probability `t^-2` over the name, so a query falsely matches one of `n`
+//! entries with probability at most `n t^-2` ([`Keys::false_matches`]).
 
 use super::panel::{MAX_LENGTH, Panel, PanelError, Pattern};
 use tobari_lattice::params::NamedSet;
 use tobari_lattice::ring::{Domain, Modulus, Seed};
 
-/// Limbs of a number at most.
+/// The most limbs of a number.
 pub const LIMBS: usize = 2;
-/// Bits of a table's key at most.
+/// The most bits of a table's key.
 pub const WORD_BITS: usize = 78;
 
-/// A number, in limbs below `t`, the lowest first; what a rule does not use is zero.
+/// A number in limbs below `t`, the lowest first. Unused limbs are zero.
 pub type Key = [u64; LIMBS];
 
-/// An entry of a table: what a query may be equal to, and what is told then.
+/// An entry of a table: the number that a query may equal, and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// No two entries of a group have the same.
+    /// The number; all entries of a group have different ones.
     pub key: Key,
-    /// How often it occurs: below the plaintext modulus, not zero.
+    /// How often it occurs: more than zero, below the plaintext modulus.
     pub count: u64,
 }
 
-/// Why there are no such entries.
+/// Why entries are not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// A count that no number holds.
+    /// A count does not fit the plaintext modulus.
     #[error("expected counts below {most}, found {found}")]
     Count {
         /// The plaintext modulus.
@@ -42,32 +42,33 @@ pub enum EntryError {
         /// The count.
         found: u64,
     },
-    /// No set of parameters for labels: a fault of this program.
+    /// No set of parameters for labels: an error in this program.
     #[error("expected a set of parameters for labels, found none")]
     Set,
-    /// A window that is not in the panel.
+    /// The window is not in the panel.
     #[error(transparent)]
     Panel(#[from] PanelError),
 }
 
-/// What is asked, so far as the server may know.
+/// The kind of a question, as far as the server may know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Shape {
-    /// Whether a pattern of so many sites is at one of so many places.
+    /// Does a pattern of this length occur at one of the places?
     Pattern {
-        /// Places, one of which is meant.
+        /// The number of places. One of them is the true one.
         places: usize,
         /// Sites.
         length: usize,
     },
-    /// How many sites of a pattern, from the first on, some haplotype has at one of so many places.
+    /// How many sites of a pattern, from the first on, does some haplotype have at one of the
+    /// places?
     Longest {
-        /// Places, one of which is meant.
+        /// The number of places. One of them is the true one.
         places: usize,
         /// Sites.
         length: usize,
     },
-    /// Whether a key of so many bits is in a table.
+    /// Is a key of this many bits in a table?
     Word {
         /// Bits.
         bits: usize,
@@ -75,7 +76,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Places: one for a table of keys.
+    /// The number of places; one for a table of keys.
     pub fn places(self) -> usize {
         match self {
             Self::Pattern { places, .. } | Self::Longest { places, .. } => places,
@@ -91,7 +92,7 @@ impl Shape {
         }
     }
 
-    /// Membership tests that an answer makes: one for each length of a longest match.
+    /// Membership tests of an answer. A longest match is a test for each number of sites.
     pub fn tests(self) -> usize {
         match self {
             Self::Longest { length, .. } => length,
@@ -99,8 +100,9 @@ impl Shape {
         }
     }
 
-    /// The cheapest set of parameters for it, and for counts up to `counted`; none for what is not
-    /// asked: no place, no site, or too many; and none for counts that no set holds.
+    /// The cheapest set of parameters for questions of this kind and counts up to `counted`. None
+    /// if the question is not possible (no place, no site, or too many), or if no set holds the
+    /// counts.
     pub fn set(self, counted: u64) -> Option<NamedSet> {
         let most = if let Self::Word { .. } = self { WORD_BITS } else { MAX_LENGTH };
         if self.places() == 0 || !(1..=most).contains(&self.length()) {
@@ -112,7 +114,7 @@ impl Shape {
         sets().filter(counts).find(fits).or_else(|| sets().filter(counts).last())
     }
 
-    /// How many numbers there are; none if more than `2^127`.
+    /// The number of possible questions; none if more than `2^127`.
     fn numbers(self) -> Option<u128> {
         let all = (self.places() as u128).checked_mul(1u128.checked_shl(self.length() as u32)?)?;
         (self.length() < 120 && all < 1 << 127).then_some(all)
@@ -122,24 +124,24 @@ impl Shape {
 /// The names of the sets of parameters for searches, by rising plaintext modulus.
 const SETS: [&str; 4] = ["search", "search-17", "search-23", "search-40"];
 
-/// All of them.
+/// All sets of parameters for searches.
 pub fn sets() -> impl Iterator<Item = NamedSet> {
     SETS.iter().filter_map(|name| NamedSet::from_name(name))
 }
 
-/// The numbers of a shape of question, for one table.
+/// The numbers of one kind of question, for one table.
 #[derive(Clone, Debug)]
 pub struct Keys {
     t: Modulus,
     shape: Shape,
     limbs: usize,
-    /// By limb, the coefficients: constant, place, words of the pattern. None where numbers are all
+    /// The coefficients, by limb: constant, place, words of the pattern. None if all numbers are
     /// different.
     hash: Option<[[u64; 6]; LIMBS]>,
 }
 
 impl Keys {
-    /// Those of a table of this name, modulo `t`.
+    /// The numbers modulo `t`, for the table with this name.
     pub fn new(t: &Modulus, shape: Shape, table: &[u8; 32]) -> Self {
         let (t, one) = (*t, u128::from(t.value()));
         let (limbs, hash) = match shape.numbers() {
@@ -167,14 +169,14 @@ impl Keys {
         self.limbs
     }
 
-    /// `log2` of how probable a false match is, at most, if a query is compared with so many
-    /// entries; none where numbers are all different.
+    /// `log2` of a bound on the probability of a false match with any of `entries` entries; none if
+    /// all numbers are different.
     pub fn false_matches(&self, entries: usize) -> Option<f64> {
         let log2 = |value: f64| value.log2();
         self.hash.as_ref().map(|_| log2(entries.max(1) as f64) - 2.0 * log2(self.t.value() as f64))
     }
 
-    /// The number of a pattern, of which the first `sites` sites are meant, at a place.
+    /// The number of the first `sites` sites of a pattern at a place.
     pub fn of_pattern(&self, place: usize, pattern: Pattern, sites: usize) -> Key {
         let pattern = if sites < MAX_LENGTH { pattern & ((1 << sites) - 1) } else { pattern };
         match &self.hash {
@@ -191,8 +193,8 @@ impl Keys {
         }
     }
 
-    /// What a panel has at places, ascending, group by group: patterns that fewer than `least`
-    /// haplotypes have are left out, and so is a place that was there before.
+    /// The entries of a panel at ascending places, by group. Patterns of fewer than `least`
+    /// haplotypes are left out, and so are repeated places.
     ///
     /// # Errors
     /// [`EntryError`].
@@ -223,8 +225,8 @@ impl Keys {
     }
 }
 
-/// Which slots hold which entries: group after group, over blocks of so many slots. It follows from
-/// what is public, so that client and server have the same.
+/// Which slots hold which entries: one group after another, over blocks of `slots` slots. The
+/// layout follows from public values, so client and server have the same one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// By group, one past its last slot.
@@ -233,9 +235,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// With a group for each number of sites of a longest match, and one group otherwise; `room`
-    /// says how many entries such a group has at most, by its number of sites. The last group has
-    /// what is left of the last block.
+    /// A longest match has a group for each number of sites; other questions have one group. `room`
+    /// gives the most entries of a group by its number of sites. The last group also has the rest
+    /// of the last block.
     pub fn new(shape: Shape, slots: usize, room: impl Fn(usize) -> usize) -> Self {
         let groups =
             if let Shape::Longest { length, .. } = shape { 1..=length } else { shape.length()..=shape.length() };
@@ -260,7 +262,7 @@ impl Layout {
         self.slots
     }
 
-    /// Groups: of one group, or of one a number of sites.
+    /// The number of groups: one, or one for each number of sites.
     pub fn groups(&self) -> usize {
         self.ends.len()
     }
@@ -282,7 +284,7 @@ impl Layout {
     }
 }
 
-/// What is told of a query in the clear: how often it occurs, zero if it does not.
+/// The answer to a query, computed on plaintexts: how often the key occurs, or zero.
 pub fn answer(entries: &[Entry], query: Key) -> u64 {
     entries.iter().find(|entry| entry.key == query).map_or(0, |entry| entry.count)
 }

@@ -1,13 +1,13 @@
-//! The half that has the table and no key: compares all entries with an encrypted query.
+//! The server, who has the table and no key: compares all entries with an encrypted query.
 //!
-//! With limbs, `q` and `K` are vectors and `r` an invertible matrix, uniform among those: a sum of
-//! each limb's own product would tell that one limb is equal. `M (q - K)` is zero only if all limbs
-//! are equal, and otherwise uniform among what is not zero.
+//! With several limbs, `q` and `K` are vectors and `M` is a matrix, uniform among the invertible
+//! ones. A sum of one product for each limb would show that a single limb is equal. `M (q - K)` is
+//! zero only if all limbs are equal, and otherwise uniform among the nonzero vectors.
 //!
-//! **Cost** of a block of `N` slots, for `l` limbs and `l + 1` outputs: `l + 1` encodings an
-//! output, of which each is one transform modulo `t`, `l` products with plaintexts, an encryption
-//! of zero, a flood and a change of modulus. What is done does not depend on the query, nor on the
-//! entries but for their number.
+//! **Cost** of a block of `N` slots, for `l` limbs and `l + 1` outputs: each output takes `l + 1`
+//! encodings of one transform modulo `t` each, `l` products with plaintexts, an encryption of zero,
+//! a flood and a change of modulus. The work does not depend on the query. Of the entries it
+//! depends only on their number.
 
 use super::arithmetic::Arithmetic;
 use super::program::{Entry, Layout};
@@ -19,12 +19,12 @@ use tobari_lattice::ring::{Domain, Modulus, Seed};
 use tobari_lattice::rlwe::PublicKey;
 use zeroize::Zeroizing;
 
-/// What a client is told.
+/// What an answer tells the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
-    /// Whether it occurs.
+    /// Whether the pattern or key occurs.
     Boolean,
-    /// How often.
+    /// How often it occurs.
     Count,
 }
 
@@ -40,7 +40,7 @@ pub struct Block {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// More entries of a group than there is room for.
+    /// A group has more entries than slots.
     #[error("expected at most {most} entries, found {found}")]
     Entries {
         /// Slots of the group.
@@ -48,22 +48,22 @@ pub enum AnswerError {
         /// Entries.
         found: usize,
     },
-    /// More or fewer ciphertexts than limbs, and blocks where each has its own, or groups of
-    /// entries than the layout has.
+    /// The number of ciphertexts does not fit the limbs (and blocks, if each block has its own), or
+    /// the number of groups of entries does not fit the layout.
     #[error("expected {expected} ciphertexts of a query or groups of entries, found {found}")]
     Query {
-        /// How many there must be.
+        /// The number needed.
         expected: usize,
-        /// How many there are.
+        /// The number given.
         found: usize,
     },
-    /// Parameters that the query or the key is not of.
+    /// The query or the key has other parameters.
     #[error("expected a query and a public key of the table's parameters, found others")]
     Parameters,
-    /// What the encoder says.
+    /// Encoding failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What the evaluator says.
+    /// Evaluation failed.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
 }
@@ -74,10 +74,10 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// For these parameters.
+    /// Takes the parameters.
     ///
     /// # Errors
-    /// [`AnswerError`] for those of another scheme, or a plaintext modulus without slots.
+    /// [`AnswerError`] for parameters of another scheme, or a plaintext modulus without slots.
     pub fn new(parameters: &LatticeParameters) -> Result<Self, AnswerError> {
         let arithmetic = Arithmetic::new(parameters)?.ok_or(AnswerError::Parameters)?;
         Ok(Self { arithmetic })
@@ -98,15 +98,15 @@ impl Matcher {
         &self.arithmetic.t
     }
 
-    /// Bits of the uniform noise that hides what is left of a query's.
+    /// Bits of the uniform noise that hides the rest of a query's noise.
     pub fn flood_bits(&self) -> u32 {
         self.arithmetic.flood_bits
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to a query
-    /// that was honestly made, over all coefficients of a block's outputs
-    /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)): the flood over what products
-    /// with any plaintexts make of the query's noise, one product a limb.
+    /// `log2` of a bound on the statistical distance between the noise of two answers to an honest
+    /// query, over all coefficients of a block's outputs
+    /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)). The flood covers the noise
+    /// that products with any plaintexts make of the query's noise, one product for each limb.
     pub fn distance(&self, query: &SeededCiphertext, limbs: usize) -> f64 {
         let log2 = |value: u64| (value as f64).log2();
         let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
@@ -114,9 +114,9 @@ impl Matcher {
         worst - t - f64::from(self.arithmetic.flood_bits) - 1.0 + degree + log2(limbs as u64 + 1)
     }
 
-    /// Answers a query, whose ciphertexts are those of its limbs, block by block where the layout
-    /// has several groups. As many blocks as the layout has are compared, whatever the number of
-    /// entries: slots that have none look as those without a match.
+    /// Answers a query: its ciphertexts by limb, and by block where the layout has several groups.
+    /// The layout alone decides how many blocks are compared, not the number of entries. Slots
+    /// without an entry look like slots without a match.
     ///
     /// # Errors
     /// [`AnswerError`].
@@ -166,14 +166,15 @@ impl Matcher {
         places.chunks(self.slots()).enumerate().map(block).collect()
     }
 
-    /// For each slot an invertible matrix of as many rows as limbs: uniform, so that what it makes
-    /// of a difference that is not zero is uniform among what is not zero. By row and column, all
-    /// slots.
+    /// An invertible matrix for each slot, with as many rows as limbs. It is uniform, and so makes
+    /// of each nonzero difference a uniform nonzero one. Indexed by row and column; each element
+    /// has all slots.
     fn masks(&self, limbs: usize, rng: &mut impl CryptoRng) -> Vec<Vec<Zeroizing<Vec<u64>>>> {
         let mut masks: Vec<Vec<_>> = (0..limbs).map(|_| (0..limbs).map(|_| self.uniform(rng)).collect()).collect();
         let t = &self.arithmetic.t;
         for slot in 0..self.slots() {
-            // a draw in `t` is another: how often says nothing of what is kept
+            // one draw in about `t` is repeated: the number of draws tells nothing of the matrix
+            // that is kept
             while t.reduce(determinant(t, &masks, slot)) == 0 {
                 for mask in masks.iter_mut().flatten() {
                     let mut drawn = [0];
@@ -185,9 +186,8 @@ impl Matcher {
         masks
     }
 
-    /// `sum f_i (q_i - K_i)`, and the count beside it if that is told; where there is no entry the
-    /// first factor, and the sum of the query's limbs is left out. With fresh randomness, flooded,
-    /// over one prime.
+    /// `Σ f_i (q_i - K_i)`, plus the count if `counts`. In a slot without an entry: the first
+    /// factor, and nothing of the query. With fresh randomness, flooded, over one prime.
     fn masked(
         &self,
         public: &PublicKey,
@@ -223,7 +223,7 @@ impl Matcher {
         Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
     }
 
-    /// As many uniform numbers as slots.
+    /// A uniform number for each slot.
     fn uniform(&self, rng: &mut impl CryptoRng) -> Zeroizing<Vec<u64>> {
         let mut values = Zeroizing::new(vec![0; self.slots()]);
         Seed::random(rng).stream(Domain::Uniform, 0).uniform(&self.arithmetic.t, &mut values);
@@ -231,14 +231,14 @@ impl Matcher {
     }
 }
 
-/// Of a slot's matrix, of one row or two.
+/// The determinant of a slot's matrix of one or two rows.
 fn determinant(t: &Modulus, masks: &[Vec<Zeroizing<Vec<u64>>>], slot: usize) -> u64 {
     let at = |row: usize, column: usize| masks[row][column][slot];
     if masks.len() == 1 { at(0, 0) } else { t.sub(t.mul(at(0, 0), at(1, 1)), t.mul(at(0, 1), at(1, 0))) }
 }
 
-/// Entries in slots of their groups, in an order that nobody knows: Fisher and Yates's. A choice
-/// among `n` is within `n 2^-64` of uniform.
+/// Puts entries into the slots of their groups, in a secret random order (Fisher and Yates). A
+/// choice among `n` is within `n 2^-64` of uniform.
 fn shuffled(layout: &Layout, entries: &[Vec<Entry>], rng: &mut impl Rng) -> Result<Vec<Option<Entry>>, AnswerError> {
     let mut all = vec![None; layout.blocks() * layout.slots()];
     for (group, entries) in entries.iter().enumerate() {

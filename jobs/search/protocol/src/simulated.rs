@@ -1,9 +1,9 @@
-//! Simulated haplotypes, as varied as people's: mutations on the branches of a genealogy of
-//! founders, which changes along the chromosome, and haplotypes that are mosaics of the founders
-//! (Li and Stephens, Genetics 2003; Kingman's coalescent). For demonstrations, benchmarks and
-//! tests; whatever is made of them says that they are simulated.
+//! Simulated haplotypes, as varied as real ones. Mutations occur on the branches of a genealogy of
+//! founders, which changes along the chromosome; haplotypes are mosaics of the founders (Li and
+//! Stephens, Genetics 2003; Kingman's coalescent). For demonstrations, benchmarks and tests: every
+//! use says that the data are simulated.
 
-/// Numbers that are alike on every machine, and no secret.
+/// Numbers that are the same on every machine, and not secret.
 #[derive(Clone, Debug)]
 pub struct Numbers(u64);
 
@@ -13,7 +13,7 @@ impl Numbers {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
     }
 
-    /// Uniform below a small number.
+    /// A uniform number below a small bound.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(self.0) * bound as u128) >> 64) as usize
@@ -29,13 +29,13 @@ fn branches(numbers: &mut Numbers) -> Vec<u32> {
     while lineages.len() > 2 {
         let [a, b] = [0, 1].map(|_| lineages.swap_remove(numbers.below(lineages.len())));
         lineages.push(a | b);
-        // upper branches are longer: they get more of the mutations
+        // upper branches are longer, and get more of the mutations
         (0..1 + FOUNDERS / lineages.len()).for_each(|_| all.push(a | b));
     }
     all
 }
 
-/// Site after site, everybody's alleles.
+/// The alleles of all haplotypes, site by site.
 pub fn columns(haplotypes: usize, sites: usize, seed: u64) -> Vec<Vec<bool>> {
     let mut numbers = Numbers::new(seed);
     let mut from: Vec<usize> = (0..haplotypes).map(|_| numbers.below(FOUNDERS)).collect();

@@ -33,9 +33,9 @@ pub struct StreamKernels {
     pub name: &'static str,
     /// Words of whole blocks of a ChaCha20 stream: `keystream(key, nonce, first block, out)`.
     pub keystream: fn(&[u8; 32], u64, u64, &mut [u64]),
-    /// The sum of the streams of many keys, word by word of 32 bits:
-    /// `sums(keys, nonce, first block, kept bits, out)` adds to `out`, which is whole blocks,
-    /// modulo 2^32, of each word the bits that are kept.
+    /// The sum of the streams of many keys, in words of 32 bits. `sums(keys, nonce, first block,
+    /// kept bits, out)` adds to `out`, modulo 2^32, the kept bits of each word. `out` must be whole
+    /// blocks.
     pub sums: StreamSums,
 }
 
@@ -62,7 +62,7 @@ impl StreamKernels {
         })
     }
 
-    /// All loops that run here, the fastest last.
+    /// All loops that this machine can run, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static StreamKernels> {
         #[cfg(target_arch = "x86_64")]
         let others = [on_avx2::kernels(), on_avx512::kernels()];
@@ -74,7 +74,7 @@ impl StreamKernels {
     }
 }
 
-/// Words of a ChaCha20 stream.
+/// The words of a ChaCha20 stream.
 fn keystream(key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64]) {
     let mut rng = ChaCha20Rng::from_seed(*key);
     rng.set_stream(nonce);

@@ -1,9 +1,9 @@
 //! Sums of ChaCha20 streams, eight keys at a time: lane `i` of a register is a word of the same
-//! block under key `i`, as the module `sums` says.
+//! block under key `i`, as in the module `sums`.
 //!
-//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, of which half are one shuffle and
-//! half are three operations: 1,280 operations for 512 bytes, or 0.8 cycles a byte where three are
-//! done at a time.
+//! A block takes 20 rounds of 16 additions, 16 exclusive ors and 16 rotations. Half of the
+//! rotations are one shuffle, and half are three operations. That makes 1,280 operations for 512
+//! bytes, or 0.8 cycles a byte at three operations a cycle.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
@@ -14,13 +14,13 @@ use std::arch::x86_64::*;
 
 /// Keys at a time.
 const LANES: usize = 8;
-/// Which byte comes where in each half of a register when its words are rotated to the left by 16
-/// bits, and by 8.
+/// The source of each byte in each half of a register, for a rotation of its words to the left by
+/// 16 bits, and by 8.
 const ROTATE_BY_16: [u32; LANES] =
     [0x0100_0302, 0x0504_0706, 0x0908_0b0a, 0x0d0c_0f0e, 0x0100_0302, 0x0504_0706, 0x0908_0b0a, 0x0d0c_0f0e];
 const ROTATE_BY_8: [u32; LANES] =
     [0x0201_0003, 0x0605_0407, 0x0a09_080b, 0x0e0d_0c0f, 0x0201_0003, 0x0605_0407, 0x0a09_080b, 0x0e0d_0c0f];
-/// From so many keys on a group that is not full costs less than its streams one by one.
+/// From so many keys on, a partial group costs less than its streams one by one.
 const WORTH_A_GROUP: usize = 4;
 
 static KERNELS: StreamKernels = StreamKernels {
@@ -33,7 +33,7 @@ static KERNELS: StreamKernels = StreamKernels {
     },
 };
 
-/// The loops, if the machine has the instructions: the only way to them.
+/// The loops, if the machine has the instructions. Nothing else gives access to them.
 pub(super) fn kernels() -> Option<&'static StreamKernels> {
     Avx2::detect().map(|_| &KERNELS)
 }
@@ -42,14 +42,14 @@ pub(super) fn kernels() -> Option<&'static StreamKernels> {
 fn stream_sums(_: Avx2, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let add_group = |state: &_, streams, totals: &mut _| {
         let kept = std::array::from_fn(|lane| if lane < streams { kept } else { 0 });
-        // SAFETY: whoever has an `Avx2` is on a machine that has the instructions
+        // SAFETY: an `Avx2` is proof that the machine has the instructions
         unsafe { add_group(state, first, &kept, totals) };
     };
     by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, keystream, out);
 }
 
-/// Four at once, step by step, so that none waits for its own last step; not a function, whose
-/// argument would be in memory.
+/// Does four quarter rounds at once, step by step, so that none waits for its own previous step.
+/// This is a macro, because a function would pass its argument in memory.
 macro_rules! quarter_rounds {
     ($x:ident, $([$a:literal, $b:literal, $c:literal, $d:literal]),*) => {
         $(
@@ -80,8 +80,8 @@ fn load(lanes: &[u32; LANES]) -> __m256i {
     unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) }
 }
 
-/// Adds to the totals of each block the words of a group's streams. The counter's words of `state`
-/// are zero.
+/// Adds the words of a group's streams to the totals of each block. The counter's words of `state`
+/// must be zero.
 #[target_feature(enable = "avx2")]
 fn add_group(
     state: &[[u32; LANES]; BLOCK_WORDS],

@@ -1,8 +1,8 @@
 //! ChaCha20 on sixteen blocks at a time: lane `i` of a register is a word of block `i`.
 //!
-//! 20 rounds of 16 additions, 16 exclusive ors and 16 rotations for 1,024 bytes, and 64 moves that
-//! make the blocks stand one after another: 1,024 operations, or 0.4 cycles a byte where two and a
-//! half are done at a time.
+//! Sixteen blocks take 20 rounds of 16 additions, 16 exclusive ors and 16 rotations, and 64 moves
+//! that put the blocks one after another. That makes 1,024 operations for 1,024 bytes, or 0.4
+//! cycles a byte at two and a half operations a cycle.
 
 #![allow(unsafe_code, reason = "vector instructions, and the calls that need them")]
 
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 /// Blocks at a time, and words of a block.
 const LANES: usize = 16;
-/// From so many keys on a group that is not full costs less than its streams one by one, at two
+/// From so many keys on, a partial group costs less than its streams one by one, which take two
 /// passes for twenty blocks.
 const WORTH_A_GROUP: usize = 7;
 
@@ -32,7 +32,7 @@ static KERNELS: StreamKernels = StreamKernels {
     },
 };
 
-/// The loops, if the machine has the instructions: the only way to them.
+/// The loops, if the machine has the instructions. Nothing else gives access to them.
 pub(super) fn kernels() -> Option<&'static StreamKernels> {
     Avx512::detect().map(|_| &KERNELS)
 }
@@ -56,7 +56,7 @@ fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64])
         }
         counter = counter.wrapping_add(LANES as u64);
         if let Ok(out) = out.try_into() {
-            // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+            // SAFETY: an `Avx512` is proof that the machine has the instructions
             unsafe { blocks(&state, out) };
         } else {
             let mut all = Zeroizing::new([0; 8 * LANES]);
@@ -73,19 +73,19 @@ fn keystream(_: Avx512, key: &[u8; 32], nonce: u64, first: u64, out: &mut [u64])
 fn stream_sums(_: Avx512, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let add_group = |state: &_, streams: usize, totals: &mut _| {
         let lanes = (u32::MAX >> (32 - streams)) as u16;
-        // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+        // SAFETY: an `Avx512` is proof that the machine has the instructions
         unsafe { add_group(state, first, lanes, kept, totals) };
     };
     let stream = |key: &_, nonce, first, out: &mut _| {
-        // SAFETY: whoever has an `Avx512` is on a machine that has the instructions
+        // SAFETY: an `Avx512` is proof that the machine has the instructions
         let proof = unsafe { Avx512::assume() };
         keystream(proof, key, nonce, first, out);
     };
     by_groups((keys, nonce, first, kept), WORTH_A_GROUP, &add_group, stream, out);
 }
 
-/// Adds to the totals of each block the words of a group's streams. The counter's words of `state`
-/// are zero.
+/// Adds the words of a group's streams to the totals of each block. The counter's words of `state`
+/// must be zero.
 #[target_feature(enable = "avx512f")]
 fn add_group(
     state: &[[u32; LANES]; BLOCK_WORDS],
@@ -163,7 +163,7 @@ fn quarter_round(x: &mut [__m512i; 16], a: usize, b: usize, c: usize, d: usize) 
     x[b] = _mm512_rol_epi32::<7>(_mm512_xor_si512(x[b], x[c]));
 }
 
-/// Sixteen by sixteen words of 32 bits.
+/// Transposes sixteen by sixteen words of 32 bits.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn transpose(x: [__m512i; 16]) -> [__m512i; 16] {

@@ -39,7 +39,7 @@ pub(super) fn keystream<Q: Quads>(q: Q, key: &[u8; 32], nonce: u64, first: u64, 
 /// The sum of the streams of many keys, four keys at a time: see the module `streams`.
 #[inline(always)]
 pub(super) fn stream_sums<Q: Quads>(q: Q, keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
-    // two lanes a word
+    // two lanes in each word
     let mut totals = Zeroizing::new(vec![[[0u64; 2]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
     for group in keys.chunks(LANES) {
         let mut state = Zeroizing::new(group_state::<LANES>(group, nonce));

@@ -1,13 +1,13 @@
-//! Sums of many ChaCha20 streams, one lane a stream: what nobody needs one by one is never put in
-//! order.
+//! Sums of many ChaCha20 streams, one lane for each stream. Single streams are not needed, so their
+//! words are never put in order.
 //!
-//! Lane `i` of a vector is a word of the same block under key `i` of a group, so that words of all
-//! keys are added as they stand: sixteen additions a block instead of the moves that make blocks
-//! stand one after another. Lanes are added to one another once, at the end.
+//! Lane `i` of a vector is a word of the same block under key `i` of a group. The words of all keys
+//! are added in place: sixteen additions for each block, instead of the moves that put blocks one
+//! after another. The lanes are added to one another once, at the end.
 
 use zeroize::Zeroizing;
 
-/// "expand 32-byte k".
+/// The ASCII bytes of "expand 32-byte k".
 pub(super) const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 /// Words of a block.
 pub(super) const BLOCK_WORDS: usize = 16;
@@ -15,8 +15,7 @@ pub(super) const BLOCK_WORDS: usize = 16;
 /// `sums(keys, nonce, first block, kept bits, out)`.
 pub(super) type StreamSums = fn(&[[u8; 32]], u64, u64, u32, &mut [u32]);
 
-/// The state under the keys of a group, without its counter; lanes without a key have a key of
-/// zeros.
+/// The state under the keys of a group, without its counter. Lanes without a key get the zero key.
 pub(super) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u32; L]; BLOCK_WORDS] {
     let mut state = [[0; L]; BLOCK_WORDS];
     for (word, constant) in state.iter_mut().zip(CONSTANTS) {
@@ -31,8 +30,8 @@ pub(super) fn group_state<const L: usize>(keys: &[[u8; 32]], nonce: u64) -> [[u3
     state
 }
 
-/// Adds to each word of `out`, which is whole blocks from block `first` on, that word of the
-/// streams of all `keys`, of which `kept` says the bits: modulo 2^32.
+/// Adds the streams of all `keys` to `out`, modulo 2^32, word by word. `out` is whole blocks from
+/// block `first` on, and `kept` masks each word of a stream.
 #[inline(always)]
 pub(super) fn stream_sums<const L: usize>(keys: &[[u8; 32]], nonce: u64, first: u64, kept: u32, out: &mut [u32]) {
     let mut totals = Zeroizing::new(vec![[[0u32; L]; BLOCK_WORDS]; out.len() / BLOCK_WORDS]);
@@ -92,8 +91,8 @@ fn quarter_round<const L: usize>(x: &mut [[u32; L]; BLOCK_WORDS], a: usize, b: u
 #[cfg(target_arch = "x86_64")]
 type AddGroup<'a, const L: usize> = dyn Fn(&[[u32; L]; BLOCK_WORDS], usize, &mut [[[u32; L]; BLOCK_WORDS]]) + 'a;
 
-/// What [`StreamSums`] says, where a group of fewer than `worth` streams costs more than these one
-/// by one through `keystream`.
+/// Computes [`StreamSums`] in groups. A partial last group of fewer than `worth` streams goes
+/// through `keystream` one by one.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn by_groups<const L: usize>(
     (keys, nonce, first, kept): (&[[u8; 32]], u64, u64, u32),
@@ -116,8 +115,7 @@ pub(super) fn by_groups<const L: usize>(
     }
 }
 
-/// One stream after the other, each through `keystream`: for keys that are too few to fill the
-/// lanes.
+/// Adds one stream after another, each through `keystream`, for too few keys to fill the lanes.
 #[cfg(target_arch = "x86_64")]
 fn one_by_one(
     keystream: fn(&[u8; 32], u64, u64, &mut [u64]),

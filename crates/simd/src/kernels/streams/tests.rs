@@ -3,7 +3,7 @@
 use super::super::quads::EmulatedQuads;
 use super::*;
 
-/// The loops on vectors, on plain arrays.
+/// The vector loops on plain arrays.
 static EMULATED: [StreamKernels; 3] = [
     StreamKernels { name: "emulated", keystream, sums: stream_sums::<8> },
     StreamKernels { name: "emulated doubles", keystream, sums: stream_sums::<3> },

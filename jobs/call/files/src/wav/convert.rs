@@ -1,10 +1,10 @@
-//! From samples of any rate to 16 kHz mono 16-bit; the rule stands at the head of [`super`].
+//! Conversion of samples of any rate to 16 kHz mono 16-bit, by the rule at the head of [`super`].
 //!
-//! **Alignment.** rubato's asynchronous sinc resampler has a delay it reports only as a whole
-//! number of output samples. Here it is removed exactly. With `rate / 16000 = M / L` in lowest
+//! **Alignment.** rubato's asynchronous sinc resampler reports its delay only as a whole number of
+//! output samples. This module removes the delay exactly. With `rate / 16000 = M / L` in lowest
 //! terms, a filter of `2h` points and `f` stored phases, the `j`-th output (from 0) of a fresh
 //! resampler is the input at time `−h + 1/f + (j + 1)·M/L`, in input frames. Put `p` frames of
-//! silence in front and drop the first `k` outputs: the next output stands at time 0 when
+//! silence in front and drop the first `k` outputs: the next output is at time 0 when
 //! `L·(h + p) − L/f = (k + 1)·M`. As `M` and `L` have no common factor, some `p < M` makes the left
 //! side a multiple of `M` whenever `f` divides `L`. So:
 //!
@@ -22,11 +22,11 @@ use rubato::{
 
 /// Filter points at the lower of the two rates.
 const POINTS: u64 = 256;
-/// The most filter phases that are stored one by one: a table of about 1 MB at the usual rates, 16
-/// MB at the worst.
+/// The most filter phases that are stored one by one: a table of about 1 MB at the usual rates, at
+/// most 16 MB.
 const MAX_PHASES: u64 = 640;
-/// Stored phases where interpolation lies between them; divides every divisor of 16000 above
-/// [`MAX_PHASES`].
+/// Stored phases if values between them are interpolated. The number divides every divisor of 16000
+/// above [`MAX_PHASES`].
 const INTERPOLATED_PHASES: u64 = 200;
 /// Output samples computed at a time.
 const CHUNK: usize = 1024;
@@ -52,8 +52,8 @@ pub(super) fn mono<S, E>(
 ///
 /// # Errors
 ///
-/// The first error of `source`; [`WavError::Empty`] if so few frames are less than half a sample at
-/// 16 kHz.
+/// The first error of `source`; [`WavError::Empty`] if the frames are less than half a sample at 16
+/// kHz.
 pub(super) fn to_speech(
     source: impl Iterator<Item = Result<f64, WavError>>,
     frames: u64,
@@ -97,14 +97,14 @@ fn output_length(frames: u64, rate_hz: u32) -> u64 {
     (2 * frames * u64::from(SAMPLE_RATE_HZ) + rate) / (2 * rate)
 }
 
-/// To the nearest integer, ties to even, saturated: that is what a cast from float to integer does
-/// beyond its range.
+/// To the nearest integer, ties to even, saturated: a cast from float to integer saturates beyond
+/// its range.
 fn round(steps: f64) -> i16 {
     steps.round_ties_even() as i16
 }
 
-/// A resampler to 16 kHz whose first output stands exactly at the first input after `lead` frames
-/// of silence.
+/// A resampler to 16 kHz whose first output is exactly at the first input after `lead` frames of
+/// silence.
 struct Aligned {
     resampler: Async<f64>,
     /// Frames of silence the caller puts in front of the recording.
@@ -125,13 +125,14 @@ impl Aligned {
         Ok(Self { resampler, lead, dropped, input: Vec::new(), output: vec![0.0; CHUNK] })
     }
 
-    /// The room for the frames that the next [`Self::output`] consumes, to be filled whole.
+    /// The buffer for the frames that the next [`Self::output`] consumes. The caller must fill it
+    /// completely.
     fn input(&mut self) -> &mut [f64] {
         self.input.resize(self.resampler.input_frames_next(), 0.0);
         &mut self.input
     }
 
-    /// The next outputs that stand at or after time 0; may be none at first.
+    /// The next outputs at or after time 0; possibly none at first.
     fn output(&mut self) -> Result<&[f64], String> {
         let input = SequentialSlice::new(&self.input, 1, self.input.len()).map_err(|error| error.to_string())?;
         let mut output = SequentialSlice::new_mut(&mut self.output, 1, CHUNK).map_err(|error| error.to_string())?;
@@ -160,7 +161,8 @@ impl Filter {
         let divisor = greatest_common_divisor(rate, speech_rate);
         let numerator = speech_rate / divisor;
         let phases = if numerator <= MAX_PHASES { numerator } else { INTERPOLATED_PHASES };
-        // Going down, the filter spans as many *output* samples; rubato wants a multiple of 8.
+        // For higher input rates, the filter spans as many *output* samples; rubato requires a
+        // multiple of 8.
         let points = (POINTS * rate.max(speech_rate)).div_ceil(speech_rate).next_multiple_of(8);
         Self { numerator, denominator: rate / divisor, points, phases }
     }
@@ -171,7 +173,8 @@ impl Filter {
             if self.phases == self.numerator { SincInterpolationType::Nearest } else { SincInterpolationType::Cubic };
         SincInterpolationParameters {
             sinc_len: as_index(self.points),
-            // Relative to the lower rate, so taken for the points at that rate.
+            // The cutoff is relative to the lower rate, so it is computed for the points at that
+            // rate.
             f_cutoff: Some(calculate_cutoff(as_index(POINTS), window)),
             oversampling_factor: as_index(self.phases),
             interpolation,
@@ -187,7 +190,7 @@ impl Filter {
     }
 }
 
-/// These numbers are below 2^32 for every rate that is read.
+/// These numbers are below 2^32 for every supported rate.
 fn as_index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -1,16 +1,17 @@
-//! What a WAV header claims, believed only after each claim was compared with the file.
+//! Parsing of WAV headers. Each claim of a header is compared with the file before it is used.
 //!
-//! A strict pass of its own, because the decoder behind it is lenient: it trusts chunk lengths,
-//! ignores the RIFF length and what follows the samples, and does not know that a chunk of odd
-//! length is padded to an even one.
+//! This is a separate, strict pass, because the decoder behind it is lenient. The decoder trusts
+//! chunk lengths, ignores the RIFF length and everything after the samples, and does not know that
+//! a chunk of odd length is padded to an even one.
 
 use super::{MAX_RATE_HZ, MAX_SECONDS, MIN_RATE_HZ, WavError};
 use std::fmt::Display;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// More chunks than any real recording has; a bound on the work a hostile file can ask for.
+/// More chunks than any real recording has. The limit bounds the work that a hostile file can
+/// cause.
 const MAX_CHUNKS: usize = 1024;
-/// The bytes of a `WAVE_FORMAT_EXTENSIBLE` format chunk; what stands beyond is not needed.
+/// The bytes of a `WAVE_FORMAT_EXTENSIBLE` format chunk. Bytes beyond it are not needed.
 const FORMAT_BYTES: usize = 40;
 /// A subformat is a format tag followed by these bytes.
 const SUBFORMAT_TAIL: [u8; 14] = [0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
@@ -51,7 +52,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads and checks everything but the samples themselves.
+    /// Reads and checks everything except the samples themselves.
     pub(super) fn read(file: &mut (impl Read + Seek), name: &str) -> Result<Self, WavError> {
         let mut pass = Pass { file, name };
         let end = pass.riff_end()?;
@@ -101,17 +102,17 @@ struct Pass<'a, F> {
     name: &'a str,
 }
 
-/// The bytes of the format chunk, those beyond its end zero, and its length.
+/// The bytes of the format chunk, zero beyond its end, and its length.
 struct Format {
     bytes: [u8; FORMAT_BYTES],
     len: u32,
 }
 
-/// Where a chunk's body begins, and its length in bytes.
+/// The start of a chunk's body, and its length in bytes.
 type Body = (u64, u64);
 
 impl<F: Read + Seek> Pass<'_, F> {
-    /// Checks the outermost structure and returns the place where it ends.
+    /// Checks the outermost structure and returns its end.
     fn riff_end(&mut self) -> Result<u64, WavError> {
         let file_bytes = self.io(|file| file.seek(SeekFrom::End(0)))?;
         if file_bytes == 0 {
@@ -127,7 +128,7 @@ impl<F: Read + Seek> Pass<'_, F> {
         }
         let claimed = u32_at(&head, 4);
         let end = u64::from(claimed) + 8;
-        // The pad byte of an odd last chunk is sometimes left out of the count.
+        // Some writers do not count the pad byte of an odd last chunk.
         let padded = claimed % 2 == 1 && file_bytes == end + 1;
         match file_bytes {
             _ if claimed >= 4 && (file_bytes == end || padded) => Ok(end),
@@ -167,8 +168,7 @@ impl<F: Read + Seek> Pass<'_, F> {
                 }
                 _ => {}
             }
-            // A body of odd length is followed by a pad byte, which some writers leave out at the
-            // very end.
+            // A body of odd length is followed by a pad byte. Some writers omit it at the very end.
             start = (body.0 + body.1 + body.1 % 2).min(end);
         }
         Err(self.inconsistent("chunks", &format!("at most {MAX_CHUNKS}"), &"more"))
@@ -204,7 +204,7 @@ impl<F: Read + Seek> Pass<'_, F> {
         Ok(format)
     }
 
-    /// Interprets the format chunk; the data's place is left at zero.
+    /// Interprets the format chunk. The position of the data stays zero.
     fn format(&self, format: &Format) -> Result<Layout, WavError> {
         let encoding = self.encoding(format)?;
         let (channels, rate_hz) = (u16_at(&format.bytes, 2), u32_at(&format.bytes, 4));
@@ -239,7 +239,7 @@ impl<F: Read + Seek> Pass<'_, F> {
         }
     }
 
-    /// The format tag, looked up in the subformat where the header is extensible.
+    /// The format tag; for an extensible header, the tag in the subformat.
     fn tag(&self, format: &Format) -> Result<u16, WavError> {
         let tag = u16_at(&format.bytes, 0);
         if tag != TAG_EXTENSIBLE {
@@ -248,8 +248,7 @@ impl<F: Read + Seek> Pass<'_, F> {
         if format.len < 40 {
             return Err(self.inconsistent("extensible format chunk", &"at least 40 bytes", &format.len));
         }
-        // Fewer valid bits than stored ones: writers disagree on which side of the container the
-        // padding is.
+        // With fewer valid bits than stored bits, writers disagree on the side of the padding.
         let (bits, valid_bits) = (u16_at(&format.bytes, 14), u16_at(&format.bytes, 18));
         if valid_bits != 0 && valid_bits != bits {
             let found = format!("{valid_bits} valid bits in {bits}");
@@ -322,8 +321,8 @@ impl<F: Read + Seek> Pass<'_, F> {
 
 const EXPECTED_FORMAT: &str = "integer PCM or 32-bit float";
 
-/// What streaming writers put where they cannot know the length: the largest signed or unsigned
-/// number, or that less the header, rounded down.
+/// The placeholder of streaming writers that cannot know the length: the largest signed or unsigned
+/// number, or that number less the header, rounded down.
 fn is_placeholder(len: u32) -> bool {
     (0x7FFF_0000..=0x8000_00FF).contains(&len) || len >= 0xFFFF_0000
 }

@@ -1,32 +1,32 @@
-//! WAV recordings in and out, at 16 kHz mono.
+//! Reading and writing of WAV recordings, at 16 kHz mono.
 //!
-//! **The rule of conversion**, one for every input. A sample is read as a number in units of one
-//! 16-bit step, exactly: an integer of `b` bits times 2^(16−b) (8-bit WAV is unsigned; 128 is its
-//! zero), a float times 32768. Two channels become one by their mean, (left + right) / 2. If the
-//! rate `r` is not 16 kHz, output sample `n` is the recording, limited to the band both rates can
-//! carry, at time exactly `n` / 16000 s, and `frames` frames become round(`frames` · 16000 / `r`)
-//! samples, a half rounded up; before and after the recording there is silence. Then, once, at the
-//! very end: round to the nearest integer, ties to even, and saturate to [−32768, 32767]. So 16 kHz
-//! mono 16-bit input comes through bit for bit.
+//! **The rule of conversion** is the same for every input. A sample is read exactly, as a number in
+//! units of one 16-bit step: an integer of `b` bits times 2^(16−b) (8-bit WAV is unsigned; 128 is
+//! its zero), a float times 32768. Two channels become one by their mean, (left + right) / 2. If
+//! the rate `r` is not 16 kHz, output sample `n` is the recording, limited to the band that both
+//! rates can carry, at time exactly `n` / 16000 s. Then `frames` frames become round(`frames` ·
+//! 16000 / `r`) samples, a half rounded up, with silence before and after the recording. The last
+//! step rounds once: to the nearest integer, ties to even, and saturated to [−32768, 32767]. So 16
+//! kHz mono 16-bit input is unchanged, bit for bit.
 //!
-//! All of it is computed in `f64`: its 53 bits hold every 8 to 32-bit sample and every mean of two
-//! such samples exactly, so that the last rounding is the only one unless the rate changes, and
-//! then the others are about 2^−37 of a 16-bit step each. A resampled file can therefore differ
-//! between two kinds of CPU (whose vector units sum in different orders) only where a value falls
-//! that close to a tie.
+//! All computation is in `f64`. Its 53 bits hold every 8 to 32-bit sample and every mean of two
+//! such samples exactly. The last rounding is therefore the only one unless the rate changes, and
+//! then the others are about 2^−37 of a 16-bit step each. A resampled file can differ between two
+//! kinds of CPU (whose vector units sum in different orders) only where a value is that close to a
+//! tie.
 //!
 //! **The resampler** is rubato's windowed sinc: squared Blackman-Harris window, 256 points at the
 //! lower of the two rates. In terms of the lower rate's Nyquist frequency, the band up to 0.88
 //! passes unchanged, the half-amplitude point is at 0.947, and from 1.0 on nothing audible is left
 //! (the tests measure it).
 //!
-//! **What is refused.** A file whose header does not describe it exactly: the sizes of the RIFF
-//! structure and of each chunk are compared with the real length of the file before anything is
-//! read or allocated. Streaming programs that write to a pipe leave a placeholder for the length;
-//! such a file is refused with the command that mends it, because a reader that trusts the end of
-//! the file instead cannot tell a whole recording from a truncated one. Also refused: formats other
-//! than integer PCM and 32-bit float, more than two channels, rates outside [`MIN_RATE_HZ`] to
-//! [`MAX_RATE_HZ`], NaN and infinity, and more than [`MAX_SECONDS`] of sound.
+//! **Rejected files.** A file is rejected if its header does not describe it exactly: the sizes of
+//! the RIFF structure and of each chunk are compared with the real length of the file before
+//! anything is read or allocated. Streaming programs that write to a pipe leave a placeholder for
+//! the length. Such a file is rejected with a command that repairs it, because a reader that trusts
+//! the end of the file instead cannot tell a whole recording from a truncated one. Also rejected:
+//! formats other than integer PCM and 32-bit float, more than two channels, rates outside
+//! [`MIN_RATE_HZ`] to [`MAX_RATE_HZ`], NaN and infinity, and more than [`MAX_SECONDS`] of sound.
 
 mod convert;
 mod header;
@@ -43,53 +43,53 @@ use tobari_host::files::{FileError, name_of};
 /// The rate of every recording inside Tobari, in samples a second.
 pub const SAMPLE_RATE_HZ: u32 = 16_000;
 
-/// The lowest rate that is read.
+/// The lowest supported rate.
 ///
-/// No speech is recorded this low: telephones have 8 kHz. The bound is there so that a small
-/// hostile file cannot become a huge recording: one byte of input becomes at most 4 samples, which
-/// are eight times its bytes.
+/// No speech is recorded at a rate this low: telephones have 8 kHz. The bound limits the recording
+/// that a small hostile file can become: one byte of input becomes at most 4 samples, which are
+/// eight times its bytes.
 pub const MIN_RATE_HZ: u32 = 4_000;
 
-/// The highest rate that is read.
+/// The highest supported rate.
 pub const MAX_RATE_HZ: u32 = 192_000;
 
-/// The longest recording that is read: four hours, 461 MB as samples.
+/// The longest supported recording: four hours, 461 MB as samples.
 pub const MAX_SECONDS: u64 = 4 * 60 * 60;
 
 /// Why a recording could not be read or written. Every message begins with the file's name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WavError {
-    /// The system refused to read it.
+    /// The system could not read the file.
     #[error("{name}: cannot read: {source}")]
     Read {
         /// The file, as the caller named it.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is not a WAV file at all.
+    /// The file is not a WAV file.
     #[error("{name}: expected a WAV file (beginning with RIFF and WAVE), found {found}")]
     NotWav {
         /// The file, as the caller named it.
         name: String,
-        /// How it begins instead.
+        /// The first bytes of the file.
         found: String,
     },
-    /// It holds no sound.
+    /// The file holds no sound.
     #[error("{name}: expected at least one sample, found {found}")]
     Empty {
         /// The file, as the caller named it.
         name: String,
-        /// What it holds instead.
+        /// The content that was found.
         found: String,
     },
-    /// The file ends before the place its header names.
+    /// The file ends before the end that its header states.
     #[error("{name}: the file is truncated: expected {expected_bytes} bytes by its header, found {found_bytes}")]
     Truncated {
         /// The file, as the caller named it.
         name: String,
-        /// The length the header implies.
+        /// The length that the header implies.
         expected_bytes: u64,
         /// The real length.
         found_bytes: u64,
@@ -110,21 +110,21 @@ pub enum WavError {
         name: String,
         /// The part of the header.
         field: &'static str,
-        /// What would be consistent.
+        /// A consistent value.
         expected: String,
-        /// What stands there.
+        /// The value in the file.
         found: String,
     },
-    /// A valid WAV file of a kind that is not read.
+    /// A valid WAV file of an unsupported kind.
     #[error("{name}: unsupported {field}: expected {expected}, found {found}")]
     Unsupported {
         /// The file, as the caller named it.
         name: String,
         /// The property.
         field: &'static str,
-        /// What is read.
+        /// The supported values.
         expected: &'static str,
-        /// What stands there.
+        /// The value in the file.
         found: String,
     },
     /// A float sample is NaN or infinite.
@@ -148,19 +148,19 @@ pub enum WavError {
     TooManySamples {
         /// The file to be written.
         name: String,
-        /// The most it can hold.
+        /// The largest possible number of samples.
         limit: u64,
-        /// How many there are.
+        /// The number of samples to write.
         found: u64,
     },
-    /// The resampler refused: a defect of this crate, not of the file.
+    /// The resampler failed: a defect of this crate, not of the file.
     #[error("{name}: cannot resample from {rate_hz} Hz: {reason}")]
     Resample {
         /// The file, as the caller named it.
         name: String,
         /// Its rate.
         rate_hz: u32,
-        /// What the resampler said.
+        /// The resampler's message.
         reason: String,
     },
     /// The file could not be written.
@@ -177,7 +177,7 @@ pub enum WavError {
 ///
 /// # Errors
 ///
-/// See [`WavError`]; the path stands in each message.
+/// See [`WavError`]; each message names the path.
 ///
 /// # Example
 ///
@@ -193,7 +193,7 @@ pub enum WavError {
 pub fn read_speech(path: &Path) -> Result<Vec<i16>, WavError> {
     let name = name_of(path);
     let refused = |source| WavError::Read { name: name.clone(), source };
-    // Looked up before opening: opening a pipe would wait for its writer, for ever perhaps.
+    // Checked before opening, because opening a pipe would wait for its writer, possibly for ever.
     if !std::fs::metadata(path).map_err(refused)?.is_file() {
         let found = "a directory, pipe or device".into();
         return Err(WavError::Unsupported { name, field: "source", expected: "a regular file", found });
@@ -202,7 +202,7 @@ pub fn read_speech(path: &Path) -> Result<Vec<i16>, WavError> {
     decode(BufReader::new(file), &name)
 }
 
-/// Converts a whole WAV file that is already in memory; `name` stands for it in messages.
+/// Converts a whole WAV file that is already in memory. Messages call it `name`.
 ///
 /// # Errors
 ///
@@ -211,7 +211,7 @@ pub fn decode_speech(bytes: &[u8], name: &str) -> Result<Vec<i16>, WavError> {
     decode(Cursor::new(bytes), name)
 }
 
-/// The body of a fuzz target: any bytes are decoded or refused, without a panic and within bounds.
+/// The body of a fuzz target: any bytes are decoded or rejected, without a panic and within bounds.
 #[doc(hidden)]
 pub fn fuzz_wav(data: &[u8]) {
     if let Ok(samples) = decode_speech(data, "fuzz") {
@@ -225,9 +225,9 @@ fn decode(mut file: impl Read + Seek, name: &str) -> Result<Vec<i16>, WavError> 
     let layout = Layout::read(&mut file, name)?;
     let refused = |source| WavError::Read { name: name.to_owned(), source };
     file.seek(SeekFrom::Start(layout.data_start)).map_err(refused)?;
-    // The decoder gets a header in its simplest form, made from what was checked, in front of the
-    // file's samples: so it meets neither the chunks around them nor the many ways to say the same
-    // thing.
+    // The decoder gets a simple header, made from the checked values, in front of the file's
+    // samples. It therefore sees neither the chunks around the samples nor the many equivalent
+    // forms of a header.
     let header = Cursor::new(layout.canonical_header());
     let source = BufReader::with_capacity(1 << 16, header.chain(file.take(layout.data_bytes)));
     let samples = hound::WavReader::new(source).map_err(|error| hound_refused(name, error))?;
@@ -245,7 +245,7 @@ fn decode(mut file: impl Read + Seek, name: &str) -> Result<Vec<i16>, WavError> 
     }
 }
 
-/// Names the file in every error, and refuses the first frame that is not finite.
+/// Names the file in every error, and rejects the first frame that is not finite.
 fn checked(
     frames: impl Iterator<Item = Result<f64, hound::Error>>,
     name: &str,
@@ -257,8 +257,8 @@ fn checked(
     })
 }
 
-/// After the checks of [`Layout`] only the system can refuse: for instance a file that shrinks
-/// while it is read.
+/// After the checks of [`Layout`] only the system can fail, for instance if a file shrinks while it
+/// is read.
 fn hound_refused(name: &str, error: hound::Error) -> WavError {
     WavError::Read { name: name.to_owned(), source: hound_to_io(error) }
 }

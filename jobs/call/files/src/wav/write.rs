@@ -1,4 +1,4 @@
-//! Recordings written whole or not at all, at 16 kHz mono.
+//! Recordings at 16 kHz mono, written whole or not at all.
 
 use super::{SAMPLE_RATE_HZ, WavError, hound_to_io};
 use hound::{Sample, SampleFormat, WavSpec, WavWriter};
@@ -7,8 +7,8 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use tobari_host::files::{name_of, write_atomically_with};
 
-/// Bytes of a file that its 32-bit RIFF length counts besides the samples; the longer of the two
-/// headers used here (68 bytes, of which the length leaves out 8).
+/// Bytes that a file's 32-bit RIFF length counts besides the samples. This is for the longer of the
+/// two headers used here (68 bytes, of which the length leaves out 8).
 const HEADER_BYTES: u64 = 60;
 
 /// Writes 16-bit samples as a 16 kHz mono WAV file, replacing `path` as a whole.
@@ -16,16 +16,16 @@ const HEADER_BYTES: u64 = 60;
 /// # Errors
 ///
 /// [`WavError::TooManySamples`] beyond the 4 GiB a WAV file can describe; [`WavError::Write`] if
-/// the system refuses. On error `path` is as it was before and no partial file is left.
+/// the system cannot write. After an error `path` is unchanged and no partial file is left.
 pub fn write_pcm16(path: &Path, samples: &[i16]) -> Result<(), WavError> {
     write_pcm(path, samples, 16)
 }
 
 /// Writes 32-bit samples as a 16 kHz mono WAV file, replacing `path` as a whole.
 ///
-/// The samples are written as they are. A sum of 16-bit samples keeps its small values, and so
-/// sounds 65,536 times (96 dB) quieter than the same numbers written as 16-bit: the point of this
-/// file is exactness, not listening.
+/// The samples are written unchanged. A sum of 16-bit samples keeps its small values, so it sounds
+/// 65,536 times (96 dB) quieter than the same numbers written as 16-bit. The purpose of this file
+/// is exactness, not listening.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ mod tests {
         let mut reader = hound::WavReader::open(&path).unwrap();
         assert_eq!((reader.spec().bits_per_sample, reader.spec().channels, reader.spec().sample_rate), (32, 1, 16_000));
         assert_eq!(reader.samples::<i32>().map(Result::unwrap).collect::<Vec<_>>(), samples);
-        // And read as speech: steps of 2^-16, rounded and saturated.
+        // Read as speech, the steps of 2^-16 are rounded and saturated.
         assert_eq!(read_speech(&path).unwrap(), [0, 0, 0, 1, -2, 32767, -32768]);
     }
 

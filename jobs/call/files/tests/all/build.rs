@@ -1,17 +1,17 @@
-//! WAV files made byte by byte, honest by default, each field free to lie.
+//! WAV files built byte by byte: honest by default, and each field can be set to a false value.
 
 pub(crate) const PCM: u16 = 1;
 pub(crate) const FLOAT: u16 = 3;
 pub(crate) const EXTENSIBLE: u16 = 0xfffe;
 
-/// A WAV file to be; [`Wav::bytes`] makes it.
+/// The description of a WAV file; [`Wav::bytes`] builds the file.
 #[derive(Clone)]
 pub(crate) struct Wav {
     pub(crate) tag: u16,
     pub(crate) channels: u16,
     pub(crate) rate_hz: u32,
     pub(crate) bits: u16,
-    /// What follows the first 16 bytes of the format chunk.
+    /// The bytes after the first 16 of the format chunk.
     pub(crate) format_tail: Vec<u8>,
     pub(crate) data: Vec<u8>,
     /// Whole chunks between the format and the data, and after the data.
@@ -51,7 +51,7 @@ impl Wav {
         Self::new(FLOAT, channels, rate_hz, 32, samples.iter().flat_map(|x| x.to_le_bytes()).collect())
     }
 
-    /// The same with a `WAVE_FORMAT_EXTENSIBLE` header.
+    /// The same file with a `WAVE_FORMAT_EXTENSIBLE` header.
     pub(crate) fn extensible(mut self, valid_bits: u16) -> Self {
         self.format_tail = [&22_u16.to_le_bytes()[..], &valid_bits.to_le_bytes(), &[4, 0, 0, 0]].concat();
         self.format_tail.extend_from_slice(&self.tag.to_le_bytes());
@@ -81,7 +81,7 @@ impl Wav {
     }
 }
 
-/// A chunk with its pad byte where its length is odd.
+/// A chunk, with its pad byte if its length is odd.
 pub(crate) fn chunk(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     let pad = &[0][..body.len() % 2];
     [kind, &(body.len() as u32).to_le_bytes()[..], body, pad].concat()

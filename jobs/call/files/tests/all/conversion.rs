@@ -1,5 +1,5 @@
-//! Conversion without a change of rate: bit depths, channels, rounding, saturation, and headers as
-//! real writers make them.
+//! Conversion without a change of rate: bit depths, channels, rounding, saturation, and headers of
+//! real writers.
 
 use crate::build::{FLOAT, PCM, Wav, chunk, noise};
 use tobari_call_files::wav::{decode_speech, read_speech, write_pcm16};
@@ -73,7 +73,7 @@ fn thirty_two_bits_equal_the_same_rule_in_integers() {
     assert_eq!(decoded(&Wav::new(PCM, 1, 16_000, 32, data)), expected);
 }
 
-/// value / 2^bits, to nearest, ties to even, saturated, in integers only.
+/// value / 2^bits, rounded to nearest, ties to even, saturated, with integers only.
 fn nearest_step(value: i64, bits: u32) -> i16 {
     let (floor, rest, half) = (value >> bits, value & ((1 << bits) - 1), 1 << (bits - 1));
     let up = rest > half || (rest == half && floor % 2 != 0);
@@ -117,7 +117,7 @@ fn stereo_is_the_mean_with_ties_to_even() {
 #[test]
 fn stereo_of_32_bits_keeps_full_precision_until_the_one_rounding() {
     let values: Vec<i32> = noise(3).map(|x| x as i32).take(20_000).collect();
-    // Sum of two, so one bit more to round away: rounding each channel first would differ.
+    // The sum of two samples has one more bit to round; rounding each channel first would differ.
     let exact = |pair: &[i32]| nearest_step(i64::from(pair[0]) + i64::from(pair[1]), 17);
     let expected: Vec<i16> = values.chunks_exact(2).map(exact).collect();
     let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();

@@ -1,4 +1,4 @@
-//! Recordings: the rule of conversion, measured; every refusal; and files nobody would write.
+//! Recordings: measurements of the conversion rule, every rejection, and malformed files.
 
 #[cfg(test)]
 mod build;

@@ -1,10 +1,10 @@
-//! Files nobody would write: valid ones with bytes changed, cut, repeated and moved, several
-//! thousand of each.
+//! Malformed files: valid files with bytes changed, cut, repeated and moved, several thousand of
+//! each.
 
 use crate::build::{FLOAT, PCM, Wav, chunk, noise};
 use tobari_call_files::wav::{decode_speech, fuzz_wav};
 
-/// Rates of few filter phases, so that a decoding costs microseconds.
+/// Files with rates of few filter phases, so that decoding takes microseconds.
 fn seeds() -> Vec<Vec<u8>> {
     let data: Vec<u8> = noise(1).take(240).map(|x| x as u8 & 0x3f).collect();
     let mut busy = Wav::new(PCM, 1, 48_000, 16, data.clone());
@@ -23,12 +23,11 @@ fn seeds() -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// One to four changes: a bit, a byte, a 32-bit word of the kind that breaks readers, a cut, a
-/// copy.
+/// One to four changes: a bit, a byte, a 32-bit word that often breaks readers, a cut, a copy.
 fn mutate(bytes: &mut Vec<u8>, random: &mut impl Iterator<Item = u64>) {
     let mut below = |bound: usize| random.next().map_or(0, |x| x as usize % bound.max(1));
     for _ in 0..=below(4) {
-        // Half of the changes hit the header, where they matter.
+        // Half of the changes hit the header, where they matter most.
         let place = if below(2) == 0 { below(bytes.len().min(64)) } else { below(bytes.len()) };
         match below(6) {
             0 if place < bytes.len() => bytes[place] ^= 1 << below(8),
@@ -44,7 +43,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut impl Iterator<Item = u64>) {
                 bytes.splice(target..target, copied);
             }
             _ => {
-                // Mends the length of the whole, so that the change is looked at.
+                // Repairs the length of the whole file, so that the reader examines the change.
                 let len = (bytes.len() as u32).saturating_sub(8);
                 if bytes.len() >= 8 {
                     bytes[4..8].copy_from_slice(&len.to_le_bytes());
@@ -77,7 +76,7 @@ fn mutated_files_are_decoded_within_bounds_or_refused_without_a_panic() {
             }
         }
     }
-    // Both ways are exercised: a loop that only ever refused would test nothing behind the header.
+    // Both outcomes occur: a loop of rejections alone would test nothing behind the header.
     assert!(accepted > 1000 && refused > 1000, "{accepted} accepted, {refused} refused");
 }
 

@@ -1,5 +1,4 @@
-//! Every refusal, by its kind, and that its message names the file, what was expected and what was
-//! found.
+//! Every rejection, by kind. Each message names the file, the expected value and the found value.
 
 use crate::build::{EXTENSIBLE, FLOAT, PCM, Wav, chunk};
 use std::fs;
@@ -9,7 +8,7 @@ fn honest() -> Wav {
     Wav::pcm16(1, 16_000, &[1, 2, 3, 4])
 }
 
-/// The refusal of these bytes, whose message must begin with the name and hold every one of
+/// The error for these bytes. Its message must begin with the name and contain every one of
 /// `words`.
 fn refused(bytes: &[u8], words: &[&str]) -> WavError {
     let refusal = decode_speech(bytes, "voice.wav").expect_err("must be refused");
@@ -21,8 +20,7 @@ fn refused(bytes: &[u8], words: &[&str]) -> WavError {
     refusal
 }
 
-/// What is refused becomes acceptable only by undoing the change: the builder's own file is
-/// accepted.
+/// The builder's own file is accepted, so each rejection is caused by the test's change.
 #[test]
 fn the_honest_file_is_accepted() {
     assert_eq!(decode_speech(&honest().bytes(), "voice.wav").unwrap(), [1, 2, 3, 4]);
@@ -94,7 +92,7 @@ fn data_longer_than_the_file_is_refused() {
         let mut wav = honest();
         wav.data_len = Some(8 + extra);
         assert!(matches!(refused(&wav.bytes(), &["truncated"]), WavError::Truncated { .. }), "{extra}");
-        // Nor does it help to lie about the whole as well.
+        // A false length of the whole file does not help either.
         wav.riff_len = Some(wav.bytes().len() as u32 - 8 + extra);
         assert!(matches!(refused(&wav.bytes(), &["truncated"]), WavError::Truncated { .. }), "{extra}");
     }
@@ -118,7 +116,7 @@ fn a_wrong_length_of_the_whole_is_refused() {
         let refusal = refused(&wav.bytes(), &[]);
         assert!(matches!(refusal, WavError::Inconsistent { .. } | WavError::Truncated { .. }), "{wrong}: {refusal}");
     }
-    // An end before the first chunk, whose missing pad byte would make up for it.
+    // The stated end is before the first chunk; the missing pad byte would make up for it.
     refused(b"RIFF\x03\0\0\0WAVE", &["expected 4", "found 3"]);
 }
 
@@ -177,7 +175,7 @@ fn rates_outside_the_range_are_refused() {
     }
 }
 
-/// The file that grows most: a byte a sample, at the lowest rate there is.
+/// The files that grow most: one byte a sample, at the lowest rates.
 #[test]
 fn fault_32_no_file_becomes_a_recording_of_more_than_ten_times_its_bytes() {
     for rate_hz in [1_000, 2_000, 3_000, 3_999, 4_000, 8_000] {
@@ -291,7 +289,7 @@ fn nan_and_infinity_are_refused_with_their_place() {
 
 #[test]
 fn more_than_four_hours_are_refused_before_they_are_read() {
-    // A sparse file: 4 hours and a frame at 4 kHz in 8 bits is 57.6 MB of nothing.
+    // A sparse file: 4 hours and a frame at 4 kHz in 8 bits is 57.6 MB of silence.
     let wav = |frames: usize| Wav::new(PCM, 1, 4_000, 8, vec![128; frames]).bytes();
     let refusal = refused(&wav(57_600_001), &["at most 14400 seconds", "found 14401"]);
     assert!(matches!(refusal, WavError::TooLong { seconds: 14_401, .. }), "{refusal}");
@@ -299,7 +297,7 @@ fn more_than_four_hours_are_refused_before_they_are_read() {
 
 #[test]
 fn a_huge_claim_is_refused_at_once() {
-    // 4 GB claimed by a file of 52 bytes, in every field that can claim it: refused from the header
+    // A file of 52 bytes claims 4 GB, in every field that can claim it: rejected from the header
     // alone.
     for (riff_len, data_len) in [(None, 0xfff0_0000), (Some(0xfff0_0024), 0xfff0_0000), (Some(0xfff0_0024), 8)] {
         let mut wav = honest();

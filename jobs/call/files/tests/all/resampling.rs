@@ -1,4 +1,4 @@
-//! Changes of rate, measured against the sine that should come out.
+//! Changes of rate, measured against the expected sine.
 
 use crate::build::{PCM, Wav};
 use std::f64::consts::TAU;
@@ -11,7 +11,7 @@ const RATES_HZ: [u32; 16] = [
     44_140, 191_999,
 ];
 
-/// A sine as 32-bit integers, so that the input adds no noise of its own.
+/// A sine as 32-bit integers, so that the input adds no noise.
 fn sine(rate_hz: u32, frequency_hz: f64, amplitude: f64, seconds: f64) -> Wav {
     let frames = (f64::from(rate_hz) * seconds).round() as usize;
     let value = |n: usize| amplitude * 65536.0 * (TAU * frequency_hz * n as f64 / f64::from(rate_hz)).sin();
@@ -23,8 +23,8 @@ fn decoded(wav: &Wav) -> Vec<i16> {
     decode_speech(&wav.bytes(), "test.wav").unwrap()
 }
 
-/// Power of the difference to the expected sine, relative to a full-scale sine, in dB; the filter's
-/// reach at both ends (a tenth of a second) left out.
+/// Power of the difference from the expected sine, relative to a full-scale sine, in dB. The reach
+/// of the filter at both ends (a tenth of a second) is left out.
 fn error_db(speech: &[i16], frequency_hz: f64, amplitude: f64) -> f64 {
     let margin = 1600;
     let expected = |n: usize| amplitude * (TAU * frequency_hz * n as f64 / 16_000.0).sin();
@@ -36,7 +36,7 @@ fn error_db(speech: &[i16], frequency_hz: f64, amplitude: f64) -> f64 {
 
 #[test]
 fn a_440_hz_sine_arrives_with_its_amplitude_and_phase_from_every_rate() {
-    // Rounding to 16 bits alone leaves -98 dB: nothing else may add to it, nor may the time shift
+    // Rounding to 16 bits alone leaves -98 dB: no other error may add to it, and time may not shift
     // by 10^-4 of a sample.
     for rate_hz in RATES_HZ {
         let error = error_db(&decoded(&sine(rate_hz, 440.0, 32000.0, 1.0)), 440.0, 32000.0);
@@ -47,8 +47,8 @@ fn a_440_hz_sine_arrives_with_its_amplitude_and_phase_from_every_rate() {
 #[test]
 fn the_band_up_to_0_88_of_the_lower_nyquist_frequency_passes_unchanged() {
     for rate_hz in RATES_HZ {
-        // Just below 0.88, and in no simple ratio to 16 kHz: else the rounding noise would be a few
-        // strong lines.
+        // Just below 0.88, and in no simple ratio to 16 kHz, because otherwise the rounding noise
+        // would be a few strong lines.
         let highest_hz = 0.8796 * f64::from(rate_hz.min(16_000)) / 2.0;
         let error = error_db(&decoded(&sine(rate_hz, highest_hz, 30000.0, 1.0)), highest_hz, 30000.0);
         assert!(error < -97.0, "{rate_hz} Hz, tone of {highest_hz} Hz: {error:.2} dB");
@@ -65,8 +65,7 @@ fn a_tone_above_8_khz_leaves_no_alias() {
         (192_000, 90_000.0),
         (44_101, 20_000.0),
     ] {
-        // Below half a 16-bit step at full scale, so not one sample differs from zero once the
-        // start is over.
+        // Below half a 16-bit step at full scale, so every sample is zero after the start.
         let speech = decoded(&sine(rate_hz, frequency_hz, 32767.0, 1.0));
         assert!(speech[1600..14_400].iter().all(|sample| *sample == 0), "{rate_hz} Hz, tone of {frequency_hz} Hz");
     }
@@ -74,7 +73,7 @@ fn a_tone_above_8_khz_leaves_no_alias() {
 
 #[test]
 fn a_low_rate_leaves_no_image_above_its_nyquist_frequency() {
-    // The image of 3 kHz at 8 kHz would be at 5 kHz; the error against the pure sine holds it.
+    // The image of 3 kHz at 8 kHz would be at 5 kHz; the error against the pure sine includes it.
     let error = error_db(&decoded(&sine(8_000, 3_000.0, 32000.0, 1.0)), 3_000.0, 32000.0);
     assert!(error < -97.5, "{error:.2} dB");
 }
@@ -91,7 +90,7 @@ fn a_constant_keeps_its_value_exactly() {
 #[test]
 fn a_click_stays_at_its_time() {
     for rate_hz in RATES_HZ {
-        // A click of one frame at half a second, where both rates have a sample (or as near as the
+        // A click of one frame at half a second. Both rates have a sample there (or as near as the
         // rate allows).
         let mut samples = vec![0; rate_hz as usize];
         let place = rate_hz as usize / 2;
@@ -112,7 +111,7 @@ fn the_first_and_the_last_sample_are_not_lost() {
             samples[place] = i16::MAX;
             decoded(&Wav::pcm16(1, rate_hz, &samples))
         };
-        // The height of a click of one frame, limited in band, at the output sample nearest to it.
+        // The height of a band-limited click of one frame, at the nearest output sample.
         let height = 0.9 * 32767.0 * (16_000.0 / f64::from(rate_hz)).min(1.0);
         let first = loud(0);
         let last_output = first.len() - 1;
@@ -149,7 +148,7 @@ fn the_length_is_rounded_to_nearest_with_a_half_up() {
 
 #[test]
 fn a_resampled_peak_beyond_full_scale_saturates() {
-    // A full-scale square wave overshoots when its edges are limited in band.
+    // A full-scale square wave overshoots when its edges are band-limited.
     let samples: Vec<i16> = (0..48_000).map(|n| if n / 120 % 2 == 0 { i16::MAX } else { i16::MIN }).collect();
     let speech = decoded(&Wav::pcm16(1, 48_000, &samples));
     for (n, sample) in speech.iter().enumerate().skip(1600).take(12_800) {

@@ -24,54 +24,54 @@ use crate::{
 
 type Config = WithIdentityProvider<Identities, WithMlsRules<Rules, WithCryptoProvider<Provider, BaseConfig>>>;
 
-/// Why a group does not do something. What the library found is not repeated: it may have come from
-/// somebody who tries.
+/// Why an operation of a group failed. The error does not repeat the library's reason, because an
+/// attacker may have caused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// More bytes than any such message has.
+    /// More bytes than any message of this kind has.
     #[error("{what} of {found} bytes: expected at most {most}")]
     TooLong {
-        /// What.
+        /// The kind of message.
         what: &'static str,
         /// How many there were.
         found: usize,
-        /// How many there may be.
+        /// The largest allowed number of bytes.
         most: usize,
     },
-    /// Bytes that are no such message.
+    /// Bytes that are not a message of this kind.
     #[error("expected {expected}, found other bytes")]
     Malformed {
-        /// What they should be.
+        /// The expected kind of message.
         expected: &'static str,
     },
     /// An identity that is empty or too long.
     #[error("identity of {found} bytes: expected 1 to {MAX_IDENTITY}")]
     Identity {
-        /// How many bytes there were.
+        /// The number of bytes found.
         found: usize,
     },
-    /// A commit or a welcome that is not for this member at this epoch, or breaks a rule.
+    /// A commit or a welcome that is not for this member at this epoch, or that breaks a rule.
     #[error("not a commit or welcome for this member at this epoch")]
     Refused,
-    /// A commit by which this member is no longer one.
+    /// A commit that removes this member.
     #[error("this member was taken out of the group")]
     Removed,
-    /// Somebody to take out who is not in the group, or this member itself.
+    /// The member to remove is not in the group, or is this member itself.
     #[error("expected another member of the group, found none of that identity")]
     NotAMember,
-    /// As many members as may be.
+    /// The group has the largest number of members.
     #[error("a group has at most {MAX_MEMBERS} members")]
     Full,
-    /// The library could not do what it can always do.
+    /// The library failed at an operation that cannot fail.
     #[error("the group could not make a message")]
     Internal,
 }
 
-/// A member as a group knows it.
+/// A member's entry in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// What it calls itself.
+    /// The identity that the member chose.
     pub identity: Vec<u8>,
     /// Its Ed25519 key, 32 bytes.
     pub key: [u8; 32],
@@ -83,15 +83,16 @@ impl Leaf {
         Some(Self { identity: identity_of(identity)?.to_vec(), key })
     }
 
-    /// Who is to come in by a key package, as far as it says so itself: signatures are checked when
-    /// it is committed.
+    /// The member of a key package, as the package claims. Signatures are checked only when a
+    /// commit adds the package.
     ///
     /// # Errors
-    /// [`GroupError`] if it is no key package of this suite.
+    /// [`GroupError`] if the bytes are not a key package of this suite.
     pub fn of_package(package: &[u8]) -> Result<Self, GroupError> {
         let malformed = GroupError::Malformed { expected: "a key package" };
         let message = read("key package", MAX_PACKAGE, package)?.into_key_package().ok_or(malformed)?;
-        // the library checks the init key only; a leaf that nobody can encrypt to stops a group
+        // the library checks only the init key; a leaf that nobody can encrypt to would stop a
+        // group
         let has_key = leaf_key(package).is_some_and(|key| check_public_key(key).is_ok());
         if message.cipher_suite != SUITE || !has_key {
             return Err(malformed);
@@ -99,28 +100,28 @@ impl Leaf {
         Self::new(message.signing_identity()).ok_or(malformed)
     }
 
-    /// Words for people to compare: they stand for the key ([`crate::WORDS_BITS`]).
+    /// Words for people to compare: they identify the key ([`crate::WORDS_BITS`]).
     pub fn words(&self) -> String {
         words("member", &self.key)
     }
 }
 
-/// Somebody who wants to come into a group, or to found one. Its secrets are zeroed on drop.
+/// A client that wants to join or found a group. Its secrets are zeroed on drop.
 pub struct Newcomer {
     client: Client<Config>,
     package: Vec<u8>,
     leaf: Leaf,
 }
 
-/// A commit and the welcome to those it takes in.
+/// A commit, and the welcome for its newcomers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// For the members, the one who made it too.
+    /// For the members, including its author.
     pub commit: Vec<u8>,
-    /// For all newcomers alike; empty if there are none.
+    /// The same message for all newcomers; empty if there are none.
     pub welcome: Vec<u8>,
-    /// Which of the key packages were left out, because they are not valid or would be a second of
-    /// one identity or key: their places in the list, ascending.
+    /// The key packages that were left out, because they are invalid or would repeat an identity or
+    /// a key: their places in the list, ascending.
     pub refused: Vec<usize>,
 }
 
@@ -150,7 +151,7 @@ pub struct Group {
 }
 
 impl Newcomer {
-    /// A new key under `identity`, and a key package to be taken in with, once.
+    /// A new key under `identity`, and a key package that can be added once.
     ///
     /// # Errors
     /// [`GroupError::Identity`].
@@ -168,8 +169,7 @@ impl Newcomer {
             .mls_rules(Rules)
             .identity_provider(Identities)
             .signing_identity(signing, secret, SUITE)
-            // without a clock nothing expires; a build of the library that has one is to see it so
-            // too
+            // without a clock nothing expires; a build of the library with a clock must agree
             .key_package_lifetime(Duration::from_secs(u64::MAX / 2))
             .build();
         let (none, no_time) = (ExtensionList::new, Some(MlsTime::from(0)));
@@ -183,12 +183,12 @@ impl Newcomer {
         &self.package
     }
 
-    /// What the others will know.
+    /// The entry that the other members will see.
     pub fn leaf(&self) -> &Leaf {
         &self.leaf
     }
 
-    /// A group of its own, at epoch 0.
+    /// Founds a group with this member only, at epoch 0.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -198,10 +198,10 @@ impl Newcomer {
         group.map(|group| Group { group }).map_err(|_| GroupError::Internal)
     }
 
-    /// The group that a welcome leads into.
+    /// Joins the group of a welcome.
     ///
     /// # Errors
-    /// [`GroupError`] if it is no welcome for this newcomer's key package, or not a true one.
+    /// [`GroupError`] if the bytes are not a valid welcome for this newcomer's key package.
     pub fn join(&self, welcome: &[u8]) -> Result<Group, GroupError> {
         let message = read("welcome", MAX_WELCOME, welcome)?;
         if message.wire_format() != WireFormat::Welcome {
@@ -215,23 +215,23 @@ impl Newcomer {
 }
 
 impl Group {
-    /// The id that its founder gave it.
+    /// The id that the founder gave the group.
     pub fn id(&self) -> &[u8] {
         self.group.group_id()
     }
 
-    /// How many commits there were.
+    /// The number of commits so far.
     pub fn epoch(&self) -> u64 {
         self.group.current_epoch()
     }
 
-    /// Who is in it.
+    /// The members of the group.
     pub fn members(&self) -> Vec<Leaf> {
         self.group.roster().members_iter().filter_map(|member| Leaf::new(&member.signing_identity)).collect()
     }
 
-    /// Words for people to compare: equal for all members of this epoch, and for nobody who was led
-    /// into another.
+    /// Words for people to compare. They are equal for all members of this epoch, and differ for a
+    /// member that was led into another epoch.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -251,13 +251,13 @@ impl Group {
         Ok(out)
     }
 
-    /// Makes a commit that takes out who has one of the identities `gone` and takes in who made the
-    /// key `packages`, as far as they are valid. It counts when it comes back by [`Group::take`];
-    /// another commit, or another call, forgets it.
+    /// Makes a commit that removes the members with the identities `gone` and adds the newcomers of
+    /// the valid key `packages`. The commit takes effect when [`Group::take`] receives it back.
+    /// Another commit, or another call of this function, discards it.
     ///
     /// # Errors
-    /// [`GroupError::NotAMember`] if somebody in `gone` is none, or this member;
-    /// [`GroupError::Full`].
+    /// [`GroupError::NotAMember`] if an identity in `gone` is not that of a member, or is that of
+    /// this member; [`GroupError::Full`].
     pub fn commit(&mut self, gone: &[&[u8]], packages: &[&[u8]]) -> Result<Commit, GroupError> {
         let indices = self.indices(gone)?;
         let members = self.group.roster().members_iter().count() - indices.len();
@@ -269,7 +269,7 @@ impl Group {
         let readable = packages.iter().enumerate().filter_map(|(place, it)| it.as_ref().map(|it| (place, it)));
         let (mut good, all): (Vec<(usize, &MlsMessage)>, Vec<_>) = (Vec::new(), readable.collect());
         let mut made = None;
-        // those that spoil a commit are found by halves: few there are, if any
+        // bisection finds the packages that spoil a commit: there are few, if any
         let mut rest = vec![&all[..]];
         while let Some(chunk) = rest.pop() {
             let tried: Vec<_> = good.iter().chain(chunk).copied().collect();
@@ -280,7 +280,7 @@ impl Group {
                     rest.extend([second, first]);
                 }
                 Err(error) if chunk.is_empty() => return Err(error),
-                // the last one built is not of those that are good
+                // the last commit built was not for the good packages
                 Err(_) => made = None,
             }
         }
@@ -321,18 +321,18 @@ impl Group {
         builder.build().map_err(|_| GroupError::Refused)
     }
 
-    /// Takes a commit, the own one too. After an error the group is where it was.
+    /// Applies a commit, also one made by this member. After an error the group is unchanged.
     ///
     /// # Errors
-    /// [`GroupError`] if it is not a commit of a member for this epoch; [`GroupError::Removed`] if
-    /// this member is out by it.
+    /// [`GroupError`] if the bytes are not a commit of a member for this epoch;
+    /// [`GroupError::Removed`] if the commit removes this member.
     pub fn take(&mut self, commit: &[u8]) -> Result<(), GroupError> {
         let message = read("commit", MAX_COMMIT, commit)?;
         if message.wire_format() != WireFormat::PrivateMessage {
             return Err(GroupError::Malformed { expected: "a commit" });
         }
-        // even of a message that does not open the library forgets the key, and then the true one
-        // would not open either
+        // the library forgets the key even if a message does not decrypt, and then the true message
+        // would not decrypt either
         let mut next = self.group.clone();
         let taken = next.process_incoming_message(message).map_err(|_| GroupError::Refused)?;
         let ReceivedMessage::Commit(commit) = taken else { return Err(GroupError::Refused) };
@@ -349,7 +349,7 @@ impl Group {
     }
 
     /// Checks that members can encrypt to every node of the tree that was not in the tree `before`.
-    /// To a key of small order nobody can, so no later commit would succeed.
+    /// Nobody can encrypt to a key of small order, so no later commit would succeed.
     fn check_keys(&self, before: Option<&Self>) -> Result<(), GroupError> {
         let (tree, known) = (self.group.export_tree(), before.map(|group| group.group.export_tree()));
         let known = known.as_ref().map_or(&[][..], |tree| tree.nodes());
@@ -364,20 +364,20 @@ impl Group {
     }
 }
 
-/// The key to encrypt to in a key package's leaf. Before it are four numbers of 2 bytes (version,
-/// wire format, version, suite) and the init key; each key follows its length.
+/// The encryption key in a key package's leaf. Before it are four numbers of 2 bytes (version, wire
+/// format, version, suite) and the init key; each key follows its length.
 fn leaf_key(package: &[u8]) -> Option<&[u8]> {
     let after = package.get(8..)?.strip_prefix(&[32])?.get(32..)?;
     after.strip_prefix(&[32])?.get(..32)
 }
 
-/// Reads a message of MLS, if it is not too long.
+/// Parses an MLS message, if it is not too long.
 fn read(what: &'static str, most: usize, bytes: &[u8]) -> Result<MlsMessage, GroupError> {
     if bytes.len() > most {
         return Err(GroupError::TooLong { what, found: bytes.len(), most });
     }
     let message = MlsMessage::from_bytes(bytes).map_err(|_| GroupError::Malformed { expected: what })?;
-    // one string of bytes for each message: nothing may follow it
+    // each message has one encoding: no bytes may follow it
     match message.to_bytes() {
         Ok(again) if again == bytes => Ok(message),
         _ => Err(GroupError::Malformed { expected: what }),

@@ -9,7 +9,7 @@ fn newcomers<const N: usize>(seed: u8) -> [Newcomer; N] {
     std::array::from_fn(|place| Newcomer::new(format!("person {place}").as_bytes(), &mut rng).unwrap())
 }
 
-/// A group of so many, each with its view of it.
+/// A group of `N` members, each with its view of the group.
 fn group<const N: usize>(seed: u8) -> Vec<Group> {
     let all: [Newcomer; N] = newcomers(seed);
     let mut founder = all[0].found(b"group").unwrap();
@@ -21,7 +21,7 @@ fn group<const N: usize>(seed: u8) -> Vec<Group> {
     groups
 }
 
-/// A true key package but for the key in its leaf, with its signatures made anew.
+/// A valid key package with another key in its leaf, and new signatures.
 fn package_with(key: &[u8; 32], seed: u8) -> Vec<u8> {
     let rng = || ChaCha20Rng::from_seed([seed; 32]);
     let suite = Provider { random: Random::new(&mut rng()) }.cipher_suite_provider(SUITE).unwrap();
@@ -41,7 +41,7 @@ fn package_with(key: &[u8; 32], seed: u8) -> Vec<u8> {
     package
 }
 
-/// Builds a commit without the checks that are made here, as a member with other software does.
+/// Builds a commit without this module's checks, like a member with other software.
 fn careless(group: &mut Group, packages: &[&[u8]]) -> Commit {
     let packages: Vec<MlsMessage> = packages.iter().map(|package| MlsMessage::from_bytes(package).unwrap()).collect();
     let output = group.build(&[], &packages.iter().enumerate().collect::<Vec<_>>()).unwrap();
@@ -59,11 +59,11 @@ fn a_key_that_nobody_can_encrypt_to_does_not_come_into_a_tree() {
     assert_eq!(Leaf::of_package(&weak), Err(GroupError::Malformed { expected: "a key package" }));
     let commit = groups[0].commit(&[], &[&weak, good.package()]).unwrap();
     assert_eq!(commit.refused, [0]);
-    // another member takes it in: nobody follows, and who comes in by the same commit does not stay
+    // another member adds the weak package: no member follows, and the other newcomer cannot join
     let commit = careless(&mut groups[1], &[&weak, good.package()]);
     groups.iter_mut().for_each(|group| assert_eq!(group.take(&commit.commit), Err(GroupError::Refused)));
     assert_eq!(good.join(&commit.welcome).err(), Some(GroupError::Refused));
-    // the group goes on
+    // the group continues
     let commit = careless(&mut groups[2], &[good.package()]);
     taken(&mut groups, &commit.commit);
     groups.push(good.join(&commit.welcome).unwrap());
@@ -97,7 +97,7 @@ fn all_members_of_an_epoch_have_one_secret_and_one_set_of_words() {
     let mut secrets = HashSet::from([media(&groups[0]), *groups[0].export("media", b"other").unwrap()]);
     assert!(secrets.insert(*groups[0].export("other", b"").unwrap()) && secrets.len() == 3);
     let [late] = newcomers(2);
-    // any member may take somebody in
+    // any member may add a newcomer
     let commit = groups[3].commit(&[], &[late.package()]).unwrap();
     assert_eq!(commit.refused, [0], "a second person 0");
     let late = Newcomer::new(b"late", &mut ChaCha20Rng::from_seed([3; 32])).unwrap();
@@ -120,12 +120,12 @@ fn who_is_taken_out_cannot_follow() {
     agree(&groups);
     assert_eq!(gone.take(&commit.commit), Err(GroupError::Removed));
     assert!(media(&groups[0]) != before);
-    // whatever it still holds: the old epoch's secret, and no way to a later one
+    // the removed member keeps the old epoch's secret, and has no way to a later one
     let next = groups[0].commit(&[], &[]).unwrap();
     assert!(gone.take(&next.commit).is_err() && media(&gone) != media(&groups[0]));
     taken(&mut groups, &next.commit);
     assert!(media(&gone) != media(&groups[0]));
-    // nor can it make a commit that the others take
+    // and it cannot make a commit that the others accept
     if let Ok(forged) = gone.commit(&[], &[]) {
         groups.iter_mut().for_each(|group| assert_eq!(group.take(&forged.commit), Err(GroupError::Refused)));
     }
@@ -139,10 +139,10 @@ fn of_two_commits_for_one_epoch_the_first_that_comes_counts() {
     taken(&mut groups, &one.commit);
     agree(&groups);
     groups.iter_mut().for_each(|group| assert_eq!(group.take(&two.commit), Err(GroupError::Refused)));
-    // and again: nothing is taken twice
+    // no commit is accepted twice
     groups.iter_mut().for_each(|group| assert_eq!(group.take(&one.commit), Err(GroupError::Refused)));
     agree(&groups);
-    // whoever lost makes another
+    // the member whose commit lost makes another
     let again = groups[1].commit(&[b"person 2"], &[]).unwrap();
     groups.pop();
     taken(&mut groups, &again.commit);
@@ -180,7 +180,7 @@ fn key_packages_that_are_not_true_are_left_out_and_the_others_come_in() {
     groups.extend([&good, &best].map(|newcomer| newcomer.join(&commit.welcome).unwrap()));
     agree(&groups);
     assert_eq!(twin.join(&commit.welcome).err(), Some(GroupError::Refused));
-    // all bad: a commit with nobody new
+    // all packages are bad: a commit without newcomers
     let commit = groups[0].commit(&[], &[&forged, b"x"]).unwrap();
     assert_eq!((commit.refused, commit.welcome.is_empty()), (vec![0, 1], true));
     taken(&mut groups, &commit.commit);
@@ -236,7 +236,7 @@ fn nobody_takes_out_itself_or_a_stranger() {
     }
 }
 
-/// All bytes that a group of three sends in two commits, and its last secret.
+/// All bytes that a group of three sends in two commits, and the group's last secret.
 fn transcript(seed: u8) -> [Vec<u8>; 5] {
     let all: [Newcomer; 3] = newcomers(seed);
     let mut founder = all[0].found(b"group").unwrap();
@@ -250,7 +250,7 @@ fn transcript(seed: u8) -> [Vec<u8>; 5] {
 
 #[test]
 fn a_seed_always_makes_the_same_messages() {
-    // recorded with the provider that `mls-rs` has for RustCrypto, on the same randomness
+    // recorded with the RustCrypto provider of `mls-rs`, on the same randomness
     let known = "223ea1718629bf918878e7575e7fb7f1425c33cd6193c1d4a346ad7c82bc987e";
     let digest = <sha2::Sha256 as sha2::Digest>::digest(transcript(17).concat());
     assert_eq!(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), known);

@@ -41,7 +41,7 @@ use primitives::{Aead, CryptoError, Dh, Kdf};
 
 mod primitives;
 
-/// The one suite.
+/// The only supported suite.
 pub(crate) const SUITE: CipherSuite = CipherSuite::CURVE25519_AES128;
 
 /// Randomness that was seeded by the caller. Clones draw from one stream.
@@ -56,12 +56,12 @@ impl Random {
     }
 
     pub(crate) fn fill(&self, out: &mut [u8]) {
-        // a stream of random numbers is as good after a panic elsewhere
+        // the random stream stays sound after a panic elsewhere
         self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(out);
     }
 }
 
-/// Where the library finds the suite.
+/// Gives the library the suite.
 #[derive(Clone)]
 pub(crate) struct Provider {
     pub(crate) random: Random,

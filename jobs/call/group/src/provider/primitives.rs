@@ -232,7 +232,7 @@ pub(super) fn signature_key(seed: &[u8; 32]) -> (SignatureSecretKey, SignaturePu
     (SignatureSecretKey::new_slice(&*pair), SignaturePublicKey::new_slice(&pair[32..]))
 }
 
-/// The Ed25519 key of such a pair, if its two halves belong together.
+/// The Ed25519 key of a pair, if the two halves belong together.
 fn signing_key(pair: &SignatureSecretKey) -> Result<SigningKey, CryptoError> {
     let pair = array("Ed25519 key pair", "64", pair.as_bytes())?;
     // signing one message under two public keys would reveal the secret key

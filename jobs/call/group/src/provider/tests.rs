@@ -80,7 +80,7 @@ fn a_shared_secret_of_zero_is_an_error() {
     let suite = suite(4);
     let (secret, public) = suite.kem_generate().unwrap();
     for mut point in SMALL.map(hex) {
-        // the unused bit makes no other point
+        // the unused bit does not change the point
         for _ in 0..2 {
             point[31] ^= 0x80;
             let small = HpkePublicKey::from(point.clone());

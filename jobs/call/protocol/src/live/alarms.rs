@@ -1,30 +1,30 @@
-//! Alarms of one kind as one: a server that does wrong does so fifty times a second.
+//! Alarms of one kind, merged: a server that misbehaves does so fifty times a second.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::Alarm;
 
-/// Time from one word about a kind of alarm to the next.
+/// Time between two reports of one kind of alarm.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Alarms of one kind, as they are told.
+/// Alarms of one kind, in one report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// The last of them.
+    /// The last alarm.
     pub last: Alarm,
-    /// How many there were since the beginning.
+    /// How many alarms there were since the beginning.
     pub count: u64,
 }
 
 struct Kind {
     merged: Merged,
     told: Duration,
-    /// Did more come since that was told?
+    /// Did more arrive since the last report?
     open: bool,
 }
 
-/// Merges alarms by their kind ([`Alarm::kind`]): the first of each is told at once, then all that
-/// came since, every ten seconds. As there are few kinds it stays small whatever comes.
+/// Merges alarms by their kind ([`Alarm::kind`]). The first alarm of a kind is reported at once,
+/// later alarms together every ten seconds. There are few kinds, so memory stays small.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// Takes an alarm; answers what is to be told now, if anything is.
+    /// Takes an alarm. Returns a report if one is due now.
     pub fn take(&mut self, alarm: Alarm, now: Duration) -> Option<Merged> {
         let new = |alarm| Kind { merged: Merged { last: alarm, count: 0 }, told: now, open: false };
         let kind = self.kinds.entry(alarm.kind()).or_insert_with(|| new(alarm.clone()));
@@ -54,7 +54,7 @@ impl Alarms {
         })
     }
 
-    /// What came and was not told yet.
+    /// Reports of alarms that were not reported yet.
     pub fn rest(&mut self) -> impl Iterator<Item = Merged> + '_ {
         self.kinds.values_mut().filter_map(|kind| std::mem::take(&mut kind.open).then(|| kind.merged.clone()))
     }

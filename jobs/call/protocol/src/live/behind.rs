@@ -1,22 +1,22 @@
-//! A member that missed a roster. The member asks the server for the whole roster. Where the
-//! members agree on keys it joins their group again.
+//! A member that missed a roster asks the server for the whole roster. If the members agree on
+//! keys, it joins their group again.
 //!
-//! Until the roster comes the member keeps its keys. It never leaves out an entry by itself: its
+//! Until the roster arrives, the member keeps its keys. It never leaves out an entry by itself: its
 //! keys would then differ from those of the others.
 
-/// Ticks after which it is asked again whether the whole roster comes: a second, and three where a
-/// session has to be taken in by others.
+/// Ticks between two requests for the whole roster: one second, and three if others must add a
+/// session to the group.
 const AGAIN: u32 = 50;
 const AGAIN_IN_A_GROUP: u32 = 150;
-/// Ticks between one session and the next that is begun for such a reason.
+/// Ticks between two sessions that are begun for this reason.
 const APART: u32 = 50;
 
-/// What a member knows of being behind.
+/// Whether a member is behind, and what it needs to catch up.
 #[derive(Default)]
 pub(super) struct Behind {
-    /// The last epoch whose roster could not be followed, and from which tick on it is asked again.
+    /// The last epoch whose roster could not be followed, and the tick of the next request.
     waits: Option<(u32, u32)>,
-    /// The tick from which on another session may be begun.
+    /// The first tick at which another session may be begun.
     free: u32,
 }
 
@@ -26,7 +26,7 @@ impl Behind {
         self.waits.is_some()
     }
 
-    /// A roster could not be followed, at this tick. Is it to be asked for at once?
+    /// A roster could not be followed at this tick. Returns whether to ask for all of it at once.
     pub(super) fn fell(&mut self, epoch: u32, tick: u32, in_a_group: bool) -> bool {
         let again = tick.saturating_add(if in_a_group { AGAIN_IN_A_GROUP } else { AGAIN });
         match &mut self.waits {
@@ -46,14 +46,14 @@ impl Behind {
         self.waits = None;
     }
 
-    /// A tick is over. Answers the epoch if it is to be asked again.
+    /// A tick is over. Returns the epoch if the member must ask again.
     pub(super) fn passed(&mut self, tick: u32, in_a_group: bool) -> Option<u32> {
         let (epoch, at) = self.waits.as_mut().filter(|(_, at)| *at <= tick)?;
         *at = tick.saturating_add(if in_a_group { AGAIN_IN_A_GROUP } else { AGAIN });
         Some(*epoch)
     }
 
-    /// May another session be begun at this tick? Then it is.
+    /// May another session be begun at this tick? If so, it counts as begun.
     pub(super) fn begins(&mut self, tick: u32) -> bool {
         let may = tick >= self.free;
         if may {

@@ -1,111 +1,114 @@
-//! For which tick a frame is: frames come by the clock of a microphone, ticks go by the clock of
-//! the server.
+//! The tick of each frame. Frames follow the clock of the microphone, ticks follow the clock of the
+//! server.
 //!
-//! **Lead.** A frame is for the tick after that of the frame before. Its packet has to reach the
-//! server before that tick closes, so it is made for a tick some way ahead of the first that has
-//! not closed as far as is known: the *lead*. The lead has to be at least the round trip, in ticks:
-//! the server says that a tick has closed, and the packet goes back. The server removes a member
-//! whose packet is a whole *window* of ticks ahead of its open tick. What a member knows of the
-//! open tick is never ahead of the server, so a lead below the window is always safe, and no longer
-//! round trip can be bridged.
+//! **Lead.** Each frame is for the tick after the tick of the frame before. Its packet must reach
+//! the server before that tick closes. So the packet is made for a tick some way ahead of the first
+//! tick that is not known to be closed: the *lead*. The lead must be at least the round trip, in
+//! ticks: the server says that a tick has closed, and the packet goes back. The server removes a
+//! member whose packet is a whole *window* of ticks ahead of the server's open tick. A member's
+//! view of the open tick is never ahead of the server, so a lead below the window is always safe. A
+//! longer round trip cannot be bridged.
 //!
 //! **Measuring.** A member has no clock and needs none: the server counts for it. A packet that was
 //! made when tick `o` was open and reaches the server in tick `t` took `t - o` ticks for the round
-//! trip. The server says `t` for every packet that is late: the sum of `t` lists its sender.
-//! Packets of one connection arrive in order, so the first packet that is missing is the one that
-//! is listed. Where nothing is late, an old packet is sent again now and then (a *probe*): it is
-//! late wherever it arrives, and costs nobody a frame.
+//! trip. The server reports `t` for every late packet: the sum of `t` lists the sender as late.
+//! Packets of one connection arrive in order, so the first missing packet is the late one. If no
+//! packet is late, the member sends an old packet again now and then (a *probe*). A probe is always
+//! late, and costs no frame.
 //!
-//! **Adapting.** Single late packets raise the lead by one. A series of them, and the first packet
-//! of all, raise it to the round trip at once. Probes lower it. Ticks never go back: where the lead
-//! shrinks, frames are passed over one at a time until the ticks have caught up.
+//! **Adapting.** A single late packet raises the lead by one. A series of late packets raises the
+//! lead to the round trip at once, and so does a late packet while no packet was in time yet.
+//! Probes lower the lead. Ticks never go back: if the lead shrinks, frames are skipped one at a
+//! time until the ticks have caught up.
 //!
-//! **The window bounds the round trip and its jitter together.** While no sum comes, each frame is
-//! for one tick more, until there is no place in the window. A lead of the whole window has a place
-//! for one frame a sum, so bursts of sums lose frames. Frames without a place shorten the lead, and
-//! late packets lengthen it.
+//! **The window bounds the round trip and its jitter together.** While no sum arrives, each frame
+//! takes one more tick, until the window has no place left. A lead of the whole window has a place
+//! for one frame per sum, so bursts of sums lose frames. Frames without a place shorten the lead,
+//! and late packets lengthen it.
 
 use std::collections::VecDeque;
 
-/// The lead that a member begins with, which is enough where the round trip takes less than a tick.
+/// The lead at the beginning. It is enough if the round trip takes less than a tick.
 const FIRST_LEAD: u32 = 1;
-/// Frames over which packets were further ahead than the lead, before some are passed over, and
-/// frames from one of those to the next.
+/// Packets must be further ahead than the lead for `WATCHED` frames before frames are skipped.
+/// Skipped frames are `SPACING` frames apart.
 const WATCHED: u32 = 50;
 const SPACING: u32 = 10;
-/// Frames after a change of the lead in which single late packets do not raise it again.
+/// Frames after a change of the lead in which a single late packet does not raise it again.
 const SETTLING: u32 = 15;
-/// Frames without a late packet until the lead is lowered by one: at first, and at most.
+/// Frames without a late packet before the lead is lowered by one: at first, and at most.
 const CALM: [u32; 2] = [500, 8000];
 /// Ticks in a row with a late packet after which the round trip counts as longer.
 const SERIES: usize = 5;
-/// Frames from one probe to the next, while the lead may be too large and otherwise; and until a
-/// probe is given up.
+/// Frames between two probes: while the lead may be too large, and otherwise. After `GIVEN_UP`
+/// frames a probe is given up.
 const PROBES: [u32; 2] = [50, 250];
 const GIVEN_UP: u32 = 150;
-/// Answers to probes on which the lead is lowered. If it is larger than all of them by [`CLEARLY`],
-/// it is lowered at once.
+/// Answers to probes that are needed to lower the lead. A lead that exceeds all of them by
+/// [`CLEARLY`] is lowered in one step.
 const ANSWERS: usize = 4;
 const CLEARLY: u32 = 3;
-/// Frames without a late packet until it is lowered then, at most.
+/// Frames without a late packet before that step, at most.
 const LONG: u32 = 400;
-/// Packets in a row of which none was in time, at the largest lead, after which the server counts
-/// as too far away; and frames from one packet to the next then.
+/// At the largest lead, the server counts as too far away after `UNHEARD` packets in a row that
+/// were not in time. Then one packet is sent every `SELDOM` frames.
 const UNHEARD: u32 = 100;
 const SELDOM: u32 = 50;
-/// Frames over which those without a place in the window are weighed against late packets, and by
-/// how many they have to be more for a shorter lead.
+/// Every `BALANCED` frames, frames without a place in the window are compared with late packets. If
+/// there are more of them, by more than `SPARE`, the lead is shortened.
 const BALANCED: u32 = 50;
 const SPARE: u32 = 2;
-/// Packets under way that are remembered.
+/// Packets in flight that are remembered.
 const KEPT: usize = 256;
 
-/// A packet that was sent and of which nothing is known yet: its tick, and the open tick when it
-/// was made, as far as was known.
+/// A packet in flight, without an answer yet: its tick, and the tick that was open when it was
+/// made, as far as was known.
 struct UnderWay {
     tick: u32,
     open: u32,
-    /// Did the server close more ticks by then than it had said? The packet measures nothing then.
+    /// Had the server closed more ticks by then than was known here? Then the packet measures
+    /// nothing.
     is_stale: bool,
-    /// Was it made under other keys than those of its tick?
+    /// Was it made under keys other than those of its tick?
     is_void: bool,
 }
 
-/// Which tick the next frame is for.
+/// Chooses the tick of each frame.
 pub(super) struct Cadence {
-    /// The first tick that has not closed, as far as is known.
+    /// The first tick that is not known to be closed.
     open: u32,
-    /// The first that may still be sent.
+    /// The first tick that may still be sent.
     next: u32,
     lead: u32,
     /// How many ticks are open at once.
     window: u32,
-    /// The least by which the last frames were further ahead than the lead, and how many they were.
+    /// The smallest number of ticks by which the last frames exceeded the lead, and how many frames
+    /// those were.
     surplus: u32,
     frames: u32,
-    /// Frames that are to be passed over, and how many there were since the last one that was.
+    /// Frames to be skipped, and frames since the last skipped one.
     excess: u32,
     spaced: u32,
     passed_over: bool,
-    /// Frames since the lead changed, and how many there must be before one less is tried.
+    /// Frames since the lead changed, and frames required before a lead smaller by one is tried.
     calm: u32,
     wanted: u32,
     under_way: VecDeque<UnderWay>,
-    /// Has a packet been in time? Round trips of the late packets of the last ticks in a row.
+    /// Was a packet in time? And the round trips of late packets, over the last ticks in a row.
     heard: bool,
     series: VecDeque<u32>,
     /// The open tick when the last probe was made, frames since then, and the last answers.
     probe: Option<u32>,
     since_probe: u32,
     answers: VecDeque<u32>,
-    /// The last round trip that was measured, in ticks.
+    /// The last measured round trip, in ticks.
     round_trip: Option<u32>,
-    /// Packets in a row that were not in time; is the server too far away, and frames since the
-    /// last packet then?
+    /// Packets in a row that were not in time; whether the server is too far away; and, if so,
+    /// frames since the last packet.
     unheard: u32,
     far: bool,
     resting: u32,
-    /// Of the last frames: how many there were, how many had no place in the window, and how many
+    /// Over the last frames: how many there were, how many had no place in the window, and how many
     /// packets were late.
     weighed: u32,
     shut_out: u32,
@@ -145,9 +148,10 @@ impl Cadence {
 
     /// Tick `open - 1` has closed.
     ///
-    /// A member that waits for the keys of its first epoch hears no sum, and one that has fallen
-    /// behind hears none either. Then many ticks are closed at once here, and what was sent before
-    /// was made by an old open tick: the time to its answer is not that of the line.
+    /// A member that waits for the keys of its first epoch decrypts no sum, and neither does a
+    /// member that has fallen behind. Then many ticks close at once here. Packets sent before that
+    /// were made with an outdated open tick, so the time to their answer is not the round trip of
+    /// the line.
     pub(super) fn opened(&mut self, open: u32) {
         if open.saturating_sub(self.open) > CLEARLY {
             self.under_way.iter_mut().for_each(|packet| packet.is_stale |= packet.open == self.open);
@@ -155,7 +159,7 @@ impl Cadence {
         self.open = self.open.max(open);
     }
 
-    /// Ticks that packets are made ahead of the open one.
+    /// Ticks by which packets are made ahead of the open tick.
     pub(super) fn lead(&self) -> u32 {
         self.lead
     }
@@ -165,7 +169,7 @@ impl Cadence {
         self.window - 1
     }
 
-    /// The last round trip that was measured, in ticks, rounded up.
+    /// The last measured round trip, in ticks, rounded up.
     pub(super) fn round_trip(&self) -> Option<u32> {
         self.round_trip
     }
@@ -175,12 +179,12 @@ impl Cadence {
         self.far
     }
 
-    /// Was the last frame passed over because packets are further ahead than they need to be?
+    /// Was the last frame skipped because packets are further ahead than they need to be?
     pub(super) fn has_passed_over(&self) -> bool {
         self.passed_over
     }
 
-    /// The tick of the next frame; none if the frame is to be passed over.
+    /// The tick of the next frame; none if the frame is skipped.
     pub(super) fn next(&mut self) -> Option<u32> {
         self.calm = self.calm.saturating_add(1);
         self.since_probe = self.since_probe.saturating_add(1);
@@ -193,14 +197,14 @@ impl Cadence {
             self.resting = 0;
         }
         if self.answers.is_empty() && self.calm > self.wanted && self.lead > FIRST_LEAD {
-            // nobody sends probes: only a try tells
+            // without answers to probes, the member can only try a smaller lead
             self.lead_by(self.lead - 1);
         }
         self.balance();
         let wanted = self.open.checked_add(self.lead)?;
         let tick = self.next.max(wanted);
         if tick - self.open >= self.window {
-            // nothing has been heard for long: the server would not take it
+            // no tick has closed for long: the server would reject the packet
             self.shut_out += 1;
             return None;
         }
@@ -212,9 +216,9 @@ impl Cadence {
         Some(tick)
     }
 
-    /// Where the lead comes near to the window, sums that come in bursts leave frames without a
-    /// place in it. A shorter lead makes packets late instead. The fewest are lost where both are
-    /// as many.
+    /// If the lead is close to the window, bursts of sums leave frames without a place in the
+    /// window. A shorter lead makes packets late instead. The loss is smallest if both are equally
+    /// many.
     fn balance(&mut self) {
         self.weighed += 1;
         if self.weighed < BALANCED {
@@ -226,7 +230,7 @@ impl Cadence {
         (self.weighed, self.shut_out, self.lates) = (0, 0, 0);
     }
 
-    /// Is this frame, which is so much further ahead than the lead, to be passed over?
+    /// Is this frame, which is `ahead` ticks further ahead than the lead, to be skipped?
     fn passes_over(&mut self, ahead: u32) -> bool {
         self.surplus = self.surplus.min(ahead);
         (self.frames, self.spaced) = (self.frames + 1, self.spaced.saturating_add(1));
@@ -250,18 +254,18 @@ impl Cadence {
         self.under_way.push_back(UnderWay { tick, open: self.open, is_stale: false, is_void: false });
     }
 
-    /// A packet of this tick was not sent after all.
+    /// The packet of this tick was not sent after all.
     pub(super) fn kept_back(&mut self, tick: u32) {
         self.under_way.retain(|packet| packet.tick != tick);
     }
 
-    /// From this tick on there are other keys: the server adds no packet that was made before that
-    /// was known, and lists its sender as late when it comes.
+    /// From this tick on there are other keys. The server does not add a packet that was made with
+    /// earlier keys, and lists its sender as late when the packet arrives.
     pub(super) fn changed_keys(&mut self, from: u32) {
         self.under_way.iter_mut().filter(|packet| packet.tick >= from).for_each(|packet| packet.is_void = true);
     }
 
-    /// Is a probe to be sent now? Answers the open tick: any packet of a tick before it serves.
+    /// Should a probe be sent now? Returns the open tick: any packet of an earlier tick serves.
     pub(super) fn probes(&mut self) -> Option<u32> {
         if self.since_probe >= GIVEN_UP {
             self.probe = None;
@@ -278,8 +282,8 @@ impl Cadence {
         (self.probe, self.since_probe) = (Some(self.open), 0);
     }
 
-    /// A tick has closed: is a packet of ours in its sum, and does the sum say that one was late?
-    /// Answers whether that one was the probe.
+    /// A tick has closed: is a packet of ours in its sum (`there`), and does the sum say that one
+    /// was late (`late`)? Returns whether the late packet was the probe.
     pub(super) fn closed(&mut self, tick: u32, there: bool, late: bool) -> bool {
         let was_sent = self.under_way.iter().any(|packet| packet.tick == tick);
         let is_probe = late && self.late(tick);
@@ -299,9 +303,10 @@ impl Cadence {
         is_probe
     }
 
-    /// A packet of ours reached the server in this tick, and was late. Was it the probe?
+    /// A packet of ours reached the server in this tick, and was late. Returns whether it was the
+    /// probe.
     fn late(&mut self, tick: u32) -> bool {
-        // those before it are in time, and their ticks open still
+        // packets for ticks that are still open are not late
         let first = self.under_way.iter().position(|packet| packet.is_void || packet.tick < tick);
         if let Some(packet) = first.and_then(|first| self.under_way.remove(first)) {
             self.grow((!packet.is_stale).then(|| tick.saturating_sub(packet.open)));
@@ -315,14 +320,13 @@ impl Cadence {
         true
     }
 
-    /// A packet was late, and took so long for the round trip if that is known.
+    /// A packet was late. Its round trip may be known.
     fn grow(&mut self, round_trip: Option<u32>) {
         self.lates += 1;
         if let Some(ticks) = round_trip {
             self.round_trip = round_trip;
             if ticks <= self.lead {
-                // made before the lead grew: with the one that there is now it would have been in
-                // time
+                // made before the lead grew: with the present lead it would have been in time
                 return;
             }
             self.series.truncate(SERIES - 1);
@@ -348,7 +352,7 @@ impl Cadence {
         (self.lead, self.calm) = (lead, 0);
     }
 
-    /// A probe took so long.
+    /// A probe took this round trip.
     fn shrink(&mut self, round_trip: u32) {
         self.round_trip = Some(round_trip);
         self.answers.truncate(ANSWERS - 1);
@@ -357,7 +361,7 @@ impl Cadence {
             return;
         }
         let least = self.answers.iter().max().copied().unwrap_or(0).max(FIRST_LEAD);
-        // where single packets are late again and again, such tries are rare too
+        // if single packets are late again and again, such tries are rare too
         if self.lead >= least + CLEARLY && self.calm >= (self.wanted / 5).min(LONG) {
             self.lead_by(least + 1);
             self.wanted = (self.wanted / 2).max(CALM[0]);
@@ -375,10 +379,10 @@ mod tests {
     struct Line {
         cadence: Cadence,
         now: u32,
-        /// What is on the way there: when it arrives, and its tick, none for a probe.
+        /// Packets in flight to the server: when each arrives, and its tick; none for a probe.
         packets: VecDeque<(u32, Option<u32>)>,
         arrived: Vec<u32>,
-        /// What is on the way back: when it arrives, the tick, is our packet in it, was one late?
+        /// Sums in flight back: when each arrives, the tick, is our packet in it, was one late?
         sums: VecDeque<(u32, u32, bool, bool)>,
         window: u32,
         last: Option<u32>,
@@ -402,8 +406,8 @@ mod tests {
             }
         }
 
-        /// One tick of a line on which both ways take so many ticks; with so many frames of the
-        /// microphone.
+        /// One tick of a line whose two directions take `there` and `back` ticks, with `frames`
+        /// frames of the microphone.
         fn tick(&mut self, there: u32, back: u32, frames: u32, probes: bool) {
             let mut late = false;
             while self.packets.front().is_some_and(|packet| packet.0 <= self.now) {
@@ -442,7 +446,7 @@ mod tests {
             }
         }
 
-        /// So many ticks; answers how many of the sums that were heard had no packet of this
+        /// Runs for `ticks` ticks. Returns how many of the sums that arrived had no packet of this
         /// member.
         fn run(&mut self, ticks: u32, round_trip: u32) -> u32 {
             let before = self.lost;
@@ -482,8 +486,8 @@ mod tests {
         }
     }
 
-    /// Half a second goes by between a member's place and the keys of its first epoch, in which it
-    /// hears no sum.
+    /// Half a second passes between a member's welcome and the keys of its first epoch. The member
+    /// decrypts no sum in that time.
     #[test]
     fn fault_22_ticks_that_were_not_heard_count_for_no_round_trip() {
         for (round_trip, unheard) in [(0, 25), (4, 12), (12, 25), (20, 30)] {
@@ -491,7 +495,7 @@ mod tests {
             for _ in 0..unheard {
                 line.tick(round_trip / 2, round_trip - round_trip / 2, 0, true);
             }
-            // what it has been told is the tick of its place; it sends the last few of the frames
+            // the member knows the tick of its welcome; it sends the last few of the frames
             line.cadence = Cadence::new(0, 32);
             let early: Vec<u32> = (0..unheard).filter_map(|_| line.cadence.next()).collect();
             for tick in early.into_iter().rev().take(5).rev() {
@@ -508,12 +512,12 @@ mod tests {
         }
     }
 
-    /// Near the window a lead that only late packets move grows to all of it, and bursts of sums
-    /// lose more than late packets do.
+    /// Near the window, a lead that only late packets move grows to the whole window. Then bursts
+    /// of sums lose more frames than late packets do.
     #[test]
     fn fault_22_a_line_with_jitter_near_the_window_loses_few_frames() {
-        // round trip and jitter each way, in ticks, and how many of a thousand are heard at least;
-        // the best fixed lead reaches 991, 990, 994, 1000 and 780
+        // round trip and jitter each way, in ticks, and the least number of frames heard of a
+        // thousand; the best fixed lead reaches 991, 990, 994, 1000 and 780
         for (round_trip, jitter, least) in [(0, 10, 985), (10, 10, 980), (20, 6, 980), (27, 3, 990), (15, 10, 680)] {
             let (mut missed, mut all) = (0, 0);
             for seed in 1..6u64 {
@@ -549,7 +553,7 @@ mod tests {
             assert!((15..=25).contains(&(line.sent - before)), "{round_trip}: {}", line.sent - before);
             let measured = line.cadence.round_trip().unwrap();
             assert!(measured.abs_diff(round_trip) <= 1, "{round_trip} measured as {measured}");
-            // a nearer way is found again
+            // a shorter round trip is found again
             line.run(200, 5);
             assert!(!line.cadence.is_far() && line.run(200, 5) == 0);
         }
@@ -564,7 +568,7 @@ mod tests {
             assert!(missed <= 3 * slow, "{slow}: {missed} missed");
             assert!(line.cadence.lead() >= slow);
             let missed = line.run(1000, 3);
-            // the sums come sooner all at once: so many ticks are left out once
+            // the sums arrive sooner all at once: that many ticks are skipped once
             let (lead, at_once) = (line.cadence.lead(), slow / 2);
             assert!(lead <= 5 && missed <= at_once && line.run(500, 3) == 0, "{slow}: {lead} and {missed}");
             // and the ticks have caught up: a packet is no further ahead than the lead
@@ -587,7 +591,7 @@ mod tests {
         let mut line = Line::new(32);
         line.run(1000, 1);
         assert_eq!((line.cadence.lead(), line.cadence.since_probe > 900), (1, true));
-        // a line that stands still for eight ticks, and brings all at once
+        // the line stalls for eight ticks, and delivers everything at once
         (0..8).rev().for_each(|rest| line.tick(rest, 0, 1, true));
         line.run(100, 1);
         assert_eq!(line.cadence.lead(), 2);
@@ -607,7 +611,7 @@ mod tests {
         }
     }
 
-    /// A page that stood still brings ten frames at once.
+    /// A page that stalled delivers ten frames at once.
     #[test]
     fn fault_23_frames_that_came_at_once_do_not_stay_ahead() {
         let mut line = Line::new(32);
@@ -624,7 +628,7 @@ mod tests {
         line.run(500, 20);
         let (lead, open) = (line.cadence.lead(), line.cadence.open);
         line.cadence.changed_keys(open + 15);
-        // those of them that are under way arrive while their ticks are open
+        // packets under the old keys that are in flight arrive while their ticks are open
         let void = line.cadence.under_way.iter().filter(|packet| packet.is_void).count() as u32;
         assert!(void >= 5);
         for tick in open..open + void {

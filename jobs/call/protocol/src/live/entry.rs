@@ -1,4 +1,4 @@
-//! The way into a live room: what a member proves, and to whom.
+//! The proof of a member that joins a live room.
 //!
 //! ```text
 //! server ── challenge (nonce) ──▶ member        a fresh nonce for each connection, before anything else
@@ -6,13 +6,13 @@
 //! proof = Ed25519(sign, "tobari call join" 3 ‖ nonce 16 ‖ length 1, host ‖ length 1, room ‖ settings 19 ‖ speaks 1 ‖ 0, or 1 and the host's token 16)
 //! ```
 //!
-//! The key `sign` follows from the link (`super::keys`). The server learns its public half from the
-//! member that opens the room, and stores nothing else. A join that was recorded proves nothing on
-//! another connection, because its nonce is another. A proof names the host that the client
-//! dialled, so a server that got it cannot pass it on to a server of another name.
+//! The key `sign` is derived from the link (`super::keys`). The server learns its public half from
+//! the member that opens the room, and stores nothing else. A recorded join proves nothing on
+//! another connection, because that connection has another nonce. A proof names the host that the
+//! client dialled. So a server that received a proof cannot pass it on to a server of another name.
 //!
 //! An active attacker on a connection without TLS can still take the connection over after its
-//! join. Against that only TLS helps.
+//! join. Only TLS prevents that.
 
 use ed25519_dalek::{Signature, Signer, VerifyingKey};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
@@ -24,12 +24,12 @@ use super::{
 };
 use crate::{messages::RoomName, server::Refusal};
 
-/// What a proof signs begins so.
+/// The beginning of everything that a proof signs.
 const DOMAIN: &[u8] = b"tobari call join\x03";
 /// The longest name of a host, in bytes.
 pub(super) const MAX_HOST: usize = 255;
 
-/// Bytes of a control message, as hexadecimal digits.
+/// Bytes that a control message holds as hexadecimal digits.
 macro_rules! hexadecimal {
     ($(#[$doc:meta])* $name:ident, $bytes:expr) => {
         $(#[$doc])*
@@ -52,11 +52,11 @@ macro_rules! hexadecimal {
 }
 
 hexadecimal! {
-    /// What a server draws for one connection: 32 hexadecimal digits. It is no secret.
+    /// The nonce of a server for one connection: 32 hexadecimal digits. It is no secret.
     Nonce, 16
 }
 hexadecimal! {
-    /// The public half of the key that follows from a link: 64 hexadecimal digits.
+    /// The public half of the key that is derived from a link: 64 hexadecimal digits.
     RoomKey, 32
 }
 hexadecimal! {
@@ -105,7 +105,7 @@ pub fn host_of(authority: &str) -> Option<String> {
     (legal && (1..=MAX_HOST).contains(&host.len())).then(|| host.to_owned())
 }
 
-/// What the member of one connection has to answer.
+/// The challenge that the member of one connection must answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// Drawn for this connection.
@@ -116,7 +116,7 @@ pub struct Challenge {
     pub hosts: Vec<String>,
 }
 
-/// The join of a member with this link, which answers the challenge of its server.
+/// The join of a member with this link, as the answer to the challenge of its server.
 pub(super) fn answer(link: &RoomLink, speak: bool, nonce: Nonce) -> Join {
     let keys = RoomKeys::new(link);
     let token = link.host.as_ref().map(|token| Token(*token.expose_bytes()));
@@ -128,7 +128,7 @@ pub(super) fn answer(link: &RoomLink, speak: bool, nonce: Nonce) -> Join {
     join
 }
 
-/// What a proof signs.
+/// The bytes that a proof signs.
 pub(super) fn signed(nonce: Nonce, room: &RoomName, join: &Join) -> Vec<u8> {
     let mut out = DOMAIN.to_vec();
     out.extend_from_slice(&nonce.0);
@@ -149,33 +149,33 @@ pub(super) fn signed(nonce: Nonce, room: &RoomName, join: &Join) -> Vec<u8> {
     out
 }
 
-/// A join whose proof was checked: nothing else opens a room or gets a seat in it.
+/// A join whose proof was checked. Only such a join opens a room or gets a seat in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven(Join);
 
 impl Proven {
-    /// What was asked for.
+    /// The join that was checked.
     pub fn join(&self) -> &Join {
         &self.0
     }
 
-    /// A join that another server of the room has checked, or that is played without a server.
+    /// A join that another server of the room has checked, or a join in a play without a server.
     pub(super) fn unchecked(join: Join) -> Self {
         Self(join)
     }
 }
 
-/// The key that a room is to have; none if nothing can be signed under it.
+/// The key of a room; none if the bytes are no key, or a weak one.
 pub(super) fn key_of(key: RoomKey) -> Option<VerifyingKey> {
     VerifyingKey::from_bytes(&key.0).ok().filter(|key| !key.is_weak())
 }
 
 impl Join {
-    /// Checks what a member has answered to a challenge.
+    /// Checks a member's answer to a challenge.
     ///
     /// # Errors
     /// [`Refusal::Host`] if the proof is for a server of another name, [`Refusal::Proof`] if it is
-    /// not for this challenge, or is none.
+    /// not a valid proof for this challenge.
     pub fn checked(self, challenge: &Challenge) -> Result<Proven, Refusal> {
         if !challenge.hosts.contains(&self.host) {
             return Err(Refusal::Host { found: self.host, expected: challenge.hosts.join(" or ") });
@@ -210,7 +210,7 @@ mod tests {
         let join = LiveMember::join(&link(), true, Nonce([7; 16]));
         assert_eq!(join.host, "call.example");
         assert_eq!(join.clone().checked(&challenge()).map(|proven| proven.0), Ok(join.clone()));
-        // recorded, and said again on another connection, or in another room
+        // recorded, and sent again on another connection, or in another room
         for other in [
             Challenge { nonce: Nonce([8; 16]), ..challenge() },
             Challenge { room: "tuesday".parse().unwrap(), ..challenge() },
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(join.clone().checked(&elsewhere), Err(Refusal::Host { found, expected }));
         let renamed = Join { host: "evil.example".to_owned(), ..join.clone() };
         assert_eq!(renamed.checked(&elsewhere), Err(Refusal::Proof));
-        // with anything else in it changed
+        // with anything else changed
         for other in [
             Join { speak: false, ..join.clone() },
             Join { token: Some(Token([1; 16])), ..join.clone() },

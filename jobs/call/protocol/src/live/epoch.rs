@@ -1,4 +1,4 @@
-//! One epoch as a member knows it: its roster, and the keys to send and to open with.
+//! One epoch as a member knows it: its roster, and the keys to encrypt and decrypt with.
 
 use crate::{
     mask::{OpenError, Tag},
@@ -24,7 +24,7 @@ pub(super) struct Epoch {
     sender: Option<Sender>,
 }
 
-/// Why a sum is not heard.
+/// Why a sum is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SumError {
@@ -36,10 +36,10 @@ pub enum SumError {
     Rewound {
         /// The tick.
         tick: u32,
-        /// The first that might have come.
+        /// The first tick that was allowed.
         next: u32,
     },
-    /// A sum of another epoch than its tick belongs to.
+    /// A sum of another epoch than the epoch of its tick.
     #[error("tick {tick} under the keys of epoch {found}: expected {expected}")]
     Epoch {
         /// The tick.
@@ -49,20 +49,20 @@ pub enum SumError {
         /// The epoch of the tick.
         expected: u32,
     },
-    /// Somebody in the list who is not on the roster as a speaker, or a tag that does not fit: the
-    /// sum is not what those in its list have sent.
+    /// The list names a member that is no speaker on the roster, or the tag does not fit: the sum
+    /// is not what the listed members have sent.
     #[error("tick {tick}: {error}")]
     Forged {
         /// The tick.
         tick: u32,
-        /// What was found.
+        /// The error.
         error: OpenError,
     },
 }
 
 impl Epoch {
     /// Derives the keys of all speakers on the roster, from the secret of the members' group too if
-    /// there is one, and those to send with if `own` is one of them.
+    /// there is one. If `own` is one of these speakers, derives the keys to send with as well.
     pub(super) fn new(
         roster: Roster,
         keys: &RoomKeys,
@@ -89,8 +89,8 @@ impl Epoch {
         self.roster.from
     }
 
-    /// What is sent in `tick`; none if this member does not speak in this epoch, or has sent that
-    /// tick or a later one.
+    /// The payload and tag for `tick`; none if this member does not speak in this epoch, or has
+    /// sent that tick or a later one.
     pub(super) fn encrypt(
         &mut self,
         tick: u32,

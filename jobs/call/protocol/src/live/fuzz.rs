@@ -2,8 +2,8 @@
 
 use super::{group, hello, link, messages, notes, recording, roster};
 
-/// Whatever reads as a link, a message, a hello, a note, a roster, a message of a group or a
-/// recording of a live room is written as the same bytes; no bytes panic.
+/// Bytes that read as a link, a message, a hello, a note, a roster, a message of a group or a
+/// recording of a live room are written as the same bytes. No bytes cause a panic.
 pub fn fuzz_live_messages(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         link::fuzz(text);

@@ -1,5 +1,4 @@
-//! What it takes to open sums: the chain of rosters, keys of the epochs that count, and the order
-//! of ticks.
+//! Decryption of sums: the chain of rosters, the keys of current epochs, and the order of ticks.
 
 use std::collections::VecDeque;
 
@@ -18,13 +17,13 @@ use super::{
     roster::{Change, Form, Roster, RosterError},
 };
 
-/// Ticks for which the keys of an epoch are kept after the next has begun: three seconds.
+/// Ticks for which the keys of an epoch are kept after the next one has begun: three seconds.
 const KEPT_TICKS: u32 = 150;
-/// Epochs that may have begun or be about to: rosters are said once a second, four times where
-/// people leave, and at once when somebody is put out.
+/// Epochs that have begun or are about to begin, at most. Rosters are sent once a second, four
+/// times a second if members leave, and at once if a member is removed.
 const MOST_EPOCHS: usize = 64;
 
-/// Opens the sums of a room.
+/// Decrypts the sums of a room.
 pub(super) struct Hearing {
     pub(super) keys: RoomKeys,
     pub(super) settings: Settings,
@@ -34,17 +33,17 @@ pub(super) struct Hearing {
     epochs: VecDeque<Epoch>,
     /// The first tick that may still be heard.
     next: u32,
-    /// Are rosters of protocol 2 taken?
+    /// Are rosters of protocol 2 accepted?
     earlier: bool,
 }
 
-/// A sum that was opened.
+/// A decrypted sum.
 pub(super) struct Opened {
     pub(super) tick: u32,
     pub(super) speakers: MemberSet,
     pub(super) late: MemberSet,
     pub(super) samples: Zeroizing<Vec<i32>>,
-    /// Bits for who talks, of sixteen members from this number on.
+    /// The first of sixteen members, and their talk bits.
     pub(super) flags: (u16, u16),
 }
 
@@ -56,7 +55,7 @@ impl Hearing {
         Some(Self { keys, settings, layout, room, epochs: VecDeque::new(), next: 0, earlier: false })
     }
 
-    /// The same for what was recorded, by this version or an earlier one.
+    /// The same for a recording of this version or an earlier one.
     pub(super) fn of_a_recording(link: &RoomLink, room: RoomId) -> Option<Self> {
         Some(Self { earlier: true, ..Self::new(link, room)? })
     }
@@ -76,8 +75,8 @@ impl Hearing {
         self.next
     }
 
-    /// Takes a roster if `accept` does, which answers the secret of its group where there is one,
-    /// and derives its keys; those to send with as well if `own` is on it.
+    /// Takes a roster if `accept` does, and derives its keys. `accept` returns the secret of the
+    /// group, if there is one. If `own` is on the roster, the keys to send with are derived too.
     pub(super) fn take_roster(
         &mut self,
         bytes: &[u8],
@@ -99,8 +98,8 @@ impl Hearing {
         self.roster().ok_or(RosterError::Malformed)
     }
 
-    /// Opens a sum; it counts as heard when [`Hearing::pass`] is told of its tick. None for one of
-    /// a tick before the first epoch that is known here: others may hear it.
+    /// Decrypts a sum. The sum counts as heard once [`Hearing::pass`] gets its tick. None for a
+    /// tick before the first epoch that is known here: other members may decrypt it.
     pub(super) fn open(&mut self, bytes: &[u8]) -> Result<Option<Opened>, SumError> {
         let sum = wire::decode_live_sum(self.layout, bytes).map_err(|_| SumError::Malformed)?;
         if sum.room != self.room || sum.payload.samples() != PACKET_WORDS {
@@ -120,7 +119,7 @@ impl Hearing {
         Ok(Some(Opened { tick, speakers: sum.speakers, late: sum.late, samples, flags }))
     }
 
-    /// A tick is over. Keys that open nothing any more are forgotten.
+    /// A tick is over. Keys that decrypt nothing any more are dropped.
     pub(super) fn pass(&mut self, tick: u32) {
         self.next = tick.saturating_add(1);
         while self.epochs.get(1).is_some_and(|next| next.from().saturating_add(KEPT_TICKS) <= tick) {
@@ -155,7 +154,7 @@ mod tests {
         let mut hearing = knowing();
         let [first, second] = [&hearing.epochs[0], &hearing.epochs[1]].map(Epoch::from);
         assert!(hearing.epochs.len() == 2 && first < second);
-        // a sum is opened once, so all are in one pass
+        // each sum is decrypted once, so all are in one pass
         let opened = |hearing: &mut Hearing| -> Vec<u32> {
             let sums = person.came.iter().filter_map(|bytes| hearing.open(bytes).ok().flatten());
             sums.map(|opened| opened.tick).collect()
@@ -165,7 +164,7 @@ mod tests {
         assert!(hearing.epoch_at(second - 1).is_some_and(|epoch| epoch.from() == first));
         hearing.pass(second + KEPT_TICKS);
         assert!(hearing.epochs.len() == 1 && hearing.epoch_at(second - 1).is_none());
-        // even for who would go back
+        // even if the member went back
         hearing.next = 0;
         let left = opened(&mut hearing);
         assert!(left.first() == Some(&second), "{left:?}");

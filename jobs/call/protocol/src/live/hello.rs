@@ -1,4 +1,4 @@
-//! Hellos: how a session presents itself to a room (kind 24 of the wire).
+//! Hellos: how a session introduces itself to a room (kind 24 of the wire).
 //!
 //! ```text
 //! hello  = version 1, kind 1, room 8, member 2, session 16, speaks 1, sealed 81, signature 64
@@ -6,14 +6,14 @@
 //! signature = Ed25519(sign, "tobari call hello" 1 ‖ what stands before it)
 //! ```
 //!
-//! All that keys depend on is in the clear and signed under the key of the link (`super::keys`),
-//! whose public half the server has: so an honest server refuses whatever a member would refuse,
-//! before it is on any roster. Only the name is sealed. A name that does not decrypt is unknown,
-//! and harms nobody.
+//! Everything that keys depend on is unencrypted and signed with the key of the link
+//! (`super::keys`). The server has the public half of that key. So an honest server rejects every
+//! hello that a member would reject, before the hello is on any roster. Only the name is encrypted.
+//! A name that does not decrypt is unknown, and harms no member.
 //!
-//! Signatures are checked one by one and strictly, as [`VerifyingKey::verify_strict`] does. A check
-//! of many at once would be twice as fast, and takes some crafted signatures now and not another
-//! time; members who disagree about one signature derive different keys.
+//! Signatures are checked one by one and strictly, as [`VerifyingKey::verify_strict`] does. Batch
+//! verification would be twice as fast, but accepts some crafted signatures at one time and not at
+//! another. Members who disagree about one signature derive different keys.
 
 use aes_gcm::{
     Aes256Gcm, Nonce, Tag,
@@ -38,7 +38,7 @@ const SIGNED: usize = CLEAR + TEXT + TAG;
 /// Bytes of a hello.
 pub const HELLO_BYTES: usize = SIGNED + 64;
 
-/// What everybody can read of a hello.
+/// The unencrypted head of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HelloHead {
     pub(super) room: RoomId,
@@ -47,12 +47,12 @@ pub(super) struct HelloHead {
     pub(super) speaks: bool,
 }
 
-/// Does it say of itself that it is a hello?
+/// Do these bytes begin as a hello does?
 pub fn is_hello(bytes: &[u8]) -> bool {
     matches!(bytes, [VERSION, KIND, ..])
 }
 
-/// The hello of a session; none of a name that is too long.
+/// The hello of a session; none if the name is too long.
 pub(super) fn write(keys: &RoomKeys, room: RoomId, session: SessionId, hello: &Hello) -> Option<Vec<u8>> {
     let name = hello.name.as_bytes();
     let mut out = Vec::with_capacity(HELLO_BYTES);
@@ -87,8 +87,8 @@ pub(super) fn head_of(bytes: &[u8]) -> Option<HelloHead> {
     (usize::from(member) < MAX_MEMBERS).then_some(head)
 }
 
-/// The head of a hello whose signature holds for this room and this number. The answer depends on
-/// the bytes and the key alone, so that all members find the same.
+/// The head of a hello whose signature is valid for this room and this number. The result depends
+/// on the bytes and the key alone, so all members get the same result.
 pub(super) fn verified(key: &VerifyingKey, room: RoomId, member: u16, bytes: &[u8]) -> Option<HelloHead> {
     let head = head_of(bytes).filter(|head| head.room == room && head.member == member)?;
     let (signed, signature) = bytes.split_last_chunk::<64>()?;
@@ -96,7 +96,8 @@ pub(super) fn verified(key: &VerifyingKey, room: RoomId, member: u16, bytes: &[u
     key.verify_strict(&signed, &Signature::from_bytes(signature)).ok().map(|()| head)
 }
 
-/// The name in a hello; none if it was not sealed under the secret of the link, or is no name.
+/// The name in a hello; none if it was not encrypted under the secret of the link, or is not a
+/// valid name.
 pub(super) fn name_of(keys: &RoomKeys, bytes: &[u8]) -> Option<String> {
     let head = head_of(bytes)?;
     let (clear, rest) = bytes.split_at(CLEAR);
@@ -111,7 +112,7 @@ pub(super) fn name_of(keys: &RoomKeys, bytes: &[u8]) -> Option<String> {
     filling.iter().all(|byte| *byte == 0).then(|| name.to_owned())
 }
 
-/// Whatever reads as a hello has its parts where they stand.
+/// Bytes that read as a hello have its parts at their places.
 pub(super) fn fuzz(data: &[u8]) {
     if let Some(head) = head_of(data) {
         assert_eq!((&data[2..10], &data[12..28]), (&head.room.0[..], &head.session.0[..]));

@@ -1,14 +1,14 @@
-//! Who was in the sums, as one digest for every five seconds, so that members can find out whether
-//! all were told the same.
+//! The lists of the sums, as one digest for every five seconds. Members compare digests to find out
+//! whether all were given the same lists.
 //!
 //! `digest of window w = SHA-256("tobari history" 1 ‖ w ‖ for each tick of it: tick 4, epoch 4,
-//! length of the list 2, list)`, for members who heard every tick of the window. Each tells the
-//! others its digest from time to time (`super::notes`): in a room of `n` members about sixteen a
-//! window. A server that gives two members different lists for one tick, one voice to each for
-//! instance, is found by the next note of one that gets to the other. A server that keeps notes
-//! back, or sees to it that no window is whole, is found by what is missing: a member with whom
-//! nothing could be compared for [`PATIENCE`] of its turns (`History::passed`). On a line that
-//! loses sums that happens without anybody's fault.
+//! length of the list 2, list)`, for members who heard every tick of the window. Each member sends
+//! its digest to the others from time to time (`super::notes`): in a large room about sixteen
+//! members a window. If a server gives two members different lists for one tick, for instance one
+//! voice to each, the next note that gets from one to the other reveals it. If a server keeps notes
+//! back, or makes sure that no window is whole, missing notes reveal it: nothing can be compared
+//! with a member for [`PATIENCE`] of its turns (`History::passed`). On a line that loses sums this
+//! happens without anyone's fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,30 +17,30 @@ use tobari_curve::wire::MemberSet;
 
 /// Ticks of a window: five seconds.
 pub const WINDOW_TICKS: u32 = 250;
-/// How many tell in each window.
+/// How many members send their digest in each window.
 const TELLERS: u32 = 16;
-/// How many windows are remembered.
+/// Windows that are remembered.
 const KEPT: usize = 4;
-/// How many words of others about windows that have not ended here are remembered.
+/// Digests of other members that are remembered for windows that have not ended here.
 const WAITING: usize = 64;
-/// So many of its turns may go by without a comparison with a member, and two windows more: one in
-/// which it came, and one on the way.
+/// Turns of a member that may pass without a comparison. Two windows are added: the window in which
+/// the member joined, and one on the way.
 pub const PATIENCE: u32 = 3;
 
 #[derive(Default)]
 pub(super) struct History {
-    /// The window under way, unless a tick of it was missed: the next tick, and the digest so far.
+    /// The current window, unless a tick of it was missed: the next tick, and the digest so far.
     current: Option<(u32, Sha256)>,
     own: BTreeMap<u32, [u8; 32]>,
     others: Vec<(u32, u16, [u8; 32])>,
     /// The window of the last tick.
     window: Option<u32>,
-    /// Windows that went by since something was compared with a member, or it came.
+    /// Windows since the last comparison with a member, or since it joined.
     unconfirmed: BTreeMap<u16, u32>,
 }
 
 impl History {
-    /// Takes note of a tick and its list. A window that has ended is answered, with its digest.
+    /// Adds a tick and its list. Returns a window that has ended, with its digest.
     pub(super) fn heard(&mut self, tick: u32, epoch: u32, speakers: &MemberSet) -> Option<(u32, [u8; 32])> {
         if tick.is_multiple_of(WINDOW_TICKS) {
             let window = tick / WINDOW_TICKS;
@@ -65,17 +65,18 @@ impl History {
         Some((window, digest))
     }
 
-    /// In how many windows each of so many members tells once.
+    /// The number of windows in which each of `members` members sends its digest once.
     fn turns(members: usize) -> u32 {
         (members as u32).div_ceil(TELLERS).max(1)
     }
 
-    /// Is it this member's turn to tell of a window, of so many?
+    /// Is it this member's turn, among `members`, to send its digest of a window?
     pub(super) fn tells(member: u16, window: u32, members: usize) -> bool {
         (u32::from(member) + window).is_multiple_of(Self::turns(members))
     }
 
-    /// What a member tells of a window; answers the window if it is not what was heard here.
+    /// Takes a member's digest of a window. Returns the window if the digest differs from the one
+    /// here.
     pub(super) fn told(&mut self, window: u32, member: u16, digest: [u8; 32]) -> Option<u32> {
         match self.own.get(&window) {
             Some(own) => {
@@ -93,7 +94,7 @@ impl History {
         }
     }
 
-    /// Of those who told of a window before it ended here: who heard something else.
+    /// The members that sent a different digest of a window before it ended here.
     pub(super) fn differing(&mut self, window: u32) -> Vec<u16> {
         let others = std::mem::take(&mut self.others);
         let (now, later): (Vec<_>, Vec<_>) =
@@ -104,9 +105,9 @@ impl History {
             .collect()
     }
 
-    /// A tick is over, whether or not it was heard, and these are the others on its roster.
-    /// Whenever a window has gone by: with whom nothing could be compared for too long, each said
-    /// once.
+    /// A tick is over, whether or not it was heard; `others` are the other members on its roster.
+    /// At the end of each window, returns the members with whom nothing could be compared for too
+    /// long, each member once.
     pub(super) fn passed(&mut self, tick: u32, others: impl Fn() -> BTreeSet<u16>) -> Vec<u16> {
         let window = tick / WINDOW_TICKS;
         if self.window.replace(window).is_none_or(|last| last == window) {
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(one.told(0, 2, same[1].1), None);
         let odd = window(&mut three, 0, Some(77)).unwrap();
         assert_eq!(one.told(0, 3, odd.1), Some(0));
-        // told before the window has ended here
+        // sent before the window has ended here
         assert_eq!(two.told(1, 3, [7; 32]), None);
         window(&mut two, 1, None);
         assert_eq!(two.differing(1), [3]);
@@ -171,7 +172,7 @@ mod tests {
         assert!((5..WINDOW_TICKS).all(|tick| late.heard(tick, 1, &set(&[1])).is_none()));
     }
 
-    /// Windows go by, with or without being heard here; member 2 tells of some of them.
+    /// Windows pass, heard here or not; member 2 sends its digest of some of them.
     #[test]
     fn a_member_with_whom_nothing_can_be_compared_is_found_and_said_once() {
         let most = PATIENCE + 2;
@@ -190,7 +191,7 @@ mod tests {
                     assert_eq!(history.told(number, 2, digest), None);
                 }
             }
-            // one word that is missing is nothing; who does not hear every tick cannot compare with
+            // one missing digest is harmless; a member that misses ticks cannot compare with
             // anybody
             let all: &[(u16, u32)] = if heard { &[(3, most + 1)] } else { &[(2, most + 1), (3, most + 1)] };
             assert_eq!(found, all, "{heard}");

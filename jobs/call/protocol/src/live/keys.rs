@@ -16,12 +16,13 @@
 //! place    = settings of the link (19 bytes) ‖ length and name of the room
 //! ```
 //!
-//! **A session** is 128 random bits that a client draws whenever it begins to speak or to listen:
-//! it is in every key of what it sends, so neither a number given twice nor a reconnection repeats
-//! a key. **An epoch** has the keys of its roster: of who is there, under which number, with which
-//! session and from which tick on. So members who were told different rosters have different keys
-//! and hear nothing of one another; and as the sessions of all who listen are in it too, nothing
-//! that was recorded before a member came can be played to it.
+//! **A session** is 128 random bits. A client draws them whenever it begins to speak or to listen.
+//! The session is in every key of what the client sends, so neither a reused number nor a
+//! reconnection repeats a key. **An epoch** has the keys of its roster: they depend on its members,
+//! their numbers and sessions, and its first tick. So members who were given different rosters have
+//! different keys, and cannot decrypt each other's packets. The sessions of all listeners are in
+//! the roster too. So nothing that was recorded before a member joined can be played to that
+//! member.
 
 use crate::mask::{EpochKey, SessionKey};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -67,13 +68,13 @@ impl RoomKeys {
         Self { room, place, verifying }
     }
 
-    /// What members sign with, towards the server and one another. It tells nothing of any other
-    /// key.
+    /// The key with which members sign, for the server and for one another. It reveals nothing
+    /// about any other key.
     pub(super) fn signing(&self) -> SigningKey {
         SigningKey::from_bytes(&expand(&self.room, &[b"sign", &self.place]))
     }
 
-    /// What their signatures are checked with.
+    /// The key that checks these signatures.
     pub(super) fn verifying(&self) -> VerifyingKey {
         self.verifying
     }
@@ -83,18 +84,18 @@ impl RoomKeys {
         expand(&self.room, &[b"hello", &self.place, &session.0])
     }
 
-    /// The key of what a session says to the members.
+    /// The key of a session's notes to the members.
     pub(super) fn note(&self, session: SessionId) -> Zeroizing<[u8; 32]> {
         expand(&self.room, &[b"note", &self.place, &session.0])
     }
 
-    /// The key of what a session offers to be taken into a group with.
+    /// The key of a session's offer to the group.
     #[cfg(any(feature = "mls", test))]
     pub(super) fn offer(&self, session: SessionId) -> Zeroizing<[u8; 32]> {
         expand(&self.room, &[b"offer", &self.place, &session.0])
     }
 
-    /// The keys of an epoch; where the members agree on keys, those of who has the secret of their
+    /// The keys of an epoch. If the members agree on keys, the keys depend on the secret of their
     /// group too.
     pub(super) fn epoch(&self, epoch: u32, roster: &[u8; 32], group: Option<&[u8; 32]>) -> EpochKeys {
         let room = match group {
@@ -139,8 +140,7 @@ impl EpochKeys {
     }
 }
 
-/// `Expand(key, parts)`, 32 bytes. Of the parts, all that have no fixed length say how long they
-/// are.
+/// `Expand(key, parts)`, 32 bytes. Every part without a fixed length states its length.
 fn expand(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let mut out = Zeroizing::new([0; 32]);
     // HKDF-SHA256 takes keys of 32 bytes and gives up to 8,160.

@@ -1,5 +1,5 @@
-//! The link of a live room: where it is, how it is set, and its secret in the fragment, which no
-//! browser sends to a server.
+//! The link of a live room: its place, its settings, and its secret. The secret is in the fragment,
+//! which no browser sends to a server.
 //!
 //! ```text
 //! https://host[:port][/prefix]/call/ROOM#FRAGMENT
@@ -7,11 +7,11 @@
 //! flags     1 mode elgamal-shared, 2 talk spurts, 4 lobby, 8 a host, 16 this is the host's own link, 32 mode elgamal, 64 keys of a group
 //! ```
 //!
-//! **The settings are in the link, not at the server**: members hold them from whom they have the
-//! link, every key is derived from them too, and a server that lets a member in under others is
-//! found at the first sum. The *mark* is a hash of the host's token; the server learns the mark
-//! when the room is opened and so knows the host by its token, which is no key of anything. The
-//! curve of both modes of ElGamal is secp256k1.
+//! **The settings are in the link, not at the server.** Members get them from the sender of the
+//! link, and every key depends on them. If a server lets a member join under other settings, the
+//! first sum reveals it. The *mark* is a hash of the host's token. The server learns the mark when
+//! the room is opened, and so recognizes the host by its token. The token is no key. The curve of
+//! both modes of ElGamal is secp256k1.
 
 use std::{fmt, str::FromStr};
 
@@ -43,10 +43,10 @@ pub enum LiveMode {
     #[default]
     Mask,
     /// Lifted ElGamal with shared randomness on secp256k1: [`tobari_curve::elgamal`]. Ten times the
-    /// bytes.
+    /// bytes of `mask`.
     ElgamalShared,
-    /// Lifted ElGamal on secp256k1, one ciphertext a sample, as in the paper. Twice the bytes of
-    /// that again.
+    /// Lifted ElGamal on secp256k1, one ciphertext for each sample, as in the paper. Twice the
+    /// bytes of `elgamal-shared`.
     Elgamal,
 }
 
@@ -54,7 +54,7 @@ impl LiveMode {
     /// Every mode.
     pub const ALL: [Self; 3] = [Self::Mask, Self::ElgamalShared, Self::Elgamal];
 
-    /// The name, in links' words and on the command line.
+    /// The name, in control messages and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mask => "mask",
@@ -63,7 +63,7 @@ impl LiveMode {
         }
     }
 
-    /// The mode of that name; none if there is no such.
+    /// The mode of that name; none if there is no such mode.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
@@ -80,22 +80,22 @@ impl LiveMode {
 /// When speakers send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sending {
-    /// A packet every 20 ms, whatever there is to say: times and lengths say nothing about who
-    /// speaks.
+    /// A packet every 20 ms, whether or not there is something to say. Times and lengths say
+    /// nothing about who speaks.
     #[default]
     Constant,
     /// Packets only while there is something to hear. The server learns who speaks and when.
     Spurts,
 }
 
-/// What keys come from.
+/// The source of the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
-    /// The link's secret alone. Whoever has the link has the keys, of every epoch.
+    /// The link's secret alone. Anyone with the link has the keys of every epoch.
     #[default]
     Link,
-    /// The link's secret, and what the members agree on (MLS, `super::group`): each epoch's keys
-    /// are its members' only.
+    /// The link's secret, and a secret that the members agree on (MLS, `super::group`). Only the
+    /// members of an epoch have its keys.
     Group,
 }
 
@@ -109,18 +109,19 @@ impl Keys {
     }
 }
 
-/// How a room is set, for its whole life.
+/// The settings of a room, for its whole life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How samples are encrypted.
     pub mode: LiveMode,
     /// When speakers send.
     pub sending: Sending,
-    /// What keys come from.
+    /// The source of the keys.
     pub keys: Keys,
-    /// Whoever comes waits until the host lets it in; there must be a host then.
+    /// Must new members wait until the host admits them? Then there must be a host.
     pub lobby: bool,
-    /// How many may speak at once, from 1 to [`MAX_MEMBERS`]: the width of masks follows from it.
+    /// How many members may speak at once, from 1 to [`MAX_MEMBERS`]. It determines the width of
+    /// masks.
     pub speakers: u16,
     /// The mark of the host, if the room has one.
     pub host: Option<[u8; TOKEN_BYTES]>,
@@ -140,12 +141,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Are they possible?
+    /// Are these settings possible?
     pub fn is_valid(&self) -> bool {
         (1..=MAX_MEMBERS).contains(&usize::from(self.speakers)) && (!self.lobby || self.host.is_some())
     }
 
-    /// Bits of a mask: what the sum of all speakers needs.
+    /// Bits of a mask, enough for the sum of all speakers.
     pub fn width(&self) -> Option<Width> {
         Width::for_senders(self.speakers.into())
     }
@@ -159,7 +160,7 @@ impl Settings {
             | flag(self.host.is_some(), HOSTED)
     }
 
-    /// What keys are bound to.
+    /// The bytes that keys are bound to.
     pub(super) fn to_bytes(self) -> [u8; 3 + TOKEN_BYTES] {
         let mut bytes = [0; 3 + TOKEN_BYTES];
         bytes[0] = self.flags();
@@ -169,13 +170,13 @@ impl Settings {
     }
 }
 
-/// The secret of a room, which all who have its link hold. Zeroed on drop; neither printed nor
+/// The secret of a room, which everyone with its link holds. Zeroed on drop; neither printed nor
 /// compared; exported in the link only.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RoomSecret(pub(super) [u8; 32]);
 
 impl RoomSecret {
-    /// A new one.
+    /// A new secret.
     pub fn random(rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut secret = Self([0; 32]);
         rng.fill_bytes(&mut secret.0);
@@ -183,12 +184,12 @@ impl RoomSecret {
     }
 }
 
-/// What makes a host the host, towards the server. Zeroed on drop; neither printed nor compared.
+/// The token by which the server recognizes the host. Zeroed on drop; neither printed nor compared.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct HostToken([u8; TOKEN_BYTES]);
 
 impl HostToken {
-    /// A new one.
+    /// A new token.
     pub fn random(rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut token = Self([0; TOKEN_BYTES]);
         rng.fill_bytes(&mut token.0);
@@ -200,7 +201,7 @@ impl HostToken {
         &self.0
     }
 
-    /// What the server and the members know of it.
+    /// The mark of the token, which the server and the members know.
     pub fn mark(&self) -> [u8; TOKEN_BYTES] {
         mark_of(&self.0)
     }
@@ -229,21 +230,21 @@ pub(super) fn mark_of(token: &[u8; TOKEN_BYTES]) -> [u8; TOKEN_BYTES] {
 /// ```
 #[derive(Clone)]
 pub struct RoomLink {
-    /// Where the server is: scheme, host, and what stands before `/call`.
+    /// The address of the server: scheme, host, and the path before `/call`.
     pub server: String,
     /// The room.
     pub room: RoomName,
-    /// How it is set.
+    /// The settings of the room.
     pub settings: Settings,
-    /// Its secret.
+    /// The secret of the room.
     pub secret: RoomSecret,
     /// The host's token, in the host's own link.
     pub host: Option<HostToken>,
 }
 
 impl RoomLink {
-    /// A link to a new room; if the settings ask for a host, theirs is replaced by that of a new
-    /// token, and this is the host's link.
+    /// A link to a new room. If the settings ask for a host, the mark in them is replaced by that
+    /// of a new token, and this is the host's link.
     pub fn new(server: &str, room: RoomName, settings: Settings, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let secret = RoomSecret::random(rng);
         let host = settings.host.map(|_| HostToken::random(rng));
@@ -258,12 +259,12 @@ impl RoomLink {
         super::host_of(authority).unwrap_or_default()
     }
 
-    /// The same for the others: without the host's token.
+    /// The link for the other members, without the host's token.
     pub fn for_members(&self) -> Self {
         Self { host: None, ..self.clone() }
     }
 
-    /// The link as text. It holds the secret: whoever reads it can hear the room.
+    /// The link as text. It holds the secret: anyone who reads it can hear the room.
     pub fn to_text(&self) -> Zeroizing<String> {
         let settings = &self.settings;
         let mut bytes = Zeroizing::new(Vec::with_capacity(72)); // never grows, so no copy is left behind
@@ -283,7 +284,7 @@ impl RoomLink {
     }
 }
 
-/// A text that is not the link of a room. What was found is not repeated: it may hold a secret.
+/// A text that is not the link of a room. The error does not repeat the text: it may hold a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -293,7 +294,7 @@ pub enum LinkError {
     /// No `/call/ROOM`.
     #[error("link of a call: expected an address that ends in /call/ROOM, found another")]
     Address,
-    /// A fragment that is not one.
+    /// An invalid fragment.
     #[error("link of a call: expected what `tobari call link` writes after the #, found something else")]
     Fragment,
     /// A fragment of a later version.
@@ -365,7 +366,7 @@ fn encode(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// None unless it is what [`encode`] writes.
+/// None unless [`encode`] would write this text.
 fn decode(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     if text.len() > 128 || text.len() % 4 == 1 {
         return None;
@@ -394,7 +395,7 @@ impl fmt::Display for LiveMode {
     }
 }
 
-/// Whatever is read as a link is written as the same text.
+/// Text that reads as a link is written with the same fragment.
 pub(super) fn fuzz(text: &str) {
     if let Ok(link) = text.parse::<RoomLink>() {
         let written = link.to_text();

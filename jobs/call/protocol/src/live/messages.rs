@@ -1,32 +1,32 @@
-//! What members of a live room and the server say to each other besides packets, sums, rosters and
-//! notes: control messages, version 3.
+//! Control messages between a member of a live room and the server, version 3: everything except
+//! packets, sums, rosters and notes.
 //!
-//! A live room runs over one WebSocket at `/call/v3/{room}`. Control messages are texts, one JSON
-//! object of at most [`MAX_CONTROL_BYTES`](crate::messages::MAX_CONTROL_BYTES) bytes with
-//! exactly the fields named here; all else is binary.
+//! A live room runs over one WebSocket at `/call/v3/{room}`. Control messages are texts: one JSON
+//! object of at most [`MAX_CONTROL_BYTES`](crate::messages::MAX_CONTROL_BYTES) bytes with exactly
+//! the fields named here. All other messages are binary.
 //!
-//! 1. The server says `challenge` first, with a nonce that it draws for this connection. The member
-//!    answers `join`, with a signature over the nonce and all that it asks for (`super::entry`).
-//!    The first member opens the room with the settings and the public key of the link. Later
-//!    members must name the same.
+//! 1. The server first sends `challenge`, with a nonce that it draws for this connection. The
+//!    member answers `join`, with a signature over the nonce and everything that it asks for
+//!    (`super::entry`). The first member opens the room with the settings and the public key of the
+//!    link. Later members must name the same.
 //! 2. The server answers `welcome`, or `refused` and closes. The member then sends its hello
-//!    (`super::hello`), which the server checks with that key.
-//! 3. In a room with a lobby the member waits until the host has said `admit`; it gets nothing
-//!    before `admitted`.
-//! 4. From then on the member gets rosters, and after each tick the sum, or `silent` where no
-//!    packet came.
-//! 5. A listener who wants to speak says `hand`; without a host it is `granted` at once, with one
-//!    when the host says `grant`. It then sends a hello of a new session, and speaks from the
-//!    roster on which that stands.
-//! 6. Hosts get `hand` and `left`, and the hellos of who waits; they say `admit`, `mute`, `grant`
-//!    and `eject`.
+//!    (`super::hello`). The server checks the hello with that key.
+//! 3. In a room with a lobby the member waits until the host sends `admit`. It gets nothing before
+//!    `admitted`.
+//! 4. From then on the member gets rosters, and after each tick the sum, or `silent` if no packet
+//!    arrived.
+//! 5. A listener who wants to speak sends `hand`. Without a host, `granted` follows at once; with a
+//!    host, when the host sends `grant`. The listener then sends a hello of a new session, and
+//!    speaks from the roster that lists this session.
+//! 6. Hosts get `hand` and `left`, and the hellos of waiting members. They send `admit`, `mute`,
+//!    `grant` and `eject`.
 //! 7. In a room whose members agree on keys (`"keys":"group"`) a session also sends an offer after
-//!    its hello, and rosters come inside steps (`super::group`).
-//! 8. A member that cannot follow a roster says `behind`, and is told the whole roster. Where the
-//!    members agree on keys it begins another session besides. `again` asks a member to begin
-//!    another session: what it has agreed on with the others leads nowhere.
-//! 9. `closing` says that the server will end the room soon; `ended` and `removed` are the last
-//!    word.
+//!    its hello, and rosters arrive inside steps (`super::group`).
+//! 8. A member that cannot follow a roster sends `behind`, and gets the whole roster. If the
+//!    members agree on keys, it begins another session too. `again` asks a member to begin another
+//!    session, because its group begins anew.
+//! 9. `closing` says that the server will end the room soon. `ended` or `removed` is the last
+//!    message.
 
 use serde::{Deserialize, Serialize};
 use tobari_curve::wire::RoomId;
@@ -57,14 +57,14 @@ pub struct Join {
     pub token: Option<Token>,
     /// The host that the client dialled, as [`host_of`](super::host_of) writes it.
     pub host: String,
-    /// The public half of the key that follows from the link. Whoever opens the room says what the
-    /// others must say.
+    /// The public half of the key that is derived from the link. The first member sets it; all
+    /// later members must name the same key.
     pub key: RoomKey,
     /// The signature (`super::entry`).
     pub proof: Proof,
 }
 
-/// 16 bytes as 32 hexadecimal digits. They are for the server only and are not shown.
+/// 16 bytes as 32 hexadecimal digits. They are for the server only, and are not printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token(pub [u8; TOKEN_BYTES]);
 
@@ -74,50 +74,50 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// What a member says.
+/// A message from a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ClientMessage {
-    /// Lets the member in.
+    /// The request to join.
     Join(Join),
     /// A listener wants to speak, or no longer.
     Hand {
-        /// Is it up?
+        /// Is the hand up?
         raised: bool,
     },
-    /// This member cannot follow the roster of an epoch: it lacks the one before, or what leads the
-    /// group there.
+    /// This member cannot follow the roster of an epoch: it lacks the roster before, or the commit
+    /// or welcome that leads the group there.
     Behind {
-        /// Of which.
+        /// The epoch.
         epoch: u32,
     },
-    /// From a host: lets somebody in who waits.
+    /// From a host: admits a member from the lobby.
     Admit {
-        /// Whom.
+        /// The member.
         member: u16,
     },
-    /// From a host: leaves somebody's packets out of sums, or no longer.
+    /// From a host: leaves a member's packets out of sums, or no longer.
     Mute {
-        /// Whom.
+        /// The member.
         member: u16,
-        /// From now on?
+        /// Is it muted from now on?
         muted: bool,
     },
-    /// From a host: lets somebody speak, or only listen.
+    /// From a host: lets a member speak, or only listen.
     Grant {
-        /// Whom.
+        /// The member.
         member: u16,
-        /// From now on?
+        /// May it speak from now on?
         speak: bool,
     },
-    /// From a host: puts somebody out.
+    /// From a host: removes a member.
     Eject {
-        /// Whom.
+        /// The member.
         member: u16,
     },
 }
 
-/// The answer to a [`Join`] that was granted.
+/// The answer to a [`Join`] that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
@@ -134,73 +134,73 @@ pub struct Welcome {
     pub waiting: bool,
 }
 
-/// What the server says.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ServerMessage {
-    /// What the member's proof has to answer, before anything else.
+    /// The challenge that the member's proof must answer, before anything else.
     Challenge {
         /// Drawn for this connection.
         nonce: Nonce,
     },
-    /// The member is to begin another session.
+    /// The member must begin another session.
     Again {},
-    /// The member is in, or in the lobby.
+    /// The member has joined the room or its lobby.
     Welcome(Welcome),
-    /// The member is not let in; the connection ends.
+    /// The member is rejected; the connection ends.
     Refused {
-        /// Why, for programs.
+        /// The reason, for programs.
         code: Code,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
-    /// The host has let the member in.
+    /// The host has admitted the member.
     Admitted {
         /// The tick that is open now.
         tick: u32,
     },
-    /// A tick is over in which there was no packet.
+    /// A tick without a packet is over.
     Silent {
         /// The tick.
         tick: u32,
     },
     /// The member may speak from now on, with a session of its own, or only listen.
     Granted {
-        /// Which.
+        /// May it speak?
         speak: bool,
     },
     /// The member's packets are left out of sums from now on, or no longer.
     Muted {
-        /// Which.
+        /// Is it muted?
         muted: bool,
     },
-    /// To hosts: somebody wants to speak, or no longer.
+    /// To hosts: a member wants to speak, or no longer.
     Hand {
-        /// Who.
+        /// The member.
         member: u16,
-        /// Is it up?
+        /// Is the hand up?
         raised: bool,
     },
-    /// To hosts: somebody is gone, perhaps from the lobby.
+    /// To hosts: a member has left, perhaps from the lobby.
     Left {
-        /// Who.
+        /// The member.
         member: u16,
     },
     /// The room will end.
     Closing {
-        /// In how many seconds, at the latest.
+        /// Seconds until the end, at the latest.
         seconds: u32,
     },
     /// The room is over.
     Ended {
-        /// How many ticks it had.
+        /// How many ticks the room had.
         ticks: u32,
     },
-    /// The member is put out; the connection ends.
+    /// The member is removed; the connection ends.
     Removed {
-        /// Why, for programs.
+        /// The reason, for programs.
         code: Code,
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
 }
@@ -237,7 +237,7 @@ mod settings {
         Spurts,
     }
 
-    /// Left out where keys come from the link: so it was before there were others.
+    /// Omitted if keys come from the link, as before there was another choice.
     #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     enum KeysName {
@@ -320,13 +320,13 @@ mod settings {
     }
 }
 
-/// Whatever reads as a message is written and read again as the same.
+/// Text that parses as a message parses as the same message after it is written.
 pub(super) fn fuzz(text: &str) {
     if let Ok(message) = ClientMessage::parse(text) {
         assert_eq!(ClientMessage::parse(&message.to_text()), Ok(message));
     }
     if let Ok(message) = ServerMessage::parse(text) {
-        // A reason may be longer once its characters are escaped, so that it no longer fits.
+        // Escaped characters can make a reason longer, so that it no longer fits.
         let written = message.to_text();
         let fits = written.len() <= crate::messages::MAX_CONTROL_BYTES;
         assert!(!fits || ServerMessage::parse(&written) == Ok(message));

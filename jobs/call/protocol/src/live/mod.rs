@@ -1,43 +1,45 @@
-//! A live room: who has the link talks, the server adds, and the sum shows whose voices are in it
-//! and that nothing else is.
+//! A live room: members with the link talk, the server adds their encrypted packets, and each sum
+//! proves that it holds the voices on its list and nothing else.
 //!
 //! **What is computed.** As in [`crate`]: for each tick of 20 ms the sum of the speakers' packets,
-//! with the list `S_t` of those in it, one identical sum to all. A packet has [`PACKET_WORDS`]
-//! words: 320 samples, and one in which each speaker has a bit of its own for *I am talking*, so
-//! that members see who speaks and the server does not.
+//! with the list `S_t` of these speakers, one identical sum to all. A packet has [`PACKET_WORDS`]
+//! words: 320 samples, and one word in which each speaker has its own bit for *I am talking*. So
+//! members see who speaks, and the server does not.
 //!
-//! **Modes.** `mask` ([`crate::mask`]), 1,084 bytes a packet in a room for 1,024 speakers,
-//! `elgamal-shared` ([`tobari_curve::elgamal`]), 10,394, and `elgamal`, 20,665. In all a one-time
-//! authenticator binds the sum to list, room, epoch, sessions and tick: what a server alters, adds,
-//! drops, doubles, replays or moves without saying so is refused by every member.
+//! **Modes.** `mask` ([`crate::mask`]) with 1,084 bytes a packet in a room for 1,024 speakers,
+//! `elgamal-shared` ([`tobari_curve::elgamal`]) with 10,394, and `elgamal` with 20,665. In all
+//! modes a one-time authenticator binds the sum to list, room, epoch, sessions and tick. If the
+//! server alters, adds, drops, doubles, replays or moves a packet without saying so, every member
+//! rejects the sum.
 //!
-//! **Who sees what.** Members: the sum, its list, who talks, names. The server: room names,
-//! addresses, numbers, when who sends and how much (which says nothing about speech unless the link
-//! asks for talk spurts), and the size of the room. Not: samples, the sum, names, who talks.
+//! **Who sees what.** Members see the sum, its list, names, and who talks. The server sees room
+//! names, addresses, member numbers and the size of the room. It also sees when and how much each
+//! member sends; that says nothing about speech unless the link asks for talk spurts. The server
+//! sees no samples, no sum, no names, and not who talks.
 //!
-//! **What stays possible.** The server can leave somebody out *and say so*: the member itself
-//! notices. It can show one member the packet of one speaker as a sum of one: it verifies, the list
-//! says so, and the histories that members tell one another ([`history`]) differ. A member who gets
-//! hold of another's packet opens it; a member and the server together forge in another's name.
-//! Whoever has the link is a member: lobby, mute and eject are rules of the server, unless the
-//! members agree on keys ([`group`]): then who is out cannot hear.
-//! `book/src/explanation/threats/call.md` has all of it.
+//! **What stays possible.** The server can leave a member out *and say so*: that member notices.
+//! The server can show one member the packet of one speaker as a sum of one. Such a sum verifies,
+//! but its list says so, and the histories that members exchange ([`history`]) differ. A member
+//! with a copy of another member's packet can decrypt it. A member and the server together can
+//! forge in another member's name. Anyone with the link is a member: lobby, mute and eject are
+//! rules of the server. If the members agree on keys ([`group`]), a removed member cannot decrypt
+//! later sums. `book/src/explanation/threats/call.md` has the full list.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
 //! | [`link`] | the link: place, settings, secret |
 //! | `keys` | the tree of keys |
 //! | [`group`] | keys that the members agree on |
-//! | `entry` | the way in: what a member proves |
-//! | `hello`, `notes`, `roster`, [`messages`] | what is said, sealed and in the open |
-//! | `modes` | what differs between the modes, behind one interface |
+//! | `entry` | the proof of a member that joins |
+//! | `hello`, `notes`, `roster`, [`messages`] | messages, encrypted and unencrypted |
+//! | `modes` | the modes, behind one interface |
 //! | `epoch`, `hearing`, `member`, `behind`, `cadence`, `history` | a member: the half with keys |
-//! | `news`, `alarms` | what it has to tell |
-//! | [`server`] | the room: the half without |
-//! | [`cascade`] | a room that several servers hold together |
-//! | [`audio`] | microphone and ear: gain, gate, jitter, loss, limit |
-//! | [`recording`] | sums, kept for later |
-//! | [`attack`] | what can be tried against all of it, and what comes of it |
+//! | `news`, `alarms` | events that a member reports |
+//! | [`server`] | the room: the half without keys |
+//! | [`cascade`] | a room that several servers share |
+//! | [`audio`] | microphone and playback: gain, gate, jitter, loss, limit |
+//! | [`recording`] | sums, stored for later |
+//! | [`attack`] | attacks on all of it, and their results |
 
 mod alarms;
 pub mod attack;
@@ -83,12 +85,12 @@ pub use server::{LiveEvent, LiveLimits, LiveRoom, LiveUplink, Mixer, OneByOne};
 
 use crate::PACKET_SAMPLES;
 
-/// Words of a packet: its samples, and the one with bits for who is talking.
+/// Words of a packet: its samples, and the word with the talk bits.
 pub const PACKET_WORDS: usize = PACKET_SAMPLES + 1;
-/// Members whose bits are in that word; they take turns by tick.
+/// Members with a bit in that word. Groups of this size take turns by tick.
 const FLAGS: u16 = 16;
 
-/// Whose bits are in the last word of a tick, as the first number of sixteen, where `last` is the
+/// The first of the sixteen members whose bits are in the last word of a tick. `last` is the
 /// highest number on the roster.
 fn flagged(tick: u32, last: u16) -> u16 {
     let groups = u32::from(last / FLAGS) + 1;

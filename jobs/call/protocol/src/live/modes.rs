@@ -1,18 +1,18 @@
-//! The modes of a live room behind one interface: how a packet's words are encrypted under an
-//! epoch's keys, and a sum opened.
+//! The modes of a live room behind one interface: encrypting the words of a packet under the keys
+//! of an epoch, and decrypting a sum.
 //!
-//! | mode | payload | what a member derives |
+//! | mode | payload | keys that a member derives |
 //! |---|---|---|
 //! | `mask` | `c_i = m_i + F(k_u, t, i) mod 2^w` | every sender's `k_u` |
 //! | `elgamal-shared` | `C_i = (m_i + r s_i)G` and `R = rG` | the `s_i` of the places |
 //! | `elgamal` | `S_i = m_i G + r_i sG` and `R_i = r_i G` | `s` |
 //!
-//! **What is bound is the same in all**: members hold the key of the tags, so each packet has one
-//! ([`crate::mask`]), and a sum is taken only if the sum of its tags is that of its list. The modes
-//! of points decrypt without the list, which alone would bind nothing: whoever adds, doubles,
-//! negates or leaves out packets makes sums that decrypt as well. So a sum is decrypted first and
-//! compared with its tag after, and neither the samples nor that they decrypted leaves this module
-//! before.
+//! **The tag binds the same in all modes.** Members hold the key of the tags, so each packet has a
+//! tag ([`crate::mask`]). A sum is accepted only if the sum of its tags is that of its list. The
+//! modes of points decrypt without the list. Decryption alone would bind nothing: if a server adds,
+//! doubles, negates or leaves out packets, the sum decrypts as well. So a sum is decrypted first
+//! and compared with its tag afterwards. Before that, neither the samples nor the fact that they
+//! decrypted leaves this module.
 
 use crate::{
     mask::{Form, MaskReceiver, MaskSender, OpenError, Tag, TagReceiver, TagSender},
@@ -32,7 +32,7 @@ use super::{
     link::{LiveMode, Settings},
 };
 
-/// How packets of such a room are written; none if a room cannot be set so.
+/// The layout of packets in a room with these settings; none if the settings are impossible.
 pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
     if !settings.is_valid() {
         return None;
@@ -49,19 +49,19 @@ pub(super) fn layout_of(settings: &Settings) -> Option<LiveLayout> {
 /// A speaker of an epoch: its number and session.
 pub(super) type Speaker = (u16, SessionId);
 
-/// Opens the sums of an epoch.
+/// Decrypts the sums of an epoch.
 pub(super) enum Opener {
     Mask(MaskReceiver),
     Points(TagReceiver, Points),
 }
 
-/// Decrypts points without being told whose they are.
+/// Decrypts points without the list of their senders.
 pub(super) enum Points {
     Shared(Box<SharedDecryptor>),
     Each(Box<Decryptor>),
 }
 
-/// Encrypts what one session sends in an epoch.
+/// Encrypts the packets of one session in an epoch.
 pub(super) enum Sender {
     Mask(MaskSender),
     Shared(TagSender, Box<SharedEncryptor>),
@@ -69,7 +69,8 @@ pub(super) enum Sender {
 }
 
 impl Opener {
-    /// For the epoch that begins at tick `from`, with these speakers, in a room for so many.
+    /// For the epoch that begins at tick `from`, with these speakers, in a room for `most`
+    /// speakers.
     pub(super) fn new(
         layout: LiveLayout,
         keys: &EpochKeys,
@@ -105,7 +106,7 @@ impl Opener {
             (Self::Mask(receiver), LivePayload::Mask(masked)) => receiver.open(sum.tick, &senders, masked, &sum.tag),
             (Self::Points(tags, points), payload) => {
                 let samples = if senders.is_empty() { Points::nothing(payload) } else { points.decrypt(payload) };
-                // beyond the bound there is no sum that honest members make
+                // no sum of honest members is beyond the bound
                 let samples = samples.ok_or(OpenError::Forged)?;
                 tags.verify(sum.tick, &senders, &samples, &sum.tag)?;
                 Ok(samples)
@@ -124,7 +125,7 @@ impl Points {
         }
     }
 
-    /// Where nobody has sent there is nothing to decrypt, and nothing else may be there.
+    /// Without a sender there is nothing to decrypt, and the payload must be zero.
     fn nothing(payload: &LivePayload) -> Option<Zeroizing<Vec<i32>>> {
         let is_nothing = match payload {
             LivePayload::Mask(_) => false,
@@ -153,7 +154,7 @@ impl Sender {
         }
     }
 
-    /// What is sent in `tick`; none if that tick or a later one was sent before.
+    /// The payload and tag for `tick`; none if that tick or a later one was sent before.
     pub(super) fn encrypt(
         &mut self,
         tick: u32,
@@ -196,7 +197,7 @@ mod tests {
     };
     use super::*;
 
-    /// An epoch of two speakers, and the sum of what they sent in tick 5.
+    /// An epoch of two speakers, and the sum of their packets in tick 5.
     fn epoch(mode: LiveMode) -> (Opener, LiveSum) {
         let mut rng = ChaCha20Rng::from_seed([4; 32]);
         let settings = Settings { mode, speakers: 4, ..Settings::default() };
@@ -229,8 +230,8 @@ mod tests {
         }
     }
 
-    /// Whoever has the public key of mode `elgamal` and no key of the tags can encrypt, and is not
-    /// heard.
+    /// A sender with the public key of mode `elgamal`, but without a key of the tags, can encrypt
+    /// and is not heard.
     #[test]
     fn a_sender_with_the_public_key_alone_makes_no_sum_that_opens() {
         let (mut opener, sum) = epoch(LiveMode::Elgamal);
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Why there is a list: the points alone decrypt to whatever was made of them.
+    /// The reason for the list: without it, altered points decrypt as well.
     #[test]
     fn what_is_doubled_decrypts_without_the_list_and_is_refused_with_it() {
         for mode in [LiveMode::ElgamalShared, LiveMode::Elgamal] {

@@ -1,109 +1,110 @@
-//! What a member has to tell: to its person, or to the program that started it.
+//! News of a member, for its person or for the program that started it.
 
 use serde_json::{Value, json};
 
 use super::{epoch::SumError, roster::RosterError};
 use crate::messages::Code;
 
-/// What a person may want to know.
+/// An event that a person may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum News {
-    /// The host has let this member in.
+    /// The host has admitted this member.
     Admitted,
-    /// The roster has changed: it can be read by [`super::LiveMember::roster`].
+    /// The roster has changed: [`super::LiveMember::roster`] returns it.
     Roster {
         /// The epoch.
         epoch: u32,
     },
     /// This member may speak from now on, or only listen.
     Granted {
-        /// Which.
+        /// May it speak?
         speak: bool,
     },
     /// The host has muted this member, or no longer.
     Muted {
-        /// Which.
+        /// Is it muted?
         muted: bool,
     },
-    /// To hosts: somebody waits in the lobby.
+    /// To hosts: a member waits in the lobby.
     Waiting {
-        /// The number.
+        /// The member.
         member: u16,
-        /// How it wants to be called.
+        /// Its name.
         name: String,
     },
-    /// To hosts: somebody wants to speak, or no longer.
+    /// To hosts: a member wants to speak, or no longer.
     Hand {
-        /// Who.
+        /// The member.
         member: u16,
-        /// Which.
+        /// Is the hand up?
         raised: bool,
     },
-    /// To hosts: somebody is gone.
+    /// To hosts: a member has left.
     Left {
-        /// Who.
+        /// The member.
         member: u16,
     },
-    /// Somebody began to talk, or ended.
+    /// A member began to talk, or ended.
     Talking {
-        /// Who.
+        /// The member.
         member: u16,
-        /// Which.
+        /// Does it talk?
         talking: bool,
     },
-    /// A speaker on the roster is missing from the sums, this member too: where sending is
-    /// constant, nobody hears who is in none. Or it is no longer, be it that it is there again, has
-    /// begun anew, or only listens now. Of who is gone from the roster nothing is said.
+    /// A speaker on the roster, perhaps this member, is missing from the sums: with constant
+    /// sending nobody hears a speaker that is in no sum. Or the speaker is no longer missing: it is
+    /// back, has begun anew, or only listens now. Members that have left the roster are not
+    /// reported.
     Missing {
-        /// Who.
+        /// The member.
         member: u16,
-        /// Which.
+        /// Is it missing?
         missing: bool,
     },
-    /// A packet of this member came too late, or was kept back ([`super::LiveMember::keep_back`]).
+    /// A packet of this member was late, or was kept back ([`super::LiveMember::keep_back`]).
     Late {
         /// Its tick, as far as is known.
         tick: u32,
     },
-    /// The round trip to the server is longer than its window allows: nobody hears this member. It
-    /// goes on with one packet a second, until one is in time.
+    /// The round trip to the server is longer than the server's window allows, so nobody hears this
+    /// member. It goes on with one packet a second, until one is in time.
     Far {
-        /// The round trip that was measured, in milliseconds.
+        /// The measured round trip, in milliseconds.
         round_trip_ms: u32,
-        /// The longest that the server's window allows.
+        /// The longest round trip that the server's window allows, in milliseconds.
         most_ms: u32,
     },
     /// The round trip is no longer too long.
     Near,
     /// The room will end.
     Closing {
-        /// In how many seconds, at the latest.
+        /// Seconds until the end, at the latest.
         seconds: u32,
     },
-    /// The room is over, or this member is out of it; nothing follows.
+    /// The room is over, or this member is no longer in it; nothing follows.
     Over {
-        /// Why, if it was not by itself.
+        /// The reason; none if the room has ended.
         code: Option<Code>,
-        /// The same in words.
+        /// The reason in words.
         reason: String,
     },
-    /// Something is not as it should be.
+    /// Something is wrong.
     Alarm(Alarm),
 }
 
-/// What a server, or somebody with it, has done wrong.
+/// Misbehaviour of the server, or of a member together with the server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// A sum that was not taken.
+    /// A sum that was rejected.
     #[error("a sum was refused: {0}")]
     Sum(SumError),
-    /// A roster that was not taken.
+    /// A roster that was rejected.
     #[error("a list of members was refused: {0}")]
     Roster(RosterError),
-    /// Entries of the server's list that do not hold (`super::roster`): nobody counts them, and
-    /// whoever has them is not heard.
+    /// Invalid entries of the server's list (`super::roster`). All members ignore them, and nobody
+    /// hears their senders.
     #[error(
         "the server lists {}, whom nobody with this link has introduced so, or whose session is there twice: all members leave that out",
         some(members)
@@ -112,36 +113,35 @@ pub enum Alarm {
         /// Their numbers.
         members: Vec<u16>,
     },
-    /// This member has sent a packet, and the server says that it is not in the sum, without having
-    /// been late.
+    /// This member has sent a packet. The server says that the packet is not in the sum, and has
+    /// not said that it was late.
     #[error("the server left your packet of tick {tick} out")]
     Omitted {
         /// The tick.
         tick: u32,
     },
-    /// A member was told other lists than this one.
+    /// A member was given other lists than this one.
     #[error("member {member} was told another list of speakers than you, in the five seconds number {window}")]
     Histories {
-        /// Who.
+        /// The member.
         member: u16,
-        /// In which five seconds, counted from the beginning of the room.
+        /// The number of the five seconds, counted from the beginning of the room.
         window: u32,
     },
-    /// What these members heard could not be compared with what this one heard for some time: sums
-    /// are lost on the way, or the server keeps words back so that nobody finds out what others
-    /// were told.
+    /// For some time, nothing that these members heard could be compared with what this one heard.
+    /// Sums are lost on the way, or the server keeps notes back to hide what others were given.
     #[error("nothing that {} heard could be compared with what you heard for some time", some(members))]
     Unconfirmed {
-        /// Who.
+        /// The members.
         members: Vec<u16>,
     },
-    /// Something that is not of this protocol, or not at this point.
+    /// A message that is not of this protocol, or not allowed at this point.
     #[error("the server sent something that is not of this protocol")]
     Unexpected,
 }
 
 impl Alarm {
-    /// The kind of alarm, by which those that repeat are told as one: a word that never changes.
+    /// The kind of alarm, in a word that never changes. Repeated alarms of one kind are merged.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Sum(SumError::Malformed) => "sum-malformed",
@@ -167,13 +167,13 @@ impl Alarm {
         }
     }
 
-    /// As [`News::to_json`] has it.
+    /// The alarm as in [`News::to_json`].
     pub fn to_json(&self) -> Value {
         json!({ "news": "alarm", "kind": self.kind(), "alarm": self.to_string() })
     }
 }
 
-/// Some numbers, for people.
+/// Up to five member numbers, for people.
 fn some(members: &[u16]) -> String {
     const NAMED: usize = 5;
     let named: Vec<String> = members.iter().take(NAMED).map(u16::to_string).collect();

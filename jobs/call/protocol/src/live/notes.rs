@@ -1,21 +1,21 @@
-//! Notes: what members say to one another through the server, sealed under a key of the room (kind
-//! 0d of the wire).
+//! Notes: messages between members through the server, encrypted under a key of the room (kind 0d
+//! of the wire).
 //!
 //! ```text
 //! note  = version 1, kind 1, room 8, session 16, number 4, sealed 112
 //! sealed = AES-256-GCM(note_sid, nonce = number, what stands before it, 96 bytes of text filled up with zeros)
 //! ```
 //!
-//! All notes are of one length. A session numbers its notes from 1, so a nonce serves once under a
-//! key that is the session's own; a member takes a session's notes in increasing order.
+//! All notes have the same length. A session has its own key and numbers its notes from 1, so each
+//! nonce is used once under a key. A member takes a session's notes in increasing order.
 //!
 //! | first byte of the text | note | after it |
 //! |---|---|---|
 //! | 1 | hello of protocol 2 | member 2, speaks 1, length of the name 1, name |
 //! | 2 | history | window 4, digest 32 |
 //!
-//! Protocol 2 had hellos among the notes. Nobody writes one any more (`super::hello`); recordings
-//! have them.
+//! Protocol 2 had hellos among the notes. They are no longer written (`super::hello`), but
+//! recordings have them.
 
 use aes_gcm::{
     Aes256Gcm, Nonce, Tag,
@@ -36,27 +36,27 @@ pub const NOTE_BYTES: usize = HEAD + TEXT + TAG;
 /// The longest name of a member, in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// What a note says.
+/// The content of a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Say {
-    /// Who this session is, in protocol 2.
+    /// The hello of this session, in protocol 2.
     Hello(Hello),
-    /// What was heard in a window of ticks.
+    /// The digest of a window of ticks.
     History { window: u32, digest: [u8; 32] },
 }
 
-/// How a session presents itself.
+/// The content of a hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
-    /// The number that the server gave it.
+    /// The number that the server gave the member.
     pub(super) member: u16,
     /// Will it send?
     pub(super) speaks: bool,
-    /// How its person wants to be called.
+    /// The name that its person chose.
     pub(super) name: String,
 }
 
-/// A name for the others: at most [`MAX_NAME`] bytes, nothing but printable characters.
+/// A name for the others: at most [`MAX_NAME`] bytes, only printable characters.
 pub fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME && !name.chars().any(char::is_control)
 }
@@ -99,7 +99,7 @@ impl Say {
             }
             _ => return None,
         };
-        // one text for each thing to say: what is left over is zero
+        // each note has exactly one text: unused bytes are zero
         let mut again = [0; TEXT];
         said.write(&mut again);
         (again == *text).then_some(said)
@@ -112,7 +112,7 @@ fn nonce(number: u32) -> Nonce<aes_gcm::aead::consts::U12> {
     Nonce::from(nonce)
 }
 
-/// What one session says: its key, and how many notes there were.
+/// Writes the notes of one session.
 pub(super) struct NoteWriter {
     session: SessionId,
     key: Zeroizing<[u8; 32]>,
@@ -125,7 +125,7 @@ impl NoteWriter {
         Self { session, key: keys.note(session), room, next: 1 }
     }
 
-    /// The next note; none after four thousand million.
+    /// The next note; none after about four thousand million notes.
     pub(super) fn write(&mut self, say: &Say) -> Option<Vec<u8>> {
         let number = self.next;
         self.next = number.checked_add(1)?;
@@ -137,7 +137,7 @@ impl NoteWriter {
         say.write(&mut text);
         let cipher = Aes256Gcm::new(&(*self.key).into());
         let sealed = cipher.encrypt_inout_detached(&nonce(number), &note, InOutBuf::from(&mut text[..]));
-        // it fails beyond 64 GiB only
+        // encryption fails beyond 64 GiB only
         let tag: [u8; TAG] = sealed.ok()?.into();
         note.extend_from_slice(&text[..]);
         note.extend_from_slice(&tag);
@@ -145,7 +145,7 @@ impl NoteWriter {
     }
 }
 
-/// The head of a note, which is all that a server can read.
+/// The head of a note: all that a server can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoteHead {
     pub(super) room: RoomId,
@@ -153,7 +153,7 @@ pub(super) struct NoteHead {
     pub(super) number: u32,
 }
 
-/// None unless these are the bytes of a note, as far as can be seen without a key.
+/// None unless these are the bytes of a note, as far as is visible without a key.
 pub(super) fn head_of(note: &[u8]) -> Option<NoteHead> {
     if note.len() != NOTE_BYTES || note[..2] != [VERSION, KIND] {
         return None;
@@ -164,7 +164,7 @@ pub(super) fn head_of(note: &[u8]) -> Option<NoteHead> {
     Some(NoteHead { room, session, number: u32::from_be_bytes([note[26], note[27], note[28], note[29]]) })
 }
 
-/// Opens a note; none if it is not from a member with this secret, for this room.
+/// Decrypts a note; none if it is not from a member with this secret, for this room.
 pub(super) fn open(keys: &RoomKeys, room: RoomId, note: &[u8]) -> Option<(NoteHead, Say)> {
     let head = head_of(note).filter(|head| head.room == room)?;
     let (clear, sealed) = note.split_at(HEAD);
@@ -183,7 +183,7 @@ pub(super) fn open(keys: &RoomKeys, room: RoomId, note: &[u8]) -> Option<(NoteHe
     Say::read(&text).map(|say| (head, say))
 }
 
-/// Whatever is a text is written as the same text.
+/// Bytes that read as a text are written as the same text.
 pub(super) fn fuzz(data: &[u8]) {
     let mut text = [0; TEXT];
     let length = data.len().min(TEXT);

@@ -1,15 +1,15 @@
-//! Who is missing from the sums: speakers on the roster of whom the lists of the sums say that no
-//! packet is in them.
+//! Missing speakers: speakers on the roster that the lists of the sums do not name.
 //!
-//! In a room with constant sending a packet of every speaker belongs in every sum. A list cannot
-//! name somebody whose packet is not in its sum, as the tag would not fit; so whoever is on none of
-//! them is heard by nobody, be it that the server leaves the packets out, that it says they came
-//! late, that the host has muted their sender, or that they never reached the server. Which of
-//! these it is, the lists do not say.
+//! In a room with constant sending every sum should have a packet of every speaker. A list cannot
+//! name a speaker whose packet is not in the sum, because the tag would not fit. So nobody hears a
+//! speaker that is on no list. The lists do not show the reason: the server leaves the packets out,
+//! the server says that they were late, the host has muted the sender, or the packets never reached
+//! the server.
 //!
-//! Counted over a second at a time and for each speaker apart, from its first tick on: missing is
-//! who was in less than half of the sums of two seconds in a row, and there again who was in nine
-//! of ten of one. One second alone is not enough: who leaves stays on the roster for about as long.
+//! Sums are counted for a second at a time and for each speaker separately, from its first tick on.
+//! A speaker is missing after two seconds in a row with less than half of the sums in each. It is
+//! back after one second with nine tenths of the sums. One second alone is not enough: a member
+//! that leaves stays on the roster for about as long.
 
 use tobari_curve::wire::MemberSet;
 
@@ -19,19 +19,20 @@ use super::{
     roster::Roster,
 };
 
-/// Sums that are counted together: one second of them.
+/// Sums that are counted together: one second.
 const COUNTED: u8 = 50;
-/// Who is in fewer of them is missing, and who is in so many is there.
+/// A speaker in fewer than `FEW` of them counts as missing, a speaker in `ENOUGH` of them as
+/// present.
 const FEW: u8 = 25;
 const ENOUGH: u8 = 45;
-/// Counts in a row in which who is missing was in few.
+/// Counts in a row with few sums before a speaker is missing.
 const ROW: u8 = 2;
 
-/// What the lists of the sums have said so far.
+/// Counts the sums of each speaker.
 pub(super) struct Presence {
     constant: bool,
     epoch: u32,
-    /// The speakers of that epoch, by number: as an array, since every tick goes through all of
+    /// The speakers of that epoch, by number. It is an array because every tick goes through all of
     /// them.
     speakers: Vec<SpeakerPresence>,
 }
@@ -41,7 +42,7 @@ struct SpeakerPresence {
     session: SessionId,
     sums: u8,
     there: u8,
-    /// Seconds in a row in which it was in few sums, up to [`ROW`].
+    /// Seconds in a row with few sums, up to [`ROW`].
     few: u8,
     missing: bool,
 }
@@ -51,8 +52,8 @@ impl Presence {
         Self { constant: settings.sending == Sending::Constant, epoch: 0, speakers: Vec::new() }
     }
 
-    /// A tick with this roster is over, with a sum of these speakers. Answers of whom, under which
-    /// session, it is known anew that it is missing, or no longer.
+    /// A tick with this roster is over, with a sum of these speakers. Returns the speakers, with
+    /// their sessions, that are missing since now (true) or no longer (false).
     pub(super) fn passed(&mut self, roster: &Roster, there: &MemberSet) -> Vec<(u16, SessionId, bool)> {
         let mut changed = Vec::new();
         if !self.constant {
@@ -77,8 +78,7 @@ impl Presence {
         changed
     }
 
-    /// Whoever has another session than before begins anew, and who only listens now is not
-    /// missing.
+    /// A member with a new session begins anew. A member that only listens now is not missing.
     fn take_up(&mut self, roster: &Roster, changed: &mut Vec<(u16, SessionId, bool)>) {
         self.epoch = roster.epoch;
         let goes_on = |seen: &SpeakerPresence| {
@@ -86,7 +86,7 @@ impl Presence {
         };
         let (before, ended): (Vec<SpeakerPresence>, Vec<SpeakerPresence>) = self.speakers.drain(..).partition(goes_on);
         for seen in ended.iter().filter(|seen| seen.missing) {
-            // the session is that of who stands there now
+            // the session is the one that is listed now
             changed.extend(roster.members.get(&seen.member).map(|listed| (seen.member, listed.session, false)));
         }
         let mut before = before.into_iter().peekable();
@@ -111,7 +111,7 @@ mod tests {
         roster
     }
 
-    /// So many sums on which `there` is.
+    /// `count` sums whose list is `there`.
     fn sums(presence: &mut Presence, roster: &Roster, count: usize, there: &[u16]) -> Vec<(u16, bool)> {
         let mut set = MemberSet::default();
         for member in there {
@@ -128,14 +128,14 @@ mod tests {
         assert_eq!(sums(&mut presence, &all, 99, &[0]), []);
         // a listener is on no list, and nobody misses it
         assert_eq!(sums(&mut presence, &all, 1, &[0]), [(3, true)]);
-        // most of the time is not enough to be there again
+        // most sums are not enough to be back
         for _ in 0..3 {
             assert_eq!(sums(&mut presence, &all, 44, &[0, 3]), []);
             assert_eq!(sums(&mut presence, &all, 6, &[0]), []);
         }
         assert_eq!(sums(&mut presence, &all, 45, &[0, 3]), []);
         assert_eq!(sums(&mut presence, &all, 5, &[0]), [(3, false)]);
-        // half of it is too much to be missing, and so is one second with less
+        // half of the sums are too many to be missing, and one second with fewer is too short
         for _ in 0..3 {
             assert_eq!(sums(&mut presence, &all, 25, &[0, 3]), []);
             assert_eq!(sums(&mut presence, &all, 25, &[0]), []);
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(sums(&mut presence, &third, 20, &[0, 1]), [(1, false)]);
         assert_eq!(sums(&mut presence, &third, 99, &[1]), []);
         assert_eq!(sums(&mut presence, &third, 1, &[1]), [(0, true)]);
-        // who listens is not missing, and of who is gone nothing is said
+        // a listener is not missing, and a member that left is not reported
         let fourth = roster(4, &[(0, 1, false), (1, 3, true)]);
         assert_eq!(sums(&mut presence, &fourth, 200, &[]), [(0, false), (1, true)]);
         assert_eq!(sums(&mut presence, &roster(5, &[(0, 1, false)]), 100, &[]), []);

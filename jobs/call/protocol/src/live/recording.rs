@@ -1,15 +1,14 @@
-//! Recordings: the sums of a room as they came, for whoever holds its link to open later (kind 0e
-//! of the wire).
+//! Recordings: the encrypted sums of a room, which the link decrypts later (kind 0e of the wire).
 //!
 //! ```text
 //! recording = "TOBARI", version 1, kind 1, room 8, then records
 //! record    = kind 1 (1 roster, 2 sum), length 4, bytes
 //! ```
 //!
-//! A recording is the ciphertext of the sum and the rosters, one stream whatever the number of
-//! speakers; who has the file and not the link hears nothing. **There is no forward secrecy for
-//! it**: whoever gets the link at any later time opens it, and who has old packets of single
-//! speakers besides opens those too.
+//! A recording has the encrypted sums and the rosters, as one stream whatever the number of
+//! speakers. The file without the link cannot be decrypted. **There is no forward secrecy for a
+//! recording**: anyone who gets the link at any later time can decrypt it. With old packets of
+//! single speakers, they can decrypt those too.
 
 use tobari_curve::wire::{RoomId, VERSION};
 
@@ -28,10 +27,10 @@ const MAGIC: &[u8; 6] = b"TOBARI";
 pub const HEAD_BYTES: usize = 16;
 /// Bytes of a record before its content.
 pub const RECORD_HEAD_BYTES: usize = 5;
-/// No content is longer: an uncompressed sum on the largest curve, or a roster.
+/// The longest content: an uncompressed sum on the largest curve, or a roster.
 const MAX_CONTENT: usize = if MAX_ROSTER_BYTES > 100 * PACKET_WORDS { MAX_ROSTER_BYTES } else { 100 * PACKET_WORDS };
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// A roster.
@@ -48,7 +47,7 @@ pub fn begin(room: RoomId) -> Vec<u8> {
     out
 }
 
-/// What came from the server as a record; none if it is nothing to be recorded.
+/// A message from the server as a record; none if it is not to be recorded.
 pub fn record(bytes: &[u8]) -> Option<Vec<u8>> {
     let kind = match bytes.get(1).copied()? {
         roster::KIND | roster::EARLIER_KIND => RecordKind::Roster,
@@ -66,7 +65,7 @@ pub fn record(bytes: &[u8]) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// Other bytes at the beginning.
+    /// The file does not begin as a recording does.
     #[error("not a recording of a call")]
     NotARecording,
     /// A version that this program does not read.
@@ -75,21 +74,21 @@ pub enum RecordingError {
     /// Bytes that are no record.
     #[error("damaged recording: expected a roster or a sum, found something else")]
     Record,
-    /// A roster that does not open with this link.
+    /// A roster that is not valid with this link.
     #[error("roster in the recording: {0}; is it the link of this call?")]
     Roster(#[from] RosterError),
     /// Settings that no link has.
     #[error("a link whose settings are impossible")]
     Settings,
-    /// A link to a room whose keys do not come from it.
+    /// A link to a room whose keys do not come from the link alone.
     #[error("the keys of this call were agreed by its members and are gone: expected a link whose secret is the key")]
     Group,
 }
 
-/// The room of a recording that begins so.
+/// The room of a recording that begins with this head.
 ///
 /// # Errors
-/// [`RecordingError`] if it is none of this version.
+/// [`RecordingError`] if it is no recording of this version.
 pub fn read_head(head: &[u8; HEAD_BYTES]) -> Result<RoomId, RecordingError> {
     let (start, room) = head.split_at(8);
     if start[..6] != MAGIC[..] || start[7] != KIND {
@@ -103,7 +102,7 @@ pub fn read_head(head: &[u8; HEAD_BYTES]) -> Result<RoomId, RecordingError> {
     Ok(id)
 }
 
-/// What a record is, and how many bytes its content has.
+/// The kind of a record, and the length of its content in bytes.
 ///
 /// # Errors
 /// [`RecordingError::Record`] if there is no such record.
@@ -117,17 +116,17 @@ pub fn read_record_head(head: &[u8; RECORD_HEAD_BYTES]) -> Result<(RecordKind, u
     if (1..=MAX_CONTENT).contains(&length) { Ok((kind, length)) } else { Err(RecordingError::Record) }
 }
 
-/// Opens a recording, record by record.
+/// Decrypts a recording, record by record.
 pub struct Playback {
     hearing: Hearing,
 }
 
 impl Playback {
-    /// Of this room, with the link that its members had.
+    /// For a recording of this room, with the link that its members had.
     ///
     /// # Errors
     /// [`RecordingError::Settings`] if no link has such settings, [`RecordingError::Group`] if the
-    /// link is not the key.
+    /// keys do not come from the link alone.
     pub fn new(link: &RoomLink, room: RoomId) -> Result<Self, RecordingError> {
         if link.settings.keys == Keys::Group {
             return Err(RecordingError::Group);
@@ -138,23 +137,23 @@ impl Playback {
     /// Takes a roster.
     ///
     /// # Errors
-    /// [`RecordingError::Roster`] if it does not open.
+    /// [`RecordingError::Roster`] if the roster is not valid with this link.
     pub fn roster(&mut self, bytes: &[u8]) -> Result<(), RecordingError> {
-        // nobody: the keys to send with are of no use
+        // for no member: keys to send with are not needed
         let roster = self.hearing.take_roster(bytes, (u16::MAX, SessionId([0; 16])), |_| Ok(None))?;
-        // with another link everybody is left out
+        // with another link all entries are left out
         match roster.left_out.first_key_value().filter(|_| roster.members.is_empty()) {
             Some((stranger, _)) => Err(RosterError::Stranger(*stranger).into()),
             None => Ok(()),
         }
     }
 
-    /// Takes a sum. None for one from before the first roster: whoever recorded could not hear it
-    /// either.
+    /// Takes a sum. None for a sum from before the first roster: the recording member could not
+    /// decrypt it either.
     ///
     /// # Errors
-    /// [`SumError`] if it is not what those in its list have sent: it was changed, in the room or
-    /// in the file.
+    /// [`SumError`] if the sum is not what the listed members have sent: it was changed, in the
+    /// room or in the file.
     pub fn sum(&mut self, bytes: &[u8]) -> Result<Option<OpenedTick>, SumError> {
         let Some(Opened { tick, speakers, samples, .. }) = self.hearing.open(bytes)? else { return Ok(None) };
         self.hearing.pass(tick);
@@ -162,7 +161,7 @@ impl Playback {
     }
 }
 
-/// Whatever reads as a recording has that form.
+/// Bytes that read as a recording have its form.
 pub(super) fn fuzz(data: &[u8]) {
     let Some((head, mut rest)) = data.split_first_chunk::<HEAD_BYTES>() else { return };
     let Ok(room) = read_head(head) else { return };

@@ -1,5 +1,4 @@
-//! The roster of an epoch: who is there, under which number, with which session (kind 25 of the
-//! wire).
+//! The roster of an epoch: its members, with their numbers and sessions (kind 25 of the wire).
 //!
 //! ```text
 //! roster = version 1, kind 1, room 8, epoch 4, base 4, from 4, gone (member set), count 2, then for each that is new: member 2, hello 174
@@ -7,20 +6,21 @@
 //!                  ‖ count 2 ‖ for each that is left out, by number: member 2, SHA-256 of its hello 32)
 //! ```
 //!
-//! The server says only what changed since the roster of epoch `base`, and to somebody who comes
-//! everything, with a base of zero. It makes the list; it cannot make a hello, nor give one another
-//! number: each is signed with its own (`super::hello`). The digest goes into the keys of the
-//! epoch, so that two who were told different lists have no keys in common.
+//! The server sends only the changes since the roster of epoch `base`. A new member gets the whole
+//! roster, with a base of zero. The server makes the list, but it cannot make a hello, nor move a
+//! hello to another number: each hello is signed with its number (`super::hello`). The digest goes
+//! into the keys of the epoch. So two members who were given different lists have no keys in
+//! common.
 //!
-//! **Who is left out.** An entry whose hello is not signed for this room and this number; and every
-//! entry of a session that verified entries have more than once. That depends on the entries and on
-//! the link's public key alone, not on the way on which a member came to have them: so whoever
-//! followed every change and whoever was told everything at once leave out the same, and the others
-//! go on. An honest server has refused such a hello already.
+//! **Left-out entries.** Members leave out an entry whose hello is not signed for this room and
+//! this number, and every entry of a session that more than one verified entry has. This depends
+//! only on the entries and on the link's public key, not on how a member received the entries. So a
+//! member who followed every change and a member who got the whole roster leave out the same
+//! entries, and the others go on. An honest server has rejected such a hello already.
 //!
-//! **Protocol 2** had rosters of kind 0c, whose hellos are notes ([`super::notes`]), and the digest
-//! of version 1: `"tobari roster" 1`, and nobody left out. One entry that did not open made the
-//! whole roster worthless. Recordings have such rosters; nobody is sent one.
+//! **Protocol 2** had rosters of kind 0c, whose hellos are notes ([`super::notes`]). Their digest
+//! has version 1 (`"tobari roster" 1`) and no left-out entries: one entry that did not decrypt made
+//! the whole roster invalid. Recordings have such rosters; they are not sent to members.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -35,19 +35,19 @@ use super::{
 
 /// The kind of a roster on the wire.
 pub(super) const KIND: u8 = 0x25;
-/// The same of protocol 2, in recordings.
+/// The kind of a roster of protocol 2, in recordings.
 pub(super) const EARLIER_KIND: u8 = 0x0c;
 const HEAD: usize = 2 + 8 + 4 + 4 + 4;
 /// The longest roster.
 pub const MAX_ROSTER_BYTES: usize = HEAD + 2 + MAX_MEMBERS / 8 + 2 + MAX_MEMBERS * (2 + HELLO_BYTES);
 
-/// How a roster is written.
+/// The format of a roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
     /// With signed hellos.
     #[default]
     Signed,
-    /// As protocol 2 did, with notes for hellos.
+    /// As in protocol 2, with notes for hellos.
     Earlier,
 }
 
@@ -67,18 +67,18 @@ impl Form {
     }
 }
 
-/// A roster as it is said: what changed.
+/// A roster on the wire: the changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) form: Form,
     pub(super) room: RoomId,
     pub(super) epoch: u32,
-    /// The epoch whose roster is changed; 0, which there never is, for an empty one.
+    /// The epoch whose roster is changed; 0, which is no epoch, for an empty roster.
     pub(super) base: u32,
     /// The first tick of the epoch.
     pub(super) from: u32,
     pub(super) gone: MemberSet,
-    /// By number, ascending; hellos as they came.
+    /// By number, ascending; hellos as received.
     pub(super) new: Vec<(u16, Vec<u8>)>,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn bits_of(set: &MemberSet) -> Vec<u8> {
     bits
 }
 
-/// None unless it is written as [`bits_of`] does.
+/// None unless [`bits_of`] would write the set like this.
 pub(super) fn set_of(bits: &[u8]) -> Option<MemberSet> {
     if bits.len() > MAX_MEMBERS / 8 || bits.last() == Some(&0) {
         return None;
@@ -158,7 +158,7 @@ pub(super) fn set_of(bits: &[u8]) -> Option<MemberSet> {
     Some(set)
 }
 
-/// The epoch that bytes say they are the roster of; none if they do not begin as a roster does.
+/// The epoch of a roster, from its head; none if the bytes do not begin as a roster does.
 pub(super) fn epoch_of(bytes: &[u8]) -> Option<u32> {
     let (head, _) = bytes.split_first_chunk::<HEAD>()?;
     (head[..2] == [VERSION, KIND]).then(|| u32::from_be_bytes([head[10], head[11], head[12], head[13]]))
@@ -171,42 +171,41 @@ pub struct Listed {
     pub session: SessionId,
     /// Does it send?
     pub speaks: bool,
-    /// How its person wants to be called: its own word. Empty if its hello has no name that
-    /// decrypts.
+    /// The name that its person chose. Empty if its hello has no name that decrypts.
     pub name: String,
 }
 
-/// Why a roster is not taken.
+/// Why a roster is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RosterError {
-    /// Bytes that are no roster, or one of another room.
+    /// Bytes that are no roster, or a roster of another room.
     #[error("not a roster of this room")]
     Malformed,
-    /// A roster of an epoch that is not later than the last, or one that begins before it.
+    /// A roster of an epoch that is not later than the last, or that does not begin after it.
     #[error("roster of epoch {found}: expected a later one than {expected}")]
     Rewound {
-        /// The last.
+        /// The last epoch.
         expected: u32,
-        /// What was said.
+        /// The epoch of the roster.
         found: u32,
     },
     /// A change of a roster that is not the last.
     #[error("change of the roster of epoch {found}: expected {expected}")]
     Base {
-        /// The last.
+        /// The last epoch.
         expected: u32,
-        /// What was said.
+        /// The base of the change.
         found: u32,
     },
-    /// In a recording: a hello that no member of this room has sealed, or one for another number.
-    /// In one of this protocol all of them are so.
+    /// In a recording of protocol 2: a hello that no member of this room has sealed, or a hello for
+    /// another number. In a recording of this protocol: a roster without any valid entry.
     #[error("the server lists as member {0} whom no member of this room has introduced so")]
     Stranger(u16),
-    /// In a recording of protocol 2: a session that is there under two numbers.
+    /// In a recording of protocol 2: one session under two numbers.
     #[error("the server lists one session twice, as member {0} too")]
     Twice(u16),
-    /// This member is not on it: it is of another time, or for others.
+    /// This member is not on the roster: it is of another time, or for others.
     #[error("a roster without this member")]
     NotListed,
     /// A step without the commit or welcome that this member needs to follow it, or a roster
@@ -216,17 +215,17 @@ pub enum RosterError {
     /// The group has other members than the roster.
     #[error("the group has other members than the server lists")]
     Members,
-    /// Somebody else stands on it under this member's number.
+    /// The entry under this member's number is not this member's.
     #[error("the server lists somebody else under this member's number {0}")]
     NumberTaken(u16),
 }
 
-/// One entry of a roster, which was looked at once.
+/// A checked entry of a roster.
 #[derive(Debug)]
 struct Introduced {
     /// SHA-256 of the hello.
     hash: [u8; 32],
-    /// What it says, if it is signed for this room and this number.
+    /// Its content, if it is signed for this room and this number.
     said: Option<Listed>,
 }
 
@@ -235,16 +234,16 @@ struct Introduced {
 pub(super) struct Roster {
     pub(super) epoch: u32,
     pub(super) from: u32,
-    /// Who is there: the entries that are not left out.
+    /// The members: the entries that are not left out.
     pub(super) members: BTreeMap<u16, Listed>,
-    /// Whom the server lists and nobody counts, with the hash of its hello.
+    /// The left-out entries, with the hash of the hello.
     pub(super) left_out: BTreeMap<u16, [u8; 32]>,
     entries: BTreeMap<u16, Arc<Introduced>>,
     form: Form,
 }
 
 impl Roster {
-    /// The roster after a change. Entries that do not hold are left out; see the module.
+    /// The roster after a change. Invalid entries are left out; see the module.
     pub(super) fn changed(&self, change: &Change, keys: &RoomKeys, room: RoomId) -> Result<Self, RosterError> {
         if change.room != room || change.base != 0 && change.form != self.form {
             return Err(RosterError::Malformed);
@@ -262,7 +261,7 @@ impl Roster {
         entries.retain(|member, _| !change.gone.contains(*member));
         for (member, hello) in &change.new {
             let hash: [u8; 32] = Sha256::digest(hello).into();
-            // whoever was told everything anew need not check everything anew
+            // a whole roster repeats known entries: they are not checked again
             let known = self.entries.get(member).filter(|entry| entry.hash == hash);
             let entry = known.map_or_else(|| Arc::new(introduced(*member, hello, hash, keys, room)), Arc::clone);
             entries.insert(*member, entry);
@@ -285,7 +284,7 @@ impl Roster {
         Self { epoch: change.epoch, from: change.from, members, left_out, entries, form: Form::Signed }
     }
 
-    /// A roster of protocol 2: whole, or none.
+    /// A roster of protocol 2 is taken whole or not at all.
     fn changed_as_before(&self, change: &Change, keys: &RoomKeys, room: RoomId) -> Result<Self, RosterError> {
         let mut members = if change.base == 0 { BTreeMap::new() } else { self.members.clone() };
         members.retain(|member, _| !change.gone.contains(*member));
@@ -300,17 +299,17 @@ impl Roster {
         Ok(Self { epoch: change.epoch, from: change.from, members, form: Form::Earlier, ..Self::default() })
     }
 
-    /// The session that somebody with the link has signed for a number, be it left out or not.
+    /// The session in the valid hello of a number, even if the entry is left out.
     pub(super) fn session_of(&self, member: u16) -> Option<SessionId> {
         Some(self.entries.get(&member)?.said.as_ref()?.session)
     }
 
-    /// The highest number on it.
+    /// The highest number on the roster.
     pub(super) fn last(&self) -> u16 {
         self.members.keys().next_back().copied().unwrap_or_default()
     }
 
-    /// What stands for all of it in the keys.
+    /// The digest that stands for the whole roster in the keys.
     pub(super) fn digest(&self, room: RoomId) -> [u8; 32] {
         let version: u8 = if self.form == Form::Earlier { 1 } else { 2 };
         let mut hash = Sha256::new().chain_update(b"tobari roster").chain_update([version]).chain_update(room.0);
@@ -337,14 +336,14 @@ fn introduced(member: u16, hello: &[u8], hash: [u8; 32], keys: &RoomKeys, room: 
     Introduced { hash, said: hello_of(member, hello, keys, room) }
 }
 
-/// What somebody with the link has signed for this number and this room.
+/// The content of a hello, if it is signed for this number and this room.
 pub(super) fn hello_of(member: u16, bytes: &[u8], keys: &RoomKeys, room: RoomId) -> Option<Listed> {
     let head = hello::verified(&keys.verifying(), room, member, bytes)?;
     let name = hello::name_of(keys, bytes).unwrap_or_default();
     Some(Listed { session: head.session, speaks: head.speaks, name })
 }
 
-/// What a hello of protocol 2 says, if it was sealed for this number.
+/// The content of a hello of protocol 2, if it was sealed for this number.
 fn sealed(member: u16, hello: &[u8], keys: &RoomKeys, room: RoomId) -> Option<Listed> {
     match notes::open(keys, room, hello)? {
         (head, Say::Hello(hello)) if hello.member == member => {
@@ -354,7 +353,7 @@ fn sealed(member: u16, hello: &[u8], keys: &RoomKeys, room: RoomId) -> Option<Li
     }
 }
 
-/// Whatever decodes as a roster encodes to the same bytes.
+/// Bytes that decode as a roster encode to the same bytes.
 pub(super) fn fuzz(data: &[u8]) {
     if let Some(change) = Change::decode(data) {
         assert_eq!(change.encode(), data);
@@ -385,7 +384,7 @@ mod tests {
         hello::write(&keys(), ROOM, SessionId([session; 16]), &said).unwrap()
     }
 
-    /// Who is new, with its hello.
+    /// New members, with their hellos.
     type New = Vec<(u16, Vec<u8>)>;
 
     fn change(epoch: u32, base: u32, gone: &[u16], new: &[(u16, Vec<u8>)]) -> Change {
@@ -415,7 +414,7 @@ mod tests {
         assert!(one.digest(ROOM) != two.digest(ROOM));
     }
 
-    /// What no honest server lists, and what a member has to do with it.
+    /// Hellos that no honest server lists, and that a member must handle.
     fn bad(member: u16) -> Vec<Vec<u8>> {
         let noise: Vec<u8> = (0..HELLO_BYTES).map(|i| (i * 37 % 251) as u8).collect();
         let mut sealed_noise = hello(member, 99);
@@ -435,8 +434,8 @@ mod tests {
     fn fault_20_an_entry_that_does_not_hold_is_left_out_on_whatever_way_the_roster_came() {
         let keys = keys();
         for (which, bad) in bad(7).into_iter().enumerate() {
-            // a member that is there all the time: honest ones come and go before, with and after
-            // it
+            // this member follows every change; honest members join and leave before, with and
+            // after the bad entry
             let mut followed = Roster::default();
             let mut entries: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
             let steps: [(&[u16], New); 6] = [
@@ -471,7 +470,7 @@ mod tests {
         let at_once = change(2, 0, &[], &of(&[(0, 1), (3, 2), (5, 2)]));
         assert_eq!(Roster::default().changed(&at_once, &keys, ROOM).unwrap().digest(ROOM), twice.digest(ROOM));
         assert_eq!(twice.session_of(3), Some(SessionId([2; 16])), "whoever it is knows that it is meant");
-        // one that is left out for its signature takes nobody with it
+        // an entry that is left out for its signature does not take another entry with it
         let mut forged = hello(6, 1);
         forged[40] ^= 1;
         let forged = one.changed(&change(2, 1, &[], &[(6, forged)]), &keys, ROOM).unwrap();
@@ -497,7 +496,7 @@ mod tests {
             change(1, 0, &[], &of(&[(0, 1), (3, 9)])),
             change(1, 0, &[], &of(&[(0, 1), (4, 2)])),
         ];
-        // who is left out, and with which bytes
+        // the left-out entries, and their bytes
         others.extend(bad(7).into_iter().map(with));
         let mut digests: Vec<[u8; 32]> = others.iter().chain([&usual]).map(digest).collect();
         digests.sort_unstable();
@@ -557,7 +556,7 @@ mod tests {
         assert!(change(1, 0, &[4095], &of(&[(4095, 1)])).encode().len() < MAX_ROSTER_BYTES);
     }
 
-    /// Within a second even on a slow and busy machine.
+    /// It must take less than a second, even on a slow and busy machine.
     #[test]
     fn fault_20_a_whole_roster_is_checked_in_well_under_a_second() {
         let keys = keys();

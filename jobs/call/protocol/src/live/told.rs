@@ -1,12 +1,12 @@
-//! News as JSON: what a program that started a member reads.
+//! News as JSON, for the program that started a member.
 
 use serde_json::{Value, json};
 
 use super::{member::LiveMember, news::News, roster::Listed};
 
 impl News {
-    /// As one JSON object with a name in `news`, told by `member`. A roster is said with all its
-    /// members.
+    /// The news as one JSON object whose field `news` has its name. `member` is the member that
+    /// tells it; a roster is written with all its members.
     pub fn to_json(&self, member: &LiveMember) -> Value {
         match self {
             News::Admitted => json!({ "news": "admitted" }),

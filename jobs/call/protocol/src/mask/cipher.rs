@@ -1,4 +1,4 @@
-//! Masks on and off: what a sender writes, a server adds and a receiver opens.
+//! Masking: a sender masks samples, a server adds them, a receiver removes the masks from the sum.
 
 use super::packing::{Form, MalformedWords, Width};
 use super::tag::{EpochKey, OpenError, Purpose, SessionKey, Tag, TagReceiver, TagSender, TickError};
@@ -9,8 +9,8 @@ use zeroize::Zeroizing;
 /// Words of 32 bits in a block of ChaCha20.
 const BLOCK: usize = 16;
 
-/// Masked samples, or the sum of some: words modulo `2^w`. Anybody can add two; they hide their
-/// samples from whoever lacks the keys.
+/// Masked samples, or a sum of masked samples: words modulo `2^w`. Anybody can add two. Without the
+/// keys the words hide the samples.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Masked {
     width: Width,
@@ -18,7 +18,7 @@ pub struct Masked {
     words: Vec<u32>,
 }
 
-/// Words of another width or number.
+/// Words of another width, or another number of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot add {found} words of {found_bits} bits to {expected} words of {expected_bits} bits")]
 pub struct MaskMismatch {
@@ -60,7 +60,7 @@ impl Masked {
             return Err(MaskMismatch { expected, expected_bits, found, found_bits });
         }
         let largest = self.width.largest();
-        // below 2^30: nothing wraps around before it is cut
+        // both below 2^29, so the sum is below 2^30 and does not overflow
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a = (*a + b) & largest);
         Ok(())
     }
@@ -70,10 +70,10 @@ impl Masked {
         form.encode(self.width, &self.words, out);
     }
 
-    /// Reads so many words of this width.
+    /// Reads this number of words of this width.
     ///
     /// # Errors
-    /// [`MalformedWords`] if the length is wrong, or any bit is set that is no word's.
+    /// [`MalformedWords`] if the length is wrong, or a bit outside the words is set.
     pub fn decode(form: Form, width: Width, samples: usize, bytes: &[u8]) -> Result<Self, MalformedWords> {
         Ok(Self { width, words: form.decode(width, samples, bytes)? })
     }
@@ -118,15 +118,15 @@ pub struct MaskSender {
 }
 
 impl MaskSender {
-    /// For ticks from `first` on.
+    /// A sender for ticks from `first` on.
     pub fn new(epoch: EpochKey, session: SessionKey, width: Width, first: u32) -> Self {
         Self { tags: TagSender::new(epoch, session, first), width }
     }
 
-    /// What is sent in `tick`.
+    /// Masks the samples of `tick`, and computes their tag.
     ///
     /// # Errors
-    /// [`TickError`] if the tick is not later than the last: nothing is encrypted then.
+    /// [`TickError`] if the tick is not later than the last. Nothing is encrypted then.
     ///
     /// # Panics
     /// If there are more than [`MAX_SAMPLES`].
@@ -140,7 +140,7 @@ impl MaskSender {
     }
 }
 
-/// Opens sums, each for a later tick than the one before.
+/// Decrypts sums, each for a later tick than the one before.
 pub struct MaskReceiver {
     tags: TagReceiver,
     width: Width,
@@ -148,7 +148,7 @@ pub struct MaskReceiver {
 }
 
 impl MaskReceiver {
-    /// For ticks from `first` on and sums of so many samples, without any session yet.
+    /// A receiver for ticks from `first` on and sums of `samples` samples, without any session yet.
     ///
     /// # Panics
     /// If there are more than [`MAX_SAMPLES`].
@@ -157,7 +157,7 @@ impl MaskReceiver {
         Self { tags: TagReceiver::new(epoch, first), width, samples }
     }
 
-    /// Gives sender `member` this session; the one that it had counts no more.
+    /// Sets the session of sender `member`, and replaces an earlier session.
     ///
     /// # Panics
     /// If the number is not below [`MAX_SENDERS`].
@@ -165,7 +165,7 @@ impl MaskReceiver {
         self.tags.insert(member, key);
     }
 
-    /// Sender `member` has no session any more.
+    /// Removes the session of sender `member`.
     ///
     /// # Panics
     /// If the number is not below [`MAX_SENDERS`].
@@ -173,10 +173,10 @@ impl MaskReceiver {
         self.tags.remove(member);
     }
 
-    /// The exact sum of what these senders, given in increasing order, have sent in `tick`.
+    /// The exact sum of the samples of these senders in `tick`. `senders` is in increasing order.
     ///
     /// # Errors
-    /// [`OpenError`]; the tick may then still come.
+    /// [`OpenError`]. After an error, a sum of the same tick is still accepted.
     pub fn open(
         &mut self,
         tick: u32,

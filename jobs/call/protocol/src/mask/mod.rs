@@ -1,8 +1,9 @@
 //! Mode `mask`: an additive cipher from a pseudorandom function, and a one-time linear
 //! authenticator for sums.
 //!
-//! Sender `u` has a key `k_u` that it uses for one session, all receivers hold it too, and a server
-//! adds what it cannot read. With samples `m_{u,i}` of tick `t` and `F` the key stream of ChaCha20,
+//! Sender `u` has a key `k_u` for one session, and all receivers hold the key too. A server adds
+//! the packets and cannot read them. With samples `m_{u,i}` of tick `t` and `F` the key stream of
+//! ChaCha20,
 //!
 //! ```text
 //! c_{u,i}  = m_{u,i} + F(k_u, t, i)                   mod 2^w
@@ -13,10 +14,11 @@
 //! `M_i` is the exact sum while it fits `w` bits as a signed number: [`Width::for_senders`].
 //! Castelluccia, Mykletun, Tsudik (2005, 2009).
 //!
-//! **What it rests on.** ChaCha20's stream cannot be told from random, and no pair `(k_u, t)`
+//! **Assumptions.** ChaCha20's stream is indistinguishable from random, and no pair `(k_u, t)`
 //! serves two packets: the difference of two such packets would be the difference of their samples.
-//! So [`MaskSender`] takes ticks in increasing order only, whoever asks, and there is no way to
-//! give the stream's place. That keys differ from session to session is for whoever derives them.
+//! Therefore [`MaskSender`] accepts ticks in increasing order only, and no function takes a
+//! position in the stream. The caller that derives the keys must make them differ from session to
+//! session.
 //!
 //! # The authenticator
 //! Over `p = 2^61 - 1`, twice with independent numbers (Agrawal, Boneh, ACNS 2009; Catalano, Fiore,
@@ -28,19 +30,19 @@
 //! accept  T = Σ_i α_{t,i} M_i + Σ_{u in S} ν_{u,t}
 //! ```
 //!
-//! Whoever does not hold the keys and gives other sums, another `S` or another tick passes with
+//! An attacker without the keys that presents other sums, another `S` or another tick passes with
 //! probability at most `2^-120`: the `ν` hide the `α`, which are drawn for one tick; `Σ ν` depends
-//! on every session in `S`, each counted once. Tags say nothing while no `(u, t)` has two of them
-//! ([`TagSender`] sees to it); two would be a linear equation in the `α`. Whoever holds the keys
-//! can forge: senders and receivers are one group here.
+//! on every session in `S`, each counted once. Tags reveal nothing while no `(u, t)` has two of
+//! them; [`TagSender`] ensures this. Two tags would give a linear equation in the `α`. A holder of
+//! the keys can forge: senders and receivers are one group here.
 //!
-//! The tag is over integers and knows nothing of the cipher, so it serves any additive mode:
-//! [`TagSender`] and [`TagReceiver`] are for those whose ciphertexts are not masks.
+//! The tag is over integers and is independent of the cipher, so it serves any additive mode:
+//! [`TagSender`] and [`TagReceiver`] are for modes whose ciphertexts are not masks.
 //!
 //! # Cost
-//! A receiver draws the streams of all in `S` and adds them, in lanes, without putting any in
-//! order; beside it everything else is small: 1,284 bytes of ChaCha20 a sender and a packet of 321
-//! samples.
+//! A receiver computes the streams of all senders in `S` and adds them, in SIMD lanes and without
+//! reordering any stream. This dominates the cost: 1,284 bytes of ChaCha20 for each sender and
+//! packet of 321 samples.
 //!
 //! # Leakage
 //! Constant time in keys, samples and sums. Ticks, lengths and sets are public.
@@ -55,7 +57,7 @@ pub use cipher::{MaskMismatch, MaskReceiver, MaskSender, Masked};
 pub use packing::{Form, MalformedWords, Width};
 pub use tag::{EpochKey, OpenError, SessionKey, Tag, TagReceiver, TagSender, TickError};
 
-/// The largest number of senders that a receiver holds keys of.
+/// The largest number of senders whose keys a receiver can hold.
 pub const MAX_SENDERS: usize = 4096;
 /// The largest number of samples in a packet.
 pub const MAX_SAMPLES: usize = 1024;

@@ -1,4 +1,4 @@
-//! How many bits a masked word has, and how words lie in bytes.
+//! The width of masked words, and their encoding as bytes.
 
 /// Bits of a masked word, from 16 to 29.
 ///
@@ -11,20 +11,20 @@
 pub struct Width(u8);
 
 impl Width {
-    /// The smallest.
+    /// The smallest width.
     pub const MIN: u32 = 16;
-    /// The largest.
+    /// The largest width.
     pub const MAX: u32 = 29;
 
-    /// So many bits; none if they are out of range.
+    /// A width of `bits` bits; none if out of range.
     pub fn new(bits: u32) -> Option<Self> {
         (Self::MIN..=Self::MAX).contains(&bits).then_some(Self(bits as u8))
     }
 
-    /// What the sum of so many 16-bit samples needs, `16 + ⌈log2 n⌉` bits: `n` numbers from `-2^15`
-    /// to `2^15 - 1` add up to at least `-n 2^15` and less than `n 2^15`. One bit less than that
-    /// would not do, and none more is needed, because a sender takes nothing beyond 16 bits. None
-    /// for more than 8,192, or none.
+    /// The width for the sum of `senders` 16-bit samples, `16 + ⌈log2 n⌉` bits: `n` numbers from
+    /// `-2^15` to `2^15 - 1` add up to at least `-n 2^15` and less than `n 2^15`. One bit less
+    /// would be too few. More bits are not needed, because senders accept only 16-bit samples.
+    /// Returns none for 0 senders and for more than 8,192.
     pub fn for_senders(senders: usize) -> Option<Self> {
         if senders == 0 || senders > 1 << (Self::MAX - Self::MIN) {
             return None;
@@ -32,7 +32,7 @@ impl Width {
         Self::new(Self::MIN + senders.next_power_of_two().trailing_zeros())
     }
 
-    /// How many.
+    /// The number of bits.
     pub fn bits(self) -> u32 {
         u32::from(self.0)
     }
@@ -47,25 +47,26 @@ impl Width {
         (1 << self.bits()) - 1
     }
 
-    /// The number of least absolute value that is `word` modulo `2^w`; of two, the negative one.
+    /// The number of least absolute value that is congruent to `word` modulo `2^w`; of two such
+    /// numbers, the negative one.
     pub(super) fn centred(self, word: u32) -> i32 {
         let unused = 32 - self.bits();
         ((word << unused) as i32) >> unused
     }
 }
 
-/// How words lie in bytes.
+/// The encoding of words as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// One word after the other without a gap, as one string of bits: bit `j` of word `i` is bit
-    /// `i w + j`, the lowest bit of a byte first. Bits of the last byte that belong to no word are
-    /// zero. 3.25 bytes a word where `w` is 26.
+    /// `i w + j`, the lowest bit of a byte first. Unused bits of the last byte are zero. A word
+    /// takes 3.25 bytes if `w` is 26.
     Packed,
-    /// Four bytes a word, the lowest first: nothing to shift.
+    /// Four bytes a word, the lowest first: no shifts are needed.
     Aligned,
 }
 
-/// Bytes that are not so many words in their one form.
+/// Bytes that are not the canonical encoding of the expected number of words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} bytes of words of {bits} bits, found {found} bytes, or bits beyond a word")]
 pub struct MalformedWords {
@@ -75,7 +76,7 @@ pub struct MalformedWords {
 }
 
 impl Form {
-    /// Bytes of so many words.
+    /// Bytes of `words` words.
     pub fn encoded_len(self, width: Width, words: usize) -> usize {
         match self {
             Self::Packed => (words * width.bits() as usize).div_ceil(8),
@@ -102,7 +103,7 @@ impl Form {
         out.extend_from_slice(&bits.to_le_bytes()[..held.div_ceil(8) as usize]);
     }
 
-    /// Reads so many words.
+    /// Reads `count` words.
     pub(super) fn decode(self, width: Width, count: usize, bytes: &[u8]) -> Result<Vec<u32>, MalformedWords> {
         let expected = self.encoded_len(width, count);
         let malformed = MalformedWords { bits: width.bits(), expected, found: bytes.len() };
@@ -118,7 +119,7 @@ impl Form {
         if used != 0 && bytes.last().is_some_and(|last| last >> used != 0) {
             return Err(malformed);
         }
-        // eight bytes from the one in which a word begins have all of it: 29 bits and 7 before them
+        // eight bytes from a word's first byte contain the word: at most 7 bits before it, and 29
         let mut padded = Vec::with_capacity(bytes.len() + 7);
         padded.extend_from_slice(bytes);
         padded.extend_from_slice(&[0; 7]);
@@ -192,7 +193,7 @@ mod tests {
                 other.resize(length, 0);
                 assert!(form.decode(width, 3, &other).is_err(), "{form:?} {length}");
             }
-            // 78 bits leave two of the last byte, and six of each word of four bytes
+            // 78 bits leave two unused bits in the last byte; an aligned word has six unused bits
             let last = bytes.len() - 1;
             bytes[last] |= 0x80;
             assert!(form.decode(width, 3, &bytes).is_err(), "{form:?}");

@@ -1,5 +1,4 @@
-//! The one-time linear authenticator: tags, their keys, and the two states that keep ticks in
-//! order.
+//! The one-time linear authenticator: tags, their keys, and two states that keep ticks in order.
 
 use super::{MAX_SAMPLES, MAX_SENDERS};
 use subtle::{Choice, ConstantTimeEq};
@@ -10,11 +9,11 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 const P: u64 = (1 << 61) - 1;
 /// Words of 64 bits in a block of ChaCha20.
 const BLOCK: usize = 8;
-/// Bits of each word that `ν` is put together from, few enough that [`MAX_SENDERS`] of them add up
-/// within 32 bits.
+/// Bits of each word that makes up `ν`: few enough that the sum of [`MAX_SENDERS`] of them fits 32
+/// bits.
 const LIMB: u32 = 20;
 
-/// What a key stream is for: its nonce is this above the tick. Keys differ as well.
+/// The purpose of a key stream. Its nonce has this number above the tick. The keys differ as well.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     Mask = 1,
@@ -28,8 +27,8 @@ impl Purpose {
     }
 }
 
-/// The keys of one session of one sender: of its masks, and of what hides its tags. Two sessions
-/// never share them. Zeroed on drop; neither printed nor compared.
+/// The keys of one session of one sender: one for its masks and one that hides its tags. Two
+/// sessions never share keys. Zeroed on drop; neither printed nor compared.
 ///
 /// Neither of these compiles:
 ///
@@ -46,20 +45,20 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// From two independent strings of 32 uniform bytes, which serve this session and nothing else:
-    /// for the masks and for the tags.
+    /// From two independent strings of 32 uniform bytes, one for the masks and one for the tags.
+    /// They must serve this session only.
     pub fn from_bytes(mask: &Zeroizing<[u8; 32]>, blind: &Zeroizing<[u8; 32]>) -> Self {
         Self { mask: **mask, blind: **blind }
     }
 }
 
-/// The key of the coefficients `α`, of all senders and receivers of an epoch. Zeroed on drop;
-/// neither printed nor compared.
+/// The key of the coefficients `α`, shared by all senders and receivers of an epoch. Zeroed on
+/// drop; neither printed nor compared.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct EpochKey([u8; 32]);
 
 impl EpochKey {
-    /// From 32 uniform bytes that serve this epoch and nothing else.
+    /// From 32 uniform bytes, which must serve this epoch only.
     pub fn from_bytes(bytes: &Zeroizing<[u8; 32]>) -> Self {
         Self(**bytes)
     }
@@ -75,7 +74,7 @@ impl EpochKey {
                 *sum += i128::from((word & P) as i64) * i128::from(*sample);
             }
         }
-        // a multiple of p makes them positive
+        // a multiple of p makes the sums positive
         Tag(sums.map(|sum| reduce((sum + (i128::from(P) << 50)) as u128)))
     }
 }
@@ -85,12 +84,12 @@ fn reduce(x: u128) -> u64 {
     let folded = (x as u64 & P) + ((x >> 61) as u64 & P) + (x >> 122) as u64;
     let folded = (folded & P) + (folded >> 61);
     let over = folded.wrapping_sub(P);
-    // below p the difference is negative
+    // the difference is negative if `folded` is below p
     let below = (over >> 63).wrapping_neg();
     over.wrapping_add(P & below)
 }
 
-/// A tag, or the sum of some: two numbers modulo `p`.
+/// A tag, or a sum of tags: two numbers modulo `p`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag([u64; 2]);
 
@@ -98,7 +97,7 @@ impl Tag {
     /// Bytes of a tag.
     pub const BYTES: usize = 16;
 
-    /// Adds another.
+    /// Adds another tag.
     pub fn add_assign(&mut self, other: &Tag) {
         self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a = reduce(u128::from(*a) + u128::from(b)));
     }
@@ -110,7 +109,7 @@ impl Tag {
         bytes
     }
 
-    /// From its bytes; none if a number is not below `p`.
+    /// A tag from its bytes; none if a number is not below `p`.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Option<Self> {
         let mut numbers = [0; 2];
         numbers.iter_mut().zip(bytes.as_chunks().0).for_each(|(number, bytes)| *number = u64::from_be_bytes(*bytes));
@@ -139,7 +138,7 @@ fn blinds(keys: &[[u8; 32]], tick: u32) -> Tag {
 pub struct TickError {
     /// The tick asked for.
     pub tick: u32,
-    /// The first that may come; none after the last of all.
+    /// The first tick that is accepted; none after the last possible tick.
     pub next: Option<u32>,
 }
 
@@ -158,7 +157,7 @@ impl Ticks {
         if next.is_none_or(|next| tick < next) { Err(TickError { tick, next }) } else { Ok(()) }
     }
 
-    /// Takes note of a tick that passed the check.
+    /// Records a tick that passed the check.
     pub(super) fn pass(&mut self, tick: u32) {
         self.next = tick.checked_add(1);
     }
@@ -172,12 +171,12 @@ pub struct TagSender {
 }
 
 impl TagSender {
-    /// For ticks from `first` on.
+    /// A sender for ticks from `first` on.
     pub fn new(epoch: EpochKey, session: SessionKey, first: u32) -> Self {
         Self { epoch, session, ticks: Ticks::from(first) }
     }
 
-    /// The tag of what is sent in `tick`.
+    /// The tag of the samples that are sent in `tick`.
     ///
     /// # Errors
     /// [`TickError`] if the tick is not later than the last.
@@ -194,17 +193,17 @@ impl TagSender {
     }
 }
 
-/// Why a sum is not taken.
+/// Why a sum is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// A tick that was taken before, or an earlier one.
+    /// A tick that was already accepted, or an earlier one.
     #[error(transparent)]
     Tick(#[from] TickError),
-    /// A sender whose keys are not known.
+    /// A sender whose keys are unknown.
     #[error("sender {0} has no session here")]
     Unknown(u16),
-    /// Senders that are not in increasing order: one of them twice, for instance.
+    /// Senders that are not in increasing order, for instance one sender twice.
     #[error("senders are not in order")]
     Order,
     /// Another number of samples, or another width.
@@ -215,16 +214,16 @@ pub enum OpenError {
         /// Samples found.
         found: usize,
     },
-    /// The tag is not that of this sum of these senders in this tick: somebody changed something.
+    /// The tag does not match this sum, these senders and this tick: something was changed.
     #[error("the sum is not what those in its list have sent")]
     Forged,
 }
 
-/// Who may be in sums, by number, with keys; and the keys of those in the last sum side by side.
+/// The keys of possible senders, by number, and the keys of the last sum's senders side by side.
 #[derive(Default)]
 pub(super) struct Sessions {
     keys: Vec<Option<SessionKey>>,
-    /// Of whom the batch is: lists rarely change from tick to tick.
+    /// The senders of the batch. Lists rarely change from tick to tick.
     listed: Vec<u16>,
     pub(super) masks: Zeroizing<Vec<[u8; 32]>>,
     blinds: Zeroizing<Vec<[u8; 32]>>,
@@ -247,7 +246,7 @@ impl Sessions {
         self.blinds.zeroize();
     }
 
-    /// Puts the keys of those listed side by side.
+    /// Places the keys of the listed senders side by side.
     fn list(&mut self, senders: &[u16]) -> Result<(), OpenError> {
         if self.listed == senders {
             return Ok(());
@@ -256,7 +255,7 @@ impl Sessions {
             return Err(OpenError::Order);
         }
         self.forget();
-        // to full size at once: no copy is left behind
+        // to full size at once, because growing would leave copies of keys behind
         self.masks.reserve_exact(senders.len());
         self.blinds.reserve_exact(senders.len());
         for &sender in senders {
@@ -280,12 +279,12 @@ pub struct TagReceiver {
 }
 
 impl TagReceiver {
-    /// For ticks from `first` on, without any session yet.
+    /// A receiver for ticks from `first` on, without any session yet.
     pub fn new(epoch: EpochKey, first: u32) -> Self {
         Self { epoch, sessions: Sessions::default(), ticks: Ticks::from(first) }
     }
 
-    /// Gives sender `member` this session; the one that it had counts no more.
+    /// Sets the session of sender `member`, and replaces an earlier session.
     ///
     /// # Panics
     /// If the number is not below [`MAX_SENDERS`].
@@ -293,7 +292,7 @@ impl TagReceiver {
         self.sessions.set(member, Some(key));
     }
 
-    /// Sender `member` has no session any more.
+    /// Removes the session of sender `member`.
     ///
     /// # Panics
     /// If the number is not below [`MAX_SENDERS`].
@@ -301,13 +300,13 @@ impl TagReceiver {
         self.sessions.set(member, None);
     }
 
-    /// Checks all but the tag, and gets the keys ready.
+    /// Checks everything except the tag, and prepares the keys.
     pub(super) fn prepare(&mut self, tick: u32, senders: &[u16]) -> Result<(), OpenError> {
         self.ticks.check(tick)?;
         self.sessions.list(senders)
     }
 
-    /// Checks the tag of a sum that was prepared for.
+    /// Checks the tag of a sum, after [`TagReceiver::prepare`].
     pub(super) fn check(&mut self, tick: u32, sums: &[i32], tag: &Tag) -> Result<(), OpenError> {
         let mut expected = self.epoch.product(tick, sums);
         expected.add_assign(&blinds(&self.sessions.blinds, tick));
@@ -318,11 +317,11 @@ impl TagReceiver {
         Ok(())
     }
 
-    /// Takes note of `tick` if `sums` are the sums of what these senders, given in increasing
-    /// order, have sent in it.
+    /// Records `tick` if `sums` are the sums of the samples that these senders sent in it.
+    /// `senders` is in increasing order.
     ///
     /// # Errors
-    /// [`OpenError`]; the tick may then still come.
+    /// [`OpenError`]. After an error, a sum of the same tick is still accepted.
     ///
     /// # Panics
     /// If there are more than [`MAX_SAMPLES`].
@@ -355,7 +354,7 @@ mod tests {
         }
     }
 
-    /// By definition, with numbers of any size.
+    /// The tags as the definition says, with big integers.
     fn by_definition(epoch: &EpochKey, session: &SessionKey, tick: u32, samples: &[i32]) -> [BigUint; 2] {
         let p = BigUint::from(P);
         let stream = |key: &[u8; 32], purpose: Purpose, blocks: usize| {

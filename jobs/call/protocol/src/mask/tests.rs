@@ -1,4 +1,4 @@
-//! Sums are exact; whatever is changed on the way is found; nothing is used twice.
+//! Sums are exact, every change in transit is detected, and nothing is used twice.
 
 use super::*;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn width(senders: usize) -> Width {
     Width::for_senders(senders).unwrap()
 }
 
-/// What an honest server makes of packets.
+/// The sum that an honest server computes from packets.
 fn add<'a>(packets: impl IntoIterator<Item = &'a (Masked, Tag)>) -> (Masked, Tag) {
     let mut packets = packets.into_iter();
     let (mut sum, mut tag) = packets.next().unwrap().clone();
@@ -97,7 +97,7 @@ fn every_subset_of_senders_opens_as_itself_and_as_no_other() {
     }
 }
 
-/// What a server can do to the sum of [`three`] without a key: each must be found.
+/// Every change that a server can make to the sum of [`three`] without a key must be detected.
 #[test]
 fn an_altered_sum_is_refused_whatever_was_done_to_it() {
     let (packets, _, expected) = three();
@@ -192,12 +192,12 @@ fn a_receiver_takes_no_tick_twice_and_none_before() {
     assert_eq!(open(3), Ok(3));
 }
 
-/// Why the rule above is one: two packets under one key and tick give their difference away, and an
-/// equation in the coefficients.
+/// The reason for the rule above: two packets under one key and tick reveal the difference of their
+/// samples, and an equation in the coefficients.
 #[test]
 fn without_the_rule_two_packets_of_a_tick_would_tell_the_difference_of_their_samples() {
     let width = width(1024);
-    // two senders that do not know of one another: what one sender without the rule would be
+    // two independent sender states with one key stand for one sender without the rule
     let (first, first_tag) = sender(0, width).encrypt(9, &[1200, -7]).unwrap();
     let (second, second_tag) = sender(0, width).encrypt(9, &[200, -8]).unwrap();
     let told: Vec<i32> = words(&first)
@@ -206,7 +206,7 @@ fn without_the_rule_two_packets_of_a_tick_would_tell_the_difference_of_their_sam
         .map(|(a, b)| width.centred(a.wrapping_sub(b) & width.largest()))
         .collect();
     assert_eq!(told, [1000, 1]);
-    // and with the samples known, a tag less another is a sum of coefficients alone, the same for
+    // with known samples, the difference of two tags is a sum of coefficients alone, the same for
     // every sender
     let (third, third_tag) = sender(1, width).encrypt(9, &[1200, -7]).unwrap();
     let (fourth, fourth_tag) = sender(1, width).encrypt(9, &[200, -8]).unwrap();
@@ -229,7 +229,7 @@ fn two_sessions_of_one_number_share_nothing() {
     assert!(equal <= 1 && one.1 != two.1, "equal samples of two sessions look equal {equal} times");
 }
 
-/// What a member that holds the keys can do together with a server: a limit, and
+/// A limit: a member that holds the keys can forge together with a server.
 /// `book/src/explanation/threats/call.md` names it.
 #[test]
 fn whoever_holds_the_keys_can_forge_for_another() {

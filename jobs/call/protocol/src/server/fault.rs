@@ -1,4 +1,4 @@
-//! Why a member is not let in, or is put out again.
+//! Why a server rejects or removes a member.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tobari_curve::{Curve, PointError, elgamal::Mode, params::RefusedCurve, wire:
 
 use crate::messages::{Code, MessageError, Pace};
 
-/// Why a member is not let in.
+/// Why a join is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -60,7 +60,7 @@ pub enum Refusal {
     /// A live room has other settings.
     #[error("the room is set otherwise than this link says")]
     Settings,
-    /// Not the secret of who opened the live room.
+    /// Not the secret of the member that opened the live room.
     #[error("the room was opened with another secret than this link's")]
     Secret,
     /// A proof that does not answer this connection's challenge.
@@ -81,7 +81,7 @@ pub enum Refusal {
     /// A token that is not the host's.
     #[error("not the token of this room's host")]
     NotTheHost,
-    /// As many speak as may.
+    /// The live room already has its largest number of speakers.
     #[error("the room has {speakers} speakers, and takes no more; listeners may come")]
     Speakers {
         /// How many.
@@ -90,7 +90,7 @@ pub enum Refusal {
     /// The server is closing.
     #[error("the server is closing")]
     Closing,
-    /// Another server, which leads the room, has said so.
+    /// Another server, which leads the room, rejected the join.
     #[error("{reason}")]
     Elsewhere {
         /// Why, for programs.
@@ -120,7 +120,7 @@ impl Refusal {
     }
 }
 
-/// Why a member is put out.
+/// Why a member is removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -168,7 +168,7 @@ pub enum Fault {
     Backwards {
         /// The packet's tick.
         tick: u32,
-        /// The first that was free.
+        /// The first tick that was free.
         next: u32,
     },
     /// A tick left out, in a lockstep room.
@@ -192,24 +192,24 @@ pub enum Fault {
     /// Something sent after `end`.
     #[error("a packet or a second `end` after `end`")]
     AfterEnd,
-    /// Something else than a join, first.
+    /// The first message is not a join.
     #[error("expected a `join` first")]
     NotJoined,
     /// A second join.
     #[error("a second `join`")]
     SecondJoin,
-    /// An acknowledgement that makes no sense.
+    /// An acknowledgement of a tick that is not closed yet, or was acknowledged before.
     #[error("acknowledgement of tick {tick}: expected {next} or later, and earlier than the open tick {open}")]
     Acknowledgement {
         /// The tick acknowledged.
         tick: u32,
-        /// The first that was not acknowledged yet.
+        /// The first tick that was not acknowledged yet.
         next: u32,
         /// The open tick.
         open: u32,
     },
-    /// An offer to a group that is none, or a second one of a session, or one that a member found
-    /// to be false.
+    /// An offer to a group that does not exist, a second offer of a session, or an offer that a
+    /// member found to be false.
     #[error("what was offered to the members' group is no key package of this session")]
     Offer,
     /// Part of a commit that this member was not asked for, or not in this order.
@@ -221,7 +221,7 @@ pub enum Fault {
         /// How long the room waited.
         waited: Duration,
     },
-    /// The room's speakers did not all come.
+    /// The room's speakers did not all join in time.
     #[error("the room's speakers did not all join within {waited:?}")]
     Gather {
         /// How long the room waited.
@@ -233,26 +233,26 @@ pub enum Fault {
         /// How long the server waited.
         waited: Duration,
     },
-    /// The member does not take what it is sent.
+    /// The member does not read fast enough.
     #[error("the member does not take what is sent to it")]
     Slow,
     /// Something that only the host may do.
     #[error("only the host may do that")]
     NotTheHost,
-    /// A note that is none, is for another room, or comes before its session has presented itself.
+    /// An invalid note, a note for another room, or a note before its session has presented itself.
     #[error("not a note of this member's session in this room")]
     Note,
-    /// A hello that nobody with the link of this room has signed for this member, or one that asks
+    /// A hello without this member's signature under the link of this room, or a hello that asks
     /// for more than the member may.
     #[error("not a hello that somebody with this room's link has signed for this member")]
     Hello,
-    /// A hello of a session that there is already, or was.
+    /// A hello of a session that was already presented in this room.
     #[error("a hello of a session that was presented in this room before: each needs a new one")]
     Session,
-    /// A commit that leads nowhere.
+    /// A commit that the other members cannot follow.
     #[error("the others cannot follow the commit that this member has made for them")]
     Commit,
-    /// More messages or notes than anybody has reason to send.
+    /// More messages or notes than the limit allows.
     #[error("too many messages or notes: expected at most {burst} at once and {a_second} a second")]
     Chatter {
         /// At once.
@@ -260,7 +260,7 @@ pub enum Fault {
         /// In the long run.
         a_second: u32,
     },
-    /// The host has put the member out.
+    /// The host removed the member.
     #[error("the host has ended this member's part in the call")]
     Ejected,
     /// The server is closing.

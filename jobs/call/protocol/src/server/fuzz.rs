@@ -1,4 +1,4 @@
-//! Drives a room with arbitrary events, and holds it to its invariants by a model of a few lines.
+//! Drives a room with arbitrary events, and checks its invariants against a small model.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +13,9 @@ use crate::{
     messages::{ClientMessage, Join, Pace},
 };
 
-/// Whatever members do and whenever: nothing panics; memory stays within the window; ticks close in
-/// order, each with exactly the packets that were taken for it, each member's once; a removed
-/// member is never heard of again.
+/// For any sequence of events: nothing panics; memory stays within the window; ticks close in
+/// order, each with exactly the accepted packets, one for each member; the room never mentions a
+/// removed member again.
 pub fn fuzz_room(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let first = bytes.next().unwrap_or(0);
@@ -38,13 +38,13 @@ pub fn fuzz_room(data: &[u8]) {
     }
 }
 
-/// A room and what is to be expected of it.
+/// A room and its expected state.
 struct Driver {
     room: Room,
     pace: Pace,
     mode: Mode,
     now: Duration,
-    /// Whose packets were taken for which tick that has not closed.
+    /// The senders of accepted packets, by tick, for ticks that have not closed.
     taken: BTreeMap<u32, BTreeSet<u16>>,
     late: BTreeSet<u16>,
     /// Ticks closed so far.
@@ -84,8 +84,7 @@ impl Driver {
         }
     }
 
-    /// A packet for an earlier tick, for the open one, or for one of those after it, or one in the
-    /// other mode.
+    /// A packet for an earlier tick, the open tick, or a later tick, or a packet in the other mode.
     fn packet(&mut self, member: u16, offset: u32) {
         let tick = (self.ticks + offset % 8).saturating_sub(2);
         let was_there = self.room.members.contains_key(&member);
@@ -131,7 +130,7 @@ impl Driver {
     }
 }
 
-/// The mode that this is not.
+/// The other mode.
 fn other(mode: Mode) -> Mode {
     match mode {
         Mode::Elgamal => Mode::ElgamalShared,
@@ -140,7 +139,7 @@ fn other(mode: Mode) -> Mode {
 }
 
 impl Room {
-    /// What must hold between any two events.
+    /// Invariants between any two events.
     fn check(&self) {
         assert!(self.sums.len() <= self.limits.window as usize);
         assert!(self.members.len() <= usize::from(self.next_member));
@@ -163,17 +162,17 @@ mod tests {
         for data in [
             // Lockstep for two: both send and end; one acknowledges.
             &[2, 3, 0, 0, 0, 0, 1, 0x20, 1, 0x21, 5, 0, 4, 0, 4, 1][..],
-            // One repeats a tick, the other goes on.
+            // One member repeats a tick, the other continues.
             &[2, 3, 0, 0, 0, 0, 1, 0x20, 1, 0x20, 1, 0x21, 1, 0x31, 4, 1],
-            // One floods before the other has come.
+            // One member floods before the other has joined.
             &[2, 0, 0, 0, 1, 0x20, 1, 0x30, 1, 0x40, 0, 0, 1, 0x21],
-            // Nobody sends: both are idle, and go.
+            // Nobody sends: both members are idle, and are removed.
             &[2, 3, 0, 0, 0, 0, 6, 255],
-            // Only one of two comes.
+            // Only one of two members joins.
             &[2, 3, 0, 0, 6, 255, 6, 255],
-            // Live: late packets, an empty tick, a leaver.
+            // Live: late packets, an empty tick, a member that leaves.
             &[0, 3, 0, 0, 0, 0, 6, 20, 1, 0x00, 1, 0x21, 6, 4, 7, 0, 1, 0x11, 4, 1, 6, 20],
-            // With shared randomness for two: somebody of the other mode, then a packet in the
+            // With shared randomness for two: a member of the other mode, then a packet in the
             // other mode.
             &[6, 3, 0, 0, 0, 96, 0, 0, 1, 0x20, 1, 0xa1, 1, 0x30, 4, 0],
             // Live with listeners only.
@@ -189,7 +188,7 @@ mod tests {
         for length in (0..3000).map(|round| round % 300) {
             let mut data = vec![0; length];
             rng.fill_bytes(&mut data);
-            // Half of the time members join first: noise alone rarely gets far.
+            // Half of the inputs let members join first, because noise alone rarely gets far.
             if length > 16 && length % 2 == 0 {
                 data[2..10].copy_from_slice(&[0, 0, 0, 0, 0, 4, 0, 2]);
             }

@@ -1,31 +1,31 @@
 //! The half of a call that never holds a key: the rules of one room, as a state machine.
 //!
-//! A [`Room`] is told what happens ([`Room::join`], [`Room::packet`], [`Room::message`],
-//! [`Room::leave`]) and asked what follows ([`Room::poll`], until it says none). Time is a
-//! [`Duration`] since an origin of the caller's choice. What comes from a connection passes its
-//! [`Uplink`] first, which turns bytes into points.
+//! A caller reports events ([`Room::join`], [`Room::packet`], [`Room::message`], [`Room::leave`])
+//! and asks for their consequences ([`Room::poll`], until it returns none). Time is a [`Duration`]
+//! since an origin of the caller's choice. Packets from a connection pass its [`Uplink`] first,
+//! which turns bytes into points.
 //!
-//! **Ticks.** One tick is *open*: the first that has not closed. Packets are taken for
-//! [`Limits::window`] ticks, from the open one on, and added at once to their tick's sum: memory is
-//! `O(window)`, whatever the number of members. Each member's ticks must increase, so that no tick
-//! holds two packets of one member. Ticks close in order and each is told to everybody: with a sum,
-//! or, when no packet came and none was late, with a word.
+//! **Ticks.** One tick is *open*: the first that has not closed. The room accepts packets for
+//! [`Limits::window`] ticks, from the open one on, and adds each at once to its tick's sum. Memory
+//! is `O(window)`, whatever the number of members. Each member's ticks must increase, so no tick
+//! holds two packets of one member. Ticks close in order, and every member is told: with a sum, or
+//! with a short message if no packet arrived, on time or late.
 //!
-//! - **Lockstep**: the open tick closes when every speaker that is still there has sent it or
-//!   ended, and every listener has acknowledged all but the last `window` sums. Nothing is dropped:
-//!   a speaker may not skip a tick. Tick 0 waits for the number of speakers that the room was
-//!   created for; one that joins later starts at the open tick.
+//! - **Lockstep**: the open tick closes when every remaining speaker has sent its packet or ended,
+//!   and every listener has acknowledged all but the last `window` sums. Nothing is dropped: a
+//!   speaker may not skip a tick. Tick 0 waits for the number of speakers that the room was created
+//!   for; a speaker that joins later starts at the open tick.
 //! - **Live**: tick `t` opens `20 t` ms after the first speaker's welcome and closes 20 ms later. A
-//!   packet for a closed tick is dropped, and its sender listed as late in the next sum.
+//!   packet for a closed tick is dropped, and its sender is listed as late in the next sum.
 //!
-//! **Who goes.** A member that breaks a rule is removed, and so is one that a lockstep room has
-//! waited for longer than [`Limits::idle`]; what it sent before still counts, and the others go on.
-//! A lockstep room whose speakers do not all come within [`Limits::gather`] removes everybody. A
-//! member that keeps just inside the limits can slow a lockstep room down to one tick every `idle`:
-//! lockstep is for members that trust one another to be there.
+//! **Removal.** The room removes a member that breaks a rule, and a member that a lockstep room has
+//! waited for longer than [`Limits::idle`]. Its earlier packets still count, and the other members
+//! continue. A lockstep room whose speakers do not all join within [`Limits::gather`] removes all
+//! members. A member just inside the limits can slow a lockstep room down to one tick every `idle`:
+//! lockstep is for members that trust one another to stay responsive.
 //!
-//! **Mode.** The first member fixes it, with curve and pace, and the rules are the same in all: a
-//! packet that is in a sum is in it whole.
+//! **Mode.** The first member fixes mode, curve and pace. The rules are the same in all modes: a
+//! sum contains whole packets only.
 //!
 //! **Cost.** One addition of ciphertexts a packet, and work linear in the members a tick.
 
@@ -59,18 +59,19 @@ use super::{
 
 /// The largest [`Limits::window`].
 pub const MAX_WINDOW: u32 = 1024;
-/// A room ends here at the latest, so that no sum of ticks overflows. Live, that is 2.7 years.
+/// A room ends at this tick at the latest, so that no addition of ticks overflows. Live, that is
+/// after 2.7 years.
 const MAX_TICKS: u32 = u32::MAX - 2 * MAX_WINDOW;
 
-/// What a room puts up with.
+/// The limits of a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How many ticks take packets at once; at most [`MAX_WINDOW`].
     pub window: u32,
     /// Ciphertexts in each packet.
     pub samples: usize,
-    /// How many members a room may see in its life; at most [`MAX_MEMBERS`]. Their numbers are not
-    /// used again.
+    /// How many members a room accepts over its life; at most [`MAX_MEMBERS`]. Member numbers are
+    /// not reused.
     pub members: usize,
     /// How long a lockstep room waits for one member.
     pub idle: Duration,
@@ -117,18 +118,18 @@ pub struct Room {
     next_member: u16,
     /// Speakers that ever joined.
     announced: usize,
-    /// When the first speaker of a live room came: tick 0 opened then.
+    /// When the first speaker of a live room joined: tick 0 opened then.
     started: Option<Duration>,
-    /// The open tick, and since when it is.
+    /// The open tick, and the time when it opened.
     open: u32,
     open_since: Duration,
-    /// The sums of the open tick and those after it; nothing beyond the last packet.
+    /// The sums of the open tick and later ticks, up to the last packet's tick.
     sums: VecDeque<Option<Sum>>,
-    /// Memory of the additions.
+    /// Reused memory of the additions.
     adder: Adder,
-    /// Whose packets came too late since the last tick closed.
+    /// Members whose packets arrived too late since the last tick closed.
     late: MemberSet,
-    /// In a lockstep room: whom the open tick waits for.
+    /// In a lockstep room: the members that the open tick waits for.
     blockers: BTreeSet<u16>,
     removed: VecDeque<(u16, Fault)>,
     over: bool,
@@ -157,11 +158,11 @@ struct Sum {
     speakers: MemberSet,
 }
 
-/// What follows from what happened.
+/// A consequence of what happened in the room.
 pub enum Event {
     /// A tick is over.
     Closed(Tick),
-    /// A member is put out: it is to be told why and disconnected.
+    /// The room removed a member: the caller must send it the reason and disconnect it.
     Removed {
         /// The member.
         member: u16,
@@ -172,22 +173,22 @@ pub enum Event {
     Ended {
         /// How many ticks it had.
         ticks: u32,
-        /// Who is to be told.
+        /// The members to inform.
         members: Vec<u16>,
     },
 }
 
-/// A tick that is over, and who is to hear of it.
+/// A tick that is over, and the members to inform.
 pub struct Tick {
     /// The tick.
     pub tick: u32,
     /// Whose packets are in the sum.
     pub speakers: MemberSet,
-    /// Whose packets came too late since the tick before.
+    /// Members whose packets arrived too late since the tick before.
     pub late: MemberSet,
-    /// Members that get the sum, with the encoding that each asked for.
+    /// Members that get the sum, each with its encoding.
     pub listeners: Vec<(u16, PointEncoding)>,
-    /// Members that are told of the end of the tick only.
+    /// Members that only learn that the tick is over.
     pub others: Vec<u16>,
     room: RoomId,
     sum: AnyPayload,
@@ -203,7 +204,7 @@ impl Tick {
 }
 
 impl Room {
-    /// A room as its first member asks for it; that member is not in it yet.
+    /// Opens a room with the settings of its first member. The member itself has not joined yet.
     ///
     /// # Errors
     /// [`Refusal`] if the curve is below `floor`, or the number of members out of range.
@@ -252,12 +253,12 @@ impl Room {
         self.mode
     }
 
-    /// The way in for the packets of the member that got `welcome`.
+    /// The decoder for packets of the member that got `welcome`.
     pub fn uplink(&self, welcome: &Welcome) -> Uplink {
         Uplink::new(self.parameters, self.mode, welcome, self.limits.samples)
     }
 
-    /// The limits of the room, as they hold: window and members cut to what is possible.
+    /// The effective limits of the room: window and members are cut to the possible range.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -267,22 +268,21 @@ impl Room {
         self.members.len()
     }
 
-    /// The first tick that has not closed: how many have.
+    /// The first tick that has not closed, and so the number of closed ticks.
     pub fn open_tick(&self) -> u32 {
         self.open
     }
 
-    /// Has the room ended, or been left by everybody? A room that nobody has joined yet is not
-    /// over.
+    /// Has the room ended, or have all members left? A room that nobody has joined yet is not over.
     pub fn is_over(&self) -> bool {
         self.over || (self.next_member > 0 && self.members.is_empty())
     }
 
-    /// Lets a member in.
+    /// Adds a member.
     ///
     /// # Errors
     /// [`Refusal`] if the member asks for another curve, mode or pace than the room's, would
-    /// neither speak nor listen, or finds the room full or over.
+    /// neither speak nor listen, or if the room is full or over.
     pub fn join(&mut self, join: &Join, now: Duration) -> Result<Welcome, Refusal> {
         self.admits(join)?;
         let member = self.next_member;
@@ -298,7 +298,7 @@ impl Room {
     }
 
     fn admits(&self, join: &Join) -> Result<(), Refusal> {
-        // First: a room that is over has no say in what the next one of its name is like.
+        // This check is first: a room that is over does not restrict the next room of its name.
         if self.is_over() {
             return Err(Refusal::Over);
         }
@@ -321,7 +321,7 @@ impl Room {
         Ok(())
     }
 
-    /// Counts a speaker; the one that completes the room starts it.
+    /// Counts a speaker; the last expected speaker starts the room.
     fn announce(&mut self, now: Duration) {
         let waited = !self.has_gathered();
         self.announced += 1;
@@ -338,8 +338,8 @@ impl Room {
         }
     }
 
-    /// Takes a packet that has passed its member's [`Uplink`]. One from a member that is gone is
-    /// ignored.
+    /// Adds a packet that has passed its member's [`Uplink`]. A packet from a member that has left
+    /// is ignored.
     pub fn packet(&mut self, member: u16, tick: u32, ciphertexts: AnyPayload) {
         let taken = self.add(member, tick, ciphertexts);
         self.settle(member, taken);
@@ -385,7 +385,7 @@ impl Room {
         }
         match &mut self.sums[ahead] {
             Some(sum) => {
-                // Ticks increase, so the member is not in it.
+                // Ticks increase, so the sum has no packet of this member yet.
                 if !sum.speakers.insert(member) {
                     return Err(Fault::Internal);
                 }
@@ -400,7 +400,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes a control message. One from a member that is gone is ignored.
+    /// Handles a control message. A message from a member that has left is ignored.
     pub fn message(&mut self, member: u16, message: &ClientMessage) {
         let taken = self.hear(member, message);
         self.settle(member, taken);
@@ -429,13 +429,13 @@ impl Room {
         }
     }
 
-    /// Takes note that a member's connection is gone. What it sent before still counts.
+    /// Records that a member's connection has ended. Its earlier packets still count.
     pub fn leave(&mut self, member: u16) {
         self.members.remove(&member);
         self.blockers.remove(&member);
     }
 
-    /// Puts a member out for a fault that was found elsewhere: on its connection, or in its
+    /// Removes a member for a fault that was found elsewhere: on its connection, or in its
     /// [`Uplink`].
     pub fn remove(&mut self, member: u16, fault: Fault) {
         if self.members.contains_key(&member) {
@@ -444,7 +444,7 @@ impl Room {
         }
     }
 
-    /// Puts everybody out.
+    /// Removes all members.
     pub fn remove_all(&mut self, fault: &Fault) {
         let members: Vec<u16> = self.members.keys().copied().collect();
         for member in members {
@@ -452,8 +452,8 @@ impl Room {
         }
     }
 
-    /// After a member's doing: removes it if that broke a rule, else sees whether the open tick
-    /// still waits for it.
+    /// After a member's action: removes the member if the action broke a rule; otherwise updates
+    /// whether the open tick still waits for the member.
     fn settle(&mut self, member: u16, taken: Result<(), Fault>) {
         match taken {
             Ok(()) => self.refresh(member),
@@ -477,8 +477,8 @@ impl Room {
             && (member.speech.as_ref().is_some_and(silent) || member.hearing.as_ref().is_some_and(behind))
     }
 
-    /// The next thing that follows, at time `now`. To be called until it says none: after
-    /// everything that the room is told, and whenever [`Room::deadline`] has come.
+    /// The next consequence at time `now`. Call it until it returns none: after every event, and
+    /// whenever [`Room::deadline`] is reached.
     pub fn poll(&mut self, now: Duration) -> Option<Event> {
         if self.over {
             return None;
@@ -495,7 +495,7 @@ impl Room {
         self.is_complete(now).then(|| Event::Closed(self.close(now)))
     }
 
-    /// When [`Room::poll`] has something to say at the latest, if nothing happens before.
+    /// The time of the next [`Room::poll`] with a result, if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         if self.members.is_empty() {
             return None;
@@ -512,12 +512,12 @@ impl Room {
         self.started.unwrap_or(self.open_since) + Duration::from_millis(TICK_MS * (u64::from(self.open) + 1))
     }
 
-    /// Until when a lockstep room waits for `member`.
+    /// The time until which a lockstep room waits for `member`.
     fn patience(&self, member: u16) -> Option<Duration> {
         self.members.get(&member).map(|found| found.joined.max(self.open_since) + self.limits.idle)
     }
 
-    /// Removes those whom the room has waited for long enough.
+    /// Removes the members that the room has waited for too long.
     fn expire(&mut self, now: Duration) {
         if self.pace == Pace::Live || self.deadline().is_none_or(|deadline| now < deadline) {
             return;
@@ -540,7 +540,7 @@ impl Room {
         }
     }
 
-    /// Has every speaker ended or gone, and every packet been in a sum?
+    /// Has every speaker ended or left, and is every packet in a sum?
     fn is_finished(&self) -> bool {
         let speaks = |member: &Member| member.speech.as_ref().is_some_and(|speech| !speech.ended);
         let said = self.has_gathered() && self.sums.is_empty() && !self.members.values().any(speaks);

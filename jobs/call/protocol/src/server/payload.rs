@@ -11,8 +11,8 @@ use super::Fault;
 
 /// The ciphertexts of a packet or of a sum, in any mode.
 ///
-/// A room learns its mode when it is opened, as it learns its curve: so this is a choice at run
-/// time, and the rules of a room are written once.
+/// A room learns its mode when it opens, as it learns its curve. The mode is therefore a choice at
+/// run time, and the rules of a room are written once.
 #[derive(Clone, PartialEq)]
 pub enum AnyPayload {
     /// In mode `elgamal`.
@@ -34,7 +34,7 @@ impl From<SharedCiphertexts> for AnyPayload {
 }
 
 impl AnyPayload {
-    /// The neutral element of addition in `mode`: so many samples of silence. It hides nothing.
+    /// The neutral element of addition in `mode`: `samples` samples of silence. It hides nothing.
     pub fn zero(mode: Mode, parameters: Parameters, samples: usize) -> Self {
         match mode {
             Mode::Elgamal => Ciphertexts::zero(parameters, samples).into(),
@@ -77,7 +77,7 @@ impl AnyPayload {
             (Self::ElgamalShared(sum), Self::ElgamalShared(other)) => sum.add_assign_with(other, adder),
             (_, other) => return Err(Fault::Mode { found: other.mode(), expected }),
         };
-        // Of curve and length the room has made sure.
+        // The room has already checked curve and length.
         added.map_err(|_| Fault::Internal)
     }
 
@@ -89,7 +89,7 @@ impl AnyPayload {
         }
     }
 
-    /// The head of a packet in `mode`; no point is touched.
+    /// The head of a packet in `mode`. No point is read.
     pub(super) fn decode_header(mode: Mode, packet: &[u8], parameters: Parameters) -> Result<PacketHeader, WireError> {
         match mode {
             Mode::Elgamal => wire::decode_packet_header::<Ciphertexts>(packet, parameters),

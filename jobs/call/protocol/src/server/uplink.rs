@@ -1,4 +1,4 @@
-//! The way of a packet from a member's connection into its room.
+//! The path of a packet from a member's connection into its room.
 
 use tobari_curve::{
     elgamal::Mode,
@@ -9,8 +9,8 @@ use tobari_curve::{
 use super::{AnyPayload, Fault};
 use crate::messages::Welcome;
 
-/// One member's way in: turns the bytes of its packets into points, and refuses what is not its
-/// own.
+/// The decoder for one member's packets: turns bytes into points, and rejects packets of other
+/// members.
 #[derive(Clone, Copy, Debug)]
 pub struct Uplink {
     parameters: Parameters,
@@ -21,8 +21,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// For the member that got `welcome`, in a room of `parameters` and `mode`, and packets of
-    /// `samples` samples.
+    /// A decoder for the member that got `welcome`, in a room of `parameters` and `mode`, and
+    /// packets of `samples` samples.
     pub fn new(parameters: Parameters, mode: Mode, welcome: &Welcome, samples: usize) -> Self {
         Self { parameters, mode, room: welcome.room, member: welcome.member, samples }
     }
@@ -30,8 +30,8 @@ impl Uplink {
     /// Checks a packet without touching a point: cheap.
     ///
     /// # Errors
-    /// [`Fault`] if it is no packet in this mode on this curve, or one for another room, of another
-    /// member, or of another length.
+    /// [`Fault`] if the bytes are not a packet in this mode on this curve, or the packet is for
+    /// another room, of another member, or of another length.
     pub fn check(&self, packet: &[u8]) -> Result<PacketHeader, Fault> {
         let header = AnyPayload::decode_header(self.mode, packet, self.parameters)?;
         if header.room != self.room {
@@ -46,8 +46,8 @@ impl Uplink {
         Ok(header)
     }
 
-    /// Checks a packet and decodes it: its tick, and points that are all on the curve. Some
-    /// microseconds a point.
+    /// Checks a packet and decodes it: its tick, and points that are all on the curve. This takes
+    /// some microseconds a point.
     ///
     /// # Errors
     /// As [`Uplink::check`], and if any point is not on the curve.

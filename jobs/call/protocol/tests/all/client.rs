@@ -1,4 +1,5 @@
-//! Speakers, a blind room and listeners together, by wire bytes only; and what each refuses.
+//! Speakers, a blind room and listeners together, by wire bytes only, and the input that each
+//! rejects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +49,7 @@ fn shared_keys(curve: Curve, speakers: u32) -> (Arc<SharedEncryptor>, Arc<Shared
     (Arc::new(SharedEncryptor::new(&key)), Arc::new(decryptor))
 }
 
-/// Mixes in this mode.
+/// Mixes the recordings in this mode.
 fn mix_blindly(mode: Mode, curve: Curve, recordings: &[&[i16]]) -> Vec<i32> {
     let speakers = u32::try_from(recordings.len()).unwrap();
     match mode {
@@ -63,7 +64,7 @@ fn mix_blindly(mode: Mode, curve: Curve, recordings: &[&[i16]]) -> Vec<i32> {
     }
 }
 
-/// Encrypts every recording, mixes them in a room that gets bytes and gives bytes, and decrypts.
+/// Encrypts every recording, mixes the bytes in a room, and decrypts the sums.
 fn mix_with<E: Encrypt, D: Decrypt>(
     mode: Mode,
     encryptor: &Arc<E>,
@@ -96,7 +97,7 @@ fn mix_with<E: Encrypt, D: Decrypt>(
     heard
 }
 
-/// The plain sum, with silence up to the end of its last packet.
+/// The plaintext sum, with silence up to the end of its last packet.
 fn mix_plainly(recordings: &[&[i16]]) -> Vec<i32> {
     let mut sum = mix(recordings);
     sum.resize(ticks(sum.len()) * PACKET_SAMPLES, 0);

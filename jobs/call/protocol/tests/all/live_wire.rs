@@ -1,5 +1,5 @@
-//! Packets and sums of live rooms stay readable, have the lengths that the documents say, and
-//! everything else is refused.
+//! Packets and sums of live rooms stay readable and have the documented lengths. All other bytes
+//! are rejected.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 const ROOM: RoomId = RoomId(*b"room-one");
 const SAMPLES: [[i16; 5]; 2] = [[1000, -5, 0, i16::MIN, i16::MAX], [-1, -5, 7, i16::MIN, i16::MAX]];
 const SUM: [i32; 5] = [999, -10, 7, -65_536, 65_534];
-/// The members who speak.
+/// The members that speak.
 const WHO: [u16; 2] = [3, 300];
 
 fn key(byte: u8) -> Zeroizing<[u8; 32]> {
@@ -95,7 +95,7 @@ fn sum(layout: LiveLayout) -> LiveSum {
     LiveSum { room: ROOM, epoch: 4, tick: 77, speakers, late, tag, payload }
 }
 
-/// Samples of points, after their tag was checked.
+/// The samples of a sum of points, after the check of its tag.
 fn verified(sum: &LiveSum, samples: &[i32]) -> Vec<i32> {
     let who: Vec<u16> = sum.speakers.iter().collect();
     let mut receiver = TagReceiver::new(epoch(), 0);
@@ -104,7 +104,7 @@ fn verified(sum: &LiveSum, samples: &[i32]) -> Vec<i32> {
     samples.to_vec()
 }
 
-/// What the sum says, to those who have the keys.
+/// Decrypts the sum with the keys.
 fn open(layout: LiveLayout, sum: &LiveSum) -> Vec<i32> {
     let who: Vec<u16> = sum.speakers.iter().collect();
     match (&sum.payload, layout) {
@@ -183,7 +183,7 @@ fn live_sums_of_version_1_decode_for_ever_and_open() {
         assert_eq!(sum.late.iter().collect::<Vec<_>>(), [8]);
         assert_eq!(open(layout, &sum), SUM, "{name}");
         assert_eq!(wire::encode_live_sum(layout, &sum), bytes(2));
-        // and in no other layout
+        // but no other layout decodes them
         for (other, wrong) in layouts().into_iter().filter(|(_, wrong)| *wrong != layout) {
             assert!(wire::decode_live_packet(wrong, &bytes(0)).is_err(), "{name} as {other}");
             assert!(wire::decode_live_sum(wrong, &bytes(2)).is_err(), "{name} as {other}");

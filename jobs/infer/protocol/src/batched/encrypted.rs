@@ -1,16 +1,17 @@
 //! A batch under an encrypted model.
 //!
-//! A weight is a ciphertext of one number in all slots. A sum of products of ciphertexts has three
-//! parts, and is relinearised and divided by one prime once, whatever its length; positions of a
-//! convolution share their weights, which are read once for all of them
+//! A weight is a ciphertext with one number in all slots. A sum of products of ciphertexts has
+//! three parts, and is relinearised and divided by one prime once, whatever its length. Positions
+//! of a convolution share their weights, which are read once for all of them
 //! ([`Evaluator::tensor_sums`]). A layer and a square take a prime each, so a network of `k` layers
-//! takes `2 k - 1`, the last one of more bits: its products are not divided.
+//! takes `2 k - 1`. The last prime has more bits: its products are not divided.
 //!
-//! **The host is passive here.** It holds weights under the key of whoever gets the results: if it
-//! could hand out a weight as a result, it would be decrypted. Results that are labels, or a
-//! guarded site that does the work, are what stops that (`book/src/explanation/threats/infer.md`).
+//! **Passive hosts only.** The host holds the weights under the key of the person who gets the
+//! results. A host that returned a weight as a result would have it decrypted. Two measures stop
+//! that: results that are labels only, or a guarded site for the work
+//! (`book/src/explanation/threats/infer.md`).
 //!
-//! Memory: for the paper's network at `N = 2^13` the weights take 3.5 GB, encrypted anew for each
+//! Memory: the weights of the paper's network take 3.5 GB at `N = 2^13`, encrypted again for each
 //! key.
 
 use super::{BatchedError, HEADROOM, LEAST_BITS};
@@ -21,39 +22,38 @@ use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::{MAX_INPUTS, ProductSums};
 use tobari_lattice::rlwe::SecretKey;
 
-/// Bits of scale that the logits' products have below those of the first prime: sign and range.
+/// Bits of the scale of the last stage's weights.
 const LAST_BITS: u32 = 22;
 
 /// `log2` of the scale of pixels: that of the smallest prime that a product is divided by. Squares
-/// divided by primes of about that size keep it; where they do not, [`EncryptedBatched::new`]
-/// refuses.
+/// divided by primes of about that size keep the scale. [`EncryptedBatched::new`] rejects
+/// parameters whose primes lose too many of its bits.
 fn input_bits(primes: &[f64]) -> u32 {
     let least = primes.iter().skip(1).copied().fold(f64::INFINITY, f64::min);
     if least.is_finite() { least.round() as u32 } else { INPUT_BITS_ALONE }
 }
 
-/// The same where nothing is divided: of a set with one prime.
+/// The same for a set with one prime, where nothing is divided.
 const INPUT_BITS_ALONE: u32 = 26;
 
-/// Sums of one stage, and where they go.
+/// Sums of one stage, and the outputs that they belong to.
 #[derive(Clone, Debug)]
 struct Products {
     name: String,
     inputs: usize,
     outputs: usize,
-    /// By runs of inputs of at most [`MAX_INPUTS`]: sums, and for each the output that it belongs
-    /// to.
+    /// In runs of at most [`MAX_INPUTS`] inputs: sums, and the output that each belongs to.
     runs: Vec<(Vec<ProductSums>, Vec<u32>)>,
-    /// Primes that ciphertexts have before it.
+    /// Primes of the ciphertexts before the stage.
     level: usize,
-    /// Scale of the weights, and of the offsets, which are added to sums that were divided, or to
-    /// the last ones.
+    /// Scale of the weights. `bias_scale` is that of the offsets, which are added to the sums after
+    /// the division; the last sums have no division.
     scale: Scale,
     bias_scale: Scale,
     last: bool,
 }
 
-/// The shape of a model for batches under encrypted weights: no weight is in it.
+/// The shape of a model for batches under encrypted weights. It holds no weight.
 pub struct EncryptedBatched {
     evaluator: Evaluator,
     stages: Vec<Products>,
@@ -76,7 +76,7 @@ impl EncryptedWeights {
     }
 }
 
-/// Weights of a stage, in the order in which they are encrypted.
+/// Weights of a stage, in the order of their encryption.
 fn weights_of(stage: &Stage) -> &[f64] {
     match &stage.map {
         Map::Convolution { weights, .. } | Map::Dense { weights } => weights,
@@ -105,7 +105,7 @@ fn runs(stage: &Stage) -> Vec<(Vec<ProductSums>, Vec<u32>)> {
     };
     let area = kernel[0] * kernel[1];
     let taps = stage.input.channels * area;
-    // positions by the taps that lie within the input
+    // positions, grouped by the taps that lie within the input
     let mut kinds: Vec<(Vec<usize>, Positions)> = Vec::new();
     for position in 0..stage.output.height * stage.output.width {
         let (row, column) = (position / stage.output.width, position % stage.output.width);
@@ -144,11 +144,11 @@ fn runs(stage: &Stage) -> Vec<(Vec<ProductSums>, Vec<u32>)> {
 }
 
 impl EncryptedBatched {
-    /// For a model's shape.
+    /// The form for a model's shape.
     ///
     /// # Errors
-    /// [`BatchedError::Room`] that names the first stage for which there are no primes left,
-    /// [`BatchedError::Precision`] the first whose numbers the primes do not keep.
+    /// [`BatchedError::Room`] names the first stage without enough primes,
+    /// [`BatchedError::Precision`] the first stage whose numbers lose too much precision.
     pub fn new(model: &Model, parameters: &LatticeParameters) -> Result<Self, BatchedError> {
         let count = model.stages().len();
         let primes: Vec<f64> =
@@ -159,8 +159,8 @@ impl EncryptedBatched {
         let mut before_bits = f64::from(input_bits);
         for (k, stage) in model.stages().iter().enumerate() {
             let last = k + 1 == count;
-            // a scale of the prime that the product is divided by leaves that of the inputs as it
-            // was
+            // a scale equal to the prime that divides the product leaves the scale of the inputs
+            // unchanged
             let scale = if last { Scale::power_of_two(LAST_BITS) } else { Scale::prime(level.max(1) - 1) };
             let bits = if last { f64::from(LAST_BITS) } else { primes[level.max(1) - 1] };
             let needed = before_bits + bits + HEADROOM - 1.0;
@@ -171,8 +171,8 @@ impl EncryptedBatched {
             let no_room = || OperationError::NoRoom { level };
             let bias_scale = if last { before.product(&scale).ok_or_else(no_room)? } else { before.clone() };
             if !last {
-                // a product at the scale of its prime keeps the scale, and a square divided by the
-                // next prime has this one
+                // a product at the scale of its prime keeps the scale; a square divided by the next
+                // prime has this scale
                 let square = before.product(&before).and_then(|square| square.quotient(&Scale::prime(level - 2)));
                 before = square.ok_or_else(no_room)?;
                 before_bits = 2.0 * before_bits - primes[level - 2];
@@ -195,12 +195,12 @@ impl EncryptedBatched {
         Ok(Self { evaluator: Evaluator::new(parameters)?, stages, input_bits })
     }
 
-    /// Primes that ciphertexts of pixels have, and their scale.
+    /// Primes of the ciphertexts of pixels, and their scale.
     pub fn input(&self) -> (usize, Scale) {
         (self.stages.first().map_or(0, |stage| stage.level), Scale::power_of_two(self.input_bits))
     }
 
-    /// All weights of a model under a key: for whoever may know both.
+    /// All weights of a model under a key. The caller has both the weights and the key.
     ///
     /// # Errors
     /// [`BatchedError`] for a key of other parameters.
@@ -229,7 +229,7 @@ impl EncryptedBatched {
     /// From ciphertexts of pixels to ciphertexts of logits, divided by `2^logit_bits` of the model.
     ///
     /// # Errors
-    /// [`BatchedError`] for other inputs or weights than it takes.
+    /// [`BatchedError`] for inputs or weights that do not match the model.
     pub fn run(
         &self,
         pixels: Vec<Ciphertext>,

@@ -1,28 +1,28 @@
 //! Thousands of images at once: a ciphertext for each pixel, a slot for each image.
 //!
 //! No slot is ever moved, so there are no rotations, and weights are numbers, not vectors. As
-//! integers `w 2^b` of at most sixteen bits they cost one multiply-add a residue
-//! ([`Evaluator::weighted_sums`]), and **their products are not rescaled**: the scale grows by `b`
-//! bits alone, and a square is divided by two primes at once instead of a layer and a square by one
+//! integers `w 2^b` of at most sixteen bits they cost one multiply-add per residue
+//! ([`Evaluator::weighted_sums`]), and **their products are not rescaled**: the scale grows by only
+//! `b` bits. A square is divided by two primes at once, instead of a layer and a square by one
 //! each. With
 //!
 //! ```text
 //! s -> s 2^b -> (s 2^b)² / (q q'),       b = 14, q ≈ q' ≈ 2^26,
 //! ```
 //!
-//! scales stay near `2^24`, and a network of two squares needs five primes, as one image at a time
-//! does. The scale of pixels is the largest for which every stage has room.
+//! scales stay near `2^24`, and a network of two squares needs five primes, the same as for one
+//! image at a time. The scale of pixels is the largest for which every stage has room.
 //!
-//! Who sees what: the server the number of images and the model; the client its logits. The model
-//! can be encrypted too ([`EncryptedWeights`]): then each weight is a ciphertext of one number,
-//! products are relinearised once a sum, and each layer is divided by a prime of its own.
+//! **Leakage.** The server sees the number of images and the model. The client sees its logits. The
+//! model can be encrypted too ([`EncryptedWeights`]): then each weight is a ciphertext of one
+//! number, products are relinearised once per sum, and each layer is divided by a prime of its own.
 //!
 //! # Checks
 //! Linear layers are linear modulo every prime, so a guarded site can check them by Freivalds' test
 //! ([`LinearCheck`]: MFCS 1979; for networks Slalom, ICLR 2019) at a cost of `inputs + outputs`
-//! products instead of all weights. It covers what is before the square, and nothing else: squares,
-//! relinearisation and rescaling round, and whoever wants them right does them in a guarded site.
-//! So the room keeps them apart: [`Batched::linear`] and [`Batched::activate`].
+//! products instead of all weights. The test covers only the linear map before the square: squares,
+//! relinearisation and rescaling round. To protect those as well, run them in a guarded site. For
+//! that purpose [`Batched::linear`] and [`Batched::activate`] are separate.
 //!
 //! # Cost
 //! For the paper's network, 4,096 images at `N = 2^13`: 18,000, 100,000 and 8,000 products of a
@@ -40,12 +40,12 @@ use tobari_lattice::ring::{MAX_INPUTS, WeightMatrix};
 
 /// `log2` of the scale of pixels: the largest of these for which every stage has room.
 const INPUT_BITS: std::ops::RangeInclusive<u32> = 18..=30;
-/// A square is divided by primes as long as at least so many bits of scale stay.
+/// Minimum bits of scale after a square: it is divided by primes as long as these remain.
 const LEAST_BITS: f64 = 20.0;
-/// Bits above the scale that numbers take at the most, sign included: stages keep them within one.
+/// Bits that numbers take above the scale, sign included: stages keep numbers within 1.
 const HEADROOM: f64 = 2.0;
 
-/// Why a model has no batched form, or a step failed.
+/// Errors of a conversion into the batched form, or of a step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchedError {
@@ -75,23 +75,23 @@ pub enum BatchedError {
         /// Bits of scale that would be left.
         found: f64,
     },
-    /// Inputs that are not as many as the stage takes.
+    /// A wrong number of inputs.
     #[error("stage {stage}: expected {expected} ciphertexts, found {found}")]
     Inputs {
         /// The stage.
         stage: String,
-        /// How many it takes.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// Sums that are not those that were asked for.
+    /// Sums that do not pass the check.
     #[error("stage {stage}: the sums are not those of its weights: the site that made them is wrong, or lies")]
     Wrong {
         /// The stage.
         stage: String,
     },
-    /// What the scheme says.
+    /// An error of the scheme.
     #[error(transparent)]
     Operation(#[from] OperationError),
 }
@@ -114,24 +114,24 @@ struct Integers {
     groups: Vec<Group>,
     bias: Vec<f64>,
     bits: u32,
-    /// Primes that the square after it is divided by; none after the last stage.
+    /// Primes that divide the square after this stage; `None` after the last stage.
     divided_by: Option<usize>,
 }
 
-/// Who does the linear map of a stage: [`Batched::linear`], or somebody who is asked for it.
+/// The linear map of a stage: [`Batched::linear`], or a call to another site.
 pub type LinearMap<'a> = &'a mut dyn FnMut(&Batched, usize, &[Ciphertext]) -> Result<Vec<Ciphertext>, BatchedError>;
 
 /// A model in its batched form.
 pub struct Batched {
     evaluator: Evaluator,
     stages: Vec<Integers>,
-    /// Primes that ciphertexts of pixels have, and `log2` of their scale.
+    /// Primes of the ciphertexts of pixels, and `log2` of their scale.
     level: usize,
     input_bits: u32,
 }
 
-/// Which input each weight of a position is for, and whose weights they are: positions at a border
-/// have fewer.
+/// Assigns each weight of a position to its input, and groups positions with the same weights:
+/// positions at a border have fewer.
 fn groups(stage: &Stage) -> Result<Vec<Group>, BatchedError> {
     let integer = |weight: f64| (weight * 2f64.powi(stage.weight_bits as i32)) as i32;
     let too_large = || BatchedError::Weight { stage: stage.name.clone(), bits: stage.weight_bits };
@@ -185,8 +185,8 @@ fn groups(stage: &Stage) -> Result<Vec<Group>, BatchedError> {
     Ok(groups)
 }
 
-/// By how many primes the square after each stage is divided, for pixels at this scale; none after
-/// the last.
+/// The number of primes that divide the square after each stage, for pixels at this scale; `None`
+/// after the last.
 fn divisions(model: &Model, primes: &[f64], input_bits: u32) -> Result<Vec<Option<usize>>, BatchedError> {
     let last = model.stages().len() - 1;
     let (mut level, mut scale) = (primes.len(), f64::from(input_bits));
@@ -214,15 +214,15 @@ fn divisions(model: &Model, primes: &[f64], input_bits: u32) -> Result<Vec<Optio
 }
 
 impl Batched {
-    /// The batched form of a model, if weights and modulus are of a size for it.
+    /// The batched form of a model, if the sizes of weights and modulus allow it.
     ///
     /// # Errors
-    /// [`BatchedError`] that names the first stage for which they are not.
+    /// [`BatchedError`] names the first stage that does not fit.
     pub fn new(model: &Model, parameters: &LatticeParameters) -> Result<Self, BatchedError> {
         let primes: Vec<f64> =
             parameters.ring().data_primes().iter().map(|q| (q.modulus().value() as f64).log2()).collect();
         let tried = |bits: u32| Ok::<_, BatchedError>((bits, divisions(model, &primes, bits)?));
-        // what the smallest scale says is what is wrong with the model
+        // the smallest scale gives the error that names the fault of the model
         let fits = INPUT_BITS.rev().map(tried).find(Result::is_ok).unwrap_or_else(|| tried(*INPUT_BITS.start()));
         let (input_bits, divided_by) = fits?;
         let stages = model.stages().iter().zip(divided_by).map(|(stage, divided_by)| {
@@ -240,25 +240,25 @@ impl Batched {
         Ok(Self { evaluator: Evaluator::new(parameters)?, stages, level: primes.len(), input_bits })
     }
 
-    /// Primes that ciphertexts of pixels have, and their scale.
+    /// Primes of the ciphertexts of pixels, and their scale.
     pub fn input(&self) -> (usize, Scale) {
         (self.level, Scale::power_of_two(self.input_bits))
     }
 
-    /// Ciphertexts of pixels: one each.
+    /// The number of ciphertexts of pixels: one per pixel.
     pub fn inputs(&self) -> usize {
         self.stages.first().map_or(0, |stage| stage.inputs)
     }
 
-    /// Stages.
+    /// The number of stages.
     pub fn stages(&self) -> usize {
         self.stages.len()
     }
 
-    /// The linear map of a stage, without its offsets: what a guarded site can check.
+    /// The linear map of a stage without its offsets: the part that a guarded site can check.
     ///
     /// # Errors
-    /// [`BatchedError`] for other inputs than it takes.
+    /// [`BatchedError`] for inputs that do not match the stage.
     ///
     /// # Panics
     /// If there is no such stage.
@@ -288,8 +288,8 @@ impl Batched {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Offset and square of one output of a stage, at the scale and level that the next takes; the
-    /// offset alone after the last.
+    /// Offset and square of one output of a stage, at the scale and level of the next stage's
+    /// input. After the last stage, only the offset is added.
     ///
     /// # Errors
     /// [`BatchedError`] without a key for products at this level.
@@ -316,8 +316,8 @@ impl Batched {
         Ok(square)
     }
 
-    /// All of it: from ciphertexts of pixels to ciphertexts of logits, divided by `2^logit_bits` of
-    /// the model.
+    /// The whole run: from ciphertexts of pixels to ciphertexts of logits, divided by
+    /// `2^logit_bits` of the model.
     ///
     /// # Errors
     /// [`BatchedError`].
@@ -332,7 +332,7 @@ impl Batched {
         Ok(numbers)
     }
 
-    /// Freivalds' test for a stage: what [`Self::linear`] gave against what it was given.
+    /// Freivalds' test for a stage: it checks a result of [`Self::linear`] against the inputs.
     ///
     /// # Panics
     /// If there is no such stage.
@@ -348,12 +348,11 @@ impl Batched {
         LinearCheck::new(stage.inputs, rows)
     }
 
-    /// [`Self::run`], with every linear map checked by so many repetitions: what a plain process
-    /// and a guarded site do together, here in one. `linear` is what the plain process does.
+    /// [`Self::run`], with every linear map checked by so many repetitions. It plays both a plain
+    /// process and a guarded site; `linear` is the part of the plain process.
     ///
     /// # Errors
-    /// [`BatchedError`]; [`BatchedError::Wrong`] names the stage whose sums are not the ones that
-    /// were asked for.
+    /// [`BatchedError`]; [`BatchedError::Wrong`] names the stage whose sums fail the check.
     pub fn run_checked(
         &self,
         pixels: Vec<Ciphertext>,

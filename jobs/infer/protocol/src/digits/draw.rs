@@ -1,29 +1,29 @@
-//! Digits drawn from strokes, for demonstrations: no image of a data set is part of the program.
+//! Digits drawn from strokes, for demonstrations: the program contains no image of a data set.
 //!
 //! A digit is a few strokes, polylines in a box of 1 x 1 whose first coordinate goes right and
-//! whose second goes down; arcs are polylines of short pieces. They are slanted and stretched as
-//! the [`Style`] says, scaled to fit 20 x 20 pixels, and laid with the centre of mass in the middle
-//! of 28 x 28, as MNIST's digits were. A pixel's brightness falls from full to none over one pixel
-//! round half the stroke's width from the nearest stroke.
+//! whose second goes down; arcs are polylines of short pieces. The [`Style`] slants and stretches
+//! them. They are scaled to fit 20 x 20 pixels, with the centre of mass in the middle of 28 x 28,
+//! like MNIST's digits. A pixel's brightness falls from full to none over one pixel, at half the
+//! stroke's width from the nearest stroke.
 
 use super::SIDE;
 use std::f64::consts::PI;
 
-/// How a digit is drawn.
+/// The style of a drawn digit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
     /// Width of a stroke, in pixels.
     pub width: f64,
-    /// How far the top leans to the right, over the height.
+    /// The lean of the top to the right, divided by the height.
     pub slant: f64,
-    /// Width over height, times that of the plain form.
+    /// Width over height, relative to the plain form.
     pub stretch: f64,
     /// The other of the two forms that many digits have: a 1 with a foot, a 2 with a loop, an open
     /// 4, a 7 with a bar, a 9 with a straight stem.
     pub other_form: bool,
 }
 
-/// A few hands.
+/// Styles of several handwritings.
 pub const STYLES: [Style; 6] = [
     Style { width: 2.2, slant: 0.0, stretch: 1.0, other_form: false },
     Style { width: 2.2, slant: 0.25, stretch: 1.0, other_form: false },
@@ -35,8 +35,8 @@ pub const STYLES: [Style; 6] = [
 
 type Stroke = Vec<[f64; 2]>;
 
-/// A digit from 0 to 9 as 28 rows of 28 pixels, 0 the background; of a larger number its last
-/// digit.
+/// A digit from 0 to 9 as 28 rows of 28 pixels, 0 the background. Of a larger number, the last
+/// digit is drawn.
 pub fn draw(digit: u8, style: &Style) -> Vec<u8> {
     let slanted = |[x, y]: [f64; 2]| [style.stretch * x - style.slant * y, y];
     let strokes: Vec<Stroke> = strokes(digit % 10, style.other_form)
@@ -70,7 +70,7 @@ fn paint(strokes: &[Stroke], width: f64) -> Vec<u8> {
     (0..SIDE * SIDE).map(brightness).collect()
 }
 
-/// From a point to a piece of a line.
+/// The distance from a point to a line segment.
 fn distance(point: [f64; 2], from: [f64; 2], to: [f64; 2]) -> f64 {
     let (along, away) = ([to[0] - from[0], to[1] - from[1]], [point[0] - from[0], point[1] - from[1]]);
     let length = along[0] * along[0] + along[1] * along[1];
@@ -90,7 +90,7 @@ fn centre(pixels: &[u8]) -> [f64; 2] {
     sum.map(|sum| if mass > 0.0 { sum / mass } else { 0.0 })
 }
 
-/// A piece of an ellipse, from one angle to another in degrees; 0 is to the right, 90 down.
+/// An arc of an ellipse, from one angle to another in degrees; 0 is to the right, 90 down.
 fn arc([x, y]: [f64; 2], [width, height]: [f64; 2], from: f64, to: f64) -> Stroke {
     let pieces = 24;
     let at = |piece: usize| (from + (to - from) * piece as f64 / f64::from(pieces)) * PI / 180.0;

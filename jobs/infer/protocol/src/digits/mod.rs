@@ -15,8 +15,8 @@ const SIDE: usize = 28;
 static BYTES: &[u8] = include_bytes!("digits.tim");
 
 impl Model {
-    /// The paper's network (table 4), trained on MNIST: 28 x 28 grey pixels, 0 the background, to
-    /// ten digits.
+    /// The paper's network (table 4), trained on MNIST: 28 x 28 grey pixels (0 is the background)
+    /// to ten digits.
     ///
     /// # Errors
     /// None, unless the program's own copy of the file is damaged.

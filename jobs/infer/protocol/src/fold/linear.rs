@@ -4,14 +4,13 @@ use super::super::model::{Map, Volume};
 use super::super::network::{Layer, LayerKind, places, under};
 use super::{FoldError, MAX_NUMBERS, MAX_WEIGHTS};
 
-/// Products that joining two matrices may take.
+/// The most products for joining two matrices.
 const MAX_WORK: u64 = 1 << 32;
 
 /// `y = form x + offset`.
 pub(super) struct Linear {
     pub(super) input: Volume,
-    /// The shape of `y` as the map gives it; layers may have given it another since
-    /// ([`Linear::reshape`]).
+    /// The shape of `y` in the map. Later layers may have reshaped it ([`Linear::reshape`]).
     pub(super) output: Volume,
     shape: Volume,
     form: Form,
@@ -21,7 +20,7 @@ pub(super) struct Linear {
 pub(super) enum Form {
     /// A scale for each number.
     Diagonal(Vec<f64>),
-    /// As [`Map::Convolution`] has it.
+    /// As in [`Map::Convolution`].
     Convolution(Kernel),
     /// `w[o][i]`.
     Dense(Vec<f64>),
@@ -42,14 +41,14 @@ impl Linear {
 
     pub(super) fn reshape(&mut self, shape: Volume) {
         self.shape = shape;
-        // a vector keeps the rows and columns of what it was, for layouts under encryption
+        // a vector keeps its former rows and columns, for layouts under encryption
         let vector = (shape.channels, shape.height) == (1, 1);
         if matches!(self.form, Form::Diagonal(_)) && !vector {
             (self.input, self.output) = (shape, shape);
         }
     }
 
-    /// A scale and a shift of each number.
+    /// Applies a scale and a shift to each number.
     pub(super) fn scale(&mut self, layer: &Layer, scale: &[f64], shift: &[f64]) -> Result<(), FoldError> {
         self.offset.iter_mut().zip(scale).zip(shift).for_each(|((y, scale), shift)| *y = *y * scale + shift);
         let area = self.output.height * self.output.width;
@@ -72,7 +71,7 @@ impl Linear {
         Ok(())
     }
 
-    /// A convolution, mean or dense layer after what there is.
+    /// Appends a convolution, mean or dense layer.
     pub(super) fn then(&mut self, layer: &Layer) -> Result<(), FoldError> {
         let offset = layer.forward(&self.offset);
         let too_large = || FoldError::TooLarge { layer: layer.name().to_owned() };
@@ -121,7 +120,7 @@ impl Linear {
         Ok((map, self.offset))
     }
 
-    /// The whole as one convolution, where it is one.
+    /// The joined map as one convolution, where possible.
     fn joined(&self, layer: &Layer) -> Option<Kernel> {
         let (outer, padding) = layer_kernel(layer)?;
         if self.output != layer.input() {
@@ -180,7 +179,7 @@ impl Linear {
         Ok(weights)
     }
 
-    /// Weights of a row at most.
+    /// The most weights of a row.
     fn row_length(&self) -> usize {
         match &self.form {
             Form::Diagonal(_) => 1,
@@ -189,7 +188,7 @@ impl Linear {
         }
     }
 
-    /// Calls `f` with each place of the input and weight of a row.
+    /// Calls `f` with each input position and weight of a row.
     fn each(&self, row: usize, mut f: impl FnMut(usize, f64)) {
         match &self.form {
             Form::Diagonal(scale) => f(row, scale[row]),
@@ -212,7 +211,7 @@ impl Linear {
     }
 }
 
-/// Whether runs of so many numbers are of one value each.
+/// Whether each run of so many numbers is constant.
 fn constant_by(area: usize, numbers: &[f64]) -> bool {
     numbers.chunks(area).all(|run| run.iter().all(|x| *x == run[0]))
 }
@@ -241,7 +240,7 @@ fn layer_kernel(layer: &Layer) -> Option<(Kernel, [usize; 4])> {
     }
 }
 
-/// Weights of a row at most.
+/// The most weights of a row.
 fn layer_row_length(layer: &Layer) -> usize {
     match layer.kind() {
         LayerKind::Dense { .. } => layer.input().len(),
@@ -251,7 +250,7 @@ fn layer_row_length(layer: &Layer) -> usize {
     }
 }
 
-/// Weights of a row of a convolution, mean or dense layer, with their places in its input.
+/// Weights of a row of a convolution, mean or dense layer, with their input positions.
 fn layer_row(layer: &Layer, row: usize) -> Vec<(usize, f64)> {
     let (input, output) = (layer.input(), layer.output());
     let (area, width) = (output.height * output.width, output.width);

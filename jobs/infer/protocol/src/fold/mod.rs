@@ -1,27 +1,26 @@
 //! From a [`Network`] to a [`Model`]: every linear layer between two squares becomes one map.
 //!
 //! **Completing the square.** `a x² + b x + c = a (x + b/2a)² + (c - b²/4a)`. The shift `b/2a`
-//! joins the offset of the map before. What is left is, number by number, `scale v + constant` of
-//! the square `v`, which is linear and joins the map after: its weights take `scale`, its offset
-//! takes the map's image of `constant`. With padding, results at the border see fewer of the
-//! constants than others, so an offset has one number for each result.
+//! joins the offset of the map before. The rest is, number by number, `scale v + constant` of the
+//! square `v`. It is linear and joins the map after: its weights take `scale`, its offset takes the
+//! map's image of `constant`. With padding, results at the border see fewer of the constants than
+//! others, so an offset has one number for each result.
 //!
-//! **Ranges.** Each channel is divided by a power of two, `u = (x + b/2a) 2^-k`, such that
-//! `|u| ≤ 1` for what [`Reach`] says; `4^k` goes into `scale`. Pixels of a model are `p/256`: exact
-//! on a binary grid, below 1, and the factor `256/255` or whatever else a network takes for a pixel
-//! is part of its normalisation, which is linear and is folded too. Logits are divided by one power
-//! of two.
+//! **Ranges.** Each channel is divided by a power of two, `u = (x + b/2a) 2^-k`, such that `|u| ≤
+//! 1` for the images of [`Reach`]; `4^k` goes into `scale`. Pixels of a model are `p/256`: exact on
+//! a binary grid, and below 1. The factor `256/255`, and any other map of a pixel, is part of the
+//! network's normalisation, which is linear and is folded too. Logits are divided by one power of
+//! two.
 //!
 //! **Grids.** Weights are rounded to multiples of `2^-weight_bits`, the finest grid on which the
-//! largest of a stage, as an integer, still has `integer_bits` bits; offsets to multiples of
-//! `2^-bias_bits`. Rounding is to the nearest, ties to even.
+//! largest weight of a stage, as an integer, still has `integer_bits` bits. Offsets are rounded to
+//! multiples of `2^-bias_bits`. Rounding is to the nearest, ties to even.
 //!
-//! **Form.** A chain of linear layers stays one convolution where it is one: scales constant on
-//! each channel, and a convolution or mean without padding after a convolution (kernels add up:
-//! `K = (K₂ - 1) s₁ + K₁`, strides multiply). Anything else becomes a matrix, within
-//! [`MAX_WEIGHTS`].
+//! **Form.** A chain of linear layers stays one convolution if scales are constant on each channel,
+//! and a convolution or mean after a convolution has no padding (kernels add up: `K = (K₂ - 1) s₁ +
+//! K₁`, strides multiply). Anything else becomes a matrix, within [`MAX_WEIGHTS`].
 //!
-//! Folding is done once, in the clear, by the model's owner, and branches on weights.
+//! The model's owner folds once, on plaintext; folding branches on weights.
 
 mod linear;
 
@@ -30,26 +29,26 @@ use super::model::{MAX_NAME_BYTES, MAX_NUMBERS, MAX_WEIGHTS, Map, Model, ModelEr
 use super::network::{Layer, LayerKind, Network, spread};
 use linear::Linear;
 
-/// For which images `|u| ≤ 1` holds.
+/// The images for which `|u| ≤ 1` holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
-    /// For these, whose largest numbers are taken times a headroom of at least 1 for images that
-    /// were not seen.
+    /// These images: their largest numbers are multiplied by a headroom of at least 1 for unseen
+    /// images.
     Seen {
         /// Pixels from 0 to 255.
         images: &'a [&'a [u8]],
-        /// How much larger numbers may become.
+        /// The factor for unseen images.
         headroom: f64,
     },
-    /// For every image, by interval arithmetic over the weights. That bound is far from what
-    /// happens after the first square, and costs precision.
+    /// Every image, by interval arithmetic over the weights. After the first square that bound is
+    /// far above real values, and costs precision.
     Every,
 }
 
-/// How a network is folded.
+/// Options of a folding.
 #[derive(Clone, Copy, Debug)]
 pub struct FoldOptions<'a> {
-    /// For which images the ranges hold.
+    /// The images for which the ranges hold.
     pub reach: Reach<'a>,
     /// Bits of a weight as an integer, without its sign: 4 to 30.
     pub integer_bits: u32,
@@ -64,23 +63,23 @@ impl<'a> FoldOptions<'a> {
     }
 }
 
-/// Why a network cannot be folded.
+/// Errors of a folding.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FoldError {
-    /// An activation that is a square for some numbers and none for others.
+    /// An activation whose coefficient of `x²` is 0 for some numbers only.
     #[error("layer {layer}: expected a coefficient of x² that is nowhere 0 (or everywhere), found both")]
     NoSquare {
-        /// Its name.
+        /// The layer's name.
         layer: String,
     },
-    /// Layers that together are a map with too many weights or too much work.
+    /// Layers whose joined map has too many weights or takes too much work.
     #[error("layer {layer}: expected at most 2^24 weights after folding, found more")]
     TooLarge {
-        /// Its name.
+        /// The layer's name.
         layer: String,
     },
-    /// Bits or a headroom that make no sense.
+    /// Invalid bits or headroom.
     #[error(
         "expected 4 to 30 bits of a weight, 8 to 40 of an offset and a finite headroom of at least 1, found others"
     )]
@@ -94,15 +93,15 @@ pub enum FoldError {
     /// Numbers that grow too large.
     #[error("stage {stage}: expected numbers below 2^40, found larger ones")]
     Range {
-        /// Its name.
+        /// The stage's name.
         stage: String,
     },
-    /// What came out is no model.
+    /// A result that is not a valid model.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
-/// A network as a model, calibrated by the images that its ranges are of ([`Calibration`]).
+/// Folds a network into a model, calibrated by the images of its ranges ([`Calibration`]).
 ///
 /// # Errors
 /// [`FoldError`].
@@ -135,17 +134,17 @@ pub fn fold(network: &Network, options: &FoldOptions<'_>) -> Result<Model, FoldE
 struct Folding<'a> {
     options: FoldOptions<'a>,
     stages: Vec<Stage>,
-    /// What comes after the last square.
+    /// The linear map after the last square.
     linear: Linear,
     name: Option<String>,
     seen: StageInput,
 }
 
-/// What enters the next stage.
+/// The values that enter the next stage.
 enum StageInput {
     /// Numbers of each image.
     Images(Vec<Vec<f64>>),
-    /// The smallest and largest of each number.
+    /// The smallest and largest value of each number.
     Intervals(Vec<[f64; 2]>),
 }
 
@@ -188,7 +187,7 @@ impl<'a> Folding<'a> {
         self.end(stage)?;
         let scale = (0..a.len()).map(|at| a[at] * 4f64.powi(exponents[at])).collect();
         let constant = (0..a.len()).map(|at| c[at] - b[at] * b[at] / (4.0 * a[at])).collect();
-        // what comes next sees the shape that the network gives it
+        // the next layer sees the shape that the network states
         self.linear = Linear::diagonal(output, scale, constant);
         self.linear.reshape(layer.output());
         match &mut self.seen {
@@ -214,7 +213,7 @@ impl<'a> Folding<'a> {
         self.end(stage)?;
         let model = Model::new(self.stages, exponent)?;
         let Reach::Seen { images, .. } = self.options.reach else { return Ok(model) };
-        // images of another size were refused at the beginning
+        // images of another size were rejected at the beginning
         let calibration = Calibration::of_images(&model, images).ok().flatten();
         Ok(match calibration {
             Some(calibration) => model.calibrated(calibration)?,
@@ -222,7 +221,7 @@ impl<'a> Folding<'a> {
         })
     }
 
-    /// The largest that each result becomes, with headroom.
+    /// The largest absolute value of each result, with headroom.
     fn largest(&self, stage: &Stage) -> Result<Vec<f64>, FoldError> {
         let mut largest = vec![0f64; stage.output.len()];
         let headroom = if let Reach::Seen { headroom, .. } = self.options.reach { headroom } else { 1.0 };
@@ -240,7 +239,7 @@ impl<'a> Folding<'a> {
             }
         }
         largest.iter_mut().for_each(|most| *most *= headroom);
-        // also where something is no number
+        // the comparison also fails for NaN
         if largest.iter().all(|most| *most < 2f64.powi(40)) {
             Ok(largest)
         } else {
@@ -248,7 +247,7 @@ impl<'a> Folding<'a> {
         }
     }
 
-    /// Rounds a stage to its grids and takes it.
+    /// Rounds a stage to its grids and appends it.
     fn end(&mut self, mut stage: Stage) -> Result<(), FoldError> {
         let weights = stage.map.weights_mut();
         let most = weights.iter().fold(0f64, |most, w| most.max(w.abs()));
@@ -269,7 +268,7 @@ impl<'a> Folding<'a> {
     }
 }
 
-/// A layer's name as a stage may have it.
+/// A layer's name, made valid for a stage.
 fn name_of(layer: &Layer) -> String {
     let mut name: String = layer.name().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     while name.len() > MAX_NAME_BYTES {
@@ -278,7 +277,7 @@ fn name_of(layer: &Layer) -> String {
     name
 }
 
-/// What a result of a stage can become.
+/// The range of a stage's result.
 pub(super) fn interval(stage: &Stage, output: usize, inputs: &[[f64; 2]]) -> [f64; 2] {
     let add = |[low, high]: [f64; 2], (at, w): (usize, f64)| {
         let ends = inputs[at].map(|end| end * w);
@@ -287,7 +286,7 @@ pub(super) fn interval(stage: &Stage, output: usize, inputs: &[[f64; 2]]) -> [f6
     stage.row(output).into_iter().fold([stage.bias[output]; 2], add)
 }
 
-/// For each result the `k` of its `2^-k`; results of a channel have the same if the map must stay a
+/// For each result the `k` of its `2^-k`. Results of a channel share one `k` if the map must stay a
 /// convolution.
 fn exponents(largest: &[f64], volume: Volume, by_channel: bool) -> Vec<i32> {
     let exponent = |most: f64| {

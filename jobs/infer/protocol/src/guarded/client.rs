@@ -1,32 +1,32 @@
-//! The client's half: an image into the channel, and what may be told out of it.
+//! The client's part: an image into the channel, and the permitted output from the channel.
 //!
-//! The channel is that of [`tobari_enclave::Connector`], which opens to an enclave whose evidence
-//! was accepted, and to no other.
+//! The channel is that of [`tobari_enclave::Connector`]. It opens only to an enclave with accepted
+//! evidence.
 
 use super::route::{ASK, IMAGE};
 use tobari_enclave::channel::{ChannelEnded, ClientChannel};
 use tobari_enclave::{Configuration, OutputPolicy, Party};
 use zeroize::Zeroizing;
 
-/// Why there is no answer.
+/// Errors of a question to an enclave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// The session has ended.
     #[error(transparent)]
     Channel(#[from] ChannelEnded),
-    /// What came out of the channel is nothing that the policy tells.
+    /// Bytes from the channel that the output policy does not allow.
     #[error("expected what the output policy tells, found other bytes")]
     Told,
 }
 
-/// What was told.
+/// The enclave's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnclaveAnswer {
-    /// Classes, the likeliest first: one, or as many as the policy says.
+    /// Classes, the likeliest first: one, or as many as the policy allows.
     Labels(Vec<usize>),
-    /// Logits by class, in units of the policy's bits; under [`OutputPolicy::Scores`] the last
-    /// stage's numbers, `2^24` standing for one.
+    /// Logits by class, in units of the policy's bits. Under [`OutputPolicy::Scores`] these are the
+    /// last stage's numbers, with `2^24` for 1.
     Scores(Vec<i64>),
 }
 
@@ -44,27 +44,27 @@ impl EnclaveAnswer {
 pub struct Asker {
     channel: ClientChannel,
     output: OutputPolicy,
-    /// Whether the answer to an image has what is told.
+    /// Whether the reply to an image already holds the answer.
     at_once: bool,
 }
 
 impl Asker {
-    /// On a channel to an enclave that was started with this configuration.
+    /// Uses a channel to an enclave that was started with this configuration.
     pub fn new(channel: ClientChannel, configuration: &Configuration) -> Self {
         let asks = configuration.script.steps().iter().any(|step| step.from == Party::Client && step.kind == ASK);
         Self { channel, output: configuration.output, at_once: !asks }
     }
 
-    /// The frame of an image: its pixels, a byte each, row by row.
+    /// The frame of an image: its pixels, one byte each, row by row.
     ///
     /// # Errors
-    /// [`AskError::Channel`] if this is not the time for one, or it is too long.
+    /// [`AskError::Channel`] if the script expects no image now, or the image is too long.
     pub fn image(&mut self, pixels: &[u8]) -> Result<Vec<u8>, AskError> {
         Ok(self.channel.seal(IMAGE, pixels)?)
     }
 
-    /// The answer to an image: what is told, or, if the frame of [`Self::ask`] is to follow,
-    /// nothing yet.
+    /// Reads the reply to an image: the answer, or `None` if the frame of [`Self::ask`] must
+    /// follow.
     ///
     /// # Errors
     /// [`AskError`].
@@ -77,7 +77,7 @@ impl Asker {
         }
     }
 
-    /// The frame that asks for what may be told.
+    /// The frame that asks for the answer.
     ///
     /// # Errors
     /// [`AskError::Channel`].
@@ -85,7 +85,7 @@ impl Asker {
         Ok(self.channel.seal(ASK, &[])?)
     }
 
-    /// The answer to [`Self::ask`].
+    /// Reads the reply to [`Self::ask`].
     ///
     /// # Errors
     /// [`AskError`].

@@ -1,4 +1,4 @@
-//! The process's half: drives a session, and does its stages.
+//! The process's part: it drives a session and runs its stages.
 
 use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, RouteError, Setup, parts};
 use super::wire;
@@ -12,37 +12,37 @@ use tobari_lattice::ckks::{Ciphertext, Evaluator, OperationError, Plaintext};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::wire::{self as objects, LatticeWireError};
 
-/// Why there is no answer.
+/// Errors of the process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The route does not fit.
+    /// A route that does not fit.
     #[error(transparent)]
     Route(#[from] RouteError),
-    /// The enclave said no, or is gone.
+    /// The enclave refused, or has ended.
     #[error(transparent)]
     Enclave(#[from] EnclaveError),
-    /// The stages.
+    /// An error of the stages.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// What the engine says.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// What the core says.
+    /// An error of the core.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// What came from the enclave is no object of the lattice schemes.
+    /// Bytes from the enclave that are not an object of the lattice schemes.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
-    /// What came from the enclave is none of the script's.
+    /// A message from the enclave that does not match the script.
     #[error("expected {expected} of the enclave, found other bytes")]
     Message {
-        /// What there should be.
+        /// The message expected.
         expected: &'static str,
     },
 }
 
-/// Bytes that crossed between process and enclave, and how often.
+/// Bytes between process and enclave, and the number of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Into the enclave.
@@ -57,12 +57,12 @@ pub struct Traffic {
 pub struct Counted<E> {
     /// The enclave.
     pub enclave: E,
-    /// What has crossed so far.
+    /// The traffic so far.
     pub traffic: Traffic,
 }
 
 impl<E: Enclave> Counted<E> {
-    /// Nothing has crossed yet.
+    /// Starts with no traffic.
     pub fn new(enclave: E) -> Self {
         Self { enclave, traffic: Traffic::default() }
     }
@@ -92,12 +92,11 @@ impl<E: Enclave> Enclave for Counted<E> {
     }
 }
 
-/// Seconds of what an image took, by name, by the caller's clock: `input`, each stage by its name,
-/// `mask` and `reset` after it, `result`.
+/// Seconds of an image's steps by the caller's clock, with their names: `input`, each stage by its
+/// name with `mask` and `reset` after it, `result`. Without stages in the process, `inside` alone.
 pub type Timings = Vec<(String, f64)>;
 
-/// The process of a route. Where weights are encrypted it needs no more of the setup than
-/// [`Setup::shape`] has.
+/// The process of a route. With encrypted weights it needs only the facts in [`Setup::shape`].
 pub struct Host {
     combination: Combination,
     work: Option<Work>,
@@ -110,7 +109,7 @@ struct Work {
 }
 
 impl Host {
-    /// With the weights encoded if they take at most `memory` bytes.
+    /// The weights are encoded in advance if they take at most `memory` bytes.
     ///
     /// # Errors
     /// [`HostError::Route`] or [`HostError::Serve`].
@@ -128,13 +127,13 @@ impl Host {
         Ok(Self { combination, work })
     }
 
-    /// The service of the process's stages, if there are any.
+    /// The service of the process's stages, if it has any.
     pub fn service(&self) -> Option<&Service> {
         self.work.as_ref().map(|work| &work.service)
     }
 
-    /// Bytes that the keys of a session, and weights under them, take in the process's memory,
-    /// before there is one.
+    /// The memory of the process that a session's keys, and weights under them, will take, in
+    /// bytes. It is known before there is a session.
     ///
     /// # Errors
     /// [`HostError::Serve`] or [`HostError::Engine`].
@@ -149,16 +148,16 @@ impl Host {
         Ok(bytes)
     }
 
-    /// A session that was kept by [`HostSession::keep`].
+    /// Continues a session parked by [`HostSession::keep`].
     pub fn resume(&self, kept: ParkedSession) -> HostSession<'_> {
         let session = self.work.as_ref().zip(kept.ring).map(|(work, ring)| work.service.resume(&ring));
         HostSession { host: self, id: kept.id, session, fresh: kept.fresh }
     }
 
-    /// A session that a client has opened: takes its keys from the enclave.
+    /// Begins a session that a client has opened: takes its keys from the enclave.
     ///
     /// # Errors
-    /// [`HostError`]; the session in the enclave has then ended, or is of no use.
+    /// [`HostError`]; the session in the enclave has then ended, or is useless.
     pub fn begin<'a>(&'a self, enclave: &mut dyn Enclave, id: SessionId) -> Result<HostSession<'a>, HostError> {
         let mut session = HostSession { host: self, id, session: None, fresh: true };
         let Some(work) = &self.work else { return Ok(session) };
@@ -184,7 +183,7 @@ impl Host {
     }
 }
 
-/// A session without its host: what a server keeps of it between two messages.
+/// A session without its host: the state that a server keeps between two messages.
 pub struct ParkedSession {
     id: SessionId,
     ring: Option<Keyring>,
@@ -196,32 +195,32 @@ pub struct HostSession<'a> {
     host: &'a Host,
     id: SessionId,
     session: Option<server::Session<'a>>,
-    /// Whether the keys of this round have come.
+    /// Whether the keys of this round have arrived.
     fresh: bool,
 }
 
 impl HostSession<'_> {
-    /// Its number in the enclave.
+    /// The session's number in the enclave.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// What is to be kept of it until its next message: [`Host::resume`] takes it up again.
+    /// Parks the session until its next message; [`Host::resume`] continues it.
     pub fn keep(self) -> ParkedSession {
         ParkedSession { id: self.id, ring: self.session.map(server::Session::into_keys), fresh: self.fresh }
     }
 
-    /// Bytes of its keys and weights in the process's memory.
+    /// The memory of the session's keys and weights in the process, in bytes.
     pub fn memory(&self) -> u64 {
         self.session.as_ref().map_or(0, server::Session::memory)
     }
 
-    /// A client's image: hands the frame in, and does all that the process has to do. The answer is
-    /// the frame that goes back: it has what is told where all is done inside, and is empty
-    /// elsewhere, where [`Self::ask`] gets that.
+    /// Handles a client's image: passes the frame to the enclave and does all the process's work.
+    /// The result is the reply's frame. It has the answer if the enclave computes everything.
+    /// Otherwise it is empty, and [`Self::ask`] gets the answer.
     ///
     /// # Errors
-    /// [`HostError`]; the session has ended, or is of no use.
+    /// [`HostError`]; the session has ended, or is useless.
     pub fn image(
         &mut self,
         enclave: &mut dyn Enclave,
@@ -277,7 +276,7 @@ impl HostSession<'_> {
         Ok((answer, timings))
     }
 
-    /// A client's question for what may be told; the answer is the frame that goes back.
+    /// Passes on a client's request for the answer, and returns the reply's frame.
     ///
     /// # Errors
     /// [`HostError::Enclave`].
@@ -287,7 +286,7 @@ impl HostSession<'_> {
         Ok(answer)
     }
 
-    /// Adds masks of fresh seeds to a stage's results, where the route has them.
+    /// Adds masks from fresh seeds to a stage's results, if the route has masks.
     fn mask(
         &self,
         work: &Work,
@@ -322,7 +321,7 @@ impl Work {
         parts.into_iter().map(one).collect()
     }
 
-    /// Leaves the primes away that the next stage does not take.
+    /// Drops the primes that the next stage does not use.
     fn drop_to(&self, primes: usize, values: &mut [Ciphertext]) -> Result<(), HostError> {
         for value in values.iter_mut().filter(|value| value.level() > primes) {
             *value = self.evaluator.drop_to(value, primes)?;
@@ -330,7 +329,7 @@ impl Work {
         Ok(())
     }
 
-    /// Takes the masks off again, over the primes that there are now.
+    /// Subtracts the masks, over the current primes.
     fn unmask(&self, stage: usize, masks: &[(Seed, u32)], values: &mut [Ciphertext]) -> Result<(), HostError> {
         let compiled = self.service.compiled();
         let level = compiled.stage(stage).manner.primes;

@@ -1,4 +1,4 @@
-//! What runs inside.
+//! The part inside the enclave.
 
 use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, rounding, told_bytes};
 use super::wire;
@@ -17,15 +17,15 @@ use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire as objects;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Bytes of encoded weights that are kept, for stages inside.
+/// The most bytes of encoded weights kept for stages inside.
 const MEMORY: u64 = 1 << 30;
-/// Sums are limited to this before they are squared, as those in integers are.
+/// Sums are limited to this before they are squared, as in integers.
 const MOST: f64 = 16.0;
 
-/// Numbers that are wiped.
+/// Numbers that are wiped when dropped.
 type Numbers = Zeroizing<Vec<f64>>;
 
-/// The job of an enclave: see the head of the module.
+/// The job of an enclave; the head of the module describes it.
 pub struct Guarded {
     model: Model,
     combination: Combination,
@@ -34,21 +34,21 @@ pub struct Guarded {
     encrypted: Option<Encrypted>,
 }
 
-/// What is needed where anything is encrypted.
+/// The state for encrypted combinations.
 struct Encrypted {
     compiled: Compiled,
     encoder: Encoder,
     parts: Vec<Part>,
-    /// For stages that are done inside.
+    /// For stages that run inside.
     service: Option<Service>,
 }
 
-/// What belongs to one session; all of it is wiped when it is dropped.
+/// The state of one session, wiped when dropped.
 pub struct Own {
     secret: Option<Box<SecretKey>>,
-    /// For stages that are done inside.
+    /// For stages that run inside.
     keys: Option<Keyring>,
-    /// Messages of keys that have been given out: each is given once.
+    /// Messages of keys sent so far: each is sent once.
     given: usize,
     image: Zeroizing<Vec<u8>>,
     told: Zeroizing<Vec<u8>>,
@@ -59,13 +59,15 @@ fn refused<E>(_: E) -> Refused {
 }
 
 impl Guarded {
-    /// Of what [`Setup::encode`] writes, if the configuration is the one that such a setup has.
+    /// Builds the job from the bytes of [`Setup::encode`], if the configuration is that of the
+    /// setup.
     ///
     /// # Errors
-    /// [`Refused`] for other bytes, or a configuration that [`Setup::configuration`] does not give.
+    /// [`Refused`] for other bytes, or a configuration that [`Setup::configuration`] does not
+    /// return.
     pub fn build(configuration: &Configuration, setup: &[u8]) -> Result<Self, Refused> {
         let setup = Setup::decode(setup).map_err(refused)?;
-        // one place says what is allowed: policies, budgets of resets, script
+        // one place decides on policies, budgets of resets and the script
         let allowed = setup.configuration(configuration.output, configuration.max_sessions, configuration.rounds);
         if allowed.map_err(refused)? != *configuration {
             return Err(Refused);
@@ -87,15 +89,15 @@ impl Guarded {
         Ok(Self { model: setup.model, combination, output: configuration.output, fixed, encrypted })
     }
 
-    /// What may be told of the last stage's numbers, `2^24` standing for one.
+    /// The permitted output for the last stage's numbers, with `2^24` for 1.
     fn tell(&self, numbers: &[i64]) -> Result<Zeroizing<Vec<u8>>, Refused> {
         let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, numbers.len())));
         let mut place = |at: usize| out.extend_from_slice(&(at as u16).to_be_bytes());
         match self.output {
             OutputPolicy::Label => place(argmax(numbers)),
             OutputPolicy::Top(count) if usize::from(count) <= numbers.len() => {
-                // every pair is compared, and every place looked at; the compiler may not know that
-                // a bit is 0 or 1, or it would make a branch of it
+                // every pair is compared, and every place read; this hides from the compiler that a
+                // bit is 0 or 1, so that it makes no branch of it
                 let bit = |condition: bool| black_box(usize::from(condition));
                 let before = |i: usize, j: usize| {
                     bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i))
@@ -123,7 +125,7 @@ impl Guarded {
         Ok(out)
     }
 
-    /// All inside: an image to what is told.
+    /// Runs all stages inside: from an image to the permitted output.
     fn whole(&self, own: &Own, image: &[u8], rng: &mut dyn CryptoRng) -> Result<Zeroizing<Vec<u8>>, Refused> {
         if let Some(fixed) = &self.fixed {
             return self.tell(&Zeroizing::new(fixed.logits(image).map_err(refused)?));
@@ -144,14 +146,14 @@ impl Guarded {
     }
 }
 
-/// Numbers with 24 bits after the point.
+/// Numbers as integers with 24 bits after the point.
 fn integers(numbers: &[f64]) -> Zeroizing<Vec<i64>> {
     let unit = (1u64 << FRACTION_BITS) as f64;
     Zeroizing::new(numbers.iter().map(|number| integer_of(number * unit) as i64).collect())
 }
 
 impl Encrypted {
-    /// Numbers in the places of a stage's input, encrypted.
+    /// Encrypts numbers, in the places of a stage's input.
     fn encrypt(
         &self,
         own: &Own,
@@ -184,7 +186,7 @@ impl Encrypted {
         Ok(self.encrypt(own, 0, &image, rng)?.iter().map(SeededCiphertext::expand).collect())
     }
 
-    /// The ciphertexts of a stage's results.
+    /// Decodes the ciphertexts of a stage's results.
     fn results(&self, stage: usize, body: &[u8]) -> Result<Vec<Ciphertext>, Refused> {
         let (of, scale) = (self.compiled.stage(stage), &self.compiled.scales(stage).results);
         let parts = wire::split(body, of.linear.outputs.len()).ok_or(Refused)?;
@@ -196,7 +198,7 @@ impl Encrypted {
         parts.into_iter().map(one).collect()
     }
 
-    /// The numbers of a stage's results, decrypted; noise is refused.
+    /// The numbers of a stage's results, decrypted; noise is rejected.
     fn sums(&self, own: &Own, stage: usize, values: &[Ciphertext]) -> Result<Numbers, Refused> {
         let secret = own.secret.as_ref().ok_or(Refused)?;
         let decryptor = Decryptor::new(secret, &self.encoder).map_err(refused)?;
@@ -216,7 +218,7 @@ impl Encrypted {
         within.then_some(numbers).ok_or(Refused)
     }
 
-    /// A stage's results as the next one's input.
+    /// Turns a stage's results into the next stage's input.
     fn reset(
         &self,
         own: &Own,
@@ -268,7 +270,7 @@ impl Encrypted {
     }
 }
 
-/// The evaluation key that an input is; none for a weight.
+/// The evaluation key of an input; `None` for a weight.
 fn key(
     compiled: &Compiled,
     secret: &SecretKey,
@@ -361,7 +363,7 @@ impl Handler for Guarded {
             }
             (Party::Host, kind @ PARTS..RESETS) => {
                 let number = usize::from(kind - PARTS);
-                // the script comes again for each image; keys come once
+                // the script repeats for each image; keys are sent once
                 if number == own.given {
                     reply.extend(self.encrypted()?.part(own, number, rng)?);
                     own.given += 1;

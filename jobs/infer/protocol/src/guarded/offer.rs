@@ -1,11 +1,10 @@
-//! What a host tells clients of its enclave before there is any evidence, and what a client expects
-//! of it.
+//! A host's description of its enclave before there is evidence, and a client's requirements.
 //!
-//! **Nothing of an offer is believed.** It says which configuration to look for in the evidence; a
-//! client compares it with what it expects, and evidence of anything else is refused afterwards. An
-//! offer has what the configuration has digests of, the route and the parameters, so that a client
-//! can say what they are. The script is not judged here: an enclave of an executable that is
-//! trusted starts with no other than the route's.
+//! **A client trusts nothing in an offer.** The offer states the configuration to look for in the
+//! evidence. The client compares the offer with its requirements, and then rejects evidence of
+//! anything else. A configuration has only digests of the route and the parameters; an offer has
+//! both in full, so that a client can show them. The script is not checked here: an enclave of a
+//! trusted executable starts only with the route's script.
 //!
 //! Bytes: version, route, length of the parameters (4, big-endian), parameters, configuration.
 
@@ -18,31 +17,32 @@ use tobari_lattice::wire::{self, LatticeWireError};
 
 /// Version of the bytes.
 const VERSION: u8 = 1;
-/// No offer is longer, in bytes.
+/// The most bytes of an offer.
 pub const MAX_OFFER_BYTES: usize = 16 << 10;
 
-/// What an enclave is said to have been started with.
+/// An enclave's setup as stated by its host.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// What is done where.
+    /// The site and form of each step.
     pub route: Route,
     /// The parameters of the encryption.
     pub parameters: LatticeParameters,
-    /// What evidence is to show.
+    /// The configuration that evidence must show.
     pub configuration: Configuration,
 }
 
-/// Bytes that are no offer.
+/// Errors of an offer's bytes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
-    /// Another version, no route, or lengths that do not fit.
+    /// Another version, an invalid route, or lengths that do not fit.
     #[error("expected the offer of an enclave, version 1: a route, parameters and a configuration, found other bytes")]
     Malformed,
-    /// No parameters, such as have less than 128 bits of security, or larger ones than a card has.
+    /// Invalid parameters, such as those with less than 128 bits of security, or larger than a card
+    /// allows.
     #[error(transparent)]
     Parameters(#[from] LatticeWireError),
-    /// No configuration.
+    /// An invalid configuration.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
     /// A configuration with the digest of another route or other parameters.
@@ -50,25 +50,25 @@ pub enum OfferError {
     Apart(&'static str),
 }
 
-/// What a client wants of an enclave.
+/// A client's requirements for an enclave.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// The digest of the model.
     pub model: Digest,
-    /// What is done where; none if that does not matter.
+    /// The combination, or `None` to accept any.
     pub combination: Option<Combination>,
-    /// The most that may be told.
+    /// The most informative output policy that the client accepts.
     pub tells: OutputPolicy,
 }
 
-/// Why an offer is not what a client wants.
+/// Reasons to reject an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unexpected {
     /// Another model.
     #[error("expected an enclave for the model {expected}, found one for {found}")]
     Model {
-        /// The client's.
+        /// The client's requirement.
         expected: Digest,
         /// The offer's.
         found: Digest,
@@ -76,26 +76,26 @@ pub enum Unexpected {
     /// Another combination.
     #[error("expected an enclave in the combination {expected}, found {found}")]
     Combination {
-        /// The client's.
+        /// The client's requirement.
         expected: &'static str,
         /// The offer's.
         found: &'static str,
     },
-    /// More would be told.
+    /// An output policy that tells more than the client accepts.
     #[error("expected an enclave that tells at most {expected}, found one that tells {found}")]
     Tells {
-        /// The most that may be told.
+        /// The most that the client accepts.
         expected: OutputPolicy,
         /// The offer's policy.
         found: OutputPolicy,
     },
-    /// A script in which no image is sent, or nothing is told.
+    /// A script in which the client sends no image.
     #[error("expected a script in which a client sends an image and is told something, found another")]
     Script,
 }
 
 impl Offer {
-    /// Its only bytes.
+    /// The offer's bytes; there is only one encoding.
     pub fn encode(&self) -> Vec<u8> {
         let parameters = wire::encode_parameters(&self.parameters);
         let mut out = vec![VERSION];
@@ -106,7 +106,7 @@ impl Offer {
         out
     }
 
-    /// Reads what [`Self::encode`] writes, and nothing else.
+    /// Decodes the bytes of [`Self::encode`], and no others.
     ///
     /// # Errors
     /// [`OfferError`].
@@ -128,10 +128,10 @@ impl Offer {
         Ok(Self { route, parameters, configuration })
     }
 
-    /// Whether it is what a client wants.
+    /// Checks the offer against a client's requirements.
     ///
     /// # Errors
-    /// [`Unexpected`] names the first thing that is not.
+    /// [`Unexpected`] names the first mismatch.
     pub fn check(&self, expected: &Expected) -> Result<(), Unexpected> {
         let Configuration { model, output, .. } = self.configuration;
         if model != expected.model {
@@ -147,19 +147,19 @@ impl Offer {
         self.pixels().map(|_| ()).ok_or(Unexpected::Script)
     }
 
-    /// Bytes of an image; none in a script without one.
+    /// The bytes of an image; `None` for a script without one.
     pub fn pixels(&self) -> Option<usize> {
         self.client(IMAGE)
     }
 
-    /// Bytes of the frames that a client sends: of an image, and of the question for what is told
-    /// where that is a message of its own.
+    /// The bytes of a client's frames: of an image, and of the request for the answer if that is a
+    /// separate message.
     pub fn frames(&self) -> (usize, Option<usize>) {
         let framed = |bytes| bytes + tobari_enclave::channel::FRAME_BYTES;
         (self.client(IMAGE).map_or(0, framed), self.client(ASK).map(framed))
     }
 
-    /// Bytes of the client's message of this kind, without padding or tag.
+    /// The bytes of the client's message of this kind, without padding or tag.
     fn client(&self, kind: u8) -> Option<usize> {
         let step =
             self.configuration.script.steps().iter().find(|step| step.from == Party::Client && step.kind == kind);
@@ -169,7 +169,7 @@ impl Offer {
         })
     }
 
-    /// The name of its set of parameters, if it is one of those that have names.
+    /// The name of the offer's set of parameters, if it has one.
     pub fn set(&self) -> Option<&'static str> {
         let bytes = wire::encode_parameters(&self.parameters);
         let same = |set: &NamedSet| {
@@ -180,7 +180,7 @@ impl Offer {
     }
 }
 
-/// Whatever decodes as an offer encodes to the same bytes.
+/// Fuzzing: bytes that decode as an offer must encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_offer(data: &[u8]) {
     if let Ok(offer) = Offer::decode(data) {

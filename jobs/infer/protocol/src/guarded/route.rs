@@ -1,4 +1,4 @@
-//! What is done where, the bytes that an enclave is built from, and the script of its sessions.
+//! Sites of the steps, the bytes that an enclave is built from, and the script of its sessions.
 
 use crate::calibration::{self, MarginError, logit_error};
 use crate::card;
@@ -20,16 +20,16 @@ use tobari_lattice::wire::{self, LatticeWireError};
 /// Version of the bytes.
 const VERSION: u8 = 1;
 const MAX_NAME: usize = 32;
-/// Bytes of keys or weights in one message.
+/// The most bytes of keys or weights in one message.
 const PART: u64 = 32 << 20;
-/// Of what a shape says, and what headers take beside.
+/// Bytes for an object's headers, beyond its shape's.
 const HEADER: u32 = 4096;
-/// A prime of so many bits is enough for masks beside the first.
+/// Masks need no more than one prime of so many bits beside the first.
 const WIDE_BITS: u32 = 45;
-/// All resets of a session together must be within two to minus this of hiding.
+/// All resets of a session together must be hidden up to a distance of two to minus this.
 const LEAST_DISTANCE_BITS: f64 = 20.0;
 
-/// Who does what, and in which form: see the head of the module.
+/// The site and form of each step: see the head of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Combination {
     /// All in the process, on ciphertexts, with its weights.
@@ -42,14 +42,14 @@ pub enum Combination {
     EnclaveUserData,
     /// All inside, on ciphertexts, with encrypted weights.
     EnclaveBoth,
-    /// Maps in the process, on ciphertexts; squares inside, in the clear.
+    /// Maps in the process, on ciphertexts; squares inside, on plaintext.
     MixedPlainReset,
-    /// Maps and squares in the process, on ciphertexts; encrypted anew inside, masked.
+    /// Maps and squares in the process, on ciphertexts; masked values are encrypted again inside.
     MixedMaskedReset,
 }
 
 impl Combination {
-    /// All of them.
+    /// All combinations.
     pub const ALL: [Self; 7] = [
         Self::ProcessUserData,
         Self::ProcessBoth,
@@ -60,7 +60,7 @@ impl Combination {
         Self::MixedMaskedReset,
     ];
 
-    /// What it is called.
+    /// The combination's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ProcessUserData => "process-user-data",
@@ -73,13 +73,13 @@ impl Combination {
         }
     }
 
-    /// The one of this name.
+    /// The combination of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// The set of parameters where nothing is said: the fastest, and under masks the one that has
-    /// room for wide ones.
+    /// The default set of parameters: the fastest one, or, with masks, the one with room for wide
+    /// masks.
     pub fn usual_set(self) -> &'static str {
         if self == Self::MixedMaskedReset { "infer-r" } else { crate::ready::SET }
     }
@@ -105,85 +105,84 @@ impl Combination {
     }
 }
 
-/// What is done where, and how.
+/// The site of each step, and its form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Who does what.
+    /// The combination.
     pub combination: Combination,
-    /// The layout of ciphertexts, by its name; of no meaning where nothing is encrypted.
+    /// The name of the ciphertexts' layout; without meaning if nothing is encrypted.
     pub layout: String,
-    /// Primes that make masks wider ([`Flow::Masked`]); 0 elsewhere.
+    /// Primes that make masks wider ([`Flow::Masked`]); 0 without masks.
     pub spare: u8,
 }
 
-/// Why a route does not fit its model and parameters.
+/// Errors of a route that does not fit its model and parameters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// The layout or the parameters.
+    /// A layout or parameters that do not fit.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// What the engine says.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// The model has no integer form.
     #[error(transparent)]
     Fixed(#[from] FixedError),
-    /// What the configuration says.
+    /// An error of the configuration.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// An output policy that would tell what the combination hides.
+    /// An output policy that reveals data that the combination hides.
     #[error("{combination}: expected {expected}, found a policy that tells more")]
     Output {
         /// The combination.
         combination: &'static str,
-        /// What may be told.
+        /// The permitted output.
         expected: &'static str,
     },
-    /// Larger parameters than are read.
+    /// Parameters larger than the limit.
     #[error(transparent)]
     Parameters(#[from] LatticeWireError),
-    /// Labels that errors would change.
+    /// Errors that would change labels.
     #[error(transparent)]
     Margin(#[from] MarginError),
     /// Numbers that do not fit.
     #[error(transparent)]
     Precision(#[from] PrecisionError),
-    /// A rounding so fine that rounded scores still tell the errors of decryption.
+    /// A rounding so fine that rounded scores reveal the errors of decryption.
     #[error(
         "{combination}: scores rounded to {found} bits behind the point tell the errors of decryption, from which the key follows. Logits may be off by {error:.3}, so at most rounded:{most} hides them (0: none does); or tell label or top:N"
     )]
     Rounding {
         /// The combination.
         combination: &'static str,
-        /// The bits.
+        /// The bits requested.
         found: u8,
-        /// The most that hide.
+        /// The most bits that hide the errors.
         most: u8,
-        /// The foretold error of a logit.
+        /// The predicted error of a logit.
         error: f64,
     },
-    /// More resets than masks hide.
+    /// More resets than the masks hide.
     #[error("expected resets that are hidden up to 2^-{LEAST_DISTANCE_BITS} in a session, found 2^-{found:.1}")]
     MaskBudget {
-        /// Minus the logarithm of the distance.
+        /// Minus the binary logarithm of the distance.
         found: f64,
     },
     /// Spare primes without masks.
     #[error("expected no spare primes but for masked resets, found some")]
     Spare,
-    /// More steps or longer messages than a script has.
+    /// More steps or longer messages than a script allows.
     #[error("expected a model whose keys and ciphertexts fit a script, found a larger one")]
     TooLarge,
-    /// A model of the same shape that is none.
+    /// A model of the same shape that is invalid.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
 impl Route {
-    /// This combination in the fastest layout ([`Setup::suited`] for models that it does not take),
-    /// and with masks over one more prime than the first, or over two where the second is a narrow
-    /// one.
+    /// This combination in the fastest layout; for models that do not fit it there is
+    /// [`Setup::suited`]. Masks use one prime beside the first, or two if the second is narrow.
     pub fn new(combination: Combination, parameters: &LatticeParameters) -> Self {
         let wide = parameters.ring().data_primes().get(1).is_some_and(|prime| prime.modulus().bits() >= WIDE_BITS);
         let spare = match combination {
@@ -194,7 +193,7 @@ impl Route {
         Self { combination, layout: ORDER[0].to_owned(), spare }
     }
 
-    /// How stages are compiled; none where nothing is encrypted.
+    /// The options of the compilation; `None` if nothing is encrypted.
     pub fn options(&self) -> Option<Options> {
         let flow = match self.combination {
             Combination::EnclavePlain => return None,
@@ -205,8 +204,8 @@ impl Route {
         Some(Options { flow, encrypted: self.combination.encrypts_weights() })
     }
 
-    /// Version, combination by its place among all, spare primes, length of the layout's name, the
-    /// name.
+    /// Encodes the version, the combination's place in [`Combination::ALL`], the spare primes, the
+    /// length of the layout's name, and the name.
     pub fn encode(&self) -> Vec<u8> {
         let place = Combination::ALL.iter().position(|one| *one == self.combination).unwrap_or(0);
         let name = &self.layout.as_bytes()[..self.layout.len().min(MAX_NAME)];
@@ -215,7 +214,7 @@ impl Route {
         out
     }
 
-    /// Reads a route from the beginning; answers what comes after it.
+    /// Decodes a route at the start of the bytes, and returns the rest too.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let [version, place, spare, length, rest @ ..] = bytes else { return None };
         let combination = *Combination::ALL.get(usize::from(*place))?;
@@ -226,13 +225,13 @@ impl Route {
         good.then_some((Self { combination, layout, spare: *spare }, rest))
     }
 
-    /// The digest that a configuration names as its plan.
+    /// The route's digest, the plan of a configuration.
     pub fn digest(&self) -> Digest {
         Digest::of("tobari infer route 1", &[&self.encode()])
     }
 
-    /// How well all resets of so many images are hidden: minus the logarithm of the statistical
-    /// distance, to the base of two; infinite where nothing is masked.
+    /// Minus the binary logarithm of the statistical distance up to which all resets of so many
+    /// images are hidden; infinite without masks.
     pub fn distance_bits(&self, compiled: &Compiled, model: &Model, images: u32) -> f64 {
         if self.combination != Combination::MixedMaskedReset || !compiled.needs_reset(0) {
             return f64::INFINITY;
@@ -252,8 +251,8 @@ impl Route {
     }
 }
 
-/// The largest that a slot of a stage's sums can be, also one that holds nothing of use, for inputs
-/// up to `largest`.
+/// The largest value that a slot of a stage's sums can have, unused slots included, for inputs up
+/// to `largest`.
 fn largest_slot(linear: &Linear, largest: f64) -> f64 {
     let mut slots: Vec<Vec<f64>> = Vec::with_capacity(linear.outputs.len());
     let mut plain = linear.clone();
@@ -273,33 +272,33 @@ fn largest_slot(linear: &Linear, largest: f64) -> f64 {
     slots.iter().flatten().fold(0.0, |most, sum| sum.max(most))
 }
 
-/// What an enclave is built from.
+/// The input from which an enclave is built.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What is done where.
+    /// The site and form of each step.
     pub route: Route,
-    /// The parameters of the encryption, also where there is none.
+    /// The parameters of the encryption, present even if nothing is encrypted.
     pub parameters: LatticeParameters,
     /// The model.
     pub model: Model,
 }
 
-/// Bytes that are no setup.
+/// Errors of a setup's bytes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// No route, or lengths that do not fit.
+    /// An invalid route, or lengths that do not fit.
     #[error("expected a route, parameters and a model, found other bytes")]
     Malformed,
-    /// Other parameters.
+    /// Invalid parameters.
     #[error(transparent)]
     Parameters(#[from] LatticeWireError),
-    /// No model.
+    /// An invalid model.
     #[error(transparent)]
     Model(#[from] ModelBytesError),
 }
 
-/// What kinds of messages there are; parts of keys count on from [`PARTS`], resets from [`RESETS`].
+/// Kinds of messages; parts of keys are numbered from [`PARTS`], resets from [`RESETS`].
 pub(super) const IMAGE: u8 = 1;
 pub(super) const INPUT: u8 = 2;
 pub(super) const RESULT: u8 = 3;
@@ -308,7 +307,7 @@ pub(super) const PARTS: u8 = 16;
 pub(super) const RESETS: u8 = 192;
 
 impl Setup {
-    /// Route, length of the parameters (4), the parameters, the model.
+    /// Encodes the route, the length of the parameters (4), the parameters, and the model.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.route.encode();
         let parameters = wire::encode_parameters(&self.parameters);
@@ -318,7 +317,7 @@ impl Setup {
         out
     }
 
-    /// Reads what [`Self::encode`] writes, and nothing else.
+    /// Decodes the bytes of [`Self::encode`], and no others.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -332,8 +331,8 @@ impl Setup {
         Ok(Self { route, parameters, model: Model::decode(model)? })
     }
 
-    /// As it is where its layout takes the model, or nothing is encrypted; else in the first of
-    /// [`ORDER`] that does, if one does.
+    /// Returns the setup unchanged if its layout takes the model or nothing is encrypted. Otherwise
+    /// it takes the first layout of [`ORDER`] that fits, if there is one.
     #[must_use]
     pub fn suited(self) -> Self {
         let with =
@@ -344,7 +343,7 @@ impl Setup {
         ORDER.into_iter().map(with).find(|setup| setup.compile().is_ok()).unwrap_or(self)
     }
 
-    /// The stages on ciphertexts; none where nothing is encrypted.
+    /// The stages on ciphertexts; `None` if nothing is encrypted.
     ///
     /// # Errors
     /// [`RouteError`] for a layout or parameters that do not fit.
@@ -356,12 +355,12 @@ impl Setup {
         Ok(Some(Compiled::new(&self.model, &self.route.layout, &self.parameters, options)?))
     }
 
-    /// The same with a model of the same shape that has no weights: all that a process knows whose
-    /// weights are encrypted.
+    /// The same with a model of the same shape but no weights. With encrypted weights, a process
+    /// knows only this.
     ///
     /// # Errors
-    /// [`RouteError::Model`], for more offsets than a file may have once a channel: here all are
-    /// the same.
+    /// [`RouteError::Model`] if the copies of offsets exceed the limit: here all offsets are equal,
+    /// so a file has one per channel.
     pub fn shape(&self) -> Result<Self, RouteError> {
         let mut stages = self.model.stages().to_vec();
         for stage in &mut stages {
@@ -373,14 +372,14 @@ impl Setup {
         Ok(Self { model: Model::new(stages, self.model.logit_bits())?, ..self.clone() })
     }
 
-    /// What an enclave of this setup may do: told is `output`, of at most `images` images a
-    /// session, in at most `sessions` sessions at once.
+    /// The permissions of an enclave of this setup: it returns `output` for at most `images` images
+    /// a session, in at most `sessions` sessions at once.
     ///
     /// # Errors
-    /// [`RouteError`]: a policy that tells what the combination hides, errors that labels would not
-    /// survive, more resets than the masks hide, or a model or parameters that do not fit.
+    /// [`RouteError`]: a policy that reveals data that the combination hides, errors that would
+    /// change labels, more resets than the masks hide, or a model or parameters that do not fit.
     pub fn configuration(&self, output: OutputPolicy, sessions: u16, images: u32) -> Result<Configuration, RouteError> {
-        card::check_bounds(&wire::encode_parameters(&self.parameters))?; // as the enclave does
+        card::check_bounds(&wire::encode_parameters(&self.parameters))?; // like the enclave
         let compiled = self.compile()?;
         let combination = self.route.combination;
         let refused = |expected| Err(RouteError::Output { combination: combination.name(), expected });
@@ -478,17 +477,17 @@ impl Setup {
 pub(super) struct Part {
     /// Keys first, then weights and offsets.
     pub inputs: Vec<Input>,
-    /// Bytes of the message at most.
+    /// The most bytes of the message.
     pub bytes: u32,
 }
 
-/// What a process needs of a session's keys, in messages.
+/// The keys and encrypted weights that a process needs in a session, in messages.
 pub(super) fn parts(compiled: &Compiled, engine: &CkksEngine) -> Result<Vec<Part>, EngineError> {
     let constants = if compiled.options().encrypted { compiled.constants() } else { Vec::new() };
     let mut parts: Vec<Part> = Vec::new();
     let mut bytes = u64::MAX;
     for input in compiled.keys().into_iter().chain(constants) {
-        // twice what a seeded object takes, as a shape is that of the whole one
+        // twice the size of a seeded object, because the shape is that of the expanded one
         let each = compiled.shape(engine, input)?.packed + u64::from(HEADER);
         if bytes.saturating_add(each) > PART {
             parts.push(Part { inputs: Vec::new(), bytes: HEADER });
@@ -503,28 +502,28 @@ pub(super) fn parts(compiled: &Compiled, engine: &CkksEngine) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// The digest that a configuration names as its parameters.
+/// The digest of the parameters in a configuration.
 pub(super) fn parameters_digest(parameters: &LatticeParameters) -> Digest {
     Digest::of("tobari infer parameters 1", &[&wire::encode_parameters(parameters)])
 }
 
-/// How many of the bits after the point of a last stage's integers are rounded away to leave so
-/// many of the logits'; none for more than 62, or for 17 or more that would have to be made up.
+/// The number of bits to round away from a last stage's integers, to leave so many bits after the
+/// point of the logits. `None` for more than 62, or if 17 or more bits would have to be invented.
 pub(super) fn rounding(model: &Model, bits: u8) -> Option<i32> {
     let shift = FRACTION_BITS as i32 - model.logit_bits() - i32::from(bits);
     (-16..=62).contains(&shift).then_some(shift)
 }
 
-/// The most bits behind the point for which steps are at least twice the foretold error: a rounded
-/// score is then that of the network in the clear, or the next to it where that one is close to the
-/// middle of two steps. But for these cases the rounded scores follow from the image and the model,
-/// so errors of decryption, which are linear in the key, do not leave. It is a limit on damage and
-/// no proof.
+/// The most bits after the point whose steps are at least twice the predicted error. A rounded
+/// score then equals that of the unencrypted network, or is the next to it if that one is close to
+/// the middle of two steps. Apart from these cases the rounded scores follow from the image and the
+/// model, so the errors of decryption, which are linear in the key, stay inside. This limits damage
+/// and proves nothing.
 fn hiding_bits(error: f64) -> u8 {
     (0..=64).rev().find(|bits| 2f64.powi(-i32::from(*bits)) >= 2.0 * error).unwrap_or(0)
 }
 
-/// Bytes of what is told: a byte for each label, eight for each score.
+/// The bytes of an answer: two for each label, eight for each score.
 pub(super) fn told_bytes(output: OutputPolicy, classes: usize) -> usize {
     match output {
         OutputPolicy::Label => 2,
@@ -533,7 +532,7 @@ pub(super) fn told_bytes(output: OutputPolicy, classes: usize) -> usize {
     }
 }
 
-/// Whatever decodes as a setup, or is parted as a list, encodes to the same bytes.
+/// Fuzzing: bytes that decode as a setup, or split as a list, must encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_setup(data: &[u8]) {
     let count = data.first_chunk().map(|count| u32::from_be_bytes(*count) as usize);

@@ -1,4 +1,4 @@
-//! Lists of objects: how many (4 bytes, big-endian), and each with its length (4) before it.
+//! Lists of objects: their number (4 bytes, big-endian), and each with its length (4) before it.
 
 /// The list's bytes.
 pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
@@ -11,14 +11,13 @@ pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// The parts of a list that has so many; none for other bytes.
+/// The parts of a list with so many; `None` for other bytes.
 pub(super) fn split(bytes: &[u8], count: usize) -> Option<Vec<&[u8]>> {
     let (found, mut rest) = bytes.split_first_chunk::<4>()?;
     if u32::from_be_bytes(*found) as usize != count {
         return None;
     }
-    // each part takes four bytes at least, so that there is no room asked for that the bytes do not
-    // back
+    // each part takes at least four bytes, so the bytes bound the allocation
     let mut parts = Vec::with_capacity(count.min(rest.len() / 4));
     for _ in 0..count {
         let (length, after) = rest.split_first_chunk::<4>()?;

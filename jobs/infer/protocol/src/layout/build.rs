@@ -4,18 +4,18 @@ use super::{Giant, LayoutError, Linear, Output, Slots, Term, Weights};
 use crate::model::{Map, Stage};
 use std::collections::BTreeMap;
 
-/// Slots of weights that a map has at most: 2 GiB of doubles.
+/// The most slots of a map's weights: 2 GiB of doubles.
 const MOST_WEIGHTS: usize = 1 << 28;
 
 /// One result of a map.
 pub(super) struct Target {
-    /// To which number of the output each slot contributes before the folds.
+    /// The number of the output to which each slot contributes before the folds.
     pub(super) before: Slots,
-    /// Which number is in each slot after them.
+    /// The number in each slot after the folds.
     pub(super) after: Slots,
 }
 
-/// A map, as it is to be.
+/// The specification of a map.
 pub(super) struct Spec {
     pub(super) takes: Vec<Slots>,
     pub(super) targets: Vec<Target>,
@@ -24,7 +24,7 @@ pub(super) struct Spec {
     pub(super) folds: Vec<i64>,
 }
 
-/// The same map with ones for weights: which numbers meet, whatever the weights are.
+/// The same map with ones for weights: its structure, whatever the weights are.
 fn structure(stage: &Stage) -> Stage {
     let map = match &stage.map {
         Map::Dense { weights } => Map::Dense { weights: vec![1.0; weights.len()] },
@@ -35,7 +35,7 @@ fn structure(stage: &Stage) -> Stage {
     Stage { map, ..stage.clone() }
 }
 
-/// Slots by the number that they are for.
+/// Slots, grouped by their number.
 fn by_number(slots: &Slots, numbers: usize) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new(); numbers];
     for (slot, number) in slots.iter().enumerate() {
@@ -46,12 +46,12 @@ fn by_number(slots: &Slots, numbers: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Reads a step ahead, round about.
+/// The slot that so many steps of rotation read.
 fn ahead(slot: usize, steps: i64, slots: usize) -> usize {
     (slot as i64 + steps).rem_euclid(slots as i64) as usize
 }
 
-/// By giant step, input and baby step.
+/// Weights by giant step, input and baby step.
 type Diagonals = BTreeMap<(i64, usize, i64), Vec<f64>>;
 
 /// The map of a stage.
@@ -62,7 +62,7 @@ pub(super) fn linear(stage: &Stage, spec: Spec) -> Result<Linear, LayoutError> {
     let slots = spec.takes.first().map_or(0, Vec::len);
     let most = spec.takes.len() * spec.steps.len() * spec.targets.len();
     let found = most.saturating_mul(slots);
-    // an upper bound: diagonals that nothing meets on are not made
+    // an upper bound: empty diagonals are not made
     if found > 4 * MOST_WEIGHTS {
         return Err(LayoutError::Large { stage: stage.name.clone(), most: 4 * MOST_WEIGHTS, found });
     }
@@ -89,7 +89,7 @@ pub(super) fn linear(stage: &Stage, spec: Spec) -> Result<Linear, LayoutError> {
     Ok(Linear { name: stage.name.clone(), takes: spec.takes, outputs, folds: spec.folds })
 }
 
-/// The offsets of a stage where its numbers stand.
+/// The offsets of a stage, in the slots of its numbers.
 pub(super) fn offset(stage: &Stage, gives: &Slots) -> Vec<f64> {
     gives.iter().map(|number| number.map_or(0.0, |number| stage.bias[number as usize])).collect()
 }
@@ -128,7 +128,7 @@ fn subsets(folds: &[i64]) -> Vec<i64> {
     folds.iter().fold(vec![0], |sums, fold| sums.iter().copied().chain(sums.iter().map(|sum| sum + fold)).collect())
 }
 
-/// Every slot that is said to have a number must have each of its products once, and nothing else.
+/// Proves that every slot with a number gets each of its products once, and nothing else.
 fn prove(ones: &Stage, spec: &Spec, target: &Target, slots: usize) -> Result<(), LayoutError> {
     let offsets = subsets(&spec.folds);
     let other = |number: u32| ones.row(number as usize).iter().map(|(input, _)| *input as u32).collect::<Vec<_>>();
@@ -142,7 +142,7 @@ fn prove(ones: &Stage, spec: &Spec, target: &Target, slots: usize) -> Result<(),
                     None => continue,
                     Some(found) => found as usize == number,
                 };
-                // what contributes to another number must be empty
+                // slots that contribute to another number must add nothing here
                 let rows = if mine { Vec::new() } else { other(target.before[before].unwrap_or(0)) };
                 for (giant, baby) in &spec.steps {
                     for takes in &spec.takes {
@@ -155,7 +155,7 @@ fn prove(ones: &Stage, spec: &Spec, target: &Target, slots: usize) -> Result<(),
                     }
                 }
             }
-            // what does not belong to the row has no weight, however often it is met
+            // inputs outside the row have weight 0, however often they occur
             let good = row.iter().all(|input| count[*input as usize] == 1);
             count.fill(0);
             if !good {

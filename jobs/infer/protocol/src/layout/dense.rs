@@ -1,17 +1,17 @@
-//! Any model: every stage a matrix, by its diagonals.
+//! Any model: every stage is a matrix, computed by its diagonals.
 //!
 //! For a map of `a` numbers to `b`, as powers of two `A` and `B`, in `n` slots:
 //!
-//! 1. The first: the client sends the numbers with period `P = max(A, B)`, copy `h` turned by `h D`
-//!    steps, so that each copy computes `D = min(A, B)/r` of the diagonals; folds over the rest.
+//! 1. The first stage: the client sends the numbers with period `P = max(A, B)`, copy `h` rotated
+//!    by `h D` steps. Each copy computes `D = min(A, B)/r` of the diagonals; folds cover the rest.
 //!    The result stands in all slots, with period `B`.
 //! 2. From numbers with period `A` in all slots: copy `h` of the `n/A` computes the `h`-th part of
 //!    the outputs, `D = B A/n` diagonals, and folds within the copy. The result stands at the
 //!    beginning of each copy.
-//! 3. From numbers that stand anywhere, each in one slot: `D = B` diagonals, and folds over all.
+//! 3. From numbers in any places, each in one slot: `D = B` diagonals, and folds over all slots.
 //!    The result stands in all slots, with period `B`.
 //!
-//! Stages take turns: 1, 2, 3, 2, 3 …
+//! Stages alternate: 1, 2, 3, 2, 3 …
 
 use super::build::{self, Spec, Target};
 use super::{Layout, LayoutError, Linear, Slots, doublings, steps};

@@ -1,5 +1,4 @@
-//! Where the numbers of a network stand in the slots, and which rotations and products its maps
-//! take.
+//! Places of a network's numbers in the slots, and the rotations and products of its maps.
 //!
 //! A linear map of ciphertexts is, for each of its results, a sum over diagonals (Halevi, Shoup,
 //! CRYPTO 2014): with `ρ_d(x)[s] = x[s + d]`,
@@ -8,15 +7,14 @@
 //! y = Σ_g ρ_g( Σ_(i,b) w_(g,i,b) ⊙ ρ_b(x_i) ),      z = Σ_(F ⊆ folds) ρ_(Σ F)(y),
 //! ```
 //!
-//! `b` the baby steps, which share the digits of `x_i` (hoisting), `g` the giant steps. A slot of
-//! `y` has the partial sum of one number of the output, and the folds add the slots that have the
-//! others. **All of it follows from three maps of slots** ([`Slots`]): which number of the input
-//! stands in which slot, to which number of the output each slot of `y` contributes, and which
-//! slots of `z` have which number in the end. `build` makes the weights from them and proves slot
-//! by slot that every product of the map's matrix is counted exactly once; what is no such
-//! arrangement is refused.
+//! `b` are the baby steps, which share the digits of `x_i` (hoisting), `g` the giant steps. A slot
+//! of `y` has a partial sum of one number of the output; the folds add the slots with the other
+//! partial sums. **Everything follows from three maps of slots** ([`Slots`]): the input number in
+//! each slot, the output number to which each slot of `y` contributes, and the final number in each
+//! slot of `z`. `build` makes the weights from these maps. It proves slot by slot that every
+//! product of the map's matrix is counted exactly once, and rejects any other arrangement.
 //!
-//! Which diagonals there are depends on the shape of the model only, never on its weights.
+//! The set of diagonals depends only on the shape of the model, never on its weights.
 //!
 //! | layout | for | input ciphertexts of the paper's network |
 //! |---|---|---|
@@ -26,9 +24,9 @@
 //! | `paper` | the same: one ciphertext for each channel, a baseline | 1 |
 //! | `dense` | every model whose maps fit the slots | 1 |
 //!
-//! In `compact`, `balanced` and `wide` the client puts a pixel where each final position, each tap
-//! of the second convolution and each tap of the first needs it (im2col through both), so that
-//! neither convolution moves anything in space.
+//! In `compact`, `balanced` and `wide` the client places a pixel for each final position, each tap
+//! of the second convolution and each tap of the first (im2col through both), so that neither
+//! convolution moves anything in space.
 
 mod build;
 mod dense;
@@ -39,20 +37,20 @@ use super::model::Model;
 use std::collections::{BTreeMap, BTreeSet};
 use zeroize::Zeroizing;
 
-/// Which number stands in each slot; none where there is nothing of use.
+/// The number in each slot; `None` in unused slots.
 pub type Slots = Vec<Option<u32>>;
 
-/// What slots are multiplied by.
+/// The weights of a product.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Weights {
-    /// Slot by slot.
+    /// One for each slot.
     Slots(Vec<f64>),
-    /// The same in all of them.
+    /// The same in all slots.
     Constant(f64),
 }
 
 impl Weights {
-    /// In a slot.
+    /// The weight of a slot.
     pub fn at(&self, slot: usize) -> f64 {
         match self {
             Weights::Slots(slots) => slots[slot],
@@ -76,11 +74,11 @@ pub struct Term {
     pub input: usize,
     /// `b`.
     pub baby: i64,
-    /// `w`, turned back by the giant step.
+    /// `w`, rotated back by the giant step.
     pub weights: Weights,
 }
 
-/// Products that are turned together.
+/// Products that are rotated together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Giant {
     /// `g`.
@@ -92,11 +90,11 @@ pub struct Giant {
 /// One ciphertext of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// By giant step, ascending; one at least.
+    /// By giant step, ascending; at least one.
     pub giants: Vec<Giant>,
-    /// What is added at the end.
+    /// The offset, added at the end.
     pub offset: Vec<f64>,
-    /// Where the numbers of the output stand.
+    /// The places of the output's numbers.
     pub gives: Slots,
 }
 
@@ -105,7 +103,7 @@ pub struct Output {
 pub struct Linear {
     /// The stage's name.
     pub name: String,
-    /// Where the numbers of the input stand, by ciphertext.
+    /// The places of the input's numbers, by ciphertext.
     pub takes: Vec<Slots>,
     /// The results.
     pub outputs: Vec<Output>,
@@ -118,15 +116,15 @@ pub struct Linear {
 pub struct Grid {
     /// Slots of a baby step.
     pub baby: i64,
-    /// How many.
+    /// The number of baby steps.
     pub babies: u16,
     /// Slots of a giant step.
     pub giant: i64,
-    /// How many.
+    /// The number of giant steps.
     pub giants: u16,
 }
 
-/// Multiples of one step from 0 on: the step, and how many.
+/// For multiples of one step from 0 on: the step, and their number.
 fn multiples(steps: &BTreeSet<i64>) -> Option<(i64, u16)> {
     let step = steps.iter().copied().nth(1).unwrap_or(0);
     let good = steps.iter().enumerate().all(|(i, found)| *found == i as i64 * step);
@@ -134,20 +132,19 @@ fn multiples(steps: &BTreeSet<i64>) -> Option<(i64, u16)> {
 }
 
 impl Linear {
-    /// The grid of the diagonals of a map with one output; none if they form no grid, or nothing
-    /// turns.
+    /// The grid of the diagonals of a map with one output; `None` if they form no grid or need no
+    /// rotation.
     pub fn grid(&self) -> Option<Grid> {
         let [output] = &self.outputs[..] else { return None };
         let (baby, babies) = multiples(&self.babies().into_values().flatten().collect())?;
         let (giant, giants) = multiples(&output.giants.iter().map(|giant| giant.steps).collect())?;
-        // constants are encoded without a transform, as no diagonals are
+        // constants are encoded without a transform, unlike diagonals
         let terms = output.giants.iter().flat_map(|giant| &giant.terms);
         let slots = terms.map(|term| &term.weights).all(|weights| matches!(weights, Weights::Slots(_)));
         (slots && (babies > 1 || giants > 1)).then_some(Grid { baby, babies, giant, giants })
     }
 
-    /// By input ciphertext the baby steps that it is turned by, 0 among them where the ciphertext
-    /// itself is used.
+    /// The baby steps of each input ciphertext; 0 stands for the ciphertext itself.
     pub fn babies(&self) -> BTreeMap<usize, BTreeSet<i64>> {
         let mut babies: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
         for term in self.outputs.iter().flat_map(|output| &output.giants).flat_map(|giant| &giant.terms) {
@@ -156,21 +153,21 @@ impl Linear {
         babies
     }
 
-    /// What the numbers of the input look like in the slots: what a client encrypts, and an enclave
-    /// that encrypts anew.
+    /// Places the numbers of the input in the slots, for a client that encrypts or an enclave that
+    /// encrypts again.
     ///
     /// # Panics
-    /// If there are fewer numbers than the map takes.
+    /// If there are fewer numbers than the map's input.
     pub fn place(&self, numbers: &[f64]) -> Vec<Vec<f64>> {
         let slot = |number: &Option<u32>| number.map_or(0.0, |number| numbers[number as usize]);
         self.takes.iter().map(|slots| slots.iter().map(slot).collect()).collect()
     }
 
-    /// Folds slots in the clear, and adds the offsets: what is left to whoever decrypts the sums.
+    /// Folds decrypted slots and adds the offsets, in place of the folds under encryption.
     pub fn fold(&self, slots: &mut [Vec<f64>]) {
         for (output, slots) in self.outputs.iter().zip(slots) {
             for steps in &self.folds {
-                // whoever folds in the clear folds what is secret
+                // decrypted slots are secret
                 let mut turned = Zeroizing::new(slots.clone());
                 turned.rotate_left(steps.rem_euclid(slots.len() as i64) as usize);
                 slots.iter_mut().zip(turned.iter()).for_each(|(slot, other)| *slot += other);
@@ -179,8 +176,8 @@ impl Linear {
         }
     }
 
-    /// The numbers of the output from the slots of its ciphertexts, each from the first slot that
-    /// has it; `length` of them.
+    /// Reads `length` numbers of the output from the slots of its ciphertexts, each from its first
+    /// slot.
     pub fn read(&self, slots: &[Vec<f64>], length: usize) -> Vec<f64> {
         let mut numbers = vec![0.0; length];
         for (output, slots) in self.outputs.iter().zip(slots) {
@@ -200,15 +197,15 @@ pub struct Layout {
     name: String,
     slots: usize,
     stages: Vec<Linear>,
-    /// By class: which ciphertext of the result, and which slot.
+    /// For each class: its ciphertext in the result, and its slot.
     logits: Vec<(usize, usize)>,
 }
 
-/// Why a model has no such layout.
+/// Errors of a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// No such name.
+    /// An unknown name.
     #[error("expected one of the layouts {names}, found {found}", names = NAMES.join(", "))]
     Name {
         /// The name given.
@@ -219,7 +216,7 @@ pub enum LayoutError {
     Model {
         /// The layout.
         layout: &'static str,
-        /// What the model should be.
+        /// The requirement for the model.
         expected: &'static str,
     },
     /// Too few slots.
@@ -229,20 +226,20 @@ pub enum LayoutError {
         stage: String,
         /// Slots of a ciphertext.
         most: usize,
-        /// What the stage needs.
+        /// The slots needed.
         found: usize,
     },
-    /// More weights than are prepared.
+    /// More weights than the limit.
     #[error("stage {stage}: expected at most {most} slots of weights, found {found}")]
     Large {
         /// The stage.
         stage: String,
         /// The most.
         most: usize,
-        /// What the stage needs.
+        /// The slots of weights needed.
         found: usize,
     },
-    /// Slots that do not add up to the map: no fault of the model's.
+    /// Slots that do not add up to the map: a fault of the layout, not of the model.
     #[error("stage {stage}: expected every product once in slot {slot}, found another arrangement")]
     Arrangement {
         /// The stage.
@@ -283,7 +280,7 @@ impl Layout {
         Ok(Self { name: name.to_owned(), slots, stages, logits })
     }
 
-    /// Its name.
+    /// The layout's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -298,19 +295,19 @@ impl Layout {
         &self.stages
     }
 
-    /// By class: which ciphertext of the result has its logit, and in which slot.
+    /// For each class: the ciphertext of the result with its logit, and the slot.
     pub fn logits(&self) -> &[(usize, usize)] {
         &self.logits
     }
 
-    /// The result without what is no logit.
+    /// Whether this slot of the result holds a logit.
     pub fn is_logit(&self, output: usize, slot: usize) -> bool {
         self.logits.contains(&(output, slot))
     }
 }
 
-/// Steps `unit d` for `d < count`, a power of two, as giant and baby steps: as many of either, or
-/// twice as many of the latter.
+/// Splits the steps `unit d` for `d < count`, a power of two, into giant and baby steps: equally
+/// many, or twice as many baby steps.
 fn steps(count: usize, unit: usize) -> Vec<(i64, i64)> {
     let babies = 1 << count.ilog2().div_ceil(2);
     (0..count).map(|d| ((d - d % babies) * unit, d % babies * unit)).map(|(g, b)| (g as i64, b as i64)).collect()

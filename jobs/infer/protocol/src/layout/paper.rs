@@ -1,9 +1,9 @@
-//! One ciphertext for each channel: what the paper computes, as a baseline.
+//! One ciphertext for each channel: the paper's computation, as a baseline.
 //!
-//! Numbers keep the places of the pixels, so that what a stride skips stands in between as garbage;
-//! a convolution turns every channel by all taps and multiplies by one number each. The last map
-//! multiplies each channel by the weights of each class and adds up the positions: one ciphertext
-//! for each class.
+//! Numbers keep the places of the pixels, so the numbers that a stride skips stay in between as
+//! garbage. A convolution rotates every channel by all taps and multiplies by one number each. The
+//! last map multiplies each channel by the weights of each class and adds up the positions: one
+//! ciphertext for each class.
 
 use super::build::{self, Spec, Target};
 use super::{Giant, Layout, LayoutError, Linear, Output, Slots, Term, Weights, doublings};
@@ -11,7 +11,7 @@ use crate::model::{Map, Model, Stage, Volume};
 
 const EXPECTED: &str = "convolutions without padding, then a map of rows and columns whose numbers are powers of two";
 
-/// Where the numbers of one channel stand.
+/// The places of one channel's numbers.
 #[derive(Clone, Copy)]
 struct Grid {
     /// Slots from one row to the next, and from one column.

@@ -1,20 +1,19 @@
-//! Two convolutions and a map of what they give: im2col through both, by the client.
+//! Two convolutions and a map of their result: im2col through both, by the client.
 //!
 //! With `Q` the final positions (`q`), `e` the taps of the second convolution in space and `c` its
 //! channels, `t` the taps of the first, all in blocks whose sizes are powers of two:
 //!
-//! * `balanced`: ciphertext `i` has in slot `(b, e, q)` the pixel of tap `t = i n + b`, `n` blocks
-//!   a ciphertext. Block `b` computes channel `b mod C`: diagonals over blocks, then a fold over
-//!   what is left of them.
+//! * `balanced`: ciphertext `i` has in slot `(b, e, q)` the pixel of tap `t = i n + b`, with `n`
+//!   blocks per ciphertext. Block `b` computes channel `b mod C`: diagonals over blocks, then a
+//!   fold over the remaining blocks.
 //! * `wide`: ciphertext `i` has in slot `(g, c, e, q)` the pixel of tap `t = i n + g`, once for
-//!   each channel: one product a ciphertext, and a fold over `g`.
-//! * `compact`: the patch of pixels that a final position sees, once for each position; channel `c`
-//!   is computed at one of the offsets within the stride, or in another copy, and diagonals are the
-//!   taps.
+//!   each channel: one product per ciphertext, and a fold over `g`.
+//! * `compact`: the patch of pixels under a final position, once for each position. Channel `c` is
+//!   computed at one of the offsets within the stride, or in another copy; diagonals are the taps.
 //!
-//! Then all are alike: a period of slots with `(c, e, q)`, in `r` copies. Copy `h` computes the
-//! `h`-th part of the second convolution's channels, `O/r` diagonals, and folds within the copy.
-//! The last map has its classes in neighbouring slots: folds over all that is left.
+//! From there all layouts are alike: a period of slots with `(c, e, q)`, in `r` copies. Copy `h`
+//! computes the `h`-th part of the second convolution's channels, `O/r` diagonals, and folds within
+//! the copy. The last map has its classes in neighbouring slots, and folds over all other slots.
 
 use super::build::{self, Spec, Target};
 use super::{Layout, LayoutError, Linear, Slots, doublings, steps};
@@ -26,13 +25,13 @@ struct Geometry<'a> {
     /// Final rows and columns.
     rows: usize,
     columns: usize,
-    /// Their number, as a power of two.
+    /// The number of final positions, rounded up to a power of two.
     q: usize,
     kernels: [[usize; 2]; 2],
     strides: [[usize; 2]; 2],
     /// Taps in space of the second convolution.
     spots: usize,
-    /// Taps of the first, over all its channels.
+    /// Taps of the first convolution, over all its channels.
     taps: usize,
     /// Channels after the first and after the second.
     channels: [usize; 2],
@@ -51,7 +50,7 @@ impl<'a> Geometry<'a> {
     fn of(layout: &'static str, model: &'a Model) -> Result<Self, LayoutError> {
         let unfit = LayoutError::Model { layout, expected: EXPECTED };
         let [first, second, third] = model.stages() else { return Err(unfit) };
-        // the second must take what the first gives in the same order, too
+        // the second must also take the results of the first in the same order
         let (Some(a), Some(b)) = (convolution(first), convolution(second)) else { return Err(unfit) };
         if second.input != first.output {
             return Err(unfit);
@@ -82,19 +81,19 @@ impl<'a> Geometry<'a> {
         Some([stride[0] * r + tap[0], stride[1] * s + tap[1]])
     }
 
-    /// A number of the first convolution.
+    /// The number of a result of the first convolution.
     fn inner(&self, c: usize, e: usize, q: usize) -> Option<u32> {
         let [y, x] = self.middle(e, q)?;
         (c < self.channels[0]).then(|| self.stages[0].output.index(c, y, x) as u32)
     }
 
-    /// A number of the second.
+    /// The number of a result of the second convolution.
     fn outer(&self, o: usize, q: usize) -> Option<u32> {
         let [r, s] = self.position(q)?;
         (o < self.channels[1]).then(|| self.stages[1].output.index(o, r, s) as u32)
     }
 
-    /// The pixel that tap `t` of the first convolution sees.
+    /// The pixel under tap `t` of the first convolution.
     fn pixel(&self, e: usize, q: usize, t: usize) -> Option<u32> {
         let ([y, x], [height, width]) = (self.middle(e, q)?, self.kernels[0]);
         let (channel, row, column) = (t / (height * width), t / width % height, t % width);
@@ -109,7 +108,7 @@ impl<'a> Geometry<'a> {
     }
 }
 
-/// What stands in each slot of so many.
+/// The number in each of so many slots.
 fn slots(count: usize, number: impl Fn(usize) -> Option<u32>) -> Slots {
     (0..count).map(number).collect()
 }
@@ -180,7 +179,7 @@ pub(super) fn compact(model: &Model, n: usize) -> Result<Layout, LayoutError> {
     let unfit =
         LayoutError::Model { layout: "compact", expected: "one channel of pixels, and no more channels than copies" };
     let ([height, width], [sy, sx]) = (g.kernels[0], g.strides[0]);
-    // the patch that a final position sees
+    // the patch of pixels under a final position
     let span = |axis: usize| g.strides[0][axis] * (g.kernels[1][axis] - 1) + g.kernels[0][axis];
     let [rows, columns] = [span(0), span(1)].map(usize::next_power_of_two);
     let patch = rows * columns * g.q;
@@ -228,7 +227,7 @@ fn rest(name: &'static str, g: &Geometry<'_>, first: Linear, period: usize) -> R
     g.room(1, period, part)?;
     let channel = |slot: usize| slot / g.q % part + part * (slot / (period * g.q));
     let before = slots(n, |slot| g.outer(channel(slot), slot % g.q));
-    // with several copies sums are whole in the first part of each only
+    // with several copies, only the first part of each has complete sums
     let whole = |slot: usize| copies == 1 || slot / g.q % period < part;
     let after = slots(n, |slot| before[slot].filter(|_| whole(slot)));
     let second = build::linear(
@@ -245,7 +244,7 @@ fn rest(name: &'static str, g: &Geometry<'_>, first: Linear, period: usize) -> R
     Layout::of(name, n, vec![first, second, third?], classes)
 }
 
-/// From numbers that stand everywhere with this period: each copy computes some classes.
+/// The last map, from numbers in all slots with this period: each copy computes some classes.
 fn blocks(g: &Geometry<'_>, takes: Slots, period: usize) -> Result<Linear, LayoutError> {
     let (n, stage) = (takes.len(), g.stages[2]);
     let classes = stage.output.len().next_power_of_two();
@@ -266,8 +265,8 @@ fn blocks(g: &Geometry<'_>, takes: Slots, period: usize) -> Result<Linear, Layou
     build::linear(stage, spec)
 }
 
-/// From numbers that stand at the beginning of each period: sums over all of them, before the first
-/// slot.
+/// The last map, from numbers at the beginning of each period: sums over all of them, before the
+/// first slot.
 fn windows(g: &Geometry<'_>, takes: Slots, window: usize, period: usize) -> Result<Linear, LayoutError> {
     let (n, stage) = (takes.len(), g.stages[2]);
     let classes = stage.output.len().next_power_of_two();

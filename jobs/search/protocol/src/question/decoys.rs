@@ -1,16 +1,17 @@
-//! The one place that decoys hide, and the refusal of a second.
+//! The one place that decoys hide, and the rejection of a second one.
 //!
-//! A list of places hides the true one as long as the server sees one list. Two lists show it: of
-//! neighbouring windows, one pair of places is `length` apart; of two tables, or of one table
-//! before and after it grew, little else is on both lists. So a client shows one list, as often as
-//! it likes, or says its places in public. Only lists that one process shows are compared: the
-//! places that another process showed with the same secret, at another time, are not known here.
+//! A list of places hides the true place as long as the server sees one list. Two lists show the
+//! true place: lists of neighbouring windows have one pair of places at a distance of `length`, and
+//! lists of two tables, or of one table before and after it grew, have little else in common. So a
+//! client shows one list, as often as it likes, or sends its places without decoys. This module
+//! compares only the lists of one process. It does not know the places that another process showed
+//! with the same secret.
 
 use super::QuestionError;
 use std::sync::{Mutex, PoisonError};
 use tobari_lattice::ring::Seed;
 
-/// A secret that places are a function of, and what was shown with it. Not printed, wiped on drop.
+/// The secret of the decoys, and the places shown with it. It is never printed, and wiped on drop.
 pub struct Decoys {
     secret: Seed,
     shown: Mutex<Shown>,
@@ -18,16 +19,16 @@ pub struct Decoys {
 
 /// The places that a server saw.
 enum Shown {
-    /// None yet.
+    /// No place yet.
     Nothing,
-    /// Places in public.
+    /// Places without decoys.
     Public,
-    /// A place among others.
+    /// A place among decoys.
     Hidden(Vec<u32>),
 }
 
 impl Decoys {
-    /// With this secret, before any question.
+    /// Takes the secret, before any question.
     pub fn new(secret: Seed) -> Self {
         Self { secret, shown: Mutex::new(Shown::Nothing) }
     }
@@ -36,10 +37,10 @@ impl Decoys {
         &self.secret
     }
 
-    /// Notes the places of a question.
+    /// Records the places of a question.
     ///
     /// # Errors
-    /// [`QuestionError::Decoys`] for several places after others, and for others after several.
+    /// [`QuestionError::Decoys`] for a list after other places, and for other places after a list.
     pub(super) fn show(&self, places: &[u32]) -> Result<(), QuestionError> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let public = places.len() == 1;

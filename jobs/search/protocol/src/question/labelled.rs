@@ -1,11 +1,11 @@
-//! A question to a table with labels, in two rounds: its inputs are evaluated, and the query asks
-//! for what they became.
+//! A question to a table with labels, in two rounds: the server evaluates the inputs, and the query
+//! asks for the labels that result.
 //!
-//! The evaluation says how many inputs there are: one, or as many as a longest match has sites,
-//! each of them a test that the client's budget pays. What it gives ([`Labels`]) serves as long as
-//! the table has the same key, for any number of queries of the question and with any other places
-//! beside the true one. The set and the limbs are those of labels ([`crate::oprf`]), whatever is
-//! asked.
+//! The evaluation shows the number of inputs: one, or the number of sites of a longest match. Each
+//! input is a test that the client's budget pays for. The result ([`Labels`]) is valid as long as
+//! the table has the same key, for any number of queries of the question, and with any other places
+//! beside the true one. All questions use the set of parameters and the limbs of labels
+//! ([`crate::oprf`]).
 
 use super::decoys::Decoys;
 use super::{
@@ -25,24 +25,24 @@ use tobari_lattice::params::NamedSet;
 use tobari_lattice::ring::Modulus;
 use zeroize::Zeroizing;
 
-/// A question that is ready to be evaluated.
+/// A question that is ready for evaluation.
 pub struct PreparedLabelled {
-    /// Without numbers, which follow from labels.
+    /// The question without numbers, which follow from labels.
     prepared: Prepared,
     inputs: Zeroizing<Vec<Vec<u8>>>,
     t: Modulus,
     fresh: usize,
 }
 
-/// What a question's inputs became. The labels are wiped on drop.
+/// The labels of a question's inputs. They are wiped on drop.
 pub struct Labels {
     revision: Revision,
     labels: Vec<Label>,
 }
 
 impl PreparedLabelled {
-    /// The question, of a table with labels; `decoys` has the secret that the other places are a
-    /// function of, and the places that were shown before.
+    /// Prepares a question to a table with labels. `decoys` has the secret of the other places, and
+    /// the places shown before.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -69,12 +69,12 @@ impl PreparedLabelled {
         Ok(Self { prepared, inputs: Zeroizing::new(inputs), t, fresh })
     }
 
-    /// The set of parameters whose key asks it.
+    /// The set of parameters of the key for this question.
     pub fn set(&self) -> NamedSet {
         self.prepared.set
     }
 
-    /// What the server sees of the query.
+    /// The kind of the question, as the server sees it.
     pub fn shape(&self) -> Shape {
         self.prepared.shape
     }
@@ -84,8 +84,8 @@ impl PreparedLabelled {
         self.prepared.false_matches
     }
 
-    /// Entries that the server may have to make labels for, at the fullest windows: refused here
-    /// where it is known to refuse them, before anything is paid.
+    /// Checks the number of labels that the server may have to make, at the fullest windows. A
+    /// question that the server is known to reject is rejected here, before it is paid for.
     ///
     /// # Errors
     /// [`QuestionError::Labels`].
@@ -94,7 +94,7 @@ impl PreparedLabelled {
         if found > most { Err(QuestionError::Labels { most, found }) } else { Ok(()) }
     }
 
-    /// The request for an evaluation, and what is kept until its reply is there.
+    /// The request for an evaluation, and the values to keep until the reply.
     ///
     /// # Errors
     /// [`QuestionError::Evaluation`].
@@ -108,20 +108,20 @@ impl PreparedLabelled {
         Ok((encode_evaluation(&Evaluation { table, client, elements }), blinding))
     }
 
-    /// The labels, of the reply.
+    /// Takes the labels from the reply.
     ///
     /// # Errors
-    /// [`QuestionError`] for a reply that is none to the request.
+    /// [`QuestionError`] for a reply that does not fit the request.
     pub fn labels(&self, blinding: Blinding, reply: &[u8]) -> Result<Labels, QuestionError> {
         let evaluated = decode_evaluated(reply)?;
         let labels = blinding.finish(&evaluated.elements)?.into_iter().map(Label::new).collect();
         Ok(Labels { revision: evaluated.revision, labels })
     }
 
-    /// The query's bytes, encrypted with a key of [`PreparedLabelled::set`].
+    /// Encodes the query, encrypted with a key of [`PreparedLabelled::set`].
     ///
     /// # Errors
-    /// [`QuestionError::Client`], as for labels of another question.
+    /// [`QuestionError::Client`], for example for labels of another question.
     pub fn query(
         &self,
         asker: &Asker<'_>,
@@ -134,10 +134,10 @@ impl PreparedLabelled {
         self.prepared.encrypted(asker, client, (&numbers, Mode::Labelled(labels.revision)), rng)
     }
 
-    /// Reads the answer's bytes, and takes the pads from its counts.
+    /// Decodes and decrypts the answer, and removes the pads from its counts.
     ///
     /// # Errors
-    /// [`QuestionError`] for an answer that is none to this question.
+    /// [`QuestionError`] for an answer that does not fit this question.
     pub fn read(&self, asker: &Asker<'_>, labels: &Labels, bytes: &[u8]) -> Result<MatchResult, QuestionError> {
         Ok(uncover(self.prepared.read(asker, bytes)?, &labels.labels, &self.t))
     }

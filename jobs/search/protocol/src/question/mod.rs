@@ -1,10 +1,10 @@
-//! A question to a table of which the catalogue and the fullness are known: what goes into a query,
-//! and how its answer is read.
+//! A question to a table whose catalogue and fullness are known: how to make its query, and how to
+//! read its answer.
 //!
-//! A question names a site and alleles, or a key; what the server sees of it is its [`Shape`], and
-//! the places among which the true one is ([`super::client::places`]), nothing else. One place is
-//! the true one in public. Other places hide the true one for one question only ([`decoys`]).
-//! Tables with labels are asked in two rounds ([`labelled`]).
+//! A question names a site and alleles, or a key. The server sees only its [`Shape`], and a list of
+//! places with the true one ([`super::client::places`]). Without decoys the list is the true place
+//! alone. Decoys hide the true place for one question only ([`decoys`]). Tables with labels are
+//! asked in two rounds ([`labelled`]).
 
 pub mod decoys;
 pub mod labelled;
@@ -23,68 +23,68 @@ use rand_core::CryptoRng;
 use tobari_lattice::params::NamedSet;
 use tobari_lattice::ring::Modulus;
 
-/// What is wanted besides the question.
+/// Options of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// What is told.
+    /// What the answer tells.
     pub granularity: Granularity,
-    /// How many of the alleles occur, from the first on, and not only whether all do.
+    /// Ask how many of the alleles occur, from the first on, not only whether all occur.
     pub longest: bool,
-    /// Places of the query, the true one among them: 1 says the place in public.
+    /// Places of the query, the true one among them; 1 means no decoys.
     pub places: u32,
 }
 
-/// Why a question cannot be asked or its answer not be read.
+/// Why a question cannot be asked, or its answer not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuestionError {
-    /// A question that this table does not answer.
+    /// The table does not answer such a question.
     #[error("expected a question that the table answers, {0}")]
     Kind(&'static str),
     /// Too many places, or none.
     #[error("expected 1 to {most} places, found {found}")]
     Places {
-        /// How many there may be.
+        /// The most places possible.
         most: u32,
-        /// How many.
+        /// The number of places wanted.
         found: u32,
     },
-    /// Other places than those that this client showed before.
+    /// The places differ from the places that this client showed before.
     #[error(
         "decoys hide one place of one table: after another question the server could compare both \
          lists of places, and see which place is meant. Hide the place among all places \
          (tobari search query --hidden), or ask without decoys"
     )]
     Decoys,
-    /// An answer with more blocks than there may be.
+    /// The answer would have too many blocks.
     #[error("expected a question whose answer has at most {MAX_BLOCKS} blocks, found one of {found}")]
     Blocks {
-        /// How many.
+        /// The number of blocks.
         found: usize,
     },
-    /// A question that would need more labels than the server makes for one.
+    /// The question may need more labels than the server makes for one question.
     #[error("expected a question that needs at most {most} labels, found one of {found}: take fewer places or sites")]
     Labels {
-        /// How many it may need.
+        /// The most labels of the server.
         most: u64,
-        /// How many it may need at the fullest windows.
+        /// The labels that the question may need at the fullest windows.
         found: u64,
     },
-    /// What cannot be evaluated, or an evaluation that is none.
+    /// An input that cannot be evaluated, or an invalid evaluation.
     #[error(transparent)]
     Evaluation(#[from] OprfError),
-    /// Sites that the table has not.
+    /// The table does not have the sites.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// What the client's half says.
+    /// The client's computation failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// An answer that is none.
+    /// The bytes are not an answer.
     #[error(transparent)]
     Message(#[from] MessageError),
 }
 
-/// A question that is ready to be encrypted.
+/// A question that is ready for encryption.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     table: [u8; messages::TABLE_BYTES],
@@ -99,8 +99,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The question, of a table; `decoys` has the secret that the other places are a function of,
-    /// and the places that were shown before.
+    /// Prepares a question to a table. `decoys` has the secret of the other places, and the places
+    /// shown before.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -128,28 +128,28 @@ impl Prepared {
         Ok(Self { table, shape, set, granularity, starts, numbers, layout, limbs, false_matches })
     }
 
-    /// The set of parameters whose key asks it.
+    /// The set of parameters of the key for this question.
     pub fn set(&self) -> NamedSet {
         self.set
     }
 
-    /// What the server sees of it.
+    /// The kind of the question, as the server sees it.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The places that the server sees, as numbers of sites, the true one among them; none for a
-    /// key.
+    /// The places that the server sees, as numbers of sites, with the true one among them; empty
+    /// for a key.
     pub fn places(&self) -> &[u32] {
         &self.starts
     }
 
-    /// `log2` of a bound on the probability of a false match; none where there is none.
+    /// `log2` of a bound on the probability of a false match; none if false matches are impossible.
     pub fn false_matches(&self) -> Option<f64> {
         self.false_matches
     }
 
-    /// The query's bytes, encrypted with a key of [`Prepared::set`].
+    /// Encodes the query, encrypted with a key of [`Prepared::set`].
     ///
     /// # Errors
     /// [`QuestionError::Client`].
@@ -162,7 +162,7 @@ impl Prepared {
         self.encrypted(asker, client, (&self.numbers, Mode::Plain), rng)
     }
 
-    /// The query for numbers that came about in some way.
+    /// Encodes the query for these numbers.
     fn encrypted(
         &self,
         asker: &Asker<'_>,
@@ -175,10 +175,10 @@ impl Prepared {
         Ok(messages::encode_query(&Query { table, client, granularity, shape, mode, starts, ciphertexts }))
     }
 
-    /// Reads the answer's bytes.
+    /// Decodes and decrypts the answer.
     ///
     /// # Errors
-    /// [`QuestionError`] for an answer that is none to this question.
+    /// [`QuestionError`] for an answer that does not fit this question.
     pub fn read(&self, asker: &Asker<'_>, bytes: &[u8]) -> Result<MatchResult, QuestionError> {
         let answer = messages::decode_answer(bytes, asker.parameters())?;
         let counts = self.granularity == Granularity::Count;
@@ -187,14 +187,14 @@ impl Prepared {
             return Err(MessageError::Malformed("answer: blocks, limbs or counts that were not asked for").into());
         }
         Ok(match (asker.read(&answer, (&self.layout, self.limbs))?, self.shape) {
-            // one group says only whether it occurs
+            // one group only shows whether the pattern occurs
             (MatchResult::Present(count), Shape::Longest { .. }) => MatchResult::Longest(1, count),
             (found, _) => found,
         })
     }
 }
 
-/// The highest count that an answer may tell.
+/// The highest possible count of an answer.
 fn counted(catalogue: &Catalogue) -> u64 {
     match &catalogue.content {
         CatalogueContent::Panel { haplotypes, .. } => u64::from(*haplotypes),
@@ -203,7 +203,7 @@ fn counted(catalogue: &Catalogue) -> u64 {
     }
 }
 
-/// The layout of an answer, if it is not too long.
+/// The layout of an answer, if the answer is not too long.
 fn fitting(fullness: &Fullness, shape: Shape, starts: &[u32], slots: usize) -> Result<Layout, QuestionError> {
     let layout =
         fullness.layout(shape, different(starts), slots).ok_or(QuestionError::Kind("of its kind and length"))?;
@@ -211,17 +211,17 @@ fn fitting(fullness: &Fullness, shape: Shape, starts: &[u32], slots: usize) -> R
     if found > MAX_BLOCKS { Err(QuestionError::Blocks { found }) } else { Ok(layout) }
 }
 
-/// How many different places there are.
+/// The number of different places.
 fn different(starts: &[u32]) -> usize {
     1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// Entries that a query is compared with, at most.
+/// The most entries that a query is compared with.
 fn compared(layout: &Layout) -> usize {
     (0..layout.groups()).map(|group| layout.group(group).len()).sum()
 }
 
-/// Of a rule of keys, under which some have one number.
+/// A bound on false matches from the rule of keys, under which several keys may have one number.
 fn rule_false_matches(catalogue: &Catalogue) -> Option<f64> {
     match &catalogue.content {
         CatalogueContent::Keys { rule, entries } => rule.false_positive_log2(*entries),
@@ -229,7 +229,7 @@ fn rule_false_matches(catalogue: &Catalogue) -> Option<f64> {
     }
 }
 
-/// What is asked at which places, and which one of these is meant.
+/// The places of a question and its alleles, and the true place among them.
 fn placed(
     catalogue: &Catalogue,
     question: &Question<'_>,
@@ -256,8 +256,8 @@ fn placed(
     if length > catalogue.longest_pattern() {
         return Err(QuestionError::Kind("of fewer sites"));
     }
-    // places are counted over windows on any chromosome, so that what is drawn does not depend on
-    // where they end
+    // places count windows on any chromosome, so that the draw does not depend on where chromosomes
+    // end
     let windows: Vec<u32> = match wish.places {
         1 => Vec::new(),
         _ => (0..sites.len())
@@ -289,10 +289,10 @@ fn key_number(catalogue: &Catalogue, key: &[u8]) -> Result<u128, QuestionError> 
     }
 }
 
-/// The alleles of a window as text, `0` and `1`: the pattern, and how many there are.
+/// The alleles of a window from text of `0` and `1`: the pattern and its length.
 ///
 /// # Errors
-/// [`QuestionError::Kind`] for other text, or too long a one.
+/// [`QuestionError::Kind`] for other text, or for text that is too long.
 pub fn pattern(text: &str) -> Result<(Pattern, usize), QuestionError> {
     let allele = |(i, c): (usize, char)| c.to_digit(2).map(|allele| Pattern::from(allele) << i);
     let fits = (1..=super::panel::MAX_LENGTH).contains(&text.chars().count());

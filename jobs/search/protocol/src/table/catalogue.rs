@@ -1,4 +1,4 @@
-//! What is told of a table to whoever asks, as bytes.
+//! The catalogue: the description of a table for clients, as bytes.
 //!
 //! | field | bytes |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
 //! | of kinds 0 and 1: haplotypes or alleles | 4 |
 //! | … chromosomes | number |
-//! | … of each: name; sites; of each of these the position less the one before, its name or nothing, reference and alternate | text; number; number, text, text, text |
+//! | … of each: name; sites; of each site the distance from the position before, its name or nothing, reference and alternate | text; number; number, text, text, text |
 //! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |
 //!
-//! A *number* is seven bits a byte, the lowest first; a *text* is a number of bytes and these,
-//! UTF-8. Other integers are big-endian.
+//! A *number* has seven bits a byte, the lowest first. A *text* is its length in bytes as a number,
+//! and the bytes in UTF-8. Other integers are big-endian.
 
 use super::fields::{Fields, TableBytesError, put_number, put_text};
 use super::keys::{KeyForm, KeyRule, MAX_KEYS};
@@ -24,52 +24,52 @@ use crate::messages::TABLE_BYTES;
 use crate::panel::{MAX_HAPLOTYPES, MAX_LENGTH};
 use std::sync::Arc;
 
-/// Bytes of a label at most.
+/// The most bytes of a label.
 pub const MAX_LABEL_BYTES: usize = 1 << 10;
 const MAGIC: [u8; 4] = *b"TSC\x01";
-/// Bytes that a site has at least: its position, no name, and two alleles of one character.
+/// The fewest bytes of a site: its position, no name, and two alleles of one character.
 const LEAST_SITE_BYTES: usize = 6;
-/// Bytes that a chromosome has at least: its name, how many sites it has, and one.
+/// The fewest bytes of a chromosome: its name, its number of sites, and one site.
 const LEAST_CHROMOSOME_BYTES: usize = 3 + LEAST_SITE_BYTES;
 
-/// What a table answers about.
+/// The content of a table, as the catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatalogueContent {
     /// Haplotypes.
     Panel {
-        /// Where.
+        /// The sites.
         sites: Sites,
-        /// How many there are.
+        /// The number of haplotypes.
         haplotypes: u32,
     },
-    /// Single variants.
+    /// Variants without phase.
     Variants {
-        /// Where.
+        /// The sites.
         sites: Sites,
-        /// Alleles called at each.
+        /// Alleles called at each site.
         alleles: u32,
     },
     /// Keys.
     Keys {
-        /// How they become numbers.
+        /// The rule that makes numbers of keys.
         rule: KeyRule,
-        /// How many there are.
+        /// The number of keys.
         entries: u64,
     },
 }
 
-/// What is told of a table.
+/// The description of a table for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// The table's.
+    /// The table's name.
     pub name: [u8; TABLE_BYTES],
-    /// The table's.
+    /// The table's revision.
     pub revision: u32,
-    /// The table's.
+    /// The table's least count.
     pub least: u32,
-    /// The table's.
+    /// The table's label.
     pub label: String,
-    /// What can be asked.
+    /// The description of the content.
     pub content: CatalogueContent,
 }
 
@@ -82,7 +82,7 @@ impl Catalogue {
         }
     }
 
-    /// Sites of the longest pattern that can be asked for: 1 without phase, 0 in a table of keys.
+    /// Sites of the longest possible pattern: 1 without phase, 0 in a table of keys.
     pub fn longest_pattern(&self) -> usize {
         match &self.content {
             CatalogueContent::Panel { sites, .. } => sites.len().min(MAX_LENGTH),
@@ -91,7 +91,7 @@ impl Catalogue {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the catalogue.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.name);
@@ -124,10 +124,10 @@ impl Catalogue {
         out
     }
 
-    /// Reads one.
+    /// Decodes a catalogue.
     ///
     /// # Errors
-    /// [`TableBytesError`] for bytes that no catalogue has.
+    /// [`TableBytesError`] for bytes that are not a catalogue.
     pub fn decode(bytes: &[u8]) -> Result<Self, TableBytesError> {
         let mut fields = Fields::open(bytes, "catalogue of a table", MAGIC)?;
         let (name, revision, least) = (fields.array()?, fields.u32()?, fields.u32()?);
@@ -190,8 +190,8 @@ fn put_sites(out: &mut Vec<u8>, sites: &Sites) {
     }
 }
 
-/// Memory is reserved for as many sites as the bytes that are left can be, which is less than three
-/// bytes for each, so that nothing is copied while they grow; what was not needed is given back.
+/// Reserves memory for as many sites as the remaining bytes can hold, so that nothing is copied as
+/// the lists grow: less than three bytes of memory for each byte. Unused memory is given back.
 fn take_sites(fields: &mut Fields<'_>) -> Result<Sites, TableBytesError> {
     let mut sites = Sites::new();
     let chromosomes = fields.number()?;
@@ -216,7 +216,7 @@ fn take_sites(fields: &mut Fields<'_>) -> Result<Sites, TableBytesError> {
             let alternate = fields.text(MAX_ALLELE_BYTES, "allele")?;
             sites.add(SiteView { chromosome: &chromosome, position, id, reference, alternate })?;
         }
-        // the same name twice would be one chromosome, which has another form
+        // the same name twice would be one chromosome, with another encoding
         if sites.last_start() != Some(before) {
             return Err(TableBytesError::Malformed("name of a chromosome"));
         }

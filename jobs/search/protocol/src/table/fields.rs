@@ -1,55 +1,55 @@
-//! Fields of the files and catalogues: one byte string for each value.
+//! Fields of the files and catalogues: each value has exactly one byte string.
 
 use super::{KeyTableError, SiteError, TableError};
 use crate::panel::PanelError;
 
-/// Bytes that are no table.
+/// Why bytes are not a table or a catalogue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableBytesError {
-    /// Fewer or more than there must be.
+    /// Fewer or more bytes than needed.
     #[error("malformed {what}: expected {expected} bytes, found {found}")]
     Length {
-        /// Where.
+        /// The object.
         what: &'static str,
-        /// How many there must be.
+        /// The bytes needed.
         expected: u64,
-        /// How many there are.
+        /// The bytes there are.
         found: u64,
     },
     /// Another kind of file, or another version.
     #[error("expected {what} of version {version}, which begins {expected:02x?}, found {found:02x?}")]
     Magic {
-        /// What.
+        /// The object.
         what: &'static str,
         /// The version.
         version: u8,
-        /// The first bytes.
+        /// The expected first bytes.
         expected: [u8; 4],
-        /// Those found.
+        /// The first bytes found.
         found: [u8; 4],
     },
-    /// A field with a value that it cannot have.
+    /// A field has a value that is not possible.
     #[error("malformed {0}")]
     Malformed(&'static str),
     /// The file was changed or damaged.
     #[error("damaged table: expected the checksum at the end to be that of what is before it, found another")]
     Checksum,
-    /// Sites that are none.
+    /// The sites are not valid.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// A panel that is none.
+    /// The panel is not valid.
     #[error(transparent)]
     Panel(#[from] PanelError),
-    /// Keys that are none.
+    /// The keys are not valid.
     #[error(transparent)]
     Keys(#[from] KeyTableError),
-    /// A table that is none.
+    /// The table is not valid.
     #[error(transparent)]
     Table(#[from] TableError),
 }
 
-/// Takes fields from the front.
+/// Takes fields from the front of the bytes.
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     what: &'static str,
@@ -88,20 +88,20 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// As many numbers of 32 bits; the bytes are there before there is an allocation.
+    /// `count` numbers of 32 bits. The bytes are checked before memory is allocated.
     pub(super) fn u32s(&mut self, count: usize) -> Result<Vec<u32>, TableBytesError> {
         let bytes = self.take(count.checked_mul(4).ok_or(TableBytesError::Malformed("length"))?)?;
         Ok(bytes.as_chunks().0.iter().map(|bytes| u32::from_be_bytes(*bytes)).collect())
     }
 
-    /// As many numbers of 64 bits.
+    /// `count` numbers of 64 bits.
     pub(super) fn u64s(&mut self, count: usize) -> Result<Vec<u64>, TableBytesError> {
         let bytes = self.take(count.checked_mul(8).ok_or(TableBytesError::Malformed("length"))?)?;
         Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_be_bytes(*bytes)).collect())
     }
 
-    /// Seven bits a byte, the lowest first, the top bit set in all but the last, which is not zero
-    /// unless it is the only one.
+    /// A number with seven bits a byte, the lowest first. The top bit is set in all bytes but the
+    /// last. The last byte is not zero unless it is the only one.
     pub(super) fn number(&mut self) -> Result<u64, TableBytesError> {
         let mut number = 0;
         for i in 0..9 {
@@ -115,14 +115,14 @@ impl<'a> Fields<'a> {
         Err(TableBytesError::Malformed("number"))
     }
 
-    /// Text of at most so many bytes.
+    /// A text of at most `most` bytes.
     pub(super) fn text(&mut self, most: usize, what: &'static str) -> Result<&'a str, TableBytesError> {
         let length = usize::try_from(self.number()?).ok().filter(|length| *length <= most);
         let bytes = self.take(length.ok_or(TableBytesError::Malformed(what))?)?;
         std::str::from_utf8(bytes).map_err(|_| TableBytesError::Malformed(what))
     }
 
-    /// What is left.
+    /// The number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.bytes.len()
     }
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// As [`Fields::number`] reads it; below `2^63`.
+/// Writes a number below `2^63` for [`Fields::number`].
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

@@ -1,78 +1,77 @@
 //! A table of any keys: byte strings, and how often each occurs.
 //!
-//! **Numbers.** What is compared under encryption are limbs, numbers below `2^b` with `2^b` at most
-//! the plaintext modulus; a key's number has one limb or more. The number is one of two, and the
-//! table says which:
+//! **Numbers.** Each key has a number of one or more limbs, and limbs are compared under
+//! encryption. A limb is below `2^b`, with `2^b` at most the plaintext modulus. The table has one
+//! of two forms of numbers:
 //!
-//! - *exact*: the string as a number in bijective base 256, `((s_1 + 1) 256 + s_2 + 1) 256 + …`,
-//!   which is different for any two strings, of one length or not. All strings of at most `n` bytes
-//!   are below `256 + 256^2 + … + 256^n`: with `b = 39` one limb has room for 4 bytes, and two have
-//!   for 9. The fewest limbs that have room for the longest key are taken. A longer string is no
-//!   key of the table; its number is the last one of the limbs, which no key has, so that asking
-//!   for it does not show.
-//! - *fingerprint*: the first bits of `SHA-256("tobari search key" || K || s)`, `K` being drawn for
-//!   the table and public. Where two keys of the table have one number, another `K` is drawn, so
-//!   that all answers about keys of the table are right. Another string has the number of a given
-//!   key with probability `2^-(limbs b)`, if it does not depend on `K`, and that of any of `n` keys
-//!   with at most `n` times that ([`KeyRule::false_positive_log2`]).
+//! - *exact*: the string as a number in bijective base 256, `((s_1 + 1) 256 + s_2 + 1) 256 + …`.
+//!   Different strings have different numbers, also if their lengths differ. All strings of at most
+//!   `n` bytes are below `256 + 256^2 + … + 256^n`: with `b = 39`, one limb has room for 4 bytes
+//!   and two limbs for 9. The table takes the fewest limbs with room for its longest key. A longer
+//!   string is not a key of the table. Its number is the last number of the limbs, which no key
+//!   has, so a question for it does not show.
+//! - *fingerprint*: the first bits of `SHA-256("tobari search key" || K || s)`. `K` is drawn for
+//!   the table, and public. If two keys of the table have one number, another `K` is drawn, so all
+//!   answers about keys of the table are right. Another string, if it does not depend on `K`, has
+//!   the number of a given key with probability `2^-(limbs b)`, and the number of one of `n` keys
+//!   with probability at most `n` times that ([`KeyRule::false_positive_log2`]).
 //!
 //! Counts of equal keys are added up.
 
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
 
-/// Keys of a table at most, equal ones counted each.
+/// The most entries of a table, equal keys counted each.
 pub const MAX_KEYS: usize = 1 << 27;
-/// Bytes of a key at most.
+/// The most bytes of a key.
 pub const MAX_KEY_BYTES: usize = 1 << 16;
-/// Limbs of a number at most.
+/// The most limbs of a number.
 pub const MAX_LIMBS: u8 = 3;
-/// Bits of a limb where the plaintext modulus is above `2^39`, as all those near `2^40` are that
-/// are used for tables of keys.
+/// Bits of a limb under a plaintext modulus above `2^39`. Tables of keys use moduli near `2^40`,
+/// all of them above `2^39`.
 pub const LIMB_BITS: u8 = 39;
-/// Counts are below it: they are far below a plaintext modulus near `2^40`, and fit a file's 32
-/// bits.
+/// The largest count: far below a plaintext modulus near `2^40`, and with room in a file's 32 bits.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 /// Bytes of the key of fingerprints.
 pub const FINGERPRINT_KEY_BYTES: usize = 32;
-/// How often a key of fingerprints is drawn before it is said that there is none.
+/// The most draws of a key of fingerprints before the table is rejected.
 const DRAWS: usize = 16;
 
-/// Why there is no such table.
+/// Why a table of keys is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyTableError {
-    /// None, or too many.
+    /// No keys, or too many.
     #[error("expected 1 to {MAX_KEYS} keys, found {found}")]
     Keys {
-        /// How many.
+        /// The number of keys.
         found: usize,
     },
-    /// An empty key or a long one.
+    /// A key is empty or too long.
     #[error("expected a key of 1 to {MAX_KEY_BYTES} bytes in entry {entry}, found {found}")]
     Length {
-        /// Which one, the first being 1.
+        /// The number of the entry, from 1.
         entry: usize,
         /// Bytes.
         found: usize,
     },
-    /// A count that is zero or too large, with those of equal keys before it.
+    /// A count is zero, or too large together with earlier equal keys.
     #[error("expected a count of 1 to {most} in entry {entry}, those of the same key before it added, found {found}")]
     Count {
-        /// Which one, the first being 1.
+        /// The number of the entry, from 1.
         entry: usize,
-        /// The most.
+        /// The largest count.
         most: u64,
         /// The count.
         found: u64,
     },
-    /// A rule that there is not.
+    /// The rule does not exist.
     #[error("malformed rule of keys: {0}")]
     Rule(&'static str),
-    /// Numbers or counts that are none of the rule.
+    /// Numbers or counts that do not fit the rule.
     #[error("malformed table of keys: {0}")]
     Parts(&'static str),
-    /// No key of fingerprints without a collision.
+    /// Every key of fingerprints that was drawn had a collision.
     #[error("expected keys with different fingerprints of {bits} bits, found two with the same, again and again")]
     Collision {
         /// Bits of a number.
@@ -80,19 +79,19 @@ pub enum KeyTableError {
     },
 }
 
-/// How a key's number is made.
+/// The form of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyForm {
-    /// Of strings of at most so many bytes, each its own.
+    /// Different numbers for all strings up to a length.
     Exact {
-        /// Bytes of the longest.
+        /// The longest string, in bytes.
         most_bytes: u8,
     },
-    /// Of any string, under this public key.
+    /// Numbers for all strings, under this public key.
     Fingerprint([u8; FINGERPRINT_KEY_BYTES]),
 }
 
-/// What a client must know to ask for a key.
+/// The rule that makes numbers of keys. A client needs it to ask for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRule {
     limb_bits: u8,
@@ -100,8 +99,8 @@ pub struct KeyRule {
     form: KeyForm,
 }
 
-/// The longest strings that all have numbers of their own among so many bits, the last number being
-/// left out.
+/// The greatest length for which all strings have different numbers of `bits` bits, with the last
+/// number left out.
 fn most_bytes(bits: u32) -> u8 {
     let (mut all, mut bytes) = (0u128, 0);
     while let Some(more) = all.checked_add(1).and_then(|next| next.checked_mul(256)) {
@@ -114,11 +113,11 @@ fn most_bytes(bits: u32) -> u8 {
 }
 
 impl KeyRule {
-    /// A rule with so many limbs of so many bits.
+    /// A rule with `limbs` limbs of `limb_bits` bits.
     ///
     /// # Errors
     /// [`KeyTableError::Rule`] unless there are 1 to [`MAX_LIMBS`] limbs of 16 to 39 bits, and an
-    /// exact form has room in these.
+    /// exact form fits them.
     pub fn new(limb_bits: u8, limbs: u8, form: KeyForm) -> Result<Self, KeyTableError> {
         if !(16..=LIMB_BITS).contains(&limb_bits) || !(1..=MAX_LIMBS).contains(&limbs) {
             return Err(KeyTableError::Rule("limbs"));
@@ -147,13 +146,13 @@ impl KeyRule {
         self.limbs
     }
 
-    /// How it is made.
+    /// The form of numbers.
     pub fn form(&self) -> &KeyForm {
         &self.form
     }
 
-    /// A key's number, below `2^bits`. One that is too long for an exact rule is in no table of the
-    /// rule, and has the last number, which no key has.
+    /// A key's number, below `2^bits`. A key too long for an exact rule is in no table of the rule;
+    /// it has the last number, which no key has.
     pub fn key_number(&self, key: &[u8]) -> u128 {
         match &self.form {
             KeyForm::Exact { most_bytes } if key.is_empty() || key.len() > usize::from(*most_bytes) => {
@@ -175,8 +174,8 @@ impl KeyRule {
         (0..u32::from(self.limbs)).map(move |limb| (number >> (limb * u32::from(bits)) & ((1 << bits) - 1)) as u64)
     }
 
-    /// `log2` of a bound on the probability that a string that is no key is taken for one of so
-    /// many; none for an exact rule, where that does not happen.
+    /// `log2` of a bound on the probability that a string that is not a key is taken for one of
+    /// `entries` keys. None for an exact rule, under which this cannot happen.
     pub fn false_positive_log2(&self, entries: u64) -> Option<f64> {
         match self.form {
             KeyForm::Exact { .. } => None,
@@ -185,17 +184,17 @@ impl KeyRule {
     }
 }
 
-/// Keys and counts.
+/// Keys and their counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTable {
     rule: KeyRule,
-    /// Ascending, all different.
+    /// Ascending and different.
     numbers: Vec<u128>,
     counts: Vec<u32>,
 }
 
 impl KeyTable {
-    /// Of numbers that are ascending and different, and as many counts.
+    /// A table of ascending, different numbers and as many counts.
     ///
     /// # Errors
     /// [`KeyTableError`].
@@ -219,22 +218,22 @@ impl KeyTable {
         Ok(Self { rule, numbers, counts })
     }
 
-    /// How numbers are made.
+    /// The rule that makes the numbers.
     pub fn rule(&self) -> &KeyRule {
         &self.rule
     }
 
-    /// How many keys.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table has no key.
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// Every number, ascending, and its count.
+    /// All numbers, ascending, with their counts.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (u128, u32)> {
         self.numbers.iter().copied().zip(self.counts.iter().copied())
     }
@@ -245,28 +244,28 @@ impl KeyTable {
     }
 }
 
-/// Keys on their way to a table.
+/// Collects the entries of a table of keys.
 #[derive(Clone, Debug, Default)]
 pub struct KeyTableBuilder {
     bytes: Vec<u8>,
-    /// Where each key ends.
+    /// The end of each key.
     ends: Vec<usize>,
     counts: Vec<u32>,
     longest: usize,
 }
 
 impl KeyTableBuilder {
-    /// None yet.
+    /// A builder without entries.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many entries were added, equal keys counted each.
+    /// The number of entries, equal keys counted each.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether none was.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -274,7 +273,7 @@ impl KeyTableBuilder {
     /// Adds an entry.
     ///
     /// # Errors
-    /// [`KeyTableError`], which names the entry by its number, the first being 1.
+    /// [`KeyTableError`], with the number of the entry, from 1.
     pub fn push(&mut self, key: &[u8], count: u64) -> Result<(), KeyTableError> {
         let entry = self.len() + 1;
         if entry > MAX_KEYS {
@@ -296,8 +295,8 @@ impl KeyTableBuilder {
         &self.bytes[start..self.ends[index as usize]]
     }
 
-    /// The table, with limbs of so many bits and counts of at most so many. What it draws is the
-    /// key of fingerprints; nothing for short keys.
+    /// The table, with limbs of `limb_bits` bits and counts of at most `most`. Long keys draw a key
+    /// of fingerprints from `rng`; short keys draw nothing.
     ///
     /// # Errors
     /// [`KeyTableError`].
@@ -323,7 +322,7 @@ impl KeyTableBuilder {
         Err(KeyTableError::Collision { bits })
     }
 
-    /// The table under a rule; none if two keys have one number.
+    /// The table under a rule; none if two keys have the same number.
     fn table(&self, rule: KeyRule, most: u64) -> Result<Option<KeyTable>, KeyTableError> {
         let mut all: Vec<(u128, u32)> =
             (0..self.len() as u32).map(|index| (rule.key_number(self.key(index)), index)).collect();

@@ -1,18 +1,18 @@
-//! A table as its owner has it: what is in it, its name, and the file it is kept in; and what of it
-//! is told to whoever asks.
+//! A table as its owner has it: content, name, file, and the description for clients.
 //!
-//! **What is in it** is one of three ([`Content`]): a phased panel, in which haplotypes are
-//! counted; variants without phase, in which only the alleles of one site are counted; or any keys.
-//! [`Table::count`] answers in the clear what a query asks under encryption.
+//! **Content** is one of three kinds ([`Content`]): a phased panel, which counts haplotypes;
+//! variants without phase, which count alleles of single sites; or any keys. [`Table::count`]
+//! answers on plain data the question that a query asks under encryption.
 //!
-//! **Who sees what.** The table stays with its owner. Whoever asks gets the [`Catalogue`]: the
-//! name, where the sites are or how keys become numbers, how many haplotypes or keys there are, and
-//! below what count an entry is left out; no allele, no key and no count.
+//! **Leakage.** The table stays with its owner. Every client gets the [`Catalogue`]: the name, the
+//! sites or the rule of keys, the number of haplotypes or keys, and the count below which entries
+//! are left out. The catalogue has no allele, no key and no count.
 //!
-//! **Names and revisions.** The name is drawn once and stays when something is added, so that
-//! clients keep what they made under it; the revision rises. To a panel, sites can be added after
-//! the last ([`Content::push_site`]), at the cost of these sites only. Haplotypes cannot: they
-//! stand in every site's order, and the panel is made anew. Nor can keys.
+//! **Names and revisions.** The name is drawn once. Additions keep the name, and with it what
+//! clients made under the name, and raise the revision. Sites can be added after the last site of a
+//! panel ([`Content::push_site`]), at the cost of these sites only. Haplotypes cannot be added,
+//! because they are part of every site's order; the panel must be made anew. Keys cannot be added
+//! either.
 
 mod catalogue;
 mod fields;
@@ -35,23 +35,23 @@ use super::messages::TABLE_BYTES;
 use super::panel::{MAX_LENGTH, Panel, PanelError, Pattern};
 use rand_core::CryptoRng;
 
-/// What is in a table.
+/// The content of a table.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// Phased haplotypes.
     Panel {
-        /// Where the panel's sites are.
+        /// The panel's sites.
         sites: Sites,
-        /// Alleles.
+        /// The alleles.
         panel: Panel,
     },
-    /// How many alleles 1 there are at each site, without phase.
+    /// The number of alleles 1 at each site, without phase.
     Variants {
-        /// Where.
+        /// The sites.
         sites: Sites,
-        /// Alleles 1, at most `alleles`.
+        /// The number of alleles 1 at each site, at most `alleles`.
         counts: Vec<u32>,
-        /// Alleles that were called at each site.
+        /// Alleles called at each site.
         alleles: u32,
     },
     /// Keys.
@@ -61,22 +61,22 @@ pub enum Content {
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Drawn once.
+    /// The name, drawn once.
     pub name: [u8; TABLE_BYTES],
-    /// From 1, and one more with each addition.
+    /// The revision: 1, and one more after each addition.
     pub revision: u32,
-    /// Entries of a lower count are as if they were absent; at least 1.
+    /// The least count, at least 1. Entries with a lower count are treated as absent.
     pub least: u32,
-    /// What the owner calls it, for people.
+    /// The owner's name for the table, for people.
     pub label: String,
-    /// What is in it.
+    /// The content.
     pub content: Content,
 }
 
-/// Something to be counted.
+/// A pattern or a key to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question<'a> {
-    /// Alleles from a site on: bit `i` is the one at site `start + i`.
+    /// Alleles from a site on: bit `i` is the allele at site `start + i`.
     Window {
         /// The first site's number.
         start: usize,
@@ -89,11 +89,11 @@ pub enum Question<'a> {
     Key(&'a [u8]),
 }
 
-/// Why something cannot be counted or added.
+/// Why a question cannot be counted, or a site not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// Haplotypes in a table without phase.
+    /// The question needs haplotypes, and the table has no phase.
     #[error(
         "expected one site: this table has no phase (variants that were not phased), so that it cannot be known which alleles are on one haplotype; found {length} sites"
     )]
@@ -101,34 +101,34 @@ pub enum TableError {
         /// Sites asked for.
         length: usize,
     },
-    /// Keys in a table of sites, or sites in one of keys.
+    /// A question about sites for a table of keys, or the other way round.
     #[error("expected a question for {expected}, found one for {found}")]
     Kind {
-        /// What is in the table.
+        /// The content of the table.
         expected: &'static str,
-        /// What is asked for.
+        /// The object of the question.
         found: &'static str,
     },
-    /// More alleles 1 than alleles.
+    /// A site has more alleles 1 than the table has alleles.
     #[error("expected at most {alleles} alleles at {site}, found {found}")]
     Alleles {
         /// The site.
         site: String,
         /// Alleles of the table.
         alleles: u32,
-        /// Found.
+        /// The number found.
         found: u32,
     },
-    /// What the panel says.
+    /// The panel rejects the question or site.
     #[error(transparent)]
     Panel(#[from] PanelError),
-    /// What the sites say.
+    /// The sites reject the question or site.
     #[error(transparent)]
     Site(#[from] SiteError),
 }
 
 impl Content {
-    /// A panel of so many haplotypes, without a site.
+    /// A panel of `haplotypes` haplotypes, without a site.
     ///
     /// # Errors
     /// [`TableError::Panel`].
@@ -144,11 +144,12 @@ impl Content {
         }
     }
 
-    /// Adds a site after the last, with everybody's alleles: `true` is the alternate one. A panel
-    /// keeps them; variants without phase keep their number.
+    /// Adds a site after the last one, with the alleles of all haplotypes: `true` is the alternate
+    /// allele. A panel stores the alleles; variants without phase store the number of alternate
+    /// ones.
     ///
     /// # Errors
-    /// [`TableError`]; the table is as it was.
+    /// [`TableError`]; the table is unchanged then.
     pub fn push_site(&mut self, site: Site, values: &[bool]) -> Result<(), TableError> {
         match self {
             Content::Panel { sites, panel } => {
@@ -174,7 +175,7 @@ impl Content {
 }
 
 impl Table {
-    /// A new table, with a name that is drawn.
+    /// A new table with a drawn name.
     pub fn new(content: Content, least: u32, label: &str, rng: &mut impl CryptoRng) -> Self {
         let mut name = [0; TABLE_BYTES];
         rng.fill_bytes(&mut name);
@@ -185,7 +186,7 @@ impl Table {
         Self { name, revision: 1, least: least.max(1), label: label.collect(), content }
     }
 
-    /// What is told of it.
+    /// The description of the table for clients.
     pub fn catalogue(&self) -> Catalogue {
         let Self { name, revision, least, ref label, ref content } = *self;
         let content = match content {
@@ -200,7 +201,7 @@ impl Table {
         Catalogue { name, revision, least, label: label.clone(), content }
     }
 
-    /// How often it occurs; zero below the least count.
+    /// How often the pattern or key occurs; zero below the least count.
     ///
     /// # Errors
     /// [`TableError`] for a question that this table does not answer.
@@ -222,11 +223,11 @@ impl Table {
         Ok(if count < self.least { 0 } else { u64::from(count) })
     }
 
-    /// How many alleles of a window, from the first on, at least the least number of haplotypes
-    /// have.
+    /// The number of alleles of a window, from the first on, that at least the least number of
+    /// haplotypes have.
     ///
     /// # Errors
-    /// [`TableError`] for a question that this table does not answer; a key has no part.
+    /// [`TableError`] for a question that this table does not answer. A key has no longest match.
     pub fn longest(&self, question: &Question<'_>) -> Result<usize, TableError> {
         match (&self.content, *question) {
             (Content::Panel { sites, panel }, Question::Window { start, length, pattern }) => {
@@ -242,7 +243,7 @@ impl Table {
     fn kind(&self, question: &Question<'_>) -> TableError {
         let of = |keys| if keys { "keys" } else { "alleles at sites" };
         let (table, asked) = (matches!(self.content, Content::Keys(_)), matches!(question, Question::Key(_)));
-        // a longest match of a key is the one question of the right kind that has no answer
+        // the longest match of a key is the one question of the right kind without an answer
         if table && asked {
             return TableError::Kind { expected: "whole keys", found: "a longest match" };
         }

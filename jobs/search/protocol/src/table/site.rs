@@ -1,9 +1,9 @@
-//! Where a table's columns stand: variants, in the order of their chromosomes and positions.
+//! The columns of a table: variants, in the order of their chromosomes and positions.
 //!
-//! A variant is a chromosome, a position, a reference and an alternate allele. Several may share a
-//! position and stay different: whoever names a position that is not one variant's alone has to
-//! name the alleles too. Bases in lower case are the same bases. A structural variant's allele says
-//! how far it reaches, as `<DEL>@5000`: two that reach less or farther are two.
+//! A variant is a chromosome, a position, a reference and an alternate allele. Several variants may
+//! share a position and stay different; a name of such a position must also have the alleles. Bases
+//! in lower case equal bases in upper case. The allele of a structural variant says how far the
+//! variant reaches, as in `<DEL>@5000`: variants of different reach are different.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,29 +12,29 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Sites of a table at most.
+/// The most sites of a table.
 pub const MAX_SITES: usize = 1 << 28;
-/// The last position of a chromosome: that of VCF's integers.
+/// The last position of a chromosome: the largest integer of VCF.
 pub const MAX_POSITION: u64 = i32::MAX as u64;
-/// Bytes of a chromosome's name at most.
+/// The most bytes of a chromosome's name.
 pub(super) const MAX_CHROMOSOME_BYTES: usize = 255;
-/// Bytes of a variant's name at most.
+/// The most bytes of a variant's name.
 pub(super) const MAX_ID_BYTES: usize = 1 << 10;
-/// Bytes of an allele at most.
+/// The most bytes of an allele.
 pub(super) const MAX_ALLELE_BYTES: usize = 1 << 16;
-/// How many choices a message lists.
+/// The most choices in a message.
 const LISTED: usize = 8;
-/// So many variants of one position are compared one by one; where there are more, by their hashes.
+/// Up to this many variants of one position are compared one by one; more are compared by hashes.
 const FEW: usize = 16;
 
 /// A variant of two alleles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// As the file names it: `20` and `chr20` are different.
+    /// The name in the file: `20` and `chr20` are different.
     pub chromosome: Arc<str>,
-    /// The first base is 1.
+    /// The position, from 1.
     pub position: u64,
-    /// Its name, as `rs6078030`.
+    /// The variant's name, such as `rs6078030`.
     pub id: Option<Box<str>>,
     /// Allele 0.
     pub reference: Box<str>,
@@ -55,14 +55,14 @@ impl Site {
     }
 }
 
-/// A variant of two alleles as [`Sites`] keep it: the texts are theirs.
+/// A variant of two alleles that borrows its texts from [`Sites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteView<'a> {
-    /// As the file names it: `20` and `chr20` are different.
+    /// The name in the file: `20` and `chr20` are different.
     pub chromosome: &'a Arc<str>,
-    /// The first base is 1.
+    /// The position, from 1.
     pub position: u64,
-    /// Its name, as `rs6078030`.
+    /// The variant's name, such as `rs6078030`.
     pub id: Option<&'a str>,
     /// Allele 0.
     pub reference: &'a str,
@@ -89,95 +89,95 @@ impl fmt::Display for SiteView<'_> {
     }
 }
 
-/// Why a site cannot be added, or none is meant.
+/// Why a site cannot be added or found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SiteError {
-    /// More than there may be.
+    /// Too many sites.
     #[error("expected at most {MAX_SITES} sites, found more")]
     Many,
-    /// Text that is empty, too long, or has other than printable characters.
+    /// A text is empty, too long, or has characters that are not printable.
     #[error("expected {what} of 1 to {most} printable characters, found {found}")]
     Text {
-        /// What it is.
+        /// The kind of the text.
         what: &'static str,
-        /// Bytes at most.
+        /// The most bytes.
         most: usize,
-        /// Bytes, or the character.
+        /// The bytes, or the wrong character.
         found: String,
     },
-    /// Text that names no site.
+    /// The text is not the name of a site.
     #[error("expected a site as chr20:1000000 or chr20:1000000:A:G, found {found:?}")]
     Name {
-        /// It.
+        /// The text.
         found: String,
     },
-    /// A position that no site has.
+    /// The position is not possible.
     #[error("expected a position from 1 to {MAX_POSITION}, found {found}")]
     Position {
-        /// It.
+        /// The position.
         found: u64,
     },
-    /// A site that comes before the last one.
+    /// The site belongs before the last one.
     #[error("expected sites in the order of their positions, chromosome by chromosome, found {found} after {last}")]
     Order {
         /// The last site.
         last: String,
-        /// The one to be added.
+        /// The site to add.
         found: String,
     },
-    /// The same variant again.
+    /// The variant is there already.
     #[error("expected every variant once, found {found} again")]
     Again {
-        /// It.
+        /// The variant.
         found: String,
     },
-    /// No such chromosome.
+    /// The table does not have the chromosome.
     #[error("expected a chromosome among {there}, found {found}")]
     Chromosome {
-        /// Those there are.
+        /// The chromosomes of the table.
         there: String,
-        /// The one asked for.
+        /// The chromosome of the question.
         found: String,
     },
-    /// No site at a position.
+    /// No site has this position.
     #[error("expected the position of a site ({near}), found {found}")]
     None {
-        /// What is near.
+        /// The sites nearby.
         near: String,
-        /// What was asked for.
+        /// The site of the question.
         found: String,
     },
-    /// Several sites at a position.
+    /// Several sites have this position.
     #[error("expected the alleles as well, because {found} has several variants: {choices}")]
     Ambiguous {
         /// The position.
         found: String,
-        /// What is there.
+        /// The variants there.
         choices: String,
     },
-    /// Other alleles.
+    /// The variants at this position have other alleles.
     #[error("expected the alleles of {choices}, found {found}")]
     Alleles {
-        /// What is there.
+        /// The variants there.
         choices: String,
-        /// What was asked for.
+        /// The site of the question.
         found: String,
     },
-    /// A window that has sites of two chromosomes, or ends after the last.
+    /// The window has sites of two chromosomes, or ends after the last site.
     #[error("expected {length} sites of one chromosome from {from} on, found {found}")]
     Window {
-        /// How many.
+        /// The number of sites wanted.
         length: usize,
-        /// The first.
+        /// The first site.
         from: String,
-        /// How many there are.
+        /// The number of sites there.
         found: usize,
     },
 }
 
-/// An allele as alleles are compared: with its bases in upper case. Names in `<>` and the places of
-/// breakends, in `[[` or `]]`, stay as they are.
+/// An allele in the form that is compared: with bases in upper case. Names in `<>` and the places
+/// of breakends, in `[[` or `]]`, stay unchanged.
 pub fn canonical_allele(allele: &str) -> Cow<'_, str> {
     if allele.starts_with('<') || !allele.bytes().any(|byte| byte.is_ascii_lowercase()) {
         return Cow::Borrowed(allele);
@@ -190,8 +190,8 @@ pub fn canonical_allele(allele: &str) -> Cow<'_, str> {
     Cow::Owned(allele.chars().map(upper).collect())
 }
 
-/// A chromosome by what it is and not by what a file calls it: `chr20` and `20` are one, and so are
-/// `chrM` and `MT`.
+/// A chromosome's name without the spelling of its file: `chr20` and `20` are one chromosome, and
+/// so are `chrM` and `MT`.
 pub fn canonical_chromosome(name: &str) -> &str {
     let bare = name.get(..3).filter(|start| start.eq_ignore_ascii_case("chr")).map_or(name, |_| &name[3..]);
     if bare.eq_ignore_ascii_case("mt") { "M" } else { bare }
@@ -202,41 +202,40 @@ type Alleles<'a> = (&'a str, &'a str);
 
 /// Whether two variants of one position are the same.
 fn same_alleles(one: Alleles<'_>, other: Alleles<'_>) -> bool {
-    // what differs by more than its case is told apart without a copy of it
+    // alleles that differ by more than case are told apart without a copy
     let same = |a: &str, b: &str| a == b || a.eq_ignore_ascii_case(b) && canonical_allele(a) == canonical_allele(b);
     same(one.0, other.0) && same(one.1, other.1)
 }
 
-/// A site without its texts, which stand one after another among those of all sites: its name, the
-/// reference and the alternate allele. A catalogue has six bytes for a small site, so that every
-/// byte here counts.
+/// A site without its texts: name, reference and alternate allele. The texts of all sites stand one
+/// after another. A small site has six bytes in a catalogue, so every byte here counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     position: u32,
-    /// Where its texts begin: the low bits.
+    /// The start of the texts: the low bits.
     start: u32,
-    /// And those above.
+    /// The high bits of the start.
     start_above: u16,
-    /// Bytes of its name, 0 without one.
+    /// Bytes of the name; 0 without a name.
     id: u16,
-    /// Bytes of its alleles, less one.
+    /// Bytes of the alleles, less one.
     reference: u16,
     alternate: u16,
 }
 
-/// Sites in their order.
+/// The sites of a table, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
     list: Vec<Entry>,
-    /// The texts of one site after another.
+    /// The texts, one site after another.
     texts: String,
-    /// Every chromosome and its first site.
+    /// Each chromosome with its first site.
     chromosomes: Vec<(Arc<str>, usize)>,
-    /// The hashes of their names, with this set's own key: the names would be another copy.
+    /// Hashes of the chromosomes' names under a key of this set. The names would be another copy.
     names: HashSet<u64>,
-    /// How many sites are at the last position.
+    /// The number of sites at the last position.
     here: usize,
-    /// The hashes of their alleles, if they are more than [`FEW`].
+    /// Hashes of the alleles at the last position, if there are more than [`FEW`] sites.
     crowd: HashSet<u64>,
 }
 
@@ -249,22 +248,22 @@ impl PartialEq for Sites {
 impl Eq for Sites {}
 
 impl Sites {
-    /// None.
+    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many.
+    /// The number of sites.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no site.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The site of a number.
+    /// The site with this number.
     pub fn get(&self, index: usize) -> Option<SiteView<'_>> {
         let entry = self.list.get(index)?;
         let after = self.chromosomes.partition_point(|(_, first)| *first <= index);
@@ -272,7 +271,7 @@ impl Sites {
         Some(self.view(chromosome, entry))
     }
 
-    /// All of them.
+    /// All sites.
     pub fn iter(&self) -> impl Iterator<Item = SiteView<'_>> {
         self.chromosomes().flat_map(move |(name, range)| {
             let sites = &self.list[range];
@@ -280,7 +279,7 @@ impl Sites {
         })
     }
 
-    /// Every chromosome and the numbers of its sites.
+    /// Each chromosome with the numbers of its sites.
     pub fn chromosomes(&self) -> impl Iterator<Item = (&Arc<str>, Range<usize>)> {
         let ends = self.chromosomes.iter().skip(1).map(|(_, first)| *first).chain([self.list.len()]);
         self.chromosomes.iter().zip(ends).map(|((name, first), end)| (name, *first..end))
@@ -291,13 +290,13 @@ impl Sites {
         self.chromosomes.last().map(|(_, first)| *first)
     }
 
-    /// Makes room for as many more, once.
+    /// Reserves memory for more chromosomes and sites, once.
     pub(super) fn reserve(&mut self, chromosomes: usize, sites: usize) {
         self.chromosomes.reserve_exact(chromosomes);
         self.list.reserve_exact(sites);
     }
 
-    /// Gives back the room that is left.
+    /// Gives unused memory back.
     pub(super) fn shrink(&mut self) {
         self.list.shrink_to_fit();
         self.texts.shrink_to_fit();
@@ -309,7 +308,7 @@ impl Sites {
         SiteView { chromosome, position: u64::from(entry.position), id, reference, alternate }
     }
 
-    /// The name, or nothing, and both alleles.
+    /// The name or an empty text, and both alleles.
     fn texts(&self, entry: &Entry) -> [&str; 3] {
         let start = u64::from(entry.start_above) << 32 | u64::from(entry.start);
         let mut rest = &self.texts[start as usize..];
@@ -326,7 +325,7 @@ impl Sites {
         (reference, alternate)
     }
 
-    /// A hash with a key of this table's own, so that nobody can choose two that are alike.
+    /// A hash under a key of this table, so that an attacker cannot choose collisions.
     fn hash(&self, value: impl Hash) -> u64 {
         self.names.hasher().hash_one(value)
     }
@@ -335,17 +334,18 @@ impl Sites {
         self.hash((canonical_allele(reference), canonical_allele(alternate)))
     }
 
-    /// Adds a site after the last.
+    /// Adds a site after the last one.
     ///
     /// # Errors
-    /// [`SiteError`] for one that is before the last or there already, or for what is no text.
+    /// [`SiteError`] for a site that belongs before the last one or is there already, or for
+    /// invalid text.
     pub fn push(&mut self, site: Site) -> Result<(), SiteError> {
         let Site { chromosome, position, id, reference, alternate } = site;
         let (id, reference, alternate) = (id.as_deref(), &*reference, &*alternate);
         self.add(SiteView { chromosome: &chromosome, position, id, reference, alternate })
     }
 
-    /// [`Sites::push`] of texts that are not the caller's own.
+    /// [`Sites::push`] for borrowed texts.
     pub(super) fn add(&mut self, site: SiteView<'_>) -> Result<(), SiteError> {
         check_text("a chromosome", site.chromosome, MAX_CHROMOSOME_BYTES)?;
         site.id.map_or(Ok(()), |id| check_text("a name", id, MAX_ID_BYTES))?;
@@ -371,7 +371,7 @@ impl Sites {
             }
             _ => {
                 let name = self.hash(site.chromosome);
-                // two names of one hash are as good as impossible, and would be told apart here
+                // a collision of hashes is as good as impossible, and is recognized here
                 if self.names.contains(&name) && self.chromosomes.iter().any(|(other, _)| other == site.chromosome) {
                     let last = last.map(|last| last.to_string()).unwrap_or_default();
                     return Err(SiteError::Order { last, found: site.to_string() });
@@ -397,11 +397,13 @@ impl Sites {
         Ok(())
     }
 
-    /// Counts the last site among those of its position, which others are before or not.
+    /// Counts the last site among the sites of its position. `together`: it is not the first of
+    /// them.
     fn count_here(&mut self, together: bool) {
         if !together {
             self.here = 0;
-            // not emptied: that would take as long as the set is large, at each position after it
+            // a new set: emptying a large one would take as long as it is large, at each later
+            // position
             if !self.crowd.is_empty() {
                 self.crowd = HashSet::new();
             }
@@ -418,7 +420,7 @@ impl Sites {
         }
     }
 
-    /// Whether a variant of these alleles is among those at the last position.
+    /// Whether a variant with these alleles is at the last position.
     fn is_at_end(&self, alleles: Alleles<'_>) -> bool {
         if self.here > FEW && !self.crowd.contains(&self.hash_of_alleles(alleles)) {
             return false;
@@ -427,10 +429,11 @@ impl Sites {
         there.iter().any(|other| same_alleles(self.alleles(other), alleles))
     }
 
-    /// The number of the site at a position; with the alleles where several variants are there.
+    /// The number of the site at a position. Alleles are necessary where there are several
+    /// variants.
     ///
     /// # Errors
-    /// [`SiteError`], which says what is there.
+    /// [`SiteError`], with the sites that are there.
     pub fn site_at(&self, chromosome: &str, position: u64, alleles: Option<(&str, &str)>) -> Result<usize, SiteError> {
         let Some((_, range)) = self.chromosomes().find(|(name, _)| &***name == chromosome) else {
             let there = listed(self.chromosomes.iter().map(|(name, _)| name.to_string()));
@@ -460,11 +463,12 @@ impl Sites {
         }
     }
 
-    /// The site of this name: `chr20:1000000`, or `chr20:1000000:A:G` where several variants are. A
-    /// structural variant may be named without how far it reaches, where one of its kind is there.
+    /// The number of the site with this name: `chr20:1000000`, or `chr20:1000000:A:G` where there
+    /// are several variants. The name of a structural variant may leave out its reach if only one
+    /// of its kind is there.
     ///
     /// # Errors
-    /// [`SiteError`] if there is none, or not one.
+    /// [`SiteError`] if no site or several sites have this name.
     pub fn named(&self, text: &str) -> Result<usize, SiteError> {
         let (chromosome, position, alleles) = parts(text).ok_or_else(|| SiteError::Name { found: text.to_owned() })?;
         let found = self.site_at(chromosome, position, alleles);
@@ -492,12 +496,12 @@ impl Sites {
         }
     }
 
-    /// Whether so many sites from one on are of one chromosome.
+    /// Checks that `length` sites from `start` on are on one chromosome.
     ///
     /// # Errors
     /// [`SiteError::Window`].
     pub fn check_window(&self, start: usize, length: usize) -> Result<(), SiteError> {
-        // callers check every start: a walk over all chromosomes at each would take too long
+        // callers check every start, and a walk over all chromosomes at each would take too long
         let after = self.chromosomes.partition_point(|(_, first)| *first <= start);
         let end = self.chromosomes.get(after).map_or(self.list.len(), |(_, first)| *first);
         let found = end.saturating_sub(start);
@@ -509,11 +513,11 @@ impl Sites {
     }
 }
 
-/// A chromosome, a position, and the alleles where they are named.
+/// A chromosome, a position, and the alleles if the name has them.
 type Parts<'a> = (&'a str, u64, Option<(&'a str, &'a str)>);
 
-/// The parts of a site's name. A chromosome may have a colon in its name, and an allele too: the
-/// first position after a colon that bases follow is the position.
+/// The parts of a site's name. The name of a chromosome may contain a colon, and so may an allele.
+/// The first number after a colon that is followed by bases is the position.
 fn parts(text: &str) -> Option<Parts<'_>> {
     if let Some((chromosome, position)) = text.rsplit_once(':')
         && let Ok(position) = position.parse()
@@ -529,7 +533,7 @@ fn parts(text: &str) -> Option<Parts<'_>> {
     })
 }
 
-/// Some of them, and how many more.
+/// The first names, and the number of the others.
 fn listed(mut all: impl Iterator<Item = String>) -> String {
     let shown: Vec<String> = all.by_ref().take(LISTED).collect();
     match all.count() {
@@ -596,7 +600,7 @@ mod tests {
         assert_eq!(sites.named("20:9:g:ga"), Ok(2));
         assert!(sites.site_at("20", 9, Some(("g", "c"))).is_err());
         assert!(matches!(sites.push(site("X", 5, "a", "g")), Err(SiteError::Again { .. })));
-        // tables of earlier releases have alleles as their files did
+        // tables of earlier releases have alleles as they were in the files
         let mut old = Sites::new();
         old.push(site("20", 5, "a", "c")).unwrap();
         assert_eq!(old.named("20:5:A:C"), Ok(0));
@@ -617,7 +621,7 @@ mod tests {
         assert_eq!(choices, "20:5:A:<DEL>@90, 20:5:A:<DEL>@900");
         assert!(matches!(refused("20:5:A:<DEL>@91"), SiteError::Alleles { .. }));
         assert!(matches!(refused("20:5:A:<DE>"), SiteError::Alleles { .. }));
-        // what a file says is compared whole
+        // the allele of a file is compared as a whole
         assert!(sites.site_at("20", 5, Some(("A", "<DUP:TANDEM>"))).is_err());
         assert_eq!(parts("HLA-A*01:01:5:A:G"), Some(("HLA-A*01:01", 5, Some(("A", "G")))));
         assert_eq!(parts("HLA-A*01:01:5"), Some(("HLA-A*01:01", 5, None)));
@@ -649,7 +653,7 @@ mod tests {
     fn fault_32_among_many_variants_of_one_position_those_alike_are_found_and_others_kept() {
         assert_eq!(size_of::<Entry>(), 16, "a small site has six bytes in a catalogue");
         let mut sites = Sites::new();
-        // on both sides of where comparing one by one ends
+        // below and above the number from which hashes are compared
         let all = 3 * FEW as u64;
         for position in [5, 6, 9] {
             for number in 0..all {
@@ -662,12 +666,13 @@ mod tests {
                 let first = sites.push(site("20", position, "A", "<DEL>@100"));
                 assert!(matches!(first, Err(SiteError::Again { .. })), "{position} {number}");
             }
-            // names of structural variants are not bases: in lower case they are others
+            // names of structural variants are not bases: in lower case they are different
             sites.push(site("20", position, "A", "<del>@100")).unwrap();
         }
         assert_eq!(sites.len() as u64, 3 * (all + 1));
         assert_eq!(sites.site_at("20", 6, Some(("A", "<DEL>@110"))), Ok(all as usize + 11));
-        // the list is as it is when nothing was refused; at another position it is another variant
+        // rejected variants leave the list unchanged; at another position, the variant is another
+        // one
         let mut again = Sites::new();
         sites.iter().for_each(|site| again.push(site.to_site()).unwrap());
         assert_eq!(again, sites);

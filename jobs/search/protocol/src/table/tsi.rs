@@ -3,17 +3,17 @@
 //! | field | bytes |
 //! |---|---|
 //! | `TSI`, version | 4 |
-//! | length of the catalogue; the catalogue ([`super::catalogue`]) | 8; so many |
+//! | length of the catalogue; the catalogue ([`super::catalogue`]) | 8; that many |
 //! | a panel: alleles, site after site, in words of 64, in each site's order of haplotypes | 8 each |
 //! | … the order after the last site; since when neighbours in it agree | 4 for each haplotype, each |
 //! | … for each length of a window, the numbers of patterns of its fullest windows | 4 each |
 //! | variants without phase: the number of alleles 1 at each site | 4 each |
 //! | keys: number and count of each, ascending | 5 or more, by the bits of a number, and 4 each |
-//! | SHA-256 of all that is before | 32 |
+//! | SHA-256 of all bytes before | 32 |
 //!
-//! How long each part is follows from the catalogue, so that all is known to be there before
-//! anything is allocated. Integers are big-endian. The checksum finds damage; it does not tell who
-//! made the file.
+//! The length of each part follows from the catalogue, so a reader checks that all bytes are there
+//! before it allocates memory. Integers are big-endian. The checksum finds damage; it does not show
+//! who made the file.
 
 use super::catalogue::{Catalogue, CatalogueContent};
 use super::fields::{Fields, TableBytesError};
@@ -22,12 +22,12 @@ use super::{Content, Table};
 use crate::panel::{MAX_LENGTH, Panel, listed};
 use sha2::{Digest, Sha256};
 
-/// Bytes of a file at most.
+/// The most bytes of a file.
 pub const MAX_TABLE_BYTES: u64 = 1 << 36;
 const MAGIC: [u8; 4] = *b"TSI\x01";
 const CHECKSUM_BYTES: usize = 32;
 
-/// A table's bytes.
+/// Encodes a table.
 pub fn encode_table(table: &Table) -> Vec<u8> {
     let catalogue = table.catalogue().encode();
     let mut out = Vec::with_capacity(catalogue.len() + body_bytes(table) + 64);
@@ -57,7 +57,7 @@ pub fn encode_table(table: &Table) -> Vec<u8> {
     out
 }
 
-/// Bytes of the part after the catalogue, to allocate once.
+/// Bytes of the part after the catalogue, for one allocation.
 fn body_bytes(table: &Table) -> usize {
     match &table.content {
         Content::Panel { panel, .. } => {
@@ -73,14 +73,14 @@ fn number_bytes(rule: &KeyRule) -> usize {
     rule.bits().div_ceil(8) as usize
 }
 
-/// Reads a table.
+/// Decodes a table.
 ///
 /// # Errors
-/// [`TableBytesError`] for bytes that no table has.
+/// [`TableBytesError`] for bytes that are not a table.
 pub fn decode_table(bytes: &[u8]) -> Result<Table, TableBytesError> {
     let mut fields = Fields::open(bytes, "table for searches", MAGIC)?;
     let length = usize::try_from(fields.u64()?).map_err(|_| TableBytesError::Malformed("length of the catalogue"))?;
-    // before the catalogue is believed: most damage is found here
+    // checked before the catalogue is used: most damage is found here
     let (before, checksum) = match bytes.split_last_chunk::<CHECKSUM_BYTES>() {
         Some((before, checksum)) if fields.left() >= CHECKSUM_BYTES => (before, checksum),
         _ => return Err(TableBytesError::Malformed("length of the table")),
@@ -126,8 +126,8 @@ fn take_keys(fields: &mut Fields<'_>, rule: KeyRule, entries: u64) -> Result<Key
     Ok(KeyTable::from_parts(rule, numbers, counts)?)
 }
 
-/// Whatever decodes as a table or a catalogue encodes to the same bytes; with and without its last
-/// bytes being the right checksum.
+/// Every decoded table or catalogue encodes to the same bytes; with and without a right checksum as
+/// the last bytes.
 #[doc(hidden)]
 pub fn fuzz_table(data: &[u8]) {
     if let Ok(catalogue) = Catalogue::decode(data) {

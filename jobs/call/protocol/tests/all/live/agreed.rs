@@ -1,5 +1,5 @@
-//! Rooms whose members agree on keys: honest ones, and what a server, a stranger with the link or
-//! somebody put out can do in them.
+//! Rooms whose members agree on keys: honest rooms, and attacks by a server, by a stranger with the
+//! link and by a removed member.
 
 use crate::live::*;
 use tobari_call::live::{Keys, LinkError, RosterError, SumError, attack};
@@ -8,7 +8,7 @@ fn settings() -> Settings {
     Settings { keys: Keys::Group, speakers: 8, ..Settings::default() }
 }
 
-/// So many that speak, in one group.
+/// A room of `count` speakers in one group.
 pub(super) fn agreed(count: u16) -> World {
     let mut world = World::new(link_with(settings(), 21));
     for member in 0..count {
@@ -20,7 +20,7 @@ pub(super) fn agreed(count: u16) -> World {
     world
 }
 
-/// The words that each of these sees.
+/// The security words that each of these members sees.
 fn words(world: &World, members: &[u16]) -> Vec<String> {
     members.iter().map(|member| world.person_of(*member).member.words().expect("no group")).collect()
 }
@@ -144,7 +144,7 @@ fn a_listener_alone_may_speak_too_and_a_call_that_was_left_begins_anew() {
     world.frames(120);
     assert_eq!(world.person_of(0).last(), (vec![0], 0));
     let next = world.enter(true);
-    // who would take it in goes in the same moment
+    // the member that would add the newcomer leaves in the same moment
     world.people.remove(&0);
     world.0.room.leave(0, world.0.now);
     world.says(next, 4);
@@ -161,7 +161,7 @@ fn a_listener_alone_may_speak_too_and_a_call_that_was_left_begins_anew() {
 #[test]
 fn who_is_asked_and_does_not_answer_is_put_out_and_the_next_is_asked() {
     let mut world = agreed(3);
-    // member 0 would be asked: it takes nothing from now on
+    // the server would ask member 0, but member 0 receives nothing from now on
     world.cheat = Some(Box::new(|_, member, bytes| if member == 0 { Vec::new() } else { vec![bytes] }));
     let late = world.enter(true);
     world.frames(300);
@@ -188,8 +188,8 @@ fn a_host_is_asked_before_who_came_earlier() {
     world.no_alarms();
 }
 
-/// The ticks that open for somebody with the link, what a tap heard of this member's line, and the
-/// secrets of another's group.
+/// The ticks that an attacker can decrypt with the link, the tapped messages of this member's line,
+/// and the secrets of another member's group.
 fn opened(world: &World, line: &Person, group: Option<&LiveMember>) -> Vec<u32> {
     let heard = attack::opened(&world.link.for_members(), &line.rosters, &line.came, group).unwrap();
     heard.iter().map(|heard| heard.tick).collect()
@@ -213,16 +213,16 @@ fn who_was_put_out_cannot_hear_what_follows_whatever_it_still_holds_and_taps() {
     world.frames(120);
     assert_eq!(world.removed.drain(..).map(|(member, _)| member).collect::<Vec<_>>(), [mallory]);
     everybody_hears(&mut world, 43);
-    // everything that anybody was sent since, to somebody with the link and the group of before,
-    // who keeps no rule of a program
+    // the attacker has all messages that were sent since, the link, and its earlier group state,
+    // and ignores every rule of its program
     let line = world.person_of(ann);
     let steps = line.came.iter().filter(|bytes| bytes[1] == 0x23).count();
     assert_eq!(steps, 1, "one commit took it out");
     let all: Vec<u32> = line.heard.iter().map(|heard| heard.tick).collect();
     let by_who_is_there = opened(&world, line, Some(&line.member));
     let by_who_is_out = opened(&world, line, Some(&tapper.member));
-    // of before the roster without it: sums that were under way, and the time in which a roster is
-    // agreed on and said ahead
+    // the decrypted ticks precede the roster without mallory: sums under way, and the time until
+    // members agree on the roster and it takes effect
     let (before, after) = all.split_at(by_who_is_out.len());
     assert_eq!((by_who_is_out.as_slice(), by_who_is_there.as_slice()), (before, after));
     assert!(after.len() > 70 && after[0] < from + 60, "it is out at tick {} after {from}", after[0]);
@@ -281,8 +281,8 @@ fn with_the_link_alone_nothing_opens_that_was_said_before_one_came() {
         world.frames(100);
         let late = &world.person_of(late).member;
         assert!(late.can_speak() && late.roster().unwrap().len() == 3, "{keys:?}");
-        // whatever program it runs: with the link, with the secrets of its group, and as the link's
-        // own keys would be
+        // with any program: with the link, with the secrets of its group, and with the keys of a
+        // room by link
         let link = world.link.for_members();
         for group in [Some(late), None] {
             let heard = attack::opened(&link, &rosters, &came, group).unwrap();
@@ -291,7 +291,7 @@ fn with_the_link_alone_nothing_opens_that_was_said_before_one_came() {
     }
 }
 
-/// Words and roster of a step.
+/// The words and the roster of a step.
 fn parts(step: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let length = u32::from_be_bytes([step[10], step[11], step[12], step[13]]) as usize;
     let (words, roster) = step[14..].split_at(length);
@@ -302,7 +302,7 @@ fn step(head: &[u8], words: &[u8], roster: &[u8]) -> Vec<u8> {
     [&head[..10], &(words.len() as u32).to_be_bytes(), words, roster].concat()
 }
 
-/// A change of a roster with other members gone.
+/// A roster change with another set of removed members.
 fn with_gone(roster: &[u8], bits: &[u8]) -> Vec<u8> {
     let length = usize::from(u16::from_be_bytes([roster[22], roster[23]]));
     [&roster[..22], &(bits.len() as u16).to_be_bytes(), bits, &roster[24 + length..]].concat()
@@ -310,7 +310,7 @@ fn with_gone(roster: &[u8], bits: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_server_that_leaves_somebody_in_the_group_or_lists_somebody_who_is_not_in_it_is_found() {
-    // who is not in the group any more is said to be there; who is in it is said to be gone
+    // the roster keeps a member that left the group, or drops a member that is in it
     for (leaves, bits) in [(true, &[][..]), (false, &[4][..])] {
         let mut world = agreed(4);
         let bits = bits.to_vec();
@@ -330,7 +330,7 @@ fn a_server_that_leaves_somebody_in_the_group_or_lists_somebody_who_is_not_in_it
         world.frames(100);
         let alarms = world.person_of(1).alarms();
         assert!(alarms.contains(&Alarm::Roster(RosterError::Members)), "{leaves}: {alarms:?}");
-        // whoever made the commit is put out, for all that an honest server knows
+        // an honest server would remove the member that made the commit
     }
 }
 
@@ -353,7 +353,7 @@ fn a_roster_with_another_rosters_commit_is_refused() {
             world.0.room.leave(2, world.0.now);
         }
         world.frame();
-        // an honest server puts out whoever made the commits that the others cannot follow
+        // an honest server removes the member whose commits the others cannot follow
         alarms.extend(world.people.get(&1).into_iter().flat_map(Person::alarms));
     }
     assert!(alarms.contains(&Alarm::Roster(RosterError::Keys)), "{alarms:?}");
@@ -400,7 +400,7 @@ fn changed_commits_and_welcomes_are_refused_and_nobody_hears_garbage() {
 fn a_server_that_asks_two_members_for_a_commit_splits_the_room_into_two_that_have_other_words() {
     let mut world = agreed(4);
     (0..4).for_each(|member| world.says(member, 1 << member));
-    // the commit that member 0 makes goes to 0 and 1 only; 2 and 3 go on without it
+    // members 0 and 1 receive member 0's commit; members 2 and 3 continue without it
     world.cheat = Some(Box::new(
         |_, member, bytes| if bytes[1] == 0x23 && [2, 3].contains(&member) { Vec::new() } else { vec![bytes] },
     ));
@@ -409,7 +409,7 @@ fn a_server_that_asks_two_members_for_a_commit_splits_the_room_into_two_that_hav
     world.frames(120);
     let seen = words(&world, &[0, 1, 2, 3]);
     assert!(seen[0] == seen[1] && seen[2] == seen[3] && seen[0] != seen[2]);
-    // whoever was left behind hears no sum of the epoch that it does not have, and says so
+    // members without the epoch cannot decrypt its sums, and report this
     for member in [2, 3] {
         let person = world.person_of(member);
         assert!(person.alarms().iter().any(|it| matches!(it, Alarm::Sum(SumError::Epoch { .. }))), "member {member}");
@@ -420,7 +420,7 @@ fn a_server_that_asks_two_members_for_a_commit_splits_the_room_into_two_that_hav
 #[test]
 fn offers_that_are_not_of_their_hello_are_refused_by_who_is_asked_and_the_others_come_in() {
     let mut world = agreed(2);
-    // somebody with the link who sends another's offer, a damaged one, and none
+    // a stranger with the link sends another member's offer, a damaged offer, and none
     let good = world.enter(true);
     let link = world.link.for_members();
     for change in 0..2 {
@@ -493,7 +493,7 @@ fn the_server_sees_no_name_and_a_link_says_which_keys_it_means() {
     }
     let again: Result<RoomLink, LinkError> = link.to_text().parse();
     assert_eq!(again.map(|link| link.settings.keys).ok(), Some(Keys::Group));
-    // a member that takes it for a link whose secret is the key hears nothing, and is not let in
+    // a member that takes the link's secret for the key cannot join
     let plain = RoomLink { settings: Settings { keys: Keys::Link, ..link.settings }, ..link };
     assert!(world.0.room.join(&proven(&plain, true), world.0.now).is_err());
 }

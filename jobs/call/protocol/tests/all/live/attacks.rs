@@ -1,5 +1,5 @@
-//! What a server can do, alone or with a member, and how each attack ends. The book's page of
-//! threats about live rooms has a row for each.
+//! Attacks by a server, alone or with a member, and how each attack ends. The book's page on
+//! threats to live rooms has a row for each attack.
 
 use crate::live::*;
 use std::collections::HashSet;
@@ -9,17 +9,17 @@ use tobari_call::live::{
 };
 use tobari_call::mask::OpenError;
 
-/// A row of the page's tables of attacks.
+/// A row of the page's attack tables.
 struct Row {
     name: &'static str,
     result: &'static str,
     how: &'static str,
     test: &'static str,
-    /// Whether the table is about rooms whose members agree on keys.
+    /// Is the table about rooms whose members agree on keys?
     agreed: bool,
 }
 
-/// The rows of the page of threats about live rooms.
+/// The rows of the page on threats to live rooms.
 fn documented() -> Vec<Row> {
     const HEAD: &str = "| attack | result | how | test |";
     let page = include_str!("../../../../../../book/src/explanation/threats/call.md");
@@ -38,19 +38,19 @@ fn documented() -> Vec<Row> {
     rows
 }
 
-/// The row of an attack, as it ends in this kind of room.
+/// The row of an attack for this kind of room.
 fn row_of<'a>(rows: &'a [Row], attack: &attack::Attack, agreed: bool) -> Option<&'a Row> {
     let name = if attack.in_points && !agreed { format!("{} *", attack.name) } else { attack.name.to_owned() };
     rows.iter().find(|row| row.name == name && row.agreed == agreed)
 }
 
-/// What a row says that the attack takes at most, where the row says so in seconds.
+/// The time limit in seconds that a row states for the attack; none if the row states no limit.
 fn within(row: &Row) -> Option<Duration> {
     let seconds = |after: &str| after.split_once(" s").and_then(|(seconds, _)| seconds.parse().ok());
     row.how.split("within ").skip(1).find_map(seconds).map(Duration::from_secs_f64)
 }
 
-/// Plays the table in a mode: it has so many attacks there.
+/// Runs all attacks of a mode: at least `at_least` of them.
 fn table(mode: LiveMode, at_least: usize) {
     all_end_as_documented(&attack::play_all(mode, [mode.name().len() as u8; 32]), at_least);
 }
@@ -89,7 +89,7 @@ fn in_the_modes_of_points_what_meets_their_arithmetic_ends_so_too() {
 fn where_the_members_agree_on_keys_what_meets_their_group_ends_as_the_table_says() {
     let played = attack::play_agreed([6; 32]);
     all_end_as_documented(&played, 14);
-    // removal is effective within a second: of who was put out, and of who has left
+    // removal takes effect within a second, for removed members and for members that leave
     let within = played.iter().filter_map(|performance| match (performance.attack.agreed, &performance.outcome) {
         (Agreed::Caught, Ok(Outcome::Caught { within, .. })) => Some(*within),
         _ => None,
@@ -121,8 +121,8 @@ fn the_page_of_threats_has_every_attack_and_why_it_is_not_caught() {
             Agreed::Caught | Agreed::Only => assert!(!here(true), "{}", attack.name),
         }
     }
-    // and nothing else, unless it names another test (the demonstration attacks its own server,
-    // too) or speaks of a row above
+    // the page has no other row, except rows with another test (the demonstration also attacks its
+    // own server) and rows that refer to a row above
     let others = rows.iter().filter(|row| row.test == "`demo --attack`" && !row.how.contains("as above"));
     let others = others.filter(|row| !names.contains(row.name.trim_end_matches(" *")));
     assert_eq!(others.map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
@@ -146,7 +146,7 @@ fn what_is_sent_again_is_what_was_sent_whatever_the_microphone_hears_now() {
         assert_eq!(person.member.again(tick), Some(packet.as_slice()));
     }
     assert_eq!(person.member.again(0), None);
-    // and the room adds it once
+    // and the room adds the packet once
     let last = person.packets.last().unwrap().clone();
     world.forget();
     for _ in 0..3 {
@@ -157,8 +157,8 @@ fn what_is_sent_again_is_what_was_sent_whatever_the_microphone_hears_now() {
     assert!(world.person_of(1).levels().iter().all(|level| *level == -77));
 }
 
-/// Why two clients under one number lose nothing but their place: equal number, tick and samples
-/// are encrypted under other keys.
+/// Two clients under one number lose only their seat, because equal number, tick and samples are
+/// encrypted under different keys.
 #[test]
 fn two_clients_under_one_number_share_no_key() {
     let packet = |seed: u8| {
@@ -190,7 +190,7 @@ fn rosters_of_another_room_are_refused_and_changed_hellos_are_left_out() {
         world.frames(60);
         let expected = match what {
             "another room" => RosterError::Malformed,
-            // its own: nobody is there under this number whom it knows
+            // the changed hello is its own, so it knows no member under its own number
             _ => RosterError::NumberTaken(0),
         };
         assert!(
@@ -209,7 +209,7 @@ fn a_server_that_lets_somebody_in_under_other_settings_lets_it_hear_nothing() {
     let mut other = world.link.for_members();
     other.settings.sending = tobari_call::live::Sending::Spurts;
     let welcome = world.0.room.join(&proven(&world.0.link.for_members(), true), world.0.now).unwrap();
-    // its key is another, so an honest server refuses its hello
+    // its key differs, so an honest server rejects its hello
     let third = world.seat(&other, true, &welcome);
     world.frames(100);
     assert!(world.removed.iter().map(|(member, _)| *member).eq([third]), "{:?}", world.removed);
@@ -217,8 +217,8 @@ fn a_server_that_lets_somebody_in_under_other_settings_lets_it_hear_nothing() {
     assert_eq!(world.person_of(1).last(), (vec![0, 1], 9));
 }
 
-/// Points with which somebody would spoil what is added at once: another's negated, another's own,
-/// and one off the curve.
+/// Points chosen to spoil a batched addition: another member's negated points, another member's
+/// points, and a point off the curve.
 #[test]
 fn points_that_cancel_repeat_or_are_none_cost_their_tick_or_their_sender_and_nothing_else() {
     for (mode, points) in [(LiveMode::ElgamalShared, 322usize), (LiveMode::Elgamal, 642)] {
@@ -250,7 +250,7 @@ fn points_that_cancel_repeat_or_are_none_cost_their_tick_or_their_sender_and_not
         }
         let mut packet =
             world.people.get_mut(&1).map(|person| person.member.frame(&level(1), true, &mut person.rng).unwrap());
-        // no point of secp256k1 has this abscissa, which is beyond the prime
+        // this abscissa is beyond the prime, so no point of secp256k1 has it
         packet.iter_mut().for_each(|packet| packet[40..72].copy_from_slice(&[[0xff; 31].as_slice(), &[0xfe]].concat()));
         world.send(1, &packet.unwrap());
         assert_eq!((world.removed.len(), world.removed[0].0), (1, 1), "{mode}");
@@ -259,7 +259,7 @@ fn points_that_cancel_repeat_or_are_none_cost_their_tick_or_their_sender_and_not
     }
 }
 
-/// A packet with the points of `packet`, or with their opposites, as `member` would send it.
+/// A packet of `member` with the points of `packet`, or with their opposites.
 fn in_the_name_of(member: u16, packet: &[u8], points: usize, negated: bool) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[12..14].copy_from_slice(&member.to_be_bytes());

@@ -1,5 +1,5 @@
-//! Rooms that several servers hold together, over a bus that loses, repeats and reorders, with
-//! servers that fail and a bus that is torn.
+//! Rooms that several servers hold together, over a bus that loses, repeats, reorders and splits,
+//! with servers that fail.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,7 +26,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What a bus does to messages, in parts of a hundred and milliseconds.
+/// The faults of a bus, in percent and milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bus {
     loss: u32,
@@ -35,14 +35,14 @@ struct Bus {
     jitter: u64,
 }
 
-/// A server's part in the room, which is another one whenever it has let go of its members.
+/// A server's part in the room. The server gets a new part each time it releases its members.
 struct Site {
     room: SharedRoom,
     station: Station,
     seats: BTreeMap<u16, usize>,
     joins: BTreeMap<u32, usize>,
     is_alive: bool,
-    /// On which side of a torn bus it is.
+    /// The side of a split bus that the server is on.
     side: u8,
 }
 
@@ -50,14 +50,14 @@ struct Person {
     site: usize,
     level: i16,
     place: Option<(LiveMember, LiveUplink, RoomId)>,
-    /// When it comes, again or for the first time; never while it is there.
+    /// When the person joins, for the first time or again; none while the person is in the room.
     comes: Option<Duration>,
     rng: ChaCha20Rng,
-    /// When it heard how many others, and what alarms there were.
+    /// When the person heard a sum, and how many others were in it.
     heard: Vec<(Duration, usize)>,
     alarms: Vec<Alarm>,
     over: Option<Code>,
-    /// Does it spoil the signature of its hello?
+    /// Does the client spoil the signature of its hello?
     spoils: bool,
 }
 
@@ -71,7 +71,7 @@ struct World {
     people: Vec<Person>,
     under_way: BTreeMap<(Duration, u64), (usize, Station, Vec<u8>)>,
     sent: u64,
-    /// Who has which number, and 0 for a number that several had.
+    /// The level of the person with each number; none for a number that several persons had.
     levels: HashMap<(RoomId, u16), Option<i16>>,
 }
 
@@ -173,7 +173,7 @@ impl World {
 
     fn speak(&mut self) {
         for (number, person) in self.people.iter_mut().enumerate() {
-            // each microphone has a phase of its own
+            // each microphone has its own phase
             if !(self.now.as_millis() as u64 + 7 * number as u64).is_multiple_of(20) {
                 continue;
             }
@@ -192,7 +192,7 @@ impl World {
         {
             self.happen(site, event);
         }
-        // whoever comes later finds the room, or opens it, anew
+        // the next member finds the room anew, or opens it
         if self.sites[site].is_alive && self.sites[site].room.is_left() {
             self.again(site);
         }
@@ -242,7 +242,7 @@ impl World {
         }
     }
 
-    /// A server has let go of its members, who come again.
+    /// Replaces a server's part: it releases its members, and they join again later.
     fn again(&mut self, site: usize) {
         let (is_alive, side) = (self.sites[site].is_alive, self.sites[site].side);
         let fresh = self.site();
@@ -300,7 +300,7 @@ impl World {
         self.say(site, member);
     }
 
-    /// What a member has to say besides packets.
+    /// Sends a member's outgoing messages, except packets.
     fn say(&mut self, site: usize, member: u16) {
         let Some(person) = self.sites[site].seats.get(&member).copied() else { return };
         let Some((place, _, _)) = &mut self.people[person].place else { return };
@@ -319,7 +319,7 @@ impl World {
         }
     }
 
-    /// The longest time after `from` in which a person heard fewer than so many others.
+    /// The longest time after `from` in which a person heard fewer than `others` others.
     fn longest_gap(&self, person: usize, others: usize, from: Duration) -> Duration {
         let times = self.people[person].heard.iter().filter(|(at, count)| *at >= from && *count >= others);
         let mut last = from;
@@ -331,7 +331,7 @@ impl World {
         longest.max(self.now - last)
     }
 
-    /// Nobody was ever told a sum or a list that does not verify.
+    /// No member received a sum or a list that does not verify.
     fn nobody_hears_garbage(&self) {
         for person in &self.people {
             let wrong = |alarm: &&Alarm| !matches!(alarm, Alarm::Omitted { .. } | Alarm::Unconfirmed { .. });
@@ -343,7 +343,7 @@ impl World {
         self.people.iter().for_each(|person| assert!(person.alarms.is_empty(), "{:?}", person.alarms));
     }
 
-    /// The one that leads.
+    /// The server that leads.
     fn leader(&self) -> usize {
         let leads: Vec<usize> = (0..self.sites.len())
             .filter(|site| self.sites[*site].is_alive && self.sites[*site].room.edges().is_some())
@@ -357,7 +357,7 @@ fn settings() -> Settings {
     Settings { speakers: 8, ..Settings::default() }
 }
 
-/// Two at each of three servers, in a call.
+/// A call with two persons at each of three servers.
 fn three(settings: Settings, bus: Bus, seed: u8) -> World {
     let mut world = World::new(settings, bus, 3, seed);
     for site in 0..3 {
@@ -383,7 +383,7 @@ fn fault_20_a_hello_of_noise_at_any_server_puts_its_sender_out_and_costs_nobody_
         world.people[noisy].spoils = true;
         world.run(ms(1500));
         assert_eq!(world.people[noisy].over, Some(Code::Hello), "at server {site}");
-        // and somebody honest after it
+        // and then an honest member
         let late = world.comes(site, 64 << site);
         world.run(ms(2500));
         assert!(world.people[late].heard.len() > 50 && world.people[late].over.is_none(), "at server {site}");
@@ -526,7 +526,7 @@ fn a_torn_bus_makes_two_rooms_and_a_mended_one_makes_one_and_nobody_hears_garbag
 
 #[test]
 fn rules_of_the_room_hold_across_servers() {
-    // a host at one server; a guest at another waits, is let in, muted, put out
+    // the host is at one server; a guest at another waits, is admitted, muted and removed
     let settings = Settings { lobby: true, speakers: 4, host: Some([0; 16]), ..Settings::default() };
     let mut world = World::new(settings, LAN, 2, 7);
     let host = world.comes(0, 50);
@@ -551,7 +551,7 @@ fn rules_of_the_room_hold_across_servers() {
     says(&mut world, ClientMessage::Eject { member: number });
     assert_eq!(world.people[guest].over, Some(Code::Ejected));
     world.no_alarms();
-    // another secret is refused by the leader
+    // the leader rejects a join with another secret
     world.link = link_with(settings, 8).for_members();
     let stranger = world.comes(1, 1);
     world.run(ms(500));
@@ -567,7 +567,7 @@ proptest! {
         let mut world = three(settings(), Bus { loss, twice, delay, jitter }, seed);
         world.run(ms(4000));
         world.nobody_hears_garbage();
-        // everybody is there, and hears the others now and then
+        // everybody is in the room, and hears the others now and then
         for person in &world.people {
             prop_assert!(person.place.is_some());
             let whole = person.heard.iter().filter(|(at, others)| *others == 5 && *at > world.now - ms(3000)).count();

@@ -1,4 +1,4 @@
-//! Lobby, host, hands, limits: the rules that a server keeps.
+//! Lobby, host, hands and limits: the rules that a server enforces.
 
 use crate::live::*;
 use tobari_call::live::HostToken;
@@ -67,7 +67,7 @@ fn the_muted_are_left_out_are_told_so_and_take_it_for_no_omission() {
     world.no_alarms();
     assert_eq!(world.person_of(0).last(), (vec![0], 0));
     assert!(world.person_of(guest).news.contains(&News::Muted { muted: true }));
-    // everybody sees that it is in no sum, and not why
+    // every member sees that the guest is in no sum, but not the reason
     let missed = |world: &World, missing: bool| {
         let news = News::Missing { member: guest, missing };
         [0, guest].map(|member| world.person_of(member).news.iter().filter(|told| **told == news).count())
@@ -238,8 +238,8 @@ fn numbers_come_free_again_but_no_session_does() {
     assert_eq!(world.person_of(0).last().0, [0, 1, 2]);
 }
 
-/// Whoever stood still and catches up sends many ticks at once, further ahead than a roster is
-/// said.
+/// A member that stalled and catches up sends many ticks at once, further ahead than a roster is
+/// announced.
 #[test]
 fn a_roster_holds_from_after_the_last_tick_that_somebody_has_sent() {
     let mut world = World::with(2);

@@ -1,5 +1,5 @@
-//! Members far from their server: lines with round trips of up to 600 ms, jitter and losses, as TCP
-//! has them.
+//! Members far from their server: lines with round trips of up to 600 ms, and with jitter and
+//! losses as under TCP.
 
 #![allow(clippy::print_stdout, reason = "figures are printed")]
 
@@ -9,18 +9,18 @@ use crate::live::*;
 use tobari_call::live::LiveEvent;
 use tobari_call::live::messages::ServerMessage;
 
-/// Milliseconds of a step of these plays.
+/// Milliseconds of one simulation step.
 const STEP_MS: u64 = 5;
 
-/// A line of one connection: what is sent arrives in order.
+/// The line of one connection. Messages arrive in order.
 #[derive(Clone, Copy)]
 struct Line {
-    /// Both ways together, in milliseconds.
+    /// Round-trip time in milliseconds.
     round_trip: u64,
-    /// The most by which something is later, each way.
+    /// The largest extra delay each way.
     jitter: u64,
-    /// Of a thousand packets: how many are lost, so that they and those behind them come when they
-    /// were sent again.
+    /// Per thousand packets: how many are lost. A lost packet and those behind it arrive after it
+    /// was sent again.
     lost: u64,
 }
 
@@ -28,7 +28,7 @@ const fn line(round_trip: u64) -> Line {
     Line { round_trip, jitter: 0, lost: 0 }
 }
 
-/// One way of a line.
+/// One direction of a line.
 struct Way {
     queue: VecDeque<(u64, Thing)>,
     seed: u64,
@@ -64,7 +64,7 @@ impl Way {
     }
 }
 
-/// Somebody far away, who speaks, and a listener beside the server.
+/// A far speaker, and a listener beside the server.
 struct Far {
     world: World,
     far: u16,
@@ -77,8 +77,8 @@ struct Far {
     made: BTreeMap<u32, u64>,
     last: Option<u32>,
     probes: u32,
-    /// Of each tick that the listener heard: its time, and how long what the far one said was under
-    /// way.
+    /// For each tick that the listener heard: its time, and the delay of the far speaker's audio if
+    /// it is in the sum.
     heard: Vec<(u64, Option<u64>)>,
 }
 
@@ -119,7 +119,7 @@ impl Far {
             }
             person.drain(Duration::from_millis(self.now));
         }
-        // frames come between the ticks
+        // frames are made between the ticks
         if self.now % 20 == 10 {
             self.frame();
         }
@@ -159,7 +159,7 @@ impl Far {
         }
     }
 
-    /// What the server does, and what the listener hears of it.
+    /// Delivers the server's events, to the listener at once.
     fn follow(&mut self) {
         while let Some(event) = self.world.0.room.poll(Duration::from_millis(self.now)) {
             let (bytes, members) = match event {
@@ -198,8 +198,8 @@ impl Far {
         self.world.person_of(self.far)
     }
 
-    /// Of the ticks in these seconds: the part in which the far one was heard, and the mean time
-    /// under way.
+    /// For the ticks in these seconds: the share with the far speaker, and the speaker's mean
+    /// delay.
     fn part(&self, from: u64, to: u64) -> (f64, f64) {
         let within = || self.heard.iter().filter(|(at, _)| (from * 1000..to * 1000).contains(at));
         let delays: Vec<u64> = within().filter_map(|(_, delay)| *delay).collect();
@@ -291,7 +291,7 @@ fn fault_22_a_line_that_is_slow_for_a_while_leaves_no_delay_behind() {
 
 #[test]
 fn fault_22_no_packet_lies_outside_the_servers_window_whatever_the_line_does() {
-    // `follow` fails where the server removes a sender; every second another line
+    // `follow` panics if the server removes a sender; the line changes every second
     for seed in 0..6 {
         let mut play = Far::new(line(0), seed);
         for _ in 0..40 {

@@ -1,11 +1,11 @@
-//! What one member can do to the group where the members agree on keys, and that the others go on.
+//! Attacks by one member on the group of a room whose members agree on keys. The others continue.
 
 use crate::live::{
     agreed::{agreed, one_group},
     *,
 };
 
-/// A member that goes on by hand: what the server sends it, and its client.
+/// A member under manual control: the messages that the server sends it, and its client.
 struct Insider {
     person: Person,
     came: std::rc::Rc<std::cell::RefCell<Vec<Vec<u8>>>>,
@@ -24,8 +24,8 @@ impl Insider {
         Self { person: world.people.remove(&member).unwrap(), came }
     }
 
-    /// Does what its program does but for this: a task is changed before it sees it, and pieces of
-    /// its answer after.
+    /// Behaves like the member's program with two changes: a task is altered before the program
+    /// sees it, and the pieces of its answer afterwards.
     fn answers(&mut self, world: &mut World, member: u16, task: impl Fn(&mut Vec<u8>), piece: impl Fn(&mut Vec<u8>)) {
         let came = std::mem::take(&mut *self.came.borrow_mut());
         for mut bytes in came {
@@ -44,7 +44,7 @@ impl Insider {
     }
 }
 
-/// The longest time in which somebody heard nothing, in ticks.
+/// The longest time in which a member heard nothing, in ticks.
 fn longest_gap(world: &World, members: &[u16]) -> u32 {
     let gaps = members.iter().flat_map(|member| {
         let heard = &world.person_of(*member).heard;
@@ -58,7 +58,7 @@ fn fault_20_a_commit_that_nobody_can_follow_costs_its_maker_the_room_and_the_oth
     let mut world = agreed(5);
     (1..5).for_each(|member| world.says(member, 1 << member));
     world.frames(10);
-    // member 0 has been there longest, so it is asked
+    // member 0 has been in the room longest, so the server asks it
     let mut evil = Insider::take(&mut world, 0);
     let late = world.enter(true);
     world.says(late, 64);
@@ -86,7 +86,7 @@ fn fault_20_a_commit_that_nobody_can_follow_costs_its_maker_the_room_and_the_oth
     }
     let gap = longest_gap(&world, &members[..4]);
     assert!(gap <= 75, "nothing was heard for {gap} ticks");
-    // and the room goes on as any other
+    // and the room works like any other
     world.cheat = None;
     world.settle();
     let another = world.enter(true);
@@ -100,7 +100,7 @@ fn fault_20_a_commit_that_one_member_cannot_follow_costs_that_one_a_second_sessi
     let mut world = agreed(4);
     (0..4).for_each(|member| world.says(member, 1 << member));
     world.frames(10);
-    // as if what the committer has made for member 2 were no good
+    // as if the committer had made something invalid for member 2
     let mut once = true;
     world.cheat = Some(Box::new(move |_, member, mut bytes| {
         if bytes[1] == 0x23 && member == 2 && std::mem::take(&mut once) {
@@ -114,7 +114,7 @@ fn fault_20_a_commit_that_one_member_cannot_follow_costs_that_one_a_second_sessi
     one_group(&world);
     let members = [0, 1, 2, 3, late];
     members.iter().for_each(|member| assert_eq!(world.person_of(*member).last().0, members, "member {member}"));
-    // told once, however many rosters it could not follow
+    // one alarm, however many rosters it could not follow
     let alarms = world.person_of(2).alarms();
     assert_eq!(alarms.iter().filter(|alarm| matches!(alarm, Alarm::Roster(_))).count(), 1, "{alarms:?}");
     assert!([0, 1, 3, late].iter().all(|member| world.person_of(*member).alarms().is_empty()));
@@ -126,7 +126,7 @@ fn fault_20_whoever_is_refused_by_one_committer_is_taken_in_by_another() {
     let mut evil = Insider::take(&mut world, 0);
     let late = world.enter(true);
     for _ in 0..200 {
-        // it says of each offer that it is no good
+        // the insider reports every offer as invalid
         evil.answers(
             &mut world,
             0,
@@ -153,7 +153,7 @@ fn fault_20_a_committer_that_dribbles_keeps_nobody_out_for_long() {
     for frame in 0..900 {
         let task = evil.came.borrow().iter().find(|bytes| bytes[1] == 0x21).cloned();
         if let Some(task) = task.filter(|_| frame % 100 == 99 && world.removed.is_empty()) {
-            // epoch of the task; one byte of a hundred thousand
+            // the task's epoch, and one byte of a hundred thousand
             let numbers = [&task[24..28], &100_000u32.to_be_bytes(), &sent.to_be_bytes()].concat();
             let piece = [&[1, 0x22][..], &task[2..10], &numbers, &[0]].concat();
             world.0.room.note(0, &piece, world.0.now);

@@ -1,4 +1,4 @@
-//! Live rooms from end to end without a network: honest ones, and ones whose server cheats.
+//! Live rooms end to end without a network: honest rooms, and rooms whose server cheats.
 
 #[cfg(feature = "mls")]
 mod agreed;
@@ -41,7 +41,7 @@ fn link() -> RoomLink {
     link_with(Settings { speakers: 8, ..Settings::default() }, 1)
 }
 
-/// What a person heard, of those who say one level.
+/// The levels that a person heard, where each speaker sends one constant level.
 trait Levels {
     fn levels(&self) -> Vec<i32>;
     fn last(&self) -> (Vec<u16>, i32);
@@ -64,7 +64,7 @@ impl Levels for Person {
     }
 }
 
-/// A stage whose people are let in.
+/// A [`Stage`] whose persons are admitted.
 struct World(Stage);
 
 impl Deref for World {
@@ -86,17 +86,17 @@ impl World {
         Self::of(link, 0)
     }
 
-    /// The same with other sessions.
+    /// The same room with other sessions.
     fn of(link: RoomLink, seed: u8) -> Self {
         Self(Stage::open(link, [seed; 32]).unwrap())
     }
 
-    /// So many that speak, on a roster that holds.
+    /// A room of `count` speakers, whose roster is in effect.
     fn with(count: u16) -> Self {
         Self::filled(link(), count)
     }
 
-    /// The same in another mode.
+    /// The same room in another mode.
     fn in_mode(mode: LiveMode, count: u16) -> Self {
         Self::filled(link_with(Settings { mode, speakers: 4, ..Settings::default() }, 3), count)
     }
@@ -122,7 +122,7 @@ impl World {
         self.seat_named(link, name, true, welcome)
     }
 
-    /// Until the roster of those who are there holds and everybody has been heard.
+    /// Runs until the roster of the members is in effect and every member has been heard.
     fn settle(&mut self) {
         self.frames(80);
         self.forget();
@@ -132,7 +132,7 @@ impl World {
         &self.people[&member]
     }
 
-    /// Reads a sum as anybody can.
+    /// Decodes a sum; this needs no key.
     fn sum(&self, bytes: &[u8]) -> Option<LiveSum> {
         wire::decode_live_sum(self.room.layout(), bytes).ok()
     }

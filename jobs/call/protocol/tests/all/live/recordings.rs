@@ -1,9 +1,9 @@
-//! Sums that were kept, opened later by whoever holds the link.
+//! Recorded sums, decrypted later with the link.
 
 use crate::live::*;
 use tobari_call::live::recording::{self, HEAD_BYTES, Playback, RECORD_HEAD_BYTES, RecordKind};
 
-/// What member 1 received, as a recording.
+/// The messages that member 1 received, as a recording.
 fn recorded() -> (World, Vec<u8>) {
     recorded_in(World::new(link()))
 }
@@ -18,7 +18,7 @@ fn recorded_in(mut world: World) -> (World, Vec<u8>) {
     (world, bytes)
 }
 
-/// The sums that opened, and how many did not.
+/// The decrypted sums, and how many could not be decrypted.
 fn open(link: &RoomLink, bytes: &[u8]) -> Result<(Vec<OpenedTick>, usize), recording::RecordingError> {
     let (head, mut rest) = bytes.split_first_chunk::<HEAD_BYTES>().unwrap();
     let mut playback = Playback::new(link, recording::read_head(head)?)?;

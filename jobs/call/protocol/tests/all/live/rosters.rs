@@ -1,11 +1,11 @@
-//! What one member can do to the list of members, over the life of a room: the others leave nothing
-//! of what is said.
+//! Attacks by one member on the list of members, over the life of a room. The other members hear
+//! everything.
 
 use crate::live::*;
 use chacha20::rand_core::Rng;
 use tobari_call::live::{HELLO_BYTES, NOTE_BYTES, RosterError, is_hello};
 
-/// A room with a history: members who came, left and came again.
+/// A room with a history: members joined, left and joined again.
 fn lived_in() -> World {
     let mut world = World::filled(link_with(Settings { speakers: 64, ..Settings::default() }, 1), 4);
     for member in [1, 3] {
@@ -23,21 +23,21 @@ fn lived_in() -> World {
     world
 }
 
-/// A client by hand, on a seat of its own.
+/// A client under manual control, on its own seat.
 fn insider(world: &mut World, link: &RoomLink, seed: u8) -> (u16, LiveMember) {
     let welcome = world.0.room.join(&proven(&world.0.link.for_members(), true), world.0.now).unwrap();
     let member = LiveMember::new(link, "mallory", true, &welcome, &mut ChaCha20Rng::from_seed([seed; 32])).unwrap();
     (welcome.member, member)
 }
 
-/// Its hello.
+/// The member's hello.
 fn hello(member: &mut LiveMember) -> Vec<u8> {
     let Some(Outgoing::Binary(hello)) = member.poll_outgoing() else { panic!("no hello") };
     assert!(is_hello(&hello) && hello.len() == HELLO_BYTES);
     hello
 }
 
-/// Everybody hears everybody, every tick, and nobody is told anything.
+/// Checks that every member hears every member in every tick, without any alarm.
 fn all_hear_all(world: &World, frames: usize) {
     let members: Vec<u16> = world.people.keys().copied().collect();
     for (number, person) in &world.people {
@@ -51,10 +51,10 @@ fn all_hear_all(world: &World, frames: usize) {
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "all have one list");
 }
 
-/// How many there are of what a member can send instead of its hello.
+/// The number of bad messages of [`bad_hello`].
 const BAD: usize = 7;
 
-/// One of them by name: from whom, the bytes, and what the server says to it.
+/// A bad message in place of a hello: its name, its sender, its bytes, and the server's answer.
 fn bad_hello(world: &mut World, which: usize) -> (&'static str, u16, Vec<u8>, &'static str) {
     let link = world.link.for_members();
     let mut rng = ChaCha20Rng::from_seed([77; 32]);
@@ -110,7 +110,7 @@ fn fault_20_a_hello_of_noise_is_left_out_and_the_room_goes_on() {
         world.frames(95);
         all_hear_all(&world, 100);
     }
-    // newcomers get the whole list, and old members changes: all have the same keys
+    // newcomers get the whole list, and old members get changes: all have the same keys
     for _ in 0..3 {
         let late = world.enter(true);
         world.settle();
@@ -139,7 +139,7 @@ fn fault_20_a_session_that_somebody_has_or_had_is_presented_by_nobody_else() {
             world.frames(80);
             world.forget();
         }
-        // the same randomness draws the same session, which this one signs under its own number
+        // the same randomness draws the same session, but the twin signs it under its own number
         let (number, mut twin) = insider(&mut world, &link, 50);
         let twins_hello = hello(&mut twin);
         assert!(
@@ -154,7 +154,7 @@ fn fault_20_a_session_that_somebody_has_or_had_is_presented_by_nobody_else() {
         assert_eq!(is_listed(&world), victim_is_there);
         world.people.values().for_each(|person| assert!(person.alarms().is_empty() && person.heard.len() > 97));
     }
-    // nor its own again: a session presents itself once
+    // nor its own session again: a session may present itself once
     let (number, mut member) = insider(&mut world, &link, 51);
     let hello = hello(&mut member);
     world.removed.clear();
@@ -168,7 +168,7 @@ fn fault_20_whoever_misses_a_change_asks_for_all_of_it_and_hears_again() {
     let mut world = lived_in();
     let mut missed = 0;
     world.cheat = Some(Box::new(move |_, member, bytes| {
-        // one change is lost on its way to member 2
+        // one change is lost in transit to member 2
         if bytes[1] == 0x25 && member == 2 && missed < 1 {
             missed += 1;
             return Vec::new();
@@ -202,7 +202,7 @@ fn fault_20_a_whole_list_is_said_once_a_second_to_whoever_asks() {
         world.frames(75);
     }
     assert!(world.removed.is_empty());
-    // and whoever asks for more than anybody may say is put out, alone
+    // the server removes only the member that sends more requests than allowed
     for _ in 0..30 {
         world.0.room.message(2, &ClientMessage::Behind { epoch: 9 }, world.0.now);
     }

@@ -1,4 +1,4 @@
-//! Honest rooms: everybody hears everybody, exactly, whoever comes and goes.
+//! Honest rooms: every member hears every other member exactly, while members join and leave.
 
 use crate::live::*;
 use tobari_call::live::{OneByOne, Sending};
@@ -106,7 +106,7 @@ fn late_packets_are_dropped_and_reported_and_the_sender_sends_earlier() {
     let mut held = std::collections::VecDeque::new();
     let mut late = Vec::new();
     for _ in 0..400 {
-        // six ticks on the way up for one of them
+        // one member's packets take six ticks to arrive
         let person = world.people.get_mut(&0).unwrap();
         held.push_back(person.member.frame(&level(5), true, &mut person.rng));
         if held.len() > 6
@@ -129,7 +129,7 @@ fn late_packets_are_dropped_and_reported_and_the_sender_sends_earlier() {
 #[test]
 fn a_thousand_people_at_full_scale_in_one_room_are_heard_exactly() {
     let mut world = World::new(link_with(Settings { speakers: 1024, ..Settings::default() }, 5));
-    // the first hears; the others are there to be loud
+    // the first member listens; the others only add loud packets
     for _ in 0..1024 {
         world.enter(true);
     }
@@ -144,7 +144,7 @@ fn a_thousand_people_at_full_scale_in_one_room_are_heard_exactly() {
     world.no_alarms();
 }
 
-/// Packets that wait for the room's task are taken together, and may be added by several cores.
+/// Packets that wait for the room's task are added together, possibly on several cores.
 #[test]
 fn packets_taken_at_once_make_the_same_sums_as_one_after_another() {
     for mode in LiveMode::ALL {
@@ -155,7 +155,7 @@ fn packets_taken_at_once_make_the_same_sums_as_one_after_another() {
                 let made: Vec<Vec<u8>> = (0..4).filter_map(|member| world.packet(member)).collect();
                 let mut packets: Vec<_> =
                     made.iter().map(|packet| wire::decode_live_packet(layout, packet).unwrap()).collect();
-                // one comes twice, one too late, and one makes its sender go
+                // one packet arrives twice, one too late, and one gets its sender removed
                 packets.push(packets[0].clone());
                 packets[1].header.tick -= if frame == 2 { 50 } else { 0 };
                 packets[3].header.tick += if frame == 3 { 1000 } else { 0 };
@@ -178,7 +178,7 @@ fn packets_taken_at_once_make_the_same_sums_as_one_after_another() {
 #[test]
 fn members_who_come_at_different_times_agree_about_what_they_were_told() {
     let mut world = World::new(link());
-    // a listener alone: ticks without a packet
+    // one listener alone: ticks without a packet
     world.enter(false);
     world.frames(40);
     world.enter(true);

@@ -1,12 +1,13 @@
-//! A client of this protocol against this server, and recordings of this protocol and the one
-//! before: transcripts in `vectors/call`, which no release may fail. A client of protocol 2 is told
-//! to update; the rosters and sums that its server has sent are recordings, and open for ever.
+//! Transcripts in `vectors/call`: a client of this protocol against this server, and recordings of
+//! this protocol and the one before. No release may fail them. A client of protocol 2 is told to
+//! update; the rosters and sums that its server sent are recordings, and must stay readable for
+//! ever.
 //!
-//! A transcript is a call of three (a host, a guest from the lobby who speaks, and a listener who
-//! raises its hand, speaks, is muted and is put out), one thing a line, as an earlier version's
-//! client and server said it to each other:
+//! A transcript is a call of three members: a host, a guest from the lobby who speaks, and a
+//! listener who raises its hand, speaks, is muted and is removed. Each line is one message or event
+//! between an earlier version's client and server:
 //!
-//! | line | what it is |
+//! | line | meaning |
 //! |---|---|
 //! | `link LINK` | the members' link |
 //! | `at MS` | the time of the room from here on |
@@ -14,8 +15,8 @@
 //! | `welcome JSON`, `send MEMBERS HEX`, `sum MEMBERS HEX`, `silent TICK MEMBERS`, `told MEMBER JSON`, `removed MEMBER` | to members |
 //! | `hears TICK LEVEL` | what the guest hears in all samples of a tick, without its own voice |
 //!
-//! What members say is given to this version's server as it stands. What the server says must be
-//! what it said then, to the byte: so it is what an earlier client reads.
+//! This version's server gets the members' messages unchanged. Its own messages must equal the
+//! recorded ones, to the byte, because earlier clients read them.
 
 use crate::live::*;
 use std::{collections::BTreeMap, fmt::Write};
@@ -23,20 +24,20 @@ use tobari_call::live::recording::Playback;
 use tobari_call::live::{Challenge, Keys, LiveEvent, LiveLimits, LiveRoom, Proven, Sending};
 use tobari_curve::wire::RoomId;
 
-/// What members of the transcripts answer to.
+/// The challenge that the members of the transcripts answer.
 fn challenge() -> Challenge {
     let room = "recorded".parse().unwrap();
     Challenge { nonce: messages::Nonce([0; 16]), room, hosts: vec!["earlier".to_owned()] }
 }
 
 const NUMBER: RoomId = RoomId(*b"recorded");
-/// The names of the transcripts, and what their rooms are.
+/// The names of the transcripts, with their modes and keys.
 const BY_LINK: [(&str, LiveMode, Keys); 3] = [
     ("mask", LiveMode::Mask, Keys::Link),
     ("elgamal-shared", LiveMode::ElgamalShared, Keys::Link),
     ("elgamal", LiveMode::Elgamal, Keys::Link),
 ];
-/// What the server carries for members who agree on keys nobody can open again.
+/// Members who agree on keys: nobody can decrypt this transcript's sums again.
 const AGREED: (&str, LiveMode, Keys) = ("mask-agreed", LiveMode::Mask, Keys::Group);
 
 fn hex(bytes: &[u8]) -> String {
@@ -54,7 +55,7 @@ fn list(members: &[u16]) -> String {
     members.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A room, and the lines of what it says.
+/// A room, and the lines of its messages.
 struct Recorder {
     room: LiveRoom,
     now: Duration,
@@ -67,7 +68,7 @@ impl Recorder {
         Self { room, now: Duration::ZERO, lines: Vec::new() }
     }
 
-    /// What follows, by line, and each for whom.
+    /// Records the room's events, one line each, with their receivers.
     fn follow(&mut self, mut told: impl FnMut(&[u16], Result<&[u8], messages::ServerMessage>)) {
         while let Some(event) = self.room.poll(self.now) {
             let line = match event {
@@ -101,7 +102,7 @@ impl Recorder {
     }
 }
 
-/// This version's clients and server, recorded.
+/// A recorded call between this version's clients and server.
 struct Call {
     recorder: Recorder,
     people: BTreeMap<u16, (LiveMember, ChaCha20Rng)>,
@@ -165,7 +166,8 @@ impl Call {
         self.recorder.lines.iter().filter_map(here).for_each(|gone| drop(people.remove(&gone)));
     }
 
-    /// 20 ms in which these say this, and the others nothing.
+    /// Advances by 20 ms, in which the members of `said` speak at their levels and the others are
+    /// silent.
     fn frame(&mut self, said: &[(u16, i16)]) {
         for number in self.people.keys().copied().collect::<Vec<_>>() {
             let (member, rng) = self.people.get_mut(&number).unwrap();
@@ -186,12 +188,12 @@ impl Call {
     }
 }
 
-/// A call of this version in which everything is said that can be, as lines.
+/// A call of this version with every kind of message, as lines.
 fn recorded(mode: LiveMode, keys: Keys) -> Vec<String> {
-    // of talk spurts: few packets, and whole
+    // with talk spurts: few packets, and complete
     let (sending, host) = (Sending::Spurts, Some([0; 16]));
     let settings = Settings { mode, keys, sending, lobby: true, speakers: 3, host };
-    // until a roster holds
+    // until a roster is in effect
     let settling = if keys == Keys::Group { 160 } else { 80 };
     let link =
         RoomLink::new("http://earlier", "recorded".parse().unwrap(), settings, &mut ChaCha20Rng::from_seed([7; 32]));
@@ -218,7 +220,7 @@ fn recorded(mode: LiveMode, keys: Keys) -> Vec<String> {
     call.say(host, &ClientMessage::Mute { member: guest, muted: false });
     wait(&mut call, settling - 50);
     call.frame(&[(host, i16::MIN)]);
-    // until a window of history has been told
+    // until members have exchanged a window of history
     while call.recorder.room.open_tick() < 510 {
         call.frame(&[]);
     }
@@ -251,7 +253,7 @@ fn transcript(version: u32, (name, mode, keys): (&str, LiveMode, Keys)) -> Vec<S
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// What members said is said again; what the server says is compared.
+/// Sends the members' recorded messages again, and compares the server's messages.
 fn replay(call: (&str, LiveMode, Keys)) -> usize {
     let (mode, mut recorder, mut compared): (_, Option<Recorder>, usize) = (call.0, None, 0);
     for (number, line) in transcript(messages::VERSION, call).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! When a live tick closes, and what is late.
+//! When a live tick closes, and which packets are late.
 
 use crate::room::*;
 

@@ -1,4 +1,4 @@
-//! When a lockstep tick closes, and for whom it waits.
+//! When a lockstep tick closes, and which members it waits for.
 
 use crate::room::*;
 

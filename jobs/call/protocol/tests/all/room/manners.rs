@@ -1,4 +1,4 @@
-//! Who is let in, what removes a member, and who is told what.
+//! Rejected joins, reasons for removal, and the messages that members get.
 
 use crate::room::*;
 use tobari_curve::params::RefusedCurve;

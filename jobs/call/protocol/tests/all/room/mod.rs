@@ -1,4 +1,5 @@
-//! Every rule of a room, with real ciphertexts of a few samples and time that only the test moves.
+//! Every rule of a room, with real ciphertexts of a few samples and a clock that only the test
+//! moves.
 
 mod live;
 mod lockstep;
@@ -49,7 +50,7 @@ pub(crate) fn received(tick: u32) -> ClientMessage {
 
 pub(crate) const END: ClientMessage = ClientMessage::End {};
 
-/// A room, a clock, and the key that the room does not have.
+/// A room, a clock, and the key, which the room does not have.
 pub(crate) struct World {
     pub(crate) room: Room,
     pub(crate) join: Join,
@@ -89,7 +90,7 @@ impl World {
         self.room.join(&Join { listen: false, ..self.join.clone() }, self.now).unwrap()
     }
 
-    /// In the room's mode.
+    /// Encrypts a packet in the room's mode.
     pub(crate) fn encrypt(&mut self, level: i32) -> AnyPayload {
         let samples = [level, -level, 1];
         match self.join.mode {
@@ -98,7 +99,7 @@ impl World {
         }
     }
 
-    /// `member` sends a packet of a certain loudness.
+    /// `member` sends a packet of loudness `level`.
     pub(crate) fn send(&mut self, member: u16, tick: u32, level: i32) {
         let packet = self.encrypt(level);
         self.room.packet(member, tick, packet);
@@ -112,7 +113,7 @@ impl World {
         assert!(self.poll().is_none(), "something follows already");
     }
 
-    /// The next event: a tick, its speakers and those who were late.
+    /// Expects the next event: a closed tick with these speakers and late members.
     pub(crate) fn closes(&mut self, tick: u32, speakers: &[u16], late: &[u16]) -> Tick {
         match self.poll() {
             Some(Event::Closed(closed)) => {
@@ -146,7 +147,7 @@ impl World {
         self.quiet();
     }
 
-    /// What a listener hears of a tick.
+    /// The samples that a listener decrypts for a tick.
     pub(crate) fn hear(&self, tick: &Tick, encoding: PointEncoding) -> Vec<i32> {
         let (bytes, parameters) = (tick.encode(encoding), self.room.parameters());
         let (header, samples) = match self.join.mode {

@@ -1,4 +1,4 @@
-//! A room of mode `elgamal-shared` keeps the rules of every room, and no room takes what is in
+//! A room of mode `elgamal-shared` keeps the rules of every room, and no room accepts packets of
 //! another mode.
 
 use crate::room::*;

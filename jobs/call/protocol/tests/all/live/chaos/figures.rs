@@ -1,19 +1,19 @@
-//! What happened in a room in chaos, and how much memory there is.
+//! Counts of events in a chaotic room, and the memory of its process.
 
 use super::SECOND;
 
-/// So many looks at memory tell growth from chance: a room of agreed keys takes a fifth more or
-/// less, by who is in it.
+/// Samples of memory needed to tell growth from chance: a room of agreed keys takes up to a fifth
+/// more or less, depending on its members.
 const LOOKS: usize = 240;
 /// Memory that is not counted as growth, kB.
 const SLACK_KB: f64 = 4096.0;
 
-/// What happened so far.
+/// Counts so far.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) lives: u64,
     pub(super) groups: u64,
-    /// How lives ended: killed, stopped, all went home.
+    /// How the server's lives ended: killed, stopped, left by all.
     pub(super) ends: [u64; 3],
     pub(super) joins: u64,
     pub(super) left: u64,
@@ -25,13 +25,13 @@ pub(super) struct Counts {
     pub(super) wrong: u64,
     pub(super) forged: u64,
     pub(super) undetected: u64,
-    /// Members who were in a room that should have been left by all.
+    /// Members that remained in a room after all should have left.
     pub(super) remained: u64,
-    /// The longest that somebody heard nothing, in ticks, under each kind of keys.
+    /// The longest time without a sum for any member, in ticks, under each kind of keys.
     pub(super) quiet: [u64; 2],
-    /// kB of the process under each kind of keys.
+    /// Memory of the process in kB, under each kind of keys.
     pub(super) memory: [Vec<usize>; 2],
-    /// What should not have been; of many the first.
+    /// Faults: the first ones, if there are many.
     pub(super) faults: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Counts {
         }
     }
 
-    /// Prints all of it, of so many ticks that took so many seconds.
+    /// Prints all counts of a run of `ticks` ticks in `seconds` seconds.
     pub(super) fn tell(&self, members: usize, ticks: u64, seconds: f64, seed: u64) {
         let Self { lives, groups, ends: [killed, stopped, emptied], joins, left, vanished, packets, .. } = self;
         let Self { lost, late, opened, wrong, forged, undetected, remained, faults, .. } = self;
@@ -76,7 +76,7 @@ impl Counts {
     }
 }
 
-/// Memory of this process, where the system says it.
+/// Memory of this process; none if the system does not report it.
 pub(super) fn resident_kb() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
@@ -88,8 +88,8 @@ fn middle(sizes: &[usize]) -> f64 {
     sizes.get(sizes.len() / 2).map_or(0.0, |size| *size as f64)
 }
 
-/// Does the last quarter have more than the second, beyond what comes and goes? The first brings
-/// what is kept.
+/// Does the last quarter have more than the second, beyond normal variation? The first quarter is
+/// left out, because lasting memory is allocated in it.
 pub(super) fn grows(sizes: &[usize]) -> bool {
     let quarter = sizes.len() / 4;
     let (earlier, last) = (middle(&sizes[quarter..2 * quarter]), middle(&sizes[3 * quarter..]));

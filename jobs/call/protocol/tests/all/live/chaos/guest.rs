@@ -1,5 +1,5 @@
-//! Who is in a room in chaos: what is under way to and from a member, and whether what it hears is
-//! what was said.
+//! Guests in a chaotic room: messages in transit to and from a member, and the check that each sum
+//! equals the spoken samples.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,10 +11,10 @@ use tobari_call::live::messages::ServerMessage;
 use super::figures::Counts;
 use crate::live::*;
 
-/// What was said, by tick and number.
+/// The spoken samples, by tick and member number.
 pub(super) type SpokenSamples = BTreeMap<u32, BTreeMap<u16, i16>>;
 
-/// What is under way to a member.
+/// A message in transit to a member.
 #[derive(Clone)]
 pub(super) enum Down {
     Sum { bytes: Rc<Vec<u8>>, forged: bool },
@@ -22,26 +22,26 @@ pub(super) enum Down {
     Message(Rc<ServerMessage>),
 }
 
-/// Who is there.
+/// A member and its connection.
 pub(super) struct Guest {
     pub(super) member: LiveMember,
     pub(super) number: u16,
-    /// Did it come to listen?
+    /// Did the guest join as a listener?
     pub(super) listens: bool,
-    /// Does it speak, or has it asked to?
+    /// Does the guest speak, or has it asked to speak?
     pub(super) speaks: bool,
-    /// Until when.
+    /// The tick at which the guest goes.
     pub(super) until: u64,
-    /// Does it hear every tick?
+    /// Does the guest hear every tick?
     pub(super) attentive: bool,
-    /// Ticks that everything but packets is under way, each way; nothing of it is lost or
-    /// overtakes.
+    /// Ticks that messages other than packets take, each way. None of them is lost or overtakes
+    /// another.
     pub(super) delay: u64,
     pub(super) down: VecDeque<(u64, Down)>,
     pub(super) up: VecDeque<(u64, Outgoing)>,
-    /// When it last heard a tick, or came.
+    /// When the guest last heard a tick; at first, when it joined.
     pub(super) heard: u64,
-    /// Has it heard anything? Then it has keys, and can open what follows.
+    /// Has the guest heard anything? Then it has keys and can decrypt later sums.
     pub(super) has_heard: bool,
 }
 
@@ -52,8 +52,8 @@ impl Guest {
 
     /// The first alarm that an honest server would not cause.
     ///
-    /// What was lost on its way up is not in the sum, and who misses sums cannot compare: of that
-    /// the alarms are right.
+    /// Alarms about omitted and unconfirmed packets are right: a packet lost on its way up is not
+    /// in the sum, and a member that misses sums cannot compare.
     pub(super) fn alarm(&mut self) -> Option<Alarm> {
         let news: Vec<News> = std::iter::from_fn(|| self.member.poll_news()).collect();
         news.into_iter().find_map(|news| match news {
@@ -63,7 +63,7 @@ impl Guest {
         })
     }
 
-    /// What is wrong with what became of a sum, if anything is.
+    /// The fault of a sum's outcome, if there is one.
     pub(super) fn judge(
         &mut self,
         forged: bool,
@@ -79,7 +79,7 @@ impl Guest {
                 return Some(format!("a changed sum of tick {} was heard", heard.tick));
             }
             (true, None, Some(Alarm::Sum(_))) => {
-                // what a dishonest server keeps from it is no room that is stuck
+                // a sum that a dishonest server withholds does not make the room stuck
                 self.heard = now;
                 counts.forged += 1;
             }
@@ -91,7 +91,7 @@ impl Guest {
                     return Some(format!("tick {} is not what was said", heard.tick));
                 }
             }
-            // it has no keys yet
+            // the guest has no keys yet
             (_, None, None) if !self.has_heard => {}
             (_, _, alarm) => return Some(format!("a sum, changed: {forged}, and the alarm is {alarm:?}")),
         }
@@ -99,12 +99,12 @@ impl Guest {
     }
 }
 
-/// What somebody says in a tick: no two samples are alike.
+/// A speaker's samples in a tick: no two samples are alike.
 pub(super) fn voice(level: i16) -> [i16; 320] {
     std::array::from_fn(|place| level + place as i16)
 }
 
-/// Is it the sum of what the others in its list said in its tick?
+/// Is `heard` the sum of the samples that its listed speakers sent in its tick?
 fn is_true(said: &SpokenSamples, own: u16, heard: &OpenedTick) -> bool {
     let of = |member: u16| said.get(&heard.tick)?.get(&member).map(|level| i32::from(*level));
     let others: Option<Vec<i32>> = heard.speakers.iter().filter(|member| *member != own).map(of).collect();

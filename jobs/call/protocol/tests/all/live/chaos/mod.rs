@@ -1,21 +1,20 @@
-//! A room in which nobody stays, in a time of its own that goes by as fast as it is computed:
-//! `cargo xtask soak call-accelerated`.
+//! A room whose members join and leave all the time, in simulated time that passes as fast as the
+//! computation allows: `cargo xtask soak call-accelerated`.
 //!
-//! **What happens.** Members come, stay a while, leave or vanish, and come again; a server notices
-//! who vanished some seconds later. Of their packets some are lost, some come twice, and all are
-//! under way for a time of their own, so that they overtake one another. Every few minutes the
-//! server is killed, or stopped in good order, or all go home, and the next room may be one whose
-//! members agree on keys. Every fourth minute the server is dishonest: of every four sums it
-//! changes one.
+//! **Events.** Members join, stay a while, leave or vanish, and join again; the server notices
+//! vanished members some seconds later. Some of their packets are lost, some arrive twice, and each
+//! takes its own time, so packets overtake one another. Every few minutes the server is killed, or
+//! stopped in good order, or all members go home. The next room may be one whose members agree on
+//! keys. Every fourth minute the server is dishonest: it changes one of every four sums.
 //!
-//! **What is checked.** Each sum that opens is compared with what those in its list said in its
-//! tick; one that the server changed must be refused by everybody who could open it. Nobody who is
-//! there hears nothing for long, nobody is put out, nobody is alarmed by an honest server, and
-//! where all have left there is no room.
+//! **Checks.** Each decrypted sum is compared with the samples that its listed speakers sent in its
+//! tick. Every member that could decrypt a changed sum must reject it. No member goes without sums
+//! for long, no member is removed, an honest server causes no alarm, and a room that all members
+//! have left is gone.
 //!
-//! **Who hears.** To open a sum costs as much as all that a tick costs besides, so that only some
-//! members open each: a few hear all, and compare histories; the others hear one tick now and then,
-//! as on a bad line. All send in every tick.
+//! **Listeners.** Decrypting a sum costs as much as all other work of a tick, so only some members
+//! decrypt each sum. A few hear every tick and compare histories; the others hear one tick now and
+//! then, as on a bad line. All members send in every tick.
 
 #![allow(clippy::print_stdout, reason = "figures of the soak are printed")]
 
@@ -43,44 +42,44 @@ use self::{
 };
 use crate::live::*;
 
-/// Ticks of a second.
+/// Ticks in a second.
 const SECOND: u64 = 50;
-/// Of a thousand packets: how many are lost, come twice, or are long under way. Of a thousand sums
-/// how many are lost.
+/// Per thousand packets: how many are lost, arrive twice, or take long. Per thousand sums: how many
+/// are lost.
 const LOST: u32 = 50;
 const TWICE: u32 = 10;
 const SLOW: u32 = 20;
 const LOST_SUMS: u32 = 20;
-/// Of a thousand who come, how many only listen; of a thousand ticks in which such a one raises or
-/// lowers its hand.
+/// Per thousand joins: how many only listen. Per thousand ticks: in how many such a listener raises
+/// or lowers its hand.
 const LISTEN: u32 = 60;
 const HAND: u32 = 2;
-/// Of a thousand sums in a dishonest minute, how many are changed.
+/// Per thousand sums in a dishonest minute: how many are changed.
 const FORGED: u32 = 250;
-/// Ticks of which a dishonest server still has the packets.
+/// Ticks for which a dishonest server keeps the packets.
 const KEPT: u32 = 40;
-/// Ticks until the server notices who vanished, at most; until people come again; and how long the
-/// server lives, at least and so many more.
+/// Ticks, at most, until the server notices a vanished member, and until a member joins again. For
+/// the server's life: the shortest, and how much longer it can be.
 const NOTICED: u64 = 5 * SECOND;
 const RESTS: u64 = 3 * SECOND;
 const LIVES: (u64, u64) = (60 * SECOND, 120 * SECOND);
-/// Of so many lives of the server one has a room whose members agree on keys: the first, as it
-/// takes the most memory.
+/// One of `GROUPS` lives of the server has a room whose members agree on keys: the first, because
+/// it takes the most memory.
 const GROUPS: u64 = 4;
-/// How often memory is looked at.
+/// How often memory is sampled, in ticks.
 const LOOK: u64 = 10 * SECOND;
 
 fn time(ticks: u64) -> Duration {
     Duration::from_millis(20 * ticks)
 }
 
-/// How a room goes on, by what its keys come from.
+/// The times of a room, by the source of its keys.
 struct Pace {
-    /// Ticks for which somebody stays: at least, and so many more. A commit of a group costs all
-    /// its members a millisecond or two.
+    /// Ticks for which a member stays: at least, and how much longer at most. A commit of a group
+    /// costs each of its members a millisecond or two.
     stays: (u64, u64),
-    /// Ticks for which somebody who is there may hear nothing. In a group one after another may be
-    /// asked for a commit who has just vanished.
+    /// Ticks for which a present member may hear nothing. In a group the server may ask several
+    /// members in turn for a commit that have just vanished.
     patience: u64,
 }
 
@@ -91,7 +90,7 @@ fn pace(keys: Keys) -> &'static Pace {
     if keys == Keys::Group { &AGREED } else { &LINKED }
 }
 
-/// What a throw of the dice says.
+/// Random decisions.
 trait Dice {
     fn below(&mut self, most: u64) -> u64;
     fn one_of(&mut self, in_a_thousand: u32) -> bool;
@@ -107,7 +106,7 @@ impl Dice for ChaCha20Rng {
     }
 }
 
-/// A packet under way, and whose it is.
+/// A packet in transit, and its sender.
 type Flying = (u16, Rc<Vec<u8>>);
 
 enum Place {
@@ -126,27 +125,27 @@ enum End {
 struct Chaos {
     seed: u64,
     rng: ChaCha20Rng,
-    /// One for each kind of keys.
+    /// One link for each kind of keys.
     links: Vec<RoomLink>,
     now: u64,
     places: Vec<Place>,
-    /// About how many members open a sum.
+    /// About how many members decrypt a sum.
     ears: usize,
-    /// Who is at which place, by number.
+    /// The place of each member, by member number.
     seats: BTreeMap<u16, usize>,
     room: Option<LiveRoom>,
     id: RoomId,
     keys: Keys,
-    /// When this life of the server ends, and how; is it about to?
+    /// When and how this life of the server ends, and whether it is ending already.
     ends: (u64, End),
     closing: bool,
-    /// Who vanished, and when the server notices.
+    /// Vanished members, and when the server notices each.
     ghosts: Vec<(u64, u16)>,
-    /// Packets under way, by when they come.
+    /// Packets in transit, by arrival tick.
     flying: BTreeMap<u64, Vec<Flying>>,
-    /// What was said, by tick and number.
+    /// The spoken samples, by tick and member number.
     said: SpokenSamples,
-    /// What the server took.
+    /// The packets that the server received.
     taken: BTreeMap<(u32, u16), LivePacket>,
     counts: Counts,
 }
@@ -155,7 +154,7 @@ impl Chaos {
     fn new(members: usize, ears: usize, seed: u64) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let kinds = if group::HAS_GROUPS { &[Keys::Link, Keys::Group][..] } else { &[Keys::Link] };
-        // who has vanished has a place too, until the server notices
+        // a vanished member also has a place, until the server notices
         let speakers = 2 * members as u16;
         let settings = |keys: &Keys| Settings { keys: *keys, speakers, ..Settings::default() };
         let links =
@@ -185,7 +184,7 @@ impl Chaos {
         chaos
     }
 
-    /// A server without a memory.
+    /// Starts a new life of the server, without memory of the last.
     fn begin(&mut self) {
         let life = self.counts.lives;
         self.counts.lives += 1;
@@ -215,7 +214,7 @@ impl Chaos {
         self.counts.fault(format!("{seconds} s, life {life}, {:?}: {what}", self.keys));
     }
 
-    /// 20 ms go by.
+    /// Advances time by 20 ms.
     fn tick(&mut self) {
         self.end();
         self.come_and_go();
@@ -227,7 +226,7 @@ impl Chaos {
         self.look();
     }
 
-    /// The server's life ends when it is time.
+    /// Ends the server's life when its time is reached.
     fn end(&mut self) {
         let (at, end) = self.ends;
         if self.now < at {
@@ -275,7 +274,7 @@ impl Chaos {
             }
             !noticed
         });
-        // whoever comes next opens another
+        // the next member to join opens another room
         if room.is_over() && !self.closing {
             self.begin();
         }
@@ -317,7 +316,7 @@ impl Chaos {
         self.seats.insert(number, place);
     }
 
-    /// Leaves, or vanishes.
+    /// The guest leaves or vanishes.
     fn go(&mut self, place: usize) {
         let away = Place::Away { until: self.now + self.rng.below(RESTS) };
         let Place::Here(guest) = std::mem::replace(&mut self.places[place], away) else { return };
@@ -331,7 +330,7 @@ impl Chaos {
         }
     }
 
-    /// A frame of everybody, on its way.
+    /// Sends a frame of every guest.
     fn speak(&mut self) {
         let mut twice = None;
         for place in &mut self.places {
@@ -366,7 +365,7 @@ impl Chaos {
         }
     }
 
-    /// What has come to the server by now.
+    /// Delivers the messages that have reached the server by now.
     fn arrive(&mut self) {
         let Some(mut room) = self.room.take() else { return };
         let mut packets = Vec::new();
@@ -397,7 +396,7 @@ impl Chaos {
         self.room = Some(room);
     }
 
-    /// What follows at the server goes on its way.
+    /// Sends the room's events to the members.
     fn follow(&mut self) {
         let Some(mut room) = self.room.take() else { return };
         while let Some(event) = room.poll(time(self.now)) {
@@ -429,7 +428,7 @@ impl Chaos {
         }
     }
 
-    /// To those who hear this tick.
+    /// Sends a sum to the members that hear this tick.
     fn sum(&mut self, tick: u32, members: &[u16], sum: &Down) {
         let turns = (2 * self.places.len() / self.ears).max(1);
         let hears = |number: &u16| (tick as usize + usize::from(*number)).is_multiple_of(turns);
@@ -443,8 +442,8 @@ impl Chaos {
         }
     }
 
-    /// Who vanished may be asked for a commit, and cannot answer; a server that is stopped puts out
-    /// all.
+    /// A removed member. The server may ask a vanished member for a commit, which it cannot make,
+    /// and a stopping server removes all.
     fn removed(&mut self, member: u16, why: &str) {
         self.ghosts.retain(|(_, number)| *number != member);
         if let Some(place) = self.seats.remove(&member) {
@@ -455,7 +454,7 @@ impl Chaos {
         }
     }
 
-    /// In a dishonest minute perhaps another sum than it should be, and whether it is.
+    /// The sum to send, and whether it was changed: in a dishonest minute some sums are.
     fn forge(&mut self, layout: LiveLayout, tick: u32, mut bytes: Vec<u8>) -> (Vec<u8>, bool) {
         let is_dishonest = self.now / (60 * SECOND) % 4 == 1;
         let Some(mut sum) = wire::decode_live_sum(layout, &bytes).ok().filter(|sum| !sum.speakers.is_empty()) else {
@@ -470,12 +469,12 @@ impl Chaos {
         let of = |member: &u16, tick: u32| &self.taken[&(tick, *member)];
         match self.rng.below(6) {
             0 => {
-                // one bit of what is added, which is longer
+                // flip one bit of the payload, which is longer than 600 bytes
                 let place = bytes.len() - 1 - self.rng.below(600) as usize;
                 bytes[place] ^= 1 << self.rng.below(8);
                 return (bytes, true);
             }
-            // left out, added twice, an earlier one besides
+            // a packet left out, a packet added twice, an earlier packet added
             1 => match attack::sum_of(others().map(|member| of(member, tick))) {
                 Some(rest) => (sum.payload, sum.tag) = (rest.payload, rest.tag),
                 None => (sum.payload, sum.tag) = (LivePayload::zero(layout, PACKET_WORDS), Tag::default()),
@@ -485,9 +484,9 @@ impl Chaos {
                 let earlier = self.taken.range(..(tick, 0)).rev().find(|((_, member), _)| *member == one);
                 add(&mut sum, earlier.map_or(of(&one, tick), |(_, earlier)| earlier));
             }
-            // nothing at all
+            // an empty sum
             4 => (sum.payload, sum.tag) = (LivePayload::zero(layout, PACKET_WORDS), Tag::default()),
-            // not named
+            // a speaker left out of the list
             _ => {
                 sum.speakers = MemberSet::default();
                 others().for_each(|member| _ = sum.speakers.insert(*member));
@@ -496,7 +495,7 @@ impl Chaos {
         (wire::encode_live_sum(layout, &sum), true)
     }
 
-    /// What has come to the members by now.
+    /// Delivers the messages that have reached the members by now.
     fn hear(&mut self) {
         let mut faults = Vec::new();
         let nobody_speaks = self.places.iter().all(|place| !matches!(place, Place::Here(guest) if guest.speaks));
@@ -527,7 +526,7 @@ impl Chaos {
         faults.iter().for_each(|fault| self.fault(fault));
     }
 
-    /// Is everybody heard, and how much memory is there?
+    /// Checks that no member is without sums for too long, and samples memory.
     fn look(&mut self) {
         let (now, kind) = (self.now, usize::from(self.keys == Keys::Group));
         let patience = pace(self.keys).patience;
@@ -549,7 +548,7 @@ impl Chaos {
         }
     }
 
-    /// So many ticks, and until all have left.
+    /// Runs `ticks` ticks, and continues until all members have left.
     fn run(&mut self, ticks: u64) {
         let began = Instant::now();
         (0..ticks).for_each(|_| self.tick());
@@ -565,7 +564,7 @@ impl Chaos {
     }
 }
 
-/// Adds a packet to a sum whose list does not say so.
+/// Adds a packet to a sum, and leaves the list unchanged.
 fn add(sum: &mut LiveSum, packet: &LivePacket) {
     attack::add(&mut sum.payload, &packet.payload);
     sum.tag.add_assign(&packet.tag);

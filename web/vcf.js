@@ -60,7 +60,7 @@ async function* lines(file) {
     try {
       return decoder.decode(bytes, more);
     } catch {
-      return fail("expected text in UTF-8, found other bytes");
+      return fail("the file is not text in UTF-8");
     }
   };
   let [rest, begun] = ["", false];

@@ -245,8 +245,7 @@ fn id_of(command: &Command, name: &str) -> Option<String> {
 fn settings(command: &Command, file: &Path) -> Result<Vec<(String, Vec<String>)>, Failure> {
     let wrong = |what: String| Failure::Call(format!("{}: {what}", file.display()));
     let bytes = read_bounded(file, MAX_BYTES).map_err(|error| Failure::Call(error.to_string()))?;
-    let text =
-        std::str::from_utf8(&bytes).map_err(|_| wrong("expected text in UTF-8, found other bytes".to_owned()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong("the file is not text in UTF-8".to_owned()))?;
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     let known = options(command);
     let mut settings = Vec::new();

@@ -66,7 +66,7 @@ fn file_roots(path: &Path) -> Result<RootCertStore, ClientError> {
         roots.add(certificate).map_err(|error| fault(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(fault("expected a certificate, found none".to_owned()));
+        return Err(fault("the file has no certificate (PEM)".to_owned()));
     }
     Ok(roots)
 }

@@ -34,10 +34,10 @@ pub enum DataError {
         source: io::Error,
     },
     /// Another process uses the folder.
-    #[error("{}: expected a folder that no other server uses, found one that is used", .0.display())]
+    #[error("{}: another server uses this folder: stop it, or choose another folder", .0.display())]
     InUse(PathBuf),
     /// A later release wrote the folder.
-    #[error("{}: expected data of version {DATA_VERSION}, found version {found}: it is of a later release", path.display())]
+    #[error("{}: these data are of a later release (version {found}, and this program knows {DATA_VERSION}): use the later release", path.display())]
     Later {
         /// The folder.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum DataError {
         found: u32,
     },
     /// The folder has no data of a server.
-    #[error("{}: expected a folder of `tobari serve`, found another", .0.display())]
+    #[error("{}: this is no data folder of `tobari serve`: name the folder that --data or --sense named", .0.display())]
     NotData(PathBuf),
 }
 

@@ -45,7 +45,7 @@ pub enum FileError {
         limit_bytes: u64,
     },
     /// The target is a directory, a device or a pipe: renaming a file over it would destroy it.
-    #[error("{name}: expected a regular file or none, found a directory or a device")]
+    #[error("{name} is a folder or a device: choose another name")]
     NotAFile {
         /// The file, as the caller named it.
         name: String,

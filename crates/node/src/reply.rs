@@ -32,7 +32,7 @@ impl Reply {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "token",
-            "expected a token that is known (Authorization: Bearer), found none",
+            "the request has no known token: give --token-file (Authorization: Bearer)",
         )
     }
 

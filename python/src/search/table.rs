@@ -126,7 +126,9 @@ impl Table {
             while let Some(variant) = reader.next_variant().map_err(malformed)? {
                 watch.step()?;
                 if !variant.phased {
-                    return Err(malformed("expected phased genotypes (as 0|1), found one without phase (as 0/1)"));
+                    return Err(malformed(
+                        "a genotype is not phased (0/1 and not 0|1): phase the file, or leave out --require-phase for single variants",
+                    ));
                 }
                 sets.join(&variant).map_err(malformed)?;
                 let content = match &mut content {

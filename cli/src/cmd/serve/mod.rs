@@ -73,7 +73,7 @@ async fn give_memory_back() {
 /// Checks the options of the jobs, and returns the server's options without the jobs.
 pub(super) fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     if arguments.shared.are_given() && !arguments.wants_more_than_calls() {
-        let text = "expected --search, --infer or --sense beside --tokens, --open or --data, found none";
+        let text = "--tokens, --open and --data need a job: add --search, --infer or --sense";
         return Err(Failure::Call(text.to_owned()));
     }
     arguments.check_jobs()?;

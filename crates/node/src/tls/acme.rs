@@ -91,7 +91,7 @@ fn ready(options: &AcmeOptions) -> Result<(), TlsError> {
     }
     let mode = fs::metadata(&options.folder).map_err(system)?.permissions().mode();
     if mode & 0o077 != 0 {
-        return Err(fault(options, format!("expected a folder of mode 0700, found {:o}", mode & 0o777)));
+        return Err(fault(options, format!("the folder must be private (chmod 700): its mode is {:o}", mode & 0o777)));
     }
     let bare = |name: &&String| {
         name.is_empty() || name.contains(['/', ':', '*', ' ']) || name.parse::<std::net::IpAddr>().is_ok()

@@ -124,7 +124,7 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| fault(error.to_string()))?;
     if chain.is_empty() {
-        return Err(fault("expected a certificate, found none".to_owned()));
+        return Err(fault("the file has no certificate (PEM)".to_owned()));
     }
     Ok(chain)
 }

@@ -12,7 +12,9 @@ pub fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
         return crate::run(arguments);
     }
     let Some(folder) = arguments.source() else {
-        return Err(Failure::Call("expected the folder of a server's data, found none".to_owned()));
+        return Err(Failure::Call(
+            "name the data folder of a server: `tobari backup DATA -o SET --key-file KEY`".to_owned(),
+        ));
     };
     let _held = DataFolder::existing(folder)?;
     crate::run(arguments)
@@ -21,7 +23,9 @@ pub fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
 /// Opens a backup into a folder where nothing is yet, and checks that this release can use it.
 pub fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     if arguments.is_part() {
-        return Err(Failure::Call("expected a whole backup to restore, found --only".to_owned()));
+        return Err(Failure::Call(
+            "a backup is restored as a whole: remove --only, or use `tobari unseal --only`".to_owned(),
+        ));
     }
     let target = arguments.output();
     let (name, full) = (target.display(), std::fs::read_dir(target).is_ok_and(|mut names| names.next().is_some()));
@@ -31,7 +35,7 @@ pub fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     }
     // what a killed run restored may be there, and nothing else; with --force nobody would look
     if full && arguments.replaces() {
-        return Err(Failure::Work(format!("{name}: expected a new or empty folder, found one with something in it")));
+        return Err(Failure::Work(format!("{name} is not empty: choose a new or an empty folder")));
     }
     let opened = crate::unseal(arguments)?;
     match DataFolder::existing(target) {

@@ -68,7 +68,7 @@ fn first_line(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() {
-        let expected = "expected a passphrase in the first line, found none";
+        let expected = "the first line is empty: write the passphrase there";
         return Err(Failure::Work(format!("{}: {expected}", path.display())));
     }
     Ok(Zeroizing::new(line.to_vec()))
@@ -78,14 +78,16 @@ fn first_line(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
 fn asked(twice: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let ask = |prompt: &str| {
         let line = rpassword::prompt_password(prompt).map(|line| Zeroizing::new(line.into_bytes()));
-        line.map_err(|error| Failure::Work(format!("expected a terminal to ask for a passphrase, found: {error}")))
+        line.map_err(|error| {
+            Failure::Work(format!("there is no terminal to ask for a passphrase ({error}): use --passphrase-file"))
+        })
     };
     let line = ask("passphrase: ")?;
     if line.is_empty() {
-        return Err(Failure::Work("expected a passphrase, found none".to_owned()));
+        return Err(Failure::Work("the passphrase is empty: run the command again, and type one".to_owned()));
     }
     if twice && ask("the same again: ")? != line {
-        return Err(Failure::Work("expected the same passphrase twice, found two".to_owned()));
+        return Err(Failure::Work("the two passphrases differ: run the command again".to_owned()));
     }
     Ok(line)
 }
@@ -107,7 +109,7 @@ pub(super) fn to_seal(arguments: &SealArguments, rng: &mut ChaCha20Rng) -> Resul
     if given.is_empty() {
         let recipient = if cfg!(feature = "age") { ", --recipient" } else { "" };
         return Err(Failure::Call(format!(
-            "expected --key-file, --passphrase, --passphrase-file{recipient} or --new-key, found none"
+            "no key is given: add --new-key FILE to make one, or --key-file, --passphrase or --passphrase-file{recipient}"
         )));
     }
     Ok(given.keys())
@@ -119,12 +121,15 @@ fn recipients(arguments: &SealArguments) -> Result<Option<Recipients>, Failure> 
     for path in &arguments.recipients.recipients_file {
         let bytes = files::read_bounded(path, MAX_AGE_BYTES)?;
         let text = String::from_utf8(bytes).map_err(|_| {
-            Failure::Work(format!("{}: expected recipients of age, one a line, found no text", path.display()))
+            Failure::Work(format!("{} is no text: write recipients of age there, one a line", path.display()))
         })?;
         let before = texts.len();
         texts.extend(recipients_of_lines(&text).map(str::to_owned));
         if texts.len() == before {
-            return Err(Failure::Work(format!("{}: expected recipients of age, found none", path.display())));
+            return Err(Failure::Work(format!(
+                "{} has no recipient of age: write recipients there, one a line",
+                path.display()
+            )));
         }
     }
     if texts.is_empty() {
@@ -151,7 +156,7 @@ pub(super) fn to_open(
     if given.is_empty() {
         let identity = if cfg!(feature = "age") { ", --identity" } else { "" };
         return Err(Failure::Call(format!(
-            "expected --key-file, --passphrase{identity} or --passphrase-file, found none"
+            "no key is given: add --key-file, --passphrase{identity} or --passphrase-file"
         )));
     }
     Ok(given.keys())

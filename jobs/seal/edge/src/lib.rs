@@ -245,7 +245,9 @@ pub fn unseal(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     let (sealed, target, force) = (&arguments.sealed, &arguments.output, arguments.force);
     let mut show = |opened: &Opened| meter.show("opened", opened.entries, opened.read);
     let opened = match (&arguments.only, is_folder(sealed)?) {
-        (Some(_), false) => return Err(Failure::Call("expected a set for --only, found no folder".to_owned())),
+        (Some(_), false) => {
+            return Err(Failure::Call("--only takes a file out of a set: name the folder of a set".to_owned()));
+        }
         (Some(path), true) => {
             let found = list::find(&reader, sealed, path)?;
             to_target(target, force, |target| reader.listed(sealed, &found, target, &mut rng, &mut show))?

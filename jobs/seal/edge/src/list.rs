@@ -74,11 +74,9 @@ pub(super) fn find(reader: &Reader<'_>, set: &Path, path: &Path) -> Result<SetEn
         Some(found) if found.path == wanted || !more => Ok(found),
         Some(_) => {
             let expected =
-                "expected the path of one file, found that several are printed so: open one by its sealed name";
+                "several files have this printed path: name one by its sealed name, as `tobari seal ls` prints it";
             Err(Failure::Work(format!("{name}: {expected}")))
         }
-        None => {
-            Err(Failure::Work(format!("{name}: expected a path of the set, as `tobari seal ls` prints it, found none")))
-        }
+        None => Err(Failure::Work(format!("the set has no {name}: `tobari seal ls` prints its paths"))),
     }
 }

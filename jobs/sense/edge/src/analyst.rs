@@ -109,7 +109,7 @@ impl Analysts {
         let tokens = tokens.map(Tokens::read).transpose()?;
         let fault = |source| ServerError::Bind { addr, source };
         if tokens.is_none() && !addr.ip().is_loopback() {
-            let what = "expected a file of analysts' tokens for an address that others reach, found none";
+            let what = "other machines reach this address: add --analysts FILE";
             return Err(fault(io::Error::new(io::ErrorKind::InvalidInput, what)).into());
         }
         let listener = TcpListener::bind(addr).await.map_err(fault)?;

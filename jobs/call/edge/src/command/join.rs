@@ -42,11 +42,12 @@ const ATTEMPTS: [u64; 9] = [0, 250, 500, 1000, 1000, 2000, 2000, 4000, 4000];
 pub(super) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     let link: RoomLink = arguments.link.parse().map_err(|error| Failure::Call(format!("{error}")))?;
     if arguments.json && arguments.output.as_deref() == Some(Path::new("-")) {
-        return Err(Failure::Call("expected --json or --out -, found both: there is one standard output".to_owned()));
+        return Err(Failure::Call("--json and --out - both write to standard output: use one of them".to_owned()));
     }
     if link.settings.keys == Keys::Group {
         if !group::HAS_GROUPS {
-            let text = "a link whose members agree on keys: expected a build with the feature `mls`, found one without";
+            let text =
+                "this build lacks the feature `mls`, which links with agreed keys need: build with `--features mls`";
             return Err(Failure::Call(text.to_owned()));
         }
         if arguments.record.is_some() {

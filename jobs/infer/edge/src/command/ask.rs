@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &AskArguments) -> Result<(), Failure> {
         if images.len() > most {
             let found = images.len();
             return Err(Failure::Work(format!(
-                "expected at most {most} images, which is what a session takes, found {found}"
+                "a session takes {most} images, and these are {found}: split them, or ask the operator to raise --enclave-images"
             )));
         }
         let verified = verify(&mut remote, &found, arguments.accept_simulated).await?;
@@ -110,7 +110,7 @@ pub(super) fn tell(arguments: &EnclaveArguments) -> Result<(), Failure> {
 }
 
 fn server(reach: &ReachArguments) -> Result<&str, Failure> {
-    let none = || Failure::Call("expected --server, whose enclave is asked, found none".to_owned());
+    let none = || Failure::Call("add --server URL: the enclave is on a server".to_owned());
     reach.server.as_deref().ok_or_else(none)
 }
 
@@ -127,7 +127,7 @@ fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure
     match (arguments.images.as_slice(), arguments.index.as_slice()) {
         (paths, []) => paths.iter().map(|path| one(path, None)).collect(),
         ([path], indices) => indices.iter().map(|index| one(path, Some(*index))).collect(),
-        _ => Err(Failure::Call("expected one file of images with --index, found several".to_owned())),
+        _ => Err(Failure::Call("--index takes one file of images: ask each file by itself".to_owned())),
     }
 }
 

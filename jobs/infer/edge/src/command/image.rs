@@ -33,11 +33,15 @@ pub(super) fn read(arguments: &ImageArguments, count: usize) -> Result<Zeroizing
         Some(image) if image.len() == count => Ok(image),
         Some(image) => {
             let found = image.len();
-            Err(Failure::Work(format!("{name}: expected an image of {count} pixels for this model, found {found}")))
+            Err(Failure::Work(format!(
+                "{name}: the model takes {count} pixels, and the image has {found}: scale the image"
+            )))
         }
         None => {
             let images = images.len();
-            Err(Failure::Work(format!("{name}: expected an image below {images}, found --index {index}")))
+            Err(Failure::Work(format!(
+                "{name}: the file has {images} images, counted from 0: --index {index} is beyond"
+            )))
         }
     }
 }
@@ -57,13 +61,15 @@ fn planes(name: &str, picture: &Picture, count: usize) -> Result<Vec<u8>, Failur
     };
     let (width, height) = (picture.width, picture.height);
     if (width, height) != (side, side) {
-        return wrong(format!("expected {side} x {side} pixels for this model, found {width} x {height}"));
+        return wrong(format!(
+            "the model takes {side} x {side} pixels, and the picture has {width} x {height}: scale the picture"
+        ));
     }
     if !picture.is_opaque() {
-        return wrong("expected a picture without transparent parts for this model, found some".to_owned());
+        return wrong("the picture has transparent parts: save it without transparency".to_owned());
     }
     if channels == 1 && !picture.is_grey() {
-        return wrong("expected a grey picture for this model, found colours".to_owned());
+        return wrong("the model takes grey pictures: save the picture without colours".to_owned());
     }
     Ok((0..channels).flat_map(|channel| picture.pixels.iter().map(move |pixel| pixel[channel])).collect())
 }

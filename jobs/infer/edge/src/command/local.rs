@@ -26,7 +26,7 @@ pub(super) fn read(name: Option<&str>) -> Result<Model, Failure> {
 
 /// The set of parameters of this name.
 pub(super) fn set(name: &str) -> Result<LatticeParameters, Failure> {
-    let wrong = || Failure::Call(format!("expected a set of parameters that `tobari info` lists, found {name}"));
+    let wrong = || Failure::Call(format!("{name} is no parameter set: `tobari info` lists the sets"));
     Ok(NamedSet::from_name(name).ok_or_else(wrong)?.parameters()?)
 }
 
@@ -49,18 +49,18 @@ pub(super) fn answer(
     holder: Option<&Holder>,
 ) -> Result<Vec<u8>, Failure> {
     let holder = holder.ok_or_else(|| {
-        Failure::Call("expected --server, or --key to make the keys that a run here needs, found neither".to_owned())
+        Failure::Call("a run on this machine needs --key; a run on a server needs --server".to_owned())
     })?;
     let model = read(name)?;
     let (expected, found) = (short(&sealed.model), short(&model.digest()));
     if sealed.model != model.digest() {
         return Err(Failure::Work(format!(
-            "expected the model {expected}, for which the image was encrypted, found {found}"
+            "the image was encrypted for the model {expected}, and this is {found}: use that model, or encrypt the image again"
         )));
     }
     let service = Service::new(compiled(&model, arguments)?.0, WEIGHTS)?;
     if service.card().encode() != holder.card().encode() {
-        let text = "expected the layout and set that the key was made for (--layout, --set), found others";
+        let text = "the key was made for another layout or set: give the same --layout and --set, or make a new key";
         return Err(Failure::Work(text.to_owned()));
     }
     let question = messages::decode_question(sealed.body, service.card())?;

@@ -102,7 +102,7 @@ fn answer(arguments: &RunArguments) -> Result<(), Failure> {
     {
         let (expected, found) = (short(&sealed.keys), short(holder.keys_name()));
         return Err(Failure::Work(format!(
-            "expected the key {expected}, with which the image was encrypted, found {found}"
+            "the image was encrypted under the key {expected}, and this is {found}: use that key"
         )));
     }
     let answer = match &arguments.reach.server {

@@ -114,8 +114,7 @@ impl Remote {
         self.headers.pop();
         let reply = reply?;
         if holder.is_none() && reply.header("tobari-refusal") == Some("key") {
-            let text =
-                "the server does not have the keys for this image: expected --key to make and send them, found none";
+            let text = "the server does not have the keys for this image: add --key to make and send them";
             return Err(Failure::Work(text.to_owned()));
         }
         Ok(good(reply)?.body.to_vec())

@@ -73,15 +73,13 @@ impl ServeInferArguments {
         let wrong = |text: &str| Err(Failure::Call(text.to_owned()));
         if self.infer_enclave == Some(EnclaveWord::Auto) {
             return match self.infer_set.is_some() || self.infer_layout.is_some() {
-                true => wrong(
-                    "expected no --infer-set and no --infer-layout beside --infer-enclave auto, which takes its own; found one",
-                ),
+                true => wrong("--infer-enclave auto chooses set and layout: remove --infer-set and --infer-layout"),
                 false => Ok(true),
             };
         }
         match self.requirements != InferRequirements::default() || self.enclave_costs.is_some() {
             true => wrong(
-                "expected --infer-enclave auto beside --protect, --side-channels, --active-host, --plain-in-enclave or --enclave-costs, found another or none",
+                "--protect, --side-channels, --active-host, --plain-in-enclave and --enclave-costs need --infer-enclave auto",
             ),
             false => Ok(false),
         }

@@ -134,7 +134,7 @@ fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Second
 }
 
 fn no_keys() -> Reply {
-    let text = "expected the name of keys that this server has for this model, found another or none: send them first";
+    let text = "the server has no keys of this name for the model: send them first";
     Reply::new(StatusCode::NOT_FOUND, "key", text)
 }
 
@@ -166,7 +166,7 @@ impl Shared {
 
     pub(super) fn model(&self, digest: &str) -> Result<(Name, Arc<Served>), Reply> {
         let found = unhex(digest).and_then(|name| Some((name, Arc::clone(self.models.get(&name)?))));
-        let text = "expected the digest of a model that this server has, found another";
+        let text = "the server has no model with this digest: `tobari infer keygen` makes a key for one of its models";
         found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
     }
 

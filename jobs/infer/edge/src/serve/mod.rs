@@ -154,12 +154,10 @@ pub enum InferError {
         what: String,
     },
     /// A set of parameters that there is not.
-    #[error("expected a set of parameters that `tobari info` lists, found {0}")]
+    #[error("{0} is no parameter set: `tobari info` lists the sets")]
     Set(String),
     /// Nobody said who may ask, at an address that others reach.
-    #[error(
-        "expected a file of tokens to serve models at {0}, which others reach, or the word that it is open to all; found neither"
-    )]
+    #[error("other machines reach {0}: add --tokens FILE, or --open to answer everybody")]
     Open(IpAddr),
     /// What is wrong with the file of tokens.
     #[error(transparent)]

@@ -96,7 +96,7 @@ pub(super) fn open(options: &InferOptions, share: Share) -> Result<BTreeMap<Name
         let fault = |what: String| InferError::Model { name: source.name.clone(), what };
         let served = serve(source, &model, &set, (options, share)).map_err(fault)?;
         if models.insert(model.digest(), Arc::new(served)).is_some() {
-            return Err(fault("expected a model that is not served already, found one that is".to_owned()));
+            return Err(fault("this model is served already: name each model once".to_owned()));
         }
     }
     Ok(models)

@@ -181,9 +181,9 @@ const VCF_HEAD: &str = "##fileformat=VCFv4.3
 /// [`Failure::Call`] for VCF of a table of keys.
 pub(crate) fn begin(format: Format, sites: Option<&Sites>) -> Result<(), Failure> {
     match (format, sites) {
-        (Format::Vcf, None) => {
-            Err(Failure::Call("expected a table of sites for --format vcf, found one of keys".to_owned()))
-        }
+        (Format::Vcf, None) => Err(Failure::Call(
+            "--format vcf needs a table of sites, and this is one of keys: use --format tsv".to_owned(),
+        )),
         (Format::Vcf, Some(_)) => {
             output::result(VCF_HEAD);
             Ok(())

@@ -29,7 +29,10 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
         if let Some(remote) = remotes.iter().find(|remote| remote.told().catalogue.sites().is_none()) {
-            return Err(Failure::Work(format!("{}: expected a table of sites, found one of keys", remote.url)));
+            return Err(Failure::Work(format!(
+                "{} has a table of keys, and a Beacon needs a table of sites: name another with --table",
+                remote.url
+            )));
         }
         let (remotes, hidden, own) = (Arc::new(remotes), arguments.hidden, arguments.assembly.clone());
         let source: BeaconSource = Arc::new(move |query| {

@@ -111,7 +111,7 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     let mut summary = *reader.summary();
     let Some(Building { content, other_sets, .. }) = building.filter(|_| summary.kept > 0) else {
         return Err(Failure::Work(format!(
-            "{input}: expected at least one variant to keep, found none: {}",
+            "{input}: no variant is left to keep; change the filters: {}",
             told(&summary)
         )));
     };
@@ -160,7 +160,7 @@ impl Building {
             if !self.may_change {
                 return Err(match joined {
                     Err(other) if phased => refused(&other, &chromosome),
-                    _ => "expected phased genotypes (as 0|1), found one without phase (as 0/1)".to_owned(),
+                    _ => "a genotype is not phased (0/1 and not 0|1): phase the file, or leave out --require-phase for single variants".to_owned(),
                 });
             }
             let held = std::mem::replace(&mut self.content, Content::panel(1).map_err(|error| error.to_string())?);

@@ -39,11 +39,11 @@ struct Merged {
 /// Asks.
 pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
     if arguments.hidden && arguments.longest {
-        let text = "expected a question for a whole pattern, found --longest: with --hidden every number of sites would be a question of its own";
+        let text = "--hidden does not work with --longest, where every number of sites would be a question: leave one of them out";
         return Err(Failure::Call(text.to_owned()));
     }
     if arguments.hidden && arguments.remote.decoys > 1 {
-        let text = "expected one way to hide the place, found --decoys and --hidden, which hides it among all places";
+        let text = "--hidden hides the place among all places: leave out --decoys";
         return Err(Failure::Call(text.to_owned()));
     }
     remote::check_decoys(&arguments.remote)?;

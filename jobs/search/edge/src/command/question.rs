@@ -77,9 +77,8 @@ pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) ->
     if let Some(path) = &arguments.queries {
         return of_file(path, sites);
     }
-    let sites = sites.ok_or_else(|| {
-        Failure::Call("expected --key-value or --queries, because the table is one of keys, found sites".to_owned())
-    })?;
+    let sites =
+        sites.ok_or_else(|| Failure::Call("the table is one of keys: ask with --key-value or --queries".to_owned()))?;
     if let (Some(path), Some(region)) = (&arguments.vcf, &arguments.region) {
         return of_sample(path, region, sites);
     }
@@ -97,14 +96,15 @@ fn site(text: &str, sites: &Sites) -> Result<usize, String> {
 
 fn window(at: &str, alleles: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
     let bits: Option<Vec<bool>> = alleles.bytes().map(|byte| (b"01".contains(&byte)).then_some(byte == b'1')).collect();
-    let bits = bits.ok_or_else(|| format!("expected alleles 0 and 1, found {alleles:?}"))?;
+    let bits =
+        bits.ok_or_else(|| format!("alleles are digits 0 (reference) and 1 (alternate), and these are {alleles:?}"))?;
     from(site(at, sites)?, &bits, sites)
 }
 
 fn from(start: usize, alleles: &[bool], sites: &Sites) -> Result<OwnedQuestion, String> {
     let length = alleles.len();
     if !(1..=MAX_LENGTH).contains(&length) {
-        return Err(format!("expected 1 to {MAX_LENGTH} alleles, found {length}"));
+        return Err(format!("a question has 1 to {MAX_LENGTH} alleles, and this has {length}: split it"));
     }
     sites.check_window(start, length).map_err(|error| error.to_string())?;
     let pattern = alleles.iter().rev().fold(0, |pattern, allele| pattern << 1 | Pattern::from(*allele));
@@ -115,14 +115,14 @@ fn from(start: usize, alleles: &[bool], sites: &Sites) -> Result<OwnedQuestion, 
 fn listed(text: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
     let (mut first, mut alleles) = (None, Vec::new());
     for item in text.split(',') {
-        let wrong = || format!("expected a site and its allele as chr20:1000000:A:G=1, found {item:?}");
+        let wrong = || format!("{item:?} is no site with its allele: write chr20:1000000:A:G=1");
         let (name, allele) = item.rsplit_once('=').ok_or_else(wrong)?;
         let index = site(name, sites)?;
         let expected = *first.get_or_insert(index) + alleles.len();
         if index != expected {
             let next = sites.get(expected).map_or_else(|| "no more".to_owned(), |site| site.to_string());
             return Err(format!(
-                "expected neighbours of the table in their order, the next one being {next}, found {name}"
+                "sites must be neighbours in the table, in its order: after the last comes {next}, and not {name}"
             ));
         }
         alleles.push(match allele {
@@ -163,18 +163,20 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
     let inside = |index: &usize| sites.get(*index).is_some_and(|site| regions.contains(site.chromosome, site.position));
     let wanted: Vec<usize> = (0..sites.len()).filter(inside).collect();
     let (Some(start), length) = (wanted.first().copied(), wanted.len()) else {
-        return Err(Failure::Call(format!("expected sites of the table in {region}, found none")));
+        return Err(Failure::Call(format!("the table has no sites in {region}: choose another --region")));
     };
     if !(1..=MAX_LENGTH).contains(&length) || wanted.last() != Some(&(start + length - 1)) {
         return Err(Failure::Call(format!(
-            "expected one stretch of at most {MAX_LENGTH} sites, found {length} in {region}"
+            "{region} has {length} sites, and a question takes {MAX_LENGTH}: choose a smaller --region"
         )));
     }
     let selection = Selection { regions: regions.clone(), split: true, ..Selection::default() };
     let mut reader = VariantReader::open(path, selection)?;
     if reader.samples().count() != 1 {
         let found = reader.samples().count();
-        return Err(Failure::Work(format!("{name}: expected one sample, found {found}")));
+        return Err(Failure::Work(format!(
+            "{name} has {found} samples, and a question takes one: keep one, as bcftools view -s does"
+        )));
     }
     let (mut haplotypes, mut sets): (Vec<Vec<Option<bool>>>, _) = (Vec::new(), PhaseSets::default());
     while let Some(variant) = reader.next_variant()? {
@@ -183,7 +185,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
         if !variant.phased && length > 1 {
             let place = sites.get(index).map(|site| site.to_string()).unwrap_or_default();
             return Err(Failure::Work(format!(
-                "{name}: expected phased genotypes (as 0|1), found one without phase at {place}"
+                "{name}: the genotype at {place} is not phased (0/1 and not 0|1): phase the file first"
             )));
         }
         sets.join(&variant).map_err(|other| Failure::Work(format!("{name}: {other}")))?;
@@ -196,7 +198,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
         haplotypes.first().map_or(Some(start), |first| first.iter().position(Option::is_none).map(|i| start + i));
     if let Some(site) = absent.and_then(|index| sites.get(index)) {
         return Err(Failure::Work(format!(
-            "{name}: expected all {length} sites of the table in {region}, found no {site}"
+            "{name} has no {site}, and the question needs all {length} sites of the table in {region}: choose another --region"
         )));
     }
     let one = |(number, alleles): (usize, Vec<Option<bool>>)| {

@@ -166,9 +166,7 @@ pub enum SearchError {
         what: String,
     },
     /// Nobody said who may ask, at an address that others reach.
-    #[error(
-        "expected a file of tokens to serve searches at {0}, which others reach, or the word that it is open to all; found neither"
-    )]
+    #[error("other machines reach {0}: add --tokens FILE, or --open to answer everybody")]
     Open(IpAddr),
     /// What is wrong with the file of tokens.
     #[error(transparent)]
@@ -177,7 +175,7 @@ pub enum SearchError {
     #[error("expected random bytes from the system, found none")]
     Randomness,
     /// A kind of question that none of the tables answers.
-    #[error("expected a kind of question with the place hidden that one of the tables answers, found {0}")]
+    #[error("no table answers hidden questions of the kind {0}: change --hidden")]
     Hidden(Kind),
     /// The desk does not take a table or a key that was kept.
     #[error(transparent)]

@@ -63,7 +63,7 @@ impl Store {
         if lock.try_lock().is_err() {
             return Err(SearchError::file(
                 folder,
-                "expected a folder that no other server uses, found one that is used",
+                "another server uses this folder: stop it, or choose another folder",
             ));
         }
         for entry in fs::read_dir(folder).map_err(fault)? {

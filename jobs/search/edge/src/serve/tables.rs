@@ -60,10 +60,7 @@ impl Files {
             let (stamp, table) = (stamp(path), read(path)?);
             let name = table.name;
             if state.told.contains_key(&name) {
-                return Err(SearchError::file(
-                    path,
-                    "expected a table of another name, found one that is served already",
-                ));
+                return Err(SearchError::file(path, "this table is served already: name each table once"));
             }
             unused.retain(|kind| !arrange::fits(&table.content, *kind));
             let arranged = match labels {

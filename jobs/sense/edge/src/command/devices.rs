@@ -37,7 +37,7 @@ pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
         return list(&folder, arguments.json);
     }
     if arguments.names.is_empty() {
-        return Err(Failure::Call("expected names of devices, or --list; found neither".to_owned()));
+        return Err(Failure::Call("name the devices, or add --list".to_owned()));
     }
     if arguments.revoke {
         let numbers = folder.change(|registry| {
@@ -55,7 +55,9 @@ pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
     let secrets = match &arguments.request {
         Some(request) => vec![agreed(&folder, arguments, request)?],
         None if arguments.output.is_none() && !arguments.token => {
-            return Err(Failure::Call("expected -o DIR, --token or --request FILE, found none".to_owned()));
+            return Err(Failure::Call(
+                "add -o DIR for device files, --token for a code, or --request FILE of a device".to_owned(),
+            ));
         }
         None => {
             let mut rng = randomness::generator()?;
@@ -108,14 +110,19 @@ fn agreed(
     path: &Path,
 ) -> Result<(Option<DeviceNumber>, Secret), Failure> {
     if arguments.names.len() != 1 {
-        return Err(Failure::Call(format!("expected one name beside --request, found {}", arguments.names.len())));
+        return Err(Failure::Call(format!("--request takes one device name, and these are {}", arguments.names.len())));
     }
     let request: Request =
         serde_json::from_slice(&read_bounded(path, MAX_CARD)?).map_err(|error| wrong(path, error))?;
     let found = request.fingerprint();
     match &arguments.fingerprint {
         Some(expected) if *expected != found => {
-            return Err(wrong(path, format!("expected a request with the fingerprint {expected}, found {found}")));
+            return Err(wrong(
+                path,
+                format!(
+                    "the request has the fingerprint {found}, and not {expected}: compare it with the device's display"
+                ),
+            ));
         }
         Some(_) => {}
         None => output::say(format!("the request's fingerprint is {found}: it must be what the device shows")),
@@ -164,13 +171,15 @@ pub(super) fn forget(arguments: &ForgetArguments) -> Result<(), Failure> {
     let folder = KeyFolder::open(&arguments.folder)?;
     let registry = folder.registry()?;
     let url = arguments.reach.server.as_deref();
-    let url = url.ok_or_else(|| Failure::Call("expected --server URL, found none".to_owned()))?;
+    let url = url.ok_or_else(|| Failure::Call("add --server URL".to_owned()))?;
     let of = |name: &str| {
         registry.entries().iter().filter(|entry| entry.name == name).map(|entry| entry.number.value()).collect()
     };
     let devices: Vec<(&String, Vec<u32>)> = arguments.names.iter().map(|name| (name, of(name))).collect();
     if let Some((name, _)) = devices.iter().find(|(_, numbers)| numbers.is_empty()) {
-        return Err(Failure::Work(format!("expected the name of a device, found {name:?}")));
+        return Err(Failure::Work(format!(
+            "the fleet has no device {name:?}: `tobari sense provision HOLDER --list` prints its devices"
+        )));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
@@ -197,10 +206,10 @@ pub(super) fn enrol(arguments: &EnrolArguments) -> Result<(), Failure> {
         return take_up(arguments, &card, path);
     }
     let (Some(number), Some(request_path)) = (arguments.number, &arguments.request) else {
-        return Err(Failure::Call("expected --number and --request, or --token; found neither".to_owned()));
+        return Err(Failure::Call("add --number and --request, or --token".to_owned()));
     };
     let number = DeviceNumber::new(number);
-    let number = number.ok_or_else(|| Failure::Call("expected a number below 2^24, found a larger one".to_owned()))?;
+    let number = number.ok_or_else(|| Failure::Call("--number is below 2^24: choose a smaller number".to_owned()))?;
     let (token, request) = card.request(number, &mut randomness::generator()?)?;
     write_device(&arguments.output, &token)?;
     write_atomically(request_path, &serde_json::to_vec(&request)?)?;
@@ -221,7 +230,10 @@ pub(super) fn enrol(arguments: &EnrolArguments) -> Result<(), Failure> {
 fn take_up(arguments: &EnrolArguments, card: &Card, path: &Path) -> Result<(), Failure> {
     let token = folder::read_token(path)?;
     if hex(&token.fleet) != card.fleet || token.profile != card.schema.profile {
-        return Err(wrong(path, "expected a token of the fleet that the card is of, found another's"));
+        return Err(wrong(
+            path,
+            "the token belongs to another fleet than the card (--fleet): use the card of its own fleet",
+        ));
     }
     write_device(&arguments.output, &token)?;
     if arguments.json {

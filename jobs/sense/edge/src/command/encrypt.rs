@@ -28,7 +28,10 @@ pub(super) fn run(arguments: &EncryptArguments) -> Result<(), Failure> {
     let card = folder::card(&arguments.fleet)?;
     let token = folder::read_device(&arguments.device)?;
     if tobari_sense::enrol::hex(&token.fleet) != card.fleet || token.profile != card.schema.profile {
-        return Err(wrong(&arguments.device, "expected a device of the fleet that the card is of, found another's"));
+        return Err(wrong(
+            &arguments.device,
+            "the device belongs to another fleet than the card (--fleet): use the card of its own fleet",
+        ));
     }
     match token.profile {
         ProfileName::P1 => sealed::<P1>(arguments, &card.schema, &token),
@@ -216,15 +219,14 @@ fn rows(
             let mut sorted = found.clone().unwrap_or_default();
             sorted.sort_unstable();
             if !sorted.into_iter().eq(0..order.len()) {
-                return Err(at("expected every channel's name once, found others".to_owned()));
+                return Err(at("the first line must have each channel's name once".to_owned()));
             }
             order = found.unwrap_or_default();
             continue;
         }
         let mut readings = vec![0.0; order.len()];
         for (word, channel) in words.iter().zip(&order) {
-            readings[*channel] =
-                word.parse::<f64>().map_err(|_| at("expected numbers, found another word".to_owned()))?;
+            readings[*channel] = word.parse::<f64>().map_err(|_| at("a reading is no number".to_owned()))?;
         }
         take(schema.bytes(&readings).map_err(|error| at(error.to_string()))?)?;
     }

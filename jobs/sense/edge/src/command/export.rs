@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &ExportArguments) -> Result<(), Failure> {
         (Some(server), ..) => (frames(arguments, server)?, "frames"),
         (_, Some(folder), _) => (figures(arguments, folder)?, "figures"),
         (.., Some(path)) => (released(arguments, path)?, "figures"),
-        _ => return Err(Failure::Call("expected --frames, --figures or --releases, found none".to_owned())),
+        _ => return Err(Failure::Call("add --frames, --figures or --releases".to_owned())),
     };
     let path = arguments.output.display().to_string();
     if arguments.json {
@@ -41,7 +41,7 @@ fn frames(arguments: &ExportArguments, server: &Path) -> Result<u64, Failure> {
     let bundle = Bundle::decode(&bytes).map_err(|error| wrong(&path, error))?;
     let path = fleet.join("frames.redb");
     if !path.is_file() {
-        return Err(wrong(&path, "expected the frames of a fleet, found no file"));
+        return Err(wrong(&path, "there are no frames of a fleet here: name the folder of `tobari serve --sense`"));
     }
     let store = FrameStore::open(&path).map_err(|error| wrong(&path, error))?;
     let stretch = [arguments.from_ms, arguments.to_ms];
@@ -61,11 +61,11 @@ fn fleet(arguments: &ExportArguments, server: &Path) -> Result<PathBuf, Failure>
         let named = found.iter().find(|entry| entry.file_name() == name.as_str());
         return named
             .map(fs::DirEntry::path)
-            .ok_or_else(|| wrong(server, format!("expected the fleet {name}, found {} others", found.len())));
+            .ok_or_else(|| wrong(server, format!("the folder has no fleet {name}, and {} others: leave --fleet out to see their number, or correct it", found.len())));
     }
     match &found[..] {
         [only] => Ok(only.path()),
-        _ => Err(wrong(server, format!("expected one fleet, or --fleet, found {} fleets", found.len()))),
+        _ => Err(wrong(server, format!("the folder has {} fleets: choose one with --fleet", found.len()))),
     }
 }
 

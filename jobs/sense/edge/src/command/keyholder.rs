@@ -38,9 +38,7 @@ pub(super) fn run(arguments: &KeyholderArguments) -> Result<ExitCode, Failure> {
     let folder = KeyFolder::open(&arguments.folder)?;
     let name = folder.join("keyholder.lock");
     let lock = File::create(&name).map_err(|error| wrong(&name, error))?;
-    lock.try_lock().map_err(|_| {
-        wrong(&arguments.folder, "expected a folder that no other key holder serves, found one that is served")
-    })?;
+    lock.try_lock().map_err(|_| wrong(&arguments.folder, "another key holder serves this folder: stop it first"))?;
     let (setting, figures) = (folder.holder.setting()?, SharedFigures::default());
     let desk = ResultOpener::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
     let opener = Opener::start(desk, folder.join("releases"), Arc::clone(&figures), arguments)?;
@@ -108,7 +106,7 @@ impl<'a> Keyholder<'a> {
         figures: SharedFigures,
     ) -> Result<Self, Failure> {
         let url = arguments.reach.server.as_deref();
-        let url = url.ok_or_else(|| Failure::Call("expected --server URL, found none".to_owned()))?;
+        let url = url.ok_or_else(|| Failure::Call("add --server URL".to_owned()))?;
         let server = CloudConnection::reach(url, &arguments.reach.reach()?, &folder.card.fleet)?;
         let secret = folder.holder.secret(&setting);
         let (orders, refused, told, came) = Default::default();

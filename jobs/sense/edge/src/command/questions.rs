@@ -15,7 +15,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         let questions = folder.questions()?;
         let found: Vec<&Registered> = questions.iter().filter(|registered| registered.question.name == *name).collect();
         if found.is_empty() {
-            return Err(Failure::Work(format!("expected the name of a registered question, found {name:?}")));
+            return Err(Failure::Work(format!(
+                "no question is registered as {name:?}: `tobari sense query HOLDER` lists them"
+            )));
         }
         for registered in found {
             let path = folder.question(&registered.id());
@@ -37,7 +39,12 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     }
     if let Some(other) = folder.questions()?.iter().find(|known| known.question.name == question.name) {
         let what = if other.id() == registered.id() { "is registered" } else { "is the name of another question" };
-        return Err(wrong(path, format!("expected a question of a new name, found one that {what}")));
+        return Err(wrong(
+            path,
+            format!(
+                "the name is taken by a question that {what}: remove that one first (--remove), or choose another name"
+            ),
+        ));
     }
     let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(&registered)?);
     check_bounded(&path, &written, MAX_REGISTERED)?;

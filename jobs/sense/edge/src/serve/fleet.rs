@@ -100,7 +100,9 @@ pub(super) enum AnswerError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Job(#[from] Box<JobError<EngineError>>),
-    #[error("expected a limit of {needed} bytes (--sense-memory) to find this window's frames, found {limit}")]
+    #[error(
+        "this window's frames need {needed} bytes, and --sense-memory is {limit}: raise it, or use shorter windows"
+    )]
     Memory {
         /// What would do.
         needed: u64,

@@ -172,7 +172,7 @@ pub enum SenseError {
     Store(#[from] StoreError),
     /// Nobody said who may ask, at an address that others reach.
     #[error(
-        "expected a file of tokens to serve fleets at {0}, which others reach, or the word that it is open to all, or to visitors whose fleets end; found none"
+        "other machines reach {0}: add --tokens FILE, --open to answer everybody, or --sense-visitors for temporary fleets"
     )]
     Open(IpAddr),
     /// What is wrong with the file of tokens.

@@ -93,10 +93,10 @@ impl std::str::FromStr for MqttBroker {
 #[non_exhaustive]
 pub enum MqttError {
     /// It is not there, or does not let this client in.
-    #[error("expected a broker that takes messages, found none, or one that closed the connection")]
+    #[error("the broker is not there, or closed the connection: look at the broker, then try again")]
     Away,
     /// It refused a message.
-    #[error("expected a broker that takes this fleet's messages, found one that refuses them")]
+    #[error("the broker rejects this fleet's messages: allow the topics tobari/FLEET/# for this login")]
     Refused,
     /// It said nothing for a while.
     #[error("expected an answer of the broker within {} s, found none", PATIENCE.as_secs())]

@@ -82,7 +82,7 @@ impl Used {
 
 /// A fleet that there is not, or that is somebody else's.
 pub(super) fn no_fleet() -> Reply {
-    let text = "expected the name of a fleet that this server has, found another";
+    let text = "the server has no fleet of this name: run `tobari sense keyholder` once, which registers the fleet";
     Reply::new(StatusCode::NOT_FOUND, "fleet", text)
 }
 
@@ -94,7 +94,7 @@ pub(super) fn full() -> Reply {
 
 /// A fleet that has sent all that it may.
 pub(super) fn spent() -> Reply {
-    let text = "expected a fleet that may send more before it ends, found one that has sent all that it may";
+    let text = "the temporary fleet has sent all that it may: begin a new fleet";
     Reply::new(StatusCode::INSUFFICIENT_STORAGE, "spent", text)
 }
 

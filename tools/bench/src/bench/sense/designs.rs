@@ -130,8 +130,7 @@ impl Work {
 const SOME: [u8; READINGS] = [77; READINGS];
 
 fn number(number: u32) -> Result<DeviceNumber, Failure> {
-    DeviceNumber::new(number)
-        .ok_or_else(|| Failure::Work("expected a number below 2^24, found a larger one".to_owned()))
+    DeviceNumber::new(number).ok_or_else(|| Failure::Work("--number is below 2^24: choose a smaller number".to_owned()))
 }
 
 /// What a design does in a role; none where there is nothing to do, or nothing yet.

@@ -127,7 +127,8 @@ fn house(
 ) -> Result<(Arc<EnclaveHost>, Origin), Reply> {
     let origin = shared.enter(headers, origin)?;
     let (_, served) = shared.model(digest)?;
-    let text = "expected a model that is served with an enclave, found one that is not";
+    let text =
+        "the server has no enclave for this model: use `tobari infer run`, or ask the operator for --infer-enclave";
     let house = served.enclave.clone().ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "enclave", text))?;
     Ok((house, origin))
 }

@@ -139,7 +139,7 @@ pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote
     for (what, found) in [("tokens", tokens.len()), ("fingerprints", arguments.tls_fingerprints.len())] {
         if found > 1 && found != count {
             return Err(Failure::Call(format!(
-                "expected one for all or {count} {what}, one for each server, found {found}"
+                "give one {what} for all servers, or {count}, one for each: there are {found}"
             )));
         }
     }
@@ -327,7 +327,7 @@ impl Remote {
         if let Question::Window { start, length, .. } = *question
             && window(before, start, length) != window(&told, start, length)
         {
-            let text = "expected the sites of the question in the table that has replaced the one before, found others";
+            let text = "the server has replaced its table, and the new one lacks sites of the question: ask again with its sites";
             return Err(Failure::Work(text.to_owned()));
         }
         *self.told.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(told);
@@ -462,10 +462,7 @@ fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, 
             let what = if found.is_some() { "several" } else { "none" };
             let named = |table: &Listed| shown(&format!("{} ({})", table.name, table.label), 160);
             let names: Vec<String> = tables.iter().map(named).collect();
-            Err(Failure::Work(format!(
-                "expected one table that --table names, found {what} among: {}",
-                names.join(", ")
-            )))
+            Err(Failure::Work(format!("--table names {what} of these tables, and not one: {}", names.join(", "))))
         }
     }
 }
@@ -481,7 +478,7 @@ async fn look(
     let listed = chosen(&list.tables, wanted.table.as_deref())?;
     let mode = match listed.mode.as_str() {
         "plain" if wanted.labels => {
-            let text = "expected a table that is served with labels (--malicious), found one without";
+            let text = "the server does not serve this table in mode --malicious: ask without --malicious, or ask another server";
             return Err(Failure::Work(text.to_owned()));
         }
         "plain" => Mode::Plain,

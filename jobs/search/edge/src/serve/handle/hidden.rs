@@ -50,9 +50,9 @@ pub(in super::super) async fn layout(
     let Some(there) = there else {
         let kinds: Vec<String> = state.desk.arrangements(&name).map(|one| one.kind().to_string()).collect();
         let text = match kinds.is_empty() {
-            true => "expected a table that is asked with the place hidden, found one that is not".to_owned(),
+            true => "the server does not offer --hidden for this table: ask without it, or ask the operator for `tobari serve --hidden`".to_owned(),
             false => format!(
-                "expected a number of sites that is asked with the place hidden ({}), found another",
+                "the server offers --hidden for other numbers of sites ({}): ask for one of these",
                 kinds.join(", ")
             ),
         };

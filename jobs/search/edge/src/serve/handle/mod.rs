@@ -335,7 +335,7 @@ impl Shared {
         let mut state = self.state();
         let told = state.told.get(&table).ok_or_else(|| refused(Refusal::Table))?;
         if tag.is_some_and(|tag| tag != told.tag) {
-            let text = "expected a query for the table as it is now, found one for another revision";
+            let text = "the table has changed since the question was made: ask again";
             return Err(Reply::new(StatusCode::PRECONDITION_FAILED, "revision", text));
         }
         let registered =

@@ -393,7 +393,7 @@ impl EnclaveHost {
         if lost.contains(&id) {
             return Err(Reply::new(StatusCode::GONE, "enclave", again(why)));
         }
-        let text = "expected an open session, found none of this number: it may have ended";
+        let text = "no session has this number; it may have ended: begin a new session";
         Err(Reply::new(StatusCode::NOT_FOUND, "session", text))
     }
 
@@ -456,7 +456,7 @@ fn again(why: &str) -> String {
 }
 
 fn too_many() -> Reply {
-    let text = "expected fewer open sessions, found as many as the enclave allows: come again when one has ended";
+    let text = "the enclave has as many sessions as it allows: try again later, or ask the operator to raise --enclave-sessions";
     Reply::new(StatusCode::SERVICE_UNAVAILABLE, "sessions", text)
 }
 

@@ -6,6 +6,7 @@
 pub mod disk;
 pub mod fleet;
 pub mod genome;
+pub mod memory;
 pub mod rude;
 #[cfg(unix)]
 pub mod shell;

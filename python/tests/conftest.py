@@ -1,4 +1,4 @@
-"""What tests share. A test that cannot run here says so: it is skipped, which `cargo xtask test` counts apart."""
+"""Shared code of the tests. A test that cannot run here is skipped, and `cargo xtask test` counts it separately."""
 
 import os
 import shutil
@@ -11,13 +11,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tool(name):
-    """A module that is optional, or none: the test is then not run."""
+    """An optional module; without it the test is skipped."""
     return pytest.importorskip(name, reason=f"NOT RUN: {name} is not installed")
 
 
 @pytest.fixture(scope="session")
 def binary():
-    """The `tobari` program, where it was built."""
+    """The path of the built `tobari` program."""
     folders = [Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))]
     named = os.environ.get("TOBARI_BINARY")
     found = [Path(named)] if named else [folder / "debug" / "tobari" for folder in folders]
@@ -32,7 +32,7 @@ def binary():
 
 @pytest.fixture
 def serve(binary):
-    """Starts `tobari serve` with more words, and gives its URL; it ends with the test."""
+    """Starts `tobari serve` with further arguments, and yields its URL; the server ends with the test."""
     import json
 
     running = []

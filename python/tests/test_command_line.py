@@ -1,4 +1,4 @@
-"""Files of this package are those of the command line, and the other way round."""
+"""Files of this package work on the command line, and the other way round."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ def test_a_key_holders_folder_is_the_same(tobari, tmp_path):
         'name = "q"\nleast-devices = 2\nwindow = { length = "1m" }\n[[statistic]]\nkind = "sum"\nchannel = "t"\n'
     )
     tobari("sense", "query", "holder", "question.toml")
-    # a device that was taken in here seals there
+    # a device added here seals on the command line
     (tmp_path / "attic.device").write_text(token + "\n")
     device = holder.open_device(token, tmp_path / "attic.device.counter", new=True)
     frames = device.seal([[10]])

@@ -102,7 +102,7 @@ def test_an_onnx_file_becomes_the_same_model_and_others_are_refused_with_reasons
     assert read.shape == (1, 28, 28) and read.classes == 10
     for digit, image in enumerate(images):
         assert read.forward(infer.pixels(image)).argmax() == digit
-    # labels that nobody knows the margin of are not computed under encryption
+    # labels with an unknown margin are not computed under encryption
     assert read.margin > 0
     unknown = infer.load_onnx(folder / "digits.onnx")
     assert unknown.margin is None

@@ -45,13 +45,13 @@ def test_a_search_and_a_batch_of_sensors_are_planned_within_their_memory():
         assert found.steps == found.program_steps + found.again
         assert step in str(found) and str(found).startswith("costs are not measured")
     assert sense.inputs > sense.memory and sense.read > 0
-    # a longer pattern has more maps, and a place more lies beside the others
+    # a longer pattern has more maps, and one more place beside the others
     assert plan.search(memory=1 << 30, length=5, haplotypes=500).program_steps > search.program_steps
     assert plan.search(memory=1 << 30, length=4, haplotypes=500, places=2).inputs < search.inputs * 2
 
 
 def test_a_search_has_the_steps_and_the_peak_that_the_command_line_plans(binary, tmp_path):
-    # it measures costs first, and keeps them: here, and not where a person's are
+    # it measures costs first, and stores them here, not in the user's own folder
     environment = {**os.environ, "TOBARI_CACHE": str(tmp_path)}
     words = ["plan", "search", "--json", "--memory", "2GiB", "--threads", "1", "--length", "2", "--haplotypes", "30"]
     ran = subprocess.run([str(binary), *words], capture_output=True, text=True, env=environment)

@@ -1,4 +1,4 @@
-"""The same results on many workers, and when one of them is killed in mid-job."""
+"""The same results on many workers, even if a worker is killed during the job."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def keys_table(count=3000):
 
 
 def search_job(workers):
-    """Questions to a table of keys in shards, and to a panel that is cut by haplotypes; and the plain counts."""
+    """Questions to a table of keys in shards and to a panel split by haplotypes, with the plain counts."""
     client, table = search.Client(), keys_table()
     asked = [{"key": f"key-{number}"} for number in (0, 1, 1499, 2999, 3000)]
     found = [one.count or 0 for one in scale.ShardedSearch(table.shards(4), workers).ask_all(client, asked)]
@@ -72,7 +72,7 @@ def figures(release):
 
 
 def sense_job(workers, folder):
-    """Windows of a fleet of two cohorts: of all devices, of too few, of none; groups that lie in both; each device apart; and sums in declared parts."""
+    """Windows of a fleet of two cohorts: with all devices, with too few, with none; groups in both cohorts; each device apart; sums in declared parts."""
     holder, sealers, asked = large_fleet(folder)
     tenants = holder.register({"name": "tenants", "window": {"length": "1s"}, "group-by": "tenant", "statistic": STATISTIC})
     apart = holder.register({"name": "apart", "window": {"length": "1s"}, "group-by": "device", "least-devices": 1, "statistic": STATISTIC})
@@ -84,7 +84,7 @@ def sense_job(workers, folder):
     windows += [(tenants, 2000, frames[30:])]
     sharded = scale.ShardedSense(*holder.bundle(), workers)
     results = sharded.answers(windows, lambda *now: told.append(now))
-    # two cohorts of each window with frames but the declared one
+    # two cohorts for each window with frames, except the declared one
     assert told[-1] == (11, 11)
     assert results[1] is None and results[2] is None
     opened = {(w[0].id, w[1]): holder.open(w[0], w[1], r) for w, r in zip(windows, results) if r is not None}
@@ -117,7 +117,7 @@ def test_parts_that_are_no_parts_are_refused(tmp_path):
     assert merge(parts[:1]) is None and merge([]) is None
     with pytest.raises(tobari.DecodeError):
         _native.sense.split_frames(bundle, b"no frames")
-    # a part is no result of the whole
+    # the result of a part is not a result of the whole
     with pytest.raises(tobari.Withheld):
         holder.open(asked, 1000, parts[0])
     assert figures(holder.open(asked, 2000, merge(parts[::-1]))) == {"all": (readings.sum(), 40)}
@@ -194,7 +194,7 @@ def whereabouts(seconds):
 
 
 def slowly(notes, name, *piece):
-    """A piece of a job; says who does it, and leaves time to be killed in."""
+    """A piece of a job that names its worker, and leaves time to kill it."""
 
     def note(word):
         with open(os.path.join(notes, str(os.getpid())), "a") as file:
@@ -241,7 +241,7 @@ def test_a_worker_killed_in_mid_job_changes_no_result(job, cluster, tmp_path, mo
     real = workers.map
 
     def kill(done, total):
-        # once something is done, somebody goes who has begun a piece less than half a second ago
+        # after a first finished piece, kill a worker that began a piece less than half a second ago
         for name in os.listdir(notes) if done >= 1 and not killed else ():
             path = os.path.join(notes, name)
             if read(path)[-1] == "begun" and time.time() - os.path.getmtime(path) < 0.5:
@@ -259,7 +259,7 @@ def test_a_worker_killed_in_mid_job_changes_no_result(job, cluster, tmp_path, mo
     monkeypatch.setattr(workers, "map", with_a_kill)
     job(workers, tmp_path)
     words = {int(name): read(os.path.join(notes, name)) for name in os.listdir(notes)}
-    # the piece that it was at was begun again by another
+    # another worker ran the killed worker's piece again
     assert len(killed) == 1 and words[killed[0]][-1] == "begun"
     everything = [word for each in words.values() for word in each]
     assert (everything.count("begun"), everything.count("done")) == (9, 8)

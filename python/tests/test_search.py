@@ -51,7 +51,7 @@ def test_counts_of_haplotypes_equal_those_of_numpy():
             plain = int((alleles[start : start + length] == pattern[:, None]).all(axis=0).sum())
             asked = {"site": f"chr20:{1000 + 10 * start}", "alleles": "".join(map(str, pattern))}
             assert table.count(**asked) == plain
-            client = search.Client()  # with decoys, one for each place
+            client = search.Client()  # with decoys, one client for each place
             found = client.ask(server, decoys=decoys, **asked)
             assert (found.count or 0, found.present) == (plain, plain > 0)
 
@@ -61,7 +61,7 @@ def test_fault_17_a_client_with_decoys_asks_about_one_place():
     server, client = search.Server(table), search.Client()
     asked = {"site": "chr20:1050", "alleles": "0101"}
     client.ask(server, decoys=10, **asked)
-    # a neighbour, the same place of the table indexed anew, and a neighbour in public
+    # a neighbour, the same place in the table indexed again, and a neighbour without decoys
     for other, site, decoys in [
         (server, "chr20:1090", 10),
         (search.Server(panel()[1]), "chr20:1050", 10),
@@ -184,5 +184,5 @@ def test_a_server_over_http_answers_the_same(serve, tmp_path):
     pattern = "".join(map(str, alleles[3:9, 0]))
     asked = {"site": "chr20:1030", "alleles": pattern}
     assert client.ask(sites, decoys=5, **asked).count == table.count(**asked)
-    with pytest.raises(tobari.Error, match="expected one table"):
+    with pytest.raises(tobari.Error, match="2 tables fit"):
         search.Remote(url)

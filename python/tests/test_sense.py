@@ -110,7 +110,7 @@ def test_a_result_is_opened_once_and_nothing_else_is(fleet):
     result = server.answer(fleet.question, START)
     for wrong in (b"", result[:-1], result[: len(result) // 2]):
         with pytest.raises(tobari.Withheld):
-            # another window each time: one that was opened is not opened again
+            # another window each time: a decrypted window is not decrypted again
             fleet.holder.open(fleet.question, START + 60_000 * (1 + len(wrong)), wrong)
     fleet.holder.open(fleet.question, START, result)
     with pytest.raises(tobari.Withheld):
@@ -187,7 +187,7 @@ def test_what_became_of_a_result_is_kept_with_its_folder(tmp_path, fleet):
             sense.KeyHolder.load(folder).open(fleet.question, start, result)
     kept = json.loads((folder / "releases" / fleet.question.id / "60000.json").read_text())
     assert kept["question"] == "climate"
-    # devices that others took in are not lost
+    # devices that another process added are not lost
     third = sense.KeyHolder.load(folder)
     again.add("one")
     third.add("two")
@@ -198,7 +198,7 @@ def test_what_became_of_a_result_is_kept_with_its_folder(tmp_path, fleet):
 
 def test_a_question_of_a_known_name_is_the_same_or_refused(fleet):
     assert fleet.holder.register(QUESTION) == fleet.question
-    with pytest.raises(tobari.Error, match="new name"):
+    with pytest.raises(tobari.Error, match="the name is taken by another question"):
         fleet.holder.register({**QUESTION, "window": {"length": "2m"}})
 
 

@@ -1,4 +1,4 @@
-"""The stubs name what there is, and nothing else; and everything has a text."""
+"""The stubs have exactly the names of the module, and every name has a docstring."""
 
 import ast
 import importlib

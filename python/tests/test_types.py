@@ -1,4 +1,4 @@
-"""Types hold: of the package, of the examples that people copy, and of the compiled half against its stubs."""
+"""Type checks: of the package, of the examples that people copy, and of the compiled half against its stubs."""
 
 import ast
 import doctest
@@ -14,7 +14,7 @@ PAGES = ["book/src/guides/python.md", "README.md", "python/README.md"]
 
 
 def texts():
-    """What has examples, by a name that may be a module's."""
+    """Texts with examples, each with a name that is valid for a module."""
     for page in PAGES:
         yield "".join(letter if letter.isalnum() else "_" for letter in page), (ROOT / page).read_text()
     for path in sorted((PACKAGE / "tobari").glob("*.py")):
@@ -25,14 +25,14 @@ def texts():
 
 
 def examples():
-    """What stands behind `>>>`, by the same name."""
+    """The code after `>>>`, by the same name."""
     parser = doctest.DocTestParser()
     sources = {name: "".join(example.source for example in parser.get_examples(text)) for name, text in texts()}
     return {name: source for name, source in sources.items() if source}
 
 
 def mypy(folder, *words):
-    """What mypy says, and whether all is well."""
+    """The output of mypy, and whether it succeeded."""
     kept = Path(os.environ["CARGO_TARGET_DIR"]) / "python" if "CARGO_TARGET_DIR" in os.environ else folder
     command = [sys.executable, "-m", "mypy", "--strict", "--allow-redefinition", "--cache-dir", kept / "mypy", *words]
     environment = {**os.environ, "MYPYPATH": str(PACKAGE)}
@@ -50,7 +50,7 @@ def test_types_of_the_package_and_of_all_examples_hold(tmp_path):
     assert well, said
 
 
-#: A line, and what is wrong with it.
+#: A line with an error, and the error.
 WRONG = {
     "bgv.SecretKey('bgv-c')": "arg-type",
     "infer.Server(infer.Model.digits()).run('question')": "arg-type",
@@ -71,7 +71,7 @@ def test_types_that_are_wrong_are_found(tmp_path):
 
 
 def test_stubs_are_those_of_what_was_compiled(tmp_path):
-    # rooms of a compiled module are no files, and are found where imports look first
+    # parts of a compiled module are not files: they must be in `sys.modules`, where imports look first
     code = (
         "import sys; from tobari import _native\n"
         "for room in ('bgv', 'ckks', 'infer', 'plan', 'search', 'sense'):\n"

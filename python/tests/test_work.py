@@ -1,4 +1,4 @@
-"""Long calls: others run meanwhile, Ctrl-C ends them, progress is told, and no panic crosses."""
+"""Long calls: other threads run meanwhile, Ctrl-C ends them, progress is reported, and panics become exceptions."""
 
 import itertools
 import operator
@@ -17,7 +17,7 @@ from tobari import _native, bgv, infer, search, sense
 
 
 def turns_during(call):
-    """How often another thread has its turn while a call runs: never, if the call keeps the interpreter's lock."""
+    """The number of turns of another thread during a call: zero, if the call keeps the interpreter's lock."""
     turns, done = 0, threading.Event()
 
     def count():
@@ -28,7 +28,7 @@ def turns_during(call):
 
     thread, interval = threading.Thread(target=count), sys.getswitchinterval()
     thread.start()
-    # nobody takes the lock from whoever does not let go of it
+    # no thread is forced to give up the lock
     sys.setswitchinterval(1000)
     try:
         before = turns
@@ -63,7 +63,11 @@ class Stopped(Exception):
 
 
 def stopped(call, after=0.1):
-    """Stops a call by a signal, as Ctrl-C does: the seconds it went on, and the processor's seconds after it in the half second when it should have ended."""
+    """Interrupts a call by a signal, as Ctrl-C does.
+
+    Returns the seconds from the signal to the end of the call, and the processor seconds of the half second that begins half a
+    second later, when all work should have ended.
+    """
 
     def stop(*_):
         raise Stopped
@@ -86,7 +90,7 @@ def stopped(call, after=0.1):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory):
-    """A device, a server, and a question that devices answer one by one."""
+    """A device, a server, and a question with a result for each device."""
     holder = sense.KeyHolder({"profile": "u25", "channel": [{"name": "t", "square": True}]})
     device = holder.device("d", tmp_path_factory.mktemp("fleet") / "d.counter")
     statistic = [{"kind": "variance", "channel": "t"}]
@@ -152,7 +156,7 @@ def test_ctrl_c_ends_a_job_at_once():
         "except KeyboardInterrupt: print('interrupted', flush=True)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    # once the job is under way
+    # after the job has started
     assert process.stdout.readline() == "ready\n" and int(process.stdout.readline()) >= 0
     os.kill(process.pid, signal.SIGINT)
     *done, last = process.communicate(timeout=20)[0].split()

@@ -163,7 +163,7 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
     for (length, more, code, said) in [
         (10, &["--longest"][..], 2, "--longest"),
         (10, &["--decoys", "5"], 2, "--decoys"),
-        (9, &[], 1, "asked with the place hidden (10)"),
+        (9, &[], 1, "offers --hidden for other numbers of sites (10)"),
         (11, &[], 2, "sites"),
     ] {
         let refused = ask(length, more);
@@ -186,9 +186,12 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
     let said = server.stop();
     assert!(said.contains("bytes=0") && !said.contains("shelved=0"), "{said}");
     let bare = Server::start(&["--search", &table]);
-    assert!(stderr(&place.query(&bare.url, &["--at", &Place::site(0), "--alleles", "0110011001"])).contains("is not"));
+    assert!(
+        stderr(&place.query(&bare.url, &["--at", &Place::site(0), "--alleles", "0110011001"]))
+            .contains("does not offer --hidden")
+    );
     for (args, said) in [
-        (["--hidden", "keys"], "found keys"),
+        (["--hidden", "keys"], "hidden questions of the kind keys"),
         (["--hidden", "61"], "of fewer sites"),
         (["--hidden", "0"], "1 to 128"),
         (["--hidden-memory", "9"], ""),

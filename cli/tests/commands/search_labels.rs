@@ -70,7 +70,7 @@ fn a_client_that_wants_labels_asks_no_server_without_and_a_plain_query_is_refuse
     assert_eq!(listed(&plain)["tables"][0]["mode"], "plain");
     let refused = place.query(&plain.url, &["--malicious", "--queries", &queries]);
     assert!(refused.status.code() == Some(1) && has_no_answer(&refused), "{refused:?}");
-    assert!(stderr(&refused).contains("expected a table that is served with labels"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("does not serve this table in mode --malicious"), "{}", stderr(&refused));
 
     let server = Server::start(&["--malicious", "--search", &table]);
     let name = listed(&server)["tables"][0]["name"].as_str().unwrap().to_owned();

@@ -193,8 +193,8 @@ fn frames_and_figures_are_exported(place: &Place, fleet: &str, released: &Value)
     let releases = place.write("releases.json", &serde_json::json!([released, released]).to_string());
     assert_eq!(export(&["--releases", &releases]), 12);
     assert_eq!(export(&["--releases", &releases, "--from-ms", "99999999999999"]), 0);
-    bad(&["sense", "export", "--frames", &server, "--fleet", "00", "-o", &file], 1, "expected the fleet 00");
-    bad(&["sense", "export", "--frames", &holder, "-o", &file], 1, "found 0 fleets");
+    bad(&["sense", "export", "--frames", &server, "--fleet", "00", "-o", &file], 1, "the folder has no fleet 00");
+    bad(&["sense", "export", "--frames", &holder, "-o", &file], 1, "there are no fleets here: name the folder");
     bad(&["sense", "export", "--frames", &server, "--figures", &holder, "-o", &file], 2, "cannot be used with");
 }
 
@@ -251,7 +251,7 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
     let enrolled = good(&[&["sense", "enrol", "--number", "900"][..], &words, &["--json"]].concat());
     let fingerprint = serde_json::from_str::<Value>(&enrolled).unwrap()["fingerprint"].as_str().unwrap().to_owned();
     let take_in = ["sense", "provision", &*holder, "e", "--request", &*request, "--fingerprint"];
-    bad(&[&take_in[..], &["0000-0000-0000-0000"]].concat(), 1, "expected a request with the fingerprint");
+    bad(&[&take_in[..], &["0000-0000-0000-0000"]].concat(), 1, "compare it with the device's display");
     good(&[&take_in[..], &[&*fingerprint]].concat());
     let before = frames("b");
     std::fs::remove_file(place.path("devices/b.device")).unwrap();
@@ -278,7 +278,7 @@ fn frames_are_refused_for_their_own_reason_and_devices_come_and_go() {
     // the key holder can remove the frames of devices
     let forgotten = good(&["sense", "forget", &holder, "a", "b", "--server", &server.url]);
     assert_eq!(forgotten, "a: 9 frames removed\nb: 6 frames removed\n");
-    bad(&["sense", "forget", &holder, "x", "--server", &server.url], 1, "expected the name of a device");
+    bad(&["sense", "forget", &holder, "x", "--server", &server.url], 1, "the fleet has no device");
     assert!(get(&server.address(), "/sense/v1/metrics").contains("tobari_sense_frames_stored 6\n"));
 }
 

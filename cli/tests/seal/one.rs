@@ -48,7 +48,7 @@ fn one_file_of_a_set_is_opened_by_the_path_that_ls_prints_and_by_its_sealed_name
         let only = format!("--only={path}");
         let open = ["unseal", &set, &only, "-o", &out, "--key-file", &key, "--force"];
         if path.starts_with("like") {
-            assert!(refused(&open, 1).contains("several are printed so"));
+            assert!(refused(&open, 1).contains("several files have this printed path"));
         } else {
             assert_eq!(lines(&open)[0]["entries"], 1);
             assert!(fs::read(&out).unwrap() == fs::read(&by_name).unwrap(), "{path}");

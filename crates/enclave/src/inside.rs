@@ -1,13 +1,13 @@
-//! What runs inside an enclave: sessions around the handler of a job.
+//! The inside of an enclave: sessions around the handler of a job.
 //!
-//! The host speaks first, always, and one request at a time. Nothing it says is trusted: it can
-//! refuse service, and no more. A session is made by [`Operation::Report`] and ends with its
-//! script, at [`Operation::Close`], or at the first thing that is out of order; then its channel
-//! and the handler's part of it are dropped, which wipes them. Their number is limited by the
-//! configuration.
+//! The host always speaks first, with one request at a time. The enclave trusts nothing that the
+//! host says: the host can deny service, and no more. [`Operation::Report`] makes a session. The
+//! session ends with its script, at [`Operation::Close`], or at the first violation. Then its
+//! channel and the handler's part are dropped, which wipes them. The configuration limits the
+//! number of sessions.
 //!
-//! What a request that fails says is one of a few [`Status`], and for anything that was sealed it
-//! is always the same one.
+//! A failed request answers one of a few [`Status`] values. All failures with encrypted messages
+//! have the same status.
 
 use crate::channel::{ChannelSecret, InsideChannel, room};
 use crate::configuration::{Configuration, ConfigurationError, Party, Size};
@@ -20,30 +20,31 @@ use zeroize::Zeroize;
 
 /// A job inside an enclave.
 ///
-/// Its code must be oblivious: no branch, address or time that depends on a secret. It has no
-/// clock, no file, no thread and no network, and is killed if it tries.
+/// The code must be oblivious: no branch, address or running time may depend on a secret. It has no
+/// clock, file, thread or network; the enclave is killed if it tries to use one.
 pub trait Handler {
-    /// What belongs to one session: its keys are born in [`Handler::open`] and wiped when this is
-    /// dropped.
+    /// The state of one session. [`Handler::open`] makes the session's keys; they are wiped on
+    /// drop.
     type Session;
 
-    /// A session begins: a client has opened its channel.
+    /// Begins a session, after a client has opened its channel.
     ///
     /// # Errors
     ///
     /// [`Refused`]: the session ends.
     ///
-    /// What is large or secret in a session belongs behind a pointer: this value is moved once, and
-    /// what moves leaves its bytes behind.
+    /// Keep large or secret state behind a pointer: the value is moved once, and a move leaves its
+    /// bytes behind.
     fn open(&mut self, rng: &mut dyn CryptoRng) -> Result<Self::Session, Refused>;
 
-    /// The next message of the script. `reply` is empty; what is written there is sent, sealed if
-    /// the message was the client's. For a client's it has room for the longest reply of the
-    /// script, so that it does not move and leave a copy behind.
+    /// Handles the next message of the script. `reply` is empty. The bytes that the handler writes
+    /// there are sent, encrypted if the message was the client's. For a client's message `reply`
+    /// has room for the longest reply of the script, so that it does not move and leave a copy
+    /// behind.
     ///
     /// # Errors
     ///
-    /// [`Refused`]: the session ends, and `reply` is thrown away.
+    /// [`Refused`]: the session ends, and `reply` is discarded.
     fn handle(
         &mut self,
         session: &mut Self::Session,
@@ -53,25 +54,25 @@ pub trait Handler {
     ) -> Result<(), Refused>;
 }
 
-/// A message that is the next of its script and within its size.
+/// The next message of the script, within its size.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// Who sent it. A client's was sealed; a host's may say anything.
+    /// The sender. A client's message was encrypted; a host's message may say anything.
     pub from: Party,
-    /// What it is, a number of the job's own.
+    /// The kind of the message: a number that the job chooses.
     pub kind: u8,
     /// The number of the step over all rounds.
     pub number: u64,
-    /// Its bytes.
+    /// The message's bytes.
     pub body: &'a [u8],
 }
 
-/// The handler will not go on. It has no reason in it: a reason could tell something.
+/// The handler stops. It gives no reason, because a reason could tell about secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a message that the job can go on with, found another")]
 pub struct Refused;
 
-/// What a host asks of an enclave.
+/// A host's request to an enclave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Body: a nonce. Makes a session; the reply is its evidence.
@@ -89,40 +90,40 @@ pub enum Operation {
 /// A request without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// In which session; [`Operation::Report`] makes a new one and looks at none.
+    /// The session. [`Operation::Report`] makes a new session and ignores this field.
     pub session: SessionId,
     /// The message's kind, for [`Operation::Client`] and [`Operation::Host`].
     pub kind: u8,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Status {
     /// Done.
     #[error("done")]
     Done,
-    /// The request itself makes no sense.
+    /// The request is malformed.
     #[error("expected a request, found bytes that are none")]
     Malformed,
-    /// As many sessions as the configuration allows are open.
-    #[error("expected fewer open sessions, found as many as the enclave allows")]
+    /// The configuration allows no more open sessions.
+    #[error("the enclave has as many open sessions as it allows: try again later")]
     TooManySessions,
-    /// No such session: it never was, or has ended.
-    #[error("expected an open session, found none of that number: it may have ended")]
+    /// The session does not exist, or has ended.
+    #[error("no open session has this number; it may have ended: begin a new session")]
     UnknownSession,
-    /// Not the next message of the script. The session has ended.
+    /// The message is not the next one of the script. The session has ended.
     #[error("expected the next message of the script, found another: the session has ended")]
     OutOfOrder,
-    /// It did not open, was too long, or the job would not go on with it. The session has ended.
+    /// The message did not decrypt or was too long, or the job stopped. The session has ended.
     #[error("expected a message that opens and that the job can go on with, found another: the session has ended")]
     Refused,
 }
 
 impl Operation {
-    /// Its number between processes.
+    /// The operation's number between processes.
     pub fn to_number(self) -> u8 {
         match self {
             Self::Report => 1,
@@ -142,7 +143,7 @@ impl Operation {
 }
 
 impl Status {
-    /// Its number between processes.
+    /// The status's number between processes.
     pub fn to_number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -166,25 +167,25 @@ impl Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration is none.
+    /// The configuration is invalid.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// Other bytes for the handler than the configuration names.
+    /// The handler's bytes differ from those that the configuration names.
     #[error("expected setup bytes with digest {expected}, found {found}")]
     Setup {
-        /// In the configuration.
+        /// The digest in the configuration.
         expected: Digest,
-        /// Of the bytes.
+        /// The digest of the bytes.
         found: Digest,
     },
 }
 
-/// Secrets stand behind boxes: a session moves in and out of the list, and what moves leaves its
-/// bytes behind.
+/// Secrets are behind boxes: a session moves in and out of the list, and a move leaves bytes
+/// behind.
 enum Channel<S> {
-    /// Reported, and not opened by a client yet.
+    /// Reported, and not yet opened by a client.
     Waiting(Box<ChannelSecret>, Digest),
-    /// With the handler's part.
+    /// Open, with the handler's part.
     Open(Box<InsideChannel>, Box<S>),
 }
 
@@ -194,7 +195,7 @@ struct Session<S> {
     progress: Progress,
 }
 
-/// Sessions around a handler. One request after another goes through [`Inside::request`].
+/// Sessions around a handler. [`Inside::request`] handles one request after another.
 pub struct Inside<H: Handler, R> {
     configuration: Configuration,
     digest: Digest,
@@ -207,7 +208,7 @@ pub struct Inside<H: Handler, R> {
 }
 
 impl<H: Handler, R: CryptoRng> Inside<H, R> {
-    /// Checks the configuration and what the handler was given.
+    /// Checks the configuration, and the handler's bytes.
     ///
     /// # Errors
     ///
@@ -218,8 +219,8 @@ impl<H: Handler, R: CryptoRng> Inside<H, R> {
         if expected == found { Ok(()) } else { Err(StartError::Setup { expected, found }) }
     }
 
-    /// No session yet. The measurement is that of the executable with SHA-256 `executable`, under
-    /// this configuration.
+    /// An inside without sessions. Its measurement is that of the executable with SHA-256
+    /// `executable`, under this configuration.
     pub fn new(
         configuration: Configuration,
         executable: &Digest,
@@ -233,25 +234,25 @@ impl<H: Handler, R: CryptoRng> Inside<H, R> {
         Self { configuration, digest, measurement, protections, attester, handler, rng, sessions: Vec::new() }
     }
 
-    /// Which code, with which configuration.
+    /// The code that runs, and its configuration.
     pub fn measurement(&self) -> &Measurement {
         &self.measurement
     }
 
-    /// What protects this enclave.
+    /// The protections of this enclave.
     pub fn protections(&self) -> &Protections {
         &self.protections
     }
 
-    /// How many sessions are open.
+    /// The number of open sessions.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Answers one request. `body` is used as working memory, and is wiped where a client's message
-    /// was in it; `reply` is written from its start.
+    /// Answers one request. `body` is working memory, and is wiped if it held a client's message.
+    /// `reply` is written from its start.
     ///
-    /// With any status but [`Status::Done`] the reply is empty.
+    /// The reply is empty for every status except [`Status::Done`].
     pub fn request(&mut self, request: Request, body: &mut [u8], reply: &mut Vec<u8>) -> Status {
         reply.clear();
         let Request { operation, session, kind } = request;
@@ -293,7 +294,7 @@ impl<H: Handler, R: CryptoRng> Inside<H, R> {
 
     fn open(&mut self, id: SessionId, body: &[u8]) -> Result<(), Status> {
         let Session { channel, progress, .. } = self.take(id)?;
-        // The session is out of the list: whatever fails from here on has ended it.
+        // The session is no longer in the list, so any failure from here on has ended it.
         let Channel::Waiting(secret, evidence) = channel else { return Err(Status::OutOfOrder) };
         let channel = Box::new(secret.accept(body, &evidence, id).map_err(|_| Status::Refused)?);
         let own = Box::new(self.handler.open(&mut self.rng).map_err(|_| Status::Refused)?);

@@ -1,4 +1,4 @@
-//! Certificates by ACME, of pebble, the authority for tests, where it can be found.
+//! Certificates by ACME from pebble, the authority for tests, if it is installed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -25,10 +25,10 @@ use tokio::time::sleep;
 
 const NAME: &str = "a_certificate_is_ordered_used_and_kept";
 
-/// pebble, which looks for challenges at `port`; ends when it is dropped.
+/// pebble, which checks challenges at `port`; it ends on drop.
 struct Authority {
     child: Child,
-    /// Its directory, and where it tells the root that it signs with.
+    /// Its directory, and the URL of the root that it signs with.
     directory: String,
     management: String,
     folder: TempDir,
@@ -48,7 +48,7 @@ impl Authority {
         fs::write(at("root.pem"), root.pem()).unwrap();
         fs::write(at("own.pem"), own.pem()).unwrap();
         fs::write(at("key.pem"), key.serialize_pem()).unwrap();
-        // free now, and nobody else on this machine is given them so soon
+        // free now, and the system does not give them to another process so soon
         let free = || TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
         let (listen, manage) = (free(), free());
         let config = serde_json::json!({ "pebble": {
@@ -69,7 +69,7 @@ impl Authority {
         self.folder.path().join("root.pem")
     }
 
-    /// The root of the certificates that it signs, in a file of a folder that outlives it.
+    /// The root of its certificates, in a file of a folder that outlives it.
     async fn root(&self, folder: &Path) -> PathBuf {
         let path = folder.join("signs.pem");
         let trust = ClientTls::CaFile(self.trusted());
@@ -97,7 +97,7 @@ async fn get(url: &str, path: &str, trust: &ClientTls) -> Result<HttpReply, Clie
     HttpClient::new(url, trust)?.connection().send(request).await
 }
 
-/// The first good reply; [`run`] ends the waiting.
+/// The first successful reply; [`run`] limits the wait.
 async fn until<F: Future<Output = Result<HttpReply, ClientError>>>(ask: impl Fn() -> F) -> HttpReply {
     loop {
         match ask().await {
@@ -110,7 +110,7 @@ async fn until<F: Future<Output = Result<HttpReply, ClientError>>>(ask: impl Fn(
 fn options(folder: &Path, authority: &Authority) -> AcmeOptions {
     let mut options = AcmeOptions::new(vec!["localhost".to_owned()], folder.join("acme"));
     options.directory.clone_from(&authority.directory);
-    // it outlives the authority, as a file of an administrator does
+    // it outlives the authority, like an administrator's file
     let trusted = folder.join("authority.pem");
     fs::copy(authority.trusted(), &trusted).unwrap();
     options.authority = Some(trusted);
@@ -166,6 +166,6 @@ fn a_folder_that_others_may_enter_and_names_that_are_none_are_refused() {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         let told = refused("example.org", &open).await;
-        assert!(told.contains("expected a folder of mode 0700, found 755"), "{told}");
+        assert!(told.contains("the folder must be private (chmod 700): its mode is 755"), "{told}");
     });
 }

@@ -8,7 +8,8 @@
 >>> client.decrypt(server.run(question)).label
 3
 
-Everything that passes between the two is `bytes`, the same as in the files of `tobari infer` and in requests to `tobari serve --infer` (`Remote`). A label is told; `output="logits"` tells more, and is for the key's holder alone.
+All messages between the two are `bytes`, in the formats of `tobari infer` and of `tobari serve --infer` (`Remote`). By
+default an answer is a label; `output="logits"` reveals more, and is for the key's holder alone.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ __all__ = ["Answer", "Client", "Compiled", "Model", "Remote", "Server", "draw_di
 
 @dataclass(frozen=True)
 class Answer:
-    """What is told of an image."""
+    """The answer about an image."""
 
     #: The likeliest class.
     label: int
-    #: Classes, the likeliest first: one, or as many as were asked for.
+    #: Classes, the likeliest first: one, or the requested number.
     labels: Tuple[int, ...]
-    #: Logits by class, if they were asked for.
+    #: Logits by class, if requested.
     logits: np.ndarray = field(repr=False, compare=False)
 
 
@@ -54,7 +55,7 @@ def pixels(image: Any) -> bytes:
 
 
 def draw_digit(digit: int, hand: int = 0) -> np.ndarray:
-    """A digit drawn from strokes in one of six hands: 28 rows of 28 pixels, 0 the background.
+    """A digit drawn from strokes in one of six handwritings: 28 rows of 28 pixels, 0 the background.
 
     >>> from tobari import infer
     >>> infer.draw_digit(7).shape
@@ -64,7 +65,7 @@ def draw_digit(digit: int, hand: int = 0) -> np.ndarray:
 
 
 def read_png(path: _files.PathLike) -> np.ndarray:
-    """A PNG with a digit on it, in the form of the digits that the built-in model was trained with: 28 rows of 28 pixels."""
+    """Reads a PNG with a digit, and converts it to the form of the built-in model's training data: 28 rows of 28 pixels."""
     found, _ = _infer.decode_png_digit(Path(path).read_bytes())
     return np.frombuffer(found, dtype=np.uint8).reshape(28, 28)
 
@@ -77,43 +78,45 @@ def load_onnx(
     headroom: float = 2.0,
     margin: float | None = None,
 ) -> Model:
-    """A model of an ONNX file of the supported family: a chain of convolutions, means, dense layers and polynomial activations of degree two.
+    """Loads a model from an ONNX file: a chain of convolutions, means, dense layers and polynomial activations of degree two.
 
-    The network takes `(pixel/255 - mean)/deviation`. Ranges are found with `images`, whose largest numbers are taken times `headroom`; without any, they hold for every image, which costs precision.
-    The images also tell the margin between labels, the difference of the two largest logits that 19 of 20 reach; `margin` states it where there are none.
-    Images that tell none, as their two best labels are equal, are an error without `margin`.
-    A model without a margin, or whose margin encryption does not leave, is not compiled.
-    What is not supported is listed in the error, all at once.
+    The network's input is `(pixel/255 - mean)/deviation`. With `images`, the ranges are their largest values times `headroom`;
+    without images, the ranges hold for every image, which costs precision.
+    The images also determine the margin between labels: the difference of the two largest logits that 19 of 20 images reach.
+    Without images, `margin` sets it.
+    Images whose two best labels are equal determine no margin; this is an error without `margin`.
+    A model without a margin, or with a margin too small for the error of encryption, is not compiled.
+    The error lists everything that is not supported, all at once.
     """
     images = [pixels(image) for image in images]
     return Model.from_onnx(Path(path).read_bytes(), list(mean), list(deviation), images, headroom, margin)
 
 
 class Client:
-    """Who asks one model: the only one who can encrypt images for it and open answers."""
+    """The client of one model: only it can encrypt images for the model and decrypt answers."""
 
     def __init__(self, card: bytes, digest: bytes) -> None:
-        """With a new key, for the model of this digest; `card` is what its server tells of it."""
+        """A client with a new key, for the model with this digest; `card` is the server's description of the model."""
         self._holder = _infer.Holder(card, digest)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Client":
-        """The one that `to_bytes` wrote."""
+        """Reads the bytes of `to_bytes`."""
         client = cls.__new__(cls)
         client._holder = _infer.Holder.from_bytes(data)
         return client
 
     @classmethod
     def load(cls, path: _files.PathLike) -> "Client":
-        """The one of a file of `save`, or of `tobari infer keygen`."""
+        """Loads a file of `save`, or of `tobari infer keygen`."""
         return cls.from_bytes(Path(path).read_bytes())
 
     def to_bytes(self) -> bytes:
-        """All of it, secret."""
+        """The whole key, secret."""
         return self._holder.to_bytes()
 
     def save(self, path: _files.PathLike) -> None:
-        """Writes a secret file (mode 0600), which must not be there."""
+        """Writes a secret file (mode 0600), which must not exist yet."""
         _files.write(path, self.to_bytes(), secret=True)
 
     def __repr__(self) -> str:
@@ -130,30 +133,30 @@ class Client:
         return self._holder.model
 
     def keys(self) -> bytes:
-        """What the server computes with. Public, some ten megabytes, always the same."""
+        """The evaluation keys for the server. Public, some ten megabytes, always the same bytes."""
         return self._holder.keys()
 
     def encrypt(self, image: Any) -> bytes:
-        """An image of integers from 0 to 255, as a question."""
+        """Encrypts an image of integers from 0 to 255 to a question."""
         return self._holder.encrypt(pixels(image))
 
     def decrypt(self, answer: bytes, output: str = "label") -> Answer:
-        """What an answer says: `label`, `top:K`, `rounded:BITS` or `logits`.
+        """Decrypts an answer: `output` is `label`, `top:K`, `rounded:BITS` or `logits`.
 
-        Raises `tobari.Error` for another model's answer, another key's, or none.
+        Raises `tobari.Error` for an answer for another model or key, or an invalid answer.
         """
         labels, logits = self._holder.decrypt(answer, output)
         return Answer(labels[0], tuple(labels), np.array(logits))
 
     def ask(self, server: Any, image: Any, output: str = "label") -> Answer:
-        """Encrypts, asks a `Server` or a `Remote`, and opens; the keys go first where it lacks them."""
+        """Encrypts an image, asks a `Server` or a `Remote`, and decrypts; sends the keys first if the server lacks them."""
         if not server.knows(self.name):
             server.register(self.keys())
         question = self.encrypt(image)
         try:
             answer = server.run(question)
         except Refused as refusal:
-            # keys that were not used for long are given away
+            # the server drops keys that were not used for long
             if getattr(refusal, "reason", None) != "key":
                 raise
             server.register(self.keys())
@@ -162,12 +165,12 @@ class Client:
 
 
 class Server:
-    """The half that has a model and no key."""
+    """The server's half: it has a model and no key."""
 
     def __init__(
         self, model: Any, layout: Optional[str] = None, set: str = "infer-f", memory: int = 1 << 30
     ) -> None:  # `set` is the field's word
-        """Of a `Model`, in a layout and a set of parameters, or of a `Compiled` one. `memory` bounds what is kept of encoded weights."""
+        """A server for a `Model`, in a layout and a set of parameters, or for a `Compiled` model. `memory` limits the bytes of encoded weights."""
         compiled = model if isinstance(model, _infer.Compiled) else model.compile(layout, set)
         self.compiled: Compiled = compiled
         self._service = compiled.service(memory)
@@ -175,7 +178,7 @@ class Server:
 
     @property
     def card(self) -> bytes:
-        """What clients may know of the model."""
+        """The public facts about the model, for clients."""
         return self._service.card()
 
     @property
@@ -184,20 +187,20 @@ class Server:
         return self._service.digest
 
     def knows(self, name: bytes) -> bool:
-        """Whether keys of this name were registered."""
+        """Whether keys with this name are registered."""
         return name in self._sessions
 
     def register(self, keys: bytes) -> None:
-        """Takes a client's keys."""
+        """Registers a client's keys."""
         session = self._service.session(keys)
         self._sessions[session.name] = session
 
     def run(self, question: bytes) -> bytes:
-        """The answer to a question."""
+        """Answers a question."""
         return self.run_all([question])[0]
 
     def run_all(self, questions: Sequence[bytes], progress: Progress = None) -> List[bytes]:
-        """The answers to questions of one client, in their order."""
+        """Answers the questions of one client, in their order."""
         questions = list(questions)
         if not questions:
             return []
@@ -219,13 +222,13 @@ class Remote:
         token: Optional[str] = None,
         context: Optional[ssl.SSLContext] = None,
     ) -> None:
-        """The only model there, or the one of this name or beginning of a digest."""
+        """Connects to the server's only model, or to the model with this name or beginning of a digest."""
         self._connection = _http.Connection(url, token, context)
         listed = self._connection.send("/infer/v1").json()["models"]
         fits = [one for one in listed if model in (None, one["name"]) or one["digest"].startswith(model.lower())]
         if len(fits) != 1:
             names = ", ".join(str(one["name"]) for one in listed)
-            raise Error(f"expected one model that fits, found {len(fits)} among: {names}")
+            raise Error(f"{len(fits)} models fit, and not one: choose model= among {names}")
         self.digest = bytes.fromhex(fits[0]["digest"])
         self._path = f"/infer/v1/models/{self.digest.hex()}"
         self.card = self._connection.send(self._path).good().body
@@ -243,5 +246,5 @@ class Remote:
     def run(self, question: bytes) -> bytes:
         head, body = question[:66], question[66:]
         reply = self._connection.send(f"{self._path}/answers", body, {"tobari-key": head[34:].hex()})
-        # the server sends the message alone: version, kind 0x35, and the same names before it
+        # the server sends only the message: add the version, kind 0x35, and the same names
         return head[:1] + b"\x35" + head[2:] + reply.good().body

@@ -9,7 +9,8 @@ Found(present=True, count=877, alleles=None)
 >>> client.ask(server, key="Z99").present
 False
 
-`Remote` is a `tobari serve --search` over HTTP, and `Client.load` reads the file of `tobari search keygen`. **The server may answer anything**, and whoever asks often enough learns the table.
+`Remote` is a `tobari serve --search` over HTTP, and `Client.load` reads the file of `tobari search keygen`. **A malicious server may answer anything**, and a client with
+enough questions learns the table.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Table = _search.Table
 __all__ = ["Catalogue", "Client", "Found", "Remote", "Server", "Table", "load_table"]
 
 Key = Union[bytes, str]
-#: Words of refusals that another registration mends: over HTTP, and of the half in this process.
+#: Refusals after which a new registration helps: words over HTTP, and of the half in this process.
 _WORDS, _TEXTS = ("key", "uses"), ("register a new one", "expected a client with a key")
 
 
@@ -42,26 +43,26 @@ def _mends(refusal: Refused) -> bool:
 
 @dataclass(frozen=True)
 class Found:
-    """What an answer says."""
+    """The content of an answer."""
 
-    #: Whether it occurs.
+    #: Whether there is a match.
     present: bool
-    #: How often, if that was asked and it occurs.
+    #: The number of occurrences, if requested and if there is a match.
     count: Optional[int] = None
-    #: How many alleles occur together from the first on, if that was asked.
+    #: The number of alleles that occur together from the first on, if requested.
     alleles: Optional[int] = None
 
 
 def load_table(path: _files.PathLike) -> Table:
-    """A table of `tobari search index`, or of `Table.to_bytes`."""
+    """Loads a table from a file of `tobari search index`, or of `Table.to_bytes`."""
     return Table.from_bytes(Path(path).read_bytes())
 
 
 class Client:
-    """Who asks: one secret of which all its keys follow."""
+    """A client: one secret from which all its keys are derived."""
 
     def __init__(self) -> None:
-        """With a new secret."""
+        """A client with a new secret."""
         self._adopt(_search.Identity())
 
     def _adopt(self, identity: _search.Identity) -> None:
@@ -71,22 +72,22 @@ class Client:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Client":
-        """The one that `to_bytes` wrote."""
+        """Reads the bytes of `to_bytes`."""
         client = cls.__new__(cls)
         client._adopt(_search.Identity.from_bytes(data))
         return client
 
     @classmethod
     def load(cls, path: _files.PathLike) -> "Client":
-        """The one of a file of `save`, or of `tobari search keygen`."""
+        """Loads a file of `save`, or of `tobari search keygen`."""
         return cls.from_bytes(Path(path).read_bytes())
 
     def to_bytes(self) -> bytes:
-        """All of it, secret."""
+        """The whole secret."""
         return self._identity.to_bytes()
 
     def save(self, path: _files.PathLike) -> None:
-        """Writes a secret file (mode 0600), which must not be there."""
+        """Writes a secret file (mode 0600), which must not exist yet."""
         _files.write(path, self.to_bytes(), secret=True)
 
     def __repr__(self) -> str:
@@ -94,7 +95,7 @@ class Client:
 
     @property
     def name(self) -> bytes:
-        """What servers call it, where there is no token."""
+        """The client's name on servers without tokens."""
         return self._identity.name
 
     def prepare(
@@ -107,12 +108,12 @@ class Client:
         counts: bool = True,
         longest: bool = False,
     ) -> _search.Prepared:
-        """A question, ready to be encrypted: see `ask`."""
+        """Prepares a question: see `ask`."""
         named = key.encode() if isinstance(key, str) else key
         return catalogue.prepare(self._identity, named, site, alleles, decoys, counts, longest)
 
     def key(self, set: str, generation: int = 0) -> _search.Key:  # `set` is the field's word
-        """The key for a set of parameters; made once."""
+        """The key for a set of parameters; it is made once."""
         known = self._keys.get((set, generation))
         if known is None:
             known = self._keys[(set, generation)] = self._identity.key(set, generation)
@@ -130,8 +131,9 @@ class Client:
     ) -> Found:
         """Asks a `Server` or a `Remote`: for a key, or for alleles (as "0101") from a site (as "chr20:1000000" or "chr20:1000000:A:G") on.
 
-        `decoys` hides the site among so many, for one place of one table: this client then refuses questions about
-        others, whose places would show the true one (`tobari search query --hidden` hides every place). Without `counts` only whether it occurs is told; with `longest`, how many of the alleles occur together.
+        `decoys` hides the site among that many, for one place of one table: this client then refuses questions about
+        others, whose places would show the true one (`tobari search query --hidden` hides every place). Without `counts` the
+        answer says only whether there is a match; with `longest`, how many of the alleles occur together.
         """
         prepared = self.prepare(server.catalogue, key, site, alleles, decoys, counts, longest)
         name = server.client(self.name)
@@ -153,7 +155,7 @@ class Client:
 
 
 class Server:
-    """The half that has a table and no key."""
+    """The server's half: it has a table and no key."""
 
     def __init__(
         self,
@@ -162,32 +164,32 @@ class Server:
         region_tests: Optional[int] = None,
         uses: Optional[int] = None,
     ) -> None:
-        """`tests` is how much a client may ask in all, `region_tests` of any 100,000 bases, `uses` how many blocks of answers a key is good for."""
+        """`tests` limits a client's questions in all, `region_tests` those about any 100,000 bases, `uses` the blocks of answers of a key."""
         self._desk = _search.Server(tests, region_tests, uses)
         self._desk.serve(table)
-        #: What clients are told of the table, as bytes.
+        #: The description of the table for clients, as bytes.
         self.told: bytes = table.told()
         self.catalogue = Catalogue(self.told)
 
     def client(self, name: bytes) -> bytes:
-        """What a client is called here."""
+        """The client's name on this server."""
         return name
 
     def register(self, name: bytes, key: Any) -> None:
-        """Takes what a client's key shows."""
+        """Registers a client's key."""
         self._desk.register(name, key.set, key.registration)
 
     def answer(self, query: bytes, key: Any = None) -> bytes:
-        """The answer to a query, which its client's budget pays."""
+        """Answers a query, and charges its client's budget."""
         return self._desk.answer(query)
 
     def tests_left(self, name: bytes) -> Optional[int]:
-        """What a client may still ask; none of one that is not registered."""
+        """The remaining tests of a client; none if it is not registered."""
         return self._desk.tests_left(name)
 
 
 class Remote:
-    """A `tobari serve --search`, over HTTP. Tables with labels (`--malicious`) and hidden places have `tobari search query`."""
+    """A `tobari serve --search`, over HTTP. Use `tobari search query` for tables with labels (`--malicious`) and for hidden places."""
 
     def __init__(
         self,
@@ -196,7 +198,7 @@ class Remote:
         token: Optional[str] = None,
         context: Optional[ssl.SSLContext] = None,
     ) -> None:
-        """The only table there, or the one of this label or beginning of a name."""
+        """Connects to the server's only table, or to the table with this label or beginning of a name."""
         self._connection = _http.Connection(url, token, context)
         self._token = token
         self._names: Dict[bytes, bytes] = {}
@@ -205,7 +207,7 @@ class Remote:
         fits = [one for one in tables if table in (None, one["label"]) or one["name"].startswith(table.lower())]
         if len(fits) != 1:
             names = ", ".join(f"{one['name']} ({one['label']})" for one in tables)
-            raise Error(f"expected one table that fits, found {len(fits)} among: {names}")
+            raise Error(f"{len(fits)} tables fit, and not one: choose table= among {names}")
         if fits[0]["mode"] != "plain":
             raise Error(f"expected a table in the mode plain, found one in the mode {fits[0]['mode']}")
         self._tag = fits[0]["tag"]
@@ -215,11 +217,11 @@ class Remote:
         self.catalogue = Catalogue(told)
 
     def _listed(self) -> Any:
-        # whoever has no token says a name, which `client` learns
+        # a client without a token sends a name, which `client` returns
         return self._connection.send("/search/v1").json()
 
     def client(self, name: bytes) -> bytes:
-        """What a client is called there: the server's name for the token, or its own."""
+        """The client's name on the server: the server's name for the token, or the client's own."""
         if self._token is None:
             self._connection.headers["tobari-client"] = name.hex()
         if name not in self._names:

@@ -7,7 +7,7 @@
 >>> question = {"name": "climate", "window": {"length": "1m"}, "statistic": [
 ...     {"kind": "mean", "channel": "temperature"}, {"kind": "histogram", "channel": "temperature"}]}
 
-The key holder takes devices in, says what may be known, and gives the server what it computes with:
+The key holder adds devices, registers questions, and makes the data for the server:
 
 >>> holder = sense.KeyHolder(schema)
 >>> folder = Path(tempfile.mkdtemp())
@@ -16,18 +16,19 @@ The key holder takes devices in, says what may be known, and gives the server wh
 >>> server = sense.Server(*holder.bundle())
 >>> server.order(asked)
 
-Devices seal readings into frames; the server computes; the key holder opens:
+Devices seal readings into frames; the server computes; the key holder decrypts:
 
 >>> readings = {"attic": 31.5, "cellar": 12, "hall": 19, "kitchen": 22.5, "office": 21}
 >>> for name, reading in readings.items():
 ...     counts = server.take(devices[name].seal([[reading]]), time_ms=60_000)
 >>> result = server.answer(asked, 60_000)
->>> assert result is not None                   # it is where too few devices have frames
+>>> assert result is not None                   # it is None if too few devices have frames
 >>> release = holder.open(asked, 60_000, result)
 >>> round(release.rows()[0]["value"], 6), release.rows()[1]["counts"]
 (21.2, [0, 2, 3])
 
-Schemas and questions are those of `tobari sense` (its TOML as a dictionary), and `Remote` is a `tobari serve --sense`. **The server is trusted to compute what it was told**, and a device may say anything.
+Schemas and questions are those of `tobari sense` (its TOML as a dictionary), and `Remote` is a `tobari serve --sense`. **The server is trusted to
+compute as ordered**, and a malicious device may send any reading.
 """
 
 from __future__ import annotations
@@ -67,24 +68,24 @@ def _now() -> int:
 
 
 class Question(NamedTuple):
-    """A question that is registered."""
+    """A registered question."""
 
     #: Its name between key holder and server.
     id: str
-    #: What the server is told: numbers of devices, and no name. JSON.
+    #: The order for the server, as JSON: it has numbers of devices, and no names.
     order: str
-    #: What the key holder keeps. JSON.
+    #: The key holder's file, as JSON.
     registered: str
 
     @property
     def name(self) -> str:
-        """What releases are called."""
+        """The name of its releases."""
         return str(json.loads(self.registered)["question"]["name"])
 
 
 @dataclass(frozen=True)
 class Release:
-    """What an analyst is given of a window: figures of groups, exact beside their value."""
+    """The result of a window for analysts: figures of groups, each with its exact form beside its value."""
 
     question: str
     id: str
@@ -145,24 +146,25 @@ class Release:
 
 
 class KeyHolder:
-    """Whoever holds the only key that opens results: devices' secrets, questions, releases.
+    """The key holder, with the only key that decrypts results: devices' secrets, questions, releases.
 
-    One with a folder (`save`, `load`) keeps what changes there: devices, questions, and what became of each result, so that none is opened again after a restart. The folder is that of `tobari sense`.
+    A key holder with a folder (`save`, `load`) stores its changes there: devices, questions, and the outcome of each result, so
+    that no result is decrypted again after a restart. The folder has the format of `tobari sense`.
     """
 
     def __init__(self, schema: Json) -> None:
-        """With a new key, for a fleet whose readings mean what the schema says."""
+        """A key holder with a new key, for a fleet with this schema."""
         self._adopt(_sense.KeyHolder(_text(schema)))
 
     def _adopt(self, holder: _sense.KeyHolder) -> None:
         self._holder = holder
         self._folder: Optional[Path] = None
-        #: What is registered, by the name of the question.
+        #: The registered questions, by name.
         self.questions: Dict[str, Question] = {}
 
     @classmethod
     def load(cls, folder: _files.PathLike) -> "KeyHolder":
-        """The one of a folder of `save`, or of `tobari sense keygen`, with its questions."""
+        """Loads a folder of `save`, or of `tobari sense keygen`, with its questions."""
         folder = Path(folder)
         card = json.loads((folder / "fleet.json").read_text())
         key, registry = (folder / "holder.key").read_bytes(), (folder / "devices").read_bytes()
@@ -179,7 +181,7 @@ class KeyHolder:
         return holder
 
     def save(self, folder: _files.PathLike) -> None:
-        """Writes a new folder, whose files are secret, and keeps what changes there from now on."""
+        """Writes a new folder with secret files, and stores all later changes there."""
         folder = Path(folder)
         folder.mkdir(mode=0o700)
         for name in ("questions", "releases", "server"):
@@ -198,7 +200,7 @@ class KeyHolder:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """While devices change: alone, from what is written to what is written then."""
+        """Locks the folder for a change of devices: reads the stored devices before, and writes them after it."""
         if self._folder is None:
             yield
             return
@@ -219,29 +221,29 @@ class KeyHolder:
         return self._holder.fleet
 
     def card(self) -> str:
-        """What everybody may know of the fleet, as JSON."""
+        """The public facts about the fleet, as JSON."""
         return self._holder.card()
 
     def add(self, name: str, tenant: str = "") -> str:
-        """Takes a device in: its token, secret. The server has to be given the bundle again."""
+        """Adds a device; returns its secret token. Give the server the bundle again afterwards."""
         with self._changing():
             return self._holder.add(name, tenant)
 
     def device(self, name: str, counter: _files.PathLike, tenant: str = "") -> Device:
-        """Takes a device in, and is that device: for simulations. Its counter is a new file."""
+        """Adds a device and returns it, for simulations. Its counter is a new file."""
         return Device(self.add(name, tenant), self._holder.schema(), str(counter), new=True)
 
     def open_device(self, token: str, counter: _files.PathLike, new: bool = False) -> Device:
-        """The device of a token."""
+        """The device with this token."""
         return Device(token, self._holder.schema(), str(counter), new=new)
 
     def rotate(self, name: str) -> str:
-        """A new key for a device: its new token."""
+        """Makes a new key for a device; returns its new token."""
         with self._changing():
             return self._holder.rotate(name)
 
     def revoke(self, name: str) -> int:
-        """No more of this device: its number."""
+        """Revokes a device; returns its number."""
         with self._changing():
             return self._holder.revoke(name)
 
@@ -250,26 +252,26 @@ class KeyHolder:
         return self._holder.devices()
 
     def register(self, question: Json) -> Question:
-        """Registers a question with the devices that are active now.
+        """Registers a question for the devices that are active now.
 
-        Raises `tobari.Error` if it might overflow with all of them at full scale.
+        Raises `tobari.Error` if sums could overflow with all devices at full scale.
         """
         asked = Question(*self._holder.register(_text(question)))
         if asked.name in self.questions and self.questions[asked.name].id != asked.id:
-            raise Error(f"expected a question of a new name, found one that is the name of another: {asked.name}")
+            raise Error(f"the name is taken by another question: {asked.name}; choose another name")
         if asked.name not in self.questions:
             self.questions[asked.name] = asked
             self._keep(asked)
         return asked
 
     def bundle(self, progress: Progress = None) -> Tuple[bytes, Dict[str, bytes]]:
-        """What a server is given: a bundle, and objects by their SHA-256. Nothing in it decrypts."""
+        """The data for a server: a bundle, and objects by their SHA-256. It contains no key that decrypts."""
         return self._holder.bundle(progress)
 
     def open(self, question: Question, start_ms: int, result: bytes) -> Release:
-        """Opens what a server says is the result of a question for the window that begins then: once, whatever comes of it.
+        """Decrypts a server's result of a question for the window that begins at `start_ms`. Each window has one attempt, even if it fails.
 
-        Raises `tobari.Withheld`, for every reason there is.
+        Raises `tobari.Withheld` if the result is not released, for any reason.
         """
         try:
             text = self._holder.open(question.id, start_ms, result)
@@ -280,7 +282,7 @@ class KeyHolder:
         return Release.from_json(text)
 
     def _note(self, id: str, start_ms: int, text: str) -> None:
-        """Keeps what became of a result: the first time, whatever that was."""
+        """Stores the outcome of a result; only the first attempt counts."""
         if self._folder is None:
             return
         path = self._folder / "releases" / id / f"{start_ms}.json"
@@ -290,7 +292,7 @@ class KeyHolder:
 
 
 class Server:
-    """The half that has frames and no key, in memory. `tobari serve --sense` keeps frames on the disk."""
+    """The server's half, in memory: it has frames and no key. `tobari serve --sense` keeps frames on the disk."""
 
     def __init__(self, bundle: bytes, objects: Mapping[str, bytes]) -> None:
         self._server = _sense.Server(bundle, dict(objects))
@@ -304,23 +306,23 @@ class Server:
         return self._server.fleet
 
     def take(self, frames: Frames, time_ms: Optional[int] = None) -> Dict[str, int]:
-        """Takes frames that came now, or at a time in milliseconds since 1970: how many are new, and how many were refused for which reason."""
+        """Accepts frames that arrived now, or at a time in milliseconds since 1970. Returns counts of new frames, and of refused ones by reason."""
         return self._server.take(_joined(frames), _now() if time_ms is None else time_ms)
 
     def counts(self) -> Dict[str, int]:
-        """What became of all frames so far."""
+        """The counts for all frames so far."""
         return self._server.counts()
 
     def order(self, question: Question) -> None:
-        """Learns what to compute."""
+        """Accepts an order: the computation of a question."""
         self._server.order(question.id, question.order)
 
     def windows(self, question: Question) -> List[int]:
-        """When windows begin that have frames."""
+        """The starts of windows with frames."""
         return sorted(self._server.windows(question.id))
 
     def answer(self, question: Question, start_ms: int, progress: Progress = None) -> Optional[bytes]:
-        """The result for a window; none where too few devices have frames in it."""
+        """The result for a window; none if too few devices have frames in it."""
         return self._server.answer(question.id, start_ms, progress)
 
 
@@ -339,7 +341,7 @@ class Remote:
         self._base = f"/sense/v1/fleets/{fleet}"
 
     def give(self, bundle: bytes, objects: Mapping[str, bytes]) -> int:
-        """Gives the server what it lacks: how many objects there were."""
+        """Sends the server the objects that it lacks; returns their number."""
         known = self._connection.send(self._base)
         if known.refusal != "fleet" and known.json()["bundle"] == hashlib.sha256(bundle).hexdigest():
             return 0
@@ -355,7 +357,7 @@ class Remote:
         return sent
 
     def take(self, frames: Frames) -> Dict[str, int]:
-        """Sends frames: what became of them. They are on the server's disk then."""
+        """Sends frames; returns counts by outcome. After the call the frames are on the server's disk."""
         counts: Dict[str, int] = self._connection.send(f"{self._base}/frames", _joined(frames)).json()
         return counts
 
@@ -364,16 +366,16 @@ class Remote:
         self._connection.send(f"{self._base}/questions/{question.id}", question.order.encode()).good()
 
     def windows(self, question: Question) -> List[int]:
-        """When windows began that have ended, have frames and were not fetched."""
+        """The starts of ended windows with frames whose results were not fetched yet."""
         windows: List[int] = self._connection.send(f"{self._base}/questions/{question.id}/windows").json()["windows"]
         return windows
 
     def answer(self, question: Question, start_ms: int) -> Optional[bytes]:
-        """The result for a window; none where too few devices have frames in it."""
+        """The result for a window; none if too few devices have frames in it."""
         reply = self._connection.send(f"{self._base}/questions/{question.id}/windows/{start_ms}", b"")
         return None if reply.refusal == "empty" else reply.good().body
 
     def done(self, question: Question, start_ms: int) -> None:
-        """Says that a result was fetched: the same whatever becomes of it."""
+        """Tells the server that a result was fetched, whether or not it is released."""
         path = f"{self._base}/questions/{question.id}/windows/{start_ms}"
         self._connection.send(path, method="DELETE").good()

@@ -1,8 +1,8 @@
 //! `tobari sense export`: frames and figures as Parquet files.
 //!
-//! Frames are exported where they are stored, by whoever runs the server, and say no more than the
-//! server's disk does. Figures are exported by the key holder, or by an analyst from what the key
-//! holder's process answered.
+//! The operator of a server exports frames from the server's disk; the file reveals no more than
+//! that disk. The key holder exports figures; so does an analyst, from the answers of the key
+//! holder's process.
 
 use super::arguments::ExportArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};
@@ -48,7 +48,7 @@ fn frames(arguments: &ExportArguments, server: &Path) -> Result<u64, Failure> {
     Ok(export_frames(&arguments.output, &store, &bundle.fleet, bundle.profile, stretch)?)
 }
 
-/// The folder of the fleet that is named, or of the only one.
+/// The folder of the named fleet, or of the only fleet.
 fn fleet(arguments: &ExportArguments, server: &Path) -> Result<PathBuf, Failure> {
     let mut found = Vec::new();
     for entry in fs::read_dir(server).map_err(|error| wrong(server, error))? {
@@ -61,10 +61,11 @@ fn fleet(arguments: &ExportArguments, server: &Path) -> Result<PathBuf, Failure>
         let named = found.iter().find(|entry| entry.file_name() == name.as_str());
         return named
             .map(fs::DirEntry::path)
-            .ok_or_else(|| wrong(server, format!("the folder has no fleet {name}, and {} others: leave --fleet out to see their number, or correct it", found.len())));
+            .ok_or_else(|| wrong(server, format!("the folder has no fleet {name}, and {} others", found.len())));
     }
     match &found[..] {
         [only] => Ok(only.path()),
+        [] => Err(wrong(server, "there are no fleets here: name the folder of `tobari serve --sense`")),
         _ => Err(wrong(server, format!("the folder has {} fleets: choose one with --fleet", found.len()))),
     }
 }
@@ -77,7 +78,7 @@ fn figures(arguments: &ExportArguments, folder: &Path) -> Result<u64, Failure> {
         let question = question.map_err(|error| wrong(&releases, error))?.path();
         for entry in fs::read_dir(&question).map_err(|error| wrong(&question, error))? {
             let path = entry.map_err(|error| wrong(&question, error))?.path();
-            // a result that was withheld is a file, too, and no release
+            // the note of a withheld result is a file, too, but not a release
             if path.extension().is_some_and(|extension| extension == "json")
                 && let Ok(release) = serde_json::from_slice::<Release>(&read_bounded(&path, MAX_RELEASE)?)
             {

@@ -38,6 +38,24 @@ fn the_settings_in_deploy_are_understood_and_a_variable_goes_before_them() {
     assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
 }
 
+/// A reverse proxy makes every client local, so a loopback address alone admits nobody there.
+#[test]
+fn behind_a_proxy_a_job_starts_with_tokens_or_open_to_all_alone() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let proxies: [&[&str]; 2] = [&["--behind-proxy"], &["--host-name", "tobari.example"]];
+    let jobs: [&[&str]; 2] = [&["--infer", "digits"], &["--sense", &data]];
+    for (job, proxy) in jobs.iter().flat_map(|job| proxies.iter().map(move |proxy| (*job, *proxy))) {
+        let refused = tobari(&[&["serve", "--addr", "127.0.0.1:0"], job, proxy].concat());
+        let said = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{job:?} {proxy:?}: {said}");
+        assert!(said.contains("through a proxy") && said.contains("--tokens FILE"), "{said}");
+        Server::start(&[job, proxy, &["--open"]].concat()).stop();
+    }
+    // calls admit by the link, and need no tokens
+    Server::start(&["--behind-proxy"]).stop();
+}
+
 #[test]
 fn a_file_that_names_what_is_not_there_is_wrong_before_the_server_is() {
     let folder = tempdir().unwrap();
@@ -84,9 +102,13 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     let backup = |to: &str| tobari(&["backup", &at("data"), "-o", &at(to), "--key-file", &at("key")]);
     let used = backup("early");
     assert_eq!(used.status.code(), Some(1));
-    assert!(stderr(&used).contains("expected a folder that no other server uses"), "{}", stderr(&used));
+    assert!(stderr(&used).contains("another server uses this folder"), "{}", stderr(&used));
     let second = tobari(&["serve", "--addr", "127.0.0.1:0", "--sense", &at("data")]);
-    assert!(!second.status.success() && stderr(&second).contains("no other server uses"), "{}", stderr(&second));
+    assert!(
+        !second.status.success() && stderr(&second).contains("another server uses this folder"),
+        "{}",
+        stderr(&second)
+    );
     drop(server);
     std::fs::create_dir(at("data/kept")).unwrap();
     std::fs::write(at("data/kept/canary"), b"canary of what is kept").unwrap();
@@ -105,7 +127,7 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     assert_eq!(std::fs::read(at("again/kept/canary")).unwrap(), b"canary of what is kept");
     assert_eq!(std::fs::read(at("again/tobari-data")).unwrap(), b"tobari data 1\n");
     let full = restore("again");
-    assert!(!full.status.success() && stderr(&full).contains("new or empty folder"), "{}", stderr(&full));
+    assert!(!full.status.success() && stderr(&full).contains("holds a server's data already"), "{}", stderr(&full));
     drop(Server::start(&["--sense", &at("again")]));
     // data of a later release are not touched
     std::fs::write(at("again/tobari-data"), b"tobari data 2\n").unwrap();

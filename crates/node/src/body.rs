@@ -1,10 +1,10 @@
-//! Bodies of requests: all of one, of so many bytes at most and within a time, in memory that its
-//! client has a right to.
+//! Reads the whole body of a request within limits of size and time, and within the client's share
+//! of memory.
 //!
-//! **The order.** A handler first finds out who asks, whether that client may, and whether what it
-//! names is there; a refusal leaves before the body is read. Then the body is read, and only then
-//! the request takes a turn ([`crate::turns`]): a slow sender holds its own memory
-//! ([`crate::memory`]) and nothing else.
+//! **The order.** A handler first checks the client, its permission, and the existence of the named
+//! object. A refusal is sent before the body is read. Then the body is read, and only then the
+//! request takes a turn ([`crate::turns`]): a slow sender holds its own memory ([`crate::memory`])
+//! and nothing else.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{memory::Claim, reply::Reply};
 
-/// Bytes of a refused request that are read on at most, and the time for it: so many keep the
-/// connection of a client that asks for something else next. A longer body is not read. The refusal
-/// leaves at once, and the connection is closed.
+/// The most bytes of a refused request that the server still reads, and the time for them. After
+/// such a body the client can send its next request on the same connection. A longer body is not
+/// read: the refusal is sent at once, and the connection is closed.
 pub(crate) const DRAINED: u64 = 64 << 10;
 const DRAINING: Duration = Duration::from_secs(2);
-/// How long a sender may say nothing in the midst of a body.
+/// The longest pause of a sender within a body.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Bytes that have to come in a second, on the average since the body began, and for how long fewer
-/// may.
+/// The least average rate since the body began, in bytes a second, and how long a sender may stay
+/// below it.
 const BYTES_PER_S: usize = 240;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a request waits for a turn or for memory.
 pub const WAITING: Duration = Duration::from_secs(2);
 
-/// Reads on what a refused request still sends where that is little, and keeps nothing of it.
+/// Reads and discards the rest of a refused request if it is short.
 pub async fn drain(body: Body) {
     let mut left = DRAINED;
     if HttpBody::size_hint(&body).exact().is_none_or(|length| length > left) {
@@ -49,10 +49,10 @@ pub async fn drain(body: Body) {
     let _ = timeout(DRAINING, rest).await;
 }
 
-/// What was found, and the body as it was; or the refusal, before the body is read.
+/// Returns the result with the untouched body, or the refusal.
 ///
 /// # Errors
-/// That of `found`, when what is left of a short body was read.
+/// The error of `found`, after the rest of a short body was discarded.
 pub async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(T, Body), Reply> {
     match found {
         Ok(found) => Ok((found, body)),
@@ -63,12 +63,12 @@ pub async fn or_drain<T>(found: Result<T, Reply>, body: Body) -> Result<(T, Body
     }
 }
 
-/// All of a body, whose bytes are counted in the claim. One that says that it is too long is
-/// refused unread.
+/// Reads a whole body and counts its bytes in the claim. A body whose announced length is too long
+/// is refused before it is read into memory.
 ///
 /// # Errors
-/// `size` (413) for more than `most` bytes, `time` (408) for a body that comes too slowly or not
-/// within `patience`, `busy` (503) where there is no memory for it.
+/// `size` (413) for more than `most` bytes, `time` (408) for a body that arrives too slowly or not
+/// within `patience`, `busy` (503) if there is no memory for the body.
 pub async fn read(body: Body, most: usize, patience: Duration, claim: &mut Claim) -> Result<Bytes, Reply> {
     if HttpBody::size_hint(&body).lower() > most as u64 {
         drain(body).await;
@@ -146,13 +146,13 @@ mod tests {
                 Some((Ok::<_, Infallible>(part), count + 1))
             }))
         };
-        // too little for its time
+        // below the least rate
         assert_eq!(seconds(parts(&["a"], true)).await, GRACE.as_secs());
         assert_eq!(seconds(slow(GRACE / 50, 1, 1)).await, GRACE.as_secs());
         assert_eq!(seconds(slow(GRACE, BYTES_PER_S, 1)).await, GRACE.as_secs() + 1);
-        // enough of it, and then nothing
+        // fast enough, and then silent
         assert_eq!(seconds(slow(Duration::MAX, 1 << 19, 1)).await, SILENCE.as_secs());
-        // enough at all times, and out of time all the same
+        // always fast enough, but not done within the patience
         assert_eq!(seconds(slow(Duration::from_secs(1), BYTES_PER_S, BYTES_PER_S)).await, 60);
     }
 

@@ -1,16 +1,16 @@
-//! How much of the server one client may take.
+//! Limits on how much of the server one client may use.
 //!
-//! A client is an address, or in version 6 the first 64 bits of one, which is what a single
-//! subscriber is given; the operator may say how many bits. People behind one router are one
-//! client. Behind a proxy (`--behind-proxy`) the address is the last one in `X-Forwarded-For`,
-//! which the proxy must have written itself: everything before it is the client's own word.
-//! **Connections of this machine's own addresses are not counted**: they may be a proxy's of which
-//! the server was not told. A job that counts by address leaves them out as well
-//! ([`Guest::address`]). Everything else is counted by [`Origin`], for which such an address is one
+//! A client is an IPv4 address, or the first 64 bits of an IPv6 address, because a single
+//! subscriber gets that many addresses. The operator can change both numbers of bits. People behind
+//! one router are one client. Behind a proxy (`--behind-proxy`) the server takes the last address
+//! in `X-Forwarded-For`, which the proxy must have written itself: the client can forge everything
+//! before it. **Connections from this machine's own addresses are not counted**: they may come from
+//! a proxy that the server does not know of. A job that counts by address leaves them out as well
+//! ([`Guest::address`]). Everything else is counted by [`Origin`], which treats such an address
 //! like any other.
 //!
-//! Addresses are held in memory while something of theirs is there, and written nowhere
-//! ([`crate::places`] keeps a hash).
+//! The server keeps an address in memory only while its client holds something, and never writes it
+//! to the disk ([`crate::places`] writes a hash).
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -25,7 +25,7 @@ use crate::{ServerLimits, share::Share};
 
 const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What clients hold now, and what they may.
+/// The connections that clients hold now, and their limits.
 #[derive(Clone)]
 pub(crate) struct Clients {
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ struct Held {
 #[derive(Clone)]
 pub struct Place {
     _permit: Arc<OwnedSemaphorePermit>,
-    /// Whose it is.
+    /// The client of the connection.
     pub guest: Arc<Guest>,
 }
 
@@ -59,24 +59,24 @@ impl Place {
     }
 }
 
-/// Whom something is held for: a place, bytes, or a turn.
+/// The holder of a place, of bytes, or of a turn.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Whoever has the token of this name, from wherever.
+    /// Every client with the token of this name, from any address.
     Token(Arc<str>),
     /// A client without a token.
     Address(IpAddr),
-    /// All requests together that a proxy says nothing of.
+    /// All requests together for which a proxy names no address.
     Unknown,
 }
 
 impl Origin {
-    /// The holder of a token, or else this one.
+    /// The holder of the token, or this origin where there is no token.
     pub fn or_token(&self, name: Option<&Arc<str>>) -> Self {
         name.map_or_else(|| self.clone(), |name| Self::Token(Arc::clone(name)))
     }
 
-    /// Its bytes, one string for each.
+    /// The origin as bytes; different origins have different bytes.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Token(name) => [b"token ", name.as_bytes()].concat(),
@@ -86,9 +86,9 @@ impl Origin {
     }
 }
 
-/// A client's connection; ends when it is dropped. Without an address it is not counted.
+/// A client's connection; it ends on drop. A connection without an address is not counted.
 pub struct Guest {
-    /// Whose it is, for all that is counted by this.
+    /// The client, for everything that is counted by [`Origin`].
     pub origin: Origin,
     address: Option<IpAddr>,
     clients: Clients,
@@ -101,7 +101,7 @@ impl Clients {
         Self { shared: Arc::new(Shared { held, limits: *limits, share }) }
     }
 
-    /// A connection from there; none if that client has as many as it may.
+    /// A connection from this address; none if its client already has the maximum.
     pub(crate) fn enter(&self, address: Option<IpAddr>) -> Option<Guest> {
         let address = address.map(|address| self.client(address));
         let origin = address.map_or(Origin::Unknown, Origin::Address);
@@ -124,7 +124,7 @@ impl Clients {
         fits
     }
 
-    /// The opposite.
+    /// Ends the count of a connection.
     fn give_back(&self, address: IpAddr) {
         let mut held = self.held();
         held.sum = held.sum.saturating_sub(1);
@@ -140,7 +140,7 @@ impl Clients {
         self.shared.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whom an address stands for.
+    /// The client to which an address belongs.
     fn client(&self, address: IpAddr) -> IpAddr {
         let (four, six) = self.shared.limits.client_prefix;
         match address.to_canonical() {
@@ -158,9 +158,8 @@ impl Clients {
 }
 
 impl Guest {
-    /// The client's address, by which a job may count what it holds, cut to the bits that are one
-    /// client. None for what is not counted by address: this machine's own, and what a proxy says
-    /// nothing of.
+    /// The client's address, cut to the bits that identify a client, for jobs that count by
+    /// address. None for this machine's own addresses, and where a proxy names no address.
     pub fn address(&self) -> Option<IpAddr> {
         self.address
     }
@@ -174,7 +173,7 @@ impl Drop for Guest {
     }
 }
 
-/// The address that the proxy in front of us says it was asked from.
+/// The client's address according to the proxy in front of this server.
 pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all(FORWARDED).iter().next_back()?.to_str().ok()?;
     last.rsplit(',').next()?.trim().parse().ok()
@@ -252,8 +251,7 @@ mod tests {
         assert_eq!(forwarded(&headers), None);
     }
 
-    /// Every value of up to five of these characters: what a proxy passes on is the last address of
-    /// it or nothing.
+    /// Every value of up to five of these characters yields its last address or none.
     #[test]
     fn whatever_is_forwarded_is_an_address_or_none() {
         let mut found = 0;

@@ -1,18 +1,17 @@
-//! Where arithmetic runs: on the blocking pool, and no more of it at once than there are cores.
+//! Arithmetic runs on the blocking pool, and at most one task for each core at once.
 
 use std::{sync::Arc, thread};
 
 use tokio::{sync::Semaphore, task};
 
-/// The gate before the cores. Whoever waits is served in order, so that no connection starves
-/// another.
+/// The gate before the cores. Waiting tasks run in order, so that no connection starves another.
 #[derive(Clone)]
 pub struct Cpu {
     cores: Arc<Semaphore>,
     count: usize,
 }
 
-/// As wide as this machine has cores.
+/// A gate as wide as the number of this machine's cores.
 impl Default for Cpu {
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -21,7 +20,7 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// How many there are.
+    /// The number of cores.
     pub fn cores(&self) -> usize {
         self.count
     }

@@ -1,10 +1,10 @@
-//! A place on the server's disk, and whether it takes what is written there.
+//! A place on the server's disk, and whether writes to it succeed.
 //!
-//! A disk that is full, read-only or failing takes nothing for a while, and then it does again.
-//! Files are written whole or not at all, so there is nothing to repair. What a job needs is to
-//! know the state: requests that need the disk are refused with 507 before they are charged,
-//! `/readyz` names the job, the log has one line when it begins and one when it is over. While it
-//! lasts a small write is tried every second ([`Disk::try_again`]).
+//! Writes to a full, read-only or failing disk fail for a while and later succeed again. Files are
+//! written whole or not at all, so no file needs repair. While writes fail, requests that need the
+//! disk are refused with 507 before they are charged, and `/readyz` names the job. The log gets one
+//! line at the first failure and one when the disk works again. Every second the server tries a
+//! small write ([`Disk::try_again`]).
 
 use std::{
     fmt::Display,
@@ -20,15 +20,15 @@ use tobari_host::{files::FileError, storage::Trouble};
 
 use crate::{reply::Reply, stop::Stop};
 
-/// How often a disk that fails is tried.
+/// Time between two trials of a failing disk.
 pub const LOOK: Duration = Duration::from_secs(1);
 
-/// Bytes of a write that is a trial.
+/// Bytes of a trial write.
 const TRIAL_BYTES: usize = 1 << 16;
 
 type Trial = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// A place where a job keeps something.
+/// A place where a job stores data.
 pub struct Disk {
     what: &'static str,
     trouble: Mutex<Option<(Trouble, u64)>>,
@@ -36,12 +36,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A place, as the log calls it, and how it is tried.
+    /// A place with its name in the log, and the trial write.
     pub fn new(what: &'static str, trial: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self { what, trouble: Mutex::default(), trial: Box::new(trial) }
     }
 
-    /// A folder, tried with a file that is removed again.
+    /// A folder; the trial writes a file and removes it.
     pub fn folder(what: &'static str, folder: &Path) -> Self {
         let folder = folder.to_owned();
         Self::new(what, move || try_folder(&folder))
@@ -51,12 +51,12 @@ impl Disk {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong with it.
+    /// The current fault of the disk, if any.
     pub fn trouble(&self) -> Option<Trouble> {
         self.state().map(|(trouble, _)| trouble)
     }
 
-    /// Refuses what needs it while it fails.
+    /// Refuses a request while the disk fails.
     ///
     /// # Errors
     /// `storage` (507).
@@ -66,18 +66,17 @@ impl Disk {
         Err(no_room(*trouble))
     }
 
-    /// Takes note of a write that failed, and refuses the request that it was for. The log has a
-    /// line of the first one.
+    /// Notes a failed write and refuses its request. The log gets a line for the first failure.
     pub fn failed(&self, error: &FileError) -> Reply {
         self.note(error.trouble(), error)
     }
 
-    /// The same of a write that was no whole file's.
+    /// The same for a write that was not of a whole file.
     pub fn failed_writing(&self, error: &io::Error) -> Reply {
         self.note(Trouble::of(error), error)
     }
 
-    /// The same where it is known what is wrong.
+    /// The same for a known fault.
     pub fn note(&self, trouble: Trouble, error: &dyn Display) -> Reply {
         let mut state = self.state();
         if state.is_none() {
@@ -89,7 +88,7 @@ impl Disk {
         no_room(trouble)
     }
 
-    /// Tries a disk that fails.
+    /// Tries a failing disk again.
     pub fn try_again(&self) {
         if self.trouble().is_none() {
             return;
@@ -111,7 +110,7 @@ impl Disk {
 /// Writes a file, flushes it and removes it.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn try_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().prefix(".trial-").tempfile_in(folder)?;
@@ -120,7 +119,7 @@ pub fn try_folder(folder: &Path) -> io::Result<()> {
     file.close()
 }
 
-/// The refusal of what needs a disk that takes nothing.
+/// The refusal of a request that needs a failing disk.
 pub fn no_room(trouble: Trouble) -> Reply {
     let text = format!(
         "expected a disk that takes what is to be kept, found that the server's storage {trouble}: the request is not acknowledged. Send it again in some seconds; if this lasts, tell the server's operator"
@@ -128,7 +127,7 @@ pub fn no_room(trouble: Trouble) -> Reply {
     Reply::new(StatusCode::INSUFFICIENT_STORAGE, "storage", text)
 }
 
-/// Tries what fails, every second until the server stops.
+/// Tries failing disks every second until the server stops.
 pub async fn keep_trying(mut stopped: Stop, again: impl Fn() + Clone + Send + 'static) {
     loop {
         tokio::select! {

@@ -1,9 +1,9 @@
-//! What every request passes before anything else, and what is counted there: hosts that are not
-//! this server's, and clients without a known token.
+//! The first check of every request. It counts requests for hosts that are not this server's, and
+//! requests without a known token.
 //!
-//! Whoever guesses tokens can ask thousands of times a second. Refusals are therefore counted, and
-//! the log has one line for all of an interval. Neither says who asked or for what: no address, no
-//! token, no host.
+//! An attacker who guesses tokens can send thousands of requests a second. So the server counts
+//! refusals, and writes one log line for an interval. Neither the counter nor the line has an
+//! address, a token or a host.
 
 use crate::{body::DRAINED, hosts::Hosts, reply::Reply};
 use axum::{
@@ -22,26 +22,26 @@ use std::{
 };
 use tokio::{sync::Notify, time::sleep};
 
-/// The log has one line of a kind in this time.
+/// The log gets at most one line of a kind in this time.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Refusals of one kind.
 #[derive(Default)]
 struct Count {
     all: AtomicU64,
-    /// Of these, the ones that are in the log.
+    /// The refusals that the log already has.
     told: AtomicU64,
 }
 
 impl Count {
-    /// How many came since the last time.
+    /// The number of refusals since the last call.
     fn untold(&self) -> u64 {
         let all = self.all.load(Relaxed);
         all.saturating_sub(self.told.swap(all, Relaxed))
     }
 }
 
-/// The first thing that a request meets.
+/// The state of the first check.
 pub(crate) struct Edge {
     hosts: Hosts,
     unknown: Count,
@@ -54,8 +54,7 @@ impl Edge {
         Self { hosts, unknown: Count::default(), misdirected: Count::default(), come: Notify::new() }
     }
 
-    /// Tells the log of the first refusal at once, and of those that follow together, once in an
-    /// interval.
+    /// Logs the first refusal at once, and the following ones together, once in an interval.
     pub(crate) async fn keep_up(self: Arc<Self>) {
         loop {
             self.come.notified().await;
@@ -64,7 +63,7 @@ impl Edge {
         }
     }
 
-    /// Tells the log of what it was not told yet.
+    /// Logs the refusals since the last line.
     pub(crate) fn tell(&self) {
         let (unknown, misdirected) = (self.unknown.untold(), self.misdirected.untold());
         if unknown > 0 {
@@ -78,7 +77,7 @@ impl Edge {
         }
     }
 
-    /// In the format that Prometheus reads.
+    /// The counters in the format of Prometheus.
     pub(crate) fn text(&self) -> String {
         let of = |name: &str, help: &str, count: &Count| {
             let name = format!("tobari_edge_{name}_total");
@@ -101,8 +100,8 @@ impl Edge {
 
 /// Refuses requests for hosts that are not this server's, and counts refusals.
 ///
-/// A long body of a refused request is not read, so its connection ends. The answer says so: a
-/// client that asks for something else on it would find it closed in the midst of its request.
+/// The server does not read a long body of a refused request, so the connection ends. The answer
+/// says so: otherwise a client would send its next request into a connection that closes.
 pub(crate) async fn pass(State(edge): State<Arc<Edge>>, request: Request, next: Next) -> Response {
     let is_long = HttpBody::size_hint(request.body()).exact().is_none_or(|length| length > DRAINED);
     let mut response = if edge.hosts.admit(request.version(), request.uri(), request.headers()) {

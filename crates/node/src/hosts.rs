@@ -1,10 +1,9 @@
-//! Which host names the server answers for.
+//! The host names for which the server answers.
 //!
-//! A page of any site can have its own name resolve to 127.0.0.1 (DNS rebinding). A browser then
-//! treats a server on this machine as that site, and lets the page read its answers. Such a request
-//! names the site in `Host`, so a server that listens on a loopback address answers only for this
-//! machine's names and for those that it is told. Programs can write any `Host`: this keeps out
-//! pages, not programs.
+//! A site can make its own name resolve to 127.0.0.1 (DNS rebinding). A browser then treats a
+//! server on this machine as that site, and lets the site's pages read the answers. Such a request
+//! names the site in `Host`. So a server on a loopback address answers only for this machine's
+//! names and for configured names. This check stops pages only: programs can write any `Host`.
 
 use axum::http::{HeaderMap, Uri, Version, header, uri::Authority};
 use std::{
@@ -56,18 +55,18 @@ impl fmt::Display for HostName {
     }
 }
 
-/// The hosts that are answered for; none is checked where the server listens for others and no name
-/// is given.
+/// The accepted hosts. The server checks no host if it listens on another address than loopback and
+/// no name is configured.
 #[derive(Clone)]
 pub(crate) struct Hosts(Option<Arc<[HostName]>>);
 
 impl Hosts {
-    /// For a server that listens at this address.
+    /// The accepted hosts of a server that listens at this address.
     pub(crate) fn new(listening: IpAddr, named: &[HostName]) -> Self {
         Self((listening.is_loopback() || !named.is_empty()).then(|| named.into()))
     }
 
-    /// Whether a request with these parts is answered.
+    /// Whether the server answers a request with these parts.
     pub(crate) fn admit(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> bool {
         let Some(named) = &self.0 else { return true };
         if uri.authority().is_some_and(|authority| !admits(named, authority)) {
@@ -75,7 +74,7 @@ impl Hosts {
         }
         let mut said = headers.get_all(header::HOST).iter().peekable();
         if said.peek().is_none() {
-            // no browser leaves it out, and HTTP/1.0 does not ask for it
+            // every browser sends a host; HTTP/1.0 does not require one
             return version < Version::HTTP_11 || uri.authority().is_some();
         }
         said.all(|host| host.as_bytes().try_into().is_ok_and(|host: Authority| admits(named, &host)))
@@ -97,8 +96,8 @@ fn is_this_machine(host: &str) -> bool {
         || address.parse::<Ipv6Addr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether a request names this machine as its host. Names of other machines may be made to lead
-/// here, and are none of this one.
+/// Whether a request names this machine as its host. A name of another machine does not count, even
+/// if it resolves to this one.
 pub fn names_this_machine(headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });

@@ -1,9 +1,10 @@
-//! What the house knows of a job: how it is opened, and what is asked of it while it is served.
+//! The interface between the server and a job: how the server opens a job, and the questions that
+//! the server asks a running job.
 //!
-//! A house serves the jobs that [`crate::ServerOptions::jobs`] offers, and knows none by name. An
-//! [`Offer`] is a job as options say it; [`crate::bind`] locks its folders and opens it. A [`Job`]
-//! is one that is open: it has routes of its own, and the house asks it what to say at `/readyz`,
-//! `/jobs` and `/metrics`, and which page shows it.
+//! A server serves the jobs in [`crate::ServerOptions::jobs`], and knows none by name. An [`Offer`]
+//! is a configured job that is not open yet; [`crate::bind`] locks its folders and opens it. A
+//! [`Job`] is open: it has routes of its own, and gives the server its page and its parts of
+//! `/readyz`, `/jobs` and `/metrics`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::{error::Error, net::IpAddr, path::PathBuf, sync::Arc};
+use std::{error::Error, fmt, net::IpAddr, path::PathBuf, sync::Arc};
 
 use axum::Router;
 use futures_util::future::BoxFuture;
@@ -47,94 +48,123 @@ use serde_json::Value;
 use tobari_host::storage::Trouble;
 use tokio::task::spawn_blocking;
 
-use crate::{ServerLimits, hosts::HostName, memory::Bounds, stop::Stop, tokens::TokenFiles};
+use crate::{ServerLimits, ServerOptions, hosts::HostName, memory::Bounds, stop::Stop, tokens::TokenFiles};
 
-/// A job as its options say it: not open yet.
+/// A configured job that is not open yet.
 pub trait Offer: Send + 'static {
-    /// Folders that no other process may use while the server lives. Jobs may share one.
+    /// Folders that no other process may use while the server runs. Jobs may share a folder.
     fn folders(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Opens it, once its folders are locked. What waits for the disk goes into [`reading`].
+    /// Opens the job after its folders are locked. Use [`reading`] for disk access.
     ///
     /// # Errors
-    /// The job's own error, whose text is told to whoever starts the server.
+    /// The job's own error. The operator who starts the server sees its text.
     fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>>;
 }
 
-/// What the house lends to every job.
+/// The resources that the server gives to every job.
 ///
-/// A gate before the cores is not lent: each job has a [`crate::cpu::Cpu`] of its own. At a common
-/// one, packets of microseconds would wait for questions of seconds.
+/// The gate before the cores is not one of them: each job has a [`crate::cpu::Cpu`] of its own. At
+/// a shared gate, packets that take microseconds would wait for questions that take seconds.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Given {
-    /// Where the house listens. What is open to everybody without a token is so on loopback only.
-    pub ip: IpAddr,
-    /// What one client may hold, and the memory for bodies and answers of all jobs together.
+    /// The clients that can reach the server. Access without a token is for this machine only.
+    pub reach: Reach,
+    /// The limits of one client, and the memory for bodies and answers of all jobs together.
     pub bounds: Bounds,
-    /// Files of tokens: one that is opened here is read again when the operator says so.
+    /// Token files. A file opened here is read again at the operator's command.
     pub tokens: TokenFiles,
-    /// The names, besides this machine's own, by which the house is reached.
+    /// The names, besides this machine's own, by which clients reach the server.
     pub hosts: Arc<[HostName]>,
 }
 
-/// What a job is served with.
+/// The machines whose clients can reach the server, as far as the options show.
+///
+/// A reverse proxy on this machine makes every client local. The server cannot notice such a proxy
+/// by itself: only an option that makes sense behind a proxy shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    ip: IpAddr,
+    proxied: bool,
+}
+
+impl Reach {
+    pub(crate) fn of(ip: IpAddr, options: &ServerOptions) -> Self {
+        Self { ip, proxied: options.behind_proxy || !options.host_names.is_empty() }
+    }
+
+    /// Whether the address is loopback and no proxy is named.
+    pub fn is_this_machine(&self) -> bool {
+        self.ip.is_loopback() && !self.proxied
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proxied = if self.proxied { " through a proxy (--behind-proxy or --host-name)" } else { "" };
+        write!(f, "{}{proxied}", self.ip)
+    }
+}
+
+/// The signal and the limits that a job gets when the server starts.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Running {
-    /// The signal that the house is closing.
+    /// The signal that the server is closing.
     pub stopped: Stop,
-    /// What the house puts up with.
+    /// The limits of the server.
     pub limits: ServerLimits,
 }
 
-/// A job that is open. All but its name and its routes has a usual answer.
+/// An open job. Every method except `name` and `routes` has a default.
 pub trait Job: Send + Sync + 'static {
     /// One word of lower case: the name at `/readyz` and `/jobs`, and the first part of its paths.
     fn name(&self) -> &'static str;
 
-    /// Its routes, all under `/NAME/`, but for `/NAME/` itself and what [`Page::also`] names; asked
-    /// once. Before a request gets there the house has checked its host. A handler finds the
-    /// client's [`crate::clients::Place`] and the [`crate::origins::Origins`] that may call in the
-    /// request's extensions.
+    /// The job's routes, all under `/NAME/`, except `/NAME/` itself and the paths of
+    /// [`Page::also`]. The server calls this once, and checks the host of each request before a
+    /// handler runs. A handler finds the client's [`crate::clients::Place`] and the allowed
+    /// [`crate::origins::Origins`] in the request's extensions.
     fn routes(&self, running: &Running) -> Router;
 
-    /// Why it cannot do its work now. `/readyz` asks, so this waits for no disk.
+    /// The reason why the job cannot work now. `/readyz` calls this, so it must not wait for a
+    /// disk.
     fn trouble(&self) -> Option<Trouble> {
         None
     }
 
-    /// Appends its lines of `/metrics`, in the format that Prometheus reads, without any name or
+    /// Appends the job's lines of `/metrics`, in the format of Prometheus, without any name or
     /// address of a client.
     fn metrics(&self, _text: &mut String) {}
 
-    /// The page that shows it, with its own name in [`Page::job`].
+    /// The job's page, with the job's name in [`Page::job`].
     fn page(&self) -> Option<Page> {
         None
     }
 
-    /// What it does beside requests, as a task. The task ends soon after the house begins to close
+    /// The job's background task. It must end soon after the server begins to close
     /// ([`Running::stopped`]).
     fn keep_up(self: Arc<Self>, _running: Running) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 
-    /// What it says of itself when the server begins.
+    /// The job's notes for the operator when the server starts.
     fn told(&self) -> StartupNotes {
         StartupNotes::default()
     }
 }
 
-/// What a job says of itself to whoever starts the server.
+/// A job's notes for the operator who starts the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StartupNotes {
     /// For programs: members of a JSON object.
     pub members: Vec<(&'static str, Value)>,
-    /// For people: results, one a line.
+    /// For people: results, one on each line.
     pub lines: Vec<String>,
-    /// For people: what they have to know before they go on.
+    /// For people: warnings.
     pub warnings: Vec<String>,
 }
 
@@ -151,18 +181,18 @@ impl Extend<Self> for StartupNotes {
 /// A page of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The job that it shows. A house may show it without that job; the page finds that out at
-    /// `/jobs`.
+    /// The job that the page shows. A server may show the page without serving the job; the page
+    /// learns that from `/jobs`.
     pub job: &'static str,
-    /// The file of the [`crate::Bundle`] that `/JOB/` answers with, and so does `/JOB`.
+    /// The file of the [`crate::Bundle`] at `/JOB/`; `/JOB` redirects there.
     pub file: &'static str,
-    /// Further paths with the same file, as axum writes them.
+    /// Further paths with the same file, in the syntax of axum.
     pub also: &'static [&'static str],
     /// The files that may connect to [`crate::ServerOptions::web_servers`].
     pub calling: &'static [&'static str],
 }
 
-/// Why a job cannot be served: whatever the job says.
+/// The reason why a job cannot be served: any error of the job.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct JobError(Box<dyn Error + Send + Sync>);
@@ -173,19 +203,19 @@ impl JobError {
         Self(Box::new(error))
     }
 
-    /// The job's own error again, where it is of this type.
+    /// Returns the job's own error if it has this type.
     ///
     /// # Errors
-    /// The same [`JobError`], where it is of another.
+    /// The same [`JobError`] if it has another type.
     pub fn downcast<E: Error + Send + Sync + 'static>(self) -> Result<E, Self> {
         self.0.downcast().map(|error| *error).map_err(Self)
     }
 }
 
-/// Does what waits for the disk beside the asynchronous threads.
+/// Runs work that waits for the disk on a blocking thread.
 ///
 /// # Errors
-/// That of `read`, or that it panicked.
+/// The error of `read`, or its panic.
 pub async fn reading<T, E>(read: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, JobError>
 where
     T: Send + 'static,

@@ -1,27 +1,27 @@
-//! The shell of a blind server: it listens, encrypts, bounds and counts, and serves the jobs that
-//! it is given. It knows none by name.
+//! The shell of a blind server. It listens, encrypts connections, enforces limits, counts requests,
+//! and serves the jobs that the caller gives it. The shell knows no job by name.
 //!
 //! ```text
-//!   GET /                    one line: what this is; to browsers, the way to the page
-//!   GET /jobs                which jobs are served, as JSON
-//!   GET /JOB/, /web/…        the page of a job, and what belongs to it (the module `web`)
+//!   GET /                    for programs, one line about the server; for browsers, the start page
+//!   GET /jobs                JSON: the jobs, and whether this server serves each
+//!   GET /JOB/, /web/…        the page of a job, and the files of the pages (the module `web`)
 //!   GET /healthz             ok, while the process answers (and at /health)
-//!   GET /readyz              ready, or 503 and why, and each job as JSON (the module `ready`)
+//!   GET /readyz              ready, or 503 with the reason; each job as JSON (the module `ready`)
 //!   GET /metrics             counters of the jobs in their order, then of refused requests
-//!   …   /JOB/…               what the job answers ([`job`])
+//!   …   /JOB/…               the job's own routes ([`job`])
 //! ```
 //!
-//! **Who runs what.** Each connection is an asynchronous task that reads, checks and answers. A job
-//! does its arithmetic elsewhere ([`cpu`]) and waits for the disk elsewhere ([`job::reading`]).
+//! **Tasks and threads.** Each connection is an asynchronous task that reads, checks and answers.
+//! A job runs its arithmetic ([`cpu`]) and its disk access ([`job::reading`]) on other threads.
 //!
-//! **What is bounded.** Connections, of all and of each client; places, turns at the cores, and
-//! bytes of bodies and answers, of all and of each client ([`share`] has the rule); and the time
-//! for a TLS handshake, a request's head, a body, and a write.
+//! **Limits.** The server limits connections, places, turns at the cores, and bytes of bodies and
+//! answers: for all clients together and for each client ([`share`] has the rule). It also limits
+//! the time for a TLS handshake, a request's head, a body, and a write.
 //!
-//! **How a request comes in.** Its host is checked (the module `edge`), and behind a proxy its
-//! client is told apart ([`clients`]). The job finds out whether that client may ([`tokens`]),
-//! reads the body in memory that the client has a right to ([`body`], [`memory`]), takes a turn
-//! ([`turns`]), and answers, or refuses with a word for programs ([`reply`]).
+//! **The path of a request.** The server checks the host (the module `edge`), and behind a proxy
+//! identifies the client ([`clients`]). The job checks the client's permission ([`tokens`]), reads
+//! the body within the client's memory limit ([`body`], [`memory`]), takes a turn ([`turns`]), and
+//! answers, or refuses with a word for programs ([`reply`]).
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +51,7 @@ pub mod turns;
 mod web;
 
 pub use hosts::{HostName, NotAHostName};
-pub use job::{Given, Job, JobError, Offer, Page, Running, StartupNotes, reading};
+pub use job::{Given, Job, JobError, Offer, Page, Reach, Running, StartupNotes, reading};
 pub use limits::ServerLimits;
 pub use options::ServerOptions;
 pub use origins::{NotAWebServer, NotAnOrigin, WebOrigin, WebServer};

@@ -1,31 +1,31 @@
-//! The limits of a house: what it accepts of all clients and of each one, whatever they come for.
+//! The limits of a server, for all clients together and for each one, whatever the job.
 
 use std::time::Duration;
 
-/// What the house puts up with.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections at once; those beyond are closed unheard.
+    /// Connections at once. The server closes further ones without reading from them.
     pub connections: usize,
-    /// Connections at once from one client: an address, or the first 64 bits of one of version 6.
-    /// This machine's own are not counted.
+    /// Connections at once from one client: see `client_prefix`. Connections from this machine's
+    /// own addresses are not counted.
     pub client_connections: usize,
-    /// Bits of an address that are one client, of version 4 and of version 6.
+    /// Bits of an address that identify a client, for IPv4 and for IPv6.
     pub client_prefix: (u8, u8),
-    /// Percent of anything that one client alone may hold: places, turns, bytes. The more clients
-    /// hold something, the less each may; 100 is no limit.
+    /// Percent of places, turns or bytes that one client alone may hold. The more clients hold
+    /// some, the less each may hold; 100 means no limit.
     pub client_share: u8,
-    /// Bytes of memory for bodies that are being read or worked at, and for answers that were not
-    /// taken yet.
+    /// Bytes of memory for bodies that are being read or processed, and for answers that clients
+    /// have not read yet.
     pub body_bytes: u64,
     /// Time for a TLS handshake, and for the head of a request.
     pub handshake: Duration,
-    /// Time to take the next bytes of an answer.
+    /// Time for a client to read the next bytes of an answer.
     pub write: Duration,
-    /// Time for connections to end when the house closes.
+    /// Time for connections to end when the server closes.
     pub grace: Duration,
-    /// Time for which jobs go on when the house closes, with everybody told; nobody is let in
-    /// meanwhile.
+    /// Time for which jobs continue when the server closes. Jobs know that it is closing, and no
+    /// client can join meanwhile.
     pub drain: Duration,
 }
 

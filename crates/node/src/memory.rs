@@ -1,9 +1,8 @@
-//! Memory for what clients send and have not been answered, and for answers that they have not read
-//! yet.
+//! Memory for requests without an answer yet, and for answers that clients have not read yet.
 //!
-//! A body claims its bytes as they come, not as they are announced: whoever announces much and
-//! sends little holds little. An answer is counted with its client until the client has taken it.
-//! What one client may claim follows [`Share`].
+//! A body claims bytes as they arrive, and not by its announced length: a client that announces
+//! much and sends little holds little. An answer counts for its client until the client has read
+//! it. [`Share`] limits the claims of one client.
 
 use crate::{ServerLimits, clients::Origin, share::Share};
 use axum::body::{Body, Bytes, HttpBody};
@@ -17,7 +16,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Bytes of an answer that are handed to the connection at once: these are not counted any more.
+/// Bytes of an answer that go to the connection at once; they are no longer counted.
 const PIECE: usize = 64 << 10;
 
 /// The memory of a server.
@@ -39,7 +38,7 @@ struct State {
     held: HashMap<Origin, u64>,
 }
 
-/// What one request holds of it; given back when it is dropped.
+/// The memory of one request; drop returns it.
 pub struct Claim {
     memory: Memory,
     origin: Origin,
@@ -47,13 +46,13 @@ pub struct Claim {
 }
 
 impl Memory {
-    /// So many bytes.
+    /// A memory of `total` bytes.
     pub fn new(total: u64, share: Share) -> Self {
         let shared = Shared { total, share, state: Mutex::default(), freed: Notify::new() };
         Self { shared: Arc::new(shared) }
     }
 
-    /// A claim of nothing yet.
+    /// An empty claim.
     pub fn claim(&self, origin: &Origin) -> Claim {
         Claim { memory: self.clone(), origin: origin.clone(), bytes: 0 }
     }
@@ -63,10 +62,10 @@ impl Memory {
     }
 }
 
-/// What all jobs of a server share: the rule, and the memory for bodies and answers.
+/// Shared by all jobs of a server: the rule, and the memory for bodies and answers.
 #[derive(Clone)]
 pub struct Bounds {
-    /// What one client may hold of anything scarce.
+    /// The limit of one client for scarce resources.
     pub share: Share,
     /// The memory for bodies and answers.
     pub memory: Memory,
@@ -80,7 +79,7 @@ impl Bounds {
 }
 
 impl Claim {
-    /// Takes so many bytes more; whether there was room.
+    /// Claims `more` bytes if there is room; returns whether there was.
     fn take(&mut self, more: u64) -> bool {
         let Shared { total, share, .. } = &*self.memory.shared;
         let mut state = self.memory.state();
@@ -100,12 +99,12 @@ impl Claim {
         *state.held.entry(self.origin.clone()).or_default() += more;
     }
 
-    /// Takes so many bytes more as soon as there is room.
+    /// Claims `more` bytes as soon as there is room.
     pub async fn grow(&mut self, more: usize) {
         loop {
             let freed = Arc::clone(&self.memory.shared);
             let mut freed = std::pin::pin!(freed.freed.notified());
-            // from now on nothing that is given back is missed
+            // from now on no release of memory is missed
             freed.as_mut().enable();
             if self.take(more as u64) {
                 return;
@@ -114,11 +113,11 @@ impl Claim {
         }
     }
 
-    /// The body of an answer. It is there already, so that it is counted whether there is room or
-    /// not: further requests of this client wait until it is read.
+    /// The body of an answer. It already exists, so it is counted whether there is room or not:
+    /// further requests of this client wait until the client has read it.
     pub fn answer(mut self, bytes: Vec<u8>) -> Body {
         let length = bytes.len() as u64;
-        // the question is not needed any more
+        // the question is no longer needed
         self.give_back();
         self.add(&mut self.memory.state(), length);
         self.bytes = length;

@@ -1,4 +1,4 @@
-//! How a house is started.
+//! The options with which a server starts.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -11,40 +11,39 @@ use crate::{
     web::Bundle,
 };
 
-/// What [`crate::bind`] needs to know. There is no field for a key: no job's server has a use for
+/// The options of [`crate::bind`]. There is no field for a decryption key: no job's server uses
 /// one.
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// Where to listen; port 0 takes a free one.
+    /// The address to listen on; port 0 selects a free port.
     pub addr: SocketAddr,
     /// Whether and how connections are encrypted.
     pub tls: Tls,
-    /// Does a proxy stand in front, by whose word clients are told apart (`X-Forwarded-For`)?
+    /// Whether a proxy in front of the server names the clients (`X-Forwarded-For`).
     pub behind_proxy: bool,
-    /// What the house puts up with.
+    /// The limits of the server.
     pub limits: ServerLimits,
-    /// What it serves, in the order in which it is told of.
+    /// The jobs, in the order of `/metrics` and of the startup notes.
     pub jobs: Vec<Box<dyn Offer>>,
-    /// Pages of jobs that are shown whether this house serves the job or not. Those of the jobs
-    /// that it serves need not be named.
+    /// Pages that are shown even if this server does not serve their jobs. Pages of served jobs
+    /// need not be listed.
     pub pages: Vec<Page>,
-    /// The files of the pages, which are built into the program. Without any, no page is shown.
+    /// The files of the pages, built into the program. Without files the server shows no page.
     pub bundle: Bundle,
-    /// A folder with files of the same names, instead of those.
+    /// A folder with files of the same names, to replace the built-in ones.
     pub web: Option<PathBuf>,
-    /// Names besides this machine's own that requests may give as their host. Where the server
-    /// listens on a loopback address, others are refused; elsewhere they are if any is named.
+    /// Host names that requests may use besides this machine's own. On a loopback address the
+    /// server refuses all others; elsewhere it does so only if this list is not empty.
     pub host_names: Vec<HostName>,
-    /// Origins whose pages may call, the server's own among them if its page is to be used; any may
-    /// where none is named.
+    /// Origins whose pages may call the server. If the list is empty, every page may. A list must
+    /// include the server's own origin if its page is used.
     pub web_origins: Vec<WebOrigin>,
-    /// Servers that a page may connect to, besides its own, where its job says so
-    /// ([`Page::calling`]).
+    /// Servers that the files in [`Page::calling`] may connect to, besides their own.
     pub web_servers: Vec<WebServer>,
 }
 
 impl ServerOptions {
-    /// A house at `addr` without TLS and without a job, with the usual limits.
+    /// A server at `addr` without TLS and without a job, with the default limits.
     pub fn new(addr: SocketAddr) -> Self {
         Self {
             addr,

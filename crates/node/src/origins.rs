@@ -1,19 +1,19 @@
-//! From which pages browsers may call, and whom a page may call.
+//! The pages that may call the server from browsers, and the servers that a page may call.
 //!
-//! A browser says with every WebSocket from which origin the page is that opens it (RFC 6454, RFC
-//! 6455 section 10.2), and lets any page open one to any server. The page of live rooms may be
-//! hosted anywhere, so a server takes all of them unless it is told which.
+//! A browser lets any page open a WebSocket to any server, and sends the page's origin with it (RFC
+//! 6454, RFC 6455 section 10.2). The page of live rooms can be hosted anywhere, so a server accepts
+//! every origin unless the operator lists the allowed ones.
 //!
-//! **What a list keeps out** is other people's pages in browsers: ones that use the place in the
-//! network, or the address, of whoever looks at them. **What it does not**: programs, which say
-//! whatever they like or nothing; and a page that is on the list and lies. Who has the link holds
-//! the keys, whatever page it is on.
+//! **A list stops** other people's pages in browsers: such a page could use its visitor's position
+//! in the network, or the visitor's address. **A list does not stop** programs, which can send any
+//! origin or none, and a malicious page on the list. A person with the link holds the keys,
+//! whatever page they use.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use axum::http::{HeaderMap, header};
 
-/// An origin: scheme, host, and port if it is not the scheme's own.
+/// An origin: scheme, host, and port unless it is the scheme's default.
 ///
 /// ```
 /// use tobari_node::WebOrigin;
@@ -40,7 +40,7 @@ impl FromStr for WebOrigin {
         if !is_host || !matches!(scheme, "http" | "https") {
             return Err(fault());
         }
-        // browsers leave out the port that is meant anyway
+        // browsers leave out the default port
         let usual = if scheme == "https" { ":443" } else { ":80" };
         Ok(Self(origin.strip_suffix(usual).unwrap_or(&origin).to_owned()))
     }
@@ -52,8 +52,8 @@ impl fmt::Display for WebOrigin {
     }
 }
 
-/// A server that a page may call besides its own: an origin that a page's policy can name, which is
-/// none with an IPv6 address or an underscore (Content Security Policy Level 3, section 2.3.1).
+/// A server that a page may call besides its own. A page's policy must be able to name the origin,
+/// so it has no IPv6 address and no underscore (Content Security Policy Level 3, section 2.3.1).
 ///
 /// ```
 /// use tobari_node::WebServer;
@@ -80,14 +80,15 @@ impl FromStr for WebServer {
 }
 
 impl WebServer {
-    /// What a policy calls it: for requests, and for WebSockets, whose scheme is another.
+    /// The server's names in a policy: one for requests, and one for WebSockets, which have another
+    /// scheme.
     pub(crate) fn sources(&self) -> String {
         let origin = &self.0.0;
         format!("{origin} ws{}", origin.strip_prefix("http").unwrap_or_default())
     }
 }
 
-/// Those whose pages may call; all if none is named.
+/// The origins whose pages may call; an empty list allows every origin.
 #[derive(Clone)]
 pub struct Origins(Arc<[WebOrigin]>);
 
@@ -96,7 +97,7 @@ impl Origins {
         Self(named.into())
     }
 
-    /// May who asks so open a WebSocket? Programs say no origin, and may.
+    /// Whether a request with these headers may open a WebSocket. Programs send no origin, and may.
     pub fn admits(&self, headers: &HeaderMap) -> bool {
         let mut said = headers.get_all(header::ORIGIN).iter().peekable();
         self.0.is_empty()
@@ -145,8 +146,8 @@ mod tests {
         }
     }
 
-    /// Of every text of up to five of these characters: what is taken has one form, with nothing in
-    /// it that ends a word of a policy.
+    /// For every text of up to five of these characters: an accepted text has one form, without a
+    /// character that ends a word of a policy.
     #[test]
     fn whatever_is_taken_for_an_origin_is_one_word_that_is_taken_again() {
         for text in crate::testing::texts(b"a0:/[].,; '@", 5) {

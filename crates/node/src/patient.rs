@@ -1,11 +1,12 @@
-//! A stream to somebody who has to take what is sent.
+//! A stream that fails if its peer does not read.
 //!
-//! Whoever asks and never reads the answer would hold a connection for ever: where not one byte can
-//! be sent for so long, the stream fails. It fails, too, where so few bytes are taken that those
-//! who wait for them have waited longer than that in all, beyond a second for every 240 bytes.
+//! A client that never reads its answer would hold a connection for ever. So the stream fails if
+//! not one byte can be sent within the limit. The stream also fails if the peer reads too slowly:
+//! each 240 bytes that it reads pay for one second of waiting, and the waiting beyond that must not
+//! exceed the limit in sum.
 //!
-//! A stream that is closed is read on for a moment: a socket that is closed over unread bytes is
-//! reset, and its peer might never see what it was told.
+//! After the close the stream still reads for a moment. A socket that closes with unread bytes is
+//! reset, and its peer might never see the last answer.
 
 use std::{
     future::Future,
@@ -20,21 +21,21 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// Bytes that have to be taken in a second, on the average while some wait.
+/// The least average rate of the peer while bytes wait, in bytes a second.
 const BYTES_PER_S: f64 = 240.0;
-/// What is read and forgotten of a stream that is closed, and the time for it.
+/// The most bytes of a closed stream that are read and discarded, and the time for them.
 const LINGER_BYTES: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Fails where the other side takes nothing, or next to nothing.
+/// A stream that fails if the peer reads nothing, or next to nothing.
 pub(crate) struct StallTimeoutStream<S> {
     stream: S,
     limit: Duration,
-    /// Runs while something waits to be taken, since this moment.
+    /// The timer, and its start, while bytes wait for the peer.
     waiting: Option<(Pin<Box<Sleep>>, Instant)>,
-    /// How long the other side let us wait beyond the time that it paid for with what it took.
+    /// How long the peer let us wait beyond the time that its reading paid for.
     owed: Duration,
-    /// After the end: how long it lasts still, and how many bytes.
+    /// After the close: the remaining time and bytes.
     lingering: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
@@ -43,7 +44,7 @@ impl<S> StallTimeoutStream<S> {
         Self { stream, limit, waiting: None, owed: Duration::ZERO, lingering: None }
     }
 
-    /// What became of a write of so many bytes, or that it has waited long enough.
+    /// The result of a write, or the failure if it has waited too long.
     fn within<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -69,8 +70,8 @@ impl<S> StallTimeoutStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> StallTimeoutStream<S> {
-    /// Reads on for a moment, and stays until it is over where more comes: a client that is still
-    /// sending reads the answer meanwhile.
+    /// Reads for a moment, and waits until the time is over if more bytes come: a client that is
+    /// still sending reads the answer meanwhile.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let limit = self.limit.min(LINGER);
         let (over, left) = self.lingering.get_or_insert_with(|| (Box::pin(sleep(limit)), LINGER_BYTES));
@@ -141,8 +142,8 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
-    /// Sends to somebody who reads so many bytes now and then: how long it lasted, and whether all
-    /// was taken.
+    /// Sends to a client that reads `each` bytes after every `pause`. Returns the time, and whether
+    /// the client got everything.
     async fn send_to(each: usize, pause: Duration) -> (u64, bool) {
         let (server, mut client) = duplex(1024);
         let mut stream = StallTimeoutStream::new(server, Duration::from_secs(10));

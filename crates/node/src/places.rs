@@ -1,16 +1,16 @@
-//! Places that strangers take by a registration: a bounded number, in bounded bytes, of which one
+//! Places that unknown clients take by a registration. Their number and bytes are bounded, and one
 //! client holds only a share.
 //!
-//! **In use** is a place that was used within [`PlaceLimits::idle`]; nobody takes it from its
-//! client. Any other is given away when its room is needed, the least recently used first, and not
-//! before: a client that comes back late usually finds what it left. What one client may have in
-//! use follows [`Share`].
+//! **A place is in use** if its client used it within [`PlaceLimits::idle`]; no other client can
+//! take it. The server gives any other place away, but only when it needs the room, and the least
+//! recently used place first: a client that returns late usually finds its data. [`Share`] limits
+//! how many places one client has in use.
 //!
-//! **On the disk** a place has beside it whose it is ([`Keeper`]): SHA-256 of the client's address
-//! or token name with random bytes of the folder, cut to 16 bytes. Whoever has the folder can try
-//! all addresses of version 4. When a place was used last is the time of its newest file. Places of
-//! releases before this have no such file, and belong to nobody: they count for all, and are given
-//! away like the others.
+//! **On the disk** a place has a file that identifies its client ([`Keeper`]): SHA-256 of the
+//! folder's random bytes and the client's address or token name, cut to 16 bytes. An attacker with
+//! the folder can try all IPv4 addresses. The time of the newest file is the time of the last use.
+//! Places of earlier releases have no such file and belong to no client: they count in the sum of
+//! all clients, and are given away like the others.
 
 use crate::{clients::Origin, share::Share};
 use std::{
@@ -24,24 +24,24 @@ use std::{
 use tobari_host::files::{FileError, read_bounded, write_atomically};
 use tobari_octets::sha256;
 
-/// Whose a place is.
+/// The client of a place.
 pub type Tag = [u8; 16];
-/// Of a place from before this was written down.
+/// The tag of a place from an earlier release, which has no file of its client.
 const NOBODY: Tag = [0; 16];
-/// First bytes of the file that says whose a place is.
+/// First bytes of the file that identifies the client of a place.
 const MAGIC: [u8; 4] = *b"TSO\x01";
 const SALT_BYTES: usize = 32;
 
-/// How many places there are.
+/// The limits of places.
 #[derive(Clone, Copy)]
 pub struct PlaceLimits {
     /// Places at most.
     pub count: u64,
-    /// Bytes at most, of all together.
+    /// Bytes of all places at most.
     pub bytes: u64,
-    /// How long a place is in use after it was used.
+    /// How long a place stays in use after its last use.
     pub idle: Duration,
-    /// What one client may have.
+    /// The share of one client.
     pub share: Share,
 }
 
@@ -49,7 +49,7 @@ struct Place {
     tag: Tag,
     bytes: u64,
     used: SystemTime,
-    /// When the files were last told of a use.
+    /// When a use was last written to the files.
     told: SystemTime,
 }
 
@@ -59,20 +59,20 @@ pub struct Places<K> {
     held: HashMap<K, Place>,
 }
 
-/// Why there is no place.
+/// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// It is the client that has too many; otherwise all have.
+    /// True if the client has too many places; false if all clients together have.
     pub own: bool,
-    /// How many of them are in use: of the client, or of all.
+    /// Places or bytes in use, of the client or of all.
     pub held: u64,
-    /// It is for want of bytes, and not of places.
+    /// True if bytes are missing, and not places.
     pub bytes: bool,
-    /// Time until the first of them is given away if it is not used meanwhile.
+    /// Time until the oldest place can be given away, if its client does not use it meanwhile.
     pub wait: Duration,
 }
 
-/// Of places in use.
+/// The sum over places in use.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     count: u64,
@@ -88,17 +88,17 @@ impl Sum {
 }
 
 impl<K: Clone + Eq + Hash + Ord> Places<K> {
-    /// None taken.
+    /// No places yet.
     pub fn new(limits: PlaceLimits) -> Self {
         Self { limits, held: HashMap::new() }
     }
 
-    /// Takes up a place that was kept, whatever the limits are.
+    /// Adds a place from the disk, whatever the limits are.
     pub fn restore(&mut self, key: K, tag: Tag, bytes: u64, used: SystemTime) {
         self.held.insert(key, Place { tag, bytes, used, told: used });
     }
 
-    /// Bytes of all together.
+    /// Bytes of all places.
     pub fn bytes(&self) -> u64 {
         self.held.values().map(|place| place.bytes).sum()
     }
@@ -109,7 +109,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         self.held.contains_key(key)
     }
 
-    /// Whether this client may take a place of so many bytes, or the same place anew.
+    /// Checks whether this client may take a place of `bytes` bytes, or renew its own.
     ///
     /// # Errors
     /// [`Full`].
@@ -139,7 +139,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         Ok(())
     }
 
-    /// Takes a place, or the same place anew; says which others are given away for it.
+    /// Takes a place, or renews it; returns the keys of the places that are given away for it.
     ///
     /// # Errors
     /// [`Full`]; nothing is taken or given away then.
@@ -163,7 +163,8 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         Ok(given)
     }
 
-    /// Notes a use of a place; whether its files are to be told, which is not worth it every time.
+    /// Notes a use of a place. Returns whether to write the use to the files, which happens only
+    /// once in a while.
     pub fn touch(&mut self, key: &K, now: SystemTime) -> bool {
         let Some(place) = self.held.get_mut(key) else { return false };
         place.used = place.used.max(now);
@@ -175,12 +176,12 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
     }
 
     fn is_in_use(&self, place: &Place, now: SystemTime) -> bool {
-        // a clock that was set back makes nobody's place everybody's
+        // places stay in use even if the clock was set back
         now.duration_since(place.used).unwrap_or_default() < self.limits.idle
     }
 }
 
-/// Waiting as people say it, rounded up.
+/// A waiting time in words, rounded up.
 pub(crate) fn said(wait: Duration) -> String {
     match wait.as_secs().div_ceil(60) {
         0 | 1 => "a minute".to_owned(),
@@ -190,13 +191,13 @@ pub(crate) fn said(wait: Duration) -> String {
     }
 }
 
-/// Writes down whose a place is, under the salt of a folder.
+/// Records the clients of places, under the salt of a folder.
 pub struct Keeper {
     salt: [u8; SALT_BYTES],
 }
 
 impl Keeper {
-    /// Of a folder, which has a salt afterwards.
+    /// Opens a folder; makes its salt if there is none.
     ///
     /// # Errors
     /// [`FileError`] for a salt that cannot be read, is short, or cannot be written.
@@ -216,23 +217,22 @@ impl Keeper {
         Ok(this)
     }
 
-    /// For what is kept nowhere.
+    /// A keeper with a random salt, for places that are not on the disk.
     pub fn drawn() -> Self {
         let mut salt = [0; SALT_BYTES];
-        // without it tags are guessed more easily, and the server has no other use for randomness
-        // that fails
+        // without randomness tags are easier to guess; nothing else here depends on it
         let _ = getrandom::fill(&mut salt);
         Self { salt }
     }
 
-    /// What stands for a client here.
+    /// The tag of a client.
     pub fn tag(&self, origin: &Origin) -> Tag {
         let mut tag = NOBODY;
         tag.copy_from_slice(&sha256(&[&self.salt[..], &origin.bytes()].concat())[..NOBODY.len()]);
         tag
     }
 
-    /// Writes whose a place is.
+    /// Writes the client of a place.
     ///
     /// # Errors
     /// [`FileError`] where the file cannot be written.
@@ -240,8 +240,7 @@ impl Keeper {
         write_atomically(path, &[&MAGIC[..], tag].concat())
     }
 
-    /// Whose it is; nobody's where that was not written down, or is damaged: nothing but a share
-    /// depends on it.
+    /// The client of a place; none if the file is missing or damaged: only shares depend on it.
     pub fn read(path: &Path) -> Tag {
         let bytes = read_bounded(path, (MAGIC.len() + NOBODY.len()) as u64).unwrap_or_default();
         let tag = bytes.strip_prefix(&MAGIC).and_then(|tag| tag.try_into().ok());
@@ -252,11 +251,11 @@ impl Keeper {
 /// When the newest of these files was written.
 pub fn used(paths: impl Iterator<Item = impl AsRef<Path>>) -> SystemTime {
     let times = paths.filter_map(|path| fs::metadata(path).ok()?.modified().ok());
-    // a time that is still to come would be used for ever
+    // a time in the future would count as used for ever
     times.max().unwrap_or(SystemTime::UNIX_EPOCH).min(SystemTime::now())
 }
 
-/// Says that a place was used at this time.
+/// Writes the time of a use to the file of a place.
 pub fn tell(path: &Path, now: SystemTime) {
     let told = File::options().append(true).open(path).and_then(|file| file.set_modified(now));
     if let Err(error) = told {
@@ -283,11 +282,12 @@ mod tests {
         assert_eq!(taken, 500);
         let full = places.take(&5_000, [1; 16], 10, start + HOUR / 2).unwrap_err();
         assert_eq!(full, Full { own: true, held: 500, bytes: false, wait: HOUR / 2 });
-        // others go on
+        // others continue
         for key in 10_000..10_100 {
             assert_eq!(places.take(&key, key.to_be_bytes().repeat(4).try_into().unwrap(), 10, start), Ok(vec![]));
         }
-        // he keeps one alive; of the rest the oldest goes first, as soon as there is need
+        // the first client keeps one place alive; of the rest the oldest goes first when room is
+        // needed
         assert!(places.touch(&0, start + HOUR / 2));
         let later = start + HOUR;
         for key in 20_000..20_400 {

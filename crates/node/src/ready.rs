@@ -1,16 +1,17 @@
-//! Whether the server lets anybody in, and which of its jobs work: `/healthz` and `/readyz`.
+//! Whether the server accepts clients, and which of its jobs work: `/healthz` and `/readyz`.
 //!
-//! `/readyz` is 200 where every job that is served is ready, and 503 where one is not or the server
-//! is closing, which is what load balancers look at. For those that look at the text as well, the
-//! body of a 200 is `ready`, and that of a server that closes is `closing`. Whoever accepts
-//! `application/json` gets one JSON object instead, and so does everybody while a job is not ready:
+//! `/readyz` is for load balancers: 200 if every served job is ready, and 503 if one is not or the
+//! server is closing. The body of a 200 is `ready`, and the body of a closing server is `closing`.
+//! A client that accepts `application/json` gets one JSON object instead, and so does every client
+//! while a job is not ready:
 //!
 //! ```text
-//!   {"ready":false,"jobs":{"call":{"state":"ready"},"sense":{"state":"failing","reason":"storage is full"}}}
+//!   {"ready":false,"jobs":{"call":{"state":"ready"},
+//!                          "sense":{"state":"failing","reason":"storage is full"}}}
 //! ```
 //!
-//! A job is `ready`, `failing` with a reason, or `closing`. Jobs that are not served are not
-//! listed. No path, address or name is told.
+//! A job is `ready`, `failing` with a reason, or `closing`. Only served jobs are listed. The answer
+//! contains no path, address or client's name.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::{job::Job, stop::Stop};
 
-/// How these jobs are, now.
+/// The current state of these jobs.
 fn answer(jobs: &[Arc<dyn Job>], headers: &HeaderMap, closing: bool) -> Response {
     let mut ready = !closing;
     let state = |job: &Arc<dyn Job>| {
@@ -48,9 +49,9 @@ fn answer(jobs: &[Arc<dyn Job>], headers: &HeaderMap, closing: bool) -> Response
     (status, [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
-/// What asks whether the server is there, and whether it lets anybody in.
+/// The routes for liveness and readiness.
 pub(crate) fn routes(jobs: Vec<Arc<dyn Job>>, stopped: Stop) -> Router {
-    // a look waits for no disk
+    // answering waits for no disk
     let ready = move |headers: HeaderMap| async move { answer(&jobs, &headers, stopped.is_given()) };
     let alive = || async { "ok" };
     Router::new().route("/health", get(alive)).route("/healthz", get(alive)).route("/readyz", get(ready))

@@ -16,18 +16,18 @@ pub struct Reply {
     pub word: &'static str,
     /// The line, without its end.
     pub text: String,
-    /// After how long it is worth to come again; without it, where there is no room, after a
-    /// second.
+    /// When to try again (`Retry-After`). Without it, a refusal with status 503 or `storage` says
+    /// one second.
     pub wait: Option<Duration>,
 }
 
 impl Reply {
-    /// A refusal, without a word on when to come again.
+    /// A refusal without a time to try again.
     pub fn new(status: StatusCode, word: &'static str, text: impl Into<String>) -> Self {
         Self { status, word, text: text.into(), wait: None }
     }
 
-    /// Nobody, or somebody else.
+    /// The request has no known token.
     pub fn unknown() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
@@ -36,7 +36,7 @@ impl Reply {
         )
     }
 
-    /// No place: `what` there are too many of, which the option `most` bounds.
+    /// There is no place: too many of `what`, which the option `most` limits.
     pub fn full(full: &Full, word: &'static str, (what, most): (&str, &str)) -> Self {
         let Full { own, held, bytes, wait } = *full;
         let of = if bytes { " bytes of" } else { "" };
@@ -83,7 +83,7 @@ impl IntoResponse for Reply {
         let extra = match self.status {
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
             StatusCode::SERVICE_UNAVAILABLE if self.wait.is_none() => Some((header::RETRY_AFTER, "1")),
-            // a disk that is full may not be in a second; a quota stays used up
+            // a full disk may have room in a second; a quota stays used up
             StatusCode::INSUFFICIENT_STORAGE if self.word == "storage" => Some((header::RETRY_AFTER, "1")),
             _ => None,
         };

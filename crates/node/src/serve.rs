@@ -29,7 +29,7 @@ use crate::{
     clients::{Clients, Place, forwarded},
     edge::{self, Edge},
     hosts::Hosts,
-    job::{Given, Job, JobError, Offer, Page, Running, StartupNotes},
+    job::{Given, Job, JobError, Offer, Page, Reach, Running, StartupNotes},
     memory::Bounds,
     origins::Origins,
     patient::StallTimeoutStream,
@@ -40,11 +40,10 @@ use crate::{
     web::{self, Bundle, BundleError},
 };
 
-/// How long to wait after the system could not accept a connection (too many open files, for
-/// instance).
+/// The wait after the system could not accept a connection (too many open files, for instance).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Bytes of a connection that are read ahead at most, and so of a request's head.
+/// The most bytes that are read ahead from a connection, and so the longest head of a request.
 const BUFFERED: usize = 64 << 10;
 
 /// A server that listens but does not answer yet: see [`Server::run`].
@@ -67,15 +66,15 @@ pub struct Server {
     page: Bundle,
     tokens: TokenFiles,
     options: ServerOptions,
-    /// Locked while the server lives.
+    /// Locked while the server runs.
     _data: Vec<DataFolder>,
 }
 
-/// Takes the address, reads the certificate, locks the folders of data and opens the jobs, in the
-/// order in which they are offered; from now on connections queue up.
+/// Binds the address, reads the certificate, locks the data folders and opens the jobs in their
+/// order. From now on connections queue up.
 ///
 /// # Errors
-/// [`ServerError`] if the address is taken, or the certificate, a folder or a job unusable.
+/// [`ServerError`] if the address is in use, or the certificate, a folder or a job is unusable.
 pub async fn bind(mut options: ServerOptions) -> Result<Server, ServerError> {
     let fault = |source| ServerError::Bind { addr: options.addr, source };
     let listener = TcpListener::bind(options.addr).await.map_err(fault)?;
@@ -89,7 +88,7 @@ pub async fn bind(mut options: ServerOptions) -> Result<Server, ServerError> {
     let data = data_folders(&offers)?;
     let tokens = TokenFiles::default();
     let given = Given {
-        ip: addr.ip(),
+        reach: Reach::of(addr.ip(), &options),
         bounds: Bounds::new(&options.limits),
         tokens: tokens.clone(),
         hosts: options.host_names.as_slice().into(),
@@ -101,19 +100,19 @@ pub async fn bind(mut options: ServerOptions) -> Result<Server, ServerError> {
     Ok(Server { listener, addr, tls, jobs, page, tokens, options, _data: data })
 }
 
-/// The folders in which something is kept, each once.
+/// The data folders of all jobs, each once.
 fn data_folders(offers: &[Box<dyn Offer>]) -> Result<Vec<DataFolder>, DataError> {
     let folders: BTreeSet<PathBuf> = offers.iter().flat_map(|offer| offer.folders()).collect();
     folders.iter().map(|folder| DataFolder::open(folder)).collect()
 }
 
 impl Server {
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// How a client on this machine reaches it.
+    /// The URL for clients on this machine.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let mut addr = self.addr;
@@ -123,30 +122,30 @@ impl Server {
         format!("{scheme}://{addr}")
     }
 
-    /// The fingerprint of the server's own certificate, if it has one that stays.
+    /// The fingerprint of the server's own certificate; none for a certificate that is renewed.
     pub fn certificate_fingerprint(&self) -> Option<Fingerprint> {
         self.tls.as_ref().and_then(|tls| tls.fingerprint)
     }
 
-    /// The fingerprint of the page that it serves.
+    /// The fingerprint of the pages that the server serves.
     pub fn page_digest(&self) -> Fingerprint {
         self.page.digest()
     }
 
-    /// What its jobs say of themselves when it begins, in their order.
+    /// The startup notes of the jobs, in their order.
     pub fn told(&self) -> StartupNotes {
         let mut told = StartupNotes::default();
         told.extend(self.jobs.iter().map(|job| job.told()));
         told
     }
 
-    /// What reads the files of tokens and certificates again.
+    /// A reloader of the token files and of the certificate.
     pub fn reloader(&self) -> Reloader {
         let acceptor = self.tls.as_ref().map(|tls| tls.acceptor.clone());
         Reloader { tokens: self.tokens.clone(), tls: self.options.tls.clone(), addr: self.addr, acceptor }
     }
 
-    /// The pages that it shows: those of its jobs, and others that it was told of.
+    /// The pages of the served jobs, and the further pages of the options.
     fn pages(&self) -> Vec<Page> {
         let mut pages: Vec<Page> = self.jobs.iter().filter_map(|job| job.page()).collect();
         for page in &self.options.pages {
@@ -157,7 +156,7 @@ impl Server {
         pages
     }
 
-    /// What is answered by a house of these jobs.
+    /// All routes of the server.
     fn routes(&self, edge: &Arc<Edge>, running: &Running) -> Router {
         let (jobs, told) = (self.jobs.clone(), Arc::clone(edge));
         let metrics = async move || {
@@ -166,7 +165,7 @@ impl Server {
             ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text + &told.text())
         };
         let own = Router::new().route("/metrics", get(metrics));
-        // what no job knows is nobody's: a job answers for its own paths alone
+        // a job answers for its own paths only: its fallback does not apply to unknown paths
         let all = self.jobs.iter().fold(own, |all, job| all.merge(job.routes(running).reset_fallback()));
         let names: Vec<&'static str> = self.jobs.iter().map(|job| job.name()).collect();
         all.merge(web::routes(self.page.clone(), &names, &self.pages(), &self.options.web_servers))
@@ -174,8 +173,8 @@ impl Server {
             .layer(Extension(Origins::new(&self.options.web_origins)))
     }
 
-    /// Serves until `shutdown` is done; then every job is told, and connections end within the
-    /// limits' grace.
+    /// Serves until `shutdown` is done. Then every job gets the signal, continues for the limits'
+    /// drain, and connections end within the limits' grace.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let limits = self.options.limits;
         let places = u32::try_from(limits.connections).unwrap_or(u32::MAX);
@@ -212,7 +211,7 @@ impl Server {
             () = door.accept(&self.listener) => {}
         }
         stop.send(limits.drain);
-        // while jobs go on, newcomers are told that nobody is let in
+        // while jobs continue, new clients learn that the server is closing
         tokio::select! {
             () = sleep(limits.drain) => {}
             () = door.emptied(places as usize) => {}
@@ -227,8 +226,8 @@ impl Server {
     }
 }
 
-/// Answers a few readers over plain HTTP until `shutdown` is done, within the usual limits of time:
-/// for a program that is no house of jobs.
+/// Answers a few clients over plain HTTP until `shutdown` is done, within the default time limits:
+/// for a program that serves no jobs.
 pub async fn answer_few(listener: TcpListener, app: Router, shutdown: impl Future<Output = ()>) {
     let limits = ServerLimits { connections: 256, client_connections: 64, ..ServerLimits::default() };
     let ((stop, stopped), places) = (stop(), Arc::new(Semaphore::new(limits.connections)));
@@ -243,7 +242,7 @@ pub async fn answer_few(listener: TcpListener, app: Router, shutdown: impl Futur
     let _ = timeout(limits.grace, door.emptied(limits.connections)).await;
 }
 
-/// What every new connection passes.
+/// Accepts new connections.
 struct Door {
     app: Router,
     tls: Option<Acceptor>,
@@ -270,15 +269,15 @@ impl Door {
         }
     }
 
-    /// Until all of so many places are free.
+    /// Waits until all `places` places are free.
     async fn emptied(&self, places: usize) {
         while self.places.available_permits() < places {
             sleep(ACCEPT_PAUSE).await;
         }
     }
 
-    /// A place for a connection from there, or the limit that it is beyond. Behind a proxy requests
-    /// say whose they are.
+    /// A place for a connection from this peer, or the limit that it exceeds. Behind a proxy the
+    /// requests name their clients.
     fn place(&self, peer: SocketAddr) -> Result<Place, (usize, &'static str)> {
         let limits = &self.limits;
         let permit = Arc::clone(&self.places).try_acquire_owned();
@@ -292,7 +291,7 @@ impl Door {
         let (app, limits, stopped) = (self.app.clone(), self.limits, self.stopped.clone());
         let tls = self.tls.as_ref().map(Acceptor::now);
         tokio::spawn(async move {
-            // A failure here is the client's affair, and its reason may name what it tried: it is
+            // A failure here is the client's, and its reason may tell what the client tried: it is
             // not logged.
             let _ = stream.set_nodelay(true);
             match tls {
@@ -315,7 +314,7 @@ where
 {
     let service = TowerToHyperService::new(app.layer(Extension(place)));
     let mut http = http1::Builder::new();
-    // who comes while the server is closing may ask one thing
+    // a client that connects while the server is closing may send one request
     http.max_buf_size(BUFFERED)
         .timer(TokioTimer::new())
         .header_read_timeout(limits.handshake)
@@ -335,7 +334,7 @@ where
     }
 }
 
-/// Puts the client that the proxy names in the place of the proxy.
+/// Replaces the proxy by the client that the proxy names.
 async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request, next: Next) -> Response {
     let Some(guest) = clients.enter(forwarded(request.headers())) else {
         return (StatusCode::TOO_MANY_REQUESTS, "too many connections from one client\n").into_response();
@@ -346,8 +345,7 @@ async fn by_the_proxys_word(State(clients): State<Clients>, mut request: Request
     next.run(request).await
 }
 
-/// Reads files again that may have changed while a server runs: those of tokens, and those of the
-/// certificate.
+/// Reads the token files and the certificate again while a server runs.
 pub struct Reloader {
     tokens: TokenFiles,
     tls: Tls,
@@ -356,8 +354,8 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Reads them now. What cannot be used is told to the log, and the old stays in force.
-    /// Connections that are there go on; new ones are given the new certificate. It waits for the
+    /// Reads the files now. A file that cannot be used is logged, and the old content stays in
+    /// force. Existing connections continue; new ones get the new certificate. This waits for the
     /// disk.
     pub fn reload(&self) {
         self.tokens.reload();
@@ -376,15 +374,15 @@ impl Reloader {
     }
 }
 
-/// Why a server cannot start. Whoever offers the jobs can name every case.
+/// The reason why a server cannot start. A program that offers jobs can match every case.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address cannot be had.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {addr}: {source}")]
     Bind {
-        /// The address asked for.
+        /// The configured address.
         addr: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Connections cannot be encrypted.

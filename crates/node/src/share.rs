@@ -1,11 +1,12 @@
-//! How much of something scarce one client may hold.
+//! The share of a scarce resource that one client may hold.
 //!
-//! A server has so many places, bytes and turns. A fixed limit for each client leaves nothing to
-//! others when a few clients are at theirs. Here the limit follows what is free: with a share of
-//! `p` percent a client may take more while `held * (100 - p) < free * p`. One client alone gets
-//! `p` percent at most. `n` clients that take all they can leave `1 / (n + 1)` of the whole at 50
-//! percent, so that another client still finds room. The rule is that of dynamic thresholds for
-//! shared buffers (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998).
+//! A server has a limited number of places, bytes and turns. With a fixed limit for each client, a
+//! few clients at their limits would leave nothing to others. Here the limit depends on the free
+//! part: with a share of `p` percent a client may take more while `held * (100 - p) < free * p`.
+//! One client alone gets `p` percent at most. At 50 percent, `n` clients that take all they can
+//! leave `1 / (n + 1)` of the whole free, so that another client still finds room. The rule is that
+//! of dynamic thresholds for shared buffers (Choudhury and Hahne, IEEE/ACM Transactions on
+//! Networking 6, 1998).
 
 /// The rule, for one percentage.
 #[derive(Clone, Copy)]
@@ -14,13 +15,13 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of so many percent; 100 or more is no limit.
+    /// A rule of `percent` percent; 100 or more means no limit.
     pub fn new(percent: u8) -> Self {
         Self { percent: u64::from(percent).clamp(1, 100) }
     }
 
-    /// Whether a client that holds this much may take more of what is free. The first of anything
-    /// is everybody's.
+    /// Whether a client that holds `held` may take more while `free` is left. Every client may take
+    /// a first one.
     pub fn admits(self, held: u64, free: u64) -> bool {
         let (held, free, percent) = (u128::from(held), u128::from(free), u128::from(self.percent));
         held == 0 || percent == 100 || held * (100 - percent) < free * percent
@@ -31,7 +32,7 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Clients that each take all they may.
+    /// Clients that each take all they can.
     fn greedy(percent: u8, total: u64, clients: usize) -> (Vec<u64>, u64) {
         let (share, mut held, mut free) = (Share::new(percent), vec![0; clients], total);
         loop {
@@ -55,7 +56,7 @@ mod tests {
         assert_eq!(greedy(100, 1_000, 1), (vec![1_000], 0));
         let (held, free) = greedy(50, 1_000, 9);
         assert!(held.iter().all(|one| *one == 100) && free == 100, "{held:?} {free}");
-        // one address more always finds a place, up to as many addresses as there are places
+        // a further address always finds a place, for up to as many addresses as places
         for clients in [1, 2, 10, 100, 900] {
             assert!(greedy(50, 1_000, clients).1 > 0, "{clients}");
         }

@@ -6,7 +6,7 @@ use tokio::{sync::watch, time::Instant};
 /// Gives the signal.
 pub(crate) struct StopSender(watch::Sender<Option<Instant>>);
 
-/// Waits for the signal; every task has its own.
+/// Waits for the signal; every task has its own copy.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<Option<Instant>>);
 
@@ -16,7 +16,7 @@ pub(crate) fn stop() -> (StopSender, Stop) {
 }
 
 impl StopSender {
-    /// Gives the signal; jobs go on for `drain`.
+    /// Gives the signal; jobs continue for `drain`.
     pub(crate) fn send(&self, drain: Duration) {
         let now = Instant::now();
         self.0.send_replace(Some(now.checked_add(drain).unwrap_or(now)));
@@ -24,7 +24,7 @@ impl StopSender {
 }
 
 impl Stop {
-    /// Until the signal is given, or can't be any more.
+    /// Waits until the signal is given, or its sender is gone.
     pub async fn wait(&mut self) {
         let _ = self.0.wait_for(Option::is_some).await;
     }
@@ -34,7 +34,7 @@ impl Stop {
         self.0.borrow().is_some()
     }
 
-    /// Where the signal is given: whole seconds until the server ends, at least one.
+    /// After the signal: whole seconds until the server ends, at least one.
     pub fn seconds_left(&self) -> Option<u64> {
         let end = *self.0.borrow();
         end.map(|end| end.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000))

@@ -1,6 +1,6 @@
-//! For tests: texts by the thousand.
+//! Texts for tests, by the thousand.
 
-/// Every text of up to so many of these characters.
+/// Every text of up to `most` of these characters.
 pub(crate) fn texts(alphabet: &'static [u8], most: u32) -> impl Iterator<Item = Vec<u8>> {
     let base = alphabet.len();
     (0..=most).flat_map(move |length| {

@@ -1,11 +1,11 @@
-//! Who may ask: names, and hashes of their tokens.
+//! Token files: the names of clients, and the hashes of their tokens.
 //!
-//! One line a client: a name, white space, SHA-256 of the token as 64 hexadecimal digits; lines
-//! that are empty or begin with `#` are left out. A client may have several lines, as while its
-//! token changes. The file may change while the server runs: it is looked at when somebody asks, at
-//! most every two seconds, and what is no file of tokens any more leaves those in force that were
-//! there. Tokens are long and random, so that a hash without salt gives nothing away; they are
-//! compared with all lines in a time that does not depend on which one is right.
+//! Each line has a name, white space, and SHA-256 of the token as 64 hexadecimal digits. Empty
+//! lines and lines that begin with `#` are skipped. A client may have several lines, for example
+//! while its token changes. The file may change while the server runs: on a request the server
+//! checks the file, at most every two seconds. If the file is no longer valid, the old tokens stay
+//! in force. Tokens are long and random, so a hash without salt reveals nothing. Each token is
+//! compared with all lines, in a time that does not depend on the matching line.
 
 use axum::http::{HeaderMap, header};
 use std::{
@@ -20,7 +20,7 @@ use tobari_octets::{hex, sha256, unhex};
 const LIMIT_BYTES: u64 = 1 << 20;
 const MAX_NAME_BYTES: usize = 64;
 
-/// Time between two looks at a file.
+/// The least time between two checks of a file.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Clients and their tokens' hashes.
@@ -28,7 +28,7 @@ struct Lines {
     lines: Vec<([u8; 32], Arc<str>)>,
 }
 
-/// By what a file that has changed is known.
+/// Detects that a file has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -47,28 +47,28 @@ impl Stamp {
     }
 }
 
-/// What a file had when it was good, and when it was looked at.
+/// The last valid content of a file, and the time of the last check.
 struct Held {
     lines: Arc<Lines>,
-    /// Of the file that `lines` are from.
+    /// The stamp of the file that `lines` are from.
     stamp: Option<Stamp>,
     looked: Instant,
-    /// Of the bad file that the log was told of; none within where there was no file.
+    /// The stamp of the invalid file that was logged; the inner `None` stands for a missing file.
     told: Option<Option<Stamp>>,
 }
 
-/// A file of clients and their tokens' hashes, as it is now or was when it was last good.
+/// A token file, with its current or last valid content.
 pub struct Tokens {
     path: PathBuf,
     held: Mutex<Held>,
 }
 
-/// The files of tokens of one server, each once, however many jobs ask it.
+/// The token files of one server, each once, however many jobs use it.
 #[derive(Clone, Default)]
 pub struct TokenFiles(Arc<Mutex<Vec<Arc<Tokens>>>>);
 
 impl TokenFiles {
-    /// The file at this path, read now unless another job has it.
+    /// The file at this path, read now unless another job has opened it.
     ///
     /// # Errors
     /// As [`Tokens::read`].
@@ -82,24 +82,24 @@ impl TokenFiles {
         Ok(tokens)
     }
 
-    /// Reads all of them again.
+    /// Reads all files again.
     pub(crate) fn reload(&self) {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         files.iter().for_each(|tokens| tokens.reload());
     }
 }
 
-/// What is wrong with a file of tokens.
+/// The error of an invalid token file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct TokensError {
-    /// Which.
+    /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
 }
 
-/// SHA-256 of a token, as the file has it.
+/// SHA-256 of a token, in the format of the file.
 pub fn token_hash(token: &str) -> String {
     hex(&sha256(token.as_bytes()))
 }
@@ -108,27 +108,27 @@ impl Tokens {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`TokensError`] for a file that cannot be read, or has a line that is none.
+    /// [`TokensError`] for a file that cannot be read, or has an invalid line.
     pub fn read(path: &Path) -> Result<Self, TokensError> {
-        // before the file is read: what changes meanwhile is seen at the next look
+        // before the file is read: the next check sees a change that happens meanwhile
         let stamp = Stamp::of(path).ok();
         let held = Held { lines: Arc::new(Lines::read(path)?), stamp, looked: Instant::now(), told: None };
         Ok(Self { path: path.to_owned(), held: Mutex::new(held) })
     }
 
-    /// Whose token stands in the headers of a request (`Authorization: Bearer`).
+    /// The client whose token is in the headers of a request (`Authorization: Bearer`).
     pub fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
         self.lines().bearer(headers)
     }
 
-    /// Reads the file again, and tells the log what came of it.
+    /// Reads the file again, and logs the result.
     fn reload(&self) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.told = None;
         self.take_up(&mut held, Stamp::of(&self.path).ok());
     }
 
-    /// What is in force; looks at the file if the last look was a while ago.
+    /// The lines in force; checks the file if the last check was a while ago.
     fn lines(&self) -> Arc<Lines> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.looked.elapsed() >= LOOK {
@@ -141,8 +141,8 @@ impl Tokens {
         Arc::clone(&held.lines)
     }
 
-    /// Puts the file's lines in the place of the old ones; a bad file leaves those in force, and is
-    /// told once.
+    /// Replaces the old lines by the file's. An invalid file leaves the old lines in force, and is
+    /// logged once.
     fn take_up(&self, held: &mut Held, stamp: Option<Stamp>) {
         match Lines::read(&self.path) {
             Ok(lines) => {
@@ -151,7 +151,7 @@ impl Tokens {
             }
             Err(error) if held.told != Some(stamp) => {
                 tracing::error!(%error, "the file of tokens cannot be used: the old tokens stay in force; mend the file");
-                // so that the old file is taken up again as well
+                // so that the old file, if it returns, is read again as well
                 (held.stamp, held.told) = (None, Some(stamp));
             }
             Err(_) => {}
@@ -168,7 +168,7 @@ impl Lines {
         Self::parse(&text).map_err(|line| fault(wrong(line)))
     }
 
-    /// Of a file's text; otherwise the number of the line that is none.
+    /// Parses a file's text; the error is the number of the invalid line.
     fn parse(text: &str) -> Result<Self, usize> {
         let mut lines = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -186,7 +186,7 @@ impl Lines {
         Ok(Self { lines })
     }
 
-    /// Whose token stands in the headers.
+    /// The client whose token is in the headers.
     fn bearer(&self, headers: &HeaderMap) -> Option<Arc<str>> {
         let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = value.and_then(|value| value.split_once(' '));
@@ -194,7 +194,7 @@ impl Lines {
         token.and_then(|token| self.client(token))
     }
 
-    /// Whose token it is.
+    /// The client with this token.
     fn client(&self, token: &str) -> Option<Arc<str>> {
         let hash = sha256(token.as_bytes());
         let mut found = u32::MAX;

@@ -1,8 +1,8 @@
-//! Turns for work that takes time: so many at once, and not all of them one client's.
+//! Turns for work that takes time: a limited number at once, and not all for one client.
 //!
-//! A request has its whole body before it asks for a turn, so a slow sender holds none. Of those
-//! who wait, the client whose last turn is longest ago goes first; the requests of one client stay
-//! in their order. What one client may hold at once follows [`Share`].
+//! A request has its whole body before it asks for a turn, so a slow sender holds none. Among the
+//! waiting clients, the one whose last turn is longest ago goes first; the requests of one client
+//! stay in order. [`Share`] limits the turns that one client holds at once.
 
 use crate::{body::WAITING, clients::Origin, reply::Reply, share::Share};
 use std::{
@@ -26,7 +26,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     used: u64,
-    /// Turns that were given out so far.
+    /// Turns given out so far.
     given: u64,
     clients: HashMap<Origin, Known>,
     line: Vec<(Origin, oneshot::Sender<Turn>)>,
@@ -36,23 +36,23 @@ struct State {
 #[derive(Default)]
 struct Known {
     held: u64,
-    /// When it got its last turn, counted in turns.
+    /// The time of its last turn, counted in turns.
     last: u64,
 }
 
-/// A turn; it ends when it is dropped.
+/// A turn; it ends on drop.
 pub struct Turn {
     turns: Turns,
     origin: Origin,
 }
 
 impl Turns {
-    /// So many at once.
+    /// `total` turns at once.
     pub fn new(total: usize, share: Share) -> Self {
         Self { shared: Arc::new(Shared { total: total as u64, share, state: Mutex::default() }) }
     }
 
-    /// A turn within a while; otherwise the client is told to come again.
+    /// Waits for a turn, at most [`WAITING`]; after that the client must try again later.
     ///
     /// # Errors
     /// `busy` (503).
@@ -62,7 +62,7 @@ impl Turns {
         turn.ok_or_else(Reply::busy)
     }
 
-    /// A turn, however long it takes.
+    /// Waits for a turn, however long it takes.
     pub async fn wait(&self, origin: &Origin) -> Option<Turn> {
         let (sender, turn) = oneshot::channel();
         self.state().line.push((origin.clone(), sender));
@@ -74,7 +74,7 @@ impl Turns {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives out what is free.
+    /// Gives out the free turns.
     fn call(&self) {
         loop {
             let mut state = self.state();
@@ -85,12 +85,12 @@ impl Turns {
             let known = state.clients.entry(origin.clone()).or_default();
             (known.held, known.last) = (known.held + 1, given);
             drop(state);
-            // whoever went away in this moment gives it back by its drop
+            // if the client has just left, the drop returns the turn
             drop(sender.send(Turn { turns: self.clone(), origin }));
         }
     }
 
-    /// Who is next.
+    /// The place in the line that is next.
     fn next(&self, state: &mut State) -> Option<usize> {
         state.line.retain(|(_, sender)| !sender.is_closed());
         let free = self.shared.total.saturating_sub(state.used);
@@ -103,7 +103,7 @@ impl Turns {
         may.min_by_key(|(_, (_, last))| *last).map(|(at, _)| at)
     }
 
-    /// Keeps nobody who neither holds a turn nor waits.
+    /// Forgets clients that neither hold a turn nor wait.
     fn forget(&self) {
         let mut state = self.state();
         let State { clients, line, .. } = &mut *state;
@@ -160,7 +160,7 @@ mod tests {
         assert!(state.used == 0 && state.clients.is_empty() && state.line.is_empty(), "nobody is kept");
     }
 
-    /// One turn at a time: a client with a line of eight and one with a single request take turns.
+    /// One turn at a time: a client with eight requests and a client with one request alternate.
     #[tokio::test(start_paused = true)]
     async fn clients_take_turns_and_one_clients_requests_keep_their_order() {
         let turns = Turns::new(1, Share::new(50));

@@ -1,21 +1,21 @@
 //! The pages: static files, and their fingerprint.
 //!
-//! `/` is the page of all jobs, `/JOB/` that of one ([`Page`]); `/jobs` says, as JSON, which jobs
-//! this server does, of those that it serves or has a page of.
+//! `/` is the page of all jobs, and `/JOB/` the page of one ([`Page`]). `/jobs` lists, as JSON, the
+//! jobs that this server serves or has a page of, and whether it serves each.
 //!
-//! The server that must not learn what it computes with serves the code that holds the keys. So the
-//! files are built into the program, which gives them to the house ([`PageFile`]): their
-//! fingerprint can be told beforehand ([`Bundle::digest`], `tobari info`) and compared with what a
-//! browser got. Nothing of it depends on who asks. A house without files shows no page.
+//! The server must not learn the data that it computes with, but it serves the code that holds the
+//! keys. So the files are built into the program ([`PageFile`]): their fingerprint is known
+//! beforehand ([`Bundle::digest`], `tobari info`) and can be compared with the files in a browser.
+//! Every client gets the same files. A server without files shows no page.
 //!
-//! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints of the files in `web/` by
+//! **The fingerprint** is SHA-256 of the lines that `sha256sum` prints for the files in `web/` by
 //! name, in the order of [`Bundle::names`].
 //!
-//! **Headers.** Nothing from elsewhere is loaded, run, or asked (`Content-Security-Policy`), no
-//! address is passed on, and the page stands alone (COOP and COEP), so that its worker and its
-//! sound share memory. The files that a page lists ([`Page::calling`]) may connect to other servers
-//! as well where they are named ([`WebServer`]): then this server can give the page away for
-//! servers that are not trusted with it.
+//! **Headers.** A page loads, runs and contacts nothing from other origins
+//! (`Content-Security-Policy`), and sends no `Referer`. The page is isolated (COOP and COEP), so
+//! that its worker and its sound can share memory. The files that a page lists ([`Page::calling`])
+//! may also connect to the configured other servers ([`WebServer`]): then this server can serve the
+//! page for servers that are not trusted to serve it.
 
 use std::{
     borrow::Cow,
@@ -38,15 +38,15 @@ use crate::{WebServer, job::Page};
 /// A file of the pages, built into a program.
 #[derive(Clone, Copy, Debug)]
 pub struct PageFile {
-    /// Its path below `/web/`.
+    /// The path below `/web/`.
     pub name: &'static str,
-    /// What it is, as `Content-Type` says it.
+    /// The `Content-Type`.
     pub kind: &'static str,
-    /// What is in it.
+    /// The content.
     pub bytes: &'static [u8],
 }
 
-/// What every answer says, besides the policy.
+/// The headers of every answer, besides the policy.
 fn headers() -> [(HeaderName, &'static str); 7] {
     [
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -62,8 +62,8 @@ fn headers() -> [(HeaderName, &'static str); 7] {
     ]
 }
 
-/// Scripts, styles and connections are this origin's own, and connections those to `servers`, too;
-/// WebAssembly may be compiled.
+/// The policy. Scripts, styles and connections are limited to this origin, with `servers` added for
+/// connections; WebAssembly may be compiled.
 fn policy(servers: &[WebServer]) -> HeaderValue {
     let servers: String = servers.iter().map(|server| format!(" {}", server.sources())).collect();
     let policy = format!(
@@ -87,18 +87,18 @@ pub struct Bundle {
     files: Vec<(&'static str, &'static str, Cow<'static, [u8]>)>,
 }
 
-/// A file of another page that cannot be read.
+/// A file of a replacement page that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: expected a file of the page, found none that can be read: {source}", path.display())]
 pub struct BundleError {
     /// The file.
     pub path: PathBuf,
-    /// What the system says.
+    /// The error of the system.
     pub source: std::io::Error,
 }
 
 impl Bundle {
-    /// What is built into a program, in the order of names.
+    /// The files that are built into a program, in the order of names.
     pub fn of(files: &[PageFile]) -> Self {
         let file = |PageFile { name, kind, bytes }: &PageFile| (*name, *kind, Cow::Borrowed(*bytes));
         let mut files: Vec<_> = files.iter().map(file).collect();
@@ -106,7 +106,7 @@ impl Bundle {
         Self { files }
     }
 
-    /// Files of the same names in a folder, as they are now.
+    /// The files of the same names in a folder, as they are now.
     ///
     /// # Errors
     /// [`BundleError`] if one of them is missing.
@@ -137,7 +137,7 @@ impl Bundle {
         self.files.iter().map(|(_, _, bytes)| bytes.len()).sum()
     }
 
-    /// Is there nothing?
+    /// Whether there is no file.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -152,18 +152,18 @@ struct Served {
 
 struct Pages {
     files: HashMap<&'static str, Served>,
-    /// What is told at `/jobs`.
+    /// The answer at `/jobs`.
     jobs: String,
     policy: HeaderValue,
     /// The files that may connect to other servers, and their policy.
     calling: (Vec<&'static str>, HeaderValue),
 }
 
-/// What programs are told at `/`.
+/// The answer at `/` for programs.
 const GREETING: &str = "Tobari: a blind server. It mixes what it cannot hear.\n";
 
-/// `/` and `/JOB/` are the pages, `/web/…` what belongs to them, and `/jobs` has which jobs are
-/// served; pages may call `servers` besides this one where they say so.
+/// The routes of the pages (`/`, `/JOB/`), of their files (`/web/…`) and of the list of jobs
+/// (`/jobs`). The files in [`Page::calling`] may call `servers` besides this one.
 pub(crate) fn routes(bundle: Bundle, served: &[&'static str], shown: &[Page], servers: &[WebServer]) -> Router {
     let serve = |(name, kind, bytes): (&'static str, &'static str, Cow<'static, [u8]>)| {
         let tag = format!("\"{}\"", Fingerprint::of(&bytes));
@@ -187,7 +187,7 @@ pub(crate) fn routes(bundle: Bundle, served: &[&'static str], shown: &[Page], se
     shown.iter().fold(own, |all, page| all.merge(shown_at(page))).with_state(pages)
 }
 
-/// Where a page is shown.
+/// The routes of a page.
 fn shown_at(page: &Page) -> Router<Arc<Pages>> {
     let Page { job, file, also, .. } = *page;
     let show = get(async move |State(pages): State<Arc<Pages>>, headers: HeaderMap| pages.answer(file, &headers));
@@ -196,7 +196,7 @@ fn shown_at(page: &Page) -> Router<Arc<Pages>> {
     also.iter().fold(main, |all, path| all.route(path, show.clone()))
 }
 
-/// Programs get a line, people the page.
+/// Programs get a line of text, browsers the page.
 async fn start(State(pages): State<Arc<Pages>>, headers: HeaderMap) -> Response {
     let vary = [(header::VARY, "accept")];
     if wants_page(&headers) {
@@ -233,7 +233,7 @@ impl Pages {
     }
 }
 
-/// Is somebody asking who reads pages?
+/// Whether the client is a browser.
 fn wants_page(headers: &HeaderMap) -> bool {
     headers.get(header::ACCEPT).is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/html")))
 }

@@ -1,6 +1,6 @@
-//! Certificates of an authority that speaks ACME (RFC 8555), proved by TLS-ALPN-01 (RFC 8737): on
-//! the port that serves, which must be reached as port 443 from outside. `rustls-acme` orders and
-//! renews them.
+//! Certificates by ACME (RFC 8555), with the challenge TLS-ALPN-01 (RFC 8737). The authority checks
+//! the challenge on the server's own port, which must be port 443 from outside. `rustls-acme`
+//! orders and renews the certificates.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
@@ -11,25 +11,24 @@ use tobari_client::{ClientTls, client_config};
 
 use super::TlsError;
 
-/// The protocol by which the authority looks for its challenge.
+/// The protocol (ALPN) with which the authority checks its challenge.
 pub(super) const CHALLENGE: &[u8] = b"acme-tls/1";
 /// Let's Encrypt.
 pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
-/// What an authority is asked for, and where its answers are kept.
+/// The order for the authority, and the folder for its answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcmeOptions {
-    /// The names of this server, which lead to it.
+    /// The host names of this server, which must resolve to it.
     pub names: Vec<String>,
-    /// Where the account's key and the certificate with its key are kept: a folder that nobody else
-    /// may enter.
+    /// The private folder (mode 0700) for the account's key and the certificate with its key.
     pub folder: PathBuf,
     /// An address for the authority's warnings.
     pub contact: Option<String>,
     /// The authority's directory.
     pub directory: String,
-    /// Who signs the authority's own certificate, if the system does not know: PEM.
+    /// The root of the authority's own certificate, if the system does not have it: PEM.
     pub authority: Option<PathBuf>,
 }
 
@@ -40,11 +39,11 @@ impl AcmeOptions {
     }
 }
 
-/// Orders certificates as long as it is asked to.
+/// Orders and renews certificates.
 pub(crate) struct Renewal(Box<AcmeState<std::io::Error>>);
 
 impl Renewal {
-    /// Orders, waits and renews; never ends. Failures are logged, and tried again later and later.
+    /// Orders, waits and renews; never ends. Failures are logged and retried after growing delays.
     pub(crate) async fn keep_up(mut self) {
         while let Some(event) = self.0.next().await {
             match event {
@@ -57,13 +56,13 @@ impl Renewal {
     }
 }
 
-/// A configuration that answers with whatever certificate there is, and with the challenge if that
-/// is asked for.
+/// A configuration that presents the current certificate, or the challenge if the authority asks
+/// for it.
 pub(super) fn config(options: &AcmeOptions) -> Result<(ServerConfig, Renewal), TlsError> {
     ready(options)?;
     let trust = options.authority.clone().map_or(ClientTls::System, ClientTls::CaFile);
     let mut client = client_config(&trust, &options.directory).map_err(|error| fault(options, error.to_string()))?;
-    client.alpn_protocols.clear(); // the authority speaks whatever HTTP it likes
+    client.alpn_protocols.clear(); // the authority may use any version of HTTP
     let state = AcmeConfig::new_with_client_config(&options.names, Arc::new(client))
         .contact(options.contact.iter().map(|address| format!("mailto:{address}")))
         .directory(&options.directory)
@@ -81,8 +80,8 @@ fn fault(options: &AcmeOptions, what: String) -> TlsError {
     TlsError::File { path: options.folder.clone(), what }
 }
 
-/// Makes the folder, or sees that others may not look into it: the files in it hold private keys
-/// and are as readable as the system makes files.
+/// Makes the folder, or checks that no other user may enter it. Its files hold private keys, and
+/// their own permissions are the system's default.
 fn ready(options: &AcmeOptions) -> Result<(), TlsError> {
     let system = |error: std::io::Error| fault(options, error.to_string());
     if !options.folder.exists() {

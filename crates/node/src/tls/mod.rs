@@ -19,13 +19,13 @@ use tokio_rustls::TlsAcceptor;
 
 use tobari_client::Fingerprint;
 
-/// The protocol inside.
+/// The protocol inside TLS.
 const HTTP: &[u8] = b"http/1.1";
 
 /// Whether and how connections are encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// Not at all: for one machine, a trusted network, or behind a proxy that does it.
+    /// Not encrypted: for one machine, a trusted network, or behind a proxy that encrypts.
     None,
     /// With a certificate chain and its key from PEM files.
     Files {
@@ -34,14 +34,14 @@ pub enum Tls {
         /// The private key: PKCS #8, PKCS #1 or SEC 1.
         key: PathBuf,
     },
-    /// With a certificate made now, whose key is kept in memory only: clients pin its fingerprint.
+    /// With a new certificate, whose key stays in memory only: clients pin its fingerprint.
     SelfSigned,
-    /// With certificates that an authority signs and renews, by ACME.
+    /// With certificates that an authority signs and renews by ACME.
     #[cfg(feature = "acme")]
     Acme(acme::AcmeOptions),
 }
 
-/// Why connections cannot be encrypted as the options say.
+/// The reason why TLS cannot start with these options.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -50,7 +50,7 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         what: String,
     },
     /// Certificate and key do not belong together, or TLS cannot use them.
@@ -61,34 +61,34 @@ pub enum TlsError {
     SelfSigned(#[from] rcgen::Error),
 }
 
-/// What accepts TLS connections, and the fingerprint that clients may pin.
+/// The acceptor of TLS connections, and the fingerprint that clients may pin.
 pub(crate) struct ServerTls {
     pub(crate) acceptor: Acceptor,
-    /// None of a certificate that an authority renews.
+    /// None for a certificate that an authority renews.
     pub(crate) fingerprint: Option<Fingerprint>,
     #[cfg(feature = "acme")]
     pub(crate) renewal: Option<acme::Renewal>,
 }
 
-/// What accepts TLS connections, and can be replaced while the server runs; connections that are
-/// there go on.
+/// Accepts TLS connections. It can be replaced while the server runs; existing connections
+/// continue.
 #[derive(Clone)]
 pub(crate) struct Acceptor(Arc<RwLock<TlsAcceptor>>);
 
 impl Acceptor {
-    /// For one connection.
+    /// The current acceptor, for one connection.
     pub(crate) fn now(&self) -> TlsAcceptor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes the other's place.
+    /// Takes over the other's acceptor.
     pub(crate) fn become_as(&self, other: &Self) {
         let other = other.now();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = other;
     }
 }
 
-/// As the options ask; `addr` goes into a self-signed certificate.
+/// TLS as the options say; `addr` goes into a self-signed certificate.
 pub(crate) fn server_tls(options: &Tls, addr: SocketAddr) -> Result<Option<ServerTls>, TlsError> {
     let (chain, key) = match options {
         Tls::None => return Ok(None),
@@ -134,8 +134,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         .map_err(|error| TlsError::File { path: path.to_owned(), what: error.to_string() })
 }
 
-/// A certificate for this machine under the names by which it is reached locally; its key is never
-/// written.
+/// A certificate for the local names of this machine; its key is never written to the disk.
 fn self_signed(addr: SocketAddr) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let own = addr.ip().to_string();

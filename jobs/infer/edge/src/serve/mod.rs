@@ -1,37 +1,41 @@
-//! Inference over HTTP: models that the server has, for clients whose images it cannot see.
+//! Inference over HTTP: the server has models, and cannot see the clients' images.
 //!
 //! ```text
-//!   GET  /infer/v1                               JSON: the models, with their digests, shapes, layouts, parameters and sizes
-//!   GET  /infer/v1/models/{digest}               what a client may know of a model (tobari_infer::card)
-//!   POST /infer/v1/models/{digest}/keys          a client's evaluation keys; they are called by their SHA-256 from then on
-//!   GET  /infer/v1/models/{digest}/keys/{hash}   204 where the server has these keys, 404 where it has not
-//!   POST /infer/v1/models/{digest}/answers       a question; the answer is the body. Tobari-Key: SHA-256 of the keys
-//!   …    /infer/v1/models/{digest}/enclave…      an enclave for clients that verify it (the module `enclave` has the routes)
+//! MODEL = /infer/v1/models/{digest}
+//!
+//!   GET  /infer/v1           JSON: the models, with their digests, shapes, layouts, parameters and
+//!                            sizes
+//!   GET  MODEL               the public facts of a model (tobari_infer::card)
+//!   POST MODEL/keys          a client's evaluation keys; later requests name them by their SHA-256
+//!   GET  MODEL/keys/{hash}   204 if the server has these keys, 404 otherwise
+//!   POST MODEL/answers       a question; returns the answer. Tobari-Key: SHA-256 of the keys
+//!   …    MODEL/enclave…      an enclave for clients that verify it (routes: the module `enclave`)
 //! ```
 //!
-//! A refusal is a status, one line of text, and a word for programs in the header `Tobari-Refusal`,
-//! as the search has them.
+//! A rejection has a status, one line of text, and a word for programs in the header
+//! `Tobari-Refusal`, as in search.
 //!
-//! **What the server holds.** Models, and evaluation keys: public material that decrypts nothing.
-//! It has no option, file or message that could bring it a secret key; keys of enclaves are born in
-//! them, and a simulated one keeps nothing from whoever runs it. Who has a model's weights is who
-//! runs the server; a client sees the shape of a layout and what it decrypts
-//! ([`tobari_infer::server`] says what that tells).
+//! **What the server holds.** Models, and evaluation keys. Evaluation keys are public and decrypt
+//! nothing. No option, file or message can give the server a secret key. The keys of enclaves are
+//! generated inside them; a simulated enclave hides nothing from the server's operator. The
+//! operator has the weights of the models. A client sees the shape of a layout and its decrypted
+//! answers ([`tobari_infer::server`] describes the leakage).
 //!
-//! **Who is who.** With a file of tokens, only who has one is served. Without, anybody on this
-//! machine, unless the options say otherwise. Keys belong to nobody: their name is known to whoever
-//! made them, and answers under them help nobody else.
+//! **Access.** With a file of tokens, only clients with a token are served; otherwise every client
+//! on this machine, unless the options say otherwise. Keys have no owner: only their sender knows
+//! their name, and answers under them are useless to others.
 //!
-//! **Who runs what.** Decoding and arithmetic run on the blocking pool, no more at once than there
-//! are cores. A request that may be made is read whole first, in memory of its client's share; then
-//! it waits two seconds for one of as many turns as the options say (four for uploads of keys), of
-//! which one client has a share, too, and is sent away (503) where there is none.
+//! **Scheduling.** Decoding and arithmetic run on the blocking pool, with at most as many tasks at
+//! once as there are cores. A permitted request is first read completely, in memory of its client's
+//! share. Then it waits up to two seconds for a turn. The options set the number of turns (four for
+//! uploads of keys), of which one client has a share, too; without a turn the request is rejected
+//! (503).
 //!
-//! **What is kept.** Keys in memory, within a limit of bytes of which one address or token has a
-//! share, and with a data folder on the disk, too (`store`), so that a new start knows them. Keys
-//! that were not used for an hour are given away when others need their room, the least recently
-//! used first ([`tobari_node::places`]); their client is told (404, `key`) and sends them again.
-//! Where all are in use, further keys are refused (507).
+//! **Storage.** Keys are in memory, within a limit of bytes of which one address or token has a
+//! share. With a data folder they are also on the disk (`store`), so that a restarted server has
+//! them. Keys that were not used for an hour are removed when others need the room, the least
+//! recently used first ([`tobari_node::places`]); their client gets an error (404, `key`) and sends
+//! them again. If all keys are in use, further ones are rejected (507).
 
 mod enclave;
 mod handle;
@@ -47,7 +51,6 @@ use models::Served;
 use std::{
     collections::{BTreeMap, HashMap},
     future::Future,
-    net::IpAddr,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -57,7 +60,7 @@ use tobari_host::storage::Trouble;
 use tobari_infer::ready::SET;
 use tobari_infer::server::Keyring;
 use tobari_node::{
-    Given, Job, JobError, Offer, Page, Running, StartupNotes,
+    Given, Job, JobError, Offer, Page, Reach, Running, StartupNotes,
     cpu::Cpu,
     disk::keep_trying,
     memory::{Bounds, Memory},
@@ -75,46 +78,46 @@ pub use models::ModelSource;
 const NAME: &str = "infer";
 /// The page of images.
 pub const PAGE: Page = Page { job: NAME, file: "infer.html", also: &[], calling: &[] };
-/// Uploads of keys that are worked at at once.
+/// The most uploads of keys that are processed at once.
 const UPLOADS: usize = 4;
-/// What is said of an enclave without hardware.
+/// The warning about an enclave without hardware.
 const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this machine that no hardware protects; whoever runs this server can read the images, and clients take its evidence only with --accept-simulated";
-/// A digest of a model, or of keys.
+/// The digest of a model, or of keys.
 type Name = [u8; 32];
 
-/// How inference is served.
+/// Options of inference on a server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InferOptions {
     /// The models.
     pub models: Vec<ModelSource>,
-    /// The layout of all of them; without it, the fastest that takes a model.
+    /// The layout of all models; without it, the fastest that fits a model.
     pub layout: Option<String>,
-    /// The set of parameters of all of them.
+    /// The parameter set of all models.
     pub set: String,
-    /// Who may ask: a file of names and hashes of tokens.
+    /// A file of names and hashes of tokens; only clients with a token are served.
     pub tokens: Option<PathBuf>,
-    /// Serve anybody without tokens, beyond this machine too.
+    /// Serve every client without tokens, also from other machines.
     pub open: bool,
-    /// Where keys are kept.
+    /// The folder where keys are stored.
     pub data: Option<PathBuf>,
-    /// Bytes of memory for clients' keys.
+    /// The most bytes of memory for clients' keys.
     pub key_bytes: u64,
-    /// How long keys have their room after they were used.
+    /// The time after their last use for which keys keep their room.
     pub idle: Duration,
-    /// Bytes of memory for each model's encoded weights; a model that needs more encodes them anew
-    /// for every question.
+    /// The most bytes of memory for each model's encoded weights; a model that needs more encodes
+    /// them again for every question.
     pub weight_bytes: u64,
-    /// Questions in the house at most: read, waiting for a core, and computed.
+    /// The most questions in the server at once: read, waiting for a core, and computed.
     pub queue: usize,
     /// Time to send a request's body.
     pub patience: Duration,
-    /// An enclave for each model, if there is to be one.
+    /// The enclave of each model, if enclaves are to run.
     pub enclave: Option<EnclaveOptions>,
 }
 
 impl InferOptions {
-    /// Of these models, for this machine, with the usual limits.
+    /// Options for these models, with the usual limits, for clients on this machine.
     pub fn new(models: Vec<ModelSource>) -> Self {
         Self {
             models,
@@ -140,26 +143,26 @@ pub enum InferError {
     /// A file that cannot be used.
     #[error("{}: {what}", path.display())]
     File {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A model that cannot be served.
     #[error("model {name}: {what}")]
     Model {
-        /// Its name.
+        /// The model's name.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// A set of parameters that there is not.
+    /// An unknown parameter set.
     #[error("{0} is no parameter set: `tobari info` lists the sets")]
     Set(String),
-    /// Nobody said who may ask, at an address that others reach.
+    /// No access rule for an address that other machines reach.
     #[error("other machines reach {0}: add --tokens FILE, or --open to answer everybody")]
-    Open(IpAddr),
-    /// What is wrong with the file of tokens.
+    Open(Reach),
+    /// A fault of the file of tokens.
     #[error(transparent)]
     Tokens(#[from] TokensError),
 }
@@ -172,7 +175,7 @@ impl InferError {
     }
 }
 
-/// Clients' keys by their model and their own name, and the memory that they take.
+/// Clients' keys by model and by name, and their memory.
 struct Keys {
     rings: HashMap<(Name, Name), Keyring>,
     places: Places<(Name, Name)>,
@@ -201,15 +204,15 @@ impl Shared {
 #[derive(Clone)]
 pub(crate) struct Infer {
     shared: Arc<Shared>,
-    /// What is said of it, beside its enclaves.
+    /// Notes about the service for its start, without the enclaves.
     told: Arc<StartupNotes>,
 }
 
 impl Infer {
-    /// Reads all models, makes them ready, and takes up the keys that were kept.
-    fn open(options: &InferOptions, ip: IpAddr, bounds: &Bounds, files: &TokenFiles) -> Result<Self, InferError> {
-        if options.tokens.is_none() && !options.open && !ip.is_loopback() {
-            return Err(InferError::Open(ip));
+    /// Reads all models, prepares them, and loads the stored keys.
+    fn open(options: &InferOptions, reach: Reach, bounds: &Bounds, files: &TokenFiles) -> Result<Self, InferError> {
+        if options.tokens.is_none() && !options.open && !reach.is_this_machine() {
+            return Err(InferError::Open(reach));
         }
         let tokens = options.tokens.as_deref().map(|path| files.open(path)).transpose()?;
         let share = bounds.share;
@@ -235,13 +238,12 @@ impl Infer {
         Ok(Self { shared: Arc::new(shared), told: Arc::default() })
     }
 
-    /// What is to be said of its enclaves.
+    /// The descriptions of the enclaves.
     fn enclaves(&self) -> Vec<EnclaveTold> {
         self.houses().map(|house| house.told().clone()).collect()
     }
 
-    /// Ends sessions of enclaves that nobody uses, and tries a disk that fails, until the server
-    /// stops.
+    /// Until the server stops, ends idle sessions of enclaves and retries after errors of the disk.
     fn tend(&self, stopped: Stop) -> impl Future<Output = ()> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         let again = move || shared.store.iter().for_each(|store| store.disk().try_again());
@@ -257,11 +259,11 @@ impl Infer {
     }
 }
 
-/// Inference as the options say it.
+/// Inference with its options, for a server to start.
 pub struct InferOffer {
-    /// How it is served.
+    /// The options.
     pub options: InferOptions,
-    /// What is said of it, beside its enclaves.
+    /// Notes about the service for its start, without the enclaves.
     pub told: StartupNotes,
 }
 
@@ -273,7 +275,7 @@ impl Offer for InferOffer {
     fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
         Box::pin(async move {
             let Self { options, told } = *self;
-            let infer = reading(move || Infer::open(&options, given.ip, &given.bounds, &given.tokens)).await?;
+            let infer = reading(move || Infer::open(&options, given.reach, &given.bounds, &given.tokens)).await?;
             Ok(Arc::new(Infer { told: told.into(), ..infer }) as Arc<dyn Job>)
         })
     }
@@ -295,7 +297,7 @@ impl Job for Infer {
             .with_state(self.clone())
     }
 
-    /// What is wrong with the disk.
+    /// The present error of the disk, if there is one.
     fn trouble(&self) -> Option<Trouble> {
         self.shared.store.as_ref().and_then(|store| store.disk().trouble())
     }

@@ -1,47 +1,54 @@
-//! The search over HTTP: tables that the server has, for clients whose questions it cannot see.
+//! The search over HTTP: the server has tables, and cannot see the clients' questions.
 //!
 //! ```text
-//!   GET  /search/v1                    JSON: who the client is, what it may still ask, the tables and their tags
-//!   GET  /search/v1/tables/{name}      what is told of a table: length of the catalogue (8, big-endian), catalogue, fullness; its tag is the ETag
-//!   POST /search/v1/keys/{set}         a registration: the client's public key of a set of parameters
-//!   POST /search/v1/evaluations        an evaluation for a question to a table with labels; what was evaluated is the body
-//!   POST /search/v1/queries            a query; the answer is the body. If-Match: the table's tag; Tobari-Key: SHA-256 of the registration
-//!   GET  /search/v1/tables/{name}/hidden/{length}    the layout to ask for so many sites anywhere, or `keys`, with the place hidden; the ETag is its name's
-//!   POST /search/v1/hidden/keys        a registration for such questions: the public key and keys to expand queries
-//!   POST /search/v1/hidden/queries     a query with the place hidden. Tobari-Key: SHA-256 of the registration
+//!   GET  /search/v1                 JSON: the client's name, its budget, the tables, their tags
+//!   GET  /search/v1/tables/{name}   a table's description: length of the catalogue (8 bytes,
+//!                                   big-endian), catalogue, fullness; the ETag is the table's tag
+//!   POST /search/v1/keys/{set}      a registration: the client's public key of a parameter set
+//!   POST /search/v1/evaluations     an evaluation for a question to a table with labels; returns
+//!                                   the evaluated points
+//!   POST /search/v1/queries         a query; returns the answer. If-Match: the table's tag;
+//!                                   Tobari-Key: SHA-256 of the registration
+//!   GET  /search/v1/tables/{name}/hidden/{length}
+//!                                   the layout for questions of {length} sites (or `keys`) with
+//!                                   the place hidden; the ETag is the layout's name
+//!   POST /search/v1/hidden/keys     a registration for questions with the place hidden: the public
+//!                                   key, and keys to expand queries
+//!   POST /search/v1/hidden/queries  a query with the place hidden. Tobari-Key: SHA-256 of the
+//!                                   registration
 //! ```
 //!
-//! The bytes are those of [`tobari_search`]. A refusal is a status, one line of text, and a word
-//! for programs in the header `Tobari-Refusal`. A query with the tag of another revision (412), or
-//! for a key that is not the registered one (409), is refused before it is paid: its answer could
-//! not be read.
+//! [`tobari_search`] defines the bytes. A refusal is a status, one line of text, and a word for
+//! programs in the header `Tobari-Refusal`. A query with the tag of another revision (412), or for
+//! a key that is not the registered one (409), is rejected before it is paid, because the client
+//! could not read the answer.
 //!
-//! **Who is who.** With a file of tokens, the token says who asks, and the client's 16 bytes follow
-//! from the name that the file gives it: who has one token has one budget. Without, clients name
-//! themselves in the header `Tobari-Client`, and budgets hold nobody: for one machine, unless the
-//! options say otherwise.
+//! **Clients.** With a file of tokens, the token identifies the client, and the client's 16 bytes
+//! are derived from the token's name in the file. So one token has one budget. Without the file,
+//! clients name themselves in the header `Tobari-Client`, and budgets bind nobody. The server then
+//! listens on its own machine only, unless the options say otherwise.
 //!
-//! **Labels.** Where the options say so, all tables are served with labels, under keys that are
-//! drawn when a file is read and are kept nowhere; the list of tables says the mode of each.
-//! Evaluations are paid as they are admitted, with what was paid on the disk before they leave. A
-//! question under an earlier key (412, `labels`) is to be evaluated again, one of the other mode
-//! (409, `mode`) to be asked otherwise.
+//! **Labels.** If the options say so, all tables are served with labels, under keys that are drawn
+//! when a file is read and are stored nowhere. The list of tables contains the mode of each.
+//! Evaluations are paid at admission; the charge is on the disk before they leave. After a rejected
+//! question under an earlier key (412, `labels`) the client has to evaluate again. After a question
+//! of the other mode (409, `mode`) it has to ask in the table's mode.
 //!
-//! **Who runs what.** The desk admits under a lock, on the blocking pool; answers are computed
-//! there without the lock, no more at once than there are cores. A request that may be made is read
-//! whole first, in memory of its client's share; then it waits two seconds for one of as many turns
-//! as the options say, of which one client has a share, too, and is sent away (503) where there is
-//! none.
+//! **Threads and turns.** The desk admits requests under a lock, on the blocking pool. Answers are
+//! computed there without the lock, at most as many at once as there are cores. An allowed request
+//! is first read as a whole, in memory of its client's share. Then it waits up to two seconds for
+//! one of as many turns as the options say; a client has a share of the turns, too. Without a turn
+//! it is rejected (503).
 //!
-//! **Places.** Keys and accounts of so many clients are held, of which one address has a share. A
-//! client that asks keeps its place; one that was not used for an hour is given away when another
-//! client needs it, the least recently used first ([`tobari_node::places`]). Its client is told to
-//! register again (409, `key`), which clients do by themselves. With tokens, what a client has used
-//! up stays even then: a budget never comes back.
+//! **Places.** The server holds keys and accounts of so many clients; one address has a share of
+//! them. A client that asks keeps its place. If another client needs a place, the server takes the
+//! least recently used one that was unused for an hour ([`tobari_node::places`]). The client that
+//! lost its place gets the error to register again (409, `key`), and registers automatically. With
+//! tokens, its account stays even then: a budget never comes back.
 //!
-//! **What is kept.** With a data folder, what each client has used is on the disk before an answer
-//! leaves (`store`). The audit log has one line a query, evaluation or registration, and never
-//! where or what.
+//! **Storage.** With a data folder, each client's account is on the disk before an answer leaves
+//! (`store`). The audit log has one line for each query, evaluation or registration, without place
+//! and content.
 
 mod arrange;
 mod audit;
@@ -59,7 +66,6 @@ use axum::{
 use futures_util::future::BoxFuture;
 use std::{
     collections::{BTreeMap, HashMap},
-    net::IpAddr,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -67,7 +73,7 @@ use std::{
 use store::Store;
 use tobari_host::storage::Trouble;
 use tobari_node::{
-    Given, Job, JobError, Offer, Page, Running,
+    Given, Job, JobError, Offer, Page, Reach, Running,
     clients::Origin,
     cpu::Cpu,
     disk::{Disk, keep_trying},
@@ -88,48 +94,48 @@ pub use arrange::HiddenOptions;
 const NAME: &str = "search";
 /// The page of tables.
 pub const PAGE: Page = Page { job: NAME, file: "search.html", also: &[], calling: &[] };
-/// Registrations that are worked at at once.
+/// Registrations that are handled at once.
 const REGISTRATIONS: usize = 4;
 
-/// How the search is served.
+/// Options of the search server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SearchOptions {
     /// Files of tables.
     pub tables: Vec<PathBuf>,
-    /// Who may ask: a file of names and hashes of tokens.
+    /// The allowed clients: a file of names and hashes of tokens.
     pub tokens: Option<PathBuf>,
-    /// Serve anybody without tokens, beyond this machine too.
+    /// Serve clients without tokens, beyond this machine too.
     pub open: bool,
-    /// What clients may ask.
+    /// The limits of clients.
     pub limits: Limits,
     /// Serve all tables with labels, for clients that need not follow the protocol.
     pub malicious: bool,
-    /// Bytes of the labels of each such table that are kept, beside those of keys, which are all
-    /// kept.
+    /// Bytes of the labels of windows that stay in memory, for each table. The labels of tables of
+    /// keys always stay.
     pub label_bytes: usize,
-    /// Which tables are asked with the place hidden.
+    /// The tables that are asked with the place hidden.
     pub hidden: HiddenOptions,
-    /// Where keys and accounts are kept.
+    /// The folder for keys and accounts.
     pub data: Option<PathBuf>,
     /// The audit log.
     pub audit: Option<PathBuf>,
-    /// Bytes of all clients' registrations at most.
+    /// The most bytes of all clients' registrations.
     pub key_bytes: u64,
-    /// How long a client's place is its own after it was used.
+    /// How long an unused place stays the client's.
     pub idle: Duration,
-    /// Bytes of a request at most.
+    /// The most bytes of a request.
     pub body_bytes: usize,
-    /// Queries in the house at most: read, waiting for a core, and computed.
+    /// The most queries at once: read, waiting for a core, and computed.
     pub queue: usize,
     /// Time to send a request's body.
     pub patience: Duration,
-    /// Time between two looks at the tables' files.
+    /// Time between two checks of the tables' files.
     pub look: Duration,
 }
 
 impl SearchOptions {
-    /// Of these tables, for this machine, with the usual limits.
+    /// Options for these tables, for this machine only, with the default limits.
     pub fn new(tables: Vec<PathBuf>) -> Self {
         let (body_bytes, patience, look) = (16 << 20, Duration::from_secs(30), Duration::from_secs(1));
         let (tokens, data, audit) = (None, None, None);
@@ -160,24 +166,24 @@ pub enum SearchError {
     /// A file that cannot be used.
     #[error("{}: {what}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         what: String,
     },
-    /// Nobody said who may ask, at an address that others reach.
+    /// Other machines reach the address, and no option says which clients are allowed.
     #[error("other machines reach {0}: add --tokens FILE, or --open to answer everybody")]
-    Open(IpAddr),
-    /// What is wrong with the file of tokens.
+    Open(Reach),
+    /// The file of tokens is invalid.
     #[error(transparent)]
     Tokens(#[from] TokensError),
     /// No key for labels can be drawn.
     #[error("expected random bytes from the system, found none")]
     Randomness,
-    /// A kind of question that none of the tables answers.
+    /// No table answers this kind of questions.
     #[error("no table answers hidden questions of the kind {0}: change --hidden")]
     Hidden(Kind),
-    /// The desk does not take a table or a key that was kept.
+    /// The desk rejects a table or a stored key.
     #[error(transparent)]
     Desk(#[from] Refusal),
 }
@@ -190,7 +196,7 @@ impl SearchError {
     }
 }
 
-/// A client, so far as the server knows.
+/// A client, as the server knows it.
 #[derive(Clone)]
 pub(crate) struct Client {
     id: [u8; CLIENT_BYTES],
@@ -199,7 +205,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The client whose token has this name: its 16 bytes follow from it.
+    /// The client with a token of this name. Its 16 bytes are derived from the name.
     fn named(name: Arc<str>) -> Self {
         let mut id = [0; CLIENT_BYTES];
         id.copy_from_slice(&sha256(&[b"tobari search client ", name.as_bytes()].concat())[..CLIENT_BYTES]);
@@ -207,44 +213,43 @@ impl Client {
     }
 }
 
-/// What is told of a table.
+/// A table's public information.
 struct TableInfo {
     tag: String,
     line: serde_json::Value,
     body: Bytes,
 }
 
-/// The desk and what must change with it.
+/// The desk, and the state that must change with it.
 struct State {
     desk: SearchService,
     told: BTreeMap<[u8; TABLE_BYTES], TableInfo>,
-    /// By client and set, the hash of the key that is registered.
+    /// By client and set, the hash of the registered key.
     keys: HashMap<[u8; CLIENT_BYTES], BTreeMap<&'static str, [u8; 32]>>,
-    /// How often anybody was charged.
+    /// The number of charges of all clients.
     charges: u64,
-    /// Who has a place.
+    /// The places of clients.
     places: Places<[u8; CLIENT_BYTES]>,
     /// By client and set, bytes of the registration.
     sizes: HashMap<[u8; CLIENT_BYTES], BTreeMap<&'static str, u64>>,
 }
 
 impl State {
-    /// Without a client.
+    /// A state without clients.
     fn new(limits: Limits, places: PlaceLimits) -> Self {
-        // clients are counted by their places
+        // places limit the number of clients
         let desk = SearchService::new(Limits { clients: usize::MAX, ..limits });
         let (told, keys, sizes) = Default::default();
         Self { desk, told, keys, charges: 0, places: Places::new(places), sizes }
     }
 
-    /// Bytes of a client's registrations once one of this set has so many.
+    /// Bytes of a client's registrations, if the one of this set has so many bytes.
     fn size(&self, client: &[u8; CLIENT_BYTES], set: &str, bytes: u64) -> u64 {
         let others = self.sizes.get(client).into_iter().flatten().filter(|(other, _)| **other != set);
         others.map(|(_, bytes)| bytes).sum::<u64>().saturating_add(bytes)
     }
 
-    /// Forgets a client whose place was given away; what it has used up stays where budgets hold
-    /// somebody.
+    /// Forgets a client that lost its place. Its account stays if budgets bind clients.
     fn forget(&mut self, client: &[u8; CLIENT_BYTES], keep_budget: bool) {
         self.desk.release(client, keep_budget);
         self.keys.remove(client);
@@ -261,7 +266,7 @@ struct Shared {
     keeper: Keeper,
     memory: Memory,
     turns: Turns,
-    /// For registrations.
+    /// Turns for registrations.
     registrations: Turns,
     options: SearchOptions,
 }
@@ -275,9 +280,9 @@ pub(crate) struct Search {
 
 impl Search {
     /// Reads all files.
-    fn open(options: &SearchOptions, ip: IpAddr, bounds: &Bounds, files: &TokenFiles) -> Result<Self, SearchError> {
-        if options.tokens.is_none() && !options.open && !ip.is_loopback() {
-            return Err(SearchError::Open(ip));
+    fn open(options: &SearchOptions, reach: Reach, bounds: &Bounds, files: &TokenFiles) -> Result<Self, SearchError> {
+        if options.tokens.is_none() && !options.open && !reach.is_this_machine() {
+            return Err(SearchError::Open(reach));
         }
         let tokens = options.tokens.as_deref().map(|path| files.open(path)).transpose()?;
         let (count, share) = (options.limits.clients as u64, bounds.share);
@@ -304,7 +309,7 @@ impl Search {
         Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })
     }
 
-    /// Looks at the tables' files again and again, and serves what they have become.
+    /// Checks the tables' files again and again, and serves the changed ones.
     async fn look(self, mut stopped: Stop) {
         let tried = Arc::clone(&self.shared);
         tokio::spawn(keep_trying(stopped.clone(), move || tried.disks().for_each(Disk::try_again)));
@@ -334,7 +339,7 @@ impl Offer for SearchOptions {
 
     fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
         Box::pin(async move {
-            let search = reading(move || Search::open(&self, given.ip, &given.bounds, &given.tokens)).await?;
+            let search = reading(move || Search::open(&self, given.reach, &given.bounds, &given.tokens)).await?;
             Ok(Arc::new(search) as Arc<dyn Job>)
         })
     }
@@ -358,7 +363,7 @@ impl Job for Search {
             .with_state(self.clone())
     }
 
-    /// What is wrong with the disk.
+    /// The present trouble of the disk, if there is any.
     fn trouble(&self) -> Option<Trouble> {
         self.shared.disks().find_map(Disk::trouble)
     }
@@ -377,7 +382,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Where something is kept: keys and accounts, and the audit log.
+    /// The disks of stored data: keys and accounts, and the audit log.
     fn disks(&self) -> impl Iterator<Item = &Disk> {
         self.store.iter().map(Store::disk).chain(self.audit.iter().map(Audit::disk))
     }

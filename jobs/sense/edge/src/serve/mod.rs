@@ -1,51 +1,59 @@
-//! Devices' frames over HTTP, and questions about them: for devices and key holders whose readings
-//! the server cannot see.
+//! Devices' frames over HTTP, and questions about them, for devices and key holders. The server
+//! cannot read the readings.
 //!
 //! ```text
-//!   POST   /sense/v1/fleets/{fleet}/frames                          frames, one after another; JSON: how many were taken, and how many refused for which reason
-//!   GET    /sense/v1/fleets/{fleet}                                 JSON: SHA-256 of the fleet's bundle                                                (*)
-//!   POST   /sense/v1/fleets/{fleet}                                 the bundle: MAC keys, and which objects there are (tobari_sense::bundle)     (*)
-//!   GET    /sense/v1/fleets/{fleet}/objects/{hash}                  204 where the server has an object, 404 where it has not                           (*)
-//!   POST   /sense/v1/fleets/{fleet}/objects/{hash}                  an object: secrets under encryption, or a key that decrypts nothing                (*)
-//!   POST   /sense/v1/fleets/{fleet}/questions/{id}                  an order (tobari_sense::order); DELETE takes it back                         (*)
-//!   GET    /sense/v1/fleets/{fleet}/questions/{id}/windows          JSON: when windows began that have ended, have frames and were not fetched         (*)
-//!   POST   /sense/v1/fleets/{fleet}/questions/{id}/windows/{start}  computes the results of a window: they are the body                               (*)
-//!   DELETE /sense/v1/fleets/{fleet}/questions/{id}/windows/{start}  they were fetched                                                                  (*)
-//!   DELETE /sense/v1/fleets/{fleet}/devices/{number}/frames         a device's frames are removed                                                      (*)
-//!   DELETE /sense/v1/fleets/{fleet}                                 a fleet that ends, ends now                                                        (*)
-//!   GET    /sense/v1/fleets/{fleet}/held                            JSON: what the server holds of a fleet that ends, for who has its name
-//!   GET    /sense/v1                                                JSON: room for fleets that end, and how long they last                             (v)
-//!   GET    /sense/v1/metrics                                        Prometheus text, without a name                                                    (*)
+//! FLEET = /sense/v1/fleets/{fleet}
+//!
+//!   POST   FLEET/frames                 frames, one after another; returns JSON: the numbers of
+//!                                       accepted frames, and of rejected frames by reason
+//!   GET    FLEET                        JSON: SHA-256 of the fleet's bundle                   (*)
+//!   POST   FLEET                        the bundle: MAC keys, and names of objects
+//!                                       (tobari_sense::bundle)                                (*)
+//!   GET    FLEET/objects/{hash}         204 if the server has the object, 404 otherwise       (*)
+//!   POST   FLEET/objects/{hash}         an object: encrypted secrets, or a key that decrypts
+//!                                       nothing                                               (*)
+//!   POST   FLEET/questions/{id}         an order (tobari_sense::order); DELETE removes it     (*)
+//!   GET    FLEET/questions/{id}/windows JSON: the starts of windows that have ended, have frames
+//!                                       and were not fetched                                  (*)
+//!   POST   FLEET/questions/{id}/windows/{start}    computes the results of a window, and returns
+//!                                       them                                                  (*)
+//!   DELETE FLEET/questions/{id}/windows/{start}    the key holder has fetched the results     (*)
+//!   DELETE FLEET/devices/{number}/frames           removes the frames of a device             (*)
+//!   DELETE FLEET                        ends a temporary fleet now                            (*)
+//!   GET    FLEET/held                   JSON: the server's data of a temporary fleet; the fleet's
+//!                                       name is the permission
+//!   GET    /sense/v1                    JSON: room for temporary fleets, and their lifetime   (v)
+//!   GET    /sense/v1/metrics            Prometheus text, without names                        (*)
 //! ```
 //!
-//! Those with a star are the key holder's (`rights`): with a file of tokens, only who has one is
-//! served there; of a fleet that ends (`passing`), only who has its secret (`Tobari-Passing`). (v)
-//! is for who may have such a fleet. Frames need no right: a device's MAC is what tells it. The
-//! answer to a batch of which some were taken says when that was (`Tobari-Stored`, milliseconds
-//! since 1970), and that of a window how long it was computed (`Server-Timing`).
+//! Routes with a star are the key holder's (`rights`). With a file of tokens they need a token. For
+//! a temporary fleet (`passing`) they need its secret (`Tobari-Passing`). Routes with (v) are for
+//! clients that may have a temporary fleet. Frames need no right: their MAC identifies the device.
+//! The answer to a batch with accepted frames has the time of storage (`Tobari-Stored`,
+//! milliseconds since 1970). The answer of a window has its computation time (`Server-Timing`).
 //!
-//! **What the server holds.** Frames, numbers of devices and keys that tell frames from forgeries;
-//! secrets under encryption; keys that decrypt nothing. It has no option, file or message that
-//! could bring it what opens a frame. Names of devices, tenants and channels never come.
+//! **What the server holds.** It holds frames; numbers of devices, with keys that detect forged
+//! frames; encrypted secrets; and keys that decrypt nothing. It has no option, file or message that
+//! could give it a key to decrypt frames. It never gets names of devices, tenants and channels.
 //!
-//! Frames come over MQTT, too, where there is a broker (`mqtt`).
+//! Frames also arrive over MQTT if there is a broker (`mqtt`).
 //!
-//! **Ingest.** A batch is answered when all that is taken of it is on the disk: frames of many
-//! batches share a transaction (`commit`). A batch that is not answered can be sent again: what was
-//! taken is counted as a duplicate and answered as taken.
+//! **Ingest.** The server answers a batch once all its accepted frames are on the disk; frames of
+//! many batches share a transaction (`commit`). A client may send a batch again if it got no
+//! answer: stored frames count as duplicates, and the answer treats them as accepted.
 //!
-//! **Who may take how much.** A body is read, in memory of its client's share, before its request
-//! takes a turn; of turns, of fleets that end, and of fleets that stay one address or token has a
-//! share ([`tobari_node::share`]).
+//! **Shares of clients.** The server reads a body, in memory of its client's share, before its
+//! request takes a turn. One address or token has a share of turns, of temporary fleets, and of
+//! permanent fleets ([`tobari_node::share`]).
 //!
-//! **A disk that fails** (full, read-only, errors) loses nothing that was acknowledged. What needs
-//! it is refused with 507 (`Tobari-Refusal: storage`, `Retry-After`), messages over MQTT stay with
-//! the broker, and `/readyz` says 503. The disk is tried every second, and the job goes on when it
-//! works.
+//! **A disk that fails** (full, read-only, errors) loses no acknowledged data. Requests that need
+//! the disk are rejected with 507 (`Tobari-Refusal: storage`, `Retry-After`), messages over MQTT
+//! stay with the broker, and `/readyz` returns 503. The server tries the disk every second, and
+//! resumes when it works.
 //!
-//! **Who runs what.** MACs are checked on the blocking pool, no more at once than there are cores;
-//! one thread a fleet stores; one question at a time is computed, by a plan that was checked
-//! ([`tobari_host::job`]), within a limit of memory if there is one.
+//! **Threads.** MACs are checked on the blocking pool, at most as many at once as there are cores.
+//! One thread for each fleet stores frames. One question at a time is computed, by a checked plan
+//! ([`tobari_host::job`]), within a memory limit if there is one.
 
 mod commit;
 mod fleet;
@@ -69,14 +77,13 @@ use rights::Registrars;
 use std::{
     collections::BTreeMap,
     fs,
-    net::IpAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tobari_host::{files::FileError, storage::Trouble};
 use tobari_node::{
-    Given, Job, JobError, Offer, Page, Running,
+    Given, Job, JobError, Offer, Page, Reach, Running,
     clients::Origin,
     cpu::Cpu,
     disk::{Disk, keep_trying},
@@ -94,13 +101,13 @@ use tobari_sense_files::StoreError;
 const NAME: &str = "sense";
 /// The page of fleets.
 pub const PAGE: Page = Page { job: NAME, file: "sense.html", also: &[], calling: &[] };
-/// How often old frames are looked for.
+/// The interval of checks for old frames.
 const KEEPING: Duration = Duration::from_secs(600);
-/// How often fleets are looked for whose time is over.
+/// The interval of checks for temporary fleets that must end.
 const SWEEPING: Duration = Duration::from_secs(15);
-/// Messages of key holders that are worked at at once: the longest has 256 MiB.
+/// Messages of key holders that are handled at once; the longest has 256 MiB.
 const MESSAGES: usize = 4;
-/// Fleets of a server at most.
+/// The largest number of fleets of a server.
 const MAX_FLEETS: usize = 64;
 
 pub use mqtt::{MqttBroker, MqttError, publish};
@@ -108,36 +115,37 @@ pub use mqtt::{MqttBroker, MqttError, publish};
 /// A fleet's name.
 pub(crate) type FleetName = [u8; FLEET];
 
-/// How devices' frames are served.
+/// The options of the server for devices' frames.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SenseOptions {
-    /// Where fleets, frames and questions are kept.
+    /// The folder of fleets, frames and questions.
     pub folder: PathBuf,
-    /// Who may register fleets that stay, and ask: a file of names and hashes of tokens.
+    /// A file of names and hashes of tokens: their owners may register permanent fleets, and ask
+    /// questions.
     pub tokens: Option<PathBuf>,
-    /// Serve anybody without tokens, beyond this machine too.
+    /// Serve anybody without tokens, beyond this machine, too.
     pub open: bool,
-    /// Bytes of a batch of frames at most.
+    /// Largest size of a batch of frames in bytes.
     pub batch_bytes: usize,
-    /// Batches in the house at most.
+    /// The largest number of batches handled at once.
     pub queue: usize,
-    /// How long frames are kept; for ever without.
+    /// How long frames are kept; forever by default.
     pub keep: Option<Duration>,
-    /// Time to send a request's body.
+    /// The time limit for sending a request's body.
     pub patience: Duration,
-    /// Where devices publish frames, too.
+    /// A broker at which devices publish frames, too.
     pub mqtt: Option<MqttBroker>,
-    /// Whether anybody may have a fleet that ends, without a token.
+    /// Whether anybody may have a temporary fleet, without a token.
     pub visitors: bool,
     /// Bytes of memory for a question: its values, frames and pages of the store. Values that do
-    /// not fit go to a file of the fleet's folder, and frames are read again. As many as there are
-    /// without.
+    /// not fit go to a file in the fleet's folder, and frames are read again. `None` means no
+    /// limit.
     pub memory: Option<u64>,
 }
 
 impl SenseOptions {
-    /// In a folder, for this machine, with the usual limits.
+    /// Options for this folder and this machine, with the default limits.
     pub fn new(folder: PathBuf) -> Self {
         let (batch_bytes, queue, patience) = (4 << 20, 64, Duration::from_secs(60));
         let (tokens, open, visitors, keep, mqtt, memory) = Default::default();
@@ -152,30 +160,30 @@ pub enum SenseError {
     /// A file or folder that cannot be used.
     #[error("{}: {what}", path.display())]
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// A disk that takes nothing for now.
+    /// A disk that accepts no data for now.
     #[error("{}: the disk {trouble} ({what}): it has to take bytes again before this can be kept", path.display())]
     Disk {
-        /// Which file or folder could not be written.
+        /// The file or folder that could not be written.
         path: PathBuf,
-        /// What is wrong with the disk.
+        /// The trouble with the disk.
         trouble: Trouble,
-        /// What the system says.
+        /// The system's error.
         what: String,
     },
-    /// What the store says.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nobody said who may ask, at an address that others reach.
+    /// Other machines can reach the address, and no option says who may ask.
     #[error(
         "other machines reach {0}: add --tokens FILE, --open to answer everybody, or --sense-visitors for temporary fleets"
     )]
-    Open(IpAddr),
-    /// What is wrong with the file of tokens.
+    Open(Reach),
+    /// The file of tokens is invalid.
     #[error(transparent)]
     Tokens(#[from] TokensError),
 }
@@ -193,7 +201,7 @@ impl SenseError {
         Self::Disk { path: path.to_owned(), trouble: Trouble::of(error), what: error.to_string() }
     }
 
-    /// What is wrong with the disk, if it is the disk.
+    /// The trouble with the disk, if the disk is the cause.
     fn trouble(&self) -> Option<Trouble> {
         match self {
             Self::Disk { trouble, .. } => Some(*trouble),
@@ -210,18 +218,18 @@ struct Shared {
     cpu: Cpu,
     share: Share,
     memory: Memory,
-    /// For batches of frames.
+    /// Turns for batches of frames.
     turns: Turns,
-    /// For what key holders send: an object has up to 128 MiB.
+    /// Turns for key holders' messages: an object has up to 128 MiB.
     messages: Turns,
     questions: Turns,
-    /// By whom fleets that stay were registered since the server started.
+    /// The client that registered each permanent fleet since the server started.
     registered: Mutex<BTreeMap<FleetName, Origin>>,
-    /// Where bundles, objects and orders go.
+    /// The disk of bundles, objects and orders.
     disk: Disk,
-    /// Messages of the broker for fleets that are not registered yet.
+    /// Messages of the broker for unregistered fleets.
     kept: WaitingMessages,
-    /// As whom this server comes to the broker; empty where there is none.
+    /// This server's name at the broker; empty without a broker.
     mqtt_name: String,
     options: SenseOptions,
 }
@@ -236,20 +244,20 @@ impl Shared {
     }
 }
 
-/// Devices' frames, ready to serve.
+/// The service for devices' frames.
 #[derive(Clone)]
 pub(crate) struct Sense {
     shared: Arc<Shared>,
 }
 
 impl Sense {
-    /// Takes up all fleets of the folder.
-    fn open(options: &SenseOptions, ip: IpAddr, bounds: &Bounds, files: &TokenFiles) -> Result<Self, SenseError> {
+    /// Opens all fleets of the folder.
+    fn open(options: &SenseOptions, reach: Reach, bounds: &Bounds, files: &TokenFiles) -> Result<Self, SenseError> {
         let registrars = match &options.tokens {
             Some(tokens) => Registrars::Tokens(files.open(tokens)?),
-            None if options.open || ip.is_loopback() => Registrars::Anybody,
+            None if options.open || reach.is_this_machine() => Registrars::Anybody,
             None if options.visitors => Registrars::Nobody,
-            None => return Err(SenseError::Open(ip)),
+            None => return Err(SenseError::Open(reach)),
         };
         let fault = |error| SenseError::file(&options.folder, error);
         private_folder(&options.folder).map_err(fault)?;
@@ -281,19 +289,19 @@ impl Sense {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// All fleets, those that end too.
+    /// All fleets, with temporary ones.
     fn fleets(&self) -> Vec<Arc<Fleet>> {
         [self.shared.all(), self.shared.passing.fleets()].concat()
     }
 
-    /// Tries what fails.
+    /// Tries the disk and the closed stores again.
     fn try_again(&self) {
         self.shared.disk.try_again();
         self.fleets().iter().for_each(|fleet| fleet.recover());
     }
 
-    /// Takes frames from a broker, removes those that were kept long enough, and ends fleets whose
-    /// time is over, until the server stops.
+    /// Accepts frames from a broker, removes old frames, and ends temporary fleets whose time is
+    /// over, until the server stops.
     async fn tend(self, mut stopped: Stop) {
         if let Some(broker) = self.shared.options.mqtt.clone() {
             tokio::spawn(mqtt::listen(self.clone(), broker, stopped.clone()));
@@ -320,7 +328,7 @@ impl Sense {
         }
     }
 
-    /// Removes frames that were kept for so long.
+    /// Removes frames that are older than this.
     async fn remove_old(&self, keep: Duration) {
         let before = now_ms().saturating_sub(keep.as_millis() as u64);
         for fleet in self.shared.all() {
@@ -333,7 +341,7 @@ impl Sense {
         }
     }
 
-    /// The fleet of a name, made where there is none.
+    /// The fleet with this name; a new one if there is none.
     fn fleet_or_new(&self, name: &FleetName, origin: &Origin) -> Result<Option<Arc<Fleet>>, SenseError> {
         let mut fleets = self.shared.fleets.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(fleet) = fleets.get(name) {
@@ -362,7 +370,7 @@ impl Offer for SenseOptions {
 
     fn open(self: Box<Self>, given: Given) -> BoxFuture<'static, Result<Arc<dyn Job>, JobError>> {
         Box::pin(async move {
-            let sense = reading(move || Sense::open(&self, given.ip, &given.bounds, &given.tokens)).await?;
+            let sense = reading(move || Sense::open(&self, given.reach, &given.bounds, &given.tokens)).await?;
             Ok(Arc::new(sense) as Arc<dyn Job>)
         })
     }
@@ -390,7 +398,7 @@ impl Job for Sense {
             .with_state(self.clone())
     }
 
-    /// What is wrong with the disk: of frames, or of what key holders send.
+    /// The trouble with the disk, from frames or from key holders' data.
     fn trouble(&self) -> Option<Trouble> {
         let stores = || self.fleets().iter().find_map(|fleet| fleet.trouble());
         self.shared.disk.trouble().or_else(stores)
@@ -410,7 +418,7 @@ fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
 
-/// Makes a folder that its owner alone may look into, and all above it.
+/// Makes a folder that only its owner can read, and its parents.
 fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,5 +1,5 @@
-//! Attacks on live rooms: the table of [`tobari_call::live::attack`], and what takes a real server
-//! to be measured.
+//! Attacks on live rooms: the table of [`tobari_call::live::attack`], and measurements that need a
+//! real server.
 
 use super::Attack;
 use crate::connect::{LiveIncoming, connect_live};
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 /// How long a play against a real server may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Packets that are sent at once: more than any member has to send in a minute.
+/// Packets sent at once: more than a member has to send in a minute.
 const FLOOD: usize = 4000;
 
 /// Plays all of them.
@@ -87,7 +87,7 @@ async fn flood(server: &str) -> Result<Attack, Failure> {
     };
     let begun = Instant::now();
     for _ in 0..FLOOD {
-        // a server that has hung up says why below
+        // if the server has closed the connection, its reason is read below
         if outbound.send_packet(packet.clone()).await.is_err() {
             break;
         }

@@ -1,8 +1,9 @@
-//! `tobari demo --attack`: tries to cheat, and prints what was caught and what is not caught yet.
+//! `tobari demo --attack`: runs attacks, and prints which were detected and which are not detected
+//! yet.
 //!
-//! What the server should refuse is sent to a real server process. What only a dishonest server
-//! could do is done to its bytes here, and shown to the honest listener. Attacks on live rooms are
-//! those of a table of their own ([`live`]).
+//! Packets that a server should reject go to a real server process. Attacks by a dishonest server
+//! change the server's bytes here, and an honest listener receives the result. Attacks on live
+//! rooms have their own table ([`live`]).
 
 mod live;
 
@@ -29,20 +30,20 @@ use tobari_host::process::{MemorySearch, process_memory_contains};
 
 /// Bytes of a packet before its first point.
 const PACKET_HEAD_BYTES: usize = 20;
-/// Samples of a plain frame that are searched for.
+/// Number of plaintext samples to search for.
 const NEEDLE_SAMPLES: usize = 16;
 
-/// What came of one attack.
+/// The result of one attack.
 #[derive(Serialize)]
 struct Attack {
     attack: String,
     by: &'static str,
     caught: bool,
-    /// What is true today: an attack that should be caught and is not is a fault; one that is known
-    /// not to be caught is a limit, named in book/src/explanation/threats/call.md.
+    /// The present state. An attack that should be detected and is not is a fault. An attack that
+    /// is known to stay undetected is a limit, named in book/src/explanation/threats/call.md.
     known_limit: bool,
     how: String,
-    /// The mode, the one who noticed, and after how many milliseconds, of attacks on live rooms.
+    /// For attacks on live rooms: the mode, the detecting party, and the time in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,8 +124,8 @@ fn search_memory(mode: Mode) -> Result<Attack, Failure> {
     Ok(Attack::new(attack, "the server's operator", works && leaks == 0, false, how))
 }
 
-/// Sixteen samples from the loudest part of every frame, as they would stand in memory: 16-bit and
-/// 32-bit.
+/// Sixteen samples from the loudest part of every frame, in their possible forms in memory: 16-bit
+/// and 32-bit.
 fn plain_needles(speakers: &[Arc<[i16]>]) -> Vec<Vec<u8>> {
     let mut needles = Vec::new();
     for speaker in speakers {
@@ -132,7 +133,7 @@ fn plain_needles(speakers: &[Arc<[i16]>]) -> Vec<Vec<u8>> {
             let window = &frame[..NEEDLE_SAMPLES];
             let distinct: std::collections::BTreeSet<_> = window.iter().collect();
             if distinct.len() < NEEDLE_SAMPLES / 2 {
-                continue; // near silence stands anywhere
+                continue; // near-silence occurs anywhere in memory
             }
             needles.push(window.iter().flat_map(|sample| sample.to_le_bytes()).collect());
             needles.push(window.iter().flat_map(|sample| i32::from(*sample).to_le_bytes()).collect());
@@ -141,7 +142,7 @@ fn plain_needles(speakers: &[Arc<[i16]>]) -> Vec<Vec<u8>> {
     needles
 }
 
-/// Packets that a dishonest member, or somebody on the way, could send to an honest server.
+/// Packets that a dishonest member, or a network attacker, could send to an honest server.
 fn against_the_server() -> Result<Vec<Attack>, Failure> {
     let server = BlindProcess::start(false)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -160,7 +161,7 @@ fn against_the_server() -> Result<Vec<Attack>, Failure> {
     let mut twice = |packets: &mut Vec<Vec<u8>>| packets.push(packets[0].clone());
     type Tamper<'a> = &'a mut dyn FnMut(&mut Vec<Vec<u8>>);
     let attempts: [(&'static str, &'static str, Tamper<'_>); 9] = [
-        ("flip one bit of a packet", "somebody on the way", &mut flip),
+        ("flip one bit of a packet", "somebody on the network", &mut flip),
         ("send a point that is not on the curve", "a member", &mut off_curve),
         ("cut a packet short", "a member", &mut truncated),
         ("send a packet made for another room", "a member", &mut other_room),
@@ -174,7 +175,7 @@ fn against_the_server() -> Result<Vec<Attack>, Failure> {
     for (number, (attack, by, tamper)) in attempts.into_iter().enumerate() {
         let outcome = runtime.block_on(provoke(server.url(), &format!("attack-{number}"), tamper))?;
         let caught = outcome.is_some();
-        let how = outcome.map_or("the server took it".into(), |reason| format!("the server refuses: {reason}"));
+        let how = outcome.map_or("the server accepted it".into(), |reason| format!("the server refuses: {reason}"));
         attacks.push(Attack::new(attack, by, caught, false, how));
     }
     Ok(attacks)
@@ -186,8 +187,8 @@ fn fresh_key() -> Result<SecretKey, Failure> {
     Ok(SecretKey::generate(parameters, &mut randomness::generator()?))
 }
 
-/// Joins a room, sends one tampered packet, and waits for the server's word: why it put the member
-/// out, if it did.
+/// Joins a room, sends one tampered packet, and waits for the server's answer: the reason for the
+/// removal, if the server removed the member.
 async fn provoke(
     server: &str,
     room: &str,
@@ -205,7 +206,7 @@ async fn provoke(
     tamper(&mut packets);
     let expected_ticks = packets.len();
     for packet in packets {
-        // a server that has hung up says why below
+        // if the server has closed the connection, its reason is read below
         let _ = connection.send_packet(packet).await;
     }
     for _ in 0..expected_ticks {
@@ -218,8 +219,7 @@ async fn provoke(
     Ok(None)
 }
 
-/// Two speakers' packets of one tick, as a server holds them, and the listener that will hear what
-/// it makes of them.
+/// Two speakers' packets of one tick, as a server holds them, and the listener to their sum.
 struct Tick {
     key: SecretKey,
     welcome: Welcome,
@@ -241,7 +241,8 @@ impl Tick {
         Ok(Self { key, welcome, packets, plain })
     }
 
-    /// The sum that a server would send: `parts` added up, said to hold the members in `claimed`.
+    /// The sum that a server would send: the sum of `parts`, with the members in `claimed` in its
+    /// header.
     fn sum(&self, parts: &[&Ciphertexts], claimed: &[u16]) -> Result<Vec<u8>, Failure> {
         let mut sum = Ciphertexts::zero(self.key.parameters(), PACKET_SAMPLES);
         for part in parts {
@@ -255,7 +256,7 @@ impl Tick {
         Ok(wire::encode_sum(&SumHeader { room, tick: 0, encoding, speakers, late: MemberSet::default() }, &sum))
     }
 
-    /// What an honest listener makes of it: an error, or whether it heard the truth.
+    /// The result at an honest listener: an error, or whether the samples are correct.
     fn hear(&self, decryptor: &Arc<Decryptor>, sum: &[u8]) -> Result<bool, String> {
         let mixed = Listener::new(decryptor.clone(), &self.welcome).open(sum).map_err(|error| error.to_string())?;
         mixing::check_speakers(&BTreeMap::from([(0, 1), (1, 1)]), &mixed.header)
@@ -264,7 +265,7 @@ impl Tick {
     }
 }
 
-/// What a server that does not keep to the protocol can do to a sum.
+/// Changes of a sum by a dishonest server.
 fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
     let tick = Tick::new()?;
     let [a, b] = &tick.packets;
@@ -274,9 +275,9 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
     }
     let shift = constant(1000, &tick)?;
     let attempts = [
-        ("leave a speaker out, and say so", tick.sum(&[a], &[0])?, false),
-        ("leave a speaker out, and say nothing", tick.sum(&[a], &[0, 1])?, true),
-        ("double a speaker", tick.sum(&[a, b, a], &[0, 1])?, true),
+        ("omit a speaker, and take the speaker off the list", tick.sum(&[a], &[0])?, false),
+        ("omit a speaker, and list the speaker all the same", tick.sum(&[a], &[0, 1])?, true),
+        ("add a speaker twice", tick.sum(&[a, b, a], &[0, 1])?, true),
         ("add 1000 to every sample", tick.sum(&[a, b, &shift], &[0, 1])?, true),
     ];
     let mut attacks = vec![flip_bits_of_a_sum(&tick, &decryptor)?];
@@ -291,7 +292,7 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
     Ok(attacks)
 }
 
-/// An encryption of `m` in every place that takes no key to make: `(mG, O)`.
+/// An encryption of `m` in every place, made without a key: `(mG, O)`.
 fn constant(m: u64, tick: &Tick) -> Result<Ciphertexts, Failure> {
     let curve = tick.key.parameters().built_curve();
     let point = Points::generator(curve).multiply(0, &Scalar::from_u64(curve, m));

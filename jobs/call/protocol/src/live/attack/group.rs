@@ -1,5 +1,5 @@
-//! What a server can do to the group where the members agree on keys: it carries their commits and
-//! makes the rosters.
+//! Attacks of a server on the group, if the members agree on keys: the server carries their commits
+//! and makes the rosters.
 
 use super::{
     super::{
@@ -13,15 +13,15 @@ use super::{
 };
 use tobari_curve::wire::MemberSet;
 
-/// Frames until a roster has come that those in a group make after somebody came or left.
+/// Frames until a roster arrives that a group makes after a member joined or left.
 const ROSTER: usize = 100;
 
 pub(super) static ATTACKS: &[Attack] = &[
     in_a_group("serve a roster without its commit", without_commit),
     in_a_group("serve a roster with an earlier commit", earlier_commit),
     in_a_group("change a commit", changed),
-    in_a_group("list somebody whom the commit takes out", lists_who_left),
-    in_a_group("list as gone somebody who is in the group", lists_as_gone),
+    in_a_group("list a member that the commit removes", lists_who_left),
+    in_a_group("list a member of the group as gone", lists_as_gone),
     in_a_group("give a commit to one half of the room", to_one_half),
 ];
 
@@ -29,7 +29,7 @@ const fn in_a_group(name: &'static str, play: fn(&mut Stage) -> Played) -> Attac
     Attack { name, by: SERVER, in_points: false, agreed: Agreed::Only, limit: None, play }
 }
 
-/// The server sends other bytes than those of each step.
+/// The server replaces the bytes of each step.
 fn on_steps(stage: &mut Stage, mut change: impl FnMut(Step<'_>) -> Option<Vec<u8>> + 'static) {
     stage.cheat = Some(Box::new(move |_, _, bytes| {
         let changed = Step::decode(&bytes).and_then(&mut change);
@@ -37,7 +37,7 @@ fn on_steps(stage: &mut Stage, mut change: impl FnMut(Step<'_>) -> Option<Vec<u8
     }));
 }
 
-/// Somebody comes, so that there is a commit.
+/// A new member joins, so that there is a commit.
 fn somebody_comes(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
     stage.enter(&link, true).map_err(broken)?;
@@ -61,7 +61,7 @@ fn changed(stage: &mut Stage) -> Played {
 }
 
 fn earlier_commit(stage: &mut Stage) -> Played {
-    // an honest one first, for everybody to have taken
+    // an honest one first, accepted by all
     let (mut first, link) = (None::<Vec<u8>>, stage.link.for_members());
     stage.cheat = Some(Box::new(move |_, member, bytes| match (Step::decode(&bytes), member) {
         (Some(step), 0) => match &first {
@@ -79,7 +79,12 @@ fn earlier_commit(stage: &mut Stage) -> Played {
         return Err(broken("an honest roster was refused"));
     }
     leaves(stage, late);
-    noticed(stage, "whoever gets it", |member| member == 0, |alarm| *alarm == Alarm::Roster(RosterError::Keys))
+    noticed(
+        stage,
+        "each member that receives it",
+        |member| member == 0,
+        |alarm| *alarm == Alarm::Roster(RosterError::Keys),
+    )
 }
 
 fn leaves(stage: &mut Stage, member: u16) {
@@ -88,7 +93,7 @@ fn leaves(stage: &mut Stage, member: u16) {
     stage.frames(ROSTER);
 }
 
-/// The server lists others as gone than those whom the commit takes out.
+/// The server lists other members as gone than those that the commit removes.
 fn with_gone(stage: &mut Stage, gone: &'static [u16]) {
     on_steps(stage, move |step| {
         let mut change = Change::decode(step.roster)?;
@@ -111,14 +116,14 @@ fn lists_as_gone(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
     let late = stage.enter(&link, true).map_err(broken)?;
     stage.frames(ROSTER);
-    // whoever is said to be gone sees that it is on no roster; whoever comes is told of all who are
-    // there, and of nobody who is gone
+    // the member that is listed as gone sees that it is on no roster; the new member gets all
+    // current members, and no former ones
     noticed(stage, EVERYBODY, |member| member == 2, |alarm| *alarm == Alarm::Roster(RosterError::NotListed))?;
     let others = |member: u16| ![late, 2].contains(&member);
-    noticed(stage, "every member who was there", others, |alarm| *alarm == Alarm::Roster(RosterError::Members))
+    noticed(stage, "every earlier member", others, |alarm| *alarm == Alarm::Roster(RosterError::Members))
 }
 
-/// Half of the room is left behind, under keys that the other half has no longer.
+/// Half of the room stays behind, under keys that the other half no longer has.
 fn to_one_half(stage: &mut Stage) -> Played {
     stage.cheat =
         Some(Box::new(
@@ -134,5 +139,5 @@ fn to_one_half(stage: &mut Stage) -> Played {
         return Err(broken("the halves have the same words"));
     }
     let is_left = |alarm: &Alarm| matches!(alarm, Alarm::Sum(SumError::Epoch { .. }));
-    noticed(stage, "those left behind", |member| [2, 3].contains(&member), is_left)
+    noticed(stage, "the members left behind", |member| [2, 3].contains(&member), is_left)
 }

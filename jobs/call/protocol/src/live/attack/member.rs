@@ -1,4 +1,4 @@
-//! What members can do, those who were, strangers, and somebody of them together with the server.
+//! Attacks of members, of former members, of strangers, and of a member together with the server.
 
 use std::time::Duration;
 
@@ -25,51 +25,50 @@ use crate::{PACKET_SAMPLES, TICK_MS, server::Refusal};
 
 const SERVER: &str = "the server";
 const MEMBER: &str = "a member";
-const GONE: &str = "somebody who was put out";
-const LEFT: &str = "somebody who has left";
+const GONE: &str = "a removed member";
+const LEFT: &str = "a former member";
 const THE_LINK: &str = "the link is the secret, and rosters go through the server: a new link is the remedy";
-const ONE_SUM: &str =
-    "the server cannot check what it cannot see, and members see one sum: nobody can tell whose fault it is";
+const ONE_SUM: &str = "the server cannot check encrypted samples, and members see one sum: the culprit stays unknown";
 
 pub(super) static ATTACKS: &[Attack] = &[
     caught("send packets for ticks far ahead", MEMBER, flood),
     caught("flood the room with messages", MEMBER, chatter),
     caught("send in another member's name", MEMBER, in_anothers_name),
-    caught("present itself with noise", MEMBER, noise),
-    caught("present itself under another's number", MEMBER, number),
-    caught("present itself with another's session", MEMBER, session),
-    caught("present itself with a session that was there before", MEMBER, earlier_session),
-    limit("send what does not fit its tag", MEMBER, spoil, ONE_SUM),
-    Attack { in_points: true, ..limit("send another's packet as its own", MEMBER, copy, ONE_SUM) },
+    caught("send a hello of noise", MEMBER, noise),
+    caught("send a hello under another member's number", MEMBER, number),
+    caught("send a hello with another member's session", MEMBER, session),
+    caught("send a hello with an earlier session", MEMBER, earlier_session),
+    limit("send a packet that does not match its tag", MEMBER, spoil, ONE_SUM),
+    Attack { in_points: true, ..limit("send another member's packet as its own", MEMBER, copy, ONE_SUM) },
     limit(
-        "lie about its level: be louder than 16 bits",
+        "send samples louder than 16 bits",
         MEMBER,
         shout,
-        "what is in a sum is added unseen, and a limiter is all that listeners have; a host can mute one after another",
+        "samples are added unseen, and listeners have only a limiter; a host can mute members one by one",
     ),
-    limit("be louder than the sum can be", MEMBER, overflow, ONE_SUM),
-    limit("say of others that they talk", MEMBER, flags, "the bits of who talks are added like samples"),
+    limit("overflow the sum", MEMBER, overflow, ONE_SUM),
+    limit("mark other members as talking", MEMBER, flags, "the bits of who talks are added like samples"),
     Attack {
         agreed: Agreed::Caught,
-        ..limit("be put out and listen on, by a tap or the server", GONE, listen_on, THE_LINK)
+        ..limit("keep listening after a removal, by a tap or the server", GONE, listen_on, THE_LINK)
     },
     Attack {
         agreed: Agreed::Caught,
-        ..limit("leave and listen on, by a tap or the server", LEFT, leave_and_listen_on, THE_LINK)
+        ..limit("keep listening after leaving, by a tap or the server", LEFT, leave_and_listen_on, THE_LINK)
     },
     Attack {
         agreed: Agreed::Same,
         ..limit(
-            "be put out and come again by the link",
+            "rejoin by the link after a removal",
             GONE,
             come_again,
-            "a newcomer on everybody's list; a lobby asks the host",
+            "every list shows a new member; a lobby asks the host",
         )
     },
     Attack {
         agreed: Agreed::Same,
         ..limit(
-            "open a packet that was tapped",
+            "decrypt a tapped packet",
             "a member with a tap or the server",
             tap,
             "all members can derive all keys; TLS keeps taps out, nothing keeps the server's help out",
@@ -78,16 +77,16 @@ pub(super) static ATTACKS: &[Attack] = &[
     Attack {
         agreed: Agreed::Same,
         ..limit(
-            "forge in another's name",
+            "forge a packet of another member",
             "a member and the server",
             forge,
-            "the keys of the tags are all members'; no signature would be as small",
+            "all members have the keys of all tags; no signature would be as small",
         )
     },
     caught("listen on the wire without the link", "a stranger", listen_without),
-    caught("come in without the link's secret", "a stranger who knows the room's name and settings", come_without),
-    caught("say a recorded join again", "a stranger who saw a join", join_again),
-    caught("let somebody in who has no secret", SERVER, let_in_without),
+    caught("join without the link's secret", "a stranger who knows the room's name and settings", come_without),
+    caught("replay a recorded join", "a stranger who saw a join", join_again),
+    caught("admit a client without the secret", SERVER, let_in_without),
 ];
 
 const fn caught(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
@@ -98,7 +97,7 @@ const fn limit(name: &'static str, by: &'static str, play: fn(&mut Stage) -> Pla
     Attack { name, by, in_points: false, agreed: Agreed::NotPlayed, limit: Some(why), play }
 }
 
-/// Member 1 was put out by the server, which said so, and the others go on.
+/// The server removed member 1 and said so, and the others go on.
 fn put_out(stage: &mut Stage, begun: Duration) -> Played {
     let [(1, how)] = &stage.removed[..] else { return Err(broken(format!("put out: {:?}", stage.removed))) };
     let (how, within) = (how.clone(), stage.now.saturating_sub(begun));
@@ -137,13 +136,13 @@ fn in_anothers_name(stage: &mut Stage) -> Played {
     put_out(stage, begun)
 }
 
-/// The hello of another session of member 1, as its program would say it.
+/// The hello of another session of member 1, as its program would send it.
 fn hello(stage: &Stage, session: SessionId, member: u16) -> Result<Vec<u8>, Broken> {
     let said = Hello { member, speaks: true, name: "one".to_owned() };
     hello::write(&RoomKeys::new(&stage.link), ROOM, session, &said).ok_or_else(|| broken("no hello"))
 }
 
-/// Member 1 presents itself so.
+/// Member 1 presents itself with this hello.
 fn presents(stage: &mut Stage, hello: &[u8]) -> Played {
     let begun = stage.now;
     stage.room.note(1, hello, stage.now);
@@ -185,8 +184,7 @@ fn earlier_session(stage: &mut Stage) -> Played {
     presents(stage, &hello)
 }
 
-/// One frame in which member 1 sends something else than what its microphone hears: what is made of
-/// its packet, after all others'.
+/// One frame in which member 1 sends a changed packet, after the packets of all others.
 fn frame_with(
     stage: &mut Stage,
     make: impl FnOnce(&Stage, LivePacket) -> Result<LivePacket, Broken>,
@@ -204,7 +202,7 @@ fn frame_with(
     Ok(())
 }
 
-/// A tick was lost for everybody, who were told so, and of nobody else.
+/// All members lost one tick and were told, and everything else that they heard was true.
 fn lost(stage: &Stage) -> Played {
     for (number, person) in &stage.people {
         let untrue = person.heard.iter().filter(|heard| !stage.is_true(*number, heard)).count();
@@ -229,7 +227,7 @@ fn copy(stage: &mut Stage) -> Played {
     lost(stage)
 }
 
-/// Somebody with the link who does not run the program that others run, in mode `mask`.
+/// A holder of the link with another program than the others, in mode `mask`.
 struct Insider {
     layout: LiveLayout,
     roster: Roster,
@@ -237,7 +235,7 @@ struct Insider {
 }
 
 impl Insider {
-    /// What the link and the rosters that a member got give.
+    /// The keys that a member can derive from the link, its rosters and its group.
     fn new(stage: &Stage, member: u16) -> Result<Self, Broken> {
         let keys = RoomKeys::new(&stage.link);
         let person = stage.people.get(&member).ok_or_else(|| broken("nobody is there"))?;
@@ -251,14 +249,14 @@ impl Insider {
         Ok(Self { layout: stage.room.layout(), roster, epoch })
     }
 
-    /// A packet of whatever a member never said, with the tag that it needs.
+    /// A forged packet of any member, with a valid tag.
     fn packet(&self, header: LiveHeader, words: &[i32; PACKET_WORDS]) -> Result<LivePacket, Broken> {
         let LiveLayout::Mask { width, .. } = self.layout else { return Err(broken("a mode of points")) };
         let listed = self.roster.members.get(&header.member).ok_or_else(|| broken("nobody of that number"))?;
         let session = || self.epoch.session(header.member, listed.session);
         let (from, tick) = (self.roster.from, header.tick);
         let tag = TagSender::new(self.epoch.coefficients(), session(), from).tag(tick, words).map_err(broken)?;
-        // masks alone, and then what is to be under them
+        // masks alone, and then the words under them
         let mut sender = MaskSender::new(self.epoch.coefficients(), session(), width, from);
         let (mut masked, _) = sender.encrypt(tick, &[0; PACKET_WORDS]).map_err(broken)?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| (*word as u32 & width.largest()).to_le_bytes()).collect();
@@ -268,8 +266,7 @@ impl Insider {
     }
 }
 
-/// One frame in which member 1 says this level, whatever a program would let it say, and sets these
-/// bits of who talks.
+/// One frame in which member 1 sends any level, and sets any talk bits.
 fn says(stage: &mut Stage, level: i32, flags: i32) -> Result<(), Broken> {
     let insider = Insider::new(stage, 1)?;
     frame_with(stage, |_, own| {
@@ -279,7 +276,7 @@ fn says(stage: &mut Stage, level: i32, flags: i32) -> Result<(), Broken> {
     })
 }
 
-/// One of the sums that a member heard has this level, and nobody was told anything.
+/// A member heard this level in one of its sums, and there was no alarm.
 fn is_heard(stage: &Stage, member: u16, level: i32, how: &str) -> Played {
     let heard: Vec<i32> = stage
         .people
@@ -301,7 +298,7 @@ fn shout(stage: &mut Stage) -> Played {
 }
 
 fn overflow(stage: &mut Stage) -> Played {
-    // eight speakers' sums have 19 bits
+    // the sum of eight speakers has 19 bits
     says(stage, 300_000, 0)?;
     lost(stage)
 }
@@ -316,7 +313,7 @@ fn flags(stage: &mut Stage) -> Played {
     }
 }
 
-/// Puts member 1 out, and gives the others time to agree about it. Answers what it still holds.
+/// Removes member 1, and gives the others time to agree on it. Returns all that member 1 still has.
 fn eject(stage: &mut Stage) -> Result<Person, Broken> {
     let person = stage.people.remove(&1).ok_or_else(|| broken("member 1 is not there"))?;
     if let Some(host) = stage.people.get_mut(&0) {
@@ -330,8 +327,8 @@ fn eject(stage: &mut Stage) -> Result<Person, Broken> {
     }
 }
 
-/// Member 1 leaves, and the others have time to agree about it. Answers what it still holds: its
-/// program need not forget.
+/// Member 1 leaves, and the others have time to agree on it. Returns all that member 1 still has:
+/// its program need not forget anything.
 fn leave(stage: &mut Stage) -> Result<Person, Broken> {
     let person = stage.people.remove(&1).ok_or_else(|| broken("member 1 is not there"))?;
     stage.room.leave(1, stage.now);
@@ -347,14 +344,14 @@ fn leave_and_listen_on(stage: &mut Stage) -> Played {
     opens_after(stage, leave)
 }
 
-/// Whether whoever is gone opens what the others are sent.
+/// Can a former member decrypt later messages to the others?
 fn opens_after(stage: &mut Stage, go: fn(&mut Stage) -> Result<Person, Broken>) -> Played {
     let link = stage.link.for_members();
     stage.forget();
     let gone = go(stage)?;
     stage.frames(40);
     let others = stage.people.get(&2).ok_or_else(|| broken("nobody is there"))?;
-    // of sums since then, those of the epoch that began without it: the last ten are
+    // count sums of the epoch that began without the member: the last ten are of that epoch
     let sums = |with: Option<&LiveMember>| opened(&link, &others.rosters, &others.came, with);
     let with_its_keys = sums(Some(&gone.member))?;
     let first = stage.room.open_tick().saturating_sub(12);
@@ -461,7 +458,7 @@ fn come_without(stage: &mut Stage) -> Played {
     }
 }
 
-/// What a stranger saw of a connection without TLS opens nothing on another.
+/// A join that a stranger saw on a connection without TLS is not valid on another connection.
 fn join_again(stage: &mut Stage) -> Played {
     let link = stage.link.for_members();
     let of =
@@ -477,7 +474,8 @@ fn join_again(stage: &mut Stage) -> Played {
     }
 }
 
-/// The server lists somebody who has another secret, and sends it all that it sends to others.
+/// The server lists a stranger with another secret, and sends it everything that it sends to
+/// others.
 fn let_in_without(stage: &mut Stage) -> Played {
     let welcome = Welcome { room: ROOM, member: 9, tick: stage.room.open_tick(), window: 32, waiting: false };
     let mut rng = ChaCha20Rng::from_seed([98; 32]);

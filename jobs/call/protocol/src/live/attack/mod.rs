@@ -1,15 +1,15 @@
 //! Attacks on live rooms, as one table: what is tried, who notices and after what time, or why
 //! nobody does.
 //!
-//! Each is played on a [`Stage`]: the room and the members are the code that serves and calls, and
-//! the attacker stands where it would stand. A play measures what comes of it and checks it: an
-//! attack counts as caught if somebody is told of it and nobody heard anything that was not said,
-//! or if nothing comes of it; it counts as successful only if what it is after was seen to happen.
-//! [`Attack::limit`] says which of the two is expected, so that a defence that is lost shows, and
-//! one that is gained too.
+//! Each attack is played on a [`Stage`]. Its room and members are the code of the real server and
+//! client, and the attacker has the position of a real attacker. A play measures and checks its
+//! outcome. An attack counts as caught if a member or the server reports it and nobody heard a
+//! false sum, or if it has no effect. It counts as successful only if its goal was observed.
+//! [`Attack::limit`] says which of the two is expected, so the tests show each defence that is
+//! lost, and each that is gained.
 //!
-//! `tobari demo --attack` prints this table, `book/src/explanation/threats/call.md` holds it, and
-//! the tests of this crate play it.
+//! `tobari demo --attack` prints this table, `book/src/explanation/threats/call.md` contains it,
+//! and the tests of this crate play it.
 
 mod group;
 mod member;
@@ -34,63 +34,63 @@ use crate::messages::RoomName;
 
 pub use stage::{Cheat, Person, ROOM, Stage, add, alone, sum_of};
 
-/// What those who are on the stage say, by number: the first is the host.
+/// The levels of the members on the stage, by number. The first is the host.
 const LEVELS: [i16; 4] = [1000, -300, 8, 0];
-/// Frames until the roster of all of them holds.
+/// Frames until the roster of all of them takes effect.
 const SETTLING: usize = 80;
-/// The same where they come into a group one after another.
+/// The same if they join a group one after another.
 const AGREEING: usize = 160;
 
 /// One attack.
 pub struct Attack {
-    /// What is tried.
+    /// A short description.
     pub name: &'static str,
-    /// By whom.
+    /// The attacker.
     pub by: &'static str,
-    /// Is it played in the modes of points as well, where it meets other arithmetic? What the
-    /// others do is the same in all modes.
+    /// Is it played in the modes of points as well, because their arithmetic matters for it? All
+    /// other attacks have the same outcome in all modes.
     pub in_points: bool,
-    /// What comes of it in a room whose members agree on keys.
+    /// Its outcome in a room whose members agree on keys.
     pub agreed: Agreed,
-    /// Why it is not caught; none for those that are.
+    /// The reason why it succeeds; none if it is caught.
     pub limit: Option<&'static str>,
     play: fn(&mut Stage) -> Played,
 }
 
-/// What comes of an attack where the members agree on keys.
+/// The outcome of an attack if the members agree on keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreed {
-    /// What it meets is the same there, and it is not played again.
+    /// The attack has nothing to do with keys, and is not played again.
     NotPlayed,
-    /// The same as where the link is the key.
+    /// The same as with keys from the link.
     Same,
-    /// It is caught, while it is not where the link is the key.
+    /// It is caught, while it succeeds with keys from the link.
     Caught,
-    /// It meets the group itself, and is played there alone.
+    /// It attacks the group itself, and is played there alone.
     Only,
 }
 
-/// What came of an attack.
+/// The outcome of an attack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Somebody is told of it, or nothing comes of it.
+    /// It is reported, or has no effect.
     Caught {
-        /// By whom.
+        /// The side that notices.
         by: &'static str,
-        /// Time from the first thing that should not have been to when the last of them knows; zero
-        /// if they refuse it as it comes.
+        /// Time from the first false message until the last of them knows; zero if they reject it
+        /// at once.
         within: Duration,
-        /// As they are told.
+        /// Their report.
         how: String,
     },
-    /// The attacker got what it was after.
+    /// The attacker reached its goal.
     Succeeded {
-        /// What was seen.
+        /// The observation.
         how: String,
     },
 }
 
-/// A play in which something happened that is neither.
+/// A play that ended as neither.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the attack was not played to its end: {0}")]
 pub struct Broken(String);
@@ -103,18 +103,18 @@ fn broken(what: impl fmt::Display) -> Broken {
 
 /// An attack that was played.
 pub struct Performance {
-    /// Which.
+    /// The attack.
     pub attack: &'static Attack,
-    /// In which mode.
+    /// The mode.
     pub mode: LiveMode,
     /// Where the keys of the room came from.
     pub keys: Keys,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Result<Outcome, Broken>,
 }
 
 impl Performance {
-    /// Why it is not caught there; none where it is.
+    /// The reason why it succeeds there; none if it is caught there.
     pub fn limit(&self) -> Option<&'static str> {
         self.attack.limit.filter(|_| self.keys == Keys::Link || self.attack.agreed != Agreed::Caught)
     }
@@ -129,20 +129,20 @@ impl Performance {
     }
 }
 
-/// All attacks: those of the server first.
+/// All attacks, with those of the server first.
 pub fn all() -> impl Iterator<Item = &'static Attack> {
     server::ATTACKS.iter().chain(group::ATTACKS).chain(member::ATTACKS)
 }
 
-/// Plays all of them in mode `mask`, and those that meet other arithmetic there in the modes of
-/// points.
+/// Plays all attacks in mode `mask`; in the modes of points only those for which their arithmetic
+/// matters.
 pub fn play_all(mode: LiveMode, seed: [u8; 32]) -> Vec<Performance> {
     let is_played = |attack: &&Attack| attack.agreed != Agreed::Only && (attack.in_points || mode == LiveMode::Mask);
     play(all().filter(is_played), mode, Keys::Link, seed)
 }
 
-/// Plays in mode `mask` those that meet the members' group in a room where they agree on keys; none
-/// in a build without groups.
+/// Plays in mode `mask` the attacks that matter for a group, in a room whose members agree on keys;
+/// none in a build without groups.
 pub fn play_agreed(seed: [u8; 32]) -> Vec<Performance> {
     let is_played = |attack: &&Attack| super::group::HAS_GROUPS && attack.agreed != Agreed::NotPlayed;
     play(all().filter(is_played), LiveMode::Mask, Keys::Group, seed)
@@ -161,7 +161,7 @@ fn play(
             Ok(mut filled) => {
                 filled.forget();
                 let outcome = (attack.play)(&mut filled);
-                // what did no lasting harm leaves the room to the next
+                // an attack without lasting harm leaves the room to the next one
                 stage = is_whole(&mut filled).then_some(filled);
                 outcome
             }
@@ -172,14 +172,14 @@ fn play(
     played.collect()
 }
 
-/// The join of somebody with a link, as a server has checked it: for plays without a server.
+/// The join of a member with a link, as a server has checked it: for plays without a server.
 pub fn proven(link: &RoomLink, speak: bool) -> Proven {
     Proven::unchecked(LiveMember::join(link, speak, Nonce([0; 16])))
 }
 
-/// A room of four that speak, on a roster that holds.
+/// A room of four members that speak, on a roster that is in effect.
 fn filled(mode: LiveMode, keys: Keys, rng: &mut ChaCha20Rng) -> Result<Stage, Broken> {
-    // the tables of decryption grow with the sum
+    // the tables of decryption grow with the sum, so keep it small
     let speakers = if mode == LiveMode::Mask { 8 } else { 4 };
     let settings = Settings { mode, keys, speakers, host: Some([0; 16]), ..Settings::default() };
     let name: RoomName = "stage".parse().map_err(broken)?;
@@ -196,12 +196,12 @@ fn filled(mode: LiveMode, keys: Keys, rng: &mut ChaCha20Rng) -> Result<Stage, Br
     if is_whole(&mut stage) { Ok(stage) } else { Err(broken("the room is not whole before the attack")) }
 }
 
-/// Is everybody there, and does everybody hear everybody, without an alarm?
+/// Are all members there, and do they all hear one another without an alarm?
 fn is_whole(stage: &mut Stage) -> bool {
     stage.cheat = None;
     stage.left_out.clear();
     stage.removed.clear();
-    // whoever came in somebody's place says what that one said
+    // a member that joined with the number of another gets the level of that one
     LEVELS.into_iter().enumerate().for_each(|(number, level)| stage.says(number as u16, level));
     stage.frames(4);
     stage.forget();
@@ -215,12 +215,12 @@ fn is_whole(stage: &mut Stage) -> bool {
         })
 }
 
-/// The sums that open for somebody with a link, these rosters and the group's secrets of `group`,
-/// in whatever state its group is, with no rule that an honest program keeps: neither need it be on
-/// a roster, nor follow its group, nor have been there. Without `group` it has the link alone.
+/// The sums that decrypt with a link, these rosters and the group secrets of `group` in its current
+/// state. This follows no rule of an honest program: the holder need not be on a roster, follow its
+/// group, or have been there. Without `group` it has the link alone.
 ///
 /// # Errors
-/// [`Broken`] if the rosters do not open with the link.
+/// [`Broken`] if the rosters do not decrypt with the link.
 pub fn opened(
     link: &RoomLink,
     rosters: &[Vec<u8>],

@@ -1,4 +1,4 @@
-//! What a server can do, with nothing but what it is sent.
+//! Attacks of a server alone, with nothing but the messages it gets.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
@@ -28,55 +28,55 @@ use crate::PACKET_SAMPLES;
 
 pub(super) const SERVER: &str = "the server";
 pub(super) const EVERYBODY: &str = "every member";
-/// Ticks between an old packet and the sum into which it is put.
+/// Ticks between an old packet and the sum that it is added to.
 const AGE: u32 = 3;
 
 pub(super) static ATTACKS: &[Attack] = &[
     tampers("alter one bit of a sum", alter),
-    Attack { in_points: false, ..tampers("let samples of a sum change places", exchange) },
-    tampers("add sound of its own to a sum", sound),
+    Attack { in_points: false, ..tampers("swap samples of a sum", exchange) },
+    tampers("add sound to a sum", sound),
     tampers("add a speaker twice", double),
     Attack { in_points: false, ..tampers("negate a speaker and its tag", negate) },
     tampers("add a packet of an earlier tick", replay),
-    tampers("play an earlier sum as this tick's", earlier),
-    tampers("play silence under the list of speakers", silence),
-    tampers("leave a speaker out and say nothing", omit),
-    tampers("name somebody who is not in the sum", stranger),
+    tampers("replay an earlier sum as this tick's", earlier),
+    tampers("replace a sum by silence, and keep its list of speakers", silence),
+    tampers("omit a speaker, and list the speaker all the same", omit),
+    tampers("list a speaker whose packet is not in the sum", stranger),
     tampers("move a sum to the next tick", shift),
-    tampers("serve a sum under the epoch before", epoch),
+    tampers("serve a sum under the previous epoch", epoch),
     tampers("serve a sum of another room", other_room),
     in_all_modes("send a sum again", again),
     in_all_modes("send sums out of order", reorder),
     in_all_modes("send an old roster again", old_roster),
-    in_all_modes("go back in time, so that a mask serves twice", rewind),
-    in_all_modes("give two clients one number", twins),
-    in_all_modes("tell one member another roster", rosters),
-    in_all_modes("list somebody whom nobody has introduced", lists_noise),
+    in_all_modes("name an earlier tick, so that a mask is used twice", rewind),
+    in_all_modes("give two clients the same number", twins),
+    in_all_modes("send one member a different roster", rosters),
+    in_all_modes("list a session without its hello", lists_noise),
     Attack { by: "a member and the server", ..in_all_modes("list one session twice", lists_twice) },
-    Attack { agreed: Agreed::Same, ..in_all_modes("play an earlier call to somebody who comes later", earlier_call) },
-    in_all_modes("leave a speaker out and say so", omit_openly),
+    Attack { agreed: Agreed::Same, ..in_all_modes("replay an earlier call to a new member", earlier_call) },
+    in_all_modes("omit a speaker, and take the speaker off the list", omit_openly),
     Attack {
         limit: Some(
             "a server that says so and a slow line look alike. Where sending is constant every client shows within 3 s that it is missing",
         ),
-        ..in_all_modes("leave a speaker out and say that it came late", omit_as_late)
+        ..in_all_modes("omit a speaker, and call the packet late", omit_as_late)
     },
-    in_all_modes("show one listener one voice alone, for one tick", single),
+    in_all_modes("send one listener a single voice, for one tick", single),
     Attack { agreed: Agreed::Same, ..in_all_modes("split the room in two", split) },
-    in_all_modes("split the room, and keep the halves' words apart", split_and_silence),
+    in_all_modes("split the room, and keep the halves' digests apart", split_and_silence),
     Attack {
         agreed: Agreed::Same,
-        limit: Some("who may come and go is the server's rule; the list shows who is there"),
-        ..in_all_modes("keep somebody whom the host puts out", keep)
+        limit: Some("the server decides on membership; the list shows the members"),
+        ..in_all_modes("keep a member that the host removes", keep)
     },
 ];
 
-/// An attack on every sum of a frame or two, which everybody has to refuse.
+/// An attack on every sum of a frame or two. All members must reject the sum.
 const fn tampers(name: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
     Attack { name, by: SERVER, in_points: true, agreed: Agreed::NotPlayed, limit: None, play }
 }
 
-/// An attack that meets no arithmetic: it ends in all modes as in one.
+/// An attack for which the arithmetic does not matter: it has the same outcome in all modes.
 const fn in_all_modes(name: &'static str, play: fn(&mut Stage) -> Played) -> Attack {
     Attack { name, by: SERVER, in_points: false, agreed: Agreed::NotPlayed, limit: None, play }
 }
@@ -85,7 +85,7 @@ fn is_sum(bytes: &[u8]) -> bool {
     !matches!(bytes.get(1), None | Some(&(roster::KIND | hello::KIND | notes::KIND | TASK | STEP)))
 }
 
-/// The server sends other bytes than those of each sum.
+/// The server replaces the bytes of each sum.
 fn on_sums(stage: &mut Stage, mut change: impl FnMut(&VecDeque<LivePacket>, u16, Vec<u8>) -> Vec<Vec<u8>> + 'static) {
     stage.cheat = Some(Box::new(
         move |taken, member, bytes| if is_sum(&bytes) { change(taken, member, bytes) } else { vec![bytes] },
@@ -112,7 +112,7 @@ fn tampered(
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Sum(_)))
 }
 
-/// All of these were told so, and nobody has heard anything that was not said.
+/// All of these members reported it, and nobody heard a false sum.
 pub(super) fn noticed(
     stage: &Stage,
     by: &'static str,
@@ -144,7 +144,7 @@ fn of_tick(taken: &VecDeque<LivePacket>, tick: u32) -> impl Iterator<Item = &Liv
 
 fn alter(stage: &mut Stage) -> Played {
     on_sums(stage, |_, _, mut bytes| {
-        // the last byte has bits that are nobody's
+        // the last byte has unused bits
         let place = bytes.len().saturating_sub(2);
         bytes.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1);
         vec![bytes]
@@ -172,8 +172,7 @@ fn sound(stage: &mut Stage) -> Played {
     })
 }
 
-/// An encryption of one level in every sample that takes no key to make: the level itself, or
-/// `(mG, O)`.
+/// An encryption of one level in every sample, made without a key: the level itself, or `(mG, O)`.
 fn tone(layout: LiveLayout, level: u16) -> Option<LivePayload> {
     let (parameters, points) = match layout {
         LiveLayout::Mask { width, .. } => {
@@ -218,7 +217,7 @@ fn replay(stage: &mut Stage) -> Played {
     })
 }
 
-/// What is added stands for minus twice what member 0 says, and minus twice its tag.
+/// Adds minus twice the words of member 0, and minus twice its tag.
 fn negate(stage: &mut Stage) -> Played {
     tampered(stage, |taken, _, sum| {
         let packet = packet_of(taken, 0, sum.tick)?;
@@ -320,7 +319,7 @@ fn old_roster(stage: &mut Stage) -> Played {
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Roster(RosterError::Rewound { .. })))
 }
 
-/// Whatever ticks it names: a capture of all packets never holds two of one member and tick.
+/// No matter which ticks the server names, a member never sends two packets of one tick.
 fn rewind(stage: &mut Stage) -> Played {
     let first = stage.taken().back().map_or(0, |packet| packet.header.tick + 1);
     stage.cheated = Some(stage.now);
@@ -368,7 +367,7 @@ fn twins(stage: &mut Stage) -> Played {
 
 fn rosters(stage: &mut Stage) -> Played {
     stage.cheat = Some(Box::new(|_, member, mut bytes| {
-        // member 2 is told that the epoch begins one tick later
+        // for member 2 the epoch begins one tick later
         if member == 2 && bytes.get(1) == Some(&roster::KIND) {
             bytes.iter_mut().skip(21).take(1).for_each(|byte| *byte = byte.wrapping_add(1));
         }
@@ -380,8 +379,8 @@ fn rosters(stage: &mut Stage) -> Played {
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Sum(_)))
 }
 
-/// The server lists an extra entry. Every member leaves it out and is told, newcomers too.
-/// All members still hear all others.
+/// The server lists an extra entry. Every member leaves it out and reports it, new members too. All
+/// members still hear all others.
 pub(super) fn listed_besides(stage: &mut Stage, number: u16, hello: Vec<u8>) -> Played {
     let mut told: BTreeSet<u16> = BTreeSet::new();
     stage.cheat = Some(Box::new(move |_, member, bytes| {
@@ -421,7 +420,7 @@ fn lists_noise(stage: &mut Stage) -> Played {
     listed_besides(stage, 9, vec![7; hello::HELLO_BYTES])
 }
 
-/// Whoever has the session begins another one, which all hear.
+/// The member with that session begins another one, and all others hear it.
 fn lists_twice(stage: &mut Stage) -> Played {
     let session = stage.people.get(&0).and_then(|person| Some(person.member.roster()?.get(&2)?.session));
     let session = session.ok_or_else(|| broken("nobody is there"))?;
@@ -462,7 +461,7 @@ fn omit_openly(stage: &mut Stage) -> Played {
     noticed(stage, "the one left out", |member| member == 0, |alarm| matches!(alarm, Alarm::Omitted { .. }))
 }
 
-/// Everybody was told by now that the first member is in no sum.
+/// All members know by now that the first member is in no sum.
 fn missed_by_all(stage: &Stage) -> Result<(), Broken> {
     let missing = News::Missing { member: 0, missing: true };
     match stage.people.iter().find(|(_, person)| !person.news.contains(&missing)) {
@@ -482,7 +481,7 @@ fn omit_as_late(stage: &mut Stage) -> Played {
         Err(_) => vec![bytes],
     });
     stage.frames(150);
-    // packets for the next ticks had come before
+    // packets for the next ticks had arrived before
     let is_in = |person: &super::Person| person.heard.iter().skip(5).any(|heard| heard.speakers.contains(0));
     let told = stage.people.values().any(|person| !person.noticed.is_empty());
     let late = stage
@@ -497,7 +496,7 @@ fn omit_as_late(stage: &mut Stage) -> Played {
     Ok(Outcome::Succeeded { how })
 }
 
-/// Frames until so many windows have gone by that began after now.
+/// Plays frames until so many windows are over that began after now.
 fn windows(stage: &mut Stage, count: u32) {
     let until = (stage.room.open_tick() / WINDOW_TICKS + 1 + count) * WINDOW_TICKS + 5;
     while stage.room.open_tick() < until {
@@ -523,7 +522,7 @@ fn single(stage: &mut Stage) -> Played {
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Histories { .. }))
 }
 
-/// To each member the sum of its own half.
+/// The sum of the member's own half.
 fn halves(taken: &VecDeque<LivePacket>, layout: LiveLayout, member: u16, bytes: Vec<u8>) -> Vec<Vec<u8>> {
     let Ok(sum) = wire::decode_live_sum(layout, &bytes) else { return vec![bytes] };
     let half = of_tick(taken, sum.tick).filter(|packet| packet.header.member / 2 == member / 2);
@@ -566,7 +565,7 @@ fn split_and_silence(stage: &mut Stage) -> Played {
 fn keep(stage: &mut Stage) -> Played {
     if let Some(host) = stage.people.get_mut(&0) {
         host.member.say(&ClientMessage::Eject { member: 1 });
-        // the server hears it, and does nothing
+        // the server gets the message, and does nothing
         while host.member.poll_outgoing().is_some() {}
     }
     stage.frames(50);

@@ -1,8 +1,7 @@
-//! Where attacks are played: an honest room and honest members, and between them whatever the
-//! attacker does.
+//! The stage of an attack: an honest room and honest members, and between them the attacker.
 //!
-//! Time is the room's: a frame of everybody is 20 ms. Nothing waits, so a play of a minute takes as
-//! long as its arithmetic.
+//! Time is the room's time: one frame of all members is 20 ms. Nothing waits, so the play of a
+//! minute takes only as long as its arithmetic.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -33,7 +32,7 @@ pub const ROOM: RoomId = RoomId([7; 8]);
 /// How many of the last packets a dishonest server still has.
 const KEPT: usize = 256;
 
-/// A member and all that it was told.
+/// A member, and everything it was told.
 pub struct Person {
     /// The member.
     pub member: LiveMember,
@@ -41,18 +40,18 @@ pub struct Person {
     pub rng: ChaCha20Rng,
     /// The ticks that it heard.
     pub heard: Vec<OpenedTick>,
-    /// What it was told.
+    /// Its events.
     pub news: Vec<News>,
     /// Its alarms, with the time of each.
     pub noticed: Vec<(Duration, Alarm)>,
-    /// What came from the server, as it came.
+    /// The messages from the server, as received.
     pub came: Vec<Vec<u8>>,
-    /// The rosters among that, out of their steps where the members agree on keys; they are never
-    /// forgotten.
+    /// The rosters among them, taken out of their steps if the members agree on keys.
+    /// [`Stage::forget`] keeps them.
     pub rosters: Vec<Vec<u8>>,
-    /// The packets that it made.
+    /// The packets that it sent.
     pub packets: Vec<Vec<u8>>,
-    /// What it says in each frame, as the level of all samples; none where it says nothing.
+    /// The level of all samples of its next frames; none if it sends silence.
     pub says: Option<i16>,
 }
 
@@ -62,7 +61,7 @@ impl Person {
         self.noticed.iter().map(|(_, alarm)| alarm.clone()).collect()
     }
 
-    /// Takes what it is told, which it has now heard.
+    /// Takes the member's new events.
     pub fn drain(&mut self, now: Duration) {
         while let Some(news) = self.member.poll_news() {
             if let News::Alarm(alarm) = &news {
@@ -73,27 +72,27 @@ impl Person {
     }
 }
 
-/// What a dishonest server does with what it would send to a member: the last packets that it took,
-/// the member's number, and the bytes.
+/// Changes a message of a dishonest server to a member. Its arguments are the last accepted
+/// packets, the member's number, and the bytes.
 pub type Cheat = Box<dyn FnMut(&VecDeque<LivePacket>, u16, Vec<u8>) -> Vec<Vec<u8>>>;
 
-/// A room, its server and its people.
+/// A room, its server and its members.
 pub struct Stage {
-    /// The link, of the host if there is one.
+    /// The link; the host's link if there is a host.
     pub link: RoomLink,
     /// The room.
     pub room: LiveRoom,
-    /// Who is there, by number.
+    /// The members, by number.
     pub people: BTreeMap<u16, Person>,
     /// The time.
     pub now: Duration,
-    /// What the server does that it should not.
+    /// The cheating of the server.
     pub cheat: Option<Cheat>,
-    /// Whose packets it does not add.
+    /// Members whose packets the server does not add.
     pub left_out: BTreeSet<u16>,
-    /// When the server first sent something else than it should have.
+    /// When the server first sent something false.
     pub cheated: Option<Duration>,
-    /// Who was put out, and why.
+    /// The removed members, and the reasons.
     pub removed: Vec<(u16, String)>,
     taken: VecDeque<LivePacket>,
     /// The levels of removed members, whose packets are in earlier sums.
@@ -105,7 +104,7 @@ impl Stage {
     /// An empty room of this link.
     ///
     /// # Errors
-    /// [`Refusal`] if there are no such rooms.
+    /// [`Refusal`] if the server has no such rooms.
     pub fn open(link: RoomLink, seed: [u8; 32]) -> Result<Self, Refusal> {
         let room = LiveRoom::open(ROOM, &proven(&link, true), LiveLimits::default(), Duration::ZERO)?;
         Ok(Self {
@@ -123,21 +122,21 @@ impl Stage {
         })
     }
 
-    /// Somebody comes by a link of this room.
+    /// A member joins by a link of this room.
     ///
     /// # Errors
-    /// [`Refusal`] if the room does not let it in.
+    /// [`Refusal`] if the room rejects it.
     pub fn enter(&mut self, link: &RoomLink, speak: bool) -> Result<u16, Refusal> {
         let welcome = self.room.join(&proven(link, speak), self.now)?;
         Ok(self.seat(link, speak, &welcome))
     }
 
-    /// Somebody who was let in so takes its place, and presents itself.
+    /// A member that was admitted takes its place, and presents itself.
     pub fn seat(&mut self, link: &RoomLink, speak: bool, welcome: &Welcome) -> u16 {
         self.seat_named(link, &format!("person {}", welcome.member), speak, welcome)
     }
 
-    /// The same under a name of its choice.
+    /// Like [`Stage::seat`], with a name of the caller's choice.
     pub fn seat_named(&mut self, link: &RoomLink, name: &str, speak: bool, welcome: &Welcome) -> u16 {
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
@@ -152,14 +151,14 @@ impl Stage {
         welcome.member
     }
 
-    /// From now on somebody says this.
+    /// Sets a member's level from now on.
     pub fn says(&mut self, member: u16, level: impl Into<Option<i16>>) {
         if let Some(person) = self.people.get_mut(&member) {
             person.says = level.into();
         }
     }
 
-    /// What people have to say besides packets goes to the room, and what follows to them.
+    /// Passes the members' messages other than packets to the room, and its events to them.
     pub fn carry(&mut self) {
         let numbers: Vec<u16> = self.people.keys().copied().collect();
         for number in numbers {
@@ -177,7 +176,7 @@ impl Stage {
         self.follow();
     }
 
-    /// What follows in the room by now goes to its people.
+    /// Passes the room's events to its members.
     pub fn follow(&mut self) {
         while let Some(event) = self.room.poll(self.now) {
             match event {
@@ -221,14 +220,14 @@ impl Stage {
         person.drain(self.now);
     }
 
-    /// A member gets a message.
+    /// Gives a member a control message.
     pub fn tell(&mut self, member: u16, message: &ServerMessage) {
         let Some(person) = self.people.get_mut(&member) else { return };
         person.member.message(message, &mut person.rng);
         person.drain(self.now);
     }
 
-    /// The next packet of a member, as its microphone goes on.
+    /// The next packet of a member, with its current level.
     pub fn packet(&mut self, member: u16) -> Option<Vec<u8>> {
         let person = self.people.get_mut(&member)?;
         let said = person.says;
@@ -238,7 +237,7 @@ impl Stage {
         Some(packet)
     }
 
-    /// A packet on its way through the server's checks.
+    /// Sends a packet through the server's checks.
     pub fn send(&mut self, number: u16, packet: &[u8]) {
         let welcome = Welcome { room: ROOM, member: number, tick: 0, window: 32, waiting: false };
         match self.room.uplink(&welcome).decode(packet) {
@@ -256,19 +255,19 @@ impl Stage {
         self.follow();
     }
 
-    /// The last packets that the server took.
+    /// The last packets that the server accepted.
     pub fn taken(&self) -> &VecDeque<LivePacket> {
         &self.taken
     }
 
-    /// 20 ms go by.
+    /// Lets 20 ms pass.
     pub fn pass(&mut self) {
         self.now += Duration::from_millis(TICK_MS);
         self.follow();
         self.carry();
     }
 
-    /// One frame of everybody, and 20 ms.
+    /// One frame of all members, and 20 ms.
     pub fn frame(&mut self) {
         let numbers: Vec<u16> = self.people.keys().copied().collect();
         for number in numbers {
@@ -279,12 +278,12 @@ impl Stage {
         self.pass();
     }
 
-    /// So many.
+    /// Several frames.
     pub fn frames(&mut self, count: usize) {
         (0..count).for_each(|_| self.frame());
     }
 
-    /// Forgets what people heard, sent and were told so far.
+    /// Forgets everything that members heard, sent and were told so far.
     pub fn forget(&mut self) {
         self.cheated = None;
         self.said.clear();
@@ -297,7 +296,7 @@ impl Stage {
         }
     }
 
-    /// Is what somebody heard the sum of what the others in its list say now?
+    /// Is this the sum of the current levels of the other members on its list?
     pub fn is_true(&self, member: u16, heard: &OpenedTick) -> bool {
         let level = |other: u16| {
             let says = self.people.get(&other).map(|person| person.says).or_else(|| self.said.get(&other).copied());
@@ -308,7 +307,7 @@ impl Stage {
     }
 }
 
-/// The sum of packets of one tick, as a server would make it; none of no packet.
+/// The sum of packets of one tick, as a server adds them; none for no packet.
 pub fn sum_of<'a>(packets: impl IntoIterator<Item = &'a LivePacket>) -> Option<LiveSum> {
     let mut sum: Option<LiveSum> = None;
     for packet in packets {
@@ -340,7 +339,7 @@ pub fn alone(packet: &LivePacket) -> LiveSum {
     }
 }
 
-/// Adds what a packet carries. Those of one room always fit.
+/// Adds the payload of a packet. Packets of one room always fit.
 pub fn add(sum: &mut LivePayload, other: &LivePayload) {
     let fits = sum.add_assign_with(other, &mut Adder::default());
     debug_assert!(fits, "packets of one room");

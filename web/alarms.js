@@ -1,14 +1,14 @@
-// Alarms of one kind as one: a server that does wrong does so fifty times a second.
+// Groups alarms of one kind, because a faulty server raises fifty a second.
 
-const MOST = 24; // kinds at once: there are fewer
+const MOST = 24; // the most kinds at once; fewer exist
 
 export class Alarms {
   constructor() {
-    this.kinds = new Map(); // by kind, the last that came at the end
+    this.kinds = new Map(); // by kind, the latest at the end
   }
 
-  /// Takes an alarm; answers its kind's entry: the last text, how many there were, and when the
-  /// last came.
+  /// Adds an alarm. Returns the entry of its kind: the last text, the count, and the time of the
+  /// last alarm.
   add(kind, text, now = Date.now()) {
     const entry = this.kinds.get(kind) ?? { kind, count: 0 };
     Object.assign(entry, { text, last: now, count: entry.count + 1 });
@@ -18,7 +18,7 @@ export class Alarms {
     return entry;
   }
 
-  /// A person has seen it, or it holds no longer: whatever comes of this kind is counted anew.
+  /// Removes a kind, after a person has seen it or its cause is gone. Counting starts again.
   remove(kind) {
     return this.kinds.delete(kind);
   }

@@ -1,6 +1,7 @@
-// Questions of a page to its worker: numbered, so that each answer finds who asked.
+// Numbered questions of a page to its worker, so that each answer finds its caller.
 
-/// A function that asks `worker`, and waits for the answer; what it says by itself goes to `heard`.
+/// Returns a function that asks `worker` and waits for the answer. `heard` gets the worker's other
+/// messages.
 export function asking(worker, heard, failed) {
   const asked = new Map();
   let questions = 0;

@@ -2,13 +2,13 @@
 
 import { ringMemory } from "./ring.js";
 
-/// What a person may want to keep: the devices, and whether the browser takes echoes out.
+/// The person's choices: the devices, and whether the browser removes echoes.
 function constraints({ microphone, plain }) {
   const wanted = {
     channelCount: 1,
     echoCancellation: !plain,
     noiseSuppression: !plain,
-    autoGainControl: false, // the client levels by itself
+    autoGainControl: false, // the client sets the level itself
   };
   if (microphone) wanted.deviceId = { exact: microphone };
   return wanted;
@@ -31,20 +31,20 @@ export class SoundCard {
     });
     card.node.connect(card.context.destination);
     if (speak) await card.listen(choice);
-    // the loudspeaker that was chosen may not be there any more
+    // the chosen loudspeaker may be gone
     if (choice.speaker) await card.speak_to(choice.speaker).catch(() => {});
     await card.context.resume();
     return card;
   }
 
-  /// Takes a microphone, in the place of the one before.
+  /// Takes a microphone, instead of the earlier one.
   async listen(choice) {
     let stream;
     try {
       stream = await navigator.mediaDevices.getUserMedia({ audio: constraints(choice) });
     } catch (error) {
       if (!choice.microphone || error.name !== "OverconstrainedError") throw error;
-      // the device that was chosen is not there any more
+      // the chosen device is gone
       stream = await navigator.mediaDevices.getUserMedia({ audio: constraints({ ...choice, microphone: "" }) });
     }
     this.silence();
@@ -59,7 +59,7 @@ export class SoundCard {
     this.source = this.stream = null;
   }
 
-  /// One change after the other: a second one in the midst of the first can leave the sound standing still.
+  /// Changes one after the other: a change during another one can stop the sound.
   speak_to(speaker) {
     const change = async () => {
       if (this.context.setSinkId) await this.context.setSinkId(speaker);
@@ -73,7 +73,7 @@ export class SoundCard {
     return Math.round(this.context.sampleRate);
   }
 
-  /// The worker's side: rings, and the way of messages.
+  /// The worker's ends: the rings, and the channel for messages.
   ends() {
     const { port1, port2 } = new MessageChannel();
     this.node.port.postMessage(port2, [port2]);
@@ -86,7 +86,7 @@ export class SoundCard {
     await this.context?.close().catch(() => {});
   }
 
-  /// Devices that there are: [{kind, id, label}].
+  /// The present devices: [{kind, id, label}].
   static async devices() {
     const all = (await navigator.mediaDevices?.enumerateDevices?.()) ?? [];
     return all.map(({ kind, deviceId, label }) => ({ kind, id: deviceId, label }));

@@ -1,4 +1,4 @@
-// A histogram: bars of what was opened, and marks of what is known in the clear.
+// A histogram: bars of the decrypted counts, and marks of the counts without encryption.
 
 const NS = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, TOP, BOTTOM] = [360, 190, 22, 24];
@@ -10,13 +10,13 @@ function part(name, attributes, text) {
   return element;
 }
 
-/// What a bin is called: below the first edge, between two, from the last one on.
+/// The name of a bin: below the first edge, between two edges, or from the last edge on.
 export function bin_name(edges, bin) {
   if (bin === 0) return `below ${edges[0]} °C`;
   return bin === edges.length ? `${edges[bin - 1]} °C and above` : `${edges[bin - 1]} to below ${edges[bin]} °C`;
 }
 
-/// Draws into an `svg`; `plain` may be missing, and both before the first window.
+/// Draws into an `svg`. `plain` may be missing; before the first window `counts` is missing, too.
 export function draw(svg, edges, counts, plain) {
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
   const bins = edges.length + 1;
@@ -35,7 +35,7 @@ export function draw(svg, edges, counts, plain) {
   svg.replaceChildren(...parts);
 }
 
-/// The same as rows of a table: bin, opened, in the clear.
+/// The same as rows of a table: bin, decrypted, without encryption.
 export function table(body, edges, counts, plain) {
   const row = (_, bin) => {
     const cells = [bin_name(edges, bin), counts?.[bin] ?? "–", plain?.[bin] ?? "–"];

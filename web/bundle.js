@@ -1,7 +1,8 @@
-// What these pages are made of, and its fingerprint: what `tobari info` prints of the files that it would serve.
+// The files of these pages, and their fingerprint. `tobari info` prints the same fingerprint for
+// its own files.
 //
-// A page that lies can lie here too. To be sure, compare what another program downloads, take the page from an origin of your own, or use
-// the command line.
+// A malicious page can lie about its fingerprint. To be sure, download the files with another
+// program and compare, take the page from an origin of your own, or use the command line.
 
 export const FILES = [
   "alarms.js", "asking.js", "audio.js", "bins.js", "bundle.js", "call.html", "client.js", "digit.js", "dist/ask.wasm", "dist/sense.wasm", "dist/tobari-mls.wasm", "dist/tobari.wasm", "ends.js", "icon.svg",

@@ -1,4 +1,5 @@
-// A member of a live call: the WebAssembly module with feature `call`, or with `mls`, which is the same and can agree on keys.
+// A member of a live call: the WebAssembly module with feature `call`, or with `mls`, which can
+// also agree on keys.
 
 import { Module } from "./module.js";
 
@@ -11,13 +12,13 @@ export class Client extends Module {
     return this.json("links", JSON.stringify(order));
   }
 
-  /// The link for everybody, of a host's own, or null.
+  /// The guests' link for a host's own link, or null.
   guests(link) {
     const out = this.output(this.call("guests", encoder.encode(link)));
     return out && decoder.decode(out);
   }
 
-  /// What a link says of its room, or `{error}`.
+  /// The room of a link, or `{error}`.
   describe(link) {
     return this.json("describe", link);
   }
@@ -47,7 +48,8 @@ export class Client extends Module {
     return out && new Float32Array(out.buffer);
   }
 
-  /// What is to be sent, or null: a string or bytes, and whether it is a packet of sound. Those are kept back where the line is full.
+  /// The next message to send (a string or bytes, and whether it is a packet of sound), or null. If
+  /// the line is full, packets of sound are held back.
   poll(full) {
     const out = this.output(this.exports.tobari_poll(full ? 1 : 0));
     if (!out) return null;

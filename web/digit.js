@@ -1,11 +1,12 @@
-// A pad to draw a digit on, and the 28 x 28 grey pixels that the network takes: as MNIST's digits are made, within 20 x 20, about their centre of mass.
+// A pad for drawing a digit, and its 28 x 28 grey pixels for the network. As in MNIST, a digit
+// fills 20 x 20 pixels around its centre of mass.
 
 const SIDE = 28;
 const BOX = 20;
 const PEN = 0.085; // of the pad's width
 
 export class Pad {
-  /// `changed` is called whenever there is another drawing.
+  /// Calls `changed` after each change of the drawing.
   constructor(canvas, changed) {
     this.canvas = canvas;
     this.changed = changed;
@@ -40,7 +41,7 @@ export class Pad {
 
   line(to) {
     const { context, canvas } = this;
-    context.strokeStyle = "#000"; // what counts is where there is ink; the page colours it
+    context.strokeStyle = "#000"; // only the place of ink counts; the page sets the visible colour
     Object.assign(context, { lineWidth: PEN * canvas.width, lineCap: "round", lineJoin: "round" });
     context.beginPath();
     context.moveTo(...this.last);
@@ -60,7 +61,7 @@ export class Pad {
     this.is(true);
   }
 
-  /// A digit's key writes that digit: who draws with a keyboard, draws so.
+  /// A digit's key draws that digit, for people with a keyboard only.
   typed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (/^[0-9]$/.test(event.key)) this.write(event.key);
@@ -78,7 +79,7 @@ export class Pad {
     this.is(false);
   }
 
-  /// A picture: dark on light or light on dark, whichever it is.
+  /// Loads a picture, dark on light or light on dark.
   async load(file) {
     const { context, canvas } = this;
     const picture = await createImageBitmap(file);
@@ -101,7 +102,7 @@ export class Pad {
     this.is(inside.length === 0);
   }
 
-  /// The pixels, row by row, 0 where there is no ink.
+  /// The pixels, row by row; 0 is no ink.
   pixels() {
     const { width, height } = this.canvas;
     const ink = this.context.getImageData(0, 0, width, height).data.filter((_, at) => at % 4 === 3);
@@ -114,11 +115,11 @@ export class Pad {
     }
     const out = new Uint8Array(SIDE * SIDE);
     if (right < 0) return out;
-    const step = Math.max(right - left + 1, bottom - top + 1) / BOX; // of the pad for each pixel
+    const step = Math.max(right - left + 1, bottom - top + 1) / BOX; // pad units for each pixel
     const [cx, cy] = this.centre(at, [left, top, right, bottom]);
     for (let row = 0; row < SIDE; row++) {
       for (let column = 0; column < SIDE; column++) {
-        // where its corner lies on the pad, and the mean of what lies there
+        // the pixel's corner on the pad, and the mean of the ink there
         const [x0, y0] = [cx + (column - SIDE / 2) * step, cy + (row - SIDE / 2) * step];
         let [sum, count] = [0, 0];
         for (let y = Math.floor(y0); y < y0 + step; y++) {
@@ -145,7 +146,7 @@ export class Pad {
   }
 }
 
-/// Draws pixels, a square for each; `colour` gives red, green, blue and alpha of a value.
+/// Draws each pixel as a square; `colour` gives red, green, blue and alpha of a value.
 export function show(canvas, pixels, side, colour) {
   [canvas.width, canvas.height] = [side, side];
   const context = canvas.getContext("2d");

@@ -1,7 +1,9 @@
-// The end of a call at the sound card: an AudioWorklet that hands on what the microphone hears and plays what it is given.
+// The end of a call at the sound card: an AudioWorklet that passes on microphone samples and plays
+// samples from the worker.
 //
-// It computes nothing. Samples go through rings in shared memory, or with the messages where there is none. A message every 256 samples
-// wakes the worker, and says when that was and how many samples had to be left silent.
+// The worklet computes nothing. Samples go through rings in shared memory. Without shared memory
+// they go with the messages. A message every 256 samples wakes the worker, with the time and the
+// number of samples that stayed silent.
 
 import { Ring } from "./ring.js";
 
@@ -13,7 +15,7 @@ class Ends extends AudioWorkletProcessor {
     const { capture, playback } = options.processorOptions;
     this.capture = capture ? new Ring(capture) : null;
     this.playback = playback ? new Ring(playback) : null;
-    this.queue = []; // without shared memory: what is to be played, and how far the first is
+    this.queue = []; // without shared memory: samples to play, and the place in the first block
     this.place = 0;
     this.taken = 0;
     this.heard = [];

@@ -1,9 +1,10 @@
-// Who asks about an image: the WebAssembly module with feature `ask`.
+// A client that asks about an image: the WebAssembly module with feature `ask`.
 
 import { Module } from "./module.js";
 
 export class Infer extends Module {
-  /// A new key for a model: its digest in hexadecimal digits, and what the server tells of it.
+  /// Makes a key for a model. Takes the model's digest in hexadecimal, and the server's
+  /// description.
   begin(digest, card) {
     const model = new Uint8Array(32 + card.length);
     model.set(digest.match(/../g).map((byte) => parseInt(byte, 16)));
@@ -11,12 +12,12 @@ export class Infer extends Module {
     return this.told("infer_new", model);
   }
 
-  /// A key that was kept.
+  /// Loads a stored key.
   take_up(kept) {
     return this.told("infer_take_up", kept);
   }
 
-  /// The key's own bytes: secret.
+  /// The bytes of the key. They are secret.
   kept() {
     return this.output(this.exports.tobari_infer_kept());
   }
@@ -26,12 +27,12 @@ export class Infer extends Module {
     return this.output(this.exports.tobari_infer_keys());
   }
 
-  /// An image, encrypted; null if it has another size.
+  /// An encrypted image; null for a wrong size.
   question(pixels) {
     return this.output(this.call("infer_question", pixels));
   }
 
-  /// The classes that an answer tells, the likeliest first.
+  /// The classes of an answer, the likeliest first.
   answer(body) {
     return this.told("infer_answer", body).labels;
   }

@@ -1,14 +1,15 @@
-// The worker of the page for images: the client with the key, what it says to the server, and what is kept. Everything that costs time is here.
+// The worker of the page for images: the client with the key, its requests, and its stored keys.
+// All slow work is here.
 
 import { Infer } from "./infer-client.js";
 import { Refusal, Server, answering, bearer } from "./server.js";
 
 const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/ask.wasm", import.meta.url)));
 const random = (bytes) => crypto.getRandomValues(bytes);
-const SAMPLE = 2048; // bytes of a question that are drawn
+const SAMPLE = 2048; // bytes of a question to draw
 
 let client = null;
-let key = null; // what is told of it
+let key = null; // its description
 let server = null;
 
 async function ready() {
@@ -18,7 +19,7 @@ async function ready() {
 
 const model_path = (digest) => `/infer/v1/models/${digest}`;
 
-/// What a header tells of the server's own time, in milliseconds by step.
+/// The server's own time from a header, in milliseconds by step.
 function timing(response) {
   const told = response.headers.get("Server-Timing") ?? "";
   return told.split(",").flatMap((part) => {
@@ -27,7 +28,7 @@ function timing(response) {
   });
 }
 
-// ---- what is kept, if the person agreed
+// ---- stored keys, if the person agreed
 
 function database() {
   return new Promise((resolve, reject) => {
@@ -67,7 +68,7 @@ answering({
     server = new Server(url, bearer(token));
     return (await (await server.ask("/infer/v1")).json()).models;
   },
-  /// A key that was kept for a model, if there is one.
+  /// Loads the stored key of a model, if there is one.
   kept: async ({ digest }) => {
     const kept = await shelf("readonly", (keys) => keys.get(place(digest))).catch(() => undefined);
     if (!kept) return null;
@@ -75,7 +76,7 @@ answering({
     try {
       key = client.take_up(kept);
     } catch {
-      return null; // of another version: a new one is made in its place
+      return null; // the key has another version: the page makes a new one
     } finally {
       kept.fill(0);
     }
@@ -94,7 +95,7 @@ answering({
     }
     return { ...key, ms };
   },
-  /// Sends the evaluation keys where the server lacks them; answers how many bytes went.
+  /// Sends the evaluation keys if the server lacks them. Returns the number of sent bytes.
   send: async ({ fresh }) => {
     if (fresh) return put();
     const known = await server.ask(`${model_path(key.model)}/keys/${key.keys}`, {}, [404]);
@@ -102,7 +103,7 @@ answering({
     if (known.headers.get("Tobari-Refusal") !== "key") throw new Refusal((await known.text()).trim(), "model");
     return put();
   },
-  /// An image there, a label back.
+  /// Sends an image, and returns its label.
   classify: async ({ pixels }) => {
     const times = {};
     let began = performance.now();
@@ -114,7 +115,7 @@ answering({
     const path = `${model_path(key.model)}/answers`;
     let response = await server.ask(path, options, [404]);
     if (response.status === 404) {
-      // keys that were not used for long are given away
+      // the server drops keys after long disuse
       if (response.headers.get("Tobari-Refusal") !== "key") throw new Refusal((await response.text()).trim(), "model");
       await put();
       response = await server.ask(path, options);
@@ -124,10 +125,10 @@ answering({
     began = performance.now();
     const labels = client.answer(answer);
     times.decrypt = since(began);
-    const sample = question.slice(-SAMPLE); // the beginning is a header and a seed
+    const sample = question.slice(-SAMPLE); // a question begins with a header and a seed
     return { labels, times, steps: timing(response), up: question.length, down: answer.length, sample };
   },
-  /// Forgets the key, here and where it was kept.
+  /// Deletes the key from memory and from storage.
   forget: async ({ digest }) => {
     key = null;
     client?.forget();

@@ -1,4 +1,4 @@
-// The page for images: what is drawn goes to the worker, what is told comes back. No key is here.
+// The page for images. The worker gets the drawing and returns the result. This page has no key.
 
 import { asking } from "./asking.js";
 import { Pad, show } from "./digit.js";
@@ -56,7 +56,7 @@ function keyless() {
   controls();
 }
 
-/// The key is there; the server gets what it lacks.
+/// After the key is ready, sends missing keys to the server.
 async function keyed(key, how, fresh = false) {
   const sent = await ask("send", { fresh });
   view.key = key;
@@ -69,7 +69,7 @@ async function keyed(key, how, fresh = false) {
   controls();
 }
 
-// ---- what takes time
+// ---- slow work
 
 async function working(words, work) {
   view.busy = true;
@@ -133,7 +133,7 @@ function answered({ labels, times, steps: server, up, down, sample }) {
   steps();
 }
 
-/// What is done where, and what it took.
+/// The steps, with places and times.
 function steps() {
   const { times = {}, server = [], up, down } = view.last ?? {};
   const stages = view.model?.stages ?? [];

@@ -1,4 +1,4 @@
-// The page: what a person sees of a call and does in it. Keys and sound are in the worker.
+// The page of a call: its display and controls. The worker has the keys and the sound.
 
 import { Alarms } from "./alarms.js";
 import { SoundCard } from "./audio.js";
@@ -8,9 +8,9 @@ import { Scope } from "./scope.js";
 
 const $ = (id) => document.getElementById(id);
 const query = new URLSearchParams(location.search);
-const tapped = query.has("tap"); // for tests and measurements: the worker keeps what was sent and played
+const tapped = query.has("tap"); // for tests: the worker records sent and played sound
 
-// what is kept on this machine; browsers that keep nothing are well too
+// settings stored on this machine; browsers without storage work, too
 const kept = {
   get: (key) => {
     try {
@@ -23,7 +23,7 @@ const kept = {
     try {
       localStorage.setItem(`tobari.${key}`, value);
     } catch {
-      // not kept
+      // not stored
     }
   },
 };
@@ -32,7 +32,7 @@ const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module
 const asked = new Map();
 let questions = 0;
 
-/// Asks the worker something, and waits for the answer.
+/// Asks the worker, and waits for the answer.
 function ask(what, details = {}, transfer = []) {
   const id = ++questions;
   return new Promise((resolve, reject) => {
@@ -42,7 +42,7 @@ function ask(what, details = {}, transfer = []) {
 }
 
 const view = { link: null, about: null, card: null, speak: true, muted: false, hand: false, state: "", meter: 0 };
-/// Own packets that came too late, and until when no sentence says so again.
+/// The count of own late packets, and the earliest time of the next warning.
 const late = { count: 0, until: 0 };
 const people = new People($("people"), $("count"), $("now"), $("words"), act);
 const scope = new Scope($("held"), $("heard"), $("held-text"));
@@ -55,7 +55,7 @@ worker.onmessage = ({ data }) => {
     else resolve?.(data.value);
   }
   if (data.state) changed(data);
-  // who left shows no more of the call than what went wrong in it
+  // after leaving, the page shows only alarms of the call
   const shown = (data.news ?? []).filter(({ news }) => view.state !== "over" || news === "alarm");
   shown.forEach(heard_of);
   if (data.show) show(data.show);
@@ -74,7 +74,7 @@ function say(text) {
 
 const alarms = new Alarms();
 
-/// Alarms of one kind stand in one line, with the last text, their number and the time of the last.
+/// Shows alarms of one kind in one line: the last text, the count, and the time of the last alarm.
 function alarm(text, kind = text) {
   const { count, last } = alarms.add(kind, text);
   const box = $("alarms");
@@ -94,7 +94,7 @@ function alarm_line(kind) {
   return line;
 }
 
-/// It holds no longer, or a person has seen it.
+/// Removes an alarm, after a person has seen it or its cause is gone.
 function no_alarm(kind) {
   alarms.remove(kind);
   for (const line of Array.from($("alarms").children)) if (line.dataset.kind === kind) line.remove();
@@ -102,14 +102,15 @@ function no_alarm(kind) {
 
 // ---- links
 
-/// The link that this page was opened with: its own address, or a whole link after the # of a page that somebody else serves.
+/// The link of this page: the page's own address, or, on another operator's page, the whole link
+/// after the #.
 function link_of({ hash, origin, pathname }) {
   const fragment = hash.slice(1);
   if (/^https?:\/\//.test(fragment)) return fragment;
   return fragment && /\/call\/[^/]+$/.test(pathname) ? `${origin}${pathname}#${fragment}` : null;
 }
 
-/// The server that this page comes from, if it is one.
+/// The server of this page, or null for a page without a server.
 function server_of({ origin, pathname }) {
   const found = pathname.match(/^(.*)\/call\/[^/]*$/);
   return found ? origin + found[1] : null;
@@ -157,7 +158,7 @@ $("begin-form").onsubmit = async (event) => {
   $("made-host").hidden = !links.host_link;
   $("made-host-link").value = links.host_link ?? "";
   const enter = links.host_link ?? links.link;
-  // a page that somebody else serves stays where it is
+  // another operator's page keeps its address
   $("made-enter").href = server_of(location) ? enter : `#${enter}`;
   $("made").hidden = false;
   $("made-enter").focus();
@@ -185,7 +186,7 @@ addEventListener("hashchange", () => {
   if (view.card === null) begin();
 });
 
-// ---- coming and going
+// ---- joining and leaving
 
 function problem(text) {
   $("door-problem").textContent = text;
@@ -251,8 +252,8 @@ function changed({ state, reason }) {
   $("again").focus();
 }
 
-/// Of who is there, talks, is muted or missing nothing is known without a connection, and of the
-/// line neither.
+/// Without a connection the page knows nothing of members, speech, mutes or losses, and nothing of
+/// the line.
 function disconnected() {
   people.forget();
   $("mute").classList.remove("by-host");
@@ -264,12 +265,12 @@ function disconnected() {
 
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-// not a link: what stands after the # of this page is a key
+// not a link, because the part after the # of this page is a key
 $("skip").onclick = () => $("main").focus();
 $("leave").onclick = () => ask("leave");
 $("again").onclick = begin;
 
-// ---- what happens
+// ---- events
 
 function heard_of(news) {
   const name = () => people.name(news.member);
@@ -309,7 +310,7 @@ function heard_of(news) {
       late.count += 1;
       $("fig-late").textContent = `${late.count} packet${late.count === 1 ? "" : "s"}`;
       $("figures").dataset.late = late.count;
-      // as many as fifty a second: one sentence for all of some seconds
+      // up to fifty a second, so one sentence covers ten seconds
       if (Date.now() < late.until) return;
       late.until = Date.now() + 10_000;
       say("Your packets come too late for the others: a slow line, or a server that says so");
@@ -404,7 +405,7 @@ $("hand").onclick = () => {
 };
 
 $("invite").onclick = async () => {
-  // a host's own link stays with the host
+  // never copy the host's own link
   copy((await ask("guests", { link: view.link })) ?? view.link, $("invite"));
 };
 

@@ -1,6 +1,6 @@
 // A WebAssembly module of `web/client`, behind functions with JavaScript's own types.
 //
-// The modules import nothing: they are given randomness, and cannot reach anything by themselves.
+// The modules import nothing. The page gives them randomness, and they reach nothing by themselves.
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -20,7 +20,7 @@ export class Module {
     this.exports = exports;
   }
 
-  /// Calls a function with an input; answers its number.
+  /// Calls a function with an input, and returns its number.
   call(name, bytes) {
     const { memory, tobari_reserve } = this.exports;
     const place = tobari_reserve(bytes.length) >>> 0;
@@ -29,7 +29,7 @@ export class Module {
     return this.exports[`tobari_${name}`](bytes.length);
   }
 
-  /// The output of a function that answered its length; null if there is none.
+  /// The output of a function that returned `length`; null if there is none.
   output(length) {
     if (length < 0) return null;
     return new Uint8Array(this.exports.memory.buffer, this.exports.tobari_output() >>> 0, length).slice();
@@ -40,7 +40,7 @@ export class Module {
     return out && JSON.parse(decoder.decode(out));
   }
 
-  /// Calls a function that answers JSON; an `error` in it is thrown.
+  /// Calls a function that returns JSON, and throws an `error` in it.
   told(name, bytes) {
     const out = this.output(this.call(name, bytes));
     const told = out ? JSON.parse(decoder.decode(out)) : { error: "the client has no randomness" };

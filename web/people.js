@@ -1,6 +1,6 @@
-// Who is in the call. Names come from the members themselves, sealed; the server knows none of them.
+// The members of the call. Members send their names sealed, so the server knows none.
 
-const MOST = 240; // shown at once: a room may have a thousand
+const MOST = 240; // shown at once; a room may have a thousand members
 
 const initials = (name) =>
   name
@@ -10,7 +10,7 @@ const initials = (name) =>
     .map((word) => Array.from(word)[0].toUpperCase())
     .join("") || "·";
 
-/// A hue for a name, the same for everybody.
+/// A hue for a name, the same on every member's screen.
 function hue(name, member) {
   let sum = member * 47;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) >>> 0;
@@ -18,15 +18,15 @@ function hue(name, member) {
 }
 
 export class People {
-  /// `act(action, member)` is called for a host's buttons.
+  /// A host's buttons call `act(action, member)`.
   constructor(list, count, now, words, act) {
     [this.list, this.count, this.now, this.said, this.act] = [list, count, now, words, act];
     this.members = [];
-    this.words = null; // of the room, where its members agree on keys
+    this.words = null; // the room's words, if its members agree on keys
     this.talking = new Set();
     this.hands = new Set();
     this.muted = new Set();
-    this.missing = new Set(); // from the sums
+    this.missing = new Set(); // missing from the sums
     this.host = false;
     this.waiting = new Map();
     list.addEventListener("click", ({ target }) => {
@@ -40,7 +40,8 @@ export class People {
     return found?.name || this.waiting.get(member) || `Guest ${member + 1}`;
   }
 
-  /// A roster, with the room's words if it has any: answers who came and who went.
+  /// Takes a roster, with the room's words if it has any. Returns the joined and the departed
+  /// members.
   roster(members, words = null) {
     const before = new Set(this.members.map((one) => one.member));
     const now = new Set(members.map((one) => one.member));
@@ -64,15 +65,15 @@ export class People {
     this.speaking();
   }
 
-  /// Who speaks, in a line of its own: of a thousand the list shows some.
+  /// Shows the speakers in a line of their own, because the list does not show all of a thousand
+  /// members.
   speaking() {
     const names = Array.from(this.talking).slice(0, 3).map((member) => this.name(member));
     const more = this.talking.size - names.length;
     this.now.textContent = names.length > 0 ? `Speaking: ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}` : "Nobody is speaking";
   }
 
-  /// A connection has ended. The next one tells anew who is there, talks, is missing, wants to
-  /// speak or waits.
+  /// Clears the state after a connection has ended. The next connection sends all of it again.
   forget() {
     [this.talking, this.missing, this.hands, this.muted, this.waiting].forEach((those) => those.clear());
     this.roster([]);
@@ -80,7 +81,7 @@ export class People {
     this.now.textContent = "";
   }
 
-  /// A member is missing from the sums, or no longer. Many may be at once: they are drawn together.
+  /// Marks a member as missing from the sums, or not. Many changes at once are drawn together.
   misses(member, missing) {
     if (missing) this.missing.add(member);
     else this.missing.delete(member);

@@ -1,6 +1,7 @@
-// A ring of samples between two threads, one of which writes and one of which reads.
+// A ring of samples between two threads: one writes and one reads.
 //
-// In a page that is isolated (COOP and COEP) it lies in shared memory: two counters that only grow, modulo 2^32, and the samples.
+// In an isolated page (COOP and COEP) the ring is in shared memory. It has the samples and two
+// counters that only grow, modulo 2^32.
 
 const SAMPLES = 1 << 14; // a third of a second at 48 kHz
 
@@ -14,12 +15,12 @@ export class Ring {
     this.samples = new Float32Array(memory, 8);
   }
 
-  /// How many samples lie there.
+  /// The number of unread samples.
   level() {
     return (Atomics.load(this.counters, 1) - Atomics.load(this.counters, 0)) >>> 0;
   }
 
-  /// Writes as many as there is room for; answers how many that were.
+  /// Writes as many samples as fit, and returns their number.
   write(samples) {
     const at = Atomics.load(this.counters, 1);
     const count = Math.min(samples.length, SAMPLES - this.level());
@@ -28,7 +29,7 @@ export class Ring {
     return count;
   }
 
-  /// Fills `samples` as far as there are some; answers how many there were.
+  /// Fills `samples` as far as possible, and returns the number of read samples.
   read(samples) {
     const at = Atomics.load(this.counters, 0);
     const count = Math.min(samples.length, this.level());

@@ -1,9 +1,10 @@
-// Two pictures side by side: what the server holds, and what you hear. They cost nothing where nobody sees them.
+// Two pictures side by side: the server's data, and the sound that you hear. Hidden pictures cost
+// nothing.
 
 const HISTORY = 16_000; // samples: one second
-const READ_MS = 500; // how long bytes stand there as text
+const READ_MS = 500; // how long the page shows bytes as text
 
-/// Fits a canvas to its place and clears it; answers its context and size in its own pixels.
+/// Fits a canvas to its place and clears it. Returns its context, and its size in its own pixels.
 function prepare(canvas) {
   const ratio = globalThis.devicePixelRatio || 1;
   const { clientWidth, clientHeight } = canvas;
@@ -18,7 +19,7 @@ function color(canvas, name) {
   return getComputedStyle(canvas).getPropertyValue(name).trim();
 }
 
-/// Lowest and highest of the samples in each column.
+/// Draws the lowest and highest sample of each column.
 function draw(canvas, samples, scale, ink) {
   const { context, width, height } = prepare(canvas);
   context.fillStyle = color(canvas, ink);
@@ -44,7 +45,7 @@ export class Scope {
     this.samples = new Int16Array(HISTORY);
     this.sum = null;
     this.written = 0;
-    this.seen = new Set(); // pictures that are on the screen
+    this.seen = new Set(); // pictures on the screen
     this.asked = false;
     const watch = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) this.seen[isIntersecting ? "add" : "delete"](target);
@@ -52,7 +53,8 @@ export class Scope {
     [held, heard].forEach((canvas) => watch.observe(canvas));
   }
 
-  /// New samples at the end, and the last sum if there was one. The pictures follow with the screen's next one; a page that is not shown has none.
+  /// Adds new samples, and the last sum if there was one. The next frame of the screen draws them;
+  /// a hidden page has no frames.
   push(heard, sum) {
     const fresh = heard.subarray(-HISTORY);
     this.samples.copyWithin(0, fresh.length);
@@ -69,7 +71,7 @@ export class Scope {
   draw(now) {
     if (this.seen.has(this.heard)) draw(this.heard, this.samples, 16_384, "--voice");
     if (!this.sum || !this.seen.has(this.held)) return;
-    // the sum as it came, two bytes a sample: what a wave looks like to somebody without the key
+    // the encrypted sum, two bytes a sample: the wave as seen without the key
     const words = new Int16Array(this.sum.length >> 1);
     for (let i = 0; i < words.length; i++) words[i] = (this.sum[2 * i] << 8) | this.sum[2 * i + 1];
     draw(this.held, words, 36_000, "--noise");

@@ -1,26 +1,26 @@
-// Who asks a table: the WebAssembly module with feature `ask`.
+// A client that asks a table: the WebAssembly module with feature `ask`.
 
 import { Module } from "./module.js";
 
 const encoder = new TextEncoder();
 
 export class Search extends Module {
-  /// 16 bytes: what who asks is called where clients name themselves.
+  /// 16 bytes: this client's name, for servers that let clients choose names.
   name() {
     return this.output(this.exports.tobari_search_name());
   }
 
-  /// Takes what is told of a table.
+  /// Takes the description of a table.
   table(told) {
     return this.told("search_table", told);
   }
 
-  /// Sites of it from `at` on.
+  /// Sites of the table from `at` on.
   sites(at, count) {
     return this.told("search_sites", encoder.encode(JSON.stringify({ at, count })));
   }
 
-  /// Prepares a question; answers what the server is going to see of it.
+  /// Prepares a question. Returns the parts that the server will see.
   prepare(wanted) {
     return this.told("search_prepare", encoder.encode(JSON.stringify(wanted)));
   }

@@ -1,4 +1,4 @@
-// The worker of the page for tables: the client with the key, and what it says to the server.
+// The worker of the page for tables: the client with the key, and its requests.
 
 import { Search } from "./search-client.js";
 import { Refusal, Server, answering, bearer } from "./server.js";
@@ -6,12 +6,12 @@ import { haplotypes } from "./vcf.js";
 
 const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/ask.wasm", import.meta.url)));
 const random = (bytes) => crypto.getRandomValues(bytes);
-const ATTEMPTS = 4; // with another key, or for a table that was replaced
-const SAMPLE = 400; // bytes of a question that are shown
+const ATTEMPTS = 4; // with another key, or for a replaced table
+const SAMPLE = 400; // bytes of a question to show
 
 let client = null;
 let server = null;
-let name = null; // 16 bytes: who asks
+let name = null; // 16 bytes: the client's name
 let table = null;
 const registered = new Set();
 
@@ -19,7 +19,7 @@ const digits = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart
 const bytes_of = (text) => Uint8Array.from(text.match(/../g), (byte) => parseInt(byte, 16));
 const since = (began) => performance.now() - began;
 
-/// What is told of a table, and what there is to know of it.
+/// Fetches the descriptions of tables.
 async function look() {
   const { tables } = await (await server.ask("/search/v1")).json();
   const found = tables.find((one) => one.name === table.name);
@@ -39,18 +39,18 @@ answering({
     registered.clear();
     return list.tables;
   },
-  /// Takes one of them.
+  /// Chooses a table.
   take: async ({ chosen }) => {
     table = chosen;
     return look();
   },
-  /// One person's alleles at sites of the table, out of a file that stays here.
+  /// Reads one person's alleles at sites of the table. The file stays in this tab.
   sample: async ({ file, at, count }) => {
     const sites = client.sites(at, count);
     const { chromosome, position, reference, alternate } = sites[0];
     return { at: [chromosome, position, reference, alternate].join(":"), ...(await haplotypes(file, sites)) };
   },
-  /// A question there, an answer back.
+  /// Sends a question, and returns the answer.
   search: async ({ wanted }) => {
     for (let attempt = 1; ; attempt++) {
       try {

@@ -1,4 +1,4 @@
-// The page for tables: what is typed goes to the worker, what is told comes back. No key is here.
+// The page for tables. The worker gets the question and returns the answer. This page has no key.
 
 import { asking } from "./asking.js";
 import { $, admitted, alarm, hex, not_served, origin, plan, say, server_of, size, state, time } from "./words.js";
@@ -45,11 +45,11 @@ async function choose(table) {
   [$("of-sites").hidden, $("of-keys").hidden] = [kind === "keys", kind !== "keys"];
   const { at, alleles, key, longest: whether, sites: number } = $("question").elements;
   [at.required, alleles.required, key.required] = [kind !== "keys", kind !== "keys", kind === "keys"];
-  // what is not shown is not asked for, and must not be found wanting either
+  // disable hidden fields, so that the browser does not require them
   [at.disabled, alleles.disabled, key.disabled] = [kind === "keys", kind === "keys", kind !== "keys"];
   at.placeholder = examples[0] ?? "";
   alleles.maxLength = Math.max(1, longest);
-  // what is not asked must not be in the way of what is
+  // hide the number where only one is possible
   number.disabled = number.closest("label").hidden = longest < 2;
   if (longest > 1) [number.max, number.value] = [longest, Math.min(number.value, longest)];
   [view.file, $("haplotypes").hidden] = [null, true];
@@ -60,7 +60,7 @@ async function choose(table) {
   state("Ready", "joined");
 }
 
-/// Reads a person's alleles where the question is, and offers them.
+/// Reads a person's alleles at the place of the question, and offers them.
 async function take_from(file) {
   const { at, sites } = $("question").elements;
   view.file = file;

@@ -4,7 +4,7 @@ import { Module } from "./module.js";
 
 const encoder = new TextEncoder();
 
-/// A time as 8 bytes, with more behind.
+/// A time as 8 bytes, and more bytes after it.
 function timed(ms, more = new Uint8Array()) {
   const bytes = new Uint8Array(8 + more.length);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(ms), true);
@@ -13,42 +13,42 @@ function timed(ms, more = new Uint8Array()) {
 }
 
 export class Sense extends Module {
-  /// Makes keys, devices and the question; answers what may be told of them.
+  /// Makes keys, devices and the question. Returns their public description.
   begin(wanted) {
     return this.told("sense_new", encoder.encode(JSON.stringify(wanted)));
   }
 
-  /// What the server is given: secrets under encryption, and keys that decrypt nothing.
+  /// An object for the server: encrypted secrets, or keys that decrypt nothing.
   object(index) {
     return this.output(this.exports.tobari_sense_object(index));
   }
 
-  /// What the server is told of devices.
+  /// The description of the devices, for the server.
   bundle() {
     return this.output(this.exports.tobari_sense_bundle());
   }
 
-  /// What it is to compute.
+  /// The computation, for the server.
   order() {
     return this.output(this.exports.tobari_sense_order());
   }
 
-  /// Frames of [device, reading], …; null for a reading that no device has.
+  /// Frames of [device, reading], …; null for an impossible reading.
   seal(readings) {
     return this.output(this.call("sense_seal", encoder.encode(JSON.stringify(readings))));
   }
 
-  /// The server took all of them, at this time of its clock.
+  /// Records that the server stored all frames, at this time of its clock.
   stored(ms) {
     this.call("sense_stored", timed(ms));
   }
 
-  /// It is not known whether it did.
+  /// Records that nobody knows whether the server stored the frames.
   lost() {
     this.exports.tobari_sense_lost();
   }
 
-  /// Opens the result of a window: once.
+  /// Decrypts the result of a window, once.
   open(start, answer) {
     return this.told("sense_open", timed(start, answer));
   }

@@ -1,4 +1,4 @@
-// The worker of the page for fleets: the key holder and the devices, and what they say to the server. It keeps the time, too.
+// The worker of the page for fleets: the key holder, the devices, their requests, and the clock.
 
 import { Sense } from "./sense-client.js";
 import { Refusal, Server, answering, bearer } from "./server.js";
@@ -6,19 +6,19 @@ import { Refusal, Server, answering, bearer } from "./server.js";
 const compiled = WebAssembly.compileStreaming(fetch(new URL("dist/sense.wasm", import.meta.url)));
 const random = (bytes) => crypto.getRandomValues(bytes);
 const TICK_MS = 200;
-const LOOK_MS = 1000; // how often the server is asked what it holds
-const AFTER_MS = 150; // after a window's end, for the difference of two clocks
-const PARTS = [0.06, 0.26, 0.46, 0.66]; // of a window: when a quarter of the simulated devices sends
+const LOOK_MS = 1000; // how often the worker asks for the server's state
+const AFTER_MS = 150; // wait after a window's end, as two clocks differ
+const PARTS = [0.06, 0.26, 0.46, 0.66]; // of a window: a quarter of simulated devices sends
 
 let client = null;
 let server = null;
-let fleet = null; // what is told of it, and how far it is
+let fleet = null; // its description and progress
 let ahead = 0; // milliseconds by which the server's clock is ahead
 
 const since = (began) => performance.now() - began;
 const digits = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/// One thing after the other: there is one module.
+/// Does one thing after the other, because there is one module.
 let last = Promise.resolve();
 const in_turn = (work) => (last = last.then(work, work));
 
@@ -26,11 +26,11 @@ function clock(told_ms, asked) {
   ahead = told_ms - (asked + Date.now()) / 2;
 }
 
-// ---- devices that are simulated
+// ---- simulated devices
 
-const bell = () => Math.random() + Math.random() + Math.random() + Math.random() - 2; // about 0, deviation 0.58
+const bell = () => Math.random() + Math.random() + Math.random() + Math.random() - 2; // mean 0, deviation 0.58
 
-/// A room somewhat warmer or colder than others, and where it is now.
+/// Rooms, somewhat warmer or colder than others, with their temperatures now.
 const simulated = (count) =>
   Array.from({ length: count }, () => {
     const usual = 20 + 4 * bell();
@@ -43,7 +43,7 @@ function drift(devices) {
 
 // ---- frames
 
-/// Seals readings and has them stored: when that was, and what it took.
+/// Seals readings and sends them for storage. Returns the time of storage, and the durations.
 async function send(readings) {
   const times = {};
   let began = performance.now();
@@ -57,7 +57,7 @@ async function send(readings) {
     const { taken } = await response.json();
     if (taken === readings.length) stored = Number(response.headers.get("Tobari-Stored"));
   } finally {
-    // what may have got lost is in no comparison
+    // comparisons leave out frames that may be lost
     if (stored) client.stored(stored);
     else client.lost();
   }
@@ -71,8 +71,8 @@ async function windows() {
   const question = `${fleet.path}/questions/${fleet.question}/windows`;
   const came = fleet.came;
   const { windows } = await (await server.ask(question)).json();
-  // the server has heard all that it hears of these windows before any result is opened; what was
-  // fetched is opened whatever becomes of the rest, for the server may not have it any more
+  // Fetch all results before decrypting one, so the server learns nothing from the decryption.
+  // Decrypt every fetched result, even after an error: the server may have deleted it.
   const fetched = [];
   try {
     for (const start of windows) await fetchWindow(question, start, came, fetched);
@@ -153,7 +153,7 @@ async function tick() {
   try {
     await step();
   } catch (error) {
-    // a fleet that has ended, or has sent what it may, is over; with anything else it is tried again
+    // an ended or spent fleet is over; after other errors the worker tries again
     const over = ["fleet", "spent"].includes(error.word);
     if (over) stop();
     postMessage({ problem: { word: error.word ?? "connection", text: error.message, over } });
@@ -162,7 +162,7 @@ async function tick() {
 }
 
 const handlers = {
-  /// What a server offers.
+  /// The offer of a server.
   list: async ({ url, token }) => {
     client ??= await Sense.make(await compiled, random);
     server = new Server(url, { ...bearer(token), "Tobari-Passing": digits(random(new Uint8Array(32))) });
@@ -178,7 +178,7 @@ const handlers = {
     fleet = { ...told, path: `/sense/v1/fleets/${told.fleet}`, running: false, simulated: simulated(devices), sending: 0, own_device: devices, looked: 0, own: 0, came: new Set() };
     return { ...told, times: { make: since(began) } };
   },
-  /// Gives the server what it needs, and begins.
+  /// Sends keys and descriptions to the server, and begins.
   begin: async ({ sending }) => {
     const began = performance.now();
     const total = fleet.bytes;
@@ -191,15 +191,15 @@ const handlers = {
     await server.ask(`${fleet.path}/questions/${fleet.question}`, { method: "POST", body: client.order() });
     Object.assign(fleet, { running: true, sending });
     await look();
-    // what the page says when it is closed
+    // the page's request when it closes
     return { times: { publish: since(began) }, leave: { url: server.url + fleet.path, headers: server.as } };
   },
-  /// How many simulated devices send.
+  /// Sets the number of simulated devices that send.
   sending: async ({ count }) => {
     if (fleet) fleet.sending = count;
     return true;
   },
-  /// The person's own reading.
+  /// Sends the person's own reading.
   own: async ({ reading }) => {
     if (!fleet?.running) throw new Refusal("the fleet has ended", "fleet");
     if (fleet.own >= fleet.frames) throw new Refusal(`${fleet.frames} of a device count in a window`, "enough");
@@ -207,7 +207,7 @@ const handlers = {
     fleet.own += 1;
     return done;
   },
-  /// The server removes all of it, and the tab forgets the keys.
+  /// Ends the fleet: the server deletes its data, and the tab its keys.
   end: async () => {
     const path = fleet?.path;
     const running = fleet?.running;

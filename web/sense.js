@@ -1,5 +1,5 @@
-// The page for fleets: what is measured goes to the worker, what is opened comes back. No key is here. With a fleet's name after its #, it is
-// the page of somebody who has no key, and no worker.
+// The page for fleets. The worker gets readings and returns decrypted results. This page has no
+// key. With a fleet's name after the #, the page is for people without a key, and has no worker.
 
 import { asking } from "./asking.js";
 import { bin_name, draw, table } from "./bins.js";
@@ -10,7 +10,7 @@ import { $, admitted, alarm, hex, not_served, origin, plan, say, server_of, size
 const SIMULATED = 50;
 const SENDING = 20;
 const SIDE = 28;
-const LOOK_MS = 2000; // how often somebody without a key looks
+const LOOK_MS = 2000; // how often a page without a key updates
 
 const search = new URLSearchParams(location.search);
 const WINDOW_S = Math.min(60, Math.max(2, Number(search.get("window")) || 10));
@@ -31,7 +31,7 @@ const degrees = (value) => `${value.toFixed(1)} °C`;
 const clock_of = (ms) => new Date(ms).toLocaleTimeString("en", { hour12: false });
 const figure = (figures, kind) => figures?.find((one) => one.kind === kind);
 
-// ---- what the server holds: the same for everybody
+// ---- the server's data, the same for everybody
 
 function bytes_of(text) {
   return Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16));
@@ -59,7 +59,7 @@ async function begin(token) {
   await make();
 }
 
-/// Keys and devices are made; nothing is sent.
+/// Makes keys and devices; nothing is sent.
 async function make() {
   [$("begin").hidden, $("live").hidden, $("ways").hidden] = [false, true, true];
   Object.assign(view, { fleet: null, last: null, leave: null });
@@ -177,7 +177,7 @@ function heard({ progress, batch, opened: out, few, withheld, held: told, proble
   else if (problem) state("Trying again…", "reconnecting");
 }
 
-/// What is done where, and what it took.
+/// The steps, with places and times.
 function steps() {
   const { times, last, fleet } = view;
   const known = (value) => (value === undefined ? "–" : time(value));
@@ -192,7 +192,7 @@ function steps() {
   ]);
 }
 
-/// The clock of the window, by the server's time.
+/// Shows the window's clock, in the server's time.
 function tick() {
   if (!view.fleet || $("live").hidden) return;
   const { window_ms } = view.fleet;

@@ -1,6 +1,7 @@
-// The server, as a page's worker asks it: again where it is busy, and a refusal is thrown with its word.
+// Requests of a page's worker to the server. A busy server is asked again. A refusal is thrown with
+// its word.
 
-// for how long a busy server is asked again, and after how long each time
+// how long to retry with a busy server, and the pause between tries
 const BUSY_MS = 60_000;
 const PAUSE_MS = 1_000;
 
@@ -12,13 +13,13 @@ export class Refusal extends Error {
 }
 
 export class Server {
-  /// `as` are headers that say who asks.
+  /// `as` are headers that identify the client.
   constructor(url, as = {}) {
     this.url = url;
     this.as = as;
   }
 
-  /// Asks; `known` statuses are answers, too.
+  /// Sends a request. `known` statuses count as answers, too.
   ask(path, options = {}, known = []) {
     return again(async () => {
       const response = await fetch(this.url + path, { cache: "no-store", ...options, headers: { ...this.as, ...options.headers } });
@@ -31,7 +32,7 @@ export class Server {
     return new Uint8Array(await (await this.ask(path, options)).arrayBuffer());
   }
 
-  /// Sends bytes and tells how many are gone: a request of the older kind, because the newer one cannot tell.
+  /// Sends bytes and reports progress. `fetch` cannot report it, so this uses the older request.
   upload(path, bytes, told) {
     const once = (resolve, reject) => {
       const request = new XMLHttpRequest();
@@ -49,7 +50,7 @@ export class Server {
   }
 }
 
-/// Does it, and again after a while where the server is busy.
+/// Tries once, and again after a pause while the server is busy.
 async function again(once) {
   for (const began = performance.now(); ; ) {
     try {
@@ -61,10 +62,10 @@ async function again(once) {
   }
 }
 
-/// Who asks with a token, if there is one.
+/// The headers with the token, if there is one.
 export const bearer = (token) => (token ? { Authorization: `Bearer ${token}` } : {});
 
-/// Answers a page's questions, one after the other: there is one client.
+/// Answers a page's questions one after the other, because there is one client.
 export function answering(handlers) {
   let last = Promise.resolve();
   onmessage = ({ data }) => {

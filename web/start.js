@@ -1,4 +1,4 @@
-// The page of all jobs: which of them this server does.
+// The page of all jobs, with the jobs of this server.
 
 import { $, alarm, origin } from "./words.js";
 
@@ -6,7 +6,7 @@ const base = new URL(".", location.href);
 
 origin();
 
-/// Jobs that the server does stand first; the others say that it does not.
+/// The server's jobs come first. The others are marked as absent.
 async function jobs() {
   const response = await fetch(new URL("jobs", base));
   if (!response.ok) throw new Error(await response.text());

@@ -1,15 +1,16 @@
-// One person's alleles out of a VCF, as text, gzip or BGZF, by the rules of `tobari_host::variants`. Nothing of the file leaves the tab.
+// Reads one person's alleles from a VCF, as text, gzip or BGZF, by the rules of
+// `tobari_search_files::variants`. Nothing of the file leaves the tab.
 
 const MOST_LINE = 1 << 24; // characters
 const READ = 1 << 20; // bytes at a time
-// The empty block with which every whole BGZF file ends (SAM specification, 4.1.2).
+// The empty block at the end of every complete BGZF file (SAM specification, 4.1.2).
 const LAST_BLOCK = [31, 139, 8, 4, 0, 0, 0, 0, 0, 255, 6, 0, 66, 67, 2, 0, 27, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 const fail = (what) => {
   throw new Error(what);
 };
 
-/// The bytes of the BGZF block that begins at `at`; 0 if there is none, or too little of it to tell.
+/// The length of the BGZF block at `at`; 0 if there is none, or too little of it.
 function block_length(bytes, at) {
   const number = (i) => bytes[at + i] + 256 * bytes[at + i + 1];
   if (!(bytes[at] === 31 && bytes[at + 1] === 139 && bytes[at + 3] & 4)) return 0;
@@ -31,7 +32,8 @@ async function* parts(stream) {
 
 const inflate = (stream) => stream.pipeThrough(new DecompressionStream("gzip"));
 
-/// A BGZF file is inflated block by block: browsers inflate one member of gzip, and each block is one.
+/// Inflates a BGZF file block by block, because browsers inflate one gzip member and each block is
+/// one.
 async function* blocks(file) {
   let [at, last] = [0, []];
   while (at < file.size) {
@@ -53,7 +55,7 @@ async function* inflated(file) {
   else yield* parts(head[0] === 31 && head[1] === 139 ? inflate(file.stream()) : file.stream());
 }
 
-/// Lines, many at a time.
+/// The lines, many at a time.
 async function* lines(file) {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   const text = (bytes, more) => {
@@ -76,10 +78,10 @@ async function* lines(file) {
   if (rest) yield [rest];
 }
 
-/// An allele as alleles are compared: with its bases in upper case, but for names in <> and the places of breakends.
+/// An allele for comparison: bases in upper case, except names in <> and the places of breakends.
 const canonical = (allele) => (allele.startsWith("<") ? allele : allele.split(/(\[[^[]*\[|\][^\]]*\])/).map((part, i) => (i % 2 ? part : part.toUpperCase())).join(""));
 
-/// A structural variant's allele with how far it reaches, as tables name it: <DEL>@5000, <INS>+300.
+/// A structural variant's allele with its extent, as in tables: <DEL>@5000, <INS>+300.
 function told_alleles({ chromosome, position, alternates, info }) {
   const value = (key) => info.split(";").find((field) => field.startsWith(`${key}=`))?.slice(key.length + 1).replace(/^\.$/, "") || undefined;
   const number = (key, text) => (text === undefined || text === "." ? undefined : /^-?\d+$/.test(text) ? Math.abs(Number(text)) : fail(`expected a number in ${key}, found ${JSON.stringify(text.slice(0, 40))}`));
@@ -94,8 +96,8 @@ function told_alleles({ chromosome, position, alternates, info }) {
   });
 }
 
-/// The numbers of the alleles of a genotype, null where one was not called, whether their order is that of the haplotypes,
-/// and within which phase set (PS).
+/// The numbers of a genotype's alleles (null for an uncalled allele), whether their order is that
+/// of the haplotypes, and the phase set (PS).
 function genotype(format, value, alternates) {
   const keys = format.split(":");
   const place = keys.indexOf("GT");
@@ -110,7 +112,7 @@ function genotype(format, value, alternates) {
   return { alleles, phased: !text.includes("/") && !keys.includes("PSL"), set };
 }
 
-/// What the records of `file` say of `sites`: one genotype or none for each.
+/// One genotype or none for each of `sites`, from the records of `file`.
 async function told(file, sites) {
   const name = ({ position, reference, alternate }) => `${position}\t${canonical(reference)}\t${canonical(alternate)}`;
   const wanted = new Map(sites.map((site, at) => [name(site), at]));
@@ -156,11 +158,11 @@ async function told(file, sites) {
         if (at === undefined) return;
         if (found[at] !== null) {
           if (/^<.*>$/.test(alternate)) fail(where(`expected END or SVLEN, which tell structural variants apart, found two ${alternate} without`));
-          return; // the first of two alike stays
+          return; // keep the first of two equal records
         }
         const { alleles, phased, set } = genotype(format, value, others.length);
         const here = alleles.map((allele) => allele && Number(allele === i + 1));
-        // alike alleles are of no phase set
+        // equal alleles have no phase set
         const own = here.length < 2 || here[0] === here[1] ? null : set;
         found[at] = { alleles: here, phased: phased || alleles.length < 2 || alleles[0] === alleles[1], set: own };
       });
@@ -170,8 +172,9 @@ async function told(file, sites) {
   return found;
 }
 
-/// The alleles of the one person of `file` (a Blob) at `sites`, which are neighbours of a table: of each haplotype as 0 and 1, up to the first site of
-/// which the file does not tell them. `ended` says where and why that was.
+/// The alleles of the one person of `file` (a Blob) at `sites`, neighbours in a table, as 0 and 1
+/// for each haplotype. They stop at the first site without alleles in the file; `ended` has the
+/// place and the reason.
 export async function haplotypes(file, sites) {
   const found = await told(file, sites);
   const known_set = found.find((one) => one !== null && one.set !== null)?.set;

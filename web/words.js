@@ -9,7 +9,7 @@ export function state(text, kind = "") {
   $("state").dataset.state = kind;
 }
 
-/// For who hears the page.
+/// Text for screen readers.
 export const say = (text) => ($("say").textContent = text);
 
 export function alarm(text) {
@@ -31,7 +31,7 @@ export const time = (ms) => (ms === undefined ? "–" : ms < 10 ? `${ms.toFixed(
 
 export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 
-/// The rows of a plan: step, where, what is seen there, time. What is done in this tab is marked.
+/// The rows of a plan: step, place, data seen there, time. Steps in this tab are marked.
 export function plan(rows) {
   $("steps").replaceChildren(
     ...rows.map((cells) => {
@@ -43,10 +43,10 @@ export function plan(rows) {
   );
 }
 
-/// The server that this page comes from.
+/// The server of this page.
 export const server_of = ({ origin, pathname }, job) => origin + pathname.slice(0, pathname.lastIndexOf(`/${job}/`));
 
-/// Where the page came from, and the fingerprint of what came.
+/// Shows the page's origin and the fingerprint of its files.
 export function origin() {
   $("origin").textContent = location.host;
   fingerprint().then(
@@ -58,7 +58,8 @@ export function origin() {
 /// Whether a refusal asks for a token.
 const wants_token = ({ word }) => ["401", "token"].includes(word);
 
-/// What the server of a page offers; nothing if it is not served, or if a token is wanted first, for which the page has a form.
+/// The offer of the page's server. Nothing if the job is not served, or if the server first wants a
+/// token, through the page's form.
 export async function admitted(ask, { url, token }, missing) {
   state("Connecting…");
   try {
@@ -78,7 +79,7 @@ export async function admitted(ask, { url, token }, missing) {
   }
 }
 
-/// The end, before it began.
+/// Shows that the server does not serve this job.
 export function not_served(why) {
   state("Not served", "over");
   alarm(why);

@@ -1,29 +1,34 @@
-// The worker: the client with the keys, its WebSocket, and the rings of the sound card. Everything that costs time is here.
+// The worker of a call: the client with the keys, its WebSocket, and the rings of the sound card.
+// All slow work is here.
 
 import { Client } from "./client.js";
 import { Ring } from "./ring.js";
 
 const RETRY_MS = [300, 700, 1500, 3000, 6000];
-const SHOW_MS = 80; // how often the page is told what there is to draw
-const LEAST_MS = 6; // samples that wait to be played: at least, and at most
+const SHOW_MS = 80; // how often the page gets data to draw
+const LEAST_MS = 6; // samples that wait for playback: at least, and at most
 const MOST_MS = 80;
-const SPARE_MS = 6; // what shall be left of them whenever the worker wakes
-const WINDOW = 300; // wakings in which less was never needed, until less waits
-const STALE_MS = 200; // what the microphone heard so long ago is not sent any more: it would all lie ahead of its time
-const ALIVE_MS = 250; // without a sound card's messages for so long, the clock of the worker drives the call
-const STALL_MS = 1500; // without a tick for so long the connection is lost, whatever the system says of it
-const ANSWER_MS = 10_000; // and without an answer to the join
-const FULL_BYTES = 64_000; // what may wait in a line that takes nothing: so much, and half a second of packets if that is more
+const SPARE_MS = 6; // samples that should remain when the worker wakes
+const WINDOW = 300; // wakings with spare samples before the wait shrinks
+// Older microphone samples are not sent. After a pause they would all be ahead of their time.
+const STALE_MS = 200;
+// Without messages of a sound card for so long, the worker's clock drives the call.
+const ALIVE_MS = 250;
+// Without a tick for so long, the connection counts as lost.
+const STALL_MS = 1500;
+const ANSWER_MS = 10_000; // the same without an answer to the join
+// The most data in a full line: so many bytes, or half a second of packets if that is more.
+const FULL_BYTES = 64_000;
 const FULL_PACKETS = 25;
 
 const random = (bytes) => crypto.getRandomValues(bytes);
 const load = async (file) => Client.make(await WebAssembly.compileStreaming(fetch(new URL(file, import.meta.url))), random);
 const plain = load("dist/tobari.wasm");
-plain.catch(() => {}); // whoever asks for it is told
+plain.catch(() => {}); // the caller that awaits it gets the error
 let grouped = null;
 let call = null;
 
-/// The client that can agree on keys: a larger file, which only the rooms load that need it.
+/// The client that can agree on keys. Its file is larger, so only rooms that need it load it.
 function with_groups() {
   grouped ??= load("dist/tobari-mls.wasm").catch((error) => {
     grouped = null;
@@ -46,10 +51,10 @@ class Call {
     this.over = false;
     this.muted = false;
     this.hand = false;
-    this.target = 12; // milliseconds that shall wait to be played
-    this.calm = 0; // wakings since it last changed, and the least that waited in them
+    this.target = 12; // milliseconds of samples that should wait
+    this.calm = 0; // wakings since the last change, and the least wait in them
     this.spare = MOST_MS;
-    this.level = 0; // without shared memory: samples that wait to be played, all that were posted
+    this.level = 0; // without shared memory: waiting samples, and all posted samples
     this.posted = 0;
     this.hearing = false;
     this.bytes = { up: 0, down: 0, packets: 0, sums: 0, busy: 0 };
@@ -62,8 +67,8 @@ class Call {
     this.peak = 0;
     this.tap = tapped ? { said: [], heard: [], missing: 0 } : null;
     this.woken = this.watched = performance.now();
-    this.ticking = false; // on the list of members: something comes with every tick
-    this.due = Infinity; // until when something has to come
+    this.ticking = false; // a listed member gets a message with every tick
+    this.due = Infinity; // the deadline of the next message
     this.port.onmessage = ({ data }) => this.wake(data);
     this.clock = setInterval(() => this.stand_in(), 20);
     this.connect();
@@ -84,7 +89,7 @@ class Call {
     socket.onclose = () => this.lost(socket);
   }
 
-  /// Comes again after a while, by another connection.
+  /// Reconnects after a pause.
   lost(socket) {
     if (this.socket !== socket || this.over) return;
     this.socket = null;
@@ -98,16 +103,16 @@ class Call {
     setTimeout(() => this.over || this.socket || this.connect(), wait * (0.8 + 0.4 * Math.random()));
   }
 
-  /// A server of before this protocol has no such address, which a browser does not tell of a
-  /// WebSocket.
+  /// Checks the address: a server older than this protocol lacks it, and browsers hide that error
+  /// for a WebSocket.
   async look(address) {
     const found = await fetch(address.replace(/^ws/, "http")).catch(() => null);
     if (found?.status === 404 && !this.over) this.end("version", "the server is older than this page: update the server");
   }
 
-  /// A server that is gone without a word closes nothing.
+  /// Detects a server that vanished without closing the connection.
   watch(now) {
-    // who was not run itself for a while has something to read first
+    // after a pause of this worker, unread messages may be waiting
     if (now - this.watched > STALL_MS / 3) this.due = Math.max(this.due, now + STALL_MS);
     this.watched = now;
     if (now > this.due) this.lost(this.socket);
@@ -138,10 +143,10 @@ class Call {
     if (this.ticking) this.due = performance.now() + STALL_MS;
   }
 
-  /// What there is to send, and what happened.
+  /// Sends waiting messages, and handles events.
   flush() {
     if (this.socket?.readyState !== WebSocket.OPEN) return;
-    // a line that takes nothing gets no more sound, which would be late; what is said to the group has to come whole
+    // A full line gets no more sound, which would be late. Messages to the group must all arrive.
     const poll = () => this.client.poll(this.socket.bufferedAmount > Math.max(FULL_BYTES, FULL_PACKETS * this.packet));
     for (let next = poll(); next !== null; next = poll()) {
       const { message, sound } = next;
@@ -159,7 +164,7 @@ class Call {
     for (let news = this.client.news(); news !== null; news = this.client.news()) {
       all.push(news);
       if (news.news === "welcome") {
-        [this.attempts, this.due] = [0, Infinity]; // nothing comes in a lobby
+        [this.attempts, this.due] = [0, Infinity]; // a lobby gets no ticks
         this.state(news.waiting ? "waiting" : "joined");
         if (this.hand) this.say({ type: "hand", raised: true });
       } else if (news.news === "roster") {
@@ -183,7 +188,7 @@ class Call {
     return said;
   }
 
-  /// The sound card has taken and given 256 samples.
+  /// Handles a message of the sound card, after 256 samples in each direction.
   wake({ at, missing, taken, heard }) {
     this.woken = performance.now();
     if (!this.playback) this.level = this.posted - taken;
@@ -194,13 +199,13 @@ class Call {
       samples = new Float32Array(this.captured.level());
       samples = samples.subarray(0, this.captured.read(samples));
     }
-    // the messages of a worker that stood still come all at once
+    // after a pause of the worker, old messages arrive all at once
     if (Date.now() - at < STALE_MS) this.take(samples, at);
     this.fill(at);
     this.show();
   }
 
-  /// More shall wait after a gap, and less while there was always more than was needed.
+  /// Increases the wait after a gap, and reduces it while there were always spare samples.
   adapt(missing) {
     const waiting = (1000 * (this.playback ? this.playback.level() : this.level)) / this.start.rate;
     this.spare = Math.min(this.spare, waiting);
@@ -227,7 +232,7 @@ class Call {
     this.bytes.busy += performance.now() - began;
   }
 
-  /// Keeps as much ready as is needed until the next time.
+  /// Keeps enough samples ready until the worker wakes again.
   fill(at) {
     const wanted = (this.target * this.start.rate) / 1000;
     for (let round = 0; round < 10; round++) {
@@ -239,7 +244,7 @@ class Call {
       if (samples === null) return;
       const heard = this.client.heard();
       this.heard.push(heard);
-      // the first of these samples is played when what waits has been
+      // these samples play after the waiting ones
       this.tap?.heard.push({ at: at + (1000 * waiting) / this.start.rate, samples: heard });
       if (this.playback) {
         this.playback.write(samples);
@@ -251,7 +256,7 @@ class Call {
     }
   }
 
-  /// Where no sound card runs (a page that the system has put to sleep, say) frames of silence keep the call.
+  /// Without a running sound card, for example in a suspended page, silence keeps the call alive.
   stand_in() {
     const now = performance.now();
     this.watch(now);
@@ -325,13 +330,13 @@ const handlers = {
     call = null;
     return true;
   },
-  // for tests and measurements: what was sent and played since the last time, with times
+  // for tests and measurements: sound sent and played since the last call, with times
   tap: () => {
     const tap = call?.tap ?? null;
     if (call?.tap) call.tap = { said: [], heard: [], missing: 0 };
     return tap;
   },
-  // for tests: the connection breaks
+  // for tests: breaks the connection
   cut: () => {
     call?.socket?.close();
     return true;

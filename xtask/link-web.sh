@@ -1,8 +1,10 @@
 #!/bin/sh
-# The linker of the browser's modules: rust-lld, told to export what is the module's own.
+# The linker of the browser's modules: rust-lld, which exports only the module's own functions.
 #
-# rustc has a module export every unmangled function of every crate in it. With mls-rs comes wasm-bindgen, and some of those are functions of its, which
-# nothing here calls and which would have the module import functions of JavaScript. What is neither exported nor called is not linked.
+# By default rustc exports every unmangled function of every crate. mls-rs brings wasm-bindgen, and
+# some of its functions are among them. Nothing here calls these functions, and they would make the
+# module import functions of JavaScript. A function that is neither exported nor called is not
+# linked.
 exports=
 for word do
   shift
@@ -15,6 +17,6 @@ for word do
     set -- "$@" "$word"
   fi
 done
-# rustc has put the folder of its own tools on the path
+# rustc puts the folder of its own tools on the path
 [ "$1" = -flavor ] || set -- -flavor wasm "$@"
 exec rust-lld "$@"

@@ -1,10 +1,13 @@
-"""What the lattice-estimator says of a device's frames: one attack a line, as the base-2 logarithm of its operations.
+"""Prints the lattice-estimator's costs of attacks on a device's frames.
+
+Each line is one attack, as the base-2 logarithm of its operations.
 
     pip install passagemath-standard
     PYTHONPATH=LATTICE-ESTIMATOR python bench/estimator/frames.py [SAMPLES ...]
 
-LATTICE-ESTIMATOR is a checkout of https://github.com/malb/lattice-estimator; any Sage will do for the package. SAMPLES are powers of two (40: four
-times what a device may seal); of others than the first only Arora-Ge is estimated, for which they matter most.
+LATTICE-ESTIMATOR is a checkout of https://github.com/malb/lattice-estimator. Any Sage works in
+place of the package. SAMPLES are powers of two; 40 is four times a device's limit. Beyond the first
+number, only Arora-Ge is estimated, because the number matters most for it.
 """
 
 import sys
@@ -12,7 +15,7 @@ from math import log2
 
 from estimator import LWE, ND, RC
 
-# the estimator compares a hybrid attack with the plain one, which has to be estimated with it
+# the estimator compares a hybrid attack with the plain one, so both are estimated together
 ATTACKS = {
     "usvp": [],
     "bdd": [],

@@ -1,11 +1,12 @@
-//! The fuzz targets as a list, and the tests that hold them to their corpora on any machine.
+//! The list of fuzz targets, and the tests that run them over their corpora on any machine.
 //!
-//! A finding that was mended stays mended: its input lies in the corpus, and `cargo xtask test`
-//! runs every body over its corpus, without libFuzzer.
+//! A fixed finding stays fixed: its input is in the corpus, and `cargo xtask test` runs every body
+//! over its corpus, without libFuzzer.
 
 #![forbid(unsafe_code)]
 
-/// A target: the name of its file in `fuzz_targets/` and of its folder in `corpus/`, and its body.
+/// A target: its name (of the file in `fuzz_targets/` and of the folder in `corpus/`), and its
+/// body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.

@@ -1,5 +1,5 @@
-// Looks at the browser's client in this JavaScript engine: node web/test/client.mjs
-// What a call does is tested with browsers; here is what a module is by itself.
+// Tests the browser's client in this JavaScript engine: node web/test/client.mjs
+// Browsers test calls. These tests look at a module by itself.
 import assert from "node:assert/strict";
 import { webcrypto } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -56,7 +56,7 @@ client.text("?");
 assert.equal(client.news().news, "alarm");
 assert.ok(client.say({ type: "hand", raised: true }) && !client.say({ type: "shout" }));
 
-// the memory of a client that has left holds the secret no more
+// after leaving, a client's memory no longer holds the secret
 const secret = Buffer.from(link.split("#")[1], "base64url").subarray(4, 36);
 assert.ok(Buffer.from(client.exports.memory.buffer).includes(secret), "the test looks in the right place");
 client.leave();
@@ -64,7 +64,7 @@ client.describe("x");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(secret), "wiped");
 assert.ok(!Buffer.from(client.exports.memory.buffer).includes(link.split("#")[1]), "the link too");
 
-// a call whose members agree on keys is for the module that can, and each makes the link
+// only one module joins calls with agreed keys; every module makes their links
 const agreed = client.links({ ...order, lobby: false, host: false, mls: true }).link;
 assert.equal(client.describe(agreed).keys, "mls");
 assert.match(client.join({ link: agreed, name: "Ada", speak: true, rate: 48000 }).error, /expected the client that has MLS/);
@@ -78,7 +78,7 @@ assert.deepEqual([greeting, offer].map(({ message, sound }) => [message[1], soun
 assert.equal(grouped.poll(false), null);
 grouped.leave();
 
-// a fleet: keys, frames, and nothing of it left when it is forgotten
+// a fleet: keys and frames, and nothing left after deletion
 const holder = await Sense.make(sensing, (bytes) => crypto.getRandomValues(bytes));
 assert.throws(() => holder.begin({ devices: 4, window_s: 10 }), /expected 5 to 60 devices/);
 assert.equal(holder.seal([[0, 20]]), null, "no fleet, no frame");

@@ -1,10 +1,10 @@
-// Looks at what the page of a call shows, without a browser: node web/test/page.mjs
+// Tests the display of the page of a call, without a browser: node web/test/page.mjs
 import assert from "node:assert/strict";
 
 const { Alarms } = await import(new URL("../alarms.js", import.meta.url));
 const { People } = await import(new URL("../people.js", import.meta.url));
 
-// fault 24: alarms whose texts hold a tick are one, with their number and the last text
+// fault 24: alarms with ticks in their texts are one alarm, with a count and the last text
 const alarms = new Alarms();
 for (let tick = 0; tick < 10_000; tick++) alarms.add("omitted", `the server left your packet of tick ${tick} out`, 20 * tick);
 assert.deepEqual([...alarms.kinds.values()], [{ kind: "omitted", count: 10_000, text: "the server left your packet of tick 9999 out", last: 199_980 }]);
@@ -17,8 +17,7 @@ assert.equal(alarms.add("kind 9999", "text").count, 1, "what was dismissed is co
 alarms.clear();
 assert.equal(alarms.kinds.size, 0);
 
-// fault 24: when a connection ends, nothing of who is there, talks, is muted or missing stays on
-// the page
+// fault 24: after a connection ends, the page keeps nothing of members, speech, mutes or losses
 const element = () => {
   const set = () => {};
   const one = { dataset: {}, style: { setProperty: set }, classList: { toggle: set, add: set }, children: [] };
@@ -44,7 +43,7 @@ assert.deepEqual([list.children.length, count.textContent, now.textContent, word
 for (const those of ["talking", "missing", "hands", "muted", "waiting"]) assert.equal(people[those].size, 0, those);
 await Promise.resolve();
 assert.equal(now.textContent.includes("Ada"), false, "what was to be drawn later says nothing old");
-// the next connection begins with what it is told, and says of nobody that they came
+// the next connection starts from its first messages, and announces no member as new
 assert.deepEqual(people.roster([member(0, "Bo", true), member(1, "Ada")]).come, []);
 assert.equal(now.textContent, "Nobody is speaking");
 console.log("the page shows what holds");

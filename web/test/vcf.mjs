@@ -1,4 +1,4 @@
-// Looks at how a page reads one person's VCF: node web/test/vcf.mjs
+// Tests a page's reader of one person's VCF: node web/test/vcf.mjs
 import assert from "node:assert/strict";
 import { crc32, deflateRawSync, gzipSync } from "node:zlib";
 
@@ -26,13 +26,13 @@ const person = HEAD + record(5, "0|1", { chromosome: "1" }) + record(5, "1|1") +
 const whole = await read(person, sites(5, 10, 12, 20, 30));
 assert.deepEqual(whole, { haplotypes: ["10011", "11001"], ended: null });
 
-// however it is packed, and wherever a chunk ends
+// for every compression, and every end of a chunk
 const cut = (size) => Array.from({ length: Math.ceil(person.length / size) }, (_, i) => block(person.slice(i * size, (i + 1) * size)));
 for (const packed of [gzipSync(person), ...[7, 60, 1000].map((size) => Buffer.concat([...cut(size), LAST])), person.replaceAll("\n", "\r\n")]) {
   assert.deepEqual(await read(packed, sites(5, 10, 12, 20, 30)), whole);
 }
 
-// what the file does not tell ends the stretch
+// a site without alleles in the file ends the stretch
 for (const [wanted, length, why] of [
   [sites(5, 10, 11, 12), 2, "is not in the file"],
   [sites(10, 20, 30, 40), 3, "has no phase (as 0|1)"],
@@ -46,14 +46,14 @@ assert.deepEqual(await read(person, sites(40)), { haplotypes: ["0", "1"], ended:
 assert.deepEqual((await read(HEAD + record(1, "1") + record(2, "0") + record(3, "0|1"), sites(1, 2, 3))).haplotypes, ["10"], "one haplotype");
 assert.deepEqual((await read(HEAD + record(1, "0|1") + record(1, "1|1"), sites(1))).haplotypes, ["0", "1"], "the first of two alike stays");
 
-// fault 19: alleles of two phase sets are not joined, and alike ones are of none
+// fault 19: alleles of two phase sets are not joined, and equal alleles have no phase set
 const phased = HEAD + [["0|1", 5], ["1|1", 6], ["1|0", 5], ["0|1", 7], ["0|1", "."]].map(([call, set], i) => record(i + 1, `${call}:${set}`, { format: "GT:PS" })).join("");
 const { haplotypes: joined, ended: other } = await read(phased, sites(1, 2, 3, 4));
 assert.deepEqual([joined, other.why, other.site.position], [["011", "110"], "is of another phase set (PS)", 4]);
 assert.equal((await read(phased, sites(4, 5))).ended.why, "is of another phase set (PS)");
 assert.deepEqual((await read(phased, sites(4))).haplotypes, ["0", "1"], "one allele needs no phase");
 assert.equal((await read(HEAD + record(1, "0|1:a", { format: "GT:PSL" }) + record(2, "0|1:a", { format: "GT:PSL" }), sites(1, 2))).ended.why, "has no phase (as 0|1)");
-// fault 19: bases in lower case, and structural variants by how far they reach
+// fault 19: bases in lower case, and structural variants by their extent
 assert.deepEqual((await read(HEAD + record(1, "0|1", { alternate: "c" }), sites(1))).haplotypes, ["0", "1"]);
 const reaching = (info, alternate = "<DEL>", call = "0|1") => record(1, call, { alternate }).replace("PASS\t.", `PASS\t${info}`);
 const long = HEAD + reaching("END=20") + reaching("END=90", "<DEL>", "1|1") + reaching("SVLEN=7", "<INS>", "1|0") + reaching("END=90;SVLEN=-4,5", "<DEL>,<DUP>", "1|2")
@@ -89,7 +89,7 @@ for (const [wrong, why] of [
   await assert.rejects(read(wrong, sites(1, 70)), why);
 }
 
-// whatever the bytes are: alleles, or an error in words
+// for all bytes: alleles, or an error in words
 let seed = 7;
 const random = (below) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 8) % below;
 const packed = [Buffer.from(person), gzipSync(person), Buffer.concat([...cut(100), LAST])];

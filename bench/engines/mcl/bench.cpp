@@ -1,11 +1,14 @@
-// mcl's lifted ElGamal on the task of `tobari-bench call`: one packet of 320 samples a run, on one thread.
+// mcl's lifted ElGamal on the task of `tobari-bench call`: each run is one packet of 320 samples,
+// on one thread.
 //
-//   ./bench CURVE       prints one JSON line for each of encrypt, add and decrypt (bench/README.md has the shape)
-//   ./bench CURVE sum   prints one for the sum of each of 2, 4 ... 1024 packets
+//   ./bench CURVE       prints one JSON line for each of encrypt, add and decrypt
+//   ./bench CURVE sum   prints one JSON line for each sum of 2, 4 ... 1024 packets
 //
-// The library is used as it comes: window tables for P and sP, a table of logarithms for 16 bits, messages in [0, 32767]
-// (its signed messages cost more), its XorShift generator, Jacobian coordinates throughout. It is variable-time.
-// bench/README.md says how to build this.
+// bench/README.md has the shape of a line, and the build command.
+//
+// The library is used with its defaults: window tables for P and sP, a table of logarithms for 16
+// bits, messages in [0, 32767] (its signed messages cost more), its XorShift generator, and
+// Jacobian coordinates throughout. The library is variable-time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +25,7 @@ using mcl::G1;
 static const size_t SAMPLES = 320;
 static const int RUNS = 7;
 static const size_t MOST_INPUTS = 1024;
-static const size_t DISTINCT = 61; // packets, which are repeated
+static const size_t DISTINCT = 61; // packets; larger sums repeat them
 
 struct Named {
 	const char *name;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the mcl peer against mcl as it was built:  ./build.sh HEADERS LIBRARY-256 LIBRARY-384 OUTPUT-FOLDER
-# Two programs, since mcl is faster when it is compiled for 256 bits; OUTPUT-FOLDER/mcl picks the right one. The libraries are static,
-# compiled with MCL_FP_BIT and MCL_FR_BIT of 256 and of 384, MCL_USE_LLVM=1, MCL_BINT_ASM=1 and MCL_MSM=0.
+# Builds the mcl peer:  ./build.sh HEADERS LIBRARY-256 LIBRARY-384 OUTPUT-FOLDER
+# OUTPUT-FOLDER/mcl picks one of two programs, as mcl is faster compiled for 256 bits. The static
+# libraries have MCL_FP_BIT=MCL_FR_BIT=256 or 384, MCL_USE_LLVM=1, MCL_BINT_ASM=1 and MCL_MSM=0.
 set -eu
 if [ $# -ne 4 ]; then sed -n '2,4s/^# //p' "$0" >&2; exit 2; fi
 headers=$1 library256=$2 library384=$3 out=$4 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,12 +1,15 @@
 // OpenFHE on the task of `tobari-bench lattice`, on one thread.
 //
-//   ./openfhe SET [WHAT,WHAT...]  prints one JSON line for each operation (bench/README.md has the shape); nothing for a set
-//                                 it does not have
+//   ./openfhe SET [WHAT,WHAT...]  prints one JSON line for each operation, and nothing for an
+//                                 unknown set; bench/README.md has the shape of a line
 //
-// HYBRID key switching, FIXEDMANUAL scaling, real slots in CKKS. The library chooses its special primes, of 60 bits. It
-// allocates a vector for each limb in each operation, so glibc is told to keep memory, which makes it faster. `add` is the
-// form in place. In CKKS the library only has decryption and decoding in one; here `decrypt` is its inner product with the
-// secret key, as in the other libraries, and `decode` all the rest, big integers and the noise that it adds included.
+// HYBRID key switching, FIXEDMANUAL scaling, real slots in CKKS. The library chooses its special
+// primes, of 60 bits. It allocates a vector for each limb in each operation. glibc is told to keep
+// memory, which makes the library faster. `add` is the form in place.
+//
+// In CKKS the library decrypts and decodes in one step. Here `decrypt` is the inner product with
+// the secret key, as in the other libraries. `decode` is all the rest, including big integers and
+// the noise that the library adds.
 #include "../lattice.hpp"
 #include <complex>
 #include <malloc.h>
@@ -54,7 +57,7 @@ struct Peer {
 	}
 
 	Cipher rescale(const Cipher &in) {
-		return context->ModReduce(in); // which Rescale is another name for
+		return context->ModReduce(in); // the library's Rescale is the same
 	}
 
 	Cipher mul(const Cipher &a, const Cipher &b) {
@@ -70,7 +73,8 @@ struct Peer {
 		return out;
 	}
 
-	// Everything but encoding and decryption. `expect(ciphertext, what, f)` checks that slot i is f(i).
+	// Everything but encoding and decryption. `expect(ciphertext, what, f)` checks that slot i is
+	// f(i).
 	template <class Expect, class Sum, class Product, class Rotated, class First>
 	Cipher operations(Plaintext plain, Plaintext factor, Expect expect, Sum sum, Product product, Rotated rotated, First first) {
 		const Cipher a = context->Encrypt(keys.publicKey, plain), b = context->Encrypt(keys.secretKey, factor);

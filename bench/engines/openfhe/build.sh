@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds the OpenFHE peer against an installed OpenFHE:  ./build.sh PATH-TO-OPENFHE [PATH-TO-HEXL] OUTPUT-FOLDER
-# The paths are the folders that the libraries were installed to, OpenFHE as static libraries without OpenMP. With an OpenFHE
-# that has the project's HEXL overlay, Intel HEXL's is needed too and the program is openfhe_hexl, otherwise openfhe_scalar.
-# CXX chooses the compiler.
+# Builds the OpenFHE peer:  ./build.sh PATH-TO-OPENFHE [PATH-TO-HEXL] OUTPUT-FOLDER
+# The paths are the folders of the installed libraries, OpenFHE static and without OpenMP. OpenFHE
+# with the project's HEXL overlay needs Intel HEXL, too; the program is then openfhe_hexl, otherwise
+# openfhe_scalar. CXX chooses the compiler.
 set -eu
 if [ $# -ne 2 ] && [ $# -ne 3 ]; then sed -n '2,5s/^# //p' "$0" >&2; exit 2; fi
 openfhe=$1 hexl= out=$2 here=$(cd "$(dirname "$0")" && pwd)

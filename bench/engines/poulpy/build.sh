@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the poulpy peer:  ./build.sh OUTPUT-FOLDER
-# Needs a nightly Rust, which gets the crates that Cargo.lock names, and a processor with AVX-512 IFMA.
+# Needs a nightly Rust, which gets the crates of Cargo.lock, and a processor with AVX-512 IFMA.
 set -eu
 if [ $# -ne 1 ]; then sed -n '2,3s/^# //p' "$0" >&2; exit 2; fi
 mkdir -p "$1"

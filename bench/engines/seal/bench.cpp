@@ -1,11 +1,12 @@
 // Microsoft SEAL on the task of `tobari-bench lattice`, on one thread.
 //
-//   ./seal SET [WHAT,WHAT...]  prints one JSON line for each operation (bench/README.md has the shape); nothing for a set
-//                              it does not have
+//   ./seal SET [WHAT,WHAT...]  prints one JSON line for each operation, and nothing for an unknown
+//                              set; bench/README.md has the shape of a line
 //
-// The library is used as it comes. It has one special prime, so that dnum is the number of limbs, and no hoisted rotations.
-// `add` and `mul_plain` are the forms in place; everything else writes to another ciphertext that has its memory already. In
-// BGV `mul_plain` takes a plaintext that has been transformed before.
+// The library is used with its defaults. It has one special prime, so dnum is the number of limbs,
+// and it has no hoisted rotations. `add` and `mul_plain` are the forms in place. All other
+// operations write to another ciphertext with allocated memory. In BGV `mul_plain` takes a
+// transformed plaintext.
 #include "../lattice.hpp"
 #include <complex>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the SEAL peer against an installed Microsoft SEAL:  ./build.sh PATH-TO-SEAL [PATH-TO-HEXL] OUTPUT-FOLDER
-# The paths are the folders that the libraries were installed to. With a SEAL that uses Intel HEXL, HEXL's is needed too and
-# the program is seal_hexl, otherwise seal_scalar. CXX chooses the compiler.
+# Builds the peer with Microsoft SEAL:  ./build.sh PATH-TO-SEAL [PATH-TO-HEXL] OUTPUT-FOLDER
+# The paths are the folders of the installed libraries. SEAL with Intel HEXL needs HEXL's path, too;
+# the program is then seal_hexl, otherwise seal_scalar. CXX chooses the compiler.
 set -eu
 if [ $# -ne 2 ] && [ $# -ne 3 ]; then sed -n '2,4s/^# //p' "$0" >&2; exit 2; fi
 seal=$1 hexl= out=$2 here=$(cd "$(dirname "$0")" && pwd)

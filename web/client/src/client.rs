@@ -1,4 +1,4 @@
-//! A member with its microphone and its ear, at the rate of a sound card.
+//! A member of a call with microphone and playback, at the rate of a sound card.
 
 use std::collections::VecDeque;
 
@@ -15,11 +15,11 @@ use crate::resample::{RateError, Resampler};
 
 /// Samples a second of a call.
 const RATE_HZ: u32 = 16_000;
-/// Frames that may wait in one call of [`Client::capture`]: what a page brings after a long
-/// standstill is passed over.
+/// The most frames of one call of [`Client::capture`]. After a long standstill of the page, further
+/// frames are skipped.
 const MOST_FRAMES: usize = 10;
 
-/// What a page asks of a new link.
+/// A page's order for a new link.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkOrder {
@@ -29,24 +29,24 @@ pub struct LinkOrder {
     pub room: String,
     /// Mode `elgamal-shared` instead of `mask`.
     pub shared: bool,
-    /// Packets only while somebody talks: the server learns who.
+    /// A member sends packets only while they talk; so the server learns who talks.
     pub spurts: bool,
-    /// Whoever comes waits for the host.
+    /// New members wait for the host.
     pub lobby: bool,
-    /// There is a host.
+    /// Whether the room has a host.
     pub host: bool,
-    /// The members agree on keys (MLS), anew whenever somebody comes or goes.
+    /// The members agree on keys (MLS), with new keys whenever a member joins or leaves.
     pub mls: bool,
-    /// How many may speak at once.
+    /// The number of members that may speak at once.
     pub speakers: u16,
 }
 
 /// Links of a new room.
 #[derive(Serialize)]
 pub struct Links {
-    /// For everybody.
+    /// The link for everybody.
     pub link: String,
-    /// For the host alone, if there is one.
+    /// The link for the host alone, if there is one.
     pub host_link: Option<String>,
 }
 
@@ -73,12 +73,13 @@ pub fn make_links(order: &LinkOrder, rng: &mut ChaCha20Rng) -> Option<Links> {
     Some(Links { link: link.for_members().to_text().to_string(), host_link })
 }
 
-/// The link for everybody, of a host's own; none if it is no link.
+/// The link for everybody, from the host's own link; none for an invalid link.
 pub fn guests_link(link: &str) -> Option<Zeroizing<String>> {
     link.parse().ok().map(|link: RoomLink| link.for_members().to_text())
 }
 
-/// What a link says of its room, for people, and where its WebSocket is; nothing of its secret.
+/// The settings of the room in a link, for people, and the address of its WebSocket, without the
+/// secret.
 ///
 /// # Errors
 /// [`StartError`] if a page cannot use the link.
@@ -92,7 +93,7 @@ fn read(link: &str) -> Result<RoomLink, StartError> {
     if scheme { Ok(link) } else { Err(StartError::Scheme) }
 }
 
-/// The address of the WebSocket: it has no secret in it.
+/// The address of the WebSocket; it contains no secret.
 fn address(link: &RoomLink) -> String {
     format!("{}/call/v3/{}", link.server.replacen("http", "ws", 1), link.room.as_str())
 }
@@ -107,21 +108,21 @@ fn about(link: &RoomLink) -> Value {
     })
 }
 
-/// How a page joins.
+/// A page's order to join a call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// The link, with its secret.
     pub link: String,
-    /// How the person wants to be called.
+    /// The person's name.
     pub name: String,
-    /// Does it want to speak?
+    /// Whether the person wants to speak.
     pub speak: bool,
-    /// Samples a second of the sound card, both ways.
+    /// Samples a second of the sound card, in both directions.
     pub rate: u32,
 }
 
-/// Why a call cannot be joined.
+/// The reason why a client cannot join a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -131,22 +132,22 @@ pub enum StartError {
     /// A scheme without a WebSocket.
     #[error("link of a call: expected http or https, found another scheme")]
     Scheme,
-    /// A call whose keys its members agree on, in a module without what that takes.
+    /// A call whose members agree on keys, in a module without MLS.
     #[error("a call whose members agree on keys (MLS): expected the client that has MLS, found the one without")]
     Keys,
-    /// A rate that there is not.
+    /// An impossible rate of the sound card.
     #[error(transparent)]
     Rate(#[from] RateError),
 }
 
-/// What is to be sent to the server.
+/// A message for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Thing {
     /// A text message.
     Text(String),
-    /// A packet of sound: of no use later, so a line that is full goes without it.
+    /// A packet of sound. It is of no use later, so a full connection drops it.
     Packet(Vec<u8>),
-    /// Another binary message, which must not be left out.
+    /// Another binary message, which must not be dropped.
     Binary(Vec<u8>),
 }
 
@@ -164,11 +165,12 @@ pub struct Client {
     /// Samples at 16 kHz that do not fill a frame yet.
     pending: Vec<f32>,
     packets: VecDeque<Vec<u8>>,
-    /// Was a packet made, after which one of before may be sent again to measure the round trip?
+    /// Whether a packet was made; after one, an earlier packet may be sent again to measure the
+    /// round trip.
     probes: bool,
     first: Option<String>,
     news: VecDeque<Value>,
-    /// Frames of the last capture as they were sent, and the last that was played.
+    /// Frames of the last capture as they were sent, and the last played frame.
     said: Zeroizing<Vec<i16>>,
     heard: Zeroizing<[i16; PACKET_SAMPLES]>,
     /// Loudness of the microphone before the gate: the largest sample of the last frames.
@@ -176,8 +178,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has not said anything yet; its first thing to send is the join, which answers
-    /// the server's challenge.
+    /// A client that has not sent anything yet; its first message is the join, which answers the
+    /// server's challenge.
     ///
     /// # Errors
     /// [`StartError`] if the link or the rate cannot be used.
@@ -208,7 +210,7 @@ impl Client {
         })
     }
 
-    /// The address of the WebSocket: it has no secret in it.
+    /// The address of the WebSocket; it contains no secret.
     pub fn address(&self) -> String {
         address(&self.link)
     }
@@ -218,7 +220,7 @@ impl Client {
         about(&self.link)
     }
 
-    /// Takes a text message of the server.
+    /// Receives a text message of the server.
     pub fn text(&mut self, text: &str) {
         let Ok(message) = ServerMessage::parse(text) else { return self.news.push_back(Alarm::Unexpected.to_json()) };
         match (&mut self.member, &message) {
@@ -242,7 +244,7 @@ impl Client {
         }
     }
 
-    /// Takes a binary message of the server. Was it a sum that is heard?
+    /// Receives a binary message of the server; true if it is a sum that is played.
     pub fn binary(&mut self, bytes: &[u8]) -> bool {
         let Some(member) = &mut self.member else {
             self.news.push_back(Alarm::Unexpected.to_json());
@@ -255,7 +257,7 @@ impl Client {
         heard.is_some()
     }
 
-    /// Takes what the microphone heard, at the rate of the sound card, from -1 to 1.
+    /// Receives samples of the microphone at the rate of the sound card, from -1 to 1.
     pub fn capture(&mut self, samples: &[f32]) {
         self.down.process(samples, &mut self.pending);
         self.said.clear();
@@ -286,8 +288,8 @@ impl Client {
         self.up.process(samples.as_ref(), out);
     }
 
-    /// What is to be sent next. Where the line is full, packets of sound are kept back, which would
-    /// be late.
+    /// The next message for the server. If the connection is full, packets of sound are held back,
+    /// because they would be late.
     pub fn poll(&mut self, is_full: bool) -> Option<Thing> {
         if let Some(first) = self.first.take() {
             return Some(Thing::Text(first));
@@ -300,7 +302,7 @@ impl Client {
                 member.keep_back(&packet);
             }
         }
-        // after the packets: what measures the line follows what is heard of it
+        // after the packets: the probe of the round trip follows the sound
         if let Some(probe) = std::mem::take(&mut self.probes).then(|| self.member.as_mut()?.probe()).flatten()
             && !is_full
         {
@@ -312,7 +314,7 @@ impl Client {
         })
     }
 
-    /// What happened next.
+    /// The next event.
     pub fn poll_news(&mut self) -> Option<Value> {
         if let Some(news) = self.news.pop_front() {
             return Some(news);
@@ -322,8 +324,8 @@ impl Client {
         Some(news.to_json(member))
     }
 
-    /// Says what a member or a host can say to the server, as the protocol writes it. Was it such a
-    /// message?
+    /// Sends a message of a member or a host, in the syntax of the protocol; true if the message is
+    /// valid.
     pub fn say(&mut self, message: &str) -> bool {
         match (&mut self.member, ClientMessage::parse(message)) {
             (_, Ok(ClientMessage::Join(_)) | Err(_)) | (None, _) => false,
@@ -334,12 +336,12 @@ impl Client {
         }
     }
 
-    /// Sends silence from now on, or no longer.
+    /// Mutes (sends silence) or unmutes the microphone.
     pub fn mute(&mut self, muted: bool) {
         self.microphone.mute(muted);
     }
 
-    /// What was sent of the last capture: gated, levelled, 16 kHz.
+    /// The samples that were sent of the last capture: gated, levelled, 16 kHz.
     pub fn said(&self) -> &[i16] {
         &self.said
     }
@@ -354,7 +356,7 @@ impl Client {
         self.peak
     }
 
-    /// By how many frames what is played is behind what has come.
+    /// The number of frames that have arrived and are not played yet.
     pub fn depth(&self) -> usize {
         self.ear.depth()
     }

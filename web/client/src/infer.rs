@@ -1,4 +1,4 @@
-//! Who asks about an image: the key of one model of one server, its questions and what answers say.
+//! The client of an inference: the key for one model of one server, its questions, and its answers.
 
 use chacha20::ChaCha20Rng;
 use serde::Serialize;
@@ -13,32 +13,32 @@ use tobari_infer::{
 use tobari_octets::hex;
 use zeroize::Zeroizing;
 
-/// Labels that are told, the likeliest first. Logits are not: whoever sees them beside ciphertexts
-/// can compute the key.
+/// The number of labels that are shown, the likeliest first. Logits are not shown: a person who
+/// sees them beside the ciphertexts can compute the key.
 const TOLD: usize = 3;
 
-/// Why there is no key, question or answer.
+/// The reason why there is no key, question or answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// Less than a digest.
     #[error("expected a digest of 32 bytes and what is known of a model, found fewer bytes")]
     Model,
-    /// What is known of a model, and is not.
+    /// An invalid description of a model.
     #[error(transparent)]
     Card(#[from] CardError),
-    /// A key that is none.
+    /// An invalid key.
     #[error(transparent)]
     Holder(#[from] HolderError),
-    /// An answer that is none.
+    /// An invalid answer.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// What the client says.
+    /// An error of the client's half.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// What is told of a key: nothing of it is secret.
+/// The public facts about a key.
 #[derive(Debug, Serialize)]
 pub struct KeyInfo {
     /// The model's digest.
@@ -51,7 +51,7 @@ pub struct KeyInfo {
     pub classes: usize,
 }
 
-/// A key, ready to ask. It is wiped on drop.
+/// A key that is ready for questions. It is wiped on drop.
 pub struct Asker {
     holder: Holder,
     client: Client,
@@ -60,26 +60,26 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// A new key for a model: its digest (32 bytes), and what the server tells of it.
+    /// A new key for a model. `model` is its digest (32 bytes) and the server's description.
     ///
     /// # Errors
-    /// [`AskError`] for what is no model.
+    /// [`AskError`] for an invalid model.
     pub fn new(model: &[u8], rng: &mut ChaCha20Rng) -> Result<Self, AskError> {
         let (digest, card) = model.split_first_chunk::<NAME_BYTES>().ok_or(AskError::Model)?;
         let (holder, keys) = Holder::generate_with_keys(Card::decode(card)?, *digest, rng)?;
         Ok(Self { client: holder.client()?, holder, keys: Some(keys) })
     }
 
-    /// A key that was kept: see [`Self::kept`].
+    /// Loads a stored key: see [`Self::kept`].
     ///
     /// # Errors
-    /// [`AskError`] for bytes that are no key.
+    /// [`AskError`] for an invalid key.
     pub fn take_up(kept: &[u8]) -> Result<Self, AskError> {
         let holder = Holder::decode(kept)?;
         Ok(Self { client: holder.client()?, holder, keys: None })
     }
 
-    /// What may be told of it.
+    /// The public facts about the key.
     pub fn told(&self) -> KeyInfo {
         let card = self.holder.card();
         KeyInfo {
@@ -101,7 +101,7 @@ impl Asker {
         }
     }
 
-    /// The key's own bytes, all of them secret: to be kept by whoever agreed to it.
+    /// The key's own bytes, all of them secret: a page stores them only with the person's consent.
     pub fn kept(&self) -> Zeroizing<Vec<u8>> {
         self.holder.encode()
     }
@@ -115,10 +115,10 @@ impl Asker {
         Ok(messages::encode_question(&self.client.encrypt(&numbers, rng)?))
     }
 
-    /// The classes that an answer tells, the likeliest first.
+    /// The classes in an answer, the likeliest first.
     ///
     /// # Errors
-    /// [`AskError`] for what is no answer, or one to somebody else.
+    /// [`AskError`] for an invalid answer, or an answer for another key.
     pub fn answer(&self, body: &[u8]) -> Result<Vec<usize>, AskError> {
         let card = self.holder.card();
         let answer = messages::decode_answer(body, card)?;

@@ -1,23 +1,24 @@
 //! The clients' halves in a browser, behind functions that JavaScript can call: a member of a live
-//! call (feature `call`), who asks about an image or a table (feature `ask`), and the key holder of
-//! a fleet (feature `sense`). Each feature is a module of its own, so that no page loads what it
-//! does not run; `mls` is `call` with what calls need whose members agree on keys.
+//! call (feature `call`), the client of an inference or a search (feature `ask`), and the key
+//! holder of a fleet (feature `sense`). Each feature is compiled to a module of its own, so that no
+//! page loads code that it does not run. Feature `mls` is `call` with the code for calls whose
+//! members agree on keys.
 //!
-//! **What is computed.** [`Client`] joins the rate of the sound card to the frames of 16 kHz that a
-//! call is made of ([`Resampler`]), and joins microphone, member and ear as the command-line client
-//! does. [`infer::Asker`] makes the key of a model, encrypts an image under it and reads the
-//! answer, as `tobari infer` does, and [`search::Searcher`] asks a table, as `tobari search query`
-//! does; [`sense::Fleet`] is the key holder of `tobari sense`, and the devices of a fleet that the
-//! tab plays. It is the clients' half only: nothing of the server is in it.
+//! **Computation.** [`Client`] converts between the rate of the sound card and the 16 kHz frames of
+//! a call ([`Resampler`]), and connects microphone, member and playback as the command-line client
+//! does. [`infer::Asker`] makes the key for a model, encrypts an image under it and decrypts the
+//! answer, as `tobari infer` does. [`search::Searcher`] queries a table, as `tobari search query`
+//! does. [`sense::Fleet`] is the key holder of `tobari sense`, with devices that the tab simulates.
+//! No code of the server is included.
 //!
-//! **Who sees what.** The compiled modules import nothing: they can reach neither network, nor
-//! clock, nor memory of the page. They are given randomness, the link, samples, pixels and what
-//! came from the server, and give back what is to be sent, played and shown ([`abi`]). Secrets and
-//! all keys stay in their memory; buffers that held a link or a key are wiped when they were read.
-//! What JavaScript itself held of them (a string, the address bar, a kept key) cannot be wiped.
+//! **Access.** The compiled modules import nothing: they can reach neither the network, nor a
+//! clock, nor the page's memory. The page gives them randomness, the link, samples, pixels and the
+//! server's messages, and gets the data to send, play and show ([`abi`]). Secrets and all keys stay
+//! in the module's memory; buffers with a link or a key are wiped after they are read. Copies that
+//! JavaScript itself holds (a string, the address bar, a stored key) cannot be wiped.
 //!
-//! **Whose code it is.** Whoever serves the page serves this module too.
-//! `book/src/explanation/threats/call.md` begins with what follows from that.
+//! **The source of the code.** The server of the page serves this module too.
+//! `book/src/explanation/threats/call.md` begins with the consequences.
 //!
 //! Built by `cargo xtask web` for `wasm32-unknown-unknown` with vectors (`simd128`):
 //! `web/dist/tobari.wasm` for calls, `web/dist/tobari-mls.wasm` for calls whose members agree on

@@ -1,4 +1,4 @@
-//! From one rate of samples to another.
+//! Conversion from one rate of samples to another.
 //!
 //! The signal is taken to be band-limited and is evaluated at the new times:
 //! `y(n) = Σ_k x(k) h(n a/b - k)`, where `a/b` is the old rate over the new,
@@ -7,17 +7,18 @@
 //! two samples and interpolated in a straight line. Times are fractions of integers, so the rates
 //! stay in step for ever.
 //!
-//! Bounds, by the tests: up to 6 kHz what comes out is what went in to 70 dB; what the lower rate
-//! cannot hold (from 8.2 kHz on, for 16 kHz) is 70 dB lower. Delay: `ZEROS` samples of the lower
-//! rate, 2 ms at 16 kHz. Cost: `2 ZEROS` products for each sample of the higher rate.
+//! Bounds, checked by the tests: up to 6 kHz the output equals the input to 70 dB. Frequencies that
+//! the lower rate cannot represent (from 8.2 kHz on, for 16 kHz) are attenuated by 70 dB. Delay:
+//! `ZEROS` samples of the lower rate, 2 ms at 16 kHz. Cost: `2 ZEROS` products for each sample of
+//! the higher rate.
 
 use std::f64::consts::PI;
 
 /// Zero crossings of the kernel to each side.
 const ZEROS: usize = 32;
-/// Kernels that are kept between two samples.
+/// The number of stored kernels between two samples.
 const PHASES: u32 = 256;
-/// The cutoff as a part of half the lower rate: what is left is where the filter falls.
+/// The cutoff as a part of half the lower rate: the rest is the filter's transition band.
 const PASS: f64 = 0.91;
 /// The shape of Kaiser's window: the stop band is about 90 dB down.
 const BETA: f64 = 9.0;
@@ -29,7 +30,7 @@ const RATES: std::ops::RangeInclusive<u32> = 8_000..=192_000;
 #[error("rate of samples: expected 8000 to 192000 Hz, found {0}")]
 pub struct RateError(pub u32);
 
-/// Samples of one rate in, of another out: see the module.
+/// Converts samples of one rate to another: see the module.
 ///
 /// ```
 /// use tobari_wasm::Resampler;
@@ -43,7 +44,7 @@ pub struct RateError(pub u32);
 pub struct Resampler {
     from: u32,
     to: u32,
-    /// Samples to each side that a sample is made of.
+    /// Input samples to each side of an output sample.
     half: usize,
     /// `PHASES + 1` rows of `2 half` weights, those of row `p` for the time `p / PHASES` after the
     /// sample before.
@@ -55,10 +56,10 @@ pub struct Resampler {
 }
 
 impl Resampler {
-    /// From `from_hz` to `to_hz`.
+    /// A converter from `from_hz` to `to_hz`.
     ///
     /// # Errors
-    /// [`RateError`] for rates that there are not.
+    /// [`RateError`] for a rate outside 8,000 to 192,000 Hz.
     pub fn new(from_hz: u32, to_hz: u32) -> Result<Self, RateError> {
         if let Some(wrong) = [from_hz, to_hz].into_iter().find(|rate| !RATES.contains(rate)) {
             return Err(RateError(wrong));
@@ -80,7 +81,7 @@ impl Resampler {
         Ok(Self { from: from_hz, to: to_hz, half, weights, past, place: half - 1, rest: 0 })
     }
 
-    /// Takes samples, and appends those of the other rate that follow from them.
+    /// Takes samples, and appends the resulting samples of the other rate.
     pub fn process(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         if self.from == self.to {
             out.extend_from_slice(samples);
@@ -98,7 +99,7 @@ impl Resampler {
         self.place -= done;
     }
 
-    /// The signal at the time that is next.
+    /// The signal at the next time.
     fn at(&self) -> f32 {
         let width = 2 * self.half;
         let phase = u64::from(self.rest) * u64::from(PHASES);
@@ -189,7 +190,7 @@ mod tests {
             let ratio = 10.0 * (energy(&out[200..]) / 0.5).log10();
             assert!(ratio < -70.0, "{from}, {hertz} Hz: {ratio} dB");
         }
-        // and none of its mirror images is there on the way up
+        // and upsampling leaves none of its mirror images
         let out = convert(16_000, 48_000, &sine(16_000, 5_000.0, 16_000));
         let (sin, cos): (f64, f64) = out.iter().enumerate().fold((0.0, 0.0), |(sin, cos), (i, sample)| {
             let angle = 2.0 * PI * 11_000.0 * i as f64 / 48_000.0;

@@ -1,5 +1,5 @@
-//! Who asks a table: one identity, what is told of one table, and one question at a time, for
-//! tables in the mode `plain`.
+//! The client of a search: one identity, the description of one table, and one question at a time,
+//! for tables in the mode `plain`.
 
 use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
@@ -13,52 +13,52 @@ use tobari_search::question::{Prepared, QuestionError, Wish, pattern};
 use tobari_search::server::Granularity;
 use tobari_search::table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError};
 
-/// Names of sites that are told as examples.
+/// The number of sites that are listed as examples.
 const EXAMPLES: usize = 200;
 
-/// Why there is no question or answer.
+/// The reason why there is no question or answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// Bytes that are no table's.
+    /// Bytes that do not describe a table.
     #[error("expected what is told of a table, found other bytes")]
     Told,
-    /// A catalogue that is none.
+    /// An invalid catalogue.
     #[error(transparent)]
     Catalogue(#[from] TableBytesError),
-    /// A fullness that is none.
+    /// An invalid fullness.
     #[error(transparent)]
     Fullness(#[from] FullnessError),
-    /// A site that there is not.
+    /// A site that does not exist.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// A question that cannot be asked, or an answer that is none.
+    /// An impossible question, or an invalid answer.
     #[error(transparent)]
     Question(#[from] QuestionError),
-    /// Parameters that are none.
+    /// Invalid parameters.
     #[error(transparent)]
     Lattice(#[from] LatticeError),
-    /// What the client's half says.
+    /// An error of the client's half.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Something out of its order.
+    /// A call out of order.
     #[error("expected {0} first, found none")]
     Order(&'static str),
 }
 
-/// What a person asks.
+/// A person's question.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// A site, as `chr20:1000000`; empty for a table of keys.
     pub at: String,
-    /// Alleles at it and those that follow, 0 and 1.
+    /// Alleles at this site and the following ones, 0 and 1.
     pub alleles: String,
     /// A key, for a table of keys.
     pub key: String,
     /// Places of the query, the true one among them.
     pub places: u32,
-    /// How many of the alleles occur, from the first on.
+    /// Whether to ask how many of the alleles occur, from the first on.
     pub longest: bool,
 }
 
@@ -68,14 +68,14 @@ pub struct Wanted {
 pub struct Stretch {
     /// The first, as `chr20:1000000`; the table's first one where it is empty.
     pub at: String,
-    /// How many, at most.
+    /// The largest number of sites.
     pub count: usize,
 }
 
 /// A site of a table.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// As the table names it.
+    /// The table's name of the chromosome.
     pub chromosome: String,
     /// The first base is 1.
     pub position: u64,
@@ -85,57 +85,57 @@ pub struct Place {
     pub alternate: String,
 }
 
-/// What is told of a table.
+/// The description of a table.
 #[derive(Debug, Serialize)]
 pub struct About {
     /// `panel`, `variants` or `keys`.
     pub kind: &'static str,
-    /// What its owner calls it.
+    /// The owner's name for the table.
     pub label: String,
     /// Haplotypes, alleles at each site, or keys.
     pub entries: u64,
-    /// How many sites.
+    /// The number of sites.
     pub sites: usize,
     /// Names of some of them, in their order.
     pub examples: Vec<String>,
-    /// Counts below this are not told.
+    /// Counts below this are not revealed.
     pub least: u32,
     /// Sites of a question, at most.
     pub longest: usize,
 }
 
-/// What the server is going to see of a question.
+/// The facts about a question that the server will see.
 #[derive(Debug, Serialize)]
 pub struct ServerView {
     /// The set of parameters.
     pub set: &'static str,
     /// The registered key's SHA-256.
     pub key: String,
-    /// The places among which the true one is.
+    /// The places of the query, with the true one among them.
     pub places: Vec<String>,
     /// `log2` of a bound on the probability of a false match.
     pub false_matches: Option<f64>,
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerView {
-    /// Whether all of it occurs.
+    /// Whether the whole key, or all alleles, occur.
     pub found: bool,
-    /// How often, where that is told.
+    /// The number of occurrences, if the answer has it.
     pub count: Option<u64>,
-    /// How many alleles, from the first on, where that was asked.
+    /// The number of alleles that occur, from the first on, if the question asked for it.
     pub longest: Option<usize>,
 }
 
-/// A question on its way.
+/// A prepared question.
 struct Pending {
     prepared: Prepared,
     secret: SecretKey,
     registration: Vec<u8>,
 }
 
-/// One who asks. Wiped on drop.
+/// The client of one table. It is wiped on drop.
 pub struct Searcher {
     identity: Identity,
     generation: u64,
@@ -144,18 +144,18 @@ pub struct Searcher {
 }
 
 impl Searcher {
-    /// With a new secret.
+    /// A client with a new secret.
     pub fn new(rng: &mut ChaCha20Rng) -> Self {
         Self { identity: Identity::generate(rng), generation: rng.next_u64(), table: None, pending: None }
     }
 
-    /// The name where clients name themselves.
+    /// The client's name, for servers without tokens.
     pub fn name(&self) -> [u8; CLIENT_BYTES] {
         self.identity.name()
     }
 
-    /// Takes what the server tells of a table: length of the catalogue (8, big-endian), catalogue,
-    /// fullness.
+    /// Reads the server's description of a table: length of the catalogue (8 bytes, big-endian),
+    /// catalogue, fullness.
     ///
     /// # Errors
     /// [`SearchError`] for other bytes.
@@ -179,11 +179,10 @@ impl Searcher {
         Ok(About { kind, label, entries, sites, examples, least, longest })
     }
 
-    /// Sites from a named one on, as many as there are on its chromosome and as a question may
-    /// have.
+    /// Sites from a named one on, up to the end of its chromosome and the maximum of a question.
     ///
     /// # Errors
-    /// [`SearchError`] for a site that there is not, or a table without sites.
+    /// [`SearchError`] for a site that does not exist, or a table without sites.
     pub fn sites(&self, wanted: &Stretch) -> Result<Vec<Place>, SearchError> {
         let (catalogue, _) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
         let sites = catalogue.sites().ok_or(SearchError::Order("a table with sites"))?;
@@ -202,7 +201,7 @@ impl Searcher {
             .collect())
     }
 
-    /// Prepares a question; another one takes its place.
+    /// Prepares a question; it replaces the previous one.
     ///
     /// # Errors
     /// [`SearchError`] for a question that the table does not answer.
@@ -241,7 +240,7 @@ impl Searcher {
         Ok(&self.pending()?.registration)
     }
 
-    /// The prepared question, encrypted; in the name of this client.
+    /// The prepared question, encrypted, in the name of this client.
     ///
     /// # Errors
     /// [`SearchError`].
@@ -250,10 +249,10 @@ impl Searcher {
         Ok(prepared.query(&Asker::new(secret)?, client, rng)?)
     }
 
-    /// What an answer to it says.
+    /// Decrypts the answer to the prepared question.
     ///
     /// # Errors
-    /// [`SearchError`] for what is no answer.
+    /// [`SearchError`] for an invalid answer.
     pub fn read(&self, answer: &[u8]) -> Result<AnswerView, SearchError> {
         let Pending { prepared, secret, .. } = self.pending()?;
         Ok(match prepared.read(&Asker::new(secret)?, answer)? {
@@ -263,7 +262,7 @@ impl Searcher {
         })
     }
 
-    /// Another key from now on: the server had this one often enough.
+    /// Replaces the key by a new one, after the server's limit of uses.
     pub fn renew(&mut self, rng: &mut ChaCha20Rng) {
         self.generation = rng.next_u64();
         self.pending = None;

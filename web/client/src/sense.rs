@@ -1,10 +1,10 @@
-//! A fleet in a tab: its key holder, and devices that the tab plays. Everything is made anew and
-//! lasts as long as the tab, so that what the server keeps of it may end, too.
+//! A fleet in a browser tab: its key holder, and devices that the tab simulates. Everything is new
+//! and lasts as long as the tab, so the server can forget its data, too.
 //!
-//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, its devices are
+//! The tab is the key holder of `tobari sense keygen`, `query` and `keyholder`, and its devices are
 //! those of `provision` and `encrypt`: the same registry, question, bundle and [`ResultOpener`].
-//! New is that one memory has both, which a fleet of real devices never does, and so knows what the
-//! answer should be: `Plain`.
+//! Unlike a fleet of real devices, the tab has keys and readings in one memory. So it knows the
+//! expected answer: `Plain`.
 
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,9 @@ use tobari_sense::schema::{Channel, ProfileName, Schema, SchemaError};
 use tobari_sense::setting::{SettingError, key_name};
 use zeroize::Zeroizing;
 
-/// What is measured.
+/// The measured quantity.
 const CHANNEL: &str = "temperature";
-/// Where bins meet, in degrees.
+/// The borders of the histogram's bins, in degrees.
 const EDGES: [f64; 10] = [12.0, 14.0, 16.0, 18.0, 20.0, 22.0, 24.0, 26.0, 28.0, 30.0];
 /// A reading above this raises the alarm.
 const ALARM: f64 = 30.0;
@@ -34,29 +34,29 @@ const ALARM: f64 = 30.0;
 const LEAST: u32 = 5;
 /// Frames of a device in a window at most.
 const FRAMES: u32 = 4;
-/// Devices at most: with all their frames at full scale sums still fit.
+/// Devices at most: with all their frames at full scale the sums still do not overflow.
 pub const MOST_DEVICES: usize = 60;
 
-/// Why there is no fleet, frame or answer.
+/// The reason why there is no fleet, frame or answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// What is no wish for a fleet, or no reading.
+    /// An invalid order for a fleet, or an invalid reading.
     #[error("expected {0}, found something else")]
     Wanted(&'static str),
-    /// A schema that is none, or a reading out of its range.
+    /// An invalid schema, or a reading out of its range.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// What cannot be asked.
+    /// An impossible question.
     #[error(transparent)]
     Question(#[from] QuestionError),
-    /// Devices that cannot be.
+    /// Impossible devices.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A card that is none.
+    /// An invalid card.
     #[error(transparent)]
     Card(#[from] EnrolError),
-    /// Parameters that are none.
+    /// Invalid parameters.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Secrets that cannot be encoded.
@@ -65,25 +65,25 @@ pub enum FleetError {
     /// A device whose key is used up.
     #[error(transparent)]
     Seal(#[from] SealError<std::convert::Infallible>),
-    /// A result that is not opened.
+    /// A result that is withheld.
     #[error(transparent)]
     Withheld(#[from] Withheld),
-    /// Something that cannot be written down.
+    /// A message that cannot be encoded.
     #[error("expected a message that can be written, found none")]
     Text,
 }
 
-/// What a person wants.
+/// A person's order for a fleet.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Devices, the person's own among them: the last one.
+    /// Number of devices, with the person's own as the last one.
     pub devices: usize,
     /// Seconds of a window.
     pub window_s: u32,
 }
 
-/// What is told of a fleet: nothing of it is secret.
+/// The public facts about a fleet.
 #[derive(Debug, Serialize)]
 pub struct FleetInfo {
     /// Its name.
@@ -102,39 +102,39 @@ pub struct FleetInfo {
     pub frame_bytes: usize,
     /// The range of readings, and the step between two, in degrees.
     pub range: [f64; 3],
-    /// Where bins meet.
+    /// The borders of the histogram's bins.
     pub edges: Vec<f64>,
     /// A reading above this raises the alarm.
     pub alarm: f64,
     /// SHA-256 and length of each object that the server needs.
     pub objects: Vec<(String, usize)>,
-    /// Bytes of all that the server is given.
+    /// Bytes of all data for the server.
     pub bytes: usize,
 }
 
-/// What came out of a window.
+/// The result of a window.
 #[derive(Debug, Serialize)]
 pub struct Opened {
-    /// What the key holder releases.
+    /// The key holder's release.
     pub release: Release,
-    /// What the tab expected, computed in the clear; none where it does not know all frames of the
-    /// window.
+    /// The expected result, computed on unencrypted readings; none if the tab does not know all
+    /// frames of the window.
     pub plain: Option<Vec<Figure>>,
-    /// Whether both are the same, to the last digit.
+    /// Whether both are equal, to the last digit.
     pub exact: Option<bool>,
 }
 
-/// Readings that the tab has sent, as bytes, by window and device; wiped when they go.
+/// Readings that the tab has sent, as bytes, by window and device; wiped on drop.
 #[derive(Default)]
 struct Plain {
     windows: BTreeMap<u64, BTreeMap<usize, Zeroizing<Vec<u8>>>>,
-    /// Sent, and not yet said to be stored.
+    /// Readings that were sent and are not confirmed yet.
     pending: Vec<(usize, Zeroizing<u8>)>,
-    /// When something was stored last.
+    /// The time of the last confirmation.
     last_ms: u64,
-    /// Since when it is not known what the server has.
+    /// The start of the current time without knowledge of the server's frames.
     lost_ms: Option<u64>,
-    /// Stretches of time of which it is not known.
+    /// Earlier times without that knowledge.
     unsure: Vec<(u64, u64)>,
 }
 
@@ -157,8 +157,8 @@ impl Plain {
         }
     }
 
-    /// The figures of a window in a few plain lines; none where not all of its frames are known.
-    /// What came before it is forgotten.
+    /// The figures of a window, in a few plain lines of code; none if not all frames are known.
+    /// Earlier windows are forgotten.
     fn figures(&mut self, start_ms: u64, end_ms: u64, channel: &Channel) -> Option<Vec<Figure>> {
         self.windows = self.windows.split_off(&start_ms);
         let sure = self.unsure.iter().all(|(from, to)| *from >= end_ms || *to < start_ms);
@@ -241,10 +241,10 @@ fn question(window_s: u32) -> Question {
 }
 
 impl Fleet {
-    /// Makes one: keys, devices, the question, and all that the server is given.
+    /// Makes a fleet: keys, devices, the question, and all data for the server.
     ///
     /// # Errors
-    /// [`FleetError`] for a number of devices or seconds that cannot be.
+    /// [`FleetError`] for an impossible number of devices or seconds.
     pub fn new(wanted: Wanted, rng: &mut ChaCha20Rng) -> Result<Self, FleetError> {
         if !(LEAST as usize..=MOST_DEVICES).contains(&wanted.devices) || !(1..=3600).contains(&wanted.window_s) {
             return Err(FleetError::Wanted("5 to 60 devices and windows of 1 to 3600 s"));
@@ -287,7 +287,7 @@ impl Fleet {
         Ok(Self { registry, schema, registered, desk, devices, objects, bundle, order, fleet, plain })
     }
 
-    /// What may be told of it.
+    /// The public facts about the fleet.
     pub fn told(&self) -> FleetInfo {
         let Channel { least, step, .. } = self.schema.channels[0];
         let objects: Vec<_> = self.objects.iter().map(|object| (object.name.clone(), object.bytes.len())).collect();
@@ -312,22 +312,21 @@ impl Fleet {
         self.objects.get(index).map(|object| &object.bytes[..])
     }
 
-    /// What the server is told of devices: numbers and MAC keys.
+    /// The bundle for the server: numbers and MAC keys of devices.
     pub fn bundle(&self) -> &[u8] {
         &self.bundle
     }
 
-    /// What it is to compute.
+    /// The order for the server: the computation.
     pub fn order(&self) -> &[u8] {
         &self.order
     }
 
-    /// Frames of readings, each of a device by its place. Those of the last call, if it was not
-    /// said that they are [stored](Self::stored), count as [lost](Self::lost).
+    /// Encrypts readings to frames; a device is given by its index. Unless the frames of the last
+    /// call were confirmed as [stored](Self::stored), they count as [lost](Self::lost).
     ///
     /// # Errors
-    /// [`FleetError`] for a device that is not there, or a reading out of range: no frame is made
-    /// then.
+    /// [`FleetError`] for an unknown device, or a reading out of range: then no frame is made.
     pub fn seal(&mut self, readings: &[(usize, f64)]) -> Result<Vec<u8>, FleetError> {
         self.lost();
         let mut rows = Vec::with_capacity(readings.len());
@@ -348,17 +347,18 @@ impl Fleet {
         Ok(frames)
     }
 
-    /// The server has taken all frames of the last call, at this time of its clock.
+    /// Notes that the server has stored all frames of the last call, at this time of its clock.
     pub fn stored(&mut self, at_ms: u64) {
         self.plain.stored(at_ms, self.registered.order.every_ms);
     }
 
-    /// It is not known whether it has.
+    /// Notes that the tab does not know whether the server has stored them.
     pub fn lost(&mut self) {
         self.plain.lost();
     }
 
-    /// Opens what the server says is the result of a window: once, whatever comes of it.
+    /// Decrypts the server's result of a window. A second attempt for the same window fails, even
+    /// if the first one failed.
     ///
     /// # Errors
     /// [`FleetError::Withheld`], for every reason there is.

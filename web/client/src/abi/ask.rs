@@ -1,19 +1,19 @@
-//! Who asks about an image, or a table.
+//! The client of an inference or of a search.
 //!
 //! | function | input | output |
 //! |---|---|---|
-//! | `infer_new` | a model's digest, 32 bytes, and what the server tells of it | [`KeyInfo`](crate::infer::KeyInfo) as JSON, or `{"error":…}` |
-//! | `infer_take_up` | a key that was kept | the same |
+//! | `infer_new` | a model's digest (32 bytes) and card | [`KeyInfo`](crate::infer::KeyInfo) as JSON, or `{"error":…}` |
+//! | `infer_take_up` | a stored key | the same |
 //! | `infer_kept` | | the key's own bytes, which are secret |
 //! | `infer_keys` | | the evaluation keys |
 //! | `infer_question` | grey pixels | a question; none for an image of another size |
 //! | `infer_answer` | an answer | `{"labels":[…]}`, or `{"error":…}` |
 //! | `infer_forget` | | |
-//! | `search_name` | | 16 bytes: what who asks is called; the first call makes a secret |
-//! | `search_table` | what is told of a table | [`About`](crate::search::About) as JSON, or `{"error":…}` |
+//! | `search_name` | | 16 bytes: the client's name; the first call makes a secret |
+//! | `search_table` | the server's description of a table | [`About`](crate::search::About) as JSON, or `{"error":…}` |
 //! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
 //! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`ServerView`](crate::search::ServerView), or `{"error":…}` |
-//! | `search_registration` | | the public key for it |
+//! | `search_registration` | | the public key for the prepared question |
 //! | `search_query` | the client's name | the question, encrypted |
 //! | `search_answer` | an answer | [`AnswerView`](crate::search::AnswerView), or `{"error":…}` |
 //! | `search_renew` | | |
@@ -36,7 +36,7 @@ fn asker<T>(otherwise: T, work: impl FnOnce(&mut Asker) -> T) -> T {
     ASKER.with_borrow_mut(|asker| asker.as_mut().map_or(otherwise, work))
 }
 
-/// What is told of the key that is there from now on.
+/// Keeps the new key, and returns its [`KeyInfo`](crate::infer::KeyInfo).
 fn begun(made: Result<Asker, AskError>) -> Vec<u8> {
     match made {
         Ok(asker) => {
@@ -58,7 +58,7 @@ pub extern "C" fn tobari_infer_new(len: u32) -> i32 {
     })
 }
 
-/// Takes up a key that was kept.
+/// Loads a stored key.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_infer_take_up(len: u32) -> i32 {
     with_input(len, |state, input| {
@@ -94,7 +94,7 @@ pub extern "C" fn tobari_infer_question(len: u32) -> i32 {
     })
 }
 
-/// What an answer says.
+/// Decrypts an answer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_infer_answer(len: u32) -> i32 {
     with_input(len, |state, input| {
@@ -122,7 +122,7 @@ thread_local! {
     static SEARCHER: RefCell<Option<Searcher>> = const { RefCell::new(None) };
 }
 
-/// The output of something that a searcher does.
+/// The output of a call to the searcher.
 fn searching<T: Serialize>(
     len: u32,
     work: impl FnOnce(&mut Searcher, &[u8], &mut ChaCha20Rng) -> Result<T, SearchError>,
@@ -141,7 +141,7 @@ fn searching<T: Serialize>(
     })
 }
 
-/// Begins: the name where clients name themselves.
+/// The client's name, for servers without tokens; the first call makes a secret.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_name() -> i32 {
     with(|state| {
@@ -151,7 +151,7 @@ pub extern "C" fn tobari_search_name() -> i32 {
     })
 }
 
-/// Takes what is told of a table.
+/// Reads the server's description of a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_table(len: u32) -> i32 {
     searching(len, |searcher, told, _| searcher.take(told))
@@ -175,14 +175,14 @@ pub extern "C" fn tobari_search_prepare(len: u32) -> i32 {
     })
 }
 
-/// The public key for it.
+/// The public key for the prepared question.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_registration() -> i32 {
     let bytes = SEARCHER.with_borrow(|place| place.as_ref().and_then(|one| Some(one.registration().ok()?.to_vec())));
     bytes.map_or(-1, |bytes| with(|state| state.put(&bytes)))
 }
 
-/// The question, encrypted.
+/// The prepared question, encrypted.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_query(len: u32) -> i32 {
     with_input(len, |state, client| {
@@ -192,13 +192,13 @@ pub extern "C" fn tobari_search_query(len: u32) -> i32 {
     })
 }
 
-/// What an answer says.
+/// Decrypts an answer.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_answer(len: u32) -> i32 {
     searching(len, |searcher, answer, _| searcher.read(answer))
 }
 
-/// Another key from now on.
+/// Replaces the key by a new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_search_renew() {
     with(|state| {

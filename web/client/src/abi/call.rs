@@ -6,11 +6,11 @@
 //! | `guests` | a host's own link | the link for everybody |
 //! | `describe` | a link | its settings as JSON, or `{"error":…}` |
 //! | `join` | a [`Start`] | settings, address of the WebSocket, or `{"error":…}` |
-//! | `text`, `binary` | what the server said | |
+//! | `text`, `binary` | a message of the server | |
 //! | `capture` | samples of the microphone, 32-bit float | |
 //! | `play` | | 20 ms of samples, 32-bit float |
-//! | `poll` | | what is to be sent: a byte, 0 for text, 1 for a packet of sound, 2 for other bytes, and the message |
-//! | `news` | | what happened, as JSON |
+//! | `poll` | | the next message to send: a byte, 0 for text, 1 for a packet of sound, 2 for other bytes, and the message |
+//! | `news` | | the next event, as JSON |
 //! | `say` | a message of the protocol | |
 //! | `said`, `heard` | | 16-bit samples, for pictures |
 
@@ -43,7 +43,7 @@ pub extern "C" fn tobari_links(len: u32) -> i32 {
     })
 }
 
-/// The link for everybody, of a host's own.
+/// The link for everybody, from the host's own link.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_guests(len: u32) -> i32 {
     with_input(len, |state, input| match std::str::from_utf8(input).ok().and_then(guests_link) {
@@ -52,7 +52,7 @@ pub extern "C" fn tobari_guests(len: u32) -> i32 {
     })
 }
 
-/// What a link says of its room.
+/// The settings of the room in a link.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_describe(len: u32) -> i32 {
     with_input(len, |state, input| {
@@ -65,7 +65,7 @@ pub extern "C" fn tobari_describe(len: u32) -> i32 {
     })
 }
 
-/// Begins a call, in the place of the one before.
+/// Begins a call; it replaces the previous one.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_join(len: u32) -> i32 {
     with_input(len, |state, input| {
@@ -93,7 +93,7 @@ pub extern "C" fn tobari_leave() {
     wipe_stack();
 }
 
-/// Takes a text message of the server.
+/// Receives a text message of the server.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_text(len: u32) {
     with_input(len, |_, input| {
@@ -103,13 +103,13 @@ pub extern "C" fn tobari_text(len: u32) {
     });
 }
 
-/// Takes a binary message of the server; 1 if it is a sum that is heard.
+/// Receives a binary message of the server; 1 if it is a sum that is played.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_binary(len: u32) -> i32 {
     with_input(len, |_, input| client(0, |client| i32::from(client.binary(input))))
 }
 
-/// Takes samples of the microphone.
+/// Receives samples of the microphone.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_capture(len: u32) {
     with_input(len, |_, input| {
@@ -133,7 +133,7 @@ pub extern "C" fn tobari_play() -> i32 {
     })
 }
 
-/// What is to be sent next; packets of sound are kept back if `full` is not 0.
+/// The next message for the server; packets of sound are held back if `full` is not 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_poll(full: u32) -> i32 {
     with(|state| {
@@ -147,7 +147,7 @@ pub extern "C" fn tobari_poll(full: u32) -> i32 {
     })
 }
 
-/// What happened next.
+/// The next event.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_news() -> i32 {
     with(|state| {
@@ -156,7 +156,7 @@ pub extern "C" fn tobari_news() -> i32 {
     })
 }
 
-/// Says something to the server; 1 if it can be said.
+/// Sends a message of the protocol to the server; 1 if it can be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_say(len: u32) -> i32 {
     with_input(len, |_, input| {
@@ -165,19 +165,19 @@ pub extern "C" fn tobari_say(len: u32) -> i32 {
     })
 }
 
-/// Mutes the microphone, or no longer.
+/// Mutes or unmutes the microphone.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_mute(muted: u32) {
     client((), |client| client.mute(muted != 0));
 }
 
-/// What was sent of the last capture.
+/// The samples that were sent of the last capture.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_said() -> i32 {
     samples(Client::said)
 }
 
-/// What was played last.
+/// The samples that were played last.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_heard() -> i32 {
     samples(Client::heard)
@@ -197,7 +197,7 @@ pub extern "C" fn tobari_peak() -> i32 {
     client(0, |client| i32::from(client.peak()))
 }
 
-/// By how many frames what is played is behind what has come.
+/// The number of frames that have arrived and are not played yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_depth() -> i32 {
     client(0, |client| client.depth() as i32)

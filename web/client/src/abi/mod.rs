@@ -1,16 +1,17 @@
-//! The functions that JavaScript calls: numbers and one stretch of memory each way.
+//! The functions that JavaScript calls. They take and return numbers, and one block of memory each
+//! way.
 //!
-//! `tobari_reserve(n)` gives the place of `n` bytes to write to; a function that takes an input is
-//! then called with how many there are. One that gives something answers how many bytes it has, and
-//! `tobari_output()` where they are, until the next call; a negative number means that there is
-//! none. Texts are UTF-8, numbers little-endian. There is one client in a module: a page has a
-//! module for each call.
+//! `tobari_reserve(n)` returns the address of `n` bytes for the input; the function that reads the
+//! input is then called with its length. A function with an output returns the number of bytes, and
+//! `tobari_output()` their address, valid until the next call; a negative number means no output.
+//! Texts are UTF-8, numbers little-endian. A module holds one client: a page loads a module for
+//! each call.
 //!
 //! | function | input | output |
 //! |---|---|---|
 //! | `seed` | 32 random bytes | |
 //!
-//! The others are those of [`call`], of [`ask`] and of [`sense`], a module each.
+//! The other functions are in [`call`], [`ask`] and [`sense`].
 
 #![allow(unsafe_code, reason = "exported names; there is no unsafe block")]
 
@@ -30,8 +31,8 @@ use chacha20::{
 use serde_json::json;
 use zeroize::{Zeroize, Zeroizing};
 
-/// The largest input: a roster of a full room, and some; where members agree on keys, a step of the
-/// whole group too; or what is known of a model.
+/// The largest input, in bytes: for `ask`, the description of a model; for `mls`, a message of the
+/// whole group; else a roster of a full room, with a margin.
 const MOST_INPUT: usize = if cfg!(feature = "ask") {
     1 << 24
 } else if cfg!(feature = "mls") {
@@ -61,7 +62,7 @@ impl State {
         i32::try_from(bytes.len()).unwrap_or(-1)
     }
 
-    /// A generator of one's own, drawn from that of the module.
+    /// A new generator, seeded from the module's generator.
     fn draw(&mut self) -> Option<ChaCha20Rng> {
         let mut seed = Zeroizing::new([0; 32]);
         self.rng.as_mut()?.fill_bytes(seed.as_mut());
@@ -86,7 +87,7 @@ fn with_input<T>(len: u32, work: impl FnOnce(&mut State, &[u8]) -> T) -> T {
     })
 }
 
-/// Memory for an input of `len` bytes; null if that is too much.
+/// Memory for an input of `len` bytes; null if `len` is too large.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_reserve(len: u32) -> *mut u8 {
     with(|state| {
@@ -99,13 +100,13 @@ pub extern "C" fn tobari_reserve(len: u32) -> *mut u8 {
     })
 }
 
-/// Where the last output is.
+/// The address of the last output.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_output() -> *const u8 {
     with(|state| state.output.as_ptr())
 }
 
-/// Takes the randomness of the page: 32 bytes. 1 if it is so.
+/// Takes 32 random bytes from the page; 1 on success.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_seed(len: u32) -> i32 {
     with_input(len, |state, input| {
@@ -120,12 +121,11 @@ fn error(what: impl std::fmt::Display) -> Vec<u8> {
     json!({ "error": what.to_string() }).to_string().into_bytes()
 }
 
-/// Bytes of the stack that are wiped: a quarter of what the module has, and more than a call of it
-/// takes.
+/// Bytes of the stack that are wiped: a quarter of the module's stack, and more than a call uses.
 const STACK: usize = 1 << 18;
 
-/// Values that were moved are wiped where they end, not where they were: what is left of them on
-/// the stack goes here.
+/// Wipes the stack. A moved value is wiped at its last place only; its earlier copies on the stack
+/// are wiped here.
 #[inline(never)]
 fn wipe_stack() {
     let mut stack = [0u8; STACK];

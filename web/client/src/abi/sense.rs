@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | `sense_new` | a [`Wanted`](crate::sense::Wanted) | [`FleetInfo`](crate::sense::FleetInfo) as JSON, or `{"error":…}` |
 //! | `sense_object(index)` | | an object for the server |
-//! | `sense_bundle` | | what the server is told of devices |
-//! | `sense_order` | | what it is to compute |
+//! | `sense_bundle` | | the bundle for the server: numbers and MAC keys of devices |
+//! | `sense_order` | | the order for the server: the computation |
 //! | `sense_seal` | `[[device, reading], …]` | frames, one after another; none for a reading out of range |
-//! | `sense_stored` | 8 bytes: when the server took all of them, in milliseconds since 1970 | 1 |
+//! | `sense_stored` | 8 bytes: when the server stored all frames, in milliseconds since 1970 | 1 |
 //! | `sense_lost` | | |
-//! | `sense_open` | 8 bytes: when a window began; and its result | [`Opened`](crate::sense::Opened), or `{"error":…}` |
+//! | `sense_open` | 8 bytes: the start of a window; and its result | [`Opened`](crate::sense::Opened), or `{"error":…}` |
 //! | `sense_forget` | | |
 
 use super::{error, wipe_stack, with, with_input};
@@ -21,7 +21,7 @@ thread_local! {
     static FLEET: RefCell<Option<Fleet>> = const { RefCell::new(None) };
 }
 
-/// What is done with the fleet; -1 without one.
+/// Runs `work` on the fleet; -1 without a fleet.
 fn fleet(work: impl FnOnce(&mut Fleet) -> i32) -> i32 {
     FLEET.with_borrow_mut(|fleet| fleet.as_mut().map_or(-1, work))
 }
@@ -30,12 +30,12 @@ fn told(done: Result<impl Serialize, FleetError>) -> Vec<u8> {
     done.map_or_else(error, |done| serde_json::to_vec(&done).unwrap_or_default())
 }
 
-/// A time, and the rest.
+/// Splits an input into a time and the rest.
 fn timed(input: &[u8]) -> Option<(u64, &[u8])> {
     input.split_first_chunk().map(|(time, rest)| (u64::from_le_bytes(*time), rest))
 }
 
-/// Makes a fleet; the one before is wiped.
+/// Makes a fleet; the previous one is wiped.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_sense_new(len: u32) -> i32 {
     with_input(len, |state, input| {
@@ -56,13 +56,13 @@ pub extern "C" fn tobari_sense_object(index: u32) -> i32 {
     fleet(|fleet| fleet.object(index as usize).map_or(-1, |bytes| with(|state| state.put(bytes))))
 }
 
-/// What the server is told of devices.
+/// The bundle for the server: numbers and MAC keys of devices.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_sense_bundle() -> i32 {
     fleet(|fleet| with(|state| state.put(fleet.bundle())))
 }
 
-/// What it is to compute.
+/// The order for the server: the computation.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_sense_order() -> i32 {
     fleet(|fleet| with(|state| state.put(fleet.order())))
@@ -77,7 +77,7 @@ pub extern "C" fn tobari_sense_seal(len: u32) -> i32 {
     })
 }
 
-/// The server has taken them.
+/// Notes that the server has stored the last frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_sense_stored(len: u32) -> i32 {
     with_input(len, |_, input| {
@@ -89,7 +89,7 @@ pub extern "C" fn tobari_sense_stored(len: u32) -> i32 {
     })
 }
 
-/// It is not known whether it has.
+/// Notes that the client does not know whether the server has stored the last frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_sense_lost() {
     fleet(|fleet| {
@@ -98,7 +98,7 @@ pub extern "C" fn tobari_sense_lost() {
     });
 }
 
-/// Opens a result.
+/// Decrypts a result.
 #[unsafe(no_mangle)]
 pub extern "C" fn tobari_sense_open(len: u32) -> i32 {
     with_input(len, |state, input| {

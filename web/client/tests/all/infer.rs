@@ -1,4 +1,4 @@
-//! A browser's key asks the server's half about drawn digits.
+//! A browser's client asks the server's half about drawn digits.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_infer::digits::{STYLES, draw};
@@ -8,7 +8,7 @@ use tobari_infer::{Model, messages};
 use tobari_lattice::params::NamedSet;
 use tobari_wasm::infer::{AskError, Asker};
 
-/// The server's half, and what it tells of its model: digest and card.
+/// The server's half, and the description of its model: digest and card.
 fn served() -> (Service, Vec<u8>) {
     let model = Model::digits().unwrap();
     let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();

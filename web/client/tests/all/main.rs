@@ -1,4 +1,4 @@
-//! What the pages compute.
+//! The computations of the pages.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

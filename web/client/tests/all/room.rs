@@ -35,7 +35,7 @@ fn client(link: &str, name: &str, seed: u8) -> Client {
     Client::new(start, ChaCha20Rng::from_seed([seed; 32])).unwrap()
 }
 
-/// What the server asks one of them.
+/// The server's challenge for a client.
 fn challenge(index: usize) -> Challenge {
     Challenge { nonce: Nonce([index as u8; 16]), room: "room".parse().unwrap(), hosts: vec!["h".to_owned()] }
 }
@@ -43,12 +43,12 @@ fn challenge(index: usize) -> Challenge {
 /// One person at a page.
 struct Person {
     client: Client,
-    /// Has the server said its challenge?
+    /// Whether the server has sent its challenge.
     asked: bool,
     uplink: Option<LiveUplink>,
     member: u16,
     heard: Vec<f32>,
-    /// Sums that came, and those of them that were opened.
+    /// Sums that arrived, and the decrypted ones of these.
     sums: [usize; 2],
     news: Vec<Value>,
     /// Bytes of packets.
@@ -60,9 +60,9 @@ struct Person {
 struct World {
     room: Option<LiveRoom>,
     people: Vec<Person>,
-    /// Is given all that anybody is sent, whether the room has it as a member or not.
+    /// A client that gets all messages to any client, whether it is a member or not.
     taps: Option<usize>,
-    /// Has a line that takes nothing.
+    /// A client whose connection is stalled.
     stalled: Option<usize>,
     now: Duration,
 }
@@ -77,7 +77,7 @@ impl World {
         Self { room: None, people, taps: None, stalled: None, now: Duration::ZERO }
     }
 
-    /// What one person's page has to send goes to the room.
+    /// Sends the pending messages of a person's page to the room.
     fn send(&mut self, index: usize) {
         if !std::mem::replace(&mut self.people[index].asked, true) {
             let nonce = challenge(index).nonce;
@@ -157,7 +157,7 @@ fn wave(at: usize, hertz: f32) -> f32 {
     (at as f32 * hertz * std::f32::consts::TAU / RATE as f32).sin() * 0.2
 }
 
-/// How strong a tone is, of a full-scale one.
+/// The strength of a tone, relative to a full-scale one.
 fn strength(samples: &[f32], hertz: f32) -> f32 {
     let (sin, cos) = samples.iter().enumerate().fold((0.0, 0.0), |(sin, cos): (f32, f32), (at, sample)| {
         let angle = at as f32 * hertz * std::f32::consts::TAU / RATE as f32;
@@ -166,13 +166,13 @@ fn strength(samples: &[f32], hertz: f32) -> f32 {
     2.0 * sin.hypot(cos) / samples.len() as f32
 }
 
-/// Each of three pages hears the other two in so many ticks, and sends so many bytes in a packet.
+/// Each of three pages hears the other two within `ticks`, and sends packets of this size in bytes.
 fn three_pages(link: &str, ticks: usize, packet: std::ops::Range<usize>) {
     let names = ["Ada", "Bo", "Cy"];
     let clients = names.iter().zip(1..).map(|(name, seed)| client(link, name, seed)).collect();
     let mut world = World::new(clients);
     let tones = [500.0, 800.0, 1_300.0];
-    // a voice is not always there: the gate tells it from noise by that
+    // a voice has pauses: by them the gate tells it from noise
     let on = |at: usize| if (at / (10 * CARD_FRAME)).is_multiple_of(2) { 1.0 } else { 0.0 };
     (0..ticks).for_each(|_| world.tick(|person, at| on(at) * wave(at, tones[person])));
     for (index, person) in world.people.iter().enumerate() {
@@ -205,8 +205,8 @@ fn three_pages_hear_the_others_in_a_room_of_points() {
     three_pages(&links(&LinkOrder { speakers: 1024, shared: true, ..order() }).link, 400, 10_240..10_750);
 }
 
-/// Two points for each: 8.3 megabits a second. The page makes no such link, and opens those of the
-/// command line.
+/// Two points for each sample: 8.3 megabits a second. The page makes no such link, but accepts
+/// those of the command line.
 #[test]
 fn three_pages_hear_the_others_in_a_room_of_pairs_of_points() {
     let settings = Settings { mode: LiveMode::Elgamal, speakers: 1024, ..Settings::default() };
@@ -214,8 +214,8 @@ fn three_pages_hear_the_others_in_a_room_of_pairs_of_points() {
     three_pages(&link.to_text(), 220, 20_480..21_200);
 }
 
-/// Packets that a page keeps back, as they would be late, are in no sum; that is not the server's
-/// doing, and nobody says so.
+/// Packets that a page holds back because they would be late are in no sum. The server is not the
+/// cause, and no client accuses it.
 #[test]
 fn a_line_that_takes_nothing_for_a_while_is_told_as_late_and_accuses_nobody() {
     let link = links(&order()).link;
@@ -268,8 +268,8 @@ fn a_host_admits_who_waits_and_may_say_nothing_else_than_the_protocol() {
     }
 }
 
-/// Words of the last roster, as each of these people was told it: of the room and of each member.
-/// They are the same for all.
+/// The words to compare in the last roster, of the room and of each member. They must be the same
+/// for all people.
 #[cfg(feature = "mls")]
 fn words(people: &[Person]) -> (String, Vec<String>) {
     let told = |person: &Person| {
@@ -304,7 +304,7 @@ fn pages_that_agree_on_keys_have_one_set_of_words_and_who_is_put_out_opens_nothi
     }
     let (of_three, members) = words(&world.people);
     assert!(of_three.len() == 23 && members[0] != members[1] && !members.contains(&of_three));
-    // who is put out is sent everything still, by a server that lies
+    // a malicious server still sends everything to the removed member
     world.taps = Some(2);
     assert!(world.people[0].client.say(r#"{"type":"eject","member":2}"#));
     (0..100).for_each(|_| world.tick(sound));

@@ -1,5 +1,5 @@
-//! A browser's key asks the server's half about tables, and every answer is that of the table in
-//! the clear.
+//! A browser's client queries the server's half about tables, and every answer equals that of the
+//! unencrypted table.
 
 use chacha20::{
     ChaCha20Rng,
@@ -30,7 +30,7 @@ fn panel() -> Content {
     content
 }
 
-/// A desk with a table, and one who was told of it.
+/// A server with a table, and a client that knows its description.
 struct World {
     desk: SearchService,
     searcher: Searcher,
@@ -114,7 +114,7 @@ fn fault_17_a_page_with_hidden_places_asks_about_one_place() {
         let refused = world.ask(&wanted(at, "0110", places, false)).unwrap_err().to_string();
         assert!(refused.contains("decoys hide one place") && refused.contains("--hidden"), "{refused}");
     }
-    // what hides nothing new goes on, with another key too
+    // a further question about the same place is answered, also with another key
     world.ask(&wanted("20:104", "1010", 10, false)).unwrap();
     world.searcher.renew(&mut rng(8));
     world.ask(&wanted("20:104", "0110", 10, true)).unwrap();

@@ -1,5 +1,5 @@
-//! A tab's fleet asks the server's half: what is opened is what the tab knows, and of no other
-//! fleet, window or time.
+//! A tab's fleet and the server's half: the decrypted result equals the expected one, and a result
+//! of another fleet, window or time is rejected.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 
-/// What a server was given, by name.
+/// The objects that a server got, by name.
 struct Given {
     bundle: Bundle,
     objects: BTreeMap<String, Vec<u8>>,
@@ -44,7 +44,7 @@ impl Material for Given {
     }
 }
 
-/// A server, as far as it computes: frames by window.
+/// The computing part of a server: frames by window.
 struct Server {
     cloud: Cloud,
     given: Given,
@@ -70,7 +70,7 @@ impl Server {
         Self { cloud, given: Given { bundle, objects, setting }, order, gate, frames: BTreeMap::new() }
     }
 
-    /// Takes frames at a time.
+    /// Stores frames that arrive at a time.
     fn take(&mut self, bytes: &[u8], at_ms: u64) {
         let keys = self.given.bundle.keys_of_devices();
         let window = self.frames.entry(at_ms - at_ms % WINDOW_MS).or_default();
@@ -144,7 +144,7 @@ fn a_window_with_a_batch_that_may_be_lost_is_opened_and_not_compared() {
     let mut server = Server::new(&fleet);
     let readings: Vec<(usize, f64)> = (0..6).map(|i| (i, 20.0 + i as f64)).collect();
     send(&mut fleet, &mut server, &readings, 5_000);
-    // sealed, taken, and its answer lost on the way
+    // sealed and stored, but the confirmation is lost
     let frames = fleet.seal(&[(0, 25.0)]).unwrap();
     server.take(&frames, 15_000);
     fleet.lost();
@@ -175,7 +175,7 @@ fn what_is_no_fleet_no_device_and_no_reading_is_refused_and_told_without_the_rea
     }
     assert!(matches!(fleet.seal(&[(60, 20.0)]), Err(FleetError::Wanted(_))));
     assert!(matches!(fleet.open(0, b"no answer"), Err(FleetError::Withheld(_))));
-    // what is given to the server names nothing, and has no key of the holder's
+    // the server's data has no names, and no key of the key holder
     let text = [fleet.bundle(), fleet.order()].map(|bytes| String::from_utf8(bytes.to_vec()).unwrap()).concat();
     assert!(!text.contains("device-") && !text.contains("temperature") && !text.contains("climate"));
 }

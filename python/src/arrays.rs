@@ -1,4 +1,5 @@
-//! NumPy in and out: anything that `numpy.asarray` takes comes in, if no number changes on the way.
+//! NumPy input and output: everything that `numpy.asarray` accepts, if no number changes on
+//! conversion.
 
 use crate::errors::failed;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
@@ -7,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use zeroize::Zeroizing;
 
-/// What Python has, as an array of the type, if that changes no number.
+/// Converts a Python value to an array of the type, if that changes no number.
 fn cast<'py>(values: &Bound<'py, PyAny>, dtype: &str, expected: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = values.py();
     let array = py.import("numpy")?.call_method1("asarray", (values,))?;
@@ -31,7 +32,8 @@ fn vector<T: numpy::Element + Copy>(array: &Bound<'_, PyAny>) -> PyResult<Vec<T>
     Ok(array.readonly().as_array().iter().copied().collect())
 }
 
-/// One number, and not a vector of one: numbers stand in every slot, vectors in the first ones.
+/// A single number, and not a vector of length 1: a number fills every slot, a vector the first
+/// ones.
 pub(crate) fn scalar<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>) -> Option<T> {
     let dimensions = value.getattr("ndim").and_then(|ndim| ndim.extract::<usize>());
     if dimensions.is_ok_and(|dimensions| dimensions > 0) { None } else { value.extract().ok() }
@@ -45,7 +47,7 @@ pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Zeroizing<Vec<i64>
     Ok(Zeroizing::new(vector(&cast(values, "int64", "integers of at most 64 bits with a sign")?)?))
 }
 
-/// Real numbers, finite or not: what takes them says.
+/// Real numbers, finite or not: the caller checks that.
 ///
 /// # Errors
 /// As [`integers`].

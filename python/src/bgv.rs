@@ -1,8 +1,8 @@
 //! `tobari.bgv`: vectors of integers modulo `t` under encryption.
 //!
 //! Parameters, tables and encoder of a set are made once and shared by its objects. A product of
-//! two ciphertexts and every rotation need keys, so they are methods of [`EvaluationKeys`]: what a
-//! server is given. All else is an operator of [`Ciphertext`].
+//! two ciphertexts and every rotation need keys, so they are methods of the server's
+//! [`EvaluationKeys`]. All other operations are operators of [`Ciphertext`].
 
 use crate::arrays;
 use crate::errors::{failed, malformed};
@@ -18,7 +18,7 @@ use tobari_lattice::rlwe;
 use tobari_lattice::wire::{self, LatticeKind};
 use zeroize::Zeroizing;
 
-/// What all objects of a set share.
+/// Shared by all objects of a set.
 struct Context {
     set: NamedSet,
     modulus: u64,
@@ -27,11 +27,11 @@ struct Context {
     evaluator: Evaluator,
 }
 
-/// Those that are in use: objects of one set must share theirs to be computed with together.
+/// The contexts in use: objects of one set must share a context to be combined.
 static CONTEXTS: Mutex<BTreeMap<&'static str, Weak<Context>>> = Mutex::new(BTreeMap::new());
 
 impl Context {
-    /// That of a set: the one in use, or a new one.
+    /// The context of a set: the one in use, or a new one.
     fn of(set: NamedSet) -> PyResult<Arc<Self>> {
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = contexts.get(set.name).and_then(Weak::upgrade) {
@@ -52,7 +52,7 @@ impl Context {
         Ok(Self { set, modulus: t.value(), parameters, encoder, evaluator })
     }
 
-    /// A level that there is; the highest without one.
+    /// Checks a level; without one, the highest level.
     fn level(&self, level: Option<usize>) -> PyResult<usize> {
         let most = self.parameters.data_primes();
         let level = level.unwrap_or(most);
@@ -60,7 +60,8 @@ impl Context {
         if there { Ok(level) } else { Err(failed(format!("expected a level from 1 to {most}, found {level}"))) }
     }
 
-    /// Minus an integer, modulo the modulus: that of `-2**63` has no place in 64 bits.
+    /// The negative of an integer, modulo the modulus: `2**63`, minus `-2**63`, does not fit in 64
+    /// bits.
     fn negative(&self, value: i64) -> i64 {
         // the remainder has at most 50 bits
         -(value % self.modulus as i64)
@@ -76,7 +77,7 @@ impl Context {
     }
 }
 
-/// A set of parameters for integers: its name, as `tobari info` lists it.
+/// A set of parameters for integers, by its name in `tobari info`.
 ///
 /// >>> from tobari import bgv
 /// >>> bgv.Parameters("bgv-c")
@@ -109,13 +110,13 @@ impl Parameters {
         self.context.encoder.slots()
     }
 
-    /// What integers are taken modulo.
+    /// The modulus of the integers.
     #[getter]
     fn modulus(&self) -> u64 {
         self.context.modulus
     }
 
-    /// Primes of a fresh ciphertext: each product takes about one.
+    /// Primes of a fresh ciphertext: each product uses about one.
     #[getter]
     fn levels(&self) -> usize {
         self.context.parameters.data_primes()
@@ -142,8 +143,8 @@ impl Parameters {
     }
 }
 
-/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it
-/// goes.
+/// Encrypts, decrypts, and makes all other keys. Its secret is never printed or pickled, and is
+/// wiped on release.
 #[pyclass(frozen, module = "tobari.bgv")]
 struct SecretKey {
     context: Arc<Context>,
@@ -152,7 +153,7 @@ struct SecretKey {
 
 #[pymethods]
 impl SecretKey {
-    /// A new one, of the system's randomness.
+    /// A new key from the system's randomness.
     #[new]
     fn new(py: Python<'_>, parameters: &Parameters) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -160,7 +161,7 @@ impl SecretKey {
         Ok(Self { context, key: Arc::new(key) })
     }
 
-    /// The one that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -168,19 +169,19 @@ impl SecretKey {
         Ok(Self { context, key: Arc::new(key) })
     }
 
-    /// All of it, secret: Python's copy is not wiped.
+    /// The whole key, secret: Python's copy is not wiped.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &wire::encode_ring_secret_key(&self.key))
     }
 
-    /// A public key, with which anybody encrypts.
+    /// A public key, with which anybody can encrypt.
     fn public_key(&self, py: Python<'_>) -> PyResult<PublicKey> {
         let key = short(py, || Ok(rlwe::PublicKey::generate(&self.key, &mut generator()?)))?;
         Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
     }
 
-    /// What a server computes with: for products, for rotations by these steps, for swapping the
-    /// rows, at a level and below.
+    /// The server's keys: for products, for rotations by these steps, for swapping the rows, at a
+    /// level and below.
     #[pyo3(signature = (rotations=Vec::new(), multiply=true, swap=false, level=None, progress=None))]
     fn evaluation_keys(
         &self,
@@ -213,8 +214,8 @@ impl SecretKey {
         Ok(EvaluationKeys { context, keys: Arc::new(keys) })
     }
 
-    /// Integers, at most as many as there are slots; the others are 0. What comes out takes half
-    /// the bytes of what a public key makes.
+    /// Encrypts integers, at most one for each slot; the other slots are 0. The ciphertext has half
+    /// the bytes of one from a public key.
     #[pyo3(signature = (values, level=None))]
     fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
         let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
@@ -226,7 +227,8 @@ impl SecretKey {
         Ok(Ciphertext::of_seeded(&self.context, seeded))
     }
 
-    /// The first `count` slots, or all, between minus and plus half the modulus.
+    /// Decrypts the first `count` slots, or all, to integers between minus and plus half the
+    /// modulus.
     #[pyo3(signature = (ciphertext, count=None))]
     fn decrypt<'py>(
         &self,
@@ -257,7 +259,7 @@ struct PublicKey {
 
 #[pymethods]
 impl PublicKey {
-    /// The one that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -270,7 +272,7 @@ impl PublicKey {
         PyBytes::new(py, &wire::encode_ring_public_key(&self.key))
     }
 
-    /// Integers, at most as many as there are slots; the others are 0.
+    /// Encrypts integers, at most one for each slot; the other slots are 0.
     #[pyo3(signature = (values, level=None))]
     fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
         let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
@@ -287,7 +289,7 @@ impl PublicKey {
     }
 }
 
-/// What a server computes with besides ciphertexts. Public.
+/// The server's keys for products and rotations. Public.
 #[pyclass(frozen, module = "tobari.bgv")]
 struct EvaluationKeys {
     context: Arc<Context>,
@@ -296,7 +298,7 @@ struct EvaluationKeys {
 
 #[pymethods]
 impl EvaluationKeys {
-    /// Those that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -330,14 +332,14 @@ impl EvaluationKeys {
         Ok(Ciphertext::of(&self.context, product))
     }
 
-    /// Both rows turned: slot `j` gets what slot `j + steps` had.
+    /// Rotates both rows: slot `j` gets the value of slot `j + steps`.
     fn rotate(&self, py: Python<'_>, ciphertext: &Ciphertext, steps: i64) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
         let turned = short(py, || self.context.evaluator.rotate(&ciphertext.inner, steps, &self.keys).map_err(failed))?;
         Ok(Ciphertext::of(&self.context, turned))
     }
 
-    /// The first row in the place of the second, and the second in that of the first.
+    /// Swaps the two rows.
     fn swap_rows(&self, py: Python<'_>, ciphertext: &Ciphertext) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
         let swapped = short(py, || self.context.evaluator.swap_rows(&ciphertext.inner, &self.keys).map_err(failed))?;
@@ -355,7 +357,7 @@ impl EvaluationKeys {
 struct Ciphertext {
     context: Arc<Context>,
     inner: Arc<bgv::Ciphertext>,
-    /// As it was made, if it was made with the secret: fewer bytes.
+    /// The seeded form, with fewer bytes, if the secret key made the ciphertext.
     seeded: Option<SeededCiphertext>,
 }
 
@@ -387,7 +389,7 @@ impl Ciphertext {
         arrays::integers(value).map(Operand::Vector)
     }
 
-    /// The sum with an operand, or with minus it.
+    /// The sum with an operand, or the difference.
     fn plus(&self, py: Python<'_>, other: &Bound<'_, PyAny>, minus: bool) -> PyResult<Self> {
         let (other, Context { evaluator, encoder, .. }) = (self.operand(other)?, &*self.context);
         let sum = short(py, || {
@@ -413,14 +415,14 @@ impl Ciphertext {
 
 #[pymethods]
 impl Ciphertext {
-    /// NumPy leaves operators with arrays to this class.
+    /// Makes NumPy leave operators with arrays to this class.
     #[classattr]
     #[pyo3(name = "__array_ufunc__")]
     fn array_ufunc() -> Option<i64> {
         None
     }
 
-    /// The one that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = &parameters.context;
@@ -443,27 +445,27 @@ impl Ciphertext {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Primes that are left.
+    /// The remaining primes.
     #[getter]
     fn level(&self) -> usize {
         self.inner.level()
     }
 
-    /// Bits between the bound on the noise and what would be too much: decryption is right while
-    /// there are any.
+    /// Bits between the bound on the noise and the maximum: decryption is correct while this is
+    /// positive.
     #[getter]
     fn noise_budget(&self) -> f64 {
         self.inner.noise_budget()
     }
 
-    /// The same integers over fewer primes: fewer bytes, less noise, less room.
+    /// The same integers over fewer primes: fewer bytes, less noise, fewer further products.
     fn mod_switch_to(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
         let switched = short(py, || self.context.evaluator.mod_switch_to(&self.inner, level).map_err(failed))?;
         Ok(Self::of(&self.context, switched))
     }
 
-    /// The same integers with fresh randomness and so many bits of noise, which hide how they came
-    /// about from whoever decrypts them.
+    /// The same integers with fresh randomness and `bits` bits of noise. The noise hides from the
+    /// decrypting party how the integers were computed.
     fn flood(&self, py: Python<'_>, public_key: &PublicKey, bits: u32) -> PyResult<Self> {
         self.context.same(&public_key.context)?;
         let flooded = short(py, || {

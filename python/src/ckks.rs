@@ -1,10 +1,10 @@
 //! `tobari.ckks`: vectors of approximate numbers under encryption.
 //!
-//! Numbers stand in a message multiplied by a scale, which is exact. A product with a number or a
-//! vector is encoded at the scale of the prime that it is divided by, so that **scales stay** and
-//! only the level falls; a product of two ciphertexts has a scale near theirs, and
-//! [`Ciphertext::with_scale_of`] brings it to another's. Levels that differ are made equal by
-//! dropping primes, which changes nothing.
+//! A message holds the numbers multiplied by a scale, which is exact. A factor (a number or a
+//! vector) is encoded at the scale of the prime that the product is divided by, so **scales stay**
+//! and only the level falls. A product of two ciphertexts has a scale near theirs, and
+//! [`Ciphertext::with_scale_of`] adapts it to another ciphertext's. Different levels are made equal
+//! by dropping primes, which changes no number.
 
 use crate::arrays;
 use crate::errors::{failed, malformed};
@@ -21,7 +21,7 @@ use tobari_lattice::rlwe;
 use tobari_lattice::wire::{self, LatticeKind};
 use zeroize::Zeroizing;
 
-/// What all objects of a set share.
+/// Shared by all objects of a set.
 struct Context {
     set: NamedSet,
     parameters: LatticeParameters,
@@ -29,11 +29,11 @@ struct Context {
     evaluator: Evaluator,
 }
 
-/// Those that are in use: objects of one set must share theirs to be computed with together.
+/// The contexts in use: objects of one set must share a context to be combined.
 static CONTEXTS: Mutex<BTreeMap<&'static str, Weak<Context>>> = Mutex::new(BTreeMap::new());
 
 impl Context {
-    /// That of a set: the one in use, or a new one.
+    /// The context of a set: the one in use, or a new one.
     fn of(set: NamedSet) -> PyResult<Arc<Self>> {
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = contexts.get(set.name).and_then(Weak::upgrade) {
@@ -51,7 +51,7 @@ impl Context {
         Ok(Self { set, parameters, encoder, evaluator })
     }
 
-    /// A level that there is; the highest without one.
+    /// Checks a level; without one, the highest level.
     fn level(&self, level: Option<usize>) -> PyResult<usize> {
         let most = self.parameters.data_primes();
         let level = level.unwrap_or(most);
@@ -68,13 +68,13 @@ impl Context {
         }
     }
 
-    /// Bits of the scale where none is named: those of the primes that rescaling divides by.
+    /// Bits of the default scale: those of the primes that rescaling divides by.
     fn scale_bits(&self) -> u32 {
         self.set.data.last().copied().unwrap_or(0)
     }
 }
 
-/// A set of parameters for approximate numbers: its name, as `tobari info` lists it.
+/// A set of parameters for approximate numbers, by its name in `tobari info`.
 ///
 /// >>> from tobari import ckks
 /// >>> ckks.Parameters("ckks-a")
@@ -107,13 +107,13 @@ impl Parameters {
         self.context.encoder.slots()
     }
 
-    /// `log2` of the scale where none is named.
+    /// `log2` of the default scale.
     #[getter]
     fn scale_bits(&self) -> u32 {
         self.context.scale_bits()
     }
 
-    /// Primes of a fresh ciphertext: each product takes one.
+    /// Primes of a fresh ciphertext: each product uses one.
     #[getter]
     fn levels(&self) -> usize {
         self.context.parameters.data_primes()
@@ -140,8 +140,8 @@ impl Parameters {
     }
 }
 
-/// Encrypts, decrypts, and makes all other keys. It is not printed, not pickled, and wiped when it
-/// goes.
+/// Encrypts, decrypts, and makes all other keys. Its secret is never printed or pickled, and is
+/// wiped on release.
 #[pyclass(frozen, module = "tobari.ckks")]
 struct SecretKey {
     context: Arc<Context>,
@@ -150,7 +150,7 @@ struct SecretKey {
 
 #[pymethods]
 impl SecretKey {
-    /// A new one, of the system's randomness.
+    /// A new key from the system's randomness.
     #[new]
     fn new(py: Python<'_>, parameters: &Parameters) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -158,7 +158,7 @@ impl SecretKey {
         Ok(Self { context, key: Arc::new(key) })
     }
 
-    /// The one that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -166,19 +166,18 @@ impl SecretKey {
         Ok(Self { context, key: Arc::new(key) })
     }
 
-    /// All of it, secret: Python's copy is not wiped.
+    /// The whole key, secret: Python's copy is not wiped.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &wire::encode_ring_secret_key(&self.key))
     }
 
-    /// A public key, with which anybody encrypts.
+    /// A public key, with which anybody can encrypt.
     fn public_key(&self, py: Python<'_>) -> PyResult<PublicKey> {
         let key = short(py, || Ok(rlwe::PublicKey::generate(&self.key, &mut generator()?)))?;
         Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
     }
 
-    /// What a server computes with: for products, and for rotations by these steps, at a level and
-    /// below.
+    /// The server's keys: for products, and for rotations by these steps, at a level and below.
     #[pyo3(signature = (rotations=Vec::new(), multiply=true, level=None, progress=None))]
     fn evaluation_keys(
         &self,
@@ -207,8 +206,8 @@ impl SecretKey {
         Ok(EvaluationKeys { context, keys: Arc::new(keys) })
     }
 
-    /// Numbers, at most as many as there are slots; the others are 0. What comes out takes half the
-    /// bytes of what a public key makes.
+    /// Encrypts numbers, at most one for each slot; the other slots are 0. The ciphertext has half
+    /// the bytes of one from a public key.
     #[pyo3(signature = (values, level=None, scale_bits=None))]
     fn encrypt(
         &self,
@@ -226,8 +225,9 @@ impl SecretKey {
         Ok(Ciphertext::of_seeded(&self.context, seeded))
     }
 
-    /// The first `count` slots, or all; with `bits`, as multiples of `2**-bits`. **Exact ones are
-    /// for nobody who may see ciphertexts**: their error tells of the key.
+    /// Decrypts the first `count` slots, or all; with `bits`, rounds to multiples of `2**-bits`.
+    /// **Never give exact results to a person who may see ciphertexts**: their error reveals the
+    /// key.
     #[pyo3(signature = (ciphertext, count=None, bits=None))]
     fn decrypt<'py>(
         &self,
@@ -261,7 +261,7 @@ struct PublicKey {
 
 #[pymethods]
 impl PublicKey {
-    /// The one that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -274,7 +274,7 @@ impl PublicKey {
         PyBytes::new(py, &wire::encode_ring_public_key(&self.key))
     }
 
-    /// Numbers, at most as many as there are slots; the others are 0.
+    /// Encrypts numbers, at most one for each slot; the other slots are 0.
     #[pyo3(signature = (values, level=None, scale_bits=None))]
     fn encrypt(
         &self,
@@ -297,7 +297,7 @@ impl PublicKey {
     }
 }
 
-/// What a server computes with besides ciphertexts. Public.
+/// The server's keys for products and rotations. Public.
 #[pyclass(frozen, module = "tobari.ckks")]
 struct EvaluationKeys {
     context: Arc<Context>,
@@ -306,7 +306,7 @@ struct EvaluationKeys {
 
 #[pymethods]
 impl EvaluationKeys {
-    /// Those that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = Arc::clone(&parameters.context);
@@ -336,14 +336,15 @@ impl EvaluationKeys {
         Ok(Ciphertext::of(&self.context, product))
     }
 
-    /// Slot `j` gets what slot `j + steps` had, round about.
+    /// Rotates the slots: slot `j` gets the value of slot `j + steps`, cyclically.
     fn rotate(&self, py: Python<'_>, ciphertext: &Ciphertext, steps: i64) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
         let turned = short(py, || self.context.evaluator.rotate(&ciphertext.inner, steps, &self.keys).map_err(failed))?;
         Ok(Ciphertext::of(&self.context, turned))
     }
 
-    /// A polynomial of every slot, `coefficients[i]` that of `x**i`, with the scale of `x`.
+    /// Evaluates a polynomial in every slot, with `coefficients[i]` for `x**i`; the result has the
+    /// scale of `x`.
     fn polynomial(
         &self,
         py: Python<'_>,
@@ -370,7 +371,7 @@ impl EvaluationKeys {
 struct Ciphertext {
     context: Arc<Context>,
     inner: Arc<ckks::Ciphertext>,
-    /// As it was made, if it was made with the secret: fewer bytes.
+    /// The seeded form, with fewer bytes, if the secret key made the ciphertext.
     seeded: Option<SeededCiphertext>,
 }
 
@@ -394,7 +395,7 @@ impl Ciphertext {
         Ok((at(&self.inner)?, at(&other.inner)?))
     }
 
-    /// The sum with an operand, or with minus it.
+    /// The sum with an operand, or the difference.
     fn plus(&self, py: Python<'_>, other: &Bound<'_, PyAny>, minus: bool) -> PyResult<Self> {
         let Context { evaluator, encoder, .. } = &*self.context;
         let sum = if let Ok(other) = other.cast::<Self>() {
@@ -422,14 +423,14 @@ impl Ciphertext {
 
 #[pymethods]
 impl Ciphertext {
-    /// NumPy leaves operators with arrays to this class.
+    /// Makes NumPy leave operators with arrays to this class.
     #[classattr]
     #[pyo3(name = "__array_ufunc__")]
     fn array_ufunc() -> Option<i64> {
         None
     }
 
-    /// The one that `to_bytes` wrote.
+    /// Reads the bytes of `to_bytes`.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
         let context = &parameters.context;
@@ -453,26 +454,26 @@ impl Ciphertext {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Primes that are left.
+    /// The remaining primes.
     #[getter]
     fn level(&self) -> usize {
         self.inner.level()
     }
 
-    /// What numbers are multiplied by in the message.
+    /// The factor of the numbers in the message.
     #[getter]
     fn scale(&self) -> Option<f64> {
         self.inner.scale().to_f64(&self.context.parameters)
     }
 
-    /// The same numbers over fewer primes: fewer bytes, less room.
+    /// The same numbers over fewer primes: fewer bytes, fewer further products.
     fn drop_to(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
         let dropped = short(py, || self.context.evaluator.drop_to(&self.inner, level).map_err(failed))?;
         Ok(Self::of(&self.context, dropped))
     }
 
-    /// The same numbers at the scale of another ciphertext, one level below: what is to be added to
-    /// it needs that.
+    /// The same numbers at the scale of another ciphertext, one level below: an addition needs
+    /// equal scales.
     fn with_scale_of(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         self.context.same(&other.context)?;
         let scaled = short(py, || self.context.evaluator.set_scale(&self.inner, other.inner.scale()).map_err(failed))?;

@@ -1,5 +1,5 @@
-//! Exceptions: each error of the libraries with its text. Texts name what was expected and what was
-//! found, and no secret.
+//! Exceptions: each error of the libraries with its text. A text names the expected and the found
+//! value, and no secret.
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -16,22 +16,22 @@ pub(crate) fn failed(error: impl Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
-/// Bytes that are not what was expected.
+/// The error for malformed bytes.
 pub(crate) fn malformed(error: impl Display) -> PyErr {
     DecodeError::new_err(error.to_string())
 }
 
-/// A refusal of a server's half.
+/// A refusal by a server's half.
 pub(crate) fn refused(error: impl Display) -> PyErr {
     Refused::new_err(error.to_string())
 }
 
-/// A fault of this program, instead of a panic.
+/// The error for a fault of this program, instead of a panic.
 pub(crate) fn fault() -> PyErr {
     failed("a fault in this program, please report it: expected no panic, found one")
 }
 
-/// Makes them attributes of the module.
+/// Makes the exceptions attributes of the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("Error", py.get_type::<Error>())?;

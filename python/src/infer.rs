@@ -1,8 +1,8 @@
 //! `tobari.infer`: models, the client's half and the server's, in bytes.
 //!
-//! Questions, answers, keys and holders are the files of `tobari infer`: what one half writes here,
-//! the other may read on the command line or over HTTP. A question is for one model under one key,
-//! and both are compared before anything is computed.
+//! Questions, answers, keys and holders have the formats of `tobari infer`: one half may be here,
+//! and the other on the command line or behind HTTP. A question is for one model under one key;
+//! both are compared before any computation.
 
 use crate::arrays;
 use crate::errors::{failed, malformed, refused};
@@ -27,7 +27,7 @@ use tobari_lattice::params::NamedSet;
 use tobari_octets::sha256;
 use zeroize::Zeroizing;
 
-/// A network in the form that is computed: linear maps with squares between them.
+/// A network as it is evaluated: linear maps with squares between them.
 #[pyclass(frozen, module = "tobari.infer")]
 struct Model {
     inner: Arc<infer::Model>,
@@ -41,17 +41,17 @@ impl Model {
         Ok(Self { inner: Arc::new(infer::Model::digits().map_err(malformed)?) })
     }
 
-    /// The one that `to_bytes` wrote: a `.tim` file.
+    /// Reads the bytes of `to_bytes`: a `.tim` file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
         let model = short(py, || infer::Model::decode(data).map_err(malformed))?;
         Ok(Self { inner: Arc::new(model) })
     }
 
-    /// A network of an ONNX file's bytes, which takes `(pixel/255 - mean)/deviation`. With images
-    /// it is folded for what they reach times the headroom, and they tell the margin between
-    /// labels; otherwise it is folded for every image. A margin that is given counts for that of
-    /// the images.
+    /// A network from the bytes of an ONNX file, with input `(pixel/255 - mean)/deviation`. With
+    /// `images`, the ranges are the largest values of these images times `headroom`, and the images
+    /// determine the margin between labels; without images, the ranges hold for every image. A
+    /// given `margin` replaces that of the images.
     #[staticmethod]
     #[pyo3(signature = (data, mean, deviation, images=Vec::new(), headroom=2.0, margin=None))]
     fn from_onnx(
@@ -87,7 +87,7 @@ impl Model {
         PyBytes::new(py, &self.inner.encode())
     }
 
-    /// SHA-256 of its bytes: its name.
+    /// SHA-256 of the model's bytes: its name.
     #[getter]
     fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.digest())
@@ -100,14 +100,13 @@ impl Model {
         (input.channels, input.height, input.width)
     }
 
-    /// How many classes it tells apart.
+    /// The number of classes.
     #[getter]
     fn classes(&self) -> usize {
         self.inner.classes()
     }
 
-    /// The margin between its labels, in logits: what 19 of 20 images reach; none where nobody
-    /// knows it.
+    /// The margin between labels that 19 of 20 images reach, in logits; none if it is unknown.
     #[getter]
     fn margin(&self) -> Option<f64> {
         self.inner.calibration().map(|known| known.margin)
@@ -119,15 +118,14 @@ impl Model {
         self.inner.stages().iter().map(|stage| stage.name.clone()).collect()
     }
 
-    /// The logits of an image, in the clear: what a run under encryption should come near.
+    /// The logits of an unencrypted image: an encrypted run should be close to them.
     fn forward<'py>(&self, py: Python<'py>, pixels: &[u8]) -> PyResult<Bound<'py, numpy::PyArray1<f64>>> {
         let logits = short(py, || self.inner.forward(pixels).map_err(failed))?;
         arrays::array(py, &logits, None)
     }
 
-    /// Made ready for runs under encryption, where the foretold error is within half the margin
-    /// between labels: a layout (the first that takes the model, unless one is named) and a set of
-    /// parameters.
+    /// Prepares encrypted runs, for a layout (by default the first that fits the model) and a set
+    /// of parameters. The predicted error must be within half the margin between labels.
     #[pyo3(signature = (layout=None, set=SET))]
     fn compile(&self, py: Python<'_>, layout: Option<String>, set: &str) -> PyResult<Compiled> {
         let named = NamedSet::from_name(set).filter(|set| set.plaintext_modulus.is_none());
@@ -148,7 +146,7 @@ impl Model {
     }
 }
 
-/// A model with everything but keys and images.
+/// A model that is ready for encrypted runs, without keys and images.
 #[pyclass(frozen, module = "tobari.infer")]
 struct Compiled {
     model: Arc<infer::Model>,
@@ -177,12 +175,12 @@ impl Compiled {
         PyBytes::new(py, &self.model.digest())
     }
 
-    /// What clients may know of it: nothing of its weights.
+    /// The public facts about the model, for clients: nothing of its weights.
     fn card<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.card().encode())
     }
 
-    /// What is foretold of each stage: name, primes, error of its sums, bits of room.
+    /// The prediction for each stage: name, primes, error of its sums, spare bits.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let one = |stage: &StageReport| {
             let line = PyDict::new(py);
@@ -195,8 +193,7 @@ impl Compiled {
         self.stages.iter().map(one).collect()
     }
 
-    /// The logits of an image by a run in the clear, slot by slot: what the layout computes, free
-    /// of noise.
+    /// The logits of an unencrypted image, computed slot by slot as the layout does, without noise.
     fn simulate<'py>(&self, py: Python<'py>, pixels: &[u8]) -> PyResult<Bound<'py, numpy::PyArray1<f64>>> {
         let (expected, found) = (self.model.input().len(), pixels.len());
         if expected != found {
@@ -216,7 +213,7 @@ impl Compiled {
     }
 }
 
-/// A model that answers, without a key.
+/// The server's half: a model that answers, without a key.
 #[pyclass(frozen, module = "tobari.infer")]
 struct Service {
     model: [u8; NAME_BYTES],
@@ -225,7 +222,7 @@ struct Service {
 
 #[pymethods]
 impl Service {
-    /// What clients may know.
+    /// The public facts about the model, for clients.
     fn card<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.card().encode())
     }
@@ -236,7 +233,7 @@ impl Service {
         PyBytes::new(py, &self.model)
     }
 
-    /// A client's evaluation keys, made ready.
+    /// Prepares a client's evaluation keys.
     fn session(&self, py: Python<'_>, keys: &[u8]) -> PyResult<Session> {
         let (service, bytes) = (Arc::clone(&self.inner), keys.to_vec());
         let (name, ring) = long(py, None, move |_| {
@@ -257,7 +254,7 @@ struct Session {
 }
 
 impl Session {
-    /// The answers to questions, one after the other.
+    /// Answers questions, one after the other.
     fn answers(&self, questions: &[Vec<u8>], watch: &Watch) -> PyResult<Vec<Vec<u8>>> {
         let mut rng = generator()?;
         let mut answers = Vec::with_capacity(questions.len());
@@ -297,7 +294,7 @@ impl Session {
         self.ring.memory()
     }
 
-    /// The answers to questions, in their order.
+    /// Answers questions, in their order.
     #[pyo3(signature = (questions, progress=None))]
     fn run<'py>(
         &self,
@@ -313,8 +310,8 @@ impl Session {
     }
 }
 
-/// Who asks one model: the only one who can encrypt images for it and open answers. It is not
-/// printed, not pickled, and wiped when it goes.
+/// The client of one model: only it can encrypt images for the model and decrypt answers. Its
+/// secret is never printed or pickled, and is wiped on release.
 #[pyclass(frozen, module = "tobari.infer")]
 struct Holder {
     inner: Arc<holder::Holder>,
@@ -322,7 +319,7 @@ struct Holder {
 
 #[pymethods]
 impl Holder {
-    /// A new one, for the model of this digest and card.
+    /// A new key, for the model with this digest and card.
     #[new]
     fn new(py: Python<'_>, card: &[u8], digest: &[u8]) -> PyResult<Self> {
         let digest: [u8; NAME_BYTES] = digest
@@ -334,13 +331,13 @@ impl Holder {
         Ok(Self { inner: Arc::new(holder) })
     }
 
-    /// The one that `to_bytes` wrote: the file of `tobari infer keygen`.
+    /// Reads the bytes of `to_bytes`: the file of `tobari infer keygen`.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         Ok(Self { inner: Arc::new(holder::Holder::decode(data).map_err(malformed)?) })
     }
 
-    /// All of it, secret: Python's copy is not wiped.
+    /// The whole key, secret: Python's copy is not wiped.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.encode())
     }
@@ -357,22 +354,22 @@ impl Holder {
         PyBytes::new(py, self.inner.keys_name())
     }
 
-    /// The keys that the server needs: always the same bytes. Public.
+    /// The evaluation keys for the server: always the same bytes. Public.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let holder = Arc::clone(&self.inner);
         let keys = long(py, None, move |_| holder.keys().map_err(failed))?;
         Ok(PyBytes::new(py, &keys))
     }
 
-    /// An image, encrypted: pixels from 0 to 255, row by row.
+    /// Encrypts an image: pixels from 0 to 255, row by row.
     fn encrypt<'py>(&self, py: Python<'py>, pixels: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let numbers = Zeroizing::new(infer::Model::numbers(pixels));
         let question = short(py, || self.inner.encrypt(&numbers, &mut generator()?).map_err(failed))?;
         Ok(PyBytes::new(py, &question))
     }
 
-    /// What an answer says: labels, the likeliest first, and logits by class if they are asked for.
-    /// `output` is label, top:K, rounded:BITS or logits.
+    /// Decrypts an answer: labels, the likeliest first, and logits by class if `output` asks for
+    /// them. `output` is label, top:K, rounded:BITS or logits.
     #[pyo3(signature = (answer, output="label"))]
     fn decrypt(&self, py: Python<'_>, answer: &[u8], output: &str) -> PyResult<(Vec<usize>, Vec<f64>)> {
         let output = output_named(output)?;
@@ -400,7 +397,7 @@ fn output_named(text: &str) -> PyResult<Output> {
     }
 }
 
-/// A digit drawn from strokes, in one of a few hands: 784 pixels, row by row.
+/// A digit drawn from strokes, in one of a few handwritings: 784 pixels, row by row.
 #[pyfunction]
 #[pyo3(signature = (digit, hand=0))]
 fn draw_digit<'py>(py: Python<'py>, digit: u8, hand: usize) -> PyResult<Bound<'py, PyBytes>> {
@@ -412,7 +409,7 @@ fn draw_digit<'py>(py: Python<'py>, digit: u8, hand: usize) -> PyResult<Bound<'p
     Ok(PyBytes::new(py, &draw(digit, style)))
 }
 
-/// A PNG's bytes as a digit of 784 pixels, and what was done to it.
+/// A PNG's bytes as a digit of 784 pixels, and the list of applied changes.
 #[pyfunction]
 fn decode_png_digit<'py>(py: Python<'py>, data: &[u8]) -> PyResult<(Bound<'py, PyBytes>, Vec<String>)> {
     let digit = short(py, || decode_digit("the image", data).map_err(malformed))?;

@@ -1,8 +1,9 @@
-//! The Python package `tobari`: the halves of the jobs, for people who do data.
+//! The Python package `tobari`: both halves of the jobs, for people who work with data.
 //!
-//! What stands here converts: NumPy arrays, `bytes` and text in, the same out. All computing is
-//! that of the jobs' protocols, [`tobari_lattice`] and [`tobari_plan`]; files and pictures come
-//! from the jobs' files. `python/tobari` makes of it what people import, and has no cryptography.
+//! This crate converts values: NumPy arrays, `bytes` and text on both sides. The computations are
+//! in the jobs' protocol crates, [`tobari_lattice`] and [`tobari_plan`]; files and pictures are
+//! read by the jobs' file crates. The Python code in `python/tobari` wraps this crate, and has no
+//! cryptography.
 //!
 //! | module | is |
 //! |---|---|
@@ -14,9 +15,9 @@
 //! | [`plan`] | plans as text and as objects |
 //!
 //! # Who sees what
-//! As in the jobs. **Python keeps copies**: what is decrypted, and secrets that are written out as
-//! `bytes`, lie in the interpreter's memory, which nothing wipes. Objects that hold a secret wipe
-//! it when they go, are not printed, and cannot be pickled.
+//! As in the jobs. **Python keeps copies**: decrypted values, and secrets that were exported as
+//! `bytes`, lie in the interpreter's memory, which nothing wipes. Objects with a secret never print
+//! or pickle it, and wipe it on release.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::needless_pass_by_value, reason = "arguments from Python arrive as values")]

@@ -1,4 +1,4 @@
-//! `tobari.plan`: what would be done where, and why: as JSON for objects, and as the text of
+//! `tobari.plan`: plans of computations with their reasons, as JSON for objects, and as the text of
 //! `tobari plan`.
 
 use crate::errors::failed;
@@ -20,8 +20,8 @@ use tobari_plan::site::Site;
 use tobari_search::pbwt;
 use tobari_sense::aes;
 
-/// Which layer of the paper's network is done where, by the paper's costs: JSON, and text.
-/// `protect` names data, model and integrity; `reset` is none, masked or plain.
+/// The place of each layer of the paper's network, by the paper's costs: JSON, and text. `protect`
+/// names data, model and integrity; `reset` is none, masked or plain.
 #[pyfunction]
 #[pyo3(signature = (protect, side_channels=false, active_host=false, reset="none", enclave=true))]
 fn infer(
@@ -37,7 +37,7 @@ fn infer(
     }
     let inside = match reset {
         "none" => None,
-        // where nobody watches, plain data may be inside anyway
+        // without side channels, plain data may be inside the enclave anyway
         "masked" => side_channels.then_some(Inside::Masked),
         "plain" => Some(Inside::Yes),
         other => return Err(failed(format!("expected a reset none, masked or plain, found {other:?}"))),
@@ -86,8 +86,8 @@ fn placed(protect: &Protect, resets: bool) -> PyResult<(String, String)> {
     Ok((found.to_string(), placement.explain(&job, &sites)))
 }
 
-/// Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: what is
-/// loaded, kept and dropped when. JSON, and text.
+/// Encrypted vectors times a matrix with `diagonals` diagonals, within `memory` bytes for values:
+/// when values are loaded, kept and dropped. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (vectors, diagonals, memory, cores=1))]
 fn matrix_product(
@@ -108,8 +108,8 @@ fn matrix_product(
     })
 }
 
-/// The paper's search: `length` alleles through the transform of so many haplotypes, within so many
-/// bytes for values. JSON, and text.
+/// The paper's search: `length` alleles through the transform of `haplotypes` haplotypes, within
+/// `memory` bytes for values. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (length, haplotypes, places, memory, cores=1))]
 fn search(
@@ -128,8 +128,8 @@ fn search(
     })
 }
 
-/// A batch of devices' frames, decrypted from AES-128 under encryption within so many bytes for
-/// values: the same whatever is in the batch. JSON, and text.
+/// A batch of devices' frames, decrypted from AES-128 under encryption within `memory` bytes for
+/// values. The plan does not depend on the batch. JSON, and text.
 #[pyfunction]
 #[pyo3(signature = (memory, cores=1))]
 fn sense(py: Python<'_>, memory: u64, cores: u16) -> PyResult<(String, String)> {
@@ -149,20 +149,19 @@ fn parameters(set: &str) -> PyResult<LatticeParameters> {
     set.parameters().map_err(failed)
 }
 
-/// What computes, and floods its results, which a plan has to know the size of.
+/// An engine that computes and floods its results; the plan needs the size of a result.
 fn flooding(parameters: &LatticeParameters) -> PyResult<BgvEngine> {
     let mut rng = generator()?;
     let public = PublicKey::generate(&SecretKey::generate(parameters, &mut rng), &mut rng);
     BgvEngine::new(parameters, Some(public), &mut rng).map_err(failed)
 }
 
-/// What of a program lies in memory when, checked. Costs are not measured, as their measuring is
-/// the command line's: bytes and steps are the plan's, and the text says that its seconds are
-/// assumed.
+/// Plans the memory of a program, and checks the plan. Only the command line measures costs: here
+/// bytes and steps are the plan's, and the text says that its seconds are assumed.
 fn paged(job: &str, program: Program, memory: u64, cores: u16) -> PyResult<(String, String)> {
     let (steps, [_, inputs]) = (program.steps().len(), program.bytes());
     let costs = Costs::unmeasured();
-    // whoever has the matrix, the panel or the frames computes here
+    // the owner of the matrix, the panel or the frames computes here
     let mut site = Site::blind("this machine", cores, memory);
     site.trusted_by.push(matrix::server());
     site.tier_of.push(matrix::server());

@@ -6,7 +6,7 @@ use chacha20::rand_core::SeedableRng;
 use pyo3::PyResult;
 use zeroize::Zeroizing;
 
-/// A generator of its own, seeded with 256 bits from the system.
+/// A new generator, seeded with 256 bits from the system.
 ///
 /// # Errors
 /// `tobari.Error` where the system has none.

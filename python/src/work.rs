@@ -1,10 +1,10 @@
-//! Calls that take time: the interpreter's lock is released, and no panic crosses.
+//! Calls that take time: they release the interpreter's lock, and turn panics into exceptions.
 //!
-//! [`short`] is for what takes milliseconds, [`pieces`] for many such. [`long`] does the work on a
-//! thread of its own and looks after the interpreter meanwhile: ten times a second or more it asks
-//! for signals, so that Ctrl-C raises `KeyboardInterrupt` at once, and tells a callback how far the
-//! work is. A thread whose caller was interrupted ends at the next piece of its work; work that is
-//! one piece goes on to its end, unseen.
+//! [`short`] is for work of milliseconds, [`pieces`] for many short pieces. [`long`] runs the work
+//! on a thread of its own. Meanwhile it checks for signals at least ten times a second, so that
+//! Ctrl-C raises `KeyboardInterrupt` at once, and reports progress to a callback. After an
+//! interrupt the thread ends at the next piece of its work; work of a single piece runs to its end,
+//! unseen.
 
 use crate::errors::{failed, fault};
 use pyo3::prelude::*;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// How often signals are looked for.
+/// Time between two checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What work tells of itself, and is told.
+/// The progress of work, and the request to stop.
 #[derive(Default)]
 pub(crate) struct Watch {
     stop: AtomicBool,
@@ -25,12 +25,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// How many pieces there are.
+    /// Sets the number of pieces.
     pub(crate) fn expect(&self, pieces: usize) {
         self.total.store(pieces as u64, Ordering::Relaxed);
     }
 
-    /// One piece more is done.
+    /// Counts a finished piece.
     ///
     /// # Errors
     /// As [`Self::wanted`].
@@ -39,28 +39,28 @@ impl Watch {
         self.wanted()
     }
 
-    /// Whether to go on.
+    /// Checks whether to continue.
     ///
     /// # Errors
-    /// `tobari.Error` if nobody waits any more; nobody sees it.
+    /// `tobari.Error` if the caller was interrupted; no caller sees this error.
     pub(crate) fn wanted(&self) -> PyResult<()> {
         if self.stop.load(Ordering::Relaxed) { Err(failed("interrupted")) } else { Ok(()) }
     }
 }
 
-/// Does something without the interpreter's lock.
+/// Runs work without the interpreter's lock.
 ///
 /// # Errors
-/// What it says, or a fault instead of a panic.
+/// The error of the work, or a fault instead of a panic.
 pub(crate) fn short<T: Send>(py: Python<'_>, work: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).unwrap_or_else(|_| Err(fault()))
 }
 
-/// Does something short with one piece after another, and looks for signals between them.
+/// Runs short work on one piece after another, and checks for signals between them.
 ///
 /// # Errors
-/// What it says, a fault instead of a panic, or `KeyboardInterrupt`: what was done by then stays
-/// done.
+/// The error of the work, a fault instead of a panic, or `KeyboardInterrupt`; the effects of
+/// finished pieces stay.
 pub(crate) fn pieces<I: Send, T: Send>(
     py: Python<'_>,
     pieces: impl Iterator<Item = I>,
@@ -73,21 +73,22 @@ pub(crate) fn pieces<I: Send, T: Send>(
     pieces.map(one).collect()
 }
 
-/// Who is told of progress, and what the bar is called if it is one.
+/// The receiver of progress, and the title of a progress bar.
 pub(crate) type Progress<'a, 'py> = Option<(&'a Bound<'py, PyAny>, &'static str)>;
 
-/// Does something on a thread of its own. Where there is something new, `progress(done, total)` is
-/// called, with a total of 0 where nobody knows it; `True` is a bar on the terminal.
+/// Runs work on a thread of its own. On every change it calls `progress(done, total)`, with a total
+/// of 0 if the total is unknown; `True` shows a bar on the terminal.
 ///
 /// # Errors
-/// What it says, a fault instead of a panic, `KeyboardInterrupt`, or what the callback raises.
+/// The error of the work, a fault instead of a panic, `KeyboardInterrupt`, or the callback's
+/// exception.
 pub(crate) fn long<T: Send + 'static>(
     py: Python<'_>,
     progress: Progress<'_, '_>,
     work: impl FnOnce(&Watch) -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
     let Some((progress, what)) = progress else { return watched(py, None, work) };
-    // bars are Python's
+    // Python code draws the bars
     let shown = py.import("tobari._progress")?.call_method1("shown", (progress, what))?;
     let callback = shown.call_method0("__enter__")?;
     let result = watched(py, Some(&callback).filter(|callback| !callback.is_none()), work);
@@ -105,7 +106,7 @@ fn watched<T: Send + 'static>(
     let inside = Arc::clone(&watch);
     let thread = std::thread::Builder::new().name("tobari".to_owned()).spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(|| work(&inside))).unwrap_or_else(|_| Err(fault()));
-        // after Ctrl-C nobody waits for it
+        // after Ctrl-C no caller waits for the result
         let _ = sender.send(result);
     });
     thread.map_err(|error| failed(format!("no thread to work on: {error}")))?;
@@ -140,8 +141,8 @@ fn tell(progress: Option<&Bound<'_, PyAny>>, watch: &Watch, shown: &mut (u64, u6
     Ok(())
 }
 
-/// Waits for some seconds in hundredths, as long work does, or panics after them: for tests of
-/// interruption and of faults.
+/// Waits for some seconds in 100 steps, as long work does, or panics afterwards: for tests of
+/// interrupts and of faults.
 #[pyfunction]
 #[pyo3(signature = (seconds, progress=None, panic=false))]
 fn _wait(py: Python<'_>, seconds: f64, progress: Option<&Bound<'_, PyAny>>, panic: bool) -> PyResult<()> {
@@ -158,7 +159,7 @@ fn _wait(py: Python<'_>, seconds: f64, progress: Option<&Bound<'_, PyAny>>, pani
     })
 }
 
-/// Makes it an attribute of the module.
+/// Makes the function an attribute of the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_wait, module)?)
 }

@@ -1,8 +1,8 @@
-//! The program for AArch64: built here, run here by an emulator of its instructions, which says
-//! nothing of its speed.
+//! The program for AArch64: it is built here, and run here in an emulator of its instructions. The
+//! run says nothing about speed.
 //!
-//! The program starts itself anew, as a server, an enclave's process or a module; so the kernel is
-//! told whom to give such programs to, for as long as the run takes.
+//! The program starts itself again, as a server, an enclave's process or a module. So the emulator
+//! is registered in the kernel for such programs, for the time of the run.
 
 use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::companions::{unpack, wrap};
@@ -13,10 +13,10 @@ use std::process::{Command, Stdio};
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const PACKAGES: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
 const EMULATOR: &str = "qemu-aarch64-static";
-/// Where the kernel is told of formats of programs.
+/// The kernel's folder for the registration of program formats.
 const FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 const FORMAT: &str = "tobari-aarch64";
-/// An ELF file of 64 bits for this processor, and which bits of that are looked at.
+/// The pattern of a 64-bit ELF file for this processor, and the mask of the compared bits.
 const MAGIC: &str = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff";
 
 /// A linker, an archiver and an emulator.
@@ -27,7 +27,7 @@ struct Tools {
 }
 
 impl Tools {
-    /// Those of the distribution, unpacked and not installed.
+    /// The tools of the distribution, unpacked and not installed.
     fn bring(folder: &Path) -> Result<Self, String> {
         let io = |error: std::io::Error| error.to_string();
         let root = unpack(folder, TARGET, &PACKAGES, &mut false)?;
@@ -37,12 +37,12 @@ impl Tools {
             let at = bin.join(name);
             wrap(&at, &own.join(name), &root, first).map(|()| at).map_err(io)
         };
-        // the scripts of its C library name files from the root on
+        // the linker scripts of its C library use absolute paths
         let linker = tool("aarch64-linux-gnu-gcc", &format!("'--sysroot={}'", root.display()))?;
         Ok(Self { linker, archiver: tool("aarch64-linux-gnu-ar", "")?, emulator: own.join(EMULATOR) })
     }
 
-    /// Without libraries of the target's at run time: nothing of it is installed.
+    /// cargo for a statically linked program, because no library of the target is installed.
     fn cargo(&self, root: &Path) -> Command {
         let mut command = cargo(root);
         command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", &self.linker);
@@ -53,7 +53,7 @@ impl Tools {
     }
 }
 
-/// The kernel gives programs for the target to the emulator while this lives.
+/// The registration of the emulator in the kernel; it ends on drop.
 struct Registered;
 
 impl Registered {
@@ -63,7 +63,7 @@ impl Registered {
         if !register.exists() {
             pass(Command::new("mount").args(["-t", "binfmt_misc", "none", FORMATS]))?;
         }
-        // that of a run that was killed
+        // the registration of a killed run
         let left = Path::new(FORMATS).join(FORMAT);
         if left.exists() {
             std::fs::write(left, "-1").map_err(io)?;

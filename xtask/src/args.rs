@@ -4,7 +4,7 @@ use crate::soak;
 use crate::steps;
 use crate::tools;
 
-/// What `cargo xtask help` prints.
+/// The text of `cargo xtask help`.
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask check [--since REVISION]
@@ -44,7 +44,7 @@ pub(crate) enum Call {
     Book,
     /// `graph`.
     Graph { json: bool },
-    /// `buildcost`; of one package instead of the program, to try the measurement.
+    /// `buildcost`; with a package instead of the program, to try the measurement.
     BuildCost { json: bool, package: Option<String> },
     /// `help`.
     Help,
@@ -53,7 +53,7 @@ pub(crate) enum Call {
 /// Reads the words after `cargo xtask`.
 ///
 /// # Errors
-/// What was expected and what was found; the caller exits with 2.
+/// The expected and the found words; the caller exits with 2.
 pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
     let mut words = words.iter().map(String::as_str);
     match words.next() {

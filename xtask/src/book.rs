@@ -1,22 +1,22 @@
-//! The book: built from `book/src` by mdBook, which is installed once into the target folder.
+//! The book. mdBook builds it from `book/src`, and is installed once into the target folder.
 
 use crate::child::{cargo, pass, target_folder};
 use crate::summary::{Outcome, outcome};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The release of mdBook that the book is written for.
+/// The release of mdBook for the book.
 const VERSION: &str = "0.5.4";
 
-/// Where the book's pages are built.
+/// The folder of the built pages.
 fn built(root: &Path) -> PathBuf {
     target_folder(root).join("book")
 }
 
-/// The program, installed if it is not there: without its server and its watcher, with the search.
+/// Installs mdBook if it is missing: without its server and its watcher, with the search.
 ///
 /// # Errors
-/// That cargo could not install it.
+/// cargo's failure to install it.
 fn provide(root: &Path) -> Result<PathBuf, String> {
     let folder = target_folder(root).join("mdbook");
     let program = folder.join("bin/mdbook");
@@ -27,7 +27,7 @@ fn provide(root: &Path) -> Result<PathBuf, String> {
         let mut install = cargo(root);
         install.args(["install", "mdbook", "--locked", "--force", "--version", VERSION]);
         install.args(["--no-default-features", "--features", "search", "--root"]).arg(&folder);
-        // the program runs for a second: what it costs is its compilation
+        // the program runs for a second: its compilation is the larger cost
         install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off");
         install.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_TARGET_DIR", folder.join("build"));
         pass(&mut install)?;
@@ -35,14 +35,14 @@ fn provide(root: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// `cargo xtask book`: builds the book; says where it begins.
+/// `cargo xtask book`: builds the book, and returns its first page.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
     let folder = built(root);
     pass(Command::new(provide(root)?).arg("build").arg(root.join("book")).arg("--dest-dir").arg(&folder))?;
     Ok(folder.join("index.html"))
 }
 
-/// The step `book`: the book is built, has a page for each document, and can be searched.
+/// The step `book`: builds the book, and checks that it has a page for each document, and a search.
 pub(crate) fn step(root: &Path) -> Outcome {
     outcome(build(root).and_then(|first| check(root, &first)))
 }
@@ -72,7 +72,7 @@ fn check(root: &Path, first: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The documents below a folder, by their paths in `source`.
+/// Collects the documents below a folder, by their paths in `source`.
 fn documents(source: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,15 +1,15 @@
 //! `cargo xtask buildcost`: how many processor seconds a cold build of the program takes, crate by
 //! crate.
 //!
-//! cargo calls the compiler through the program that `RUSTC_WRAPPER` names. That program is this
-//! one: where `LOG` names a file, it runs the compiler that it is given, reads the processor time
-//! of its ended children from `/proc/self/stat`, and appends one line. That time counts every
-//! thread of the compiler, and its linker. The kernel gives it in hundredths of a second and cuts
-//! the rest off, so a crate of many short runs looks a little cheaper.
+//! cargo calls the compiler through the program in `RUSTC_WRAPPER`, which is this program. If `LOG`
+//! names a file, this program runs the compiler, reads the processor time of its ended children
+//! from `/proc/self/stat`, and appends one line to the file. The time includes every thread of the
+//! compiler, and the linker. The kernel gives the time in hundredths of a second, rounded down, so
+//! a crate of many short runs looks a little cheaper.
 //!
-//! The total is read in the same way around cargo. It is more than the crates' sum: cargo itself,
-//! the build scripts' own runs (a C compiler, say) and the wrappers are in no crate. The
-//! compilation of a build script counts for its crate.
+//! The total is measured in the same way around cargo. It is more than the sum over the crates,
+//! because it includes cargo itself, the runs of build scripts (a C compiler, for example) and the
+//! wrappers. The compilation of a build script counts for its crate.
 
 use crate::child::{cargo, echo, status, target_folder};
 use crate::json::{array, string};
@@ -21,19 +21,20 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// Names the file of finished compilations, and makes this program a wrapper of the compiler.
+/// The environment variable with the file of finished compilations. If it is set, this program is a
+/// wrapper of the compiler.
 const LOG: &str = "TOBARI_BUILDCOST_LOG";
 /// The program that `cargo run --release -- demo` builds.
 const PROGRAM: &str = "tobari";
 /// Linux counts processor time for `/proc` in hundredths of a second, whatever its own clock is.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// How many crates have a line of their own.
+/// The number of crates with a line of their own.
 const SHOWN: usize = 25;
 
 /// One run of the compiler.
 #[derive(Debug, PartialEq)]
 struct Unit {
-    /// The package: its library, its build script and its programs are units of their own.
+    /// The package. Its library, its build script and its programs are separate units.
     name: String,
     seconds: f64,
     wall: f64,
@@ -61,7 +62,7 @@ struct Cost {
     wall: f64,
 }
 
-/// Runs the compiler if this process is its wrapper; answers how that ended.
+/// Runs the compiler if this process is its wrapper; returns the compiler's exit code.
 pub(crate) fn wrapped() -> Option<ExitCode> {
     let log = std::env::var_os(LOG)?;
     let mut words = std::env::args_os().skip(1);
@@ -88,20 +89,19 @@ fn wrap(log: &Path, compiler: &OsString, words: &[OsString]) -> Result<ExitCode,
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The crate that the compiler is asked for; none where cargo only asks the compiler about itself.
+/// The crate to compile; none if cargo only asks the compiler about its properties.
 fn crate_name(words: &[OsString]) -> Option<String> {
     let mut words = words.iter().filter_map(|word| word.to_str());
     words.find(|word| *word == "--crate-name")?;
     words.next().filter(|name| *name != "___").map(str::to_owned)
 }
 
-/// One write to a file that is opened for appending: lines of compilers that end together stay
-/// whole.
+/// Appends a line with a single write, so that the lines of compilers that end together stay whole.
 fn append(log: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(log)?.write_all(line.as_bytes())
 }
 
-/// The processor seconds of all ended children of this process, of their threads and of their
+/// The processor seconds of all ended children of this process, with their threads and their
 /// children.
 fn children_seconds() -> Result<f64, String> {
     let stat = std::fs::read_to_string("/proc/self/stat")
@@ -111,9 +111,9 @@ fn children_seconds() -> Result<f64, String> {
         .ok_or_else(|| format!("expected the fields of a process in /proc/self/stat, found `{}`", stat.trim()))
 }
 
-/// The fields 16 and 17 (`cutime` and `cstime`) of a line of `/proc/PID/stat`, added. The second
-/// field is the program's name in brackets, which may have spaces and brackets itself, so fields
-/// are counted from the last bracket on.
+/// The sum of the fields 16 and 17 (`cutime` and `cstime`) of a line of `/proc/PID/stat`. The
+/// second field is the program's name in brackets. The name may contain spaces and brackets, so
+/// fields are counted from the last bracket on.
 fn children_ticks(stat: &str) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(16 - 3);
@@ -121,11 +121,11 @@ fn children_ticks(stat: &str) -> Option<f64> {
     Some(f64::from(user) + f64::from(system))
 }
 
-/// Builds the program (or one package, to try this) into an empty folder and prints what each crate
-/// cost.
+/// Builds the program (or one package, to try this) into an empty folder, and prints the cost of
+/// each crate.
 ///
 /// # Errors
-/// Why that could not be measured.
+/// The reason why the measurement failed.
 pub(crate) fn run(root: &Path, json: bool, package: Option<&str>) -> Result<(), String> {
     let cost = measure(root, json, package)?;
     println!("{}", if json { cost.json() } else { cost.text() });
@@ -164,7 +164,7 @@ fn units(log: &str) -> Result<Vec<Unit>, String> {
     log.lines().map(unit).collect()
 }
 
-/// The sums of each package, the largest first, equal ones by name.
+/// The sum for each package, the largest first, equal sums by name.
 fn by_crate(units: &[Unit]) -> Vec<(String, f64)> {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for unit in units {

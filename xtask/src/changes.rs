@@ -1,10 +1,10 @@
-//! Which files changed, as git tells it.
+//! The changed files, from git.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Variables with which git tells a hook of its own repository and index. Here the repository is
-/// the one around the given folder, and no other.
+/// Variables with which git passes its repository and index to a hook. They are removed, because
+/// the repository is always the one around the given folder.
 const OF_HOOKS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
 
 /// The files that differ between the working tree and a commit.
@@ -12,7 +12,8 @@ const OF_HOOKS: [&str; 4] = ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_
 pub(crate) struct Changes {
     /// The commit, in words.
     pub(crate) base: String,
-    /// From the root of the repository, with `/` between the parts, in order and each once.
+    /// Paths from the root of the repository, with `/` between the parts, sorted and without
+    /// duplicates.
     pub(crate) paths: Vec<String>,
 }
 
@@ -21,13 +22,13 @@ impl Changes {
     /// branch and its upstream, else with `HEAD`. Files that git does not track count as changed.
     ///
     /// # Errors
-    /// That there is no git checkout, no such revision, or how git failed.
+    /// There is no git checkout or no such revision, or git failed.
     pub(crate) fn read(root: &Path, since: Option<&str>) -> Result<Self, String> {
         git(root, &["rev-parse", "--is-inside-work-tree"]).map_err(|why| {
             format!("check asks git what changed, and git finds no checkout here: {why}; run `cargo xtask test`")
         })?;
         let (commit, name) = base(root, since)?;
-        // both names of a renamed file, since it may have left a room
+        // both names of a renamed file, since it may have moved to another room
         let diff = ["diff", "--name-only", "--no-renames", "--relative", "-z", &commit, "--"];
         let untracked = ["ls-files", "--others", "--exclude-standard", "-z"];
         let listing = git(root, &diff)? + &git(root, &untracked)?;
@@ -39,7 +40,7 @@ impl Changes {
     }
 }
 
-/// The commit to compare with, and what it is.
+/// The commit to compare with, and its description.
 fn base(root: &Path, since: Option<&str>) -> Result<(String, String), String> {
     if let Some(revision) = since {
         let unknown = |why| format!("expected a commit after --since, found `{revision}`: {why}");
@@ -82,7 +83,7 @@ mod tests {
     use std::io::Write;
     use std::path::PathBuf;
 
-    /// A folder of its own outside every checkout, which is gone after the test.
+    /// A temporary folder outside every checkout; it is removed after the test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -119,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Whether the test can run here; if not, it is told so as CONTRIBUTING.md asks.
+    /// Whether git is installed; if not, this reports the test as not run, as CONTRIBUTING.md asks.
     fn has_git(test: &str) -> bool {
         let found = on_path("git").is_some();
         if !found {

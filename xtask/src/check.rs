@@ -1,8 +1,8 @@
-//! `cargo xtask check`: what somebody runs after each change, in a minute or two.
+//! `cargo xtask check`: a quick check after each change, in a minute or two.
 //!
-//! Format and layout are checked as a whole, which takes seconds. clippy and unit tests run only
-//! for the packages with changed files. Packages that use a changed one are left to `test`, and so
-//! are files of no package.
+//! Format and layout are checked for the whole tree, which takes seconds. clippy and unit tests run
+//! only for packages with changed files. Packages that use a changed package, and files outside
+//! packages, are left to `test`.
 
 use crate::changes::Changes;
 use crate::child::{cargo, pass};
@@ -14,7 +14,7 @@ use crate::summary::{Outcome, Report, outcome};
 use std::path::Path;
 use std::process::Command;
 
-/// Files in the root that say how every package is built, linted or formatted.
+/// Files in the root that affect the build, the lints or the format of every package.
 const OF_ALL: [&str; 9] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -27,13 +27,13 @@ const OF_ALL: [&str; 9] = [
     ".cargo/config.toml",
 ];
 
-/// How many files of no room the last line names.
+/// The most files outside rooms that the last line names.
 const NAMED: usize = 3;
 
-/// Runs the steps, stops at the first failure, and prints the summary. Answers whether none failed.
+/// Runs the steps, stops at the first failure, and prints the summary. Returns whether all passed.
 ///
 /// # Errors
-/// Why git could not say what changed.
+/// git's failure to list the changes.
 pub(crate) fn run(root: &Path, since: Option<&str>) -> Result<bool, String> {
     let changes = Changes::read(root, since)?;
     let selection = Selection::of(ROOMS, &changes.paths);
@@ -50,9 +50,9 @@ pub(crate) fn run(root: &Path, since: Option<&str>) -> Result<bool, String> {
     Ok(!report.failed())
 }
 
-/// cargo, with incremental builds. The profile turns them off for `test`, which builds every
-/// package once and would only pay for their many small units. Here the same package is built
-/// after each edit, and most of its units are as they were.
+/// cargo with incremental builds. The profile turns these off for `test`, which builds every
+/// package once and would only pay for many small units. Here the same package is built after each
+/// edit, and most of its units have not changed.
 fn quick(root: &Path) -> Command {
     let mut command = cargo(root);
     command.env("CARGO_INCREMENTAL", "1");
@@ -67,7 +67,7 @@ fn unit_tests(root: &Path, selection: &Selection) -> Outcome {
     }
 }
 
-/// What the changed files mean for the steps.
+/// The rooms and files to check.
 #[derive(Debug)]
 struct Selection<'r> {
     /// The rooms with changed files, in the order of the table.
@@ -104,8 +104,8 @@ impl<'r> Selection<'r> {
         arguments
     }
 
-    /// The arguments for the unit tests, where `has` says which sources a room has; none if there
-    /// are no tests to run.
+    /// The arguments for the unit tests; none if there are no tests. `has` says whether a room has
+    /// a source file.
     fn unit_tests(&self, features: &str, has: impl Fn(&Room, &str) -> bool) -> Option<Vec<String>> {
         let rooms: Vec<&Room> = self.rooms.iter().copied().filter(|room| room.package != python::PACKAGE).collect();
         // cargo refuses `--lib` where no package has a library
@@ -121,7 +121,7 @@ impl<'r> Selection<'r> {
         Some(arguments)
     }
 
-    /// One line for each kind of change that clippy or the unit tests do not cover.
+    /// One line for each kind of change that neither clippy nor the unit tests cover.
     fn left_out(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if self.rooms.iter().any(|room| room.package == python::PACKAGE) {
@@ -135,8 +135,8 @@ impl<'r> Selection<'r> {
     }
 }
 
-/// `-p` for each room, and those of the features that belong to one: cargo refuses a feature of a
-/// package that is not selected.
+/// `-p` for each room, and the features of these rooms: cargo refuses a feature of a package that
+/// is not selected.
 fn packages(rooms: &[&Room], features: &str) -> Vec<String> {
     let mut arguments: Vec<String> = rooms.iter().flat_map(|room| ["-p", room.package]).map(str::to_owned).collect();
     let selected = |feature: &&str| {
@@ -149,7 +149,7 @@ fn packages(rooms: &[&Room], features: &str) -> Vec<String> {
     arguments
 }
 
-/// The first of the files, and how many more there are; none if there is no file.
+/// The first files, and the number of further ones; none if there is no file.
 fn shortened(files: &[String]) -> Option<String> {
     let (named, more) = files.split_at(files.len().min(NAMED));
     let text = named.join(", ");

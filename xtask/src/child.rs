@@ -5,9 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The cargo that runs this program (it says so in `CARGO`), or the one on `PATH`. It is not told
-/// of this program's own package: build scripts that look at that would run again whenever somebody
-/// calls cargo himself, and all that depends on them.
+/// The cargo that runs this program (from the variable `CARGO`), or the one on `PATH`. Variables of
+/// this program's own package are removed: build scripts that read them, and everything that
+/// depends on these scripts, would run again after each direct call of cargo.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
@@ -26,25 +26,25 @@ pub(crate) fn target_folder(root: &Path) -> PathBuf {
 /// Runs the command with its output passed through.
 ///
 /// # Errors
-/// How the command ended, if not with success.
+/// The command's exit status, if it is not success.
 pub(crate) fn pass(command: &mut Command) -> Result<(), String> {
     echo(command);
     status(command)
 }
 
-/// The same without a word about the command: for output that a program reads.
+/// The same without a line about the command, for output that a program reads.
 ///
 /// # Errors
-/// How the command ended, if not with success.
+/// The command's exit status, if it is not success.
 pub(crate) fn status(command: &mut Command) -> Result<(), String> {
     let status = command.stdin(Stdio::null()).status();
     ended(command, status)
 }
 
-/// The same, and hands every line of standard output to `read` as it passes.
+/// The same, and passes every line of standard output to `read`.
 ///
 /// # Errors
-/// How the command ended, if not with success.
+/// The command's exit status, if it is not success.
 pub(crate) fn pass_reading(command: &mut Command, mut read: impl FnMut(&str)) -> Result<(), String> {
     echo(command);
     let status = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().and_then(|mut child| {
@@ -56,7 +56,7 @@ pub(crate) fn pass_reading(command: &mut Command, mut read: impl FnMut(&str)) ->
     ended(command, status)
 }
 
-/// Copies `from` to `to` line by line, and hands every line to `read` without its end.
+/// Copies `from` to `to` line by line, and passes every line to `read` without its end.
 pub(crate) fn tee(from: impl Read, to: &mut impl Write, read: &mut impl FnMut(&str)) -> io::Result<()> {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn tee(from: impl Read, to: &mut impl Write, read: &mut impl FnMut(&s
     Ok(())
 }
 
-/// Prints the command as somebody would type it.
+/// Prints the command in the form of a shell command.
 pub(crate) fn echo(command: &Command) {
     println!("  $ {}", shown(command));
 }

@@ -1,10 +1,9 @@
-//! Programs that some tests need: brokers and proxies that they talk to, and a tracer of system
-//! calls, of the distribution's packages.
+//! Programs that some tests need, from the distribution's packages: brokers, proxies, and a tracer
+//! of system calls.
 //!
-//! A package that has a server starts it when it is installed, which nobody asked for who runs
-//! tests. So these are not installed: what a package and its libraries contain is unpacked in the
-//! target folder, and started from there by the tests. Where that cannot be done the tests say NOT
-//! RUN.
+//! A package with a server starts the server on installation, which is not wanted for tests. So
+//! these packages are not installed: they and their libraries are unpacked in the target folder,
+//! and the tests start the programs from there. If that is impossible, the tests print NOT RUN.
 
 use crate::child::pass;
 use crate::tools::{may_install, on_path};
@@ -12,7 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Programs, and the packages of Debian that bring them.
+/// Programs, and their Debian packages.
 const COMPANIONS: [(&str, &str); 5] = [
     ("caddy", "caddy"),
     ("mosquitto", "mosquitto"),
@@ -22,7 +21,7 @@ const COMPANIONS: [(&str, &str); 5] = [
 ];
 const PLACES: [&str; 3] = ["usr/sbin", "usr/bin", "sbin"];
 
-/// The `PATH` with which tests find what can be had.
+/// The `PATH` for tests, with the available programs.
 pub(crate) fn path(target: &Path) -> OsString {
     let folder = target.join("companions");
     let missing: Vec<(&str, &str)> = COMPANIONS.into_iter().filter(|(program, _)| on_path(program).is_none()).collect();
@@ -33,7 +32,7 @@ pub(crate) fn path(target: &Path) -> OsString {
         }
     }
     let before = std::env::var_os("PATH").unwrap_or_default();
-    // last: what a machine has itself goes first
+    // last: the machine's own programs have precedence
     let all = std::env::split_paths(&before).chain([folder.join("bin")]);
     std::env::join_paths(all).unwrap_or(before)
 }
@@ -49,11 +48,11 @@ fn bring(folder: &Path, program: &str, package: &str, updated: &mut bool) -> Res
     wrap(&bin.join(program), &found, &root, "").map_err(io)
 }
 
-/// Downloads packages of the distribution and what they need that is not installed, and unpacks it
-/// all: where.
+/// Downloads packages of the distribution with their missing dependencies, and unpacks them;
+/// returns the folder.
 ///
 /// # Errors
-/// Why that cannot be done here.
+/// The reason why that is impossible here.
 pub(crate) fn unpack(folder: &Path, name: &str, packages: &[&str], updated: &mut bool) -> Result<PathBuf, String> {
     if !may_install() {
         return Err(format!("not root on Debian (apt-get install {})", packages.join(" ")));
@@ -82,12 +81,12 @@ pub(crate) fn unpack(folder: &Path, name: &str, packages: &[&str], updated: &mut
     Ok(root)
 }
 
-/// Where the package's own libraries are.
+/// The folder of the package's libraries.
 fn libraries(root: &Path) -> PathBuf {
     root.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH))
 }
 
-/// Whether what was unpacked finds its libraries: a dynamic linker that doesn't ends with 127.
+/// Checks that an unpacked program finds its libraries: if not, the dynamic linker exits with 127.
 fn starts(program: &Path, root: &Path) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg("-h").env("LD_LIBRARY_PATH", libraries(root));
@@ -98,8 +97,8 @@ fn starts(program: &Path, root: &Path) -> Result<(), String> {
     }
 }
 
-/// A program that finds its libraries, whole or not there; `first` goes before what it is called
-/// with.
+/// Writes, atomically, a script that runs a program with its libraries. The script puts `first`
+/// before its own arguments.
 pub(crate) fn wrap(at: &Path, program: &Path, root: &Path, first: &str) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let (libraries, program) = (libraries(root).display().to_string(), program.display());

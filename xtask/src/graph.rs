@@ -1,9 +1,9 @@
-//! `cargo xtask graph`: the crates of the workspace, how large they are, which of them each one
-//! uses, and the circles.
+//! `cargo xtask graph`: the crates of the workspace, their sizes, their dependencies on each other,
+//! and circles of modules.
 //!
-//! The crates are read from their manifests, the circles from the source. A circle with a folder in
-//! it is a finding of the step `layout`, unless it is a known one; a circle of files alone is
-//! allowed and only shown here.
+//! The crates are read from their manifests, the circles from the source. A circle with a folder is
+//! a finding of the step `layout`, unless it is a known circle. A circle of files alone is allowed,
+//! and only shown here.
 
 use crate::json::{array, string};
 use crate::layout::SourceFile;
@@ -14,7 +14,7 @@ use crate::layout::tree;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What `graph` shows.
+/// The content of `graph`.
 #[derive(Debug)]
 struct Graph {
     crates: Vec<Crate>,
@@ -35,7 +35,7 @@ struct Crate {
 /// Prints the graph of the tree under `root`.
 ///
 /// # Errors
-/// Why the tree could not be read.
+/// The reason why the tree could not be read.
 pub(crate) fn run(root: &Path, json: bool) -> Result<(), String> {
     let files = tree::read(root).map_err(|error| format!("cannot read the tree: {error}"))?;
     let graph = Graph::of(&files);

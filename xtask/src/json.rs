@@ -1,4 +1,4 @@
-//! The few lines of JSON that `--json` needs.
+//! The little JSON that `--json` needs.
 
 /// A string with its quotes.
 pub(crate) fn string(text: &str) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn string(text: &str) -> String {
     quoted
 }
 
-/// An array of values that are JSON already.
+/// An array of JSON values.
 pub(crate) fn array(values: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", values.into_iter().collect::<Vec<_>>().join(","))
 }

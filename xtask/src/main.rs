@@ -1,17 +1,21 @@
-//! `cargo xtask test`: everything a change must pass. `cargo xtask check`: the quick part of that,
-//! on what changed. `cargo xtask soak NAME`: long runs, whose record is committed.
-//! `cargo xtask web`: the browser's client, built anew. `cargo xtask book`: the book. `cargo xtask
-//! graph`: crates, and circles of modules. `cargo xtask buildcost`: the processor time that the
-//! program takes to build, by crate.
+//! The project's own commands:
 //!
-//! The runs need Rust and a C compiler. A step that needs more finds it, installs it, or names it.
-//! Exit 0 done, 1 something failed, 2 the call was wrong.
+//! - `cargo xtask test`: everything that a change must pass.
+//! - `cargo xtask check`: the quick part of that, for changed packages.
+//! - `cargo xtask soak NAME`: long runs, whose record is committed.
+//! - `cargo xtask web`: builds the browser's clients.
+//! - `cargo xtask book`: builds the book.
+//! - `cargo xtask graph`: crates, and circles of modules.
+//! - `cargo xtask buildcost`: the processor time of a build of the program, by crate.
 //!
-//! **For authors of tests.** A test whose data is absent (it looks in the folder that the
-//! environment variable `TOBARI_DATA` names) prints `NOT RUN: reason` and returns. cargo swallows
-//! the output of a test that returns, so the test also appends one line `test_name: reason` to the
-//! file that the environment variable `TOBARI_NOT_RUN_LOG` names, if it is set. The summary prints
-//! these lines, and counts each such test as skipped and not as passed.
+//! The runs need Rust and a C compiler. A step that needs another program finds it, installs it, or
+//! names it. The exit status is 0 for success, 1 for a failure, and 2 for a wrong call.
+//!
+//! **For authors of tests.** A test without its data (in the folder of the environment variable
+//! `TOBARI_DATA`) prints `NOT RUN: reason` and returns. cargo hides the output of a test that
+//! returns, so the test also appends a line `test_name: reason` to the file of the environment
+//! variable `TOBARI_NOT_RUN_LOG`, if it is set. The summary prints these lines, and counts each
+//! such test as skipped and not as passed.
 //!
 //! The last line of standard output of `test` is `N passed, N failed, N skipped`, whether or not
 //! the run passed.
@@ -43,7 +47,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // first of all: as the compiler's wrapper this program has another command line
+    // first: as the compiler's wrapper this program has another command line
     if let Some(code) = buildcost::wrapped() {
         return code;
     }
@@ -95,9 +99,9 @@ fn exit(passed: bool) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The root of the repository: the nearest folder with a workspace manifest and this crate, from
-/// where cargo says this crate lies, or else from the current folder. Asked at run time, since a
-/// build folder may be shared by checkouts.
+/// The root of the repository: the nearest folder with a workspace manifest and this crate, upwards
+/// from this crate's folder (from cargo) or else from the current folder. It is determined at run
+/// time, because checkouts may share a build folder.
 fn root() -> Option<PathBuf> {
     let start = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).or_else(|| std::env::current_dir().ok())?;
     let is_root = |folder: &&std::path::Path| {

@@ -1,9 +1,9 @@
 //! The Python package: built as a wheel, installed into an environment of its own, and tested
 //! there.
 //!
-//! All of it lies in a folder of the build folder. An environment is made once, and again when the
-//! interpreter or its requirements change; it has what stands there and nothing else. The wheel has
-//! the profile of tests: optimised, every assertion on.
+//! Everything is in a folder of the build folder. An environment is made once, and again when the
+//! interpreter or the requirements change; it has only the required packages. The wheel has the
+//! profile of tests: optimised, with all assertions.
 
 use crate::child::{pass, target_folder};
 use crate::layout::rooms;
@@ -11,12 +11,12 @@ use crate::tools::{bring, on_path};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Without an interpreter it has no test to run, so cargo runs none of it.
+/// The package of the Python module. Its tests need an interpreter, so cargo runs none of them.
 pub(crate) const PACKAGE: &str = "tobari-py";
-/// Pages whose examples run too, beside the package's own.
+/// Pages whose examples run too, beside the package's own examples.
 const PAGES: [&str; 2] = ["book/src/guides/python.md", "README.md"];
 
-/// An environment with the package in it.
+/// An environment with the package.
 pub(crate) struct Environment {
     root: PathBuf,
     folder: PathBuf,
@@ -25,10 +25,10 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Makes the one of this name with these requirements, or finds it made.
+    /// Makes the environment with this name and these requirements, or uses the existing one.
     ///
     /// # Errors
-    /// Which command failed, or what is missing.
+    /// The failed command, or the missing program.
     pub(crate) fn provide(root: &Path, name: &str, requirements: &[&str]) -> Result<Self, String> {
         let folder = target_folder(root).join(name);
         let environment = Self { root: root.to_owned(), folder, room: rooms::path(PACKAGE)? };
@@ -49,7 +49,7 @@ impl Environment {
         Ok(environment)
     }
 
-    /// The empty environment. Debian keeps what makes one in a package of its own.
+    /// Makes an empty environment. In Debian the module `venv` is a package of its own.
     fn make(&self) -> Result<(), String> {
         let venv = || {
             let mut command = Command::new("python3");
@@ -67,10 +67,10 @@ impl Environment {
         Path::new(self.room).join(inside)
     }
 
-    /// A program of it.
+    /// A program of the environment.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.folder.join("env/bin").join(name));
-        // nothing of another environment, and no byte code in the tree
+        // no variables of another environment, and no byte code in the tree
         command.current_dir(&self.root).env_remove("PYTHONPATH").env_remove("VIRTUAL_ENV");
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("CARGO_TARGET_DIR", target_folder(&self.root));
         command
@@ -86,7 +86,7 @@ impl Environment {
     /// Builds the wheel and installs it.
     ///
     /// # Errors
-    /// Which command failed, or that there is not one wheel.
+    /// The failed command, or a number of wheels other than one.
     pub(crate) fn install(&self) -> Result<(), String> {
         let wheels = self.folder.join("wheels");
         let gone = std::fs::remove_dir_all(&wheels);
@@ -104,8 +104,8 @@ impl Environment {
         pass(self.pip().args(["--force-reinstall", "--no-deps"]).arg(wheel))
     }
 
-    /// The tests, the examples of the pages, and those of the package's own texts: what to run, in
-    /// order. Types are among the tests.
+    /// The commands, in order: the tests (with those of the types) and the examples of the pages,
+    /// then the examples of the package's own texts.
     pub(crate) fn tests(&self) -> [Command; 2] {
         let [mut all, mut own] = [self.pytest(), self.pytest()];
         all.arg(self.file("tests")).args(PAGES).arg(self.file("README.md"));
@@ -122,7 +122,7 @@ impl Environment {
     }
 }
 
-/// Which interpreter there is.
+/// The version of the interpreter.
 fn version() -> Result<String, String> {
     let python = on_path("python3").ok_or("python3 is not on PATH")?;
     let output = Command::new(&python).arg("--version").output().map_err(|error| format!("python3: {error}"))?;

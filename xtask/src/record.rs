@@ -1,5 +1,5 @@
-//! What the record of a long run says about when and on what it ran: the day, the revision, the
-//! processor. No host name and no path.
+//! The circumstances in the record of a long run: the day, the revision, the processor. A record
+//! has no host name and no path.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,12 +12,12 @@ pub(crate) fn today() -> String {
     date(seconds / 86_400)
 }
 
-/// The processor's own name for itself, where the system tells it.
+/// The processor's model name, if the system gives it.
 pub(crate) fn cpu_model() -> String {
     model(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
-/// The short revision of the tree, and whether it differs from what is committed.
+/// The short revision of the tree, and whether the tree has uncommitted changes.
 pub(crate) fn revision(root: &Path) -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(root).output().ok()?;
@@ -28,8 +28,8 @@ pub(crate) fn revision(root: &Path) -> String {
     if clean { revision } else { format!("{revision} with changes") }
 }
 
-/// Adds a run to the record called `name`, under `title` if it is the first of the file. A day's
-/// second run does not replace its first.
+/// Adds a run to the record `name`, under `title` if it is the first run of the file. The second
+/// run of a day does not replace the first.
 pub(crate) fn append(root: &Path, name: &str, title: &str, body: &str) -> io::Result<()> {
     let folder = root.join("bench/record");
     std::fs::create_dir_all(&folder)?;

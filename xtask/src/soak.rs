@@ -1,5 +1,5 @@
-//! `cargo xtask soak NAME`: runs too long for every change. Each writes a record, which is
-//! committed as the evidence.
+//! `cargo xtask soak NAME`: runs that are too long for every change. Each run writes a record,
+//! which is committed as evidence.
 
 use crate::child::{cargo, echo, pass_reading, target_folder, tee};
 use crate::python::Environment;
@@ -9,8 +9,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How long a run, or each part of one whose `about` does not say otherwise, takes where nothing is
-/// said.
+/// The default duration of a run, or of each part of a run, unless its `about` says otherwise.
 pub(crate) const DEFAULT_MINUTES: u64 = 10;
 
 struct Soak {
@@ -60,7 +59,7 @@ static SOAKS: &[Soak] = &[
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
 
-/// Properties of which `noise` runs many cases.
+/// The properties for which `noise` runs many cases.
 const NOISE: [&str; 2] =
     ["random_circuits_are_exact_and_stay_within_their_bound", "no_circuit_is_less_precise_than_foretold"];
 const NOISE_CASES: u32 = 10_000;
@@ -70,12 +69,12 @@ pub(crate) fn names() -> Vec<&'static str> {
     SOAKS.iter().map(|soak| soak.name).collect()
 }
 
-/// Prints every long run with what it does.
+/// Prints every long run with its description.
 pub(crate) fn list() {
     SOAKS.iter().for_each(|soak| println!("{}  {}", soak.name, soak.about));
 }
 
-/// Runs the one called `name`; answers whether it passed.
+/// Runs the long run `name`; returns whether it passed.
 pub(crate) fn run(root: &Path, name: &str, minutes: u64) -> bool {
     let soak = SOAKS.iter().find(|soak| soak.name == name);
     let result = soak.map_or_else(|| Err(format!("there is no soak {name}")), |soak| (soak.run)(root, minutes));
@@ -86,7 +85,7 @@ pub(crate) fn run(root: &Path, name: &str, minutes: u64) -> bool {
     result.is_ok()
 }
 
-/// What one target's run said of itself.
+/// The figures of one target's run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Fuzzed {
     executions: Option<u64>,
@@ -95,7 +94,7 @@ struct Fuzzed {
 }
 
 impl Fuzzed {
-    /// Takes in one line of libFuzzer's output. Of a finding only the file's name is kept.
+    /// Reads one line of libFuzzer's output. Of a finding only the file's name is kept.
     fn read(&mut self, line: &str) {
         let number = |text: &str| text.trim().parse().ok();
         if let Some(value) = line.strip_prefix("stat::number_of_executed_units:") {
@@ -126,8 +125,8 @@ fn fuzz(root: &Path, minutes: u64) -> Result<(), String> {
     if findings == 0 { Ok(()) } else { Err(format!("findings: {findings}, in fuzz/artifacts")) }
 }
 
-/// Ray is a wheel of some hundred megabytes, and its cluster takes a while to start: too much for
-/// every change.
+/// The tests with Ray. Its wheel has some hundred megabytes, and its cluster starts slowly: too
+/// much for every change.
 fn ray(root: &Path, _minutes: u64) -> Result<(), String> {
     let environment = Environment::provide(root, "python-ray", &["requirements.txt", "requirements-ray.txt"])?;
     environment.install()?;
@@ -152,7 +151,7 @@ fn ray(root: &Path, _minutes: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Labels under encryption against labels in integers, of every test image.
+/// Labels under encryption against labels in integers, for every test image.
 fn infer(root: &Path, _minutes: u64) -> Result<(), String> {
     let data = std::env::var_os("TOBARI_DATA").ok_or("TOBARI_DATA is not set: there are no images")?;
     let folder = Path::new(&data).join("mnist");
@@ -185,7 +184,7 @@ fn infer(root: &Path, _minutes: u64) -> Result<(), String> {
     if least >= needed { Ok(()) } else { Err(format!("expected {needed} of 10,000 equal labels, found {least}")) }
 }
 
-/// The fewest equal labels of any encrypted run; none unless each had all 10,000 images.
+/// The fewest equal labels of any encrypted run; none unless every run had all 10,000 images.
 fn least_agreement(table: &str) -> Option<u32> {
     let rows = table.lines().filter(|line| line.trim_start_matches('"').starts_with("encrypted"));
     let one = |line: &str| {
@@ -196,7 +195,7 @@ fn least_agreement(table: &str) -> Option<u32> {
     rows.map(one).reduce(|a: Option<u32>, b| Some(a?.min(b?)))?
 }
 
-/// CSV, whose quoted cells are at the start of a line, as a table of Markdown.
+/// Converts CSV to a Markdown table; quoted cells are at the start of a line.
 fn markdown(table: &str) -> String {
     let mut text = String::new();
     for (number, line) in table.lines().enumerate() {
@@ -212,8 +211,8 @@ fn markdown(table: &str) -> String {
     text
 }
 
-/// One frame of a device, and a full batch of 64, decrypted by a server that has no key. However
-/// long it takes.
+/// One frame of a device, and a full batch of 64, decrypted by a server without a key. The run
+/// takes as long as it needs.
 fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
     let mut text = String::new();
     for blocks in [16, 1024] {
@@ -237,8 +236,8 @@ fn sense_aes(root: &Path, _minutes: u64) -> Result<(), String> {
         .map_err(|error| format!("cannot write the record: {error}"))
 }
 
-/// Whether a run says that it compared ten rounds, all bytes of so many blocks and products of
-/// them.
+/// Whether a run says that it compared ten rounds, all bytes of `blocks` blocks, and products of
+/// these bytes.
 fn is_right(lines: &[String], blocks: usize) -> bool {
     let secure = lines.iter().any(|line| line.ends_with(": 128 bits of security"));
     let rounds = (0..10).all(|round| lines.contains(&format!("after {round} rounds: the states of AES")));
@@ -247,18 +246,18 @@ fn is_right(lines: &[String], blocks: usize) -> bool {
     secure && rounds && bytes && said("3 products more are right in every slot")
 }
 
-/// A test that is ignored elsewhere.
+/// A test that other runs ignore.
 struct Ignored {
     package: &'static str,
     file: &'static str,
     claim: &'static str,
-    /// Cargo's features that it needs.
+    /// The features that it needs.
     features: &'static str,
-    /// How its figures begin, each a line of what it prints.
+    /// The beginning of its figures, each one a line of its output.
     figures: &'static str,
 }
 
-/// Runs it, and writes a record with its figures, which says so if it failed.
+/// Runs the test, and writes a record with its figures; a failure is in the record, too.
 fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, title: &str) -> Result<(), String> {
     let Ignored { package, file, claim, features, figures } = test;
     let mut command = cargo(root);
@@ -286,7 +285,7 @@ fn ignored(root: &Path, test: &Ignored, minutes: u64, words: &str, name: &str, t
     ended.and_then(|()| if passed { Ok(()) } else { Err(format!("expected one test to pass, found: {last}")) })
 }
 
-/// However long it takes.
+/// The exact conversion. The run takes as long as it needs.
 fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
         package: "tobari-sense",
@@ -299,7 +298,7 @@ fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
     ignored(root, &test, minutes, words, "sense-exact", "Exact conversion")
 }
 
-/// One server, the same clients round after round, and bad ones.
+/// One server, with the same clients round after round, and malicious clients.
 fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
         package: "tobari-cli",
@@ -314,7 +313,7 @@ fn all_jobs(root: &Path, minutes: u64) -> Result<(), String> {
     ignored(root, &test, minutes, &words, "all-jobs", "A server of all jobs")
 }
 
-/// A room in a time of its own.
+/// A room with a simulated clock.
 fn call_accelerated(root: &Path, minutes: u64) -> Result<(), String> {
     let test = Ignored {
         package: "tobari-call",
@@ -329,7 +328,7 @@ fn call_accelerated(root: &Path, minutes: u64) -> Result<(), String> {
     ignored(root, &test, minutes, &words, "call-accelerated", "A live room in accelerated chaos")
 }
 
-/// Seconds after which the server of a room in chaos is killed, again and again.
+/// Seconds between two kills of the server of a room in chaos.
 const RESTART_EVERY: u64 = 300;
 
 /// A room in chaos.
@@ -337,12 +336,12 @@ struct ChaosRoom {
     mode: &'static str,
     members: u16,
     minutes: u64,
-    /// Whether its server is killed; where it is not, what it takes more and more of shows.
+    /// Whether its server is killed; without kills, slow growth of memory shows.
     killed: bool,
 }
 
-/// Rooms of each mode, of which the expensive ones are smaller, for so many minutes together: half
-/// of them under one server from the first to the last.
+/// Rooms of each mode, for `minutes` minutes together; expensive modes have smaller rooms. About
+/// half of the time is for a room whose server is never killed.
 fn chaos_rooms(minutes: u64) -> [ChaosRoom; 4] {
     let few = (minutes / 16).max(1);
     let masked = minutes.saturating_sub(2 * few);
@@ -356,9 +355,9 @@ fn chaos_rooms(minutes: u64) -> [ChaosRoom; 4] {
     ]
 }
 
-/// A run that failed is in the record too.
+/// The rooms in chaos. A failed run is in the record, too.
 fn call(root: &Path, minutes: u64) -> Result<(), String> {
-    // the benchmark runs the program that lies beside it
+    // the benchmark runs the program in its own folder
     pass_reading(cargo(root).args(["build", "--release", "--package", "tobari-cli"]), |_| {})?;
     let (mut rows, mut failed) = (String::new(), Vec::new());
     for ChaosRoom { mode, members, minutes, killed } in chaos_rooms(minutes) {
@@ -389,7 +388,7 @@ fn call(root: &Path, minutes: u64) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
-/// Columns of the record of `call`, and the fields that they are from.
+/// Columns of the record of `call`, and their fields.
 const CHAOS: [(&str, &str); 16] = [
     ("mode", "mode"),
     ("minutes", "minutes"),
@@ -409,13 +408,13 @@ const CHAOS: [(&str, &str); 16] = [
     ("ended", "ended"),
 ];
 
-/// The row of a run that told nothing.
+/// The row of a run without output.
 fn chaos_without_a_word(mode: &str, minutes: u64, members: u16) -> String {
     let unknown = " | ".repeat(CHAOS.len() - 4);
     format!("| {mode} | {minutes} | {members} |{unknown}without a word |\n")
 }
 
-/// The line of one run, which has plain values only, as a row.
+/// Converts the line of one run, which has only plain values, to a row.
 fn chaos_row(line: &str) -> Option<String> {
     let value = |field: &str| {
         let (_, rest) = line.split_once(&format!("\"{field}\":"))?;
@@ -425,7 +424,7 @@ fn chaos_row(line: &str) -> Option<String> {
     Some(format!("| {} |\n", values?.join(" | ")))
 }
 
-/// However long it takes.
+/// Many random circuits. The run takes as long as it needs.
 fn noise(root: &Path, _minutes: u64) -> Result<(), String> {
     let mut rows = String::new();
     for property in NOISE {
@@ -480,8 +479,8 @@ fn targets(folder: &Path) -> io::Result<Vec<String>> {
     if names.is_empty() { Err(io::Error::other("expected fuzz targets, found none")) } else { Ok(names) }
 }
 
-/// Runs one target. What it discovers goes to a scratch corpus in the build folder: the committed
-/// one stays small, and grows only by hand.
+/// Runs one target. New inputs go to a scratch corpus in the build folder: the committed corpus
+/// stays small, and is extended only by hand.
 fn fuzz_one(root: &Path, target: &str, minutes: u64) -> Result<Fuzzed, String> {
     let scratch = target_folder(root).join("fuzz-corpus").join(target);
     std::fs::create_dir_all(&scratch).map_err(|error| format!("cannot make the scratch corpus: {error}"))?;

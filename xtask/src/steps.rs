@@ -18,17 +18,17 @@ const WASM: &str = "wasm32-unknown-unknown";
 /// A microcontroller of the kind that sensors have: Cortex-M4, without the standard library.
 const SENSOR: &str = "thumbv7em-none-eabi";
 
-/// Names the file to which a test that found its data absent appends its line.
+/// The environment variable with the file to which a test without its data appends its line.
 const NOT_RUN_LOG: &str = "TOBARI_NOT_RUN_LOG";
 
 struct Step {
     name: &'static str,
-    /// What it needs beyond Rust and a C compiler; `--without` leaves the step out.
+    /// The tool that it needs beyond Rust and a C compiler; `--without` leaves the step out.
     tool: Option<&'static Tool>,
     run: fn(&mut Run) -> Outcome,
 }
 
-/// What the steps share.
+/// The state that the steps share.
 struct Run {
     root: PathBuf,
     tally: Tally,
@@ -56,24 +56,24 @@ static STEPS: &[Step] = &[
     Step { name: "advisories", tool: None, run: advisories },
 ];
 
-/// A part of the tests under a name of its own, only run where `--only` asks for it: all steps
-/// together run its tests anyway.
+/// Parts of the tests with names of their own. They run only with `--only`, because the other steps
+/// together run their tests anyway.
 static PARTS: &[Step] = &[Step { name: "faults", tool: None, run: faults }];
 
-/// What a build of the whole workspace says about features: all is built once, with them.
+/// The feature arguments for a build of the whole workspace, which is built once with all of them.
 fn with_features() -> [&'static str; 2] {
     ["--features", features()]
 }
 
-/// What is left out of the product unless one asks for it, and can be tested anywhere. OpenSSL's
-/// module is in the list where its headers are.
+/// The optional features that can be tested on any machine. OpenSSL's module is in the list if its
+/// headers are installed.
 pub(crate) fn features() -> &'static str {
     const ANYWHERE: &str = "tobari-cli/full,tobari-cli/paper,tobari-enclave/snp,tobari-enclave/tdx";
     const WITH_OPENSSL: &str = "tobari-cli/full,tobari-cli/openssl,tobari-cli/paper,tobari-enclave/snp,tobari-enclave/tdx,tobari-bench/openssl";
     if has_openssl() { WITH_OPENSSL } else { ANYWHERE }
 }
 
-/// Whether a program can be built with OpenSSL here.
+/// Whether programs can be built with OpenSSL here.
 fn has_openssl() -> bool {
     static FOUND: LazyLock<bool> = LazyLock::new(|| {
         let asked = Command::new("pkg-config").args(["--exists", "openssl"]).stderr(Stdio::null()).status();
@@ -90,7 +90,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// Runs the steps (those in `only`, or all if it is empty), stops at the first failure, and prints
 /// the summary.
 ///
-/// Answers whether none failed.
+/// Returns whether all passed.
 pub(crate) fn run(root: &Path, without: &[String], only: &[String]) -> bool {
     let mut run = Run { root: root.to_owned(), tally: Tally::default(), log: start_log(root) };
     let data = if std::env::var_os("TOBARI_DATA").is_some() { "set" } else { "not set: what needs it says NOT RUN" };
@@ -127,8 +127,8 @@ fn summarise(report: &Report, run: &Run, without: &[String]) {
     println!("{}", run.tally.line(&not_run));
 }
 
-/// An empty log for this run, so that an earlier run's lines don't count. Where it cannot be made,
-/// none are counted.
+/// An empty log for this run, so that lines of earlier runs do not count. If the log cannot be
+/// made, no lines are counted.
 fn start_log(root: &Path) -> PathBuf {
     let folder = target_folder(root);
     let log = folder.join("tobari-not-run.log");
@@ -160,14 +160,13 @@ impl Run {
     /// `--no-fail-fast`, so that the last line counts every test.
     fn tests(&mut self, which: &str) -> Outcome {
         let mut command = cargo(&self.root);
-        // the Python module has no test of cargo's, and without an interpreter no program to run
-        // one
+        // the Python module has no tests for cargo, and without an interpreter no test program
         let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", which];
         command.env("PATH", companions::path(&target_folder(&self.root)));
         outcome(self.count(command.args(workspace).args(with_features())))
     }
 
-    /// The tests whose names have this in them, of all programs of tests.
+    /// Runs the tests with `part` in their names, of all test programs.
     fn tests_named(&mut self, part: &str) -> Outcome {
         let mut command = cargo(&self.root);
         let workspace = ["test", "--workspace", "--exclude", "tobari-py", "--no-fail-fast", "--all-targets"];
@@ -185,19 +184,21 @@ impl Run {
     }
 }
 
-/// Tests of faults that somebody could use, or that broke a promise, and that are closed: each has
-/// `fault` and a number in its name. Those that need a browser are in the step `browser`.
+/// Tests of closed faults that an attacker could have used, or that broke a promise. Their names
+/// contain `fault` and a number. Tests that need a browser are in the step `browser`.
 fn faults(run: &mut Run) -> Outcome {
     run.tests_named("fault_")
 }
 
-/// The other steps build with all that can be tested anywhere; here is what there is unless one
-/// asks otherwise.
+/// Checks the default features; the other steps build with all features that can be tested on any
+/// machine.
 ///
-/// The benchmark is checked apart: its default features have `paper`, and would give it to all.
+/// The benchmark is checked separately: its default features include `paper`, which would apply to
+/// all packages.
 ///
-/// The tests of the wire format run too: only without that feature can they see that its curves are
-/// refused. Not optimised, they compile in half a minute; the crate's unit tests take minutes.
+/// The tests of the wire format run too: only without that feature can they check that its curves
+/// are refused. Without optimisation they compile in half a minute; the crate's unit tests take
+/// minutes.
 fn plain_features(run: &mut Run) -> Outcome {
     let clippy = |packages: &[&str]| {
         let mut command = cargo(&run.root);
@@ -211,7 +212,7 @@ fn plain_features(run: &mut Run) -> Outcome {
     outcome(checked.and_then(|()| run.count(&mut wire)))
 }
 
-/// Examples were built by the tests; here each also runs to its end.
+/// Runs each example to its end; the tests have already built the examples.
 fn examples(run: &mut Run) -> Outcome {
     let found = examples_in(ROOMS.iter().map(|room| run.root.join(room.path)));
     if found.is_empty() {
@@ -244,8 +245,8 @@ fn docs(run: &mut Run) -> Outcome {
     ))
 }
 
-/// What a sensor runs builds where there is neither an allocator nor an operating system, for
-/// programs in C too; those run here first.
+/// Builds the device's code for a target without an allocator and an operating system, also for
+/// programs in C. Before that, the programs in C run on this machine.
 fn device(run: &mut Run) -> Outcome {
     if let Err(why) = programs_in_c(run) {
         return Outcome::Failed(why);
@@ -260,7 +261,7 @@ fn device(run: &mut Run) -> Outcome {
 
 const GLUE: &str = "glue/c/Cargo.toml";
 
-/// A command of cargo on the glue for C.
+/// A cargo command on the glue for C.
 fn glue(run: &Run, verb: &str) -> Command {
     let mut command = cargo(&run.root);
     command.args([verb, "--locked", "--manifest-path", GLUE]);
@@ -268,7 +269,8 @@ fn glue(run: &Run, verb: &str) -> Command {
     command
 }
 
-/// Programs in C link the library of this machine, and make the frames of the vectors.
+/// Links programs in C with the library for this machine, and compares their frames with the
+/// vectors.
 fn programs_in_c(run: &Run) -> Result<(), String> {
     pass(glue(run, "clippy").args(["--", "-D", "warnings"]))?;
     pass(glue(run, "build").arg("--release"))?;
@@ -287,7 +289,7 @@ fn programs_in_c(run: &Run) -> Result<(), String> {
     sealed_in_c(&built("example/seal.c")?, &folder.join("example"), &vectors)
 }
 
-/// The example seals what the first vector of its profile does, and counts.
+/// Checks that the example makes the frame of the first vector of its profile, and counts.
 fn sealed_in_c(program: &Path, folder: &Path, vectors: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("the example in C: {error}");
     std::fs::create_dir_all(folder).map_err(failed)?;
@@ -309,7 +311,7 @@ fn wasm(run: &mut Run) -> Outcome {
     if let Err(why) = ensure_target(&run.root, WASM) {
         return Outcome::Failed(why);
     }
-    // what of them a page uses is compiled to its end in the step `web`
+    // the step `web` compiles the parts that a page uses, including code generation
     let check = |packages: &[&str]| {
         let mut command = cargo(&run.root);
         command.args(["check", "--lib", "--target", WASM]);
@@ -335,8 +337,8 @@ pub(crate) fn ensure_target(root: &Path, target: &str) -> Result<(), String> {
     }
 }
 
-/// Approximate numbers have the same bits in a JavaScript engine as here: `tests/ckks_bits` has
-/// them pinned. Built where `bench/wasm` keeps its settings for cargo.
+/// Checks that approximate numbers have the same bits in a JavaScript engine as here: the bits are
+/// pinned in `tests/ckks_bits`. The build uses cargo's settings in `bench/wasm`.
 fn wasm_bits(run: &mut Run) -> Outcome {
     let Some(node) = on_path("node") else {
         return Outcome::NotRun("node is not on PATH".to_owned());
@@ -353,15 +355,15 @@ fn wasm_bits(run: &mut Run) -> Outcome {
     outcome(pass(&mut build).and_then(|()| pass(&mut check)))
 }
 
-/// Calls between browsers, over a server of their own: tests that are ignored elsewhere.
+/// Calls between browsers, over a server of their own: tests that other steps ignore.
 fn browser(run: &mut Run) -> Outcome {
     let program = match provide(&TOOLS[0]) {
         Ok(program) => program,
         Err(why) => return Outcome::Failed(why),
     };
     let mut command = cargo(&run.root);
-    // as the tests were built: a package alone would be compiled anew, with other features of what
-    // it stands on
+    // the same arguments as for the tests: a package alone would be compiled again, with other
+    // features of its dependencies
     command.args(["test", "--workspace", "--exclude", "tobari-py", "--test", "browser"]).args(with_features());
     command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
     outcome(run.count(command.env("TOBARI_BROWSER", program)))
@@ -369,9 +371,9 @@ fn browser(run: &mut Run) -> Outcome {
 
 const FUZZ: &str = "fuzz/Cargo.toml";
 
-/// Runs every target's body over its corpus, and checks that the targets still fit the functions
-/// they call. Without its default features the crate leaves out libFuzzer itself, which is C++ and
-/// needs a compiler that a fresh machine may lack.
+/// Runs every target's body over its corpus, and checks that the targets still compile. Without its
+/// default features the crate leaves out libFuzzer, which is C++ and needs a compiler that a fresh
+/// machine may lack.
 fn fuzz(run: &mut Run) -> Outcome {
     let target = target_folder(&run.root).join("fuzz");
     let mut command = cargo(&run.root);
@@ -392,7 +394,7 @@ fn python(run: &mut Run) -> Outcome {
 
 const DENY_MISSING: &str = "cargo-deny is not on PATH: cargo install --locked cargo-deny";
 
-/// Bans, licences and sources depend on the tree alone.
+/// Checks bans, licences and sources, which depend on the tree alone.
 fn deny(run: &mut Run) -> Outcome {
     if on_path("cargo-deny").is_none() {
         return Outcome::NotRun(DENY_MISSING.to_owned());
@@ -401,8 +403,8 @@ fn deny(run: &mut Run) -> Outcome {
     outcome(pass(cargo(&run.root).args(arguments)))
 }
 
-/// Advisories depend on the day too, and need the network; without it they cannot be told, and the
-/// change is not at fault.
+/// Checks advisories, which also depend on the day and need the network. Without a network the step
+/// does not run, because the change is not at fault.
 fn advisories(run: &mut Run) -> Outcome {
     if on_path("cargo-deny").is_none() {
         return Outcome::NotRun(DENY_MISSING.to_owned());

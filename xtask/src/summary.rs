@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-/// How one step ended.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It ran and passed.
+    /// The step passed.
     Passed,
-    /// It could not run here, and why; the run goes on.
+    /// The step could not run here, with the reason; the run continues.
     NotRun(String),
-    /// It failed, and how; the run stops.
+    /// The step failed, with the reason; the run stops.
     Failed(String),
-    /// A step before it failed.
+    /// An earlier step failed.
     NotReached,
 }
 
-/// How a step ended that can only pass or fail.
+/// The outcome of a step that can only pass or fail.
 pub(crate) fn outcome(result: Result<(), String>) -> Outcome {
     result.map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
@@ -35,7 +35,7 @@ struct Row {
 }
 
 impl Report {
-    /// Runs a step and prints how it ended. After a failure no further step runs.
+    /// Runs a step and prints its outcome. After a failure no further step runs.
     pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> Outcome) {
         self.rows.push(if self.failed() {
             Row { name, outcome: Outcome::NotReached, elapsed: Duration::ZERO }

@@ -1,4 +1,5 @@
-//! How many tests passed, failed and did not run, as cargo, pytest and the tests themselves say it.
+//! The numbers of tests that passed, failed and did not run, from the output of cargo, pytest and
+//! the tests themselves.
 
 /// Sums over every test binary of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,8 +10,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in one line of output; only libtest's `test result:` lines and the last line of pytest
-    /// count.
+    /// Reads one line of output; only libtest's `test result:` lines and pytest's last line count.
     pub(crate) fn read(&mut self, line: &str) {
         let Some(rest) = line.strip_prefix("test result: ") else { return self.read_pytest(line) };
         let mut number: Option<u64> = None;
@@ -25,8 +25,8 @@ impl Tally {
         }
     }
 
-    /// `40 passed, 2 skipped in 9.51s`, perhaps between signs of equality: nothing else, so that no
-    /// test's own text counts.
+    /// Reads `40 passed, 2 skipped in 9.51s`, with or without signs of equality around it, and
+    /// nothing else, so that no test's own text counts.
     fn read_pytest(&mut self, line: &str) {
         let Some((counts, time)) = line.trim_matches(['=', ' ']).split_once(" in ") else { return };
         let seconds = time.split(' ').next().and_then(|time| time.strip_suffix('s'));
@@ -51,24 +51,24 @@ impl Tally {
         self.ignored += found.ignored;
     }
 
-    /// Counts a test program that broke off before it could report, where none has reported a
+    /// Counts a test program that ended without a report as one failure, unless there is already a
     /// failure.
     pub(crate) fn broke_off(&mut self) {
         self.failed = self.failed.max(1);
     }
 
-    /// The plain form that build machines read, `N passed, N failed, N skipped`.
+    /// The line for build machines, `N passed, N failed, N skipped`.
     ///
-    /// libtest has no word for a test that found its data absent: it counts as passed. Each is in
-    /// the log of tests not run, so it is taken from the passed and added to the skipped.
+    /// libtest counts a test without its data as passed. Each such test is in the log of tests not
+    /// run, so it is subtracted from the passed tests and added to the skipped ones.
     pub(crate) fn line(&self, not_run: &[String]) -> String {
         let absent = u64::try_from(not_run.len()).unwrap_or(u64::MAX).min(self.passed);
         format!("{} passed, {} failed, {} skipped", self.passed - absent, self.failed, self.ignored + absent)
     }
 }
 
-/// The log of tests not run, one line each; a test that wrote two lines (told by its name, before
-/// the first colon) is one test.
+/// The log of tests not run, one line for each test; two lines with the same name before the first
+/// colon are one test.
 pub(crate) fn not_run(log: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let name = |line: &str| line.split(": ").next().unwrap_or_default().to_owned();

@@ -1,47 +1,47 @@
-//! Programs that Rust and a C compiler don't bring: found on `PATH`, else installed, else named in
+//! Programs beyond Rust and a C compiler: they are found on `PATH`, else installed, else named in
 //! the failure.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that a step needs, and that `--without` can leave out with the steps that need it.
+/// A program that some steps need; `--without` leaves these steps out.
 #[derive(Debug)]
 pub(crate) struct Tool {
-    /// What `--without` calls it.
+    /// Its name for `--without`.
     pub(crate) part: &'static str,
-    /// The programs that will do, best first.
+    /// The suitable programs, best first.
     pub(crate) programs: &'static [&'static str],
-    /// The Debian package that brings the first of them.
+    /// The Debian package of the first program.
     pub(crate) package: &'static str,
 }
 
-/// Every tool that some step may need, in the order in which the summary names them.
+/// Every tool of the steps, in the order of the summary.
 pub(crate) static TOOLS: &[Tool] = &[
     Tool { part: "browser", programs: &["chromium", "chromium-browser", "google-chrome"], package: "chromium" },
     Tool { part: "python", programs: &["python3"], package: "python3" },
 ];
 
-/// The names `--without` takes.
+/// The names for `--without`.
 pub(crate) fn parts() -> Vec<&'static str> {
     TOOLS.iter().map(|tool| tool.part).collect()
 }
 
-/// The first file called `program` that may be executed in the folders of `path`, a value in the
-/// form of `PATH`.
+/// The first executable file named `program` in the folders of `path`, which has the form of
+/// `PATH`.
 pub(crate) fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| is_executable(file))
 }
 
-/// The same on this process's own `PATH`.
+/// The same for this process's `PATH`.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     find(program, &std::env::var_os("PATH").unwrap_or_default())
 }
 
-/// Finds the tool, installing its package first where that is possible.
+/// Finds the tool; if it is missing, installs its package where that is possible.
 ///
 /// # Errors
-/// Which programs were looked for, and which package would bring them.
+/// The programs that were searched, and the package to install.
 pub(crate) fn provide(tool: &Tool) -> Result<PathBuf, String> {
     let look = || tool.programs.iter().find_map(|program| on_path(program));
     match decide(tool, look(), may_install()) {
@@ -76,18 +76,17 @@ fn decide(tool: &Tool, found: Option<PathBuf>, may_install: bool) -> Decision {
     }
 }
 
-/// True for root on Debian or a system derived from it. `id -u` is asked because the standard
-/// library cannot.
+/// True for root on Debian or a derived system. This calls `id -u`, because the standard library
+/// has no function for the user.
 pub(crate) fn may_install() -> bool {
     let root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0");
     root && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()
 }
 
-/// Installs a package of Debian's that a step turned out to need; answers whether that may be done
-/// here.
+/// Installs a Debian package that a step needs; returns whether an installation is allowed here.
 ///
 /// # Errors
-/// That it could not be installed.
+/// The installation failed.
 pub(crate) fn bring(package: &str) -> Result<bool, String> {
     if may_install() { install(package).map(|()| true) } else { Ok(false) }
 }

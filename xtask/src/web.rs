@@ -1,9 +1,9 @@
-//! The browser's clients: built from the package `tobari-wasm` into `web/dist`, which is committed;
-//! a module for each feature of the crate.
+//! The browser's clients. The package `tobari-wasm` is built into `web/dist`, which is committed,
+//! with a module for each feature of the crate.
 //!
-//! `cargo run` embeds those files and needs no further tool; this step builds them anew and
-//! compares every byte, so that what is served is what the source says. For that to hold on every
-//! machine, no path of the machine may get into the module: they are mapped to fixed ones.
+//! `cargo run` embeds the committed files and needs no further tool. This step builds the modules
+//! again and compares every byte, so that the served modules match the source. The result must be
+//! the same on every machine, so the machine's paths are mapped to fixed ones.
 
 use crate::child::{cargo, pass, target_folder};
 use crate::steps::ensure_target;
@@ -20,10 +20,10 @@ const MODULES: [(&str, &str); 4] = [
     ("ask", "web/dist/ask.wasm"),
     ("sense", "web/dist/sense.wasm"),
 ];
-/// The compiler's own machine gets into its output; on others the bytes differ.
+/// The platform of the compiler affects its output: on other platforms the bytes differ.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds the module of a feature; answers where it is.
+/// Builds the module of a feature; returns its path.
 fn build(root: &Path, feature: &str) -> Result<PathBuf, String> {
     ensure_target(root, TARGET)?;
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -39,13 +39,13 @@ fn build(root: &Path, feature: &str) -> Result<PathBuf, String> {
     command.args(["build", "--locked", "--profile", "web", "--package", "tobari-wasm", "--lib", "--target", TARGET]);
     command.args(["--no-default-features", "--features", feature]);
     command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", root.join("xtask/link-web.sh"));
-    // flags of the caller's own would change the bytes
+    // the caller's flags would change the bytes
     command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env("CARGO_TARGET_DIR", &target);
     pass(&mut command)?;
     Ok(target.join(TARGET).join("web/tobari_wasm.wasm"))
 }
 
-/// `cargo xtask web`: builds the modules and puts them where they are embedded from.
+/// `cargo xtask web`: builds the modules, and copies them to the folder of embedded files.
 pub(crate) fn renew(root: &Path) -> Result<(), String> {
     for (feature, committed) in MODULES {
         let built = build(root, feature)?;
@@ -55,7 +55,7 @@ pub(crate) fn renew(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The step `web`: the committed modules are what the source makes, and behave.
+/// The step `web`: checks that the committed modules match the source, and tests them.
 pub(crate) fn step(root: &Path) -> Outcome {
     match check(root) {
         Ok(None) => Outcome::Passed,
@@ -71,7 +71,7 @@ fn check(root: &Path) -> Result<Option<String>, String> {
     }
     let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     for (feature, committed) in MODULES {
-        let built = build(root, feature)?; // the next one takes its place
+        let built = build(root, feature)?; // the next build replaces it
         compare(committed, &read(&root.join(committed))?, &read(&built)?)?;
     }
     let Some(node) = on_path("node") else {
@@ -95,7 +95,7 @@ fn compare(name: &str, committed: &[u8], built: &[u8]) -> Result<(), String> {
     ))
 }
 
-/// What the compiler calls the machine it runs on.
+/// The compiler's name of its platform.
 fn host(root: &Path) -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output =

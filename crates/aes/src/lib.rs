@@ -13,11 +13,13 @@
 //!
 //! | backend | method |
 //! |---|---|
-//! | `vaes512` | four blocks in one instruction (VAES and AVX-512), up to 32 chains; sixteen messages of one key and one length in `even512` |
+//! | `vaes512` | four blocks in one instruction (VAES and AVX-512), up to 32 chains |
 //! | `vaes256` | two blocks in one instruction (VAES and AVX2), up to 16 chains, in `registers` |
 //! | `aesni` | one block in one instruction, up to 8 chains: the same loops |
-//! | `library` | the `aes` crate: ARMv8 instructions where it finds them, bitsliced code in constant time elsewhere; up to 32 chains of one key |
+//! | `library` | the `aes` crate, up to 32 chains of one key |
 //!
+//! In `vaes512`, `even512` takes sixteen messages of one key and one length. The `aes` crate uses
+//! ARMv8 instructions if the processor has them, and constant-time bitsliced code otherwise.
 //! `library` shares only the padding with the others, and all backends give the same bytes.
 //!
 //! CBC gives confidentiality only: a change of ciphertext changes plaintext undetected. The project

@@ -1,11 +1,11 @@
-//! What can go wrong on the way to a server and back, whatever is asked.
+//! Errors of connections and requests to a server, for all kinds of requests.
 
 use std::{io, path::PathBuf, time::Duration};
 
-/// Why there is no connection, or no reply.
+/// Why a connection or a request failed.
 ///
-/// A job whose protocol runs over a WebSocket has an error of its own and takes these up in it, so
-/// every case can be named from outside.
+/// A job with a WebSocket protocol has its own error type, which contains this one. So all variants
+/// are public.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// A URL that does not name a server.
@@ -13,15 +13,15 @@ pub enum ClientError {
     Url {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
-    /// No connection.
+    /// The connection failed.
     #[error("cannot connect to {server}: {source}")]
     Connect {
         /// Host and port.
         server: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A certificate file that cannot be used.
@@ -29,32 +29,32 @@ pub enum ClientError {
     CaFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// No TLS with this server, or none that can be trusted.
+    /// TLS with this server failed, or its certificate is not trusted.
     #[error("TLS with {server}: {what}")]
     Tls {
         /// Host and port.
         server: String,
-        /// What failed.
+        /// The failed part.
         what: String,
     },
     /// The server is too slow.
     #[error("no {what} from the server within {waited:?}")]
     Timeout {
-        /// What was waited for.
+        /// The awaited event.
         what: &'static str,
-        /// How long.
+        /// The time waited.
         waited: Duration,
     },
-    /// A request that was not answered.
+    /// A request without an answer.
     #[error("request to the server: {0}")]
     Http(#[from] hyper::Error),
-    /// A reply that is too long, or ended too soon.
+    /// A reply that is too long, or was cut off.
     #[error("reply of the server: expected at most {most} bytes and an end, found more or none")]
     Reply {
-        /// How many there may be.
+        /// The largest allowed number of bytes.
         most: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Requests over a connection that stays open for the next one.
+//! Requests over a connection that is kept open for the next request.
 
 use crate::{CONNECT_TIMEOUT, ClientError, ClientTls, Target};
 use axum::{
@@ -10,35 +10,35 @@ use hyper_util::rt::TokioIo;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// For how long a server that has no room is asked again, and after how long each time where it
-/// does not say; what it says is taken up to a limit.
+/// How long to retry at a busy server, and the pause between attempts if the server states none. A
+/// stated pause is limited.
 const BUSY: Duration = Duration::from_secs(60);
 const PAUSE: u64 = 1;
 const LONGEST_PAUSE: u64 = 30;
 
-/// A server to send requests to, and whom to trust to be it.
+/// A server for requests, and the trust in its certificate.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     target: Arc<Target>,
     tls: ClientTls,
 }
 
-/// What to ask for.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
-    /// A POST of these bytes; a GET without.
+    /// The body of a POST; none for a GET.
     pub body: Option<Bytes>,
-    /// The path, from the slash after the server's URL on.
+    /// The path after the server's URL, with its leading slash.
     pub path: String,
     /// Further headers: names in lower case, values.
     pub headers: Vec<(&'static str, String)>,
-    /// Bytes of the reply at most.
+    /// The most bytes of the reply.
     pub most: usize,
     /// Time for the whole reply.
     pub patience: Duration,
 }
 
-/// What the server says.
+/// The server's reply.
 #[derive(Clone, Debug)]
 pub struct HttpReply {
     /// The status.
@@ -48,7 +48,7 @@ pub struct HttpReply {
     headers: HeaderMap,
 }
 
-/// A connection, opened again where it was closed between two requests.
+/// A connection; it is reopened if it was closed between two requests.
 pub struct HttpConnection {
     client: HttpClient,
     sender: Option<SendRequest<Body>>,
@@ -57,7 +57,7 @@ pub struct HttpConnection {
 }
 
 impl HttpClient {
-    /// A server at a URL. Nothing is connected yet.
+    /// A client of the server at a URL. It does not connect yet.
     ///
     /// # Errors
     /// [`ClientError::Url`].
@@ -65,7 +65,7 @@ impl HttpClient {
         Ok(Self { target: Arc::new(Target::trusting(url, tls)?), tls: tls.clone() })
     }
 
-    /// A connection for one request after the other.
+    /// A connection for consecutive requests.
     pub fn connection(&self) -> HttpConnection {
         HttpConnection { client: self.clone(), sender: None, sent: 0, received: 0 }
     }
@@ -74,20 +74,19 @@ impl HttpClient {
         let slow = |_| ClientError::Timeout { what: "connection", waited: CONNECT_TIMEOUT };
         let transport = timeout(CONNECT_TIMEOUT, self.target.open(&self.tls)).await.map_err(slow)??;
         let (sender, connection) = handshake(TokioIo::new(transport)).await?;
-        // it ends when the sender is dropped or the server closes, and its error is that of the
-        // request
+        // it ends when the sender is dropped or the server closes; the request reports its error
         tokio::spawn(connection);
         Ok(sender)
     }
 }
 
 impl HttpConnection {
-    /// Bytes of all bodies that were sent.
+    /// Bytes of all sent bodies.
     pub fn sent_bytes(&self) -> u64 {
         self.sent
     }
 
-    /// Bytes of all bodies that came.
+    /// Bytes of all received bodies.
     pub fn received_bytes(&self) -> u64 {
         self.received
     }
@@ -95,18 +94,17 @@ impl HttpConnection {
     /// Sends a request and waits for the reply, whatever its status.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no reply; it is not known then whether the server has read the
-    /// request.
+    /// [`ClientError`] if there is no reply. The server may or may not have read the request then.
     pub async fn send(&mut self, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let method = if request.body.is_some() { Method::POST } else { Method::GET };
         self.ask(method, request).await
     }
 
-    /// The same, again after a while where the server has no room, which it says of a request that
-    /// it has not looked at.
+    /// Sends a request, and sends it again after a pause while the server is busy. A busy server
+    /// has not processed the request.
     ///
     /// # Errors
-    /// As [`Self::send`]. A server that has no room for long is a reply, too.
+    /// As [`Self::send`]. If the server stays busy, its refusal is the reply, not an error.
     pub async fn send_again_where_busy(&mut self, request: HttpRequest) -> Result<HttpReply, ClientError> {
         let began = Instant::now();
         loop {
@@ -119,7 +117,7 @@ impl HttpConnection {
         }
     }
 
-    /// The same as a DELETE, whose body is left out.
+    /// Sends a DELETE request, without the body.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -171,12 +169,12 @@ impl HttpConnection {
 }
 
 impl HttpReply {
-    /// A header's value, if there is one that is text.
+    /// The value of a header, if it exists and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// After how long a server that has no room wants to be asked again.
+    /// The pause before the next attempt at a busy server.
     fn pause(&self) -> Duration {
         let said = self.header("retry-after").and_then(|seconds| seconds.parse().ok());
         Duration::from_secs(said.unwrap_or(PAUSE).clamp(PAUSE, LONGEST_PAUSE))

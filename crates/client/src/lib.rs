@@ -1,10 +1,9 @@
-//! The client's half of a connection to a server: an address, whom to trust, TLS, and requests
-//! over HTTP.
+//! The client's half of a connection to a server: addresses, trust, TLS, and requests over HTTP.
 //!
-//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a
-//! TLS connection trusts is a [`ClientTls`]. This crate moves bytes and knows no job: the messages
-//! of a job, and the WebSocket that carries them, belong to the job, which gets a [`Transport`]
-//! from [`Target::open`].
+//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. A
+//! [`ClientTls`] says which certificates a TLS connection trusts. This crate moves bytes and
+//! depends on no job. The messages of a job, and their WebSocket, belong to the job, which gets a
+//! [`Transport`] from [`Target::open`].
 //!
 //! ```no_run
 //! use std::time::Duration;

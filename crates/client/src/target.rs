@@ -1,4 +1,4 @@
-//! A server by its URL, and the way to it.
+//! A server by its URL, and the connection to it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,24 +12,24 @@ use tokio_tungstenite::tungstenite::{http::Uri, protocol::WebSocketConfig};
 
 use crate::{ClientError, ClientTls, client_config};
 
-/// Time for the connection, the TLS handshake and the first answer of a protocol together.
+/// Time for the connection, the TLS handshake and the first answer of a protocol, in total.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time without anything from the server on a WebSocket; a server pings more often than this.
+/// Time without any message from the server on a WebSocket. A server pings more often than this.
 pub const SILENCE: Duration = Duration::from_secs(60);
-/// Bytes that a WebSocket reads at once, on either side. It clears as many before each read, and a
-/// packet of most modes is smaller.
+/// Bytes that a WebSocket reads at once, on either side. It clears this many bytes before each
+/// read, and packets of most modes are smaller.
 pub const READ_BYTES: usize = 8 << 10;
 
 /// Bytes in both directions, encrypted or not.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
-/// The settings of a WebSocket for messages of so many bytes at most.
+/// The settings of a WebSocket for messages of at most `most` bytes.
 pub fn web_socket_config(most: usize) -> WebSocketConfig {
     WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most)).read_buffer_size(READ_BYTES)
 }
 
-/// What a URL names.
+/// The server of a URL.
 #[derive(Debug)]
 pub struct Target {
     tls: bool,
@@ -40,12 +40,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// The server at this URL, for a client that trusts so.
+    /// The server at this URL, for a client with this trust.
     ///
     /// # Errors
-    /// [`ClientError::Url`] for a URL that names no server, or an unencrypted one beside a
-    /// certificate to trust: a client that says whom to trust does not expect to be connected to
-    /// anybody.
+    /// [`ClientError::Url`] for a URL that names no server, or for an unencrypted one together with
+    /// a certificate to trust: such a client does not expect an unauthenticated server.
     pub fn trusting(url: &str, tls: &ClientTls) -> Result<Self, ClientError> {
         let target = Self::parse(url)?;
         if !target.tls && *tls != ClientTls::System {
@@ -85,15 +84,15 @@ impl Target {
         &self.authority
     }
 
-    /// What stands before a job's path, for a server behind a proxy; without a slash at its end.
+    /// The prefix of a job's path, for a server behind a proxy; without a slash at its end.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Connects, with TLS where the URL says so. Nothing bounds the time: see [`CONNECT_TIMEOUT`].
+    /// Connects, with TLS if the URL asks for it. There is no time limit: see [`CONNECT_TIMEOUT`].
     ///
     /// # Errors
-    /// [`ClientError`] if the server cannot be reached, or TLS finds nobody that is trusted.
+    /// [`ClientError`] if the server cannot be reached, or its certificate is not trusted.
     pub async fn open(&self, tls: &ClientTls) -> Result<Box<dyn Transport>, ClientError> {
         let server = || format!("{}:{}", self.host, self.port);
         let fault = |source| ClientError::Connect { server: server(), source };
@@ -110,7 +109,7 @@ impl Target {
     }
 }
 
-/// Adds what to do to a certificate that nobody vouches for: for rustls that is an unknown issuer.
+/// Adds a remedy to the error for an untrusted certificate, which rustls calls an unknown issuer.
 fn with_remedy(error: &str) -> String {
     const REMEDY: &str = "no authority that this machine trusts has signed the server's certificate. If the server \
                           made it (`tobari serve --tls-self-signed`), give --tls-fingerprint with the fingerprint that \

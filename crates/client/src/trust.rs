@@ -1,4 +1,4 @@
-//! Whom a client trusts: authorities, or one certificate.
+//! The trust of a client: certificate authorities, or one certificate.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,22 +14,22 @@ use rustls::{
 
 use crate::{ClientError, Fingerprint};
 
-/// Whom a client trusts to be the server.
+/// The certificates that a client trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientTls {
-    /// Whoever the certificate authorities of this system vouch for.
+    /// Certificates signed by the authorities of this system.
     System,
-    /// Whoever the certificate authorities in this PEM file vouch for, and nobody else.
+    /// Only certificates signed by the authorities in this PEM file.
     CaFile(PathBuf),
-    /// Whoever holds the key of the certificate with this fingerprint, under whatever name or date.
+    /// Only the certificate with this fingerprint, with any name and date.
     Pinned(Fingerprint),
 }
 
-/// The configuration of TLS for this trust; `server` stands in the text of an error.
+/// The configuration of TLS for this trust; error messages name `server`.
 ///
 /// # Errors
-/// [`ClientError::CaFile`] for a file without a certificate that can be used, [`ClientError::Tls`]
-/// for a system without authorities.
+/// [`ClientError::CaFile`] for a file without a usable certificate, [`ClientError::Tls`] for a
+/// system without authorities.
 pub fn client_config(tls: &ClientTls, server: &str) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(ring::default_provider());
     let fault = |what: String| ClientError::Tls { server: server.to_owned(), what };
@@ -71,8 +71,8 @@ fn file_roots(path: &Path) -> Result<RootCertStore, ClientError> {
     Ok(roots)
 }
 
-/// Trusts one certificate. Name, date and issuer do not matter, since nobody but the holder of that
-/// certificate's key can sign the handshake, and that signature is verified.
+/// Trusts one certificate. Name, date and issuer do not matter: only the holder of that
+/// certificate's key can sign the handshake, and the signature is verified.
 #[derive(Debug)]
 struct Pinned {
     expected: Fingerprint,

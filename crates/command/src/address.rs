@@ -2,11 +2,11 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Reads `HOST:PORT`. The host is an address or a name, such as `localhost`; of a name's addresses
-/// the first of IPv4 is taken, because the program's other defaults are of IPv4, too.
+/// Reads `HOST:PORT`. The host is an address or a name, such as `localhost`. For a name, the first
+/// IPv4 address is taken, because the program's other defaults are IPv4, too.
 ///
 /// # Errors
-/// A sentence with an example, if the text has another form or nobody knows the name.
+/// A sentence with an example, if the text has another form or the name is unknown.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);

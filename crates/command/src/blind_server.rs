@@ -1,5 +1,4 @@
-//! A blind server as a separate process on loopback: of this same executable, or of another that is
-//! `tobari`.
+//! A blind server as a separate process on loopback: this executable, or another `tobari`.
 
 use crate::output::Failure;
 use serde::Deserialize;
@@ -7,37 +6,36 @@ use std::path::Path;
 use std::time::Duration;
 use tobari_host::process::{ChildServer, StderrMode};
 
-/// How long a server may take to listen.
+/// Time for a server to start listening.
 const STARTUP: Duration = Duration::from_secs(20);
 
-/// An address of this machine, and whatever port is free.
+/// An address of this machine with any free port.
 pub const ANY_PORT: &str = "127.0.0.1:0";
 
-/// The process; ends when this is dropped, or with its parent.
+/// The process; it ends when this is dropped, or with its parent.
 pub struct BlindProcess {
     child: ChildServer,
     url: String,
 }
 
-/// What the server says first.
+/// The server's first output.
 #[derive(Deserialize)]
 struct Announcement {
     listening: String,
 }
 
 impl BlindProcess {
-    /// Starts it. It gets an address and nothing else: there is no key that it could be given.
+    /// Starts a server. It gets only an address, never a key.
     pub fn start(insecure_paper: bool) -> Result<Self, Failure> {
         Self::start_with(insecure_paper.then_some("--insecure-paper"))
     }
 
-    /// Starts it with more words on its command line.
+    /// Starts a server with more arguments.
     pub fn start_with<'a>(more: impl IntoIterator<Item = &'a str>) -> Result<Self, Failure> {
         Self::start_program(&std::env::current_exe()?, ANY_PORT, more)
     }
 
-    /// Starts another program, which is `tobari` too, at an address: [`ANY_PORT`], or that of a
-    /// server whose place it takes.
+    /// Starts another `tobari` program at an address: [`ANY_PORT`], or that of a server to replace.
     pub fn start_program<'a>(
         program: &Path,
         address: &'a str,
@@ -50,17 +48,17 @@ impl BlindProcess {
         Ok(Self { child, url: announcement.listening })
     }
 
-    /// Where it listens.
+    /// The URL of the server.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its process number.
+    /// The process number.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
 
-    /// Seconds that the processors have worked for it, where the system tells (Linux).
+    /// Processor time of the server in seconds, if the system reports it (Linux).
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
         // after the name in brackets: state, then eleven fields, then user and system time in
@@ -70,7 +68,7 @@ impl BlindProcess {
         Some((user? + system?) / 100.0)
     }
 
-    /// Bytes of it that are in memory, where the system tells (Linux).
+    /// Resident memory of the server in bytes, if the system reports it (Linux).
     pub fn resident_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,25 +1,25 @@
-//! What a job shows of itself in `tobari demo`.
+//! A job's part of `tobari demo`.
 
 use serde::Serialize;
 
-/// One line: how a job went.
+/// One line: the result of a job.
 #[derive(Serialize)]
 pub struct Line {
-    /// Which job.
+    /// The job.
     pub job: &'static str,
-    /// Which way of it.
+    /// The mode of the job.
     pub mode: &'static str,
-    /// Whether the result is that of the plain answer, as far as the job promises.
+    /// Does the result equal the plaintext result, to the precision that the job promises?
     pub right: bool,
-    /// Whether it is that to the bit.
+    /// Does it equal the plaintext result to the bit?
     pub exact: bool,
     /// Seconds of the whole job.
     pub seconds: f64,
-    /// Bytes that the server was sent.
+    /// Bytes sent to the server.
     pub server_saw_bytes: u64,
-    /// Not a number, and null as JSON, where the paper gives none.
+    /// The paper's time; NaN, and null in JSON, if the paper gives none.
     pub paper_seconds: f64,
-    /// What was done, for people.
+    /// A description of the work, for people.
     #[serde(skip)]
     pub what: String,
 }

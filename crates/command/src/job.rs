@@ -1,7 +1,7 @@
-//! What the command line knows of a job: verbs of its own, and options of `tobari serve`.
+//! The command line's interface to a job: the job's verbs, and its options of `tobari serve`.
 //!
-//! The binary joins jobs by these traits and knows nothing else of them. A job is added by a line
-//! for its verbs, and by one for its options of the server.
+//! The binary uses jobs only through these traits. One line adds a job's verbs, another its options
+//! of the server.
 //!
 //! ```
 //! use std::path::Path;
@@ -69,60 +69,60 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tobari_node::{Offer, Page};
 
-/// What a job does at the command line: the verbs of `tobari JOB`.
+/// The verbs of `tobari JOB`.
 pub trait Verbs: Subcommand {
-    /// Does what the verb says.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// [`Failure`] if the call is wrong, or the work cannot be done.
+    /// [`Failure`] if the arguments are wrong, or the work fails.
     fn run(&self) -> Result<ExitCode, Failure>;
 }
 
-/// What a job adds to `tobari serve`: its options, and what the server offers by them.
+/// A job's part of `tobari serve`: its options, and the resulting offer.
 pub trait ServerJob: Args {
-    /// The page of the job, which a server shows even where it does not serve the job.
+    /// The page of the job. A server shows it even if it does not serve the job.
     const PAGE: Option<Page>;
 
-    /// Whether the options ask for the job.
+    /// Do the options ask for the job?
     fn is_wanted(&self) -> bool;
 
-    /// Options for made-up data, where they do not ask for the job (`--try`). What has to lie in
-    /// files lies in `folder`, which is there as long as the server.
+    /// Sets options for made-up data if they do not ask for the job (`--try`). Necessary files go
+    /// to `folder`, which exists as long as the server.
     ///
     /// # Errors
     /// [`Failure`] if a file cannot be written.
     fn make_up(&mut self, folder: &Path) -> Result<(), Failure>;
 
-    /// What the server offers; nothing where the options do not ask for the job.
+    /// The server's offer; none if the options do not ask for the job.
     ///
     /// # Errors
     /// [`Failure`] if options contradict each other, or a file that they name cannot be used.
     fn offer(&self, shared: &SharedOptions) -> Result<Option<Box<dyn Offer>>, Failure>;
 
-    /// Whether [`Self::offer`] could fail by the options alone. It starts nothing and measures
+    /// Checks if [`Self::offer`] would fail because of the options. It starts nothing and measures
     /// nothing.
     ///
     /// # Errors
-    /// [`Failure`], as [`Self::offer`] gives it.
+    /// [`Failure`], as from [`Self::offer`].
     fn check(&self, shared: &SharedOptions) -> Result<(), Failure> {
         self.offer(shared).map(|_| ())
     }
 
-    /// The files without which the server could not start.
+    /// The files that the server needs to start.
     fn files(&self) -> Vec<&Path> {
         Vec::new()
     }
 }
 
-/// Options of `tobari serve` that several jobs go by.
+/// Options of `tobari serve` that several jobs use.
 #[derive(Clone, Debug, Default)]
 pub struct SharedOptions {
-    /// A file of who may ask, with the hash of everybody's token.
+    /// A file of the permitted clients, with the hash of each client's token.
     pub tokens: Option<PathBuf>,
-    /// Whether anybody may ask who reaches the address.
+    /// May every client that reaches the address ask?
     pub open: bool,
-    /// A folder for what clients leave with the server: public keys, and what they have used.
+    /// A folder for the clients' data on the server: public keys, and their usage.
     pub data: Option<PathBuf>,
-    /// How long a client's keys have their place after they were used, if that is said.
+    /// How long a client's keys are kept after their last use, if set.
     pub idle: Option<Duration>,
 }

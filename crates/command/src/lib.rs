@@ -1,6 +1,6 @@
-//! What the commands of every job need: how they say what came of them, where their randomness is
-//! from, a blind server beside them, whom to reach, and when to stop; and the traits by which the
-//! binary joins jobs ([`job`]). It knows no job and no verb by name.
+//! The common parts of all jobs' commands: output, randomness, a blind server process, access to a
+//! server, and stop signals. It also has the traits through which the binary uses jobs ([`job`]).
+//! It names no job and no verb.
 
 #![forbid(unsafe_code)]
 

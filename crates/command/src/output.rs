@@ -1,4 +1,4 @@
-//! What the program says: results on standard output, everything else on standard error.
+//! The program's output: results on standard output, everything else on standard error.
 
 #![expect(clippy::print_stderr, reason = "the one room that prints")]
 
@@ -8,21 +8,21 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a result could not be written.
+/// Was there a result that could not be written?
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The work could not be done: exit status 1.
+    /// The work failed: exit status 1.
     Work(String),
-    /// The call was wrong: exit status 2.
+    /// The arguments were wrong: exit status 2.
     Call(String),
 }
 
 impl Failure {
-    /// Prints the message as the program of this name, and gives the exit status. With `as_json`
-    /// standard output gets a line for programs, too: [`print_error`].
+    /// Prints the message under the name of the program, and returns the exit status. With
+    /// `as_json` it also prints a line for programs on standard output: [`print_error`].
     pub fn report(&self, program: &str, as_json: bool) -> ExitCode {
         let status = match self {
             Failure::Work(_) => 1,
@@ -36,15 +36,14 @@ impl Failure {
     }
 }
 
-/// Whether the words of a command line have `--json` among the options, before a `--`.
+/// Does a command line contain `--json` before a `--`?
 pub fn wants_json(words: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     words.into_iter().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-/// Prints `{"error":"…","status":1}` on standard output: what a program that asked for `--json`
-/// reads instead of a result.
+/// Prints `{"error":"…","status":1}` on standard output, for programs that asked for `--json`.
 pub fn print_error(message: &str, status: u8) {
-    // standard error has the message, too, so that nothing is lost where this line is
+    // standard error has the message, too, so a failed write loses nothing
     let _ = json(&serde_json::json!({ "error": message, "status": status }));
 }
 
@@ -56,7 +55,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Every error of the rooms below is a failure of the work, unless a command says otherwise.
+/// Every error of lower layers is a failure of the work, unless a command decides otherwise.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::Work(error.to_string())
@@ -74,7 +73,7 @@ pub struct LogArguments {
     pub log_format: LogFormat,
 }
 
-/// What the help of a program says of [`LogArguments`]: once, and not with every command.
+/// The help text of [`LogArguments`], shown once per program, not with every command.
 pub const LOG_HELP: &str = "\
 Every command:
       --log <LEVEL>          Log to standard error: off, error, warn, info or debug [env: TOBARI_LOG]
@@ -106,7 +105,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Logs to standard error, `usual` where nothing is said.
+/// Starts the log on standard error, at level `usual` by default.
 pub fn start_log(arguments: &LogArguments, usual: LogLevel) {
     use tracing::level_filters::LevelFilter;
     let level = match arguments.log.unwrap_or(usual) {
@@ -128,8 +127,8 @@ pub fn say(text: impl AsRef<str>) {
     eprintln!("{}", text.as_ref());
 }
 
-/// A line that is the result, for people. Work goes on where it cannot be written; [`ended`] says
-/// so.
+/// Prints a line of the result, for people. If it cannot be written, the work continues, and
+/// [`ended`] reports the loss.
 pub fn result(text: impl AsRef<str>) {
     if let Err(failure) = line(text.as_ref())
         && !LOST.swap(true, Ordering::Relaxed)
@@ -138,12 +137,12 @@ pub fn result(text: impl AsRef<str>) {
     }
 }
 
-/// A line that is the result, for programs.
+/// Prints a line of the result, for programs.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     line(&serde_json::to_string(value)?)
 }
 
-/// A result of many lines, as it is.
+/// Prints a result of many lines unchanged.
 pub fn text(bytes: &[u8]) -> Result<(), Failure> {
     write(bytes)
 }
@@ -152,7 +151,7 @@ fn line(text: &str) -> Result<(), Failure> {
     write(format!("{text}\n").as_bytes())
 }
 
-/// A reader who has seen enough, as `head` has, is no failure.
+/// A reader that closes the pipe early, like `head`, is not a failure.
 fn write(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -166,14 +165,14 @@ pub fn ended(code: ExitCode) -> ExitCode {
     if LOST.load(Ordering::Relaxed) { ExitCode::FAILURE } else { code }
 }
 
-/// A line that replaces the last one; silent unless standard error is a terminal.
+/// Prints a line that replaces the last one; silent unless standard error is a terminal.
 pub fn status(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");
     }
 }
 
-/// A line that is rewritten while long work goes on; silent unless standard error is a terminal.
+/// A progress line for long work; silent unless standard error is a terminal.
 pub struct Progress {
     what: &'static str,
     total: u64,
@@ -181,12 +180,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Work of `total` steps.
+    /// Progress of work with `total` steps.
     pub fn new(what: &'static str, total: u64) -> Self {
         Self { what, total, terminal: std::io::stderr().is_terminal() }
     }
 
-    /// `done` steps are done.
+    /// Shows that `done` steps are complete.
     pub fn show(&self, done: u64) {
         if self.terminal && (done.is_multiple_of(10) || done == self.total) {
             let end = if done == self.total { "\n" } else { "" };

@@ -4,7 +4,7 @@ use crate::output::Failure;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use zeroize::Zeroizing;
 
-/// A generator of its own, seeded with 256 bits from the system.
+/// A new generator, seeded with 256 bits from the system.
 pub fn generator() -> Result<ChaCha20Rng, Failure> {
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(seed.as_mut()).map_err(|error| Failure::Work(format!("no randomness from the system: {error}")))?;

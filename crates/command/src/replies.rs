@@ -1,28 +1,28 @@
-//! What a server replied, as far as it is no job's own: refusals, and words of its that are shown.
+//! Server replies that are common to all jobs: refusals, and text to show.
 
 use crate::output::Failure;
 use tobari_client::HttpReply;
 
-/// Characters of a refusal that are shown.
+/// Characters of a refusal to show.
 const MOST_OF_A_REFUSAL: usize = 300;
 
-/// A reply that is an answer.
+/// The reply, if it is a success.
 pub fn good(reply: HttpReply) -> Result<HttpReply, Failure> {
     if (200..300).contains(&reply.status) { Ok(reply) } else { Err(refused(&reply)) }
 }
 
-/// What a server said that is no answer.
+/// The failure for a server's refusal.
 pub fn refused(reply: &HttpReply) -> Failure {
     let text = shown(&String::from_utf8_lossy(&reply.body), MOST_OF_A_REFUSAL);
     if reply.status == 404 && text.trim().is_empty() {
-        // no route, and so no job that could say more
+        // no route, so no job of the server can explain more
         let remedy = "start it with --search, --infer or --sense, or ask another server";
         return Failure::Work(format!("the server does not offer this job (404): {remedy}"));
     }
     Failure::Work(format!("refused by the server ({}): {text}", reply.status))
 }
 
-/// So many characters of a server's words at most, and none that steers a terminal.
+/// At most `most` characters of a server's text, without terminal control characters.
 pub fn shown(text: &str, most: usize) -> String {
     text.chars().filter(|character| !character.is_control()).take(most).collect()
 }

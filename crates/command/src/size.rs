@@ -1,6 +1,6 @@
 //! Values of arguments.
 
-/// A number of bytes, with KiB, MiB, GiB or TiB behind it or nothing.
+/// Parses a number of bytes, optionally followed by KiB, MiB, GiB or TiB.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let wrong = || "expected a number of bytes, as in 512MiB or 1GiB".to_owned();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,15 +1,15 @@
-//! The first thing of all that a program does.
+//! The first step of every program.
 
 use crate::output;
 use std::process::ExitCode;
 
-/// What makes this process something else than a command, if another of the same executable started
-/// it as that: an enclave, a module. Its exit status comes back when that life is over.
+/// Runs this process in another role than a command, such as an enclave or a module, if a process
+/// of the same executable started it for that role. Returns the exit status at its end.
 pub type OtherLife = fn() -> Option<ExitCode>;
 
-/// To be called before any thread is started and any file is opened. Where this process is one of
-/// the others, that is all of its life, and its exit status comes back. A crash leaves no file of
-/// this process's memory, as far as the system lets it say so.
+/// Call it before any thread starts and any file is opened. If this process has one of the other
+/// roles, it runs that role and returns its exit status. It also disables core dumps, as far as the
+/// system allows.
 pub fn begin(program: &str, others: &[OtherLife]) -> Option<ExitCode> {
     if let Some(ended) = others.iter().find_map(|other| other()) {
         return Some(ended);

@@ -1,8 +1,8 @@
-//! When a command that runs until it is told to stop is told so.
+//! The stop signals of commands that run until they are stopped.
 
 use tokio::io::AsyncReadExt;
 
-/// Ends at an interrupt or termination signal, or where asked at the end of standard input.
+/// Returns at an interrupt or termination signal, or, if requested, at the end of standard input.
 pub async fn stop_signal(until_stdin_closes: bool) {
     tokio::select! {
         () = interrupted() => {}

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let header = SumHeader { room, tick: 9, encoding: PointEncoding::Compressed, speakers, late };
     println!("sum {}", hex(&wire::encode_sum(&header, &sum)));
-    // the keys of the places are the expansion of this seed
+    // the keys of the places are expanded from this seed
     let key = SharedKey::generate(parameters, 3, &mut ChaCha20Rng::from_seed([10; 32]));
     let ciphertexts = SharedEncryptor::new(&key).encrypt(&[1000, -5, 0], &mut rng)?;
     let mut sum = ciphertexts.clone();

@@ -5,13 +5,14 @@ use crate::params::{Parameters, SecurityFloor};
 use crate::wire;
 use crate::{BuiltCurve, Curve, PointEncoding, Points};
 
-/// Curve by the first byte: of all nine, so that a corpus means the same in every build.
+/// Selects the curve by the first byte among all nine, so that a corpus means the same in every
+/// build.
 fn curve_and_rest(data: &[u8]) -> Option<(BuiltCurve, &[u8])> {
     let (first, rest) = data.split_first()?;
     Some((Curve::ALL[usize::from(*first) % Curve::ALL.len()].built()?, rest))
 }
 
-/// Whatever decodes as a batch of points encodes to the same bytes.
+/// Bytes that decode as a batch of points encode to the same bytes.
 pub fn points(data: &[u8]) {
     let Some((curve, rest)) = curve_and_rest(data) else { return };
     for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
@@ -27,7 +28,7 @@ pub fn points(data: &[u8]) {
     }
 }
 
-/// Whatever decodes as an object encodes to the same bytes.
+/// Bytes that decode as an object encode to the same bytes.
 pub fn wire(data: &[u8]) {
     let floor = SecurityFloor::InsecurePaper;
     for curve in Curve::ALL {
@@ -62,8 +63,8 @@ fn packets_and_sums<P: wire::Payload>(data: &[u8], parameters: Parameters) {
     }
 }
 
-/// A batch addition of small multiples chosen by the data, the identity, equal and opposite ones
-/// included, gives the same sums as the complete formulas one by one.
+/// A batch addition of small multiples chosen by the data, with the identity, equal and opposite
+/// points among them, gives the same sums as the complete formulas.
 pub fn batch_addition(data: &[u8]) {
     let Some((curve, rest)) = curve_and_rest(data) else { return };
     let pairs: Vec<[i8; 2]> =

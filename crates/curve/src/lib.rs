@@ -1,11 +1,11 @@
-//! Prime-order curves, batches of their points, and lifted ElGamal, whose ciphertexts anybody can
-//! add.
+//! Prime-order curves, batches of their points, and lifted ElGamal. Anybody can add its
+//! ciphertexts.
 //!
-//! Rooms, each standing on those after it: [`wire`] → [`elgamal`] → [`params`] → the curves, whose
-//! items are those of this page → the loops of `kernels`, of which [`CurveKernels`] is a table.
+//! Modules, each built on those after it: [`wire`] → [`elgamal`] → [`params`] → the curves, whose
+//! items are on this page → the loops of `kernels`, which [`CurveKernels`] collects in a table.
 //!
-//! No I/O, no clock, no thread, no global state but the choice of a backend and tables of public
-//! points: randomness is an argument. Only the folder `kernels` holds `unsafe`.
+//! The crate has no I/O, clock or thread, and no global state except the choice of a backend and
+//! tables of public points. Randomness is an argument. Only the folder `kernels` contains `unsafe`.
 
 #![deny(unsafe_code)]
 

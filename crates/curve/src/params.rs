@@ -4,25 +4,25 @@
 //! **Security of a curve.** The best known attack on the discrete logarithm in a prime-order group
 //! of `n` elements that has no special structure is Pollard's rho, about `sqrt(pi n / 4)` group
 //! operations, so a curve of `2k` bits has `k` bits of security (NIST SP 800-57 part 1 rev. 5,
-//! table 2). NIST SP 800-131A rev. 2 disallows less than 112 bits; 112 bits are to be retired
-//! after 2030. Tobari therefore refuses curves below 112 bits unless the caller asks for the
-//! paper's own measurements by name ([`SecurityFloor::InsecurePaper`]), and warns from 112 to 127.
-//! The arithmetic of the curves below 112 bits is only in builds with the feature `paper`.
+//! table 2). NIST SP 800-131A rev. 2 disallows less than 112 bits; 112 bits are to be retired after
+//! 2030. So Tobari rejects curves below 112 bits unless the caller explicitly asks for the paper's
+//! measurements ([`SecurityFloor::InsecurePaper`]), and warns from 112 to 127. The arithmetic of
+//! the curves below 112 bits is only in builds with the feature `paper`.
 
 use crate::curve::{BuiltCurve, Curve};
 
-/// The security, in bits, below which a curve is refused.
+/// The security, in bits, below which a curve is rejected.
 pub const FLOOR_BITS: u32 = 112;
 /// The security, in bits, below which a curve is accepted with a warning.
 pub const RECOMMENDED_BITS: u32 = 128;
 
-/// Which curves a caller accepts.
+/// The curves that a caller accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecurityFloor {
     /// At least [`FLOOR_BITS`] bits of security.
     Standard,
-    /// Every curve of the paper's table 4, the breakable ones included: for repeating its
-    /// measurements only.
+    /// Every curve of the paper's table 4, including breakable ones: only to repeat its
+    /// measurements.
     InsecurePaper,
 }
 
@@ -40,7 +40,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Admits `curve`, or says why not.
+    /// Accepts `curve`, or returns the reason for its rejection.
     ///
     /// # Errors
     /// [`RefusedCurve`] if the curve is weaker than `floor` allows, or has no arithmetic in this
@@ -50,7 +50,7 @@ impl Parameters {
         Self::admit(curve, floor, curve.built())
     }
 
-    /// The same for any build, so that the tests of one build see both answers.
+    /// The same with the build as an argument, so that the tests of one build cover both answers.
     fn admit(curve: Curve, floor: SecurityFloor, built: Option<BuiltCurve>) -> Result<Self, RefusedCurve> {
         if floor == SecurityFloor::Standard && curve.security_bits() < FLOOR_BITS {
             return Err(RefusedCurve::BelowFloor { curve });
@@ -68,7 +68,7 @@ impl Parameters {
         self.curve
     }
 
-    /// A sentence to show to the user where the curve is weaker than [`RECOMMENDED_BITS`].
+    /// A warning for the user if the curve is weaker than [`RECOMMENDED_BITS`].
     pub fn warning(self) -> Option<String> {
         let bits = self.curve().security_bits();
         (bits < RECOMMENDED_BITS).then(|| {
@@ -85,13 +85,13 @@ pub enum RefusedCurve {
     /// The curve is weaker than the caller's floor.
     #[error("curve {curve} has {} bits of security, below the floor of {FLOOR_BITS}", curve.security_bits())]
     BelowFloor {
-        /// The curve that was refused.
+        /// The rejected curve.
         curve: Curve,
     },
     /// The feature `paper` was off when this program was built.
     #[error("this build has no arithmetic for the curve {curve}: build it with the feature `paper`")]
     NotBuilt {
-        /// The curve that was refused.
+        /// The rejected curve.
         curve: Curve,
     },
 }

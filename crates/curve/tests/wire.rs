@@ -1,4 +1,5 @@
-//! Files and packets of version 1 stay readable, and everything else is refused by name.
+//! Files and packets of version 1 stay readable, and all other bytes are rejected with their
+//! reason.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -41,7 +42,7 @@ fn find(vectors: &[(String, Vec<u8>)], kind: &str) -> Vec<u8> {
     vectors.iter().find(|(found, _)| found == kind).unwrap_or_else(|| panic!("no {kind}")).1.clone()
 }
 
-/// The objects of mode `elgamal-shared`, whose keys are the expansion of a seed.
+/// The objects of mode `elgamal-shared`, with keys expanded from a seed.
 fn shared_objects(curve: Curve, vectors: &[(String, Vec<u8>)]) {
     let key = SharedKey::generate(parameters(curve), 3, &mut ChaCha20Rng::from_seed([10; 32]));
     let decryptor = SharedDecryptor::new(&key, 2000);

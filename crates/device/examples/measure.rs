@@ -1,4 +1,5 @@
-//! How long a frame takes on this machine: the least and the median of many, for each profile.
+//! Measures the time for a frame on this machine: the minimum and the median of many, for each
+//! profile.
 //!
 //!     cargo run --release -p tobari-device --example measure
 
@@ -10,7 +11,7 @@ use tobari_device::{
     Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, Opener, P1, Profile, Root, U25,
 };
 
-/// Microseconds: the least, and the median, of runs of 64.
+/// Microseconds of one call: the minimum and the median over runs of 64 calls.
 fn measure(mut work: impl FnMut()) -> (f64, f64) {
     let mut times: Vec<f64> = (0..300)
         .map(|_| {

@@ -1,33 +1,34 @@
-//! Counters that never come twice, across restarts too.
+//! Counters that never repeat, even across restarts.
 //!
-//! **The contract of a store**: what [`CounterStore::store`] was given is durable before it
-//! returns, and [`CounterStore::load`] gives the last of it. A device reserves [`BLOCK`] counters
-//! at once, and uses none of them before that: a restart, wherever it happens, loses up to a block
-//! and repeats nothing. Storage that is restored from a copy breaks the contract; then frames are
-//! what the head of this crate says of nonces, and replays are refused by ingest.
+//! **The contract of a store**: the argument of [`CounterStore::store`] is durable before the call
+//! returns, and [`CounterStore::load`] returns the last one. A device reserves [`BLOCK`] counters
+//! at once, and uses them only after that. A restart, wherever it happens, loses at most a block
+//! and repeats no counter. Storage that is restored from a copy breaks the contract. The head of
+//! this crate tells the consequences for nonces; ingest rejects replays.
 
 use core::fmt;
 
-/// Counters that are reserved at once: one write to storage for so many frames.
+/// Counters reserved at once, with one write to storage.
 pub const BLOCK: u32 = 64;
-/// Frames of a key: a quarter of what its security could bear. See the head of this crate.
+/// The largest number of frames under a key: a quarter of the limit of its security. See the head
+/// of this crate.
 pub const FRAME_LIMIT: u32 = 1 << 30;
 
-/// Where a device keeps how far it has counted.
+/// The storage of a device's counter.
 pub trait CounterStore {
-    /// Why storage fails.
+    /// The storage's error.
     type Error;
 
-    /// What was stored last; 0 if nothing was.
+    /// The number stored last; 0 if there is none.
     ///
     /// # Errors
-    /// The storage's own. A device must not take a failure for an empty store.
+    /// Errors of the storage. A device must not treat an error as an empty store.
     fn load(&mut self) -> Result<u32, Self::Error>;
 
-    /// Keeps this, for good, before it returns.
+    /// Stores the number durably before the call returns.
     ///
     /// # Errors
-    /// The storage's own.
+    /// Errors of the storage.
     fn store(&mut self, next: u32) -> Result<(), Self::Error>;
 }
 
@@ -43,8 +44,8 @@ impl<S: CounterStore + ?Sized> CounterStore for &mut S {
     }
 }
 
-/// A counter that lasts as long as the process: **for keys that last no longer**, of tests and
-/// measurements. With a key that is kept it breaks the contract at every start.
+/// A counter that lasts as long as the process, **for keys that last no longer**, in tests and
+/// measurements. With a stored key it breaks the contract at every start.
 ///
 /// ```
 /// use tobari_device::{CounterStore, InsecureVolatileCounter};
@@ -69,9 +70,9 @@ impl CounterStore for InsecureVolatileCounter {
 /// Why there is no counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterError<E> {
-    /// What the storage says.
+    /// The storage failed.
     Store(E),
-    /// The key has sealed as many frames as it may: the device needs a new one.
+    /// The key has encrypted its last frame: the device needs a new key.
     Exhausted,
 }
 
@@ -86,7 +87,7 @@ impl<E: fmt::Display> fmt::Display for CounterError<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for CounterError<E> {}
 
-/// Counters of one key, each given once.
+/// Counters of one key, each used once.
 pub struct Counters<S> {
     store: S,
     next: u32,
@@ -94,7 +95,7 @@ pub struct Counters<S> {
 }
 
 impl<S: CounterStore> Counters<S> {
-    /// From what is stored.
+    /// Starts from the stored number.
     ///
     /// # Errors
     /// [`CounterError::Store`].
@@ -103,7 +104,7 @@ impl<S: CounterStore> Counters<S> {
         Ok(Self { store, next, reserved: next })
     }
 
-    /// The next one. After an error none was given, and the next call may succeed.
+    /// The next counter. After an error no counter is used up, and the next call may succeed.
     ///
     /// # Errors
     /// [`CounterError::Exhausted`] from [`FRAME_LIMIT`] on, or [`CounterError::Store`].
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Storage that may fail before it writes, or after.
+    /// Storage that may fail before or after a write.
     #[derive(Default)]
     struct Flash {
         kept: u32,
@@ -175,10 +176,10 @@ mod tests {
         for (fails, taken) in [(Some(false), 62), (Some(true), 0)] {
             counters.store.fails = fails;
             for _ in 0..taken {
-                counters.take().unwrap(); // what is reserved
+                counters.take().unwrap(); // reserved counters
             }
             assert_eq!(counters.take(), Err(CounterError::Store(())));
-            // a write that was done all the same is passed over by the next start
+            // the next start skips a write that succeeded in spite of the error
             let kept = counters.store.kept;
             assert!(kept >= counters.next);
         }

@@ -1,4 +1,4 @@
-//! Sealing.
+//! Encryption of readings into frames.
 
 use crate::counter::{CounterError, CounterStore, Counters};
 use crate::frame::{DeviceNumber, HEAD, Head, MAC, NONCE, READINGS};
@@ -38,20 +38,20 @@ pub struct Device<P: Profile, S> {
 }
 
 impl<P: Profile, S: CounterStore> Device<P, S> {
-    /// With its key, the number that names the key, and where it counts.
+    /// A device with its key, the number of the key, and the storage of its counter.
     ///
     /// # Errors
     /// [`CounterError::Store`].
     pub fn open(root: &Root, number: DeviceNumber, store: S) -> Result<Self, SealError<S::Error>> {
-        // first, so that keys are made where they are handed out
+        // first, so that the keys are made directly in the return value
         let counters = Counters::open(store)?;
         Ok(Self { keys: Keys::new(root), number, counters })
     }
 
-    /// Writes a frame of these readings.
+    /// Encrypts readings into a frame.
     ///
     /// # Errors
-    /// [`CounterError`], with the frame as it was.
+    /// [`CounterError`]; the frame is then unchanged.
     pub fn seal(&mut self, readings: &[u8; READINGS], frame: &mut P::Frame) -> Result<(), SealError<S::Error>> {
         let head = head_of::<P>(Head { device: self.number, counter: self.counters.take()? });
         seal_under(&self.keys, &head, readings, frame.as_mut());
@@ -59,7 +59,7 @@ impl<P: Profile, S: CounterStore> Device<P, S> {
     }
 }
 
-/// A frame under a head that was not used before.
+/// Writes a frame under a new head.
 fn seal_under<P: Profile>(keys: &Keys<P>, head: &[u8; HEAD], readings: &[u8; READINGS], frame: &mut [u8]) {
     for attempt in 0..=u8::MAX {
         let (nonce, mut stream) = keys.synthetic(attempt, head, readings);
@@ -71,7 +71,7 @@ fn seal_under<P: Profile>(keys: &Keys<P>, head: &[u8; HEAD], readings: &[u8; REA
     }
 }
 
-/// False if the body has no bytes.
+/// Writes the frame; false if the body has no encoding.
 fn write<P: Profile>(
     keys: &Keys<P>,
     head: &[u8; HEAD],
@@ -122,7 +122,7 @@ mod tests {
         if x > i64::from(P::MODULUS / 2) { x - i64::from(P::MODULUS) } else { x }
     }
 
-    /// Storage was restored, and two readings are sealed under one counter.
+    /// Encrypts two readings under one counter, as after storage was restored.
     fn restored<P: Profile>() {
         let root = Root::from_bytes([3; 32]);
         let keys = Keys::<P>::new(&root);
@@ -137,7 +137,7 @@ mod tests {
             frames[0].as_ref(),
             "the same reading, the same frame"
         );
-        // differences of bodies tell nothing: as wide as the modulus
+        // differences of bodies reveal nothing: they are as wide as the modulus
         let [one, two] = frames.map(|frame| body::<P>(&root, &frame));
         let wide = one.iter().zip(&two).filter(|(a, b)| {
             centred::<P>((**a + P::MODULUS - **b) % P::MODULUS).unsigned_abs() > u64::from(P::MODULUS / 8)
@@ -151,7 +151,7 @@ mod tests {
         restored::<U25>();
     }
 
-    /// What this crate does not do: the counter as nonce.
+    /// The scheme that this crate avoids: the counter as nonce.
     fn leaked<P: Profile>() {
         let root = Root::from_bytes([4; 32]);
         let keys = Keys::<P>::new(&root);
@@ -195,7 +195,7 @@ mod tests {
                 counts[(phase as i32 - 200 * P::DELTA as i32 + 3) as usize] += 1;
             }
         }
-        // of 64: 1, 6, 15, 20, 15, 6, 1
+        // expected counts of 64
         let total = 400.0 * READINGS as f64;
         let chi: f64 = counts.iter().zip([1.0, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0]).fold(0.0, |sum, (found, of)| {
             let expected = total * of / 64.0;

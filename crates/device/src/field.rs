@@ -1,13 +1,14 @@
 //! Arithmetic modulo `q`, and the transform of `Z_q[X]/(X^256 + 1)`.
 //!
-//! A root `ψ` of order 512 is `g^((q-1)/512)` for the least quadratic non-residue `g`. The
-//! transform of `x` has at place `i` the value of `x` at `ψ^(2 r(i) + 1)`, `r` reversing the eight
-//! bits of an index: Cooley and Tukey's butterflies forward, Gentleman and Sande's back.
+//! A root `ψ` of order 512 is `g^((q-1)/512)` for the least quadratic non-residue `g`. Place `i` of
+//! the transform of `x` has the value of `x` at `ψ^(2 r(i) + 1)`, where `r` reverses the eight bits
+//! of an index. The forward transform uses Cooley and Tukey's butterflies, the inverse one
+//! Gentleman and Sande's.
 //!
-//! **Bounds.** `q < 2^25`. A factor `w` comes with `w' = ⌊2^32 w / q⌋`; then
-//! `x w - ⌊x w' / 2^32⌋ q` is congruent to `x w` and below `2q`, for every `x` of 32 bits. On the
-//! way back sums are not reduced: they double in each of the eight layers, and only where twice a
-//! sum would not fit 32 bits any more are all values reduced in between.
+//! **Bounds.** `q < 2^25`. A factor `w` has a companion `w' = ⌊2^32 w / q⌋`. Then
+//! `x w - ⌊x w' / 2^32⌋ q` is congruent to `x w` and below `2q`, for every `x` of 32 bits. The
+//! inverse transform does not reduce sums: they double in each of the eight layers. All values are
+//! reduced only before a doubled sum would overflow 32 bits.
 
 use crate::frame::READINGS;
 
@@ -24,10 +25,10 @@ pub(crate) struct Field {
     /// `-1/q` modulo `2^32`.
     negative_inverse: u32,
     one: Factor,
-    /// `2^32 / 256`: what a secret is multiplied with, so that [`Field::reduce_sum`] and the way
-    /// back need no more.
+    /// `2^32 / 256`, the factor of a stored secret, so that [`Field::reduce_sum`] and the inverse
+    /// transform need no further factor.
     stored: Factor,
-    /// `2^-32`, to undo that.
+    /// `2^-32`, to remove that factor.
     unstored: Factor,
     roots: [Factor; READINGS],
     inverse_roots: [Factor; READINGS],
@@ -50,7 +51,7 @@ const fn factor(value: u32, q: u32) -> Factor {
 }
 
 impl Field {
-    /// For a prime below `2^25` that is 1 modulo 512.
+    /// The field of a prime below `2^25` that is 1 modulo 512.
     pub(crate) const fn new(q: u32) -> Self {
         let wide = q as u64;
         let mut g = 2;
@@ -67,7 +68,7 @@ impl Field {
             inverse_roots[k] = factor(power(inverse, exponent, wide), q);
             k += 1;
         }
-        // Newton's iteration: right modulo 8, and twice as many bits each time
+        // Newton's iteration: right modulo 8, and each round doubles the number of right bits
         let (mut x, mut round) = (q, 0);
         while round < 4 {
             x = x.wrapping_mul(2u32.wrapping_sub(q.wrapping_mul(x)));
@@ -86,45 +87,45 @@ impl Field {
         }
     }
 
-    /// `ψ`.
+    /// The root `ψ`.
     pub(crate) fn root(&self) -> u32 {
         self.roots[READINGS / 2].value
     }
 
-    /// `x w`, below `2q`.
+    /// A number below `2q` that is congruent to `x w`.
     #[inline(always)]
     fn times(&self, x: u32, w: Factor) -> u32 {
         let quotient = ((u64::from(x) * u64::from(w.quotient)) >> 32) as u32;
         x.wrapping_mul(w.value).wrapping_sub(quotient.wrapping_mul(self.q))
     }
 
-    /// Of a number below `2q`, and below `2^31`.
+    /// Reduces a number below `2q` and below `2^31`.
     #[inline(always)]
     pub(crate) fn once(&self, x: u32) -> u32 {
         let difference = x.wrapping_sub(self.q);
         difference.wrapping_add(self.q & 0u32.wrapping_sub(difference >> 31))
     }
 
-    /// Of any number of 32 bits.
+    /// Reduces any number of 32 bits.
     #[inline(always)]
     pub(crate) fn reduce(&self, x: u32) -> u32 {
         self.once(self.times(x, self.one))
     }
 
-    /// `sum / 2^32`, of a sum below `2^32 q`.
+    /// `sum / 2^32` modulo `q`, for a sum below `2^32 q`.
     #[inline(always)]
     pub(crate) fn reduce_sum(&self, sum: u64) -> u32 {
         let multiple = (sum as u32).wrapping_mul(self.negative_inverse);
         self.once(((sum + u64::from(multiple) * u64::from(self.q)) >> 32) as u32)
     }
 
-    /// A small number, by its residue.
+    /// The residue of a small number.
     #[inline(always)]
     pub(crate) fn of_small(&self, x: i32) -> u32 {
         (x as u32).wrapping_add(self.q & ((x >> 31) as u32))
     }
 
-    /// The transform, canonical residues to canonical residues.
+    /// The transform of canonical residues into canonical residues.
     pub(crate) fn forward(&self, x: &mut [u32; READINGS]) {
         let (mut length, mut groups) = (READINGS / 2, 1);
         while length > 0 {
@@ -140,7 +141,7 @@ impl Field {
         }
     }
 
-    /// 256 times the way back; every value is taken and given below `q`.
+    /// 256 times the inverse transform; inputs and outputs are below `q`.
     #[inline(always)]
     pub(crate) fn back_256(&self, x: &mut [u32; READINGS]) {
         let (mut length, mut groups, mut bound) = (1, READINGS / 2, u64::from(self.q));
@@ -149,7 +150,7 @@ impl Field {
                 x.iter_mut().for_each(|x| *x = self.reduce(*x));
                 bound = u64::from(self.q);
             }
-            let above = bound as u32; // a multiple of q that no value is above
+            let above = bound as u32; // a multiple of q, and a bound on all values
             for (pair, root) in x.chunks_exact_mut(2 * length).zip(&self.inverse_roots[groups..]) {
                 let (low, high) = pair.split_at_mut(length);
                 for (a, b) in low.iter_mut().zip(high) {
@@ -164,12 +165,12 @@ impl Field {
         x.iter_mut().for_each(|x| *x = self.reduce(*x));
     }
 
-    /// What a secret's transform is stored as: times `2^32 / 256`.
+    /// Multiplies a secret's transform by `2^32 / 256`, its stored form.
     pub(crate) fn store(&self, x: &mut [u32; READINGS]) {
         x.iter_mut().for_each(|x| *x = self.once(self.times(*x, self.stored)));
     }
 
-    /// The transform of a secret from what was stored.
+    /// The transform of a secret from its stored form.
     pub(crate) fn unstore(&self, x: u32) -> u32 {
         self.once(self.times(x, self.unstored))
     }
@@ -190,7 +191,7 @@ mod tests {
 
     fn transforms_of<P: Profile>() {
         let (field, q) = (field::<P>(), u64::from(P::MODULUS));
-        let psi = u64::from(field.roots[1 << 7].value); // at 128 stands ψ^1
+        let psi = u64::from(field.roots[1 << 7].value); // place 128 has ψ^1
         assert_eq!((power(psi, 256, q), power(psi, 512, q)), (P::MODULUS - 1, 1));
         let mut random = noise(q);
         let extremes = [[0; READINGS], [P::MODULUS - 1; READINGS]];

@@ -1,8 +1,8 @@
-//! The layout that all frames share.
+//! The common layout of all frames.
 
 use core::fmt;
 
-/// The version that is written, and the only one that is read.
+/// The only version that is written and read.
 pub const VERSION: u8 = 1;
 /// Bytes of a head.
 pub const HEAD: usize = 8;
@@ -13,12 +13,12 @@ pub const MAC: usize = 16;
 /// Readings of a frame, one byte each, and coefficients of a polynomial.
 pub const READINGS: usize = 256;
 
-/// Which key: 24 bits. A device that is given a new key is given a new number.
+/// The number of a key, of 24 bits. A device that gets a new key gets a new number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber(u32);
 
 impl DeviceNumber {
-    /// None from `2^24` on.
+    /// `None` from `2^24` on.
     ///
     /// ```
     /// use tobari_device::DeviceNumber;
@@ -35,24 +35,24 @@ impl DeviceNumber {
     }
 }
 
-/// What stands before a frame's nonce.
+/// The bytes before a frame's nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which key.
+    /// The number of the device's key.
     pub device: DeviceNumber,
-    /// Which of its frames.
+    /// The counter of the frame.
     pub counter: u32,
 }
 
 impl Head {
-    /// As bytes, with the code of a profile.
+    /// Encodes the head, with the code of a profile.
     pub(crate) fn to_bytes(self, code: u8) -> [u8; HEAD] {
         let [d0, d1, d2, _] = self.device.0.to_le_bytes();
         let [c0, c1, c2, c3] = self.counter.to_le_bytes();
         [(VERSION << 4) | code, d0, d1, d2, c0, c1, c2, c3]
     }
 
-    /// From a frame that must be of this profile and length.
+    /// Reads the head of a frame, which must have this profile and length.
     pub(crate) fn read(frame: &[u8], code: u8, length: usize) -> Result<Self, Refused> {
         if frame.len() != length {
             return Err(Refused::Length { expected: length, found: frame.len() });
@@ -71,36 +71,36 @@ impl Head {
     }
 }
 
-/// Why ingest does not take a frame. It never says anything of what is encrypted.
+/// Why ingest rejects a frame. The error contains nothing of the encrypted data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Of another length.
+    /// The frame has a wrong length.
     Length {
         /// Bytes of a frame of this profile.
         expected: usize,
-        /// Bytes that came.
+        /// The number of bytes received.
         found: usize,
     },
-    /// Of a version that this release does not know.
+    /// This release does not know the version.
     Version {
         /// The version known.
         expected: u8,
-        /// The version that came.
+        /// The version received.
         found: u8,
     },
-    /// Of another profile.
+    /// The frame has another profile.
     Profile {
         /// The profile's code.
         expected: u8,
-        /// The code that came.
+        /// The code received.
         found: u8,
     },
-    /// Whoever made it does not have the device's key.
+    /// The MAC is wrong: the sender does not have the device's key.
     Mac,
-    /// The MAC is right, but the body is not what a device writes.
+    /// The MAC is right, but no device writes such a body.
     Malformed,
-    /// A frame that was taken before, or one too old to tell.
+    /// The frame was accepted before, or is too old to check.
     Replayed,
 }
 

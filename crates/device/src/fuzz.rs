@@ -8,8 +8,8 @@ use crate::profile::{P1, Profile, U25};
 use crate::schedule::{Keys, Root};
 use hmac::Mac;
 
-/// Any bytes as a frame, under a key that is known: they are refused, or they are a frame, and its
-/// body is written back as the same bytes. Once as they are, and once with the right MAC.
+/// Any bytes, as a frame under a known key, are rejected, or their body decodes and encodes to the
+/// same bytes. Tried once unchanged, and once with the right MAC.
 #[doc(hidden)]
 pub fn fuzz_frames(bytes: &[u8]) {
     let root = Root::from_bytes([1; 32]);

@@ -1,10 +1,10 @@
 //! Frames of AES-128-GCM, for a server that evaluates AES under encryption (the paper's design 2).
-//! Eight bytes of head and four zeros are the nonce of 12 bytes, so that a frame is its plaintext
-//! and 28 bytes.
+//! The nonce of 12 bytes is the eight bytes of the head and four zeros, so a frame has 28 bytes
+//! more than its plaintext.
 //!
-//! **The nonce is the counter**: it comes once as long as the [`CounterStore`]'s contract holds. A
-//! counter that comes twice gives away the exclusive or of two readings, and the key of the MAC;
-//! where storage may be restored from a copy, use [`P1`](crate::P1) or [`U25`](crate::U25).
+//! **The nonce is the counter**: it does not repeat as long as the [`CounterStore`]'s contract
+//! holds. A repeated counter reveals the exclusive or of two readings, and the key of the MAC. If
+//! storage may be restored from a copy, use [`P1`](crate::P1) or [`U25`](crate::U25).
 
 use crate::counter::{CounterStore, Counters};
 use crate::device::SealError;
@@ -24,14 +24,14 @@ fn cipher(root: &Root) -> Aes128Gcm {
 }
 
 /// The AES key of a device's frames, for the key holder, who encrypts it for a server that
-/// evaluates AES. It goes nowhere else.
+/// evaluates AES. Use it for nothing else.
 pub fn gcm_key(root: &Root) -> Zeroizing<[u8; 16]> {
     let mut key = Zeroizing::new([0; 16]);
     key.copy_from_slice(&root.key(CODE, Purpose::Cipher)[..16]);
     key
 }
 
-/// Makes such frames.
+/// Makes frames of AES-128-GCM.
 pub struct GcmDevice<S> {
     cipher: Aes128Gcm,
     number: DeviceNumber,
@@ -39,7 +39,7 @@ pub struct GcmDevice<S> {
 }
 
 impl<S: CounterStore> GcmDevice<S> {
-    /// With its key, the number that names the key, and where it counts.
+    /// A device with its key, the number of the key, and the storage of its counter.
     ///
     /// # Errors
     /// [`CounterError::Store`](crate::CounterError::Store).
@@ -47,10 +47,10 @@ impl<S: CounterStore> GcmDevice<S> {
         Ok(Self { cipher: cipher(root), number, counters: Counters::open(store)? })
     }
 
-    /// Writes a frame of these readings.
+    /// Encrypts readings into a frame.
     ///
     /// # Errors
-    /// [`CounterError`](crate::CounterError), with the frame as it was.
+    /// [`CounterError`](crate::CounterError); the frame is then unchanged.
     pub fn seal(&mut self, readings: &[u8; READINGS], frame: &mut [u8; GCM_FRAME]) -> Result<(), SealError<S::Error>> {
         let head = Head { device: self.number, counter: self.counters.take()? }.to_bytes(CODE);
         let (nonce, rest) = frame.split_at_mut(GCM_NONCE);
@@ -59,7 +59,7 @@ impl<S: CounterStore> GcmDevice<S> {
         let (body, mac) = rest.split_at_mut(READINGS);
         body.copy_from_slice(readings);
         let sealed = self.cipher.encrypt_inout_detached(&gcm_nonce(nonce), &[], body.into());
-        // 256 bytes are no more than the mode can bear
+        // 256 bytes are below the limit of the mode
         mac.copy_from_slice(&sealed.unwrap_or_else(|_| unreachable!("a short message")));
         Ok(())
     }
@@ -71,16 +71,17 @@ fn gcm_nonce(bytes: &[u8]) -> Nonce<aes_gcm::aead::consts::U12> {
     nonce.into()
 }
 
-/// Opens such frames: the key holder's, since who can tell forgeries here can read.
+/// Decrypts frames of AES-128-GCM, for the key holder: with this key, anybody who can detect
+/// forgeries can also decrypt.
 pub struct GcmOpener(Aes128Gcm);
 
 impl GcmOpener {
-    /// With a device's root.
+    /// An opener with a device's root.
     pub fn new(root: &Root) -> Self {
         Self(cipher(root))
     }
 
-    /// The head and the readings.
+    /// Decrypts a frame into its head and readings.
     ///
     /// # Errors
     /// [`Refused`].

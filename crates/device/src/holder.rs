@@ -1,4 +1,4 @@
-//! What the key holder does with a device's root.
+//! The key holder's operations with a device's root.
 
 use crate::frame::READINGS;
 use crate::ingest::Envelope;
@@ -14,11 +14,11 @@ pub struct Opener<P: Profile> {
     profile: PhantomData<P>,
 }
 
-/// A coefficient that is not `Δ m + e` with `m` a byte and `|e| ≤ 3`: the device did not keep to
-/// the protocol. At how many places, says nothing of where.
+/// Some coefficients are not `Δ m + e` with `m` a byte and `|e| ≤ 3`: the device violated the
+/// protocol. The error has their number, not their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffGrid {
-    /// Coefficients that are no reading.
+    /// The number of coefficients that are not readings.
     pub coefficients: usize,
 }
 
@@ -31,20 +31,20 @@ impl fmt::Display for OffGrid {
 impl core::error::Error for OffGrid {}
 
 impl<P: Profile> Opener<P> {
-    /// With a device's root.
+    /// An opener with a device's root.
     pub fn new(root: &Root) -> Self {
         Self { secret: root.secret::<P>(), profile: PhantomData }
     }
 
-    /// The transform of the secret: told `i`, the place, and the residue. It goes nowhere but into
-    /// an encryption.
+    /// Passes the transform of the secret to `take`: `i`, the place, and the residue. Use the
+    /// values only for an encryption.
     pub fn for_each_secret(&self, mut take: impl FnMut(usize, usize, u32)) {
         for (i, polynomial) in self.secret.as_ref().iter().enumerate() {
             polynomial.iter().enumerate().for_each(|(place, s)| take(i, place, field::<P>().unstore(*s)));
         }
     }
 
-    /// `Δ m + e`, by canonical residues.
+    /// The phase `Δ m + e`, in canonical residues.
     pub fn phase(&self, envelope: &Envelope<P>) -> Zeroizing<[u32; READINGS]> {
         let field = field::<P>();
         let mut phase = Zeroizing::new(product::<P>(&self.secret, &head_of::<P>(envelope.head()), envelope.nonce()));
@@ -54,7 +54,7 @@ impl<P: Profile> Opener<P> {
         phase
     }
 
-    /// The readings.
+    /// Decrypts the readings.
     ///
     /// # Errors
     /// [`OffGrid`].
@@ -70,8 +70,8 @@ impl<P: Profile> Opener<P> {
         if coefficients == 0 { Ok(readings) } else { Err(OffGrid { coefficients }) }
     }
 
-    /// From the transform of a phase, or of a sum of phases, to its coefficients: what the key
-    /// holder does with a result of linear analytics.
+    /// Turns the transform of a phase, or of a sum of phases, into its coefficients. The key holder
+    /// decodes a linear result this way.
     pub fn coefficients(values: &mut [u32; READINGS]) {
         let field = field::<P>();
         values.iter_mut().for_each(|value| *value = field.reduce(*value));

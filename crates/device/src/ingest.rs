@@ -1,8 +1,7 @@
-//! What ingest does: tells frames from what is none, and draws their uniform half. It has no secret
-//! that reads.
+//! Ingest: checks frames, and draws their uniform half. It has no key that decrypts.
 //!
-//! **It cannot see out-of-range readings**: they are encrypted. It refuses what is unauthenticated,
-//! malformed or replayed, and nothing else.
+//! **It cannot detect out-of-range readings**, because they are encrypted. It rejects
+//! unauthenticated, malformed and replayed frames, and nothing else.
 
 use crate::frame::{HEAD, Head, MAC, NONCE, READINGS, Refused};
 use crate::profile::Profile;
@@ -12,7 +11,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// Which device a frame says that it is of: to find the key that tells whether it is.
+/// The head that a frame claims, before any check of its MAC. It gives the key for that check.
 ///
 /// # Errors
 /// [`Refused`] for another length, version or profile.
@@ -26,7 +25,7 @@ pub struct MacKey<P> {
     profile: PhantomData<P>,
 }
 
-/// A frame that its device made.
+/// A frame with a right MAC.
 pub struct Envelope<P> {
     head: Head,
     nonce: [u8; NONCE],
@@ -35,15 +34,15 @@ pub struct Envelope<P> {
 }
 
 impl<P: Profile> MacKey<P> {
-    /// From what the key holder gave ([`Root::mac_key`](crate::Root::mac_key)).
+    /// The key from the key holder's bytes ([`Root::mac_key`](crate::Root::mac_key)).
     pub fn from_bytes(key: &[u8; 32]) -> Self {
         Self { mac: keyed(key), profile: PhantomData }
     }
 
-    /// The MAC first, in constant time; then the body, strictly.
+    /// Checks the MAC first, in constant time, and then the body, strictly.
     ///
     /// # Errors
-    /// [`Refused`], but never [`Refused::Replayed`], for which there is [`ReplayWindow`].
+    /// [`Refused`], but never [`Refused::Replayed`]: use [`ReplayWindow`] for that.
     pub fn open(&self, frame: &[u8]) -> Result<Envelope<P>, Refused> {
         let head = peek::<P>(frame)?;
         let (signed, mac) = frame.split_at(P::FRAME - MAC);
@@ -59,12 +58,12 @@ impl<P: Profile> MacKey<P> {
 }
 
 impl<P: Profile> Envelope<P> {
-    /// Whose it is, and which one.
+    /// The device number and counter of the frame.
     pub fn head(&self) -> Head {
         self.head
     }
 
-    /// `b`, by its coefficients' canonical residues.
+    /// The canonical residues of the coefficients of `b`.
     pub fn body(&self) -> &[u32; READINGS] {
         &self.body
     }
@@ -73,14 +72,14 @@ impl<P: Profile> Envelope<P> {
         &self.nonce
     }
 
-    /// What a server converts.
+    /// The transforms that a server converts.
     pub fn uniform(&self) -> Uniform<'_, P> {
         Uniform(self)
     }
 }
 
-/// The halves of a frame in the domain of the transform: at place `i` are values at
-/// `ψ^(2 r(i) + 1)`, with `r` reversing eight bits. There
+/// The halves of a frame in the domain of the transform: place `i` has the value at
+/// `ψ^(2 r(i) + 1)`, where `r` reverses eight bits. There
 ///
 /// ```text
 /// b^ - Σ a_i^ s_i^ = (Δ m + e)^,
@@ -90,13 +89,13 @@ impl<P: Profile> Envelope<P> {
 pub struct Uniform<'a, P>(&'a Envelope<P>);
 
 impl<P: Profile> Uniform<'_, P> {
-    /// All `a_i^`: told `i`, the place, and the value.
+    /// Passes all `a_i^` to `take`: `i`, the place, and the value.
     pub fn for_each(&self, mut take: impl FnMut(usize, usize, u32)) {
         let head = self.0.head.to_bytes(P::CODE);
         P::draw(uniform(&head, &self.0.nonce), |place, i, a| take(i, place, a));
     }
 
-    /// `b^`.
+    /// The transform `b^`.
     pub fn body(&self) -> [u32; READINGS] {
         let mut body = self.0.body;
         crate::profile::field::<P>().forward(&mut body);
@@ -104,14 +103,14 @@ impl<P: Profile> Uniform<'_, P> {
     }
 }
 
-/// Counters that a [`ReplayWindow`] knows of: the newest and those below it. Four times what a
-/// device skips at a restart ([`BLOCK`](crate::BLOCK)), so that frames from before may come after
-/// it.
+/// Counters that a [`ReplayWindow`] remembers: the newest and those below it. This is four times
+/// the number that a device skips at a restart ([`BLOCK`](crate::BLOCK)), so frames from before a
+/// restart may arrive after it.
 pub const WINDOW: u32 = 256;
 const WORDS: usize = WINDOW as usize / 64;
 
-/// Which of a device's frames came before: the newest counter, and those of the [`WINDOW`] - 1
-/// below it. Frames may overtake one another by so many.
+/// The counters of a device's frames received so far: the newest counter, and those of the
+/// [`WINDOW`] - 1 below it. Frames may overtake one another by that many.
 ///
 /// ```
 /// use tobari_device::{Refused, ReplayWindow};
@@ -121,7 +120,7 @@ const WORDS: usize = WINDOW as usize / 64;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayWindow {
-    /// One above the newest.
+    /// One more than the newest counter.
     next: u64,
     /// Bit `i` of word `k` for the counter `next - 1 - 64 k - i`.
     seen: [u64; WORDS],
@@ -131,7 +130,8 @@ impl ReplayWindow {
     /// Bytes of a window in storage.
     pub const BYTES: usize = 8 * (1 + WORDS);
 
-    /// For storage: one above the newest counter, then a bit for each counter of the window.
+    /// Encodes the window for storage: one more than the newest counter, then a bit for each
+    /// counter of the window.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (place, word) in core::iter::once(&self.next).chain(&self.seen).enumerate() {
@@ -140,7 +140,7 @@ impl ReplayWindow {
         bytes
     }
 
-    /// From storage; none for bytes that no window has.
+    /// Reads a stored window; `None` for invalid bytes.
     ///
     /// ```
     /// use tobari_device::ReplayWindow;
@@ -154,22 +154,22 @@ impl ReplayWindow {
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Option<Self> {
         let word = |place: usize| bytes[8 * place..].iter().take(8).rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
         let (next, seen) = (word(0), core::array::from_fn(|place| word(place + 1)));
-        // the newest was seen; bits for counters below 0 say nothing
+        // the bit of the newest counter is set; bits for counters below 0 mean nothing
         let good = next <= 1 << 32 && (seen[0] & 1 == 1) == (next > 0);
         good.then_some(Self { next, seen })
     }
 
-    /// Whether a counter is older than all that is known of: it can't be told whether it came
-    /// before.
+    /// Whether a counter is older than the window, so that it is unknown whether it was used.
     pub fn is_behind(&self, counter: u32) -> bool {
         u64::from(counter) + u64::from(WINDOW) < self.next
     }
 
-    /// Takes a counter once. Only of a frame whose MAC was right: anybody can write counters.
+    /// Accepts a counter once. Call it only for a frame with a right MAC, because anybody can write
+    /// counters.
     ///
     /// # Errors
-    /// [`Refused::Replayed`] for one that came before or is older than all that is known; nothing
-    /// has changed then.
+    /// [`Refused::Replayed`] for a counter that was used before or is older than the window; the
+    /// window is then unchanged.
     pub fn admit(&mut self, counter: u32) -> Result<(), Refused> {
         let counter = u64::from(counter);
         if counter >= self.next {
@@ -209,7 +209,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::vec::Vec;
 
-    /// Storage of a device that keeps its number.
+    /// The storage of a device that keeps its number.
     struct NumberStore(u32);
 
     impl CounterStore for NumberStore {
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The last frames before a restart are on the way while the first ones after it arrive.
+    /// The last frames before a restart are still on their way when the first ones after it arrive.
     #[test]
     fn fault_14_frames_from_before_a_restart_are_taken_after_it_and_none_twice() {
         for used in [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 150] {
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Against a set of all counters that came, with storage in between.
+    /// Compares a window with a set of all received counters, with storage in between.
     #[test]
     fn fault_14_a_window_is_a_set_of_the_newest_counters() {
         let (mut window, mut came, mut state, mut newest) = (ReplayWindow::default(), BTreeSet::new(), 1u32, 0u32);

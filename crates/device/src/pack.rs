@@ -1,17 +1,17 @@
-//! Residues as bytes: one string for each polynomial, and nothing else is read.
+//! Residues as bytes: each polynomial has one string, and no other string is accepted.
 //!
-//! **Modulo 65,537**: the lower 16 bits of each residue, and a last byte that tells which of the
-//! first eight zero words stand for 65,536. A polynomial whose ninth zero word, or a later one,
-//! would have to be told has no bytes; that of uniform residues more than eight are 0 or 65,536 has
-//! a chance below `2^-81`, and the device then takes the next nonce. With more than eight such
-//! words none of the others may be 65,536, so bytes are still one for each polynomial that has any.
-//! 513 bytes are what base 65,537 would take too.
+//! **Modulo 65,537**: the lower 16 bits of each residue, and a last byte that marks which of the
+//! first eight zero words stand for 65,536. A polynomial whose ninth or a later zero word stands
+//! for 65,536 has no encoding, and the device takes the next nonce. Uniform residues have more than
+//! eight words that are 0 or 65,536 with probability below `2^-81`. A zero word after the eighth is
+//! always 0, so each polynomial with an encoding has exactly one. Base 65,537 would take 513 bytes,
+//! too.
 //!
-//! **Of 25 bits**: one after another, the lowest bit first.
+//! **Of 25 bits**: the residues one after another, the lowest bit first.
 
 use crate::frame::READINGS;
 
-/// Zero words that the last byte can tell of.
+/// Zero words that the last byte can mark.
 const TOLD: usize = 8;
 
 pub(crate) fn pack_17(residues: &[u32; READINGS], body: &mut [u8]) -> bool {
@@ -47,12 +47,12 @@ pub(crate) fn unpack_17(body: &[u8]) -> Option<[u32; READINGS]> {
             zeros += 1;
         }
     }
-    // no bit of a word that is not there
+    // the last byte marks no word that does not exist
     (zeros >= TOLD || last >> zeros == 0).then_some(residues)
 }
 
 pub(crate) fn pack_25(residues: &[u32; READINGS], body: &mut [u8]) {
-    // eight residues are 25 bytes
+    // eight residues take 25 bytes
     for (bytes, residues) in body.as_chunks_mut::<25>().0.iter_mut().zip(residues.as_chunks::<8>().0) {
         let (mut held, mut bits, mut bytes) = (0u64, 0, bytes.iter_mut());
         for residue in residues {
@@ -109,7 +109,7 @@ mod tests {
             }
         }
         assert!(!pack_17(&[most; READINGS], &mut body));
-        // zeros before the ones that are told
+        // zero words before the marked ones
         let mut residues = [5; READINGS];
         (residues[3], residues[4], residues[6]) = (zero, most, zero);
         assert!(pack_17(&residues, &mut body) && body[512] == 2 && unpack_17(&body) == Some(residues));

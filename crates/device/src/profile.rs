@@ -1,4 +1,4 @@
-//! The profiles: numbers, and how they are drawn.
+//! The profiles: their numbers, and how uniform values are drawn.
 
 use crate::field::Field;
 use crate::frame::{HEAD, MAC, NONCE, READINGS};
@@ -27,29 +27,29 @@ pub fn transform_root<P: Profile>() -> u32 {
     field::<P>().root()
 }
 
-/// Numbers of a scheme. Nobody else can add one: each is a claim about security.
+/// The numbers of a scheme. Other crates cannot add a profile: each is a claim about security.
 pub trait Profile: sealed::Drawn + Send + Sync + 'static {
-    /// What people call it.
+    /// The name of the profile.
     const NAME: &'static str;
-    /// How frames call it, below 16.
+    /// The profile's code in frames, below 16.
     const CODE: u8;
-    /// `q`, the plaintext modulus of whoever converts frames.
+    /// `q`, the plaintext modulus of the server that converts frames.
     const MODULUS: u32;
-    /// Polynomials of a secret.
+    /// The number of polynomials of a secret.
     const RANK: usize;
-    /// `Δ`: what readings are multiplied with.
+    /// `Δ`, the factor of readings.
     const DELTA: u32;
     /// Bytes of a body.
     const BODY: usize;
     /// Bytes of a frame.
     const FRAME: usize = HEAD + NONCE + Self::BODY + MAC;
-    /// A frame: so many bytes.
+    /// The array type of a frame.
     type Frame: AsRef<[u8]> + AsMut<[u8]> + Clone + Send + Sync;
-    /// No frame yet.
+    /// An empty frame.
     const EMPTY: Self::Frame;
 }
 
-/// 16 bits, for conversion to exact values modulo 65,537: fewest bytes.
+/// 16 bits, for conversion to exact values modulo 65,537. It has the smallest frames.
 pub enum P1 {}
 
 /// 25 bits, for sums over up to 254 devices straight from frames, and for conversion.
@@ -80,20 +80,20 @@ impl Profile for U25 {
 pub(crate) mod sealed {
     use super::*;
 
-    /// What only this crate may say of a profile.
+    /// The parts of a profile that only this crate can define.
     pub trait Drawn {
-        /// Transforms of a secret.
+        /// The transforms of a secret.
         type Secret: AsRef<[[u32; READINGS]]> + AsMut<[[u32; READINGS]]> + Zeroize + Send + Sync;
-        /// Zeros.
+        /// A secret of zeros.
         const ZERO: Self::Secret;
-        /// All `a_i`, in the domain of the transform: told the place, then `i`, then the value,
-        /// place by place.
+        /// Draws all `a_i`, in the domain of the transform, and passes the place, then `i`, then
+        /// the value to `take`, place by place.
         #[doc(hidden)]
         fn draw(stream: ChaCha20Rng, take: impl FnMut(usize, usize, u32));
-        /// Puts residues in bytes; false if they are among those that have none.
+        /// Encodes residues as bytes; false if the residues have no encoding.
         #[doc(hidden)]
         fn pack(residues: &[u32; READINGS], body: &mut [u8]) -> bool;
-        /// The residues of bytes; none unless those are what [`Self::pack`] makes.
+        /// Decodes residues; `None` unless [`Self::pack`] can make the bytes.
         #[doc(hidden)]
         fn unpack(body: &[u8]) -> Option<[u32; READINGS]>;
     }
@@ -103,11 +103,11 @@ impl sealed::Drawn for P1 {
     type Secret = [[u32; READINGS]; 3];
     const ZERO: Self::Secret = [[0; READINGS]; 3];
 
-    /// Words of 16 bits: `q - 1 = 2^16` is never drawn, which conditions on what has a probability
+    /// Words of 16 bits. `q - 1 = 2^16` is never drawn. This conditions on an event of probability
     /// above 0.98 for a whole frame.
     #[inline(always)]
     fn draw(mut stream: ChaCha20Rng, mut take: impl FnMut(usize, usize, u32)) {
-        let mut bytes = [0; 384]; // of 64 places
+        let mut bytes = [0; 384]; // for 64 places
         for first in (0..READINGS).step_by(64) {
             stream.fill_bytes(&mut bytes);
             for (place, words) in bytes.as_chunks::<6>().0.iter().enumerate() {
@@ -131,7 +131,7 @@ impl sealed::Drawn for U25 {
     type Secret = [[u32; READINGS]; 4];
     const ZERO: Self::Secret = [[0; READINGS]; 4];
 
-    /// The lower 25 bits of words of 32; those that are no residue are passed over.
+    /// The lower 25 bits of words of 32 bits; values that are not residues are skipped.
     #[inline(always)]
     fn draw(mut stream: ChaCha20Rng, mut take: impl FnMut(usize, usize, u32)) {
         let (mut bytes, mut next) = ([0; 256], 0);

@@ -1,4 +1,4 @@
-//! What is made of a device's root: keys for each profile and purpose, by
+//! The keys that follow from a device's root, for each profile and purpose:
 //! `HMAC-SHA-256(root, label ‖ profile ‖ purpose)`.
 
 use crate::frame::{HEAD, Head, NONCE, READINGS};
@@ -12,10 +12,10 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 const LABEL: &[u8] = b"tobari-device 1 key";
 const UNIFORM: &[u8] = b"tobari-device 1 a";
-/// Bytes of 256 coefficients of CBD(3).
+/// Bytes needed for 256 coefficients of CBD(3).
 const NOISE: usize = READINGS * 6 / 8;
 
-/// 32 bytes that a device shares with the key holder: all its keys come of them. Wiped on drop.
+/// 32 bytes that a device shares with the key holder. All its keys follow from them. Wiped on drop.
 ///
 /// ```
 /// use tobari_device::{P1, Root};
@@ -32,12 +32,12 @@ const NOISE: usize = READINGS * 6 / 8;
 pub struct Root([u8; 32]);
 
 impl Root {
-    /// From bytes that are uniform and secret.
+    /// A root from uniform secret bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// What ingest is given: with it frames are told from forgeries, and nothing is read.
+    /// The MAC key for ingest: it detects forged frames and decrypts nothing.
     pub fn mac_key<P: Profile>(&self) -> [u8; 32] {
         *self.key(P::CODE, Purpose::Mac)
     }
@@ -54,8 +54,8 @@ impl Root {
         secret
     }
 
-    /// The same where it is to stay: it has kilobytes, of which a sensor's stack should not hold
-    /// two.
+    /// Writes the same transforms in place. They take kilobytes, and a sensor's stack should not
+    /// hold two copies.
     fn secret_into<P: Profile>(&self, secret: &mut P::Secret) {
         let mut stream = ChaCha20Rng::from_seed(*self.key(P::CODE, Purpose::Secret));
         for polynomial in secret.as_mut() {
@@ -66,7 +66,7 @@ impl Root {
     }
 }
 
-/// What a key is for.
+/// The purpose of a key.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Secret = 0,
@@ -83,8 +83,8 @@ pub(crate) fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new(&(*block).into())
 }
 
-/// Adds nothing: overwrites with coefficients of CBD(3), the number of ones of three bits less that
-/// of three others, as residues.
+/// Overwrites `out` with residues of CBD(3) coefficients: the number of ones of three bits minus
+/// that of three others.
 pub(crate) fn small<P: Profile>(stream: &mut ChaCha20Rng, out: &mut [u32; READINGS]) {
     let mut bytes = Zeroizing::new([0; NOISE]);
     stream.fill_bytes(&mut *bytes);
@@ -99,7 +99,7 @@ pub(crate) fn small<P: Profile>(stream: &mut ChaCha20Rng, out: &mut [u32; READIN
     }
 }
 
-/// The stream of the uniform half of a frame: known to all.
+/// The stream of the public, uniform half of a frame.
 pub(crate) fn uniform(head: &[u8; HEAD], nonce: &[u8; NONCE]) -> ChaCha20Rng {
     let seed = Sha256::new().chain_update(UNIFORM).chain_update(head).chain_update(nonce).finalize();
     ChaCha20Rng::from_seed(seed.into())
@@ -121,7 +121,7 @@ pub(crate) fn product<P: Profile>(secret: &P::Secret, head: &[u8; HEAD], nonce: 
     out
 }
 
-/// What a device computes frames with.
+/// The keys with which a device makes frames.
 pub(crate) struct Keys<P: Profile> {
     pub(crate) secret: Zeroizing<P::Secret>,
     nonce: Hmac<Sha256>,
@@ -144,7 +144,7 @@ impl<P: Profile> Keys<P> {
         keys
     }
 
-    /// A nonce, and the stream of the noise that goes with it.
+    /// A nonce, and the stream of its noise.
     pub(crate) fn synthetic(
         &self,
         attempt: u8,
@@ -165,7 +165,7 @@ impl<P: Profile> Keys<P> {
     }
 }
 
-/// The head of a frame as what a sealing needs.
+/// The encoded head of a frame.
 pub(crate) fn head_of<P: Profile>(head: Head) -> [u8; HEAD] {
     head.to_bytes(P::CODE)
 }

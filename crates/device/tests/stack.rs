@@ -1,9 +1,9 @@
-//! How much stack a frame takes, measured: a thread with little of it goes down as far as it can
-//! and still seals.
+//! Measures the stack of a frame: a thread with a small stack recurses as deep as it can and still
+//! encrypts.
 //!
-//! The test starts itself again as a child that tries one depth and dies if that was too deep; the
-//! difference between the deepest that does nothing and the deepest that seals is what sealing
-//! takes.
+//! The test starts itself again as a child that tries one depth and dies if that is too deep. The
+//! stack of an encryption is the difference between the greatest depth without work and the
+//! greatest depth with an encryption.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
@@ -15,11 +15,11 @@ use tobari_device::{
 
 const PROBE: &str = "TOBARI_DEVICE_STACK_PROBE";
 const STACK: usize = 256 << 10;
-/// Bytes that a step down holds.
+/// Bytes on the stack of one recursion step.
 const STEP: usize = 256;
 
-/// Goes down so many steps and does the work there. Answers the addresses of the first and of the
-/// last step, which say how long a step is.
+/// Recurses `depth` times and does the work there. Returns the addresses of the first and the last
+/// step, from which the size of a step follows.
 #[inline(never)]
 fn down(depth: usize, work: &mut dyn FnMut()) -> [usize; 2] {
     let held = black_box([depth as u8; STEP]);
@@ -47,7 +47,7 @@ fn seal_gcm() -> Box<dyn FnMut() + Send> {
     Box::new(move || device.seal(&readings, &mut frame).unwrap())
 }
 
-/// The child: nothing but for the variable, which names a work and a depth.
+/// The child process. It does nothing without the variable, which names the work and the depth.
 #[test]
 fn probe() {
     let Ok(asked) = std::env::var(PROBE) else { return };
@@ -59,14 +59,14 @@ fn probe() {
         "GCM" => seal_gcm(),
         _ => Box::new(|| ()),
     };
-    // whatever is done once is done before
+    // work that happens only once is done first
     work();
     let thread = std::thread::Builder::new().stack_size(STACK);
     let [first, last] = thread.spawn(move || down(depth, &mut work)).unwrap().join().unwrap();
     println!("step {}", (first - last) / depth.max(1));
 }
 
-/// The step of a child that lived.
+/// The size of a step if the child survived.
 fn lived(name: &str, depth: usize) -> Option<usize> {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["probe", "--exact", "--nocapture"]).env(PROBE, format!("{name} {depth}"));
@@ -76,7 +76,7 @@ fn lived(name: &str, depth: usize) -> Option<usize> {
     step.filter(|_| output.status.success())
 }
 
-/// The deepest that lives, and bytes of a step.
+/// The greatest depth that a child survives, and the bytes of a step.
 fn deepest(name: &str) -> (usize, usize) {
     let (mut low, mut high) = (1, STACK / STEP);
     let mut step = lived(name, low).unwrap();
@@ -90,8 +90,8 @@ fn deepest(name: &str) -> (usize, usize) {
     (low, step)
 }
 
-/// What a frame may take. Where the AES library does 64 blocks side by side, as no device can, it
-/// holds copies of them.
+/// The limit for a frame. Where the AES library handles 64 blocks in parallel, which no device can,
+/// it holds copies of them.
 fn most(name: &str) -> usize {
     #[cfg(target_arch = "x86_64")]
     if name == "GCM" && is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx512f") {

@@ -1,24 +1,25 @@
-//! Messages between a client and the inside of an enclave that the host carries and cannot read,
-//! change, repeat or reorder.
+//! Messages between a client and the inside of an enclave. The host carries them, but cannot read,
+//! change, repeat or reorder them.
 //!
 //! The handshake is HPKE (RFC 9180; X25519 with HKDF-SHA256, ChaCha20-Poly1305), base mode, to the
-//! channel key that the evidence names. `info` is the digest of the whole evidence: session, nonce,
-//! measurement, configuration and platform's proof are bound to every key that follows. The enclave
-//! draws a new channel key for each session, so that a session's messages stay secret when an
-//! enclave is broken into after its end.
+//! channel key in the evidence. `info` is the digest of the whole evidence. So session, nonce,
+//! measurement, configuration and the platform's proof are bound to every key that follows. The
+//! enclave draws a new channel key for each session. An attacker that takes over the enclave after
+//! a session's end cannot decrypt the session's messages.
 //!
-//! Requests are sealed by the HPKE context. Replies go under a key that the context exports (RFC
-//! 9180, section 9.8), with nonces that count. A frame is a ciphertext and its tag of 16 bytes; its
-//! additional data are the session, the direction, the number of the step over all rounds and the
-//! message's kind, so a frame opens in one place only. The plaintext is the message, zeros up to
-//! the step's size where that is [`Size::Fixed`], and the message's length (4, big-endian).
+//! The HPKE context encrypts requests. Replies are encrypted under a key that the context exports
+//! (RFC 9180, section 9.8), with counters as nonces. A frame is a ciphertext and its tag of 16
+//! bytes. Its additional data are the session, the direction, the number of the step over all
+//! rounds and the message's kind, so a frame decrypts in one place only. The plaintext is the
+//! message, zeros up to the step's size for [`Size::Fixed`], and the message's length (4,
+//! big-endian).
 //!
-//! **One failure ends a channel**, and all failures look the same: a tag that does not fit, a bad
-//! length, padding that is not zero. The client is not authenticated: an enclave serves whoever
-//! opens the session, and a session's secrets belong to that one.
+//! **One failure ends a channel**, and all failures look the same: a wrong tag, a wrong length,
+//! padding that is not zero. The client is not authenticated. An enclave serves any client that
+//! opens a session, and the session's secrets belong to that client.
 //!
-//! Not hidden: that messages are sent, when, and how long they are where sizes are [`Size::UpTo`].
-//! Recorded traffic is not safe from a quantum computer.
+//! Not hidden: that messages are sent, when, and for [`Size::UpTo`] their lengths. A quantum
+//! computer can decrypt recorded traffic.
 
 use crate::configuration::{Party, Size};
 use crate::digest::Digest;
@@ -45,13 +46,14 @@ pub const FRAME_BYTES: usize = 4 + TAG_BYTES;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
-/// The channel has ended. It does not say why: the difference could tell something about what was
-/// inside.
+/// The channel has ended. The error gives no reason, because the reason could tell about the
+/// plaintext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the next message of this session, found something else: the session has ended")]
 pub struct ChannelEnded;
 
-/// The secret half of a channel key, inside the enclave: for one session, wiped when it is dropped.
+/// The secret half of a channel key, inside the enclave. It serves one session, and is wiped on
+/// drop.
 pub(crate) struct ChannelSecret(<Kem as hpke::Kem>::PrivateKey);
 
 impl ChannelSecret {
@@ -61,8 +63,7 @@ impl ChannelSecret {
         (Self(secret), public.to_bytes().into())
     }
 
-    /// The inside half of the channel that a client opened with `encapsulated` after it saw this
-    /// evidence.
+    /// The inside half of a channel. The client made `encapsulated` after it checked this evidence.
     pub(crate) fn accept(
         self,
         encapsulated: &[u8],
@@ -92,7 +93,7 @@ fn additional_data(session: SessionId, direction: u8, due: &Due) -> [u8; 26] {
     data
 }
 
-/// The direction from inside to the client: a key of its own, and nonces that count.
+/// The direction from the inside to the client, with its own key and counters as nonces.
 struct Replies {
     cipher: ChaCha20Poly1305,
     count: u64,
@@ -115,7 +116,8 @@ impl Replies {
 
 /// Turns a message into a plaintext, in its place: message, padding, length.
 ///
-/// Within [`room`] for the size it does not move, so that no copy of it stays behind.
+/// The buffer must have [`room`] for the size: then the message does not move, and leaves no copy
+/// behind.
 fn pad(message: &mut Vec<u8>, size: Size) -> Result<(), ChannelEnded> {
     let length = u32::try_from(message.len()).map_err(|_| ChannelEnded)?;
     if message.len() > size.limit() {
@@ -128,7 +130,7 @@ fn pad(message: &mut Vec<u8>, size: Size) -> Result<(), ChannelEnded> {
     Ok(())
 }
 
-/// The capacity in which a message of this size becomes a frame without moving.
+/// The capacity with which a message of this size becomes a frame without moving.
 pub(crate) fn room(size: Size) -> usize {
     size.limit() + FRAME_BYTES
 }
@@ -142,12 +144,12 @@ fn unpad(plain: &[u8], size: Size) -> Result<&[u8], ChannelEnded> {
         Size::Fixed(bytes) => rest.len() == bytes as usize,
         Size::UpTo(bytes) => padding.is_empty() && length <= bytes as usize,
     };
-    // All of the padding is read whatever is in it.
+    // Read all of the padding, whatever it contains.
     let zero = padding.iter().fold(0, |all, byte| all | byte) == 0;
     if whole && zero { Ok(message) } else { Err(ChannelEnded) }
 }
 
-/// Whether a frame has a length that this size allows: known before anything is opened.
+/// Whether this size allows a frame of this length. This is known before decryption.
 fn fits(frame: &[u8], size: Size) -> bool {
     let limit = room(size);
     match size {
@@ -156,7 +158,7 @@ fn fits(frame: &[u8], size: Size) -> bool {
     }
 }
 
-/// The half inside the enclave. Keys are wiped when it is dropped.
+/// The half inside the enclave. Its keys are wiped on drop.
 pub(crate) struct InsideChannel {
     requests: AeadCtxR<Aead, HkdfSha256, Kem>,
     replies: Replies,
@@ -164,7 +166,7 @@ pub(crate) struct InsideChannel {
 }
 
 impl InsideChannel {
-    /// Opens the frame of step `due`, in its place; answers the message in it.
+    /// Decrypts the frame of step `due`, in its place, and returns its message.
     pub(crate) fn open<'a>(&mut self, due: &Due, frame: &'a mut [u8]) -> Result<&'a [u8], ChannelEnded> {
         if !fits(frame, due.step.request) {
             return Err(ChannelEnded);
@@ -176,7 +178,7 @@ impl InsideChannel {
         unpad(body, due.step.request)
     }
 
-    /// Seals the reply of step `due`, in its place. If that fails, the caller wipes what is there.
+    /// Encrypts the reply of step `due`, in its place. If that fails, the caller wipes the buffer.
     pub(crate) fn seal(&mut self, due: &Due, reply: &mut Vec<u8>) -> Result<(), ChannelEnded> {
         pad(reply, due.step.reply)?;
         let data = additional_data(self.session, REPLY, due);
@@ -193,12 +195,12 @@ impl InsideChannel {
 pub struct Connector;
 
 impl Connector {
-    /// A channel to the inside, and the 32 bytes that [`Enclave::open`](crate::Enclave::open)
-    /// takes.
+    /// Opens a channel to the inside. Returns it with the 32 bytes for
+    /// [`Enclave::open`](crate::Enclave::open).
     ///
     /// # Errors
     ///
-    /// [`ChannelEnded`] if the channel key is none: a point of small order.
+    /// [`ChannelEnded`] if the channel key is invalid: a point of small order.
     pub fn connect(
         attested: &Attested,
         mut rng: &mut dyn CryptoRng,
@@ -219,8 +221,8 @@ impl Connector {
     }
 }
 
-/// The client's half: seals the next step's message, opens its reply. Keys are wiped when it is
-/// dropped.
+/// The client's half: encrypts the next step's message, and decrypts its reply. Its keys are wiped
+/// on drop.
 pub struct ClientChannel {
     requests: AeadCtxS<Aead, HkdfSha256, Kem>,
     replies: Replies,
@@ -230,16 +232,16 @@ pub struct ClientChannel {
 }
 
 impl ClientChannel {
-    /// The session it belongs to.
+    /// The channel's session.
     pub fn session(&self) -> SessionId {
         self.session
     }
 
-    /// The frame of the client's next step, whose message this is.
+    /// The frame of the client's next step, with this message.
     ///
     /// # Errors
     ///
-    /// [`ChannelEnded`] if another step is next, a reply is still awaited, or the message is longer
+    /// [`ChannelEnded`] if another step is next, if a reply is missing, or if the message is longer
     /// than the script allows.
     pub fn seal(&mut self, kind: u8, message: &[u8]) -> Result<Vec<u8>, ChannelEnded> {
         if self.awaited.is_some() {
@@ -262,11 +264,11 @@ impl ClientChannel {
         Ok(frame)
     }
 
-    /// The message in the reply to the last frame.
+    /// Decrypts the reply to the last frame, and returns its message.
     ///
     /// # Errors
     ///
-    /// [`ChannelEnded`] for anything else, and from then on always.
+    /// [`ChannelEnded`] for any other bytes, and from then on always.
     pub fn open(&mut self, mut frame: Vec<u8>) -> Result<Zeroizing<Vec<u8>>, ChannelEnded> {
         let due = self.awaited.take().ok_or_else(|| self.end())?;
         if !fits(&frame, due.step.reply) {

@@ -1,10 +1,9 @@
-//! What an enclave is started with, and what it may then do.
+//! The configuration of an enclave: its content and its permissions.
 //!
 //! A configuration names the model, the plan, the parameters and the input of the handler by their
-//! digests, says what may leave (the output policy), and holds the **script**: the messages of a
-//! session in their order. Its own digest is part of the measurement and stands in the evidence, so
-//! a host cannot swap a plan for one that leaks more, add a round of questions, or open more
-//! sessions.
+//! digests. It sets the output policy, and holds the **script**: the messages of a session in their
+//! order. Its own digest is part of the measurement and of the evidence. So a host cannot replace
+//! the plan by one that leaks more, add a round of questions, or open more sessions.
 //!
 //! Bytes, version 1, big-endian: version, model, plan, parameters, setup (32 each), output policy
 //! (2), sessions (2), rounds (4), steps (1), and for each step party (1), kind (1), and two sizes,
@@ -22,50 +21,51 @@ pub const MAX_STEPS: usize = 255;
 /// Largest message of a script, in bytes.
 pub const MAX_MESSAGE_BYTES: u32 = 64 << 20;
 
-/// What an enclave is started with and may do.
+/// The configuration of an enclave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// Digest of the model.
     pub model: Digest,
-    /// Digest of the plan: which layer is done where and how.
+    /// Digest of the plan: where and how each layer runs.
     pub plan: Digest,
     /// Digest of the parameters of the encryption.
     pub parameters: Digest,
-    /// [`Digest::of_bytes`] of what the handler is built from; an enclave that is given other bytes
-    /// does not start.
+    /// [`Digest::of_bytes`] of the bytes that the handler is built from. An enclave with other
+    /// bytes does not start.
     pub setup: Digest,
-    /// What may leave of a result.
+    /// The part of a result that may leave.
     pub output: OutputPolicy,
     /// Most sessions open at once, 1 to 65,535.
     pub max_sessions: u16,
-    /// How often the script is gone through in one session, at least 1: the budget of questions of
-    /// a session's keys.
+    /// The number of passes through the script in one session, at least 1. It is the budget of
+    /// questions under a session's keys.
     pub rounds: u32,
     /// The messages of a round.
     pub script: Script,
 }
 
-/// What may leave of a result. The handler obeys it; here it is named, so that evidence binds it.
+/// The part of a result that may leave. The handler enforces it; the configuration names it, so
+/// that evidence binds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputPolicy {
     /// The index of the largest score.
     Label,
-    /// The indices of the so many largest scores, at least 1.
+    /// The indices of the largest scores, this many, at least 1.
     Top(u8),
-    /// Scores, rounded to so many bits.
+    /// Scores, rounded to this many bits.
     Rounded(u8),
-    /// Scores as they are. They tell of the model, and under an approximate scheme of the key.
+    /// Exact scores. They tell about the model, and in an approximate scheme also about the key.
     Scores,
 }
 
-/// Text that names no output policy.
+/// The text names no output policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected label, top:N (1 to 255), rounded:BITS (1 to 64) or scores")]
 pub struct NotAPolicy;
 
 impl OutputPolicy {
-    /// Whether all that this one tells follows from what `other` tells. Scores give labels, but
-    /// rounded ones have ties: they give no more than the first.
+    /// Whether `other` already tells everything that this policy tells. Scores give labels. Rounded
+    /// scores can have ties, so they give no more than the first label.
     pub fn tells_at_most(self, other: Self) -> bool {
         match (self, other) {
             (Self::Label, _) | (_, Self::Scores) => true,
@@ -76,7 +76,7 @@ impl OutputPolicy {
         }
     }
 
-    /// Its numbers are in their ranges.
+    /// Checks that the policy's numbers are in their ranges.
     fn check(self) -> Result<(), ConfigurationError> {
         match self {
             Self::Top(0) => Err(ConfigurationError::Range("at least one label")),
@@ -114,22 +114,22 @@ impl FromStr for OutputPolicy {
     }
 }
 
-/// Who sends a step's message.
+/// The sender of a step's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// The client, through the channel: sealed.
+    /// The client, through the channel: encrypted.
     Client,
-    /// The host, in the clear: nothing it says is trusted.
+    /// The host, unencrypted. The enclave trusts no message of the host.
     Host,
 }
 
-/// How long a message is.
+/// The length of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// At most so many bytes; how many is seen from outside.
+    /// At most this many bytes; the true length is visible from outside.
     UpTo(u32),
-    /// From a client or to it: at most so many bytes, padded to that length, so that the length
-    /// tells nothing. From the host or to it: so many bytes exactly.
+    /// To or from a client: at most this many bytes, padded to that length, so that the length
+    /// tells nothing. To or from the host: exactly this many bytes.
     Fixed(u32),
 }
 
@@ -145,9 +145,9 @@ impl Size {
 /// One message and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Who sends the message.
+    /// The sender of the message.
     pub from: Party,
-    /// What the message is, a number of the job's own.
+    /// The kind of the message: a number that the job chooses.
     pub kind: u8,
     /// Its length.
     pub request: Size,
@@ -159,20 +159,20 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script(Vec<Step>);
 
-/// Why a configuration is none.
+/// Why a configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigurationError {
-    /// Another version.
+    /// The version is unknown.
     #[error("expected a configuration of version 1, found version {0}")]
     Version(u8),
-    /// Cut off, or bytes left over.
+    /// The bytes are truncated, or have a rest.
     #[error("expected the bytes of one configuration, found too few or too many")]
     Length,
-    /// A number that means nothing here.
+    /// A number without a meaning.
     #[error("expected a known {0}, found another number")]
     Unknown(&'static str),
-    /// A number out of its range.
+    /// A number is out of its range.
     #[error("expected {0}")]
     Range(&'static str),
 }
@@ -240,7 +240,7 @@ impl Configuration {
         bytes
     }
 
-    /// Reads what [`Configuration::encode`] writes, and nothing else.
+    /// Reads the bytes of [`Configuration::encode`], and nothing else.
     ///
     /// # Errors
     ///
@@ -269,12 +269,12 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Its numbers are in their ranges: decoding and starting check it.
+    /// Checks that all numbers are in their ranges. Decoding and starting call it.
     ///
     /// # Errors
     ///
-    /// [`ConfigurationError::Range`] if there could be no session, no round, or the policy asks for
-    /// nothing.
+    /// [`ConfigurationError::Range`] if the configuration allows no session or no round, or the
+    /// policy outputs nothing.
     pub fn check(&self) -> Result<(), ConfigurationError> {
         if self.max_sessions == 0 {
             return Err(ConfigurationError::Range("at least one session"));
@@ -285,7 +285,7 @@ impl Configuration {
         self.output.check()
     }
 
-    /// The digest that evidence names.
+    /// The digest that evidence contains.
     pub fn digest(&self) -> Digest {
         Digest::of("tobari enclave configuration 1", &[&self.encode()])
     }

@@ -3,17 +3,17 @@
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// 32 bytes of SHA-256. Public: compared and printed like any number.
+/// 32 bytes of SHA-256. A digest is public: it may be compared and printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
-/// Text that is not 64 hexadecimal digits.
+/// The text is not 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected 64 hexadecimal digits, found something else")]
 pub struct NotADigest;
 
 impl Digest {
-    /// These bytes.
+    /// The digest of these bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -23,7 +23,7 @@ impl Digest {
         &self.0
     }
 
-    /// SHA-256 of the bytes as they are: what `sha256sum` prints of a file.
+    /// SHA-256 of the unchanged bytes, the output of `sha256sum` for a file.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for Digest {
 impl std::str::FromStr for Digest {
     type Err = NotADigest;
 
-    /// Reads what [`Display`](fmt::Display) writes: 64 hexadecimal digits, lower case.
+    /// Reads the text of [`Display`](fmt::Display): 64 hexadecimal digits, lower case.
     fn from_str(text: &str) -> Result<Self, NotADigest> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -79,17 +79,17 @@ impl std::str::FromStr for Digest {
 pub struct Digester(Sha256);
 
 impl Digester {
-    /// Nothing read yet.
+    /// A digester that has read nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in the next piece.
+    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    /// The digest of all pieces in a row.
+    /// The digest of all pieces, one after another.
     pub fn finish(self) -> Digest {
         Digest(self.0.finalize().into())
     }

@@ -1,4 +1,4 @@
-//! An enclave as its host sees it: something that answers requests, or is gone.
+//! An enclave for its host: it answers requests, or has ended.
 
 use crate::evidence::{Measurement, Nonce, SessionId};
 use crate::inside::{Operation, Request, Status};
@@ -8,32 +8,32 @@ use crate::protection::Protections;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnclaveError {
-    /// It answered, and said no.
+    /// The enclave answered with an error.
     #[error("the enclave refused: {0}")]
     Refused(Status),
-    /// It could not be started.
+    /// The enclave did not start.
     #[error("the enclave did not start: {0}")]
     Start(String),
-    /// It has ended; its sessions and their keys are gone with it.
+    /// The enclave has ended; its sessions and their keys are lost.
     #[error("expected an answer of the enclave, found that it has ended ({0}): its sessions are lost")]
     Gone(String),
-    /// It did not answer in time and has been killed; its sessions are gone with it.
+    /// The enclave did not answer in time, and was killed; its sessions are lost.
     #[error(
         "expected an answer of the enclave within {limit_ms} ms, found none: it was killed and its sessions are lost"
     )]
     TimedOut {
-        /// How long it was waited for.
+        /// The time limit.
         limit_ms: u128,
     },
-    /// The message is longer than any that the enclave takes; it was not sent.
+    /// The message is too long for the enclave, and was not sent.
     #[error("expected a message of at most {limit} bytes, found {found}")]
     TooLong {
-        /// Its length.
+        /// The message's length.
         found: usize,
         /// The limit.
         limit: usize,
     },
-    /// What came back is no answer; it has been killed.
+    /// The answer was malformed; the enclave was killed.
     #[error("expected an answer of the enclave, found bytes that are none: it was killed and its sessions are lost")]
     Malformed,
 }
@@ -41,27 +41,27 @@ pub enum EnclaveError {
 /// A running enclave.
 ///
 /// The host carries messages; it does not understand those of clients. After
-/// [`EnclaveError::Gone`], [`EnclaveError::TimedOut`] or [`EnclaveError::Malformed`] the enclave is
-/// gone for good and a new one must be started: nothing of it can be brought back.
+/// [`EnclaveError::Gone`], [`EnclaveError::TimedOut`] or [`EnclaveError::Malformed`] the enclave
+/// has ended, with all of its sessions. Start a new one.
 pub trait Enclave {
-    /// Sends one request and waits for its reply, which is written to `reply` from its start.
+    /// Sends one request, waits for the reply, and writes it to `reply` from its start.
     ///
     /// # Errors
     ///
     /// See [`EnclaveError`].
     fn request(&mut self, request: Request, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError>;
 
-    /// Which code runs, with which configuration. The host computed it itself: a client takes it
+    /// The code that runs, and its configuration. The host computed it itself; a client reads it
     /// from evidence.
     fn measurement(&self) -> &Measurement;
 
-    /// What protects it, and what could not be had.
+    /// The protections of the enclave, and those that are missing.
     fn protections(&self) -> &Protections;
 
-    /// Ends it; its secrets are wiped. Everything afterwards is [`EnclaveError::Gone`].
+    /// Ends the enclave and wipes its secrets. Every later request is [`EnclaveError::Gone`].
     fn stop(&mut self);
 
-    /// Makes a session for a verifier with this nonce; answers its evidence.
+    /// Makes a session for a verifier with this nonce, and returns its evidence.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ pub trait Enclave {
         Ok(evidence)
     }
 
-    /// Opens the session's channel with a client's encapsulated key; the job's keys are born now.
+    /// Opens the session's channel with a client's encapsulated key. The job makes its keys now.
     ///
     /// # Errors
     ///
@@ -83,20 +83,20 @@ pub trait Enclave {
         self.request(request, encapsulated, &mut Vec::new())
     }
 
-    /// Hands in a client's frame; answers the frame that goes back.
+    /// Passes on a client's frame, and returns the frame for the client.
     ///
     /// # Errors
     ///
-    /// See [`EnclaveError`]; any refusal has ended the session.
+    /// See [`EnclaveError`]; any refusal ends the session.
     fn client(&mut self, session: SessionId, kind: u8, frame: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
         self.request(Request { operation: Operation::Client, session, kind }, frame, reply)
     }
 
-    /// Hands in the host's own message.
+    /// Passes on the host's own message.
     ///
     /// # Errors
     ///
-    /// See [`EnclaveError`]; any refusal has ended the session.
+    /// See [`EnclaveError`]; any refusal ends the session.
     fn host(&mut self, session: SessionId, kind: u8, body: &[u8], reply: &mut Vec<u8>) -> Result<(), EnclaveError> {
         self.request(Request { operation: Operation::Host, session, kind }, body, reply)
     }

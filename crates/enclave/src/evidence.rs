@@ -1,17 +1,17 @@
-//! What an enclave shows of itself.
+//! The evidence of an enclave.
 //!
-//! A **measurement** says which code runs with which configuration: SHA-256 over the digest of the
-//! executable and that of the [`Configuration`](crate::Configuration). A **statement** says for
-//! whom: the session, the public key of its channel, the verifier's nonce, the configuration's
-//! digest, and what protects the process. **Report data** is SHA-512 of the statement, 64 bytes, as
-//! the platforms have it. The **proof** is the platform's word that the measured code asked for
-//! these report data.
+//! A **measurement** identifies the code and its configuration: SHA-256 over the digest of the
+//! executable and the digest of the [`Configuration`](crate::Configuration). A **statement**
+//! contains the session, the public key of its channel, the verifier's nonce, the configuration's
+//! digest, and the protections of the process. **Report data** is SHA-512 of the statement, 64
+//! bytes, the size that platforms use. The **proof** is the platform's confirmation that the
+//! measured code asked for these report data.
 //!
-//! The one platform so far is `simulated`: a signature by an Ed25519 key that the enclave's own
-//! process drew when it started. It shows that statement and measurement come from whoever holds
-//! that key, unchanged, and **nothing about who that is**: any program can draw a key and sign any
-//! measurement. It stands where a processor's signature will stand, so that everything around it
-//! can be tested; verifiers refuse it unless told otherwise.
+//! The only platform so far is `simulated`: a signature by an Ed25519 key that the enclave's own
+//! process drew at its start. It shows that statement and measurement come unchanged from the
+//! holder of that key. It shows **nothing about the holder**: any program can draw a key and sign
+//! any measurement. The simulated platform takes the place of a processor's signature for tests of
+//! all other code. Verifiers reject it unless the policy accepts it.
 //!
 //! Bytes, version 1: version (1), kind (1), measurement (32), session (16), channel key (32), nonce
 //! (32), configuration (32), protections (39), proof. The proof of kind 1, simulated: public key
@@ -28,23 +28,23 @@ use zeroize::Zeroizing;
 /// Version of the bytes.
 const VERSION: u8 = 1;
 const SIMULATED: u8 = 1;
-/// No evidence is longer, in bytes.
+/// The longest evidence, in bytes.
 pub const MAX_EVIDENCE_BYTES: usize = 16 << 10;
-/// What the simulated platform signs begins with this.
+/// The purpose, the first part of the bytes that the simulated platform signs.
 const SIMULATED_PURPOSE: &[u8] = b"tobari SIMULATED evidence 1, no hardware";
 
-/// Which code runs, with which configuration.
+/// Identifies the code that runs and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Measurement(Digest);
 
 impl Measurement {
-    /// Of the executable with SHA-256 `executable` (that of the file as it is), under a
-    /// configuration with this digest.
+    /// The measurement of an executable under a configuration. `executable` is SHA-256 of the
+    /// unchanged file, and `configuration` is the configuration's digest.
     pub fn new(executable: &Digest, configuration: &Digest) -> Self {
         Self(Digest::of("tobari enclave measurement 1", &[executable.as_bytes(), configuration.as_bytes()]))
     }
 
-    /// As bytes of a platform.
+    /// The measurement of these bytes, from a platform.
     pub const fn from_digest(digest: Digest) -> Self {
         Self(digest)
     }
@@ -77,18 +77,18 @@ impl SessionId {
     }
 }
 
-/// For whom evidence is made and what it binds.
+/// The facts that evidence binds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// The session that this evidence opens, and no other.
+    /// The only session that this evidence opens.
     pub session: SessionId,
-    /// The public key of its channel (X25519), fresh.
+    /// The public key of the session's channel (X25519), fresh.
     pub channel_key: [u8; 32],
-    /// What the verifier sent.
+    /// The verifier's nonce.
     pub nonce: Nonce,
     /// Digest of the configuration: model, plan, parameters, output policy, script.
     pub configuration: Digest,
-    /// What protects the process, as its own code found it.
+    /// The protections of the process, as its own code found them.
     pub protections: Protections,
 }
 
@@ -111,7 +111,7 @@ impl Statement {
         })
     }
 
-    /// What a platform is asked to vouch for.
+    /// The bytes that a platform confirms.
     pub fn report_data(&self) -> [u8; 64] {
         use sha2::Digest as _;
         let mut bytes = b"tobari enclave report data 1".to_vec();
@@ -120,28 +120,28 @@ impl Statement {
     }
 }
 
-/// A platform's word for a measurement and report data.
+/// A platform's confirmation of a measurement and report data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Proof {
-    /// No hardware: see the head of this module.
+    /// No hardware: see the module's head.
     Simulated {
         /// The development key of this one process.
         key: [u8; 32],
-        /// Over purpose, measurement and report data.
+        /// The signature over purpose, measurement and report data.
         signature: [u8; 64],
     },
 }
 
 impl Proof {
-    /// Its name, for people.
+    /// The kind's name, for people.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Simulated { .. } => "simulated",
         }
     }
 
-    /// Whether hardware stands behind it.
+    /// Whether no hardware confirms the evidence.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Self::Simulated { .. })
     }
@@ -150,28 +150,28 @@ impl Proof {
 /// Measurement, statement and proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Which code runs, with which configuration.
+    /// The code that runs, and its configuration.
     pub measurement: Measurement,
-    /// For whom, and what it binds.
+    /// The facts that the evidence binds.
     pub statement: Statement,
-    /// The platform's word for both.
+    /// The platform's confirmation of both.
     pub proof: Proof,
 }
 
-/// Why bytes are no evidence.
+/// Why bytes are not valid evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvidenceError {
-    /// Another version.
+    /// The version is unknown.
     #[error("expected evidence of version 1, found version {0}")]
     Version(u8),
-    /// A platform that is not known here.
+    /// The platform is unknown.
     #[error("expected evidence of kind 1 (simulated), found kind {0}")]
     Kind(u8),
-    /// Cut off, bytes left over, or a field without meaning.
+    /// The bytes are truncated, have a rest, or have a field without meaning.
     #[error("expected the bytes of one evidence, found others")]
     Malformed,
-    /// The platform's signature does not fit.
+    /// The platform's signature is wrong.
     #[error("expected a signature over measurement and report data, found one that does not fit")]
     Signature,
 }
@@ -194,7 +194,7 @@ impl Evidence {
         bytes
     }
 
-    /// Reads what [`Evidence::encode`] writes, and nothing else. What it says is not checked: see
+    /// Reads the bytes of [`Evidence::encode`], and nothing else. The content is not verified: see
     /// [`crate::verify`].
     ///
     /// # Errors
@@ -220,8 +220,8 @@ impl Evidence {
         Ok(Self { measurement, statement, proof })
     }
 
-    /// Whether the platform's word fits measurement and statement. Whether that platform is to be
-    /// believed is the policy's affair.
+    /// Checks that the proof fits measurement and statement. The policy decides whether to trust
+    /// the platform.
     ///
     /// # Errors
     ///
@@ -238,16 +238,16 @@ fn signed_bytes(measurement: &Measurement, report_data: &[u8; 64]) -> Vec<u8> {
     [SIMULATED_PURPOSE, measurement.0.as_bytes(), report_data].concat()
 }
 
-/// What vouches for measurement and report data: the platform, seen from inside.
+/// The platform as code inside an enclave sees it: it confirms measurement and report data.
 pub trait Attester: Send {
-    /// The proof for these report data; the platform adds the measurement by itself.
+    /// The proof for these report data. A hardware platform adds the measurement by itself.
     fn prove(&self, measurement: &Measurement, report_data: &[u8; 64]) -> Proof;
 }
 
-/// The platform without hardware: a key drawn at the start, openly a development key.
+/// The platform without hardware. Its development key is drawn at the start.
 ///
-/// The key dies with the process; there is no list of such keys and no authority over them. Wiped
-/// when dropped.
+/// The key dies with the process, and is wiped on drop. There is no list of such keys, and no
+/// authority over them.
 pub struct SimulatedPlatform(SigningKey);
 
 impl SimulatedPlatform {

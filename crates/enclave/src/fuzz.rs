@@ -4,8 +4,7 @@ use crate::configuration::Configuration;
 use crate::evidence::Evidence;
 use crate::protection::Protections;
 
-/// Whatever the bytes, decoding ends without a panic, and what is decoded is encoded to the same
-/// bytes again.
+/// For any bytes, decoding ends without a panic, and decoded objects encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_evidence(data: &[u8]) {
     if let Ok(evidence) = Evidence::decode(data) {

@@ -1,8 +1,8 @@
-//! An enclave without any isolation: the same sessions, channel and evidence in the process of its
-//! host.
+//! An enclave without any isolation: the same sessions, channel and evidence, in the host's
+//! process.
 //!
-//! For tests, and as what an enclave costs without a process of its own. Its evidence says that
-//! nothing protects it.
+//! It is for tests, and as a baseline for the cost of an enclave with its own process. Its evidence
+//! says that nothing protects it.
 
 use crate::configuration::Configuration;
 use crate::digest::Digest;
@@ -12,7 +12,7 @@ use crate::inside::{Handler, Inside, Refused, Request, Status};
 use crate::protection::Protections;
 use rand_core::CryptoRng;
 
-/// See the head of this module.
+/// An enclave in the host's process; see the module's head.
 pub struct InProcess<H: Handler, R> {
     inside: Option<Inside<H, R>>,
     measurement: Measurement,
@@ -21,12 +21,12 @@ pub struct InProcess<H: Handler, R> {
 }
 
 impl<H: Handler, R: CryptoRng> InProcess<H, R> {
-    /// Builds the handler and starts. `executable` stands for the digest of what would run.
+    /// Builds the handler and starts. `executable` is used as the digest of the executable.
     ///
     /// # Errors
     ///
-    /// [`EnclaveError::Start`] for a configuration that is none, other setup bytes than it names,
-    /// or a handler that refuses them.
+    /// [`EnclaveError::Start`] for an invalid configuration, for setup bytes that it does not name,
+    /// or if the handler rejects them.
     pub fn start(
         configuration: &Configuration,
         setup: &[u8],

@@ -1,21 +1,20 @@
-//! Trust in a remote site: what an enclave shows of itself, who believes it, and how one speaks to
-//! its inside through a host that is not trusted.
+//! Trust in a remote site: the evidence of an enclave, its verification, and messages to its inside
+//! through a host that is not trusted.
 //!
-//! Everything here is a pure function or state machine: no file, socket, clock or thread;
-//! randomness and time are arguments. The machinery that gives an enclave a process of its own is
-//! `tobari_host::enclave`.
+//! Everything here is a pure function or state machine, without files, sockets, clocks or threads.
+//! Randomness and time are arguments. `tobari_host::enclave` runs an enclave in its own process.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`configuration`] | what an enclave is started with and may do, and its digest |
+//! | [`configuration`] | the configuration and permissions of an enclave, and their digest |
 //! | [`evidence`] | measurement, statement and proof, as strict bytes; the simulated platform |
 //! | [`verify`] | a client's challenge and policy; one error for each reason to refuse |
 //! | [`channel`] | encrypted messages between a client and the inside, bound to the evidence |
-//! | [`session`] | which step is next, once each |
-//! | [`inside`] | what runs in the enclave: sessions around a [`Handler`] |
-//! | [`enclave`] | the [`Enclave`] as its host sees it |
+//! | [`session`] | the order of steps, each once |
+//! | [`inside`] | the code inside the enclave: sessions around a [`Handler`] |
+//! | [`enclave`] | the [`Enclave`] for its host |
 //! | [`inproc`] | an enclave without any isolation, for tests |
-//! | [`seal`] | state for the same enclave later |
+//! | [`seal`] | state that the same enclave reads later |
 //! | `snp` | attestation reports of AMD SEV-SNP, with the feature of that name; untested on hardware |
 //! | `tdx` | quotes of Intel TDX, likewise |
 //!
@@ -25,18 +24,18 @@
 //! client                              host                        inside
 //!   nonce ────────────────────────────▶ report(nonce) ─────────────▶ a fresh channel key and its evidence
 //!   verify: policy, nonce, age ◀──────── evidence ◀─────────────────
-//!   HPKE to the channel key ──────────▶ open(session, key) ─────────▶ the job's keys are born
+//!   HPKE to the channel key ──────────▶ open(session, key) ─────────▶ makes the job's keys
 //!   sealed message, step 0 ───────────▶ client(session, frame) ─────▶ opened, handled
 //!   sealed reply ◀─────────────────────                ◀──────────── sealed
-//!                                       host(session, bytes) ───────▶ handled, as the script says
+//!                                       host(session, bytes) ───────▶ handled, if the script allows it
 //! ```
 //!
-//! **Whatever is out of order ends the session**: another step than the script's next, a message
-//! that does not open, a handler that refuses. Its secrets are dropped at once, and what the host
-//! and the client are told does not depend on them.
+//! **Any violation ends the session**: a step that is not the script's next, a message that does
+//! not decrypt, a handler that fails. The session's secrets are dropped at once. The error messages
+//! to the host and the client do not depend on the secrets.
 //!
-//! What is shown without hardware and what is not stands in
-//! `book/src/explanation/threats/enclave.md`, "The simulated enclave".
+//! The section "The simulated enclave" of `book/src/explanation/threats/enclave.md` lists the
+//! properties that are shown without hardware, and those that are not.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! What stands between an enclave and its host, item by item, with what could not be had.
+//! The protections of an enclave against its host and other processes, each with its state.
 
 use crate::wire::{Reader, WrongLength};
 use std::fmt;
 
-/// A measure that an enclave takes, or asks its system for.
+/// A protection that an enclave applies, or asks its system for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protection {
@@ -21,22 +21,22 @@ pub enum Protection {
     EmptyRoot,
     /// All capabilities given up.
     NoCapabilities,
-    /// No program that it starts could gain rights.
+    /// Started programs cannot gain rights.
     NoNewPrivileges,
-    /// Landlock refuses every file, every connection and every signal to others.
+    /// Landlock blocks every file, every connection and every signal to others.
     Landlock,
-    /// Any system call outside a short list kills it.
+    /// Any system call outside a short list kills the enclave.
     SystemCallFilter,
-    /// Other processes of the same user cannot read its memory or attach to it, and it leaves no
+    /// Other processes of the same user cannot read its memory or attach to it, and it writes no
     /// core file.
     NotDumpable,
-    /// No page of it goes to swap.
+    /// No page of its memory goes to swap.
     LockedMemory,
     /// It dies with the process that started it.
     DiesWithParent,
 }
 
-/// All of them, in the order of their numbers.
+/// All protections, in the order of their numbers.
 pub const ALL: [Protection; 13] = [
     Protection::OwnProcess,
     Protection::NothingInherited,
@@ -53,12 +53,12 @@ pub const ALL: [Protection; 13] = [
     Protection::DiesWithParent,
 ];
 
-/// How far a measure is in force.
+/// How far a protection is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is.
+    /// Fully in force.
     Applied,
-    /// In part: the kernel knows less, or the limit on locked memory is smaller than all.
+    /// Partly in force: the kernel supports less, or the limit on locked memory is too small.
     Partly,
     /// The system refused, with this error number (0: it gave none).
     Refused(u16),
@@ -66,7 +66,7 @@ pub enum State {
     NotAsked,
 }
 
-/// Every measure with its state.
+/// Every protection with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protections([State; ALL.len()]);
 
@@ -77,27 +77,27 @@ impl Default for Protections {
 }
 
 impl Protections {
-    /// None was asked for: an enclave for tests.
+    /// No protection was asked for: an enclave for tests.
     pub fn none() -> Self {
         Self([State::NotAsked; ALL.len()])
     }
 
-    /// Notes what became of one.
+    /// Sets the state of one protection.
     pub fn set(&mut self, protection: Protection, state: State) {
         self.0[place(protection)] = state;
     }
 
-    /// What became of one.
+    /// The state of one protection.
     pub fn state(&self, protection: Protection) -> State {
         self.0[place(protection)]
     }
 
-    /// All, with their states.
+    /// All protections, with their states.
     pub fn iter(&self) -> impl Iterator<Item = (Protection, State)> {
         ALL.into_iter().zip(self.0)
     }
 
-    /// Those that are not wholly in force.
+    /// The protections that are not fully in force.
     pub fn lacking(&self) -> impl Iterator<Item = (Protection, State)> {
         self.iter().filter(|(_, state)| *state != State::Applied)
     }
@@ -130,14 +130,14 @@ impl Protections {
         Ok(Self(states))
     }
 
-    /// Their bytes alone, for the way from an enclave to its host.
+    /// The encoded bytes, for transport from an enclave to its host.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.encode(&mut bytes);
         bytes
     }
 
-    /// Reads [`Protections::to_bytes`]; `None` for anything else.
+    /// Reads the bytes of [`Protections::to_bytes`]; `None` for any other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let protections = Self::decode(&mut reader).ok()?;

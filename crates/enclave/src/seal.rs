@@ -1,16 +1,16 @@
-//! State that an enclave leaves with its host and that the same code under the same configuration
-//! reads later.
+//! State that an enclave leaves with its host, encrypted for the same code under the same
+//! configuration.
 //!
-//! The key is derived (HKDF-SHA256) from a root secret of the platform and the measurement, so that
+//! The key is derived (HKDF-SHA256) from a root secret of the platform and the measurement, so
 //! another measurement has another key. The cipher is XChaCha20-Poly1305 with a random nonce of 24
 //! bytes; version and label are authenticated. Bytes: version (1), nonce (24), ciphertext, tag
 //! (16).
 //!
-//! - **No protection against rollback.** A host that keeps an older sealed state and gives that
-//!   back is not noticed: there is no counter that outlives the enclave here, nor on the platforms
-//!   that are planned. What must not repeat (budgets, nonces) does not belong in sealed state.
-//! - **The simulated platform has no root secret.** Whoever starts the process supplies it, and can
-//!   open the state with it.
+//! - **No protection against rollback.** An enclave does not notice a host that keeps an older
+//!   sealed state and returns it. No counter outlives the enclave, neither here nor on the planned
+//!   platforms. Do not seal state that must not repeat (budgets, nonces).
+//! - **The simulated platform has no root secret.** The party that starts the process supplies the
+//!   secret, and can decrypt the state with it.
 
 use crate::evidence::Measurement;
 use chacha20poly1305::aead::{AeadInOut, KeyInit, inout::InOutBuf};
@@ -24,16 +24,16 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 1 + 24;
 const TAG_BYTES: usize = 16;
 
-/// The bytes are not what this enclave sealed under this label.
+/// This enclave did not seal these bytes under this label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected state that this enclave sealed under this label, found something else")]
 pub struct NotOurs;
 
-/// Seals and opens for one measurement. Its key is wiped when it is dropped.
+/// Seals and opens state for one measurement. Its key is wiped on drop.
 pub struct Sealer(XChaCha20Poly1305);
 
 impl Sealer {
-    /// From the platform's root secret, for this measurement.
+    /// The sealer for this measurement, from the platform's root secret.
     pub fn new(root: &[u8; 32], measurement: &Measurement) -> Self {
         let mut key = Zeroizing::new([0; 32]);
         let info = [b"tobari enclave seal 1".as_slice(), measurement.digest().as_bytes()].concat();
@@ -42,7 +42,7 @@ impl Sealer {
         Self(XChaCha20Poly1305::new((&*key).into()))
     }
 
-    /// Seals `state` under `label`, which says what it is and is not secret.
+    /// Encrypts `state` under `label`, which identifies the state and is not secret.
     ///
     /// # Errors
     ///
@@ -64,11 +64,11 @@ impl Sealer {
         Ok(sealed)
     }
 
-    /// What was sealed under `label`, by this code and configuration.
+    /// Decrypts state that this code and configuration sealed under `label`.
     ///
     /// # Errors
     ///
-    /// [`NotOurs`] for anything else.
+    /// [`NotOurs`] for any other bytes.
     pub fn open(&self, label: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotOurs> {
         let (&version, rest) = sealed.split_first().ok_or(NotOurs)?;
         let (nonce, rest) = rest.split_first_chunk::<24>().ok_or(NotOurs)?;

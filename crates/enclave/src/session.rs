@@ -1,43 +1,43 @@
-//! Which step of which round is next: each once, in order, and nothing after the end.
+//! The order of a session's steps: each step of each round once, in order, and nothing after the
+//! end.
 
 use crate::configuration::{Configuration, Party, Script, Step};
 
-/// Where in its script a session is.
+/// The position of a session in its script.
 ///
-/// Both ends keep one. A client's follows its own steps only and passes over those of the host,
-/// which it does not see.
+/// Both ends keep one. A client's follows only its own steps and skips those of the host, because
+/// the client does not see them.
 #[derive(Clone, Debug)]
 pub struct Progress {
     script: Script,
     rounds: u64,
-    /// Number of steps done, over all rounds; past the last one when the session has ended.
+    /// The number of steps done, over all rounds.
     done: u64,
     ended: bool,
 }
 
-/// A step, and its number over all rounds of the session, which no other step has.
+/// A step, with its number over all rounds of the session; no other step has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     /// The step.
     pub step: Step,
-    /// Its number: round times length of the script, plus its place there.
+    /// The step's number: round times length of the script, plus the step's place in the script.
     pub number: u64,
 }
 
-/// The message was not the next of its script, or nothing is to come any more. The session has
-/// ended.
+/// The message is not the next one of the script, or the script is over. The session has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the next message of the script, found another: the session has ended")]
 pub struct OutOfOrder;
 
 impl Progress {
-    /// At the first step of the first round.
+    /// The position at the first step of the first round.
     pub fn new(configuration: &Configuration) -> Self {
         let rounds = u64::from(configuration.rounds);
         Self { script: configuration.script.clone(), rounds, done: 0, ended: false }
     }
 
-    /// Takes the next step if it is this one.
+    /// Takes the next step if it has this sender and kind.
     ///
     /// # Errors
     ///
@@ -55,14 +55,14 @@ impl Progress {
         }
     }
 
-    /// Passes over the host's steps, as a client does before its own.
+    /// Skips the host's steps, as a client does before its own step.
     pub fn skip_host(&mut self) {
         while self.next().is_some_and(|due| due.step.from == Party::Host) {
             self.done += 1;
         }
     }
 
-    /// The step that may come now; `None` after the last.
+    /// The next step; `None` after the last.
     pub fn next(&self) -> Option<Due> {
         let steps = self.script.steps();
         let length = steps.len() as u64;
@@ -73,7 +73,7 @@ impl Progress {
         Some(Due { step: *steps.get(place)?, number: self.done })
     }
 
-    /// Ends it: nothing comes any more.
+    /// Ends the session: no further step is allowed.
     pub fn end(&mut self) {
         self.ended = true;
     }

@@ -1,23 +1,23 @@
 //! Attestation reports of AMD SEV-SNP: reading, the signature, and rules. **Untested on hardware**,
 //! and not a kind of [`Evidence`](crate::Evidence) yet.
 //!
-//! Behind the feature `snp`. What recorded evidence can test is here: a report of a Milan processor
-//! and the certificate of its key, as the project `sev` publishes them. The layout is that of AMD's
-//! "SEV Secure Nested Paging Firmware ABI Specification" (document 56860), table
-//! "ATTESTATION_REPORT": 1,184 bytes, little-endian, the signature (ECDSA with P-384 and SHA-384)
-//! over the first 672.
+//! Feature `snp`. It covers the parts that recorded evidence can test: a report of a Milan
+//! processor and the certificate of its key, as the project `sev` publishes them. The layout is
+//! that of AMD's "SEV Secure Nested Paging Firmware ABI Specification" (document 56860), table
+//! "ATTESTATION_REPORT": 1,184 bytes, little-endian, with a signature (ECDSA with P-384 and
+//! SHA-384) over the first 672.
 //!
-//! **The chain of certificates is not checked.** The public key has to come from the certificate
-//! (VCEK) of the report's own chip and firmware, which AMD's intermediate and root keys have
-//! signed, and which is not revoked; whoever gives a key here answers for that. Until a chain is
-//! checked too, no report makes a client send anything.
+//! **The chain of certificates is not checked.** The caller must take the public key from the
+//! certificate (VCEK) of the report's own chip and firmware. The caller must check that AMD's
+//! intermediate and root keys signed the certificate, and that it is not revoked. Until this module
+//! checks the chain too, no report makes a client send anything.
 
 use p384::ecdsa::signature::Verifier;
 use p384::ecdsa::{Signature, VerifyingKey};
 
 /// Length of a report, in bytes.
 pub const REPORT_BYTES: usize = 1184;
-/// Length of what is signed, in bytes.
+/// Length of the signed part, in bytes.
 const SIGNED_BYTES: usize = 672;
 /// A number of the signature takes 72 bytes, of which a curve of 384 bits uses 48.
 const NUMBER_BYTES: usize = 72;
@@ -30,32 +30,32 @@ const ALWAYS: u64 = 1 << 17;
 const MIGRATION: u64 = 1 << 18;
 const DEBUG: u64 = 1 << 19;
 
-/// What a report says, as far as rules look at it.
+/// The fields of a report that the rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Version of the layout, 2 to 5.
     pub version: u32,
     /// The guest's policy.
     pub policy: u64,
-    /// The level of privilege that asked, 0 (most) to 3.
+    /// The privilege level of the report's requester, 0 (most) to 3.
     pub vmpl: u32,
-    /// What the guest asked to be vouched for.
+    /// The data that the guest asked to be confirmed.
     pub report_data: [u8; 64],
-    /// Of the guest's memory at its start.
+    /// The measurement of the guest's memory at its start.
     pub measurement: [u8; 48],
-    /// The firmware's security versions, a byte each: what the signing key was made for.
+    /// The firmware's security versions, one byte each, for which the signing key was made.
     pub reported_tcb: [u8; 8],
-    /// The chip; zeros if it does not say.
+    /// The chip; zeros if the report does not name it.
     pub chip: [u8; 64],
 }
 
-/// What a report must be like.
+/// The conditions for a report.
 #[derive(Clone, Debug)]
 pub struct SnpPolicy {
     /// Guests that may run.
     pub measurements: Vec<[u8; 48]>,
-    /// Lowest security versions, byte by byte; which byte is what depends on the family of
-    /// processors.
+    /// The lowest accepted security versions, byte by byte. The meaning of each byte depends on the
+    /// family of processors.
     pub minimum_tcb: [u8; 8],
     /// The chip that the key belongs to.
     pub chip: [u8; 64],
@@ -63,44 +63,44 @@ pub struct SnpPolicy {
     pub allow_smt: bool,
 }
 
-/// Why a report is refused.
+/// Why a report is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnpError {
-    /// Not as long as a report.
+    /// The length is not that of a report.
     #[error("expected a report of {REPORT_BYTES} bytes, found {0}")]
     Length(usize),
-    /// Another layout.
+    /// The layout's version is unknown.
     #[error("expected a report of version 2 to 5, found version {0}")]
     Version(u32),
-    /// Signed in a way that is not known here.
+    /// The signature's algorithm is unknown.
     #[error("expected a report signed by ECDSA with P-384 (1), found algorithm {0}")]
     Algorithm(u32),
-    /// Bytes that are zero in every report.
+    /// Bytes that must be zero are not.
     #[error("expected zeros behind the signature and in its numbers, found something else")]
     Reserved,
-    /// No public key.
+    /// The public key is invalid.
     #[error("expected an uncompressed point of P-384, found something else")]
     Key,
-    /// It does not fit.
+    /// The signature is wrong.
     #[error("expected a report signed by this key, found one that is not")]
     Signature,
-    /// Made for another challenge.
+    /// The report was made for another challenge.
     #[error("expected other report data: the report was made for somebody else or earlier")]
     ReportData,
-    /// Other code.
+    /// The guest runs other code.
     #[error("expected the measurement of an allowed guest, found another")]
     Measurement,
-    /// The host may look inside, or move it, or threads are shared.
+    /// The guest allows debugging or migration by the host, or shared threads.
     #[error("expected a guest without {0}, found one that allows it")]
     Policy(&'static str),
-    /// Asked for by a less privileged level, which the measured code need not control.
+    /// A less privileged level asked for the report. The measured code need not control that level.
     #[error("expected a report for level 0, found one for level {0}")]
     Level(u32),
-    /// Firmware with known faults.
+    /// The firmware has known faults.
     #[error("expected firmware of at least the required versions, found an older part")]
     Tcb,
-    /// Another chip than the key's.
+    /// The chip is not the key's chip.
     #[error("expected a report of the chip that the key belongs to, found another")]
     Chip,
 }
@@ -110,7 +110,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], SnpError> {
 }
 
 impl Report {
-    /// Reads a report; nothing in it is believed yet.
+    /// Reads a report, and verifies nothing.
     ///
     /// # Errors
     ///
@@ -195,8 +195,8 @@ impl Report {
     }
 }
 
-/// Whatever the bytes, reading and verifying them ends without a panic, and what is read stands in
-/// them.
+/// For any bytes, reading and verifying end without a panic, and every field that was read occurs
+/// in the bytes.
 #[doc(hidden)]
 pub fn fuzz_report(data: &[u8]) {
     let Ok(report) = Report::decode(data) else { return };

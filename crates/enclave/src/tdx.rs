@@ -1,28 +1,29 @@
 //! Quotes of Intel TDX: reading, both signatures, and rules. **Untested on hardware**, and not a
 //! kind of [`Evidence`](crate::Evidence) yet.
 //!
-//! Behind the feature `tdx`. The layout is that of Intel's "TDX DCAP Quoting Library API", version
-//! 4 with the body of TDX 1.0, numbers little-endian:
+//! Feature `tdx`. The layout is that of Intel's "TDX DCAP Quoting Library API", version 4 with the
+//! body of TDX 1.0, numbers little-endian:
 //!
 //! ```text
 //! header (48)                       version, key type, TEE, vendor
-//! body (584)                        what the TDX module says of the guest: measurements, attributes, report data
-//! length (4)                        of all that follows
+//! body (584)                        about the guest: measurements, attributes, report data
+//! length (4)                        of the rest
 //!   signature (64)                  ECDSA, P-256, SHA-256, of header and body, by
-//!   attestation key (64)            a key of the quoting enclave's own
+//!   attestation key (64)            the quoting enclave's own key
 //!   type 6 (2), length (4)
-//!     report (384)                  of the quoting enclave; its report data are SHA-256 of attestation key and authentication data
+//!     report (384)                  of the quoting enclave; its report data are SHA-256 of
+//!                                   attestation key and authentication data
 //!     signature (64)                of that report, by the processor's key (PCK)
 //!     length (2), authentication data
-//!     type (2), length (4)          how the PCK is vouched for; type 5: certificates as PEM
+//!     type (2), length (4)          the evidence for the PCK; type 5: certificates as PEM
 //! ```
 //!
-//! So the processor's key vouches for the quoting enclave, that one's for the guest. **The chain of
-//! certificates is not checked**: the public key has to come from the PCK certificate of this
-//! processor and firmware, which Intel's intermediate and root keys have signed, and which is not
-//! revoked; whoever gives a key here answers for that, and for which versions of the firmware have
-//! known faults (Intel's "TCB info"). Until those are checked too, no quote makes a client send
-//! anything. The curve's signatures come from `p256`.
+//! So the processor's key confirms the quoting enclave, and the quoting enclave confirms the guest.
+//! **The chain of certificates is not checked.** The caller must take the public key from the PCK
+//! certificate of this processor and firmware. The caller must check that Intel's intermediate and
+//! root keys signed the certificate, that it is not revoked, and which versions of the firmware
+//! have known faults (Intel's "TCB info"). Until this module checks those too, no quote makes a
+//! client send anything. The crate `p256` implements the curve's signatures.
 
 use p256::ecdsa::signature::Verifier;
 use p256::ecdsa::{Signature, VerifyingKey};
@@ -30,120 +31,120 @@ use sha2::{Digest as _, Sha256};
 
 const HEADER_BYTES: usize = 48;
 const BODY_BYTES: usize = 584;
-/// Length of what the attestation key signs, in bytes.
+/// Length of the part that the attestation key signs, in bytes.
 const SIGNED_BYTES: usize = HEADER_BYTES + BODY_BYTES;
 /// Length of the quoting enclave's report, in bytes.
 const REPORT_BYTES: usize = 384;
-/// No quote is longer, in bytes.
+/// The longest quote, in bytes.
 pub const MAX_QUOTE_BYTES: usize = 16 << 10;
 
-/// The vendor that Intel's quotes name.
+/// The vendor in Intel's quotes.
 const INTEL: [u8; 16] =
     [0x93, 0x9A, 0x72, 0x33, 0xF7, 0x9C, 0x4C, 0xA9, 0x94, 0x0A, 0x0D, 0xB3, 0x95, 0x7F, 0x06, 0x07];
 
-/// Bits 0 to 7 of a guest's attributes: whoever sets one is under test, and bit 0 lets the host
-/// debug it.
+/// Bits 0 to 7 of a guest's attributes: the guest is under test. Bit 0 lets the host debug it.
 const UNDER_TEST: u64 = 0xFF;
 const DEBUG: u64 = 1;
-/// Bit 28: a page that the host takes away stops the guest instead of an exception in it, which the
-/// host could play with.
+/// Bit 28: if the host removes a page, the guest stops. Without it the guest gets an exception,
+/// which the host could exploit.
 const NO_EXCEPTION: u64 = 1 << 28;
 /// Bit 63: performance counters.
 const COUNTERS: u64 = 1 << 63;
-/// Bit 1 of an SGX enclave's attributes: it may be debugged.
+/// Bit 1 of an SGX enclave's attributes: the enclave may be debugged.
 const ENCLAVE_DEBUG: u64 = 2;
 
-/// What a quote says, as far as rules look at it.
+/// The fields of a quote that the rules use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {
     /// Security versions of the TDX module and the firmware, a byte each.
     pub tcb: [u8; 16],
-    /// Who signed the TDX module: zeros for Intel.
+    /// The signer of the TDX module: zeros for Intel.
     pub module_signer: [u8; 48],
     /// Attributes of the TDX module: 0.
     pub module_attributes: u64,
     /// Attributes of the guest.
     pub attributes: u64,
-    /// Of the guest's memory at its start.
+    /// The measurement of the guest's memory at its start.
     pub measurement: [u8; 48],
-    /// Registers that the guest's own start extends: firmware's configuration, kernel, command
-    /// line, and what the guest likes.
+    /// Registers that the guest's own start extends: the firmware's configuration, the kernel, the
+    /// command line, and a register for the guest's use.
     pub registers: [[u8; 48]; 4],
-    /// What the guest asked to be vouched for.
+    /// The data that the guest asked to be confirmed.
     pub report_data: [u8; 64],
     /// Attributes of the quoting enclave.
     pub quoting_attributes: u64,
-    /// Who signed the quoting enclave.
+    /// The signer of the quoting enclave.
     pub quoting_signer: [u8; 32],
-    /// Which of that signer's enclaves it is, and its security version.
+    /// The number of the quoting enclave among the signer's enclaves, and its security version.
     pub quoting_product: (u16, u16),
 }
 
-/// What a quote must be like.
+/// The conditions for a quote.
 #[derive(Clone, Debug)]
 pub struct TdxPolicy {
-    /// Guests that may run: memory at the start, and the registers in their order.
+    /// Guests that may run: the memory at the start, and the registers in their order.
     pub measurements: Vec<([u8; 48], [[u8; 48]; 4])>,
-    /// Lowest security versions, byte by byte.
+    /// The lowest accepted security versions, byte by byte.
     pub minimum_tcb: [u8; 16],
-    /// Who must have signed the quoting enclave; [`INTEL_QUOTING_SIGNER`] is Intel's.
+    /// The required signer of the quoting enclave; [`INTEL_QUOTING_SIGNER`] is Intel's.
     pub quoting_signer: [u8; 32],
-    /// Which enclave of that signer it must be, and its lowest security version.
+    /// The required number of the quoting enclave among the signer's enclaves, and its lowest
+    /// accepted security version.
     pub quoting_product: (u16, u16),
-    /// Whether a guest may have performance counters, with which it measures itself only.
+    /// Whether a guest may have performance counters. It can measure only itself with them.
     pub allow_counters: bool,
 }
 
-/// SHA-256 of the key with which Intel signs the quoting enclave of TDX (product 2), as every quote
-/// of it names.
+/// SHA-256 of the key with which Intel signs the quoting enclave of TDX (product 2). Every quote of
+/// this enclave names it.
 pub const INTEL_QUOTING_SIGNER: [u8; 32] = [
     0xDC, 0x9E, 0x2A, 0x7C, 0x6F, 0x94, 0x8F, 0x17, 0x47, 0x4E, 0x34, 0xA7, 0xFC, 0x43, 0xED, 0x03, 0x0F, 0x7C, 0x15,
     0x63, 0xF1, 0xBA, 0xBD, 0xDF, 0x63, 0x40, 0xC8, 0x2E, 0x0E, 0x54, 0xA8, 0xC5,
 ];
 
-/// Why a quote is refused.
+/// Why a quote is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TdxError {
-    /// Cut off, bytes left over, or lengths that do not fit one another.
+    /// The quote is truncated, has a rest, or has lengths that contradict each other.
     #[error("expected the bytes of one quote, found too few or too many")]
     Length,
-    /// Another layout.
+    /// The layout's version is unknown.
     #[error("expected a quote of version 4, found version {0}")]
     Version(u16),
-    /// Signed in a way that is not known here, of another technology, or by another vendor.
+    /// The signature's algorithm is unknown, or the technology or the vendor is another.
     #[error("expected {0}, found something else")]
     Kind(&'static str),
-    /// No public key.
+    /// The public key is invalid.
     #[error("expected an uncompressed point of P-256, found something else")]
     Key,
-    /// One of the two signatures does not fit.
+    /// One of the two signatures is wrong.
     #[error("expected a {0} that is signed by its key, found one that is not")]
     Signature(&'static str),
-    /// The quoting enclave vouches for another key.
+    /// The quoting enclave confirms another key.
     #[error("expected the attestation key that the quoting enclave vouches for, found another")]
     Binding,
-    /// Made for another challenge.
+    /// The quote was made for another challenge.
     #[error("expected other report data: the quote was made for somebody else or earlier")]
     ReportData,
-    /// Other code.
+    /// The guest runs other code.
     #[error("expected the measurements of an allowed guest, found others")]
     Measurement,
-    /// The host may look inside, or could.
+    /// The guest's attributes let the host look inside, or could.
     #[error("expected a guest {0}, found another")]
     Attributes(&'static str),
-    /// Another module than Intel's.
+    /// The TDX module is not Intel's.
     #[error("expected the TDX module of Intel without attributes, found another")]
     Module,
-    /// Another quoting enclave, or one that can be debugged.
+    /// The quoting enclave is another one, or can be debugged.
     #[error("expected the quoting enclave that is required, found another")]
     Quoting,
-    /// Firmware with known faults.
+    /// The firmware has known faults.
     #[error("expected firmware of at least the required versions, found an older part")]
     Tcb,
 }
 
-/// A quote's parts, whose bytes are signed or vouch for one another.
+/// The parts of a quote. Their bytes are signed, or confirm one another.
 struct Parts<'a> {
     signed: &'a [u8],
     signature: &'a [u8],
@@ -154,7 +155,7 @@ struct Parts<'a> {
     certificates: &'a [u8],
 }
 
-/// What is left to read.
+/// The bytes that are left to read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -168,7 +169,7 @@ impl<'a> Reader<'a> {
         array(self.take(2)?, 0).map(u16::from_le_bytes)
     }
 
-    /// All that is left, whose length stands before it.
+    /// All bytes that are left, after their length.
     fn rest(&mut self) -> Result<Reader<'a>, TdxError> {
         let length = u32::from_le_bytes(array(self.take(4)?, 0)?);
         if usize::try_from(length) == Ok(self.0.len()) { Ok(Reader(self.0)) } else { Err(TdxError::Length) }
@@ -208,7 +209,7 @@ fn verify(key: &[u8], signed: &[u8], signature: &[u8], what: &'static str) -> Re
 }
 
 impl Quote {
-    /// Reads a quote; nothing in it is believed yet.
+    /// Reads a quote, and verifies nothing.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl Quote {
     ///
     /// # Errors
     ///
-    /// As [`Self::decode`].
+    /// See [`Self::decode`].
     pub fn certificates(bytes: &[u8]) -> Result<&[u8], TdxError> {
         Ok(Parts::cut(bytes)?.certificates)
     }
@@ -254,8 +255,8 @@ impl Quote {
         })
     }
 
-    /// Reads a quote, checks that `key` (65 bytes, an uncompressed point: the processor's) vouches
-    /// for it, and applies the rules.
+    /// Reads a quote, checks that `key` (65 bytes, an uncompressed point: the processor's) confirms
+    /// it, and applies the rules.
     ///
     /// # Errors
     ///
@@ -298,7 +299,7 @@ impl Quote {
     }
 }
 
-/// Whatever the bytes, reading and verifying them ends without a panic.
+/// For any bytes, reading and verifying end without a panic.
 #[doc(hidden)]
 pub fn fuzz_quote(data: &[u8]) {
     if let Ok(quote) = Quote::decode(data) {

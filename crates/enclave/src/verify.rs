@@ -1,12 +1,11 @@
-//! A client's judgement of evidence: it comes before any key, image or weight leaves.
+//! A client's verification of evidence, before it sends any key, image or weight.
 //!
-//! Everything must fit at once; each reason to refuse has its own error. Time is an argument, in
-//! seconds of any clock that does not go back: the enclave has none, so the age of evidence is
-//! counted from the moment the verifier drew its nonce.
+//! All conditions must hold at once; each reason to reject has its own error. Time is an argument,
+//! in seconds of any clock that does not go back. The enclave has no clock, so the age of evidence
+//! counts from the moment the verifier drew its nonce.
 //!
-//! A [`Challenge`] is used up by its one verification: evidence that comes a second time meets
-//! another nonce. An [`Attested`] can be had in no other way than from here, and only an `Attested`
-//! opens a channel.
+//! A [`Challenge`] allows one verification, so replayed evidence meets another nonce. Only this
+//! module makes an [`Attested`], and only an `Attested` opens a channel.
 
 use crate::configuration::Configuration;
 use crate::digest::Digest;
@@ -15,26 +14,26 @@ use crate::protection::{Protection, State};
 use rand_core::CryptoRng;
 use std::time::Duration;
 
-/// What a verifier accepts. Closed unless opened.
+/// The evidence that a verifier accepts. The default is strict: see [`Policy::new`].
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// SHA-256 of the executables that may run in the enclave, as published with reproducible
-    /// builds.
+    /// SHA-256 of the executables that may run in the enclave. Releases publish them with
+    /// reproducible builds.
     pub executables: Vec<Digest>,
-    /// What it must have been started with.
+    /// The configuration that the enclave must have.
     pub configuration: Configuration,
-    /// Whether evidence without hardware is taken. **Anybody can make such evidence**; it is for
+    /// Whether evidence without hardware is accepted. **Anybody can make such evidence**; it is for
     /// tests and demonstrations.
     pub accept_simulated: bool,
-    /// How long after the challenge evidence is still taken.
+    /// The greatest age of evidence, counted from the challenge.
     pub max_age: Duration,
-    /// Measures that must be wholly in force, as far as the measured code can tell.
+    /// Protections that must be fully in force, as far as the measured code can tell.
     pub required: Vec<Protection>,
 }
 
 impl Policy {
-    /// These executables under this configuration; no simulated evidence, one minute, no measure
-    /// required.
+    /// A policy for these executables under this configuration: no simulated evidence, one minute,
+    /// no required protection.
     pub fn new(executables: Vec<Digest>, configuration: Configuration) -> Self {
         Self {
             executables,
@@ -45,7 +44,7 @@ impl Policy {
         }
     }
 
-    /// Takes simulated evidence too: what `--accept-simulated` says.
+    /// Accepts simulated evidence, too, as `--accept-simulated` does.
     #[must_use]
     pub fn accepting_simulated(mut self) -> Self {
         self.accept_simulated = true;
@@ -53,14 +52,14 @@ impl Policy {
     }
 }
 
-/// Why evidence is refused. Nothing was sent.
+/// Why evidence is rejected. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// No evidence at all, or its signature does not fit.
+    /// The evidence is malformed, or its signature is wrong.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
-    /// Evidence without hardware, and the policy takes none.
+    /// Simulated evidence, and the policy does not accept it.
     #[error(
         "expected evidence of a hardware platform, found simulated evidence, which anybody can make: --accept-simulated takes it"
     )]
@@ -68,7 +67,7 @@ pub enum VerifyError {
     /// Evidence for another challenge: replayed, or mixed up.
     #[error("expected the nonce of this challenge, found another: the evidence was made for somebody else or earlier")]
     Nonce,
-    /// It took too long.
+    /// The evidence is too old.
     #[error("expected evidence within {limit} s of the challenge, found it after {age} s")]
     Expired {
         /// Seconds since the challenge.
@@ -79,33 +78,33 @@ pub enum VerifyError {
     /// The clock went back.
     #[error("expected a time not before the challenge, found an earlier one")]
     Clock,
-    /// Started with another configuration.
+    /// The enclave has another configuration.
     #[error(
         "expected configuration {expected}, found {found}: another model, plan, parameters, output policy or script"
     )]
     Configuration {
-        /// The policy's.
+        /// The policy's configuration.
         expected: Digest,
-        /// The evidence's.
+        /// The evidence's configuration.
         found: Digest,
     },
-    /// Other code.
+    /// The enclave runs other code.
     #[error("expected the measurement of an allowed executable, found {found}")]
     Measurement {
-        /// The evidence's.
+        /// The evidence's measurement.
         found: Measurement,
     },
-    /// A measure that the policy requires.
+    /// A protection that the policy requires is missing.
     #[error("expected the enclave to have {protection}, found it {state}")]
     Protection {
-        /// Which.
+        /// The protection.
         protection: Protection,
-        /// What became of it.
+        /// Its state.
         state: State,
     },
 }
 
-/// A nonce and when it was drawn, good for one verification.
+/// A nonce and the time of its draw, for one verification.
 #[derive(Debug)]
 pub struct Challenge {
     nonce: Nonce,
@@ -120,12 +119,12 @@ impl Challenge {
         Self { nonce: Nonce(nonce), drawn_at: now }
     }
 
-    /// What to send to the enclave.
+    /// The nonce for the enclave.
     pub fn nonce(&self) -> &Nonce {
         &self.nonce
     }
 
-    /// Judges `evidence` at `now`, in seconds.
+    /// Verifies `evidence` at `now`, in seconds.
     ///
     /// # Errors
     ///
@@ -170,7 +169,7 @@ impl Challenge {
     }
 }
 
-/// An enclave whose evidence a policy accepted: what a channel is opened to.
+/// An enclave whose evidence a policy accepted. Channels open to it.
 #[derive(Debug)]
 pub struct Attested {
     pub(crate) statement: Statement,
@@ -181,17 +180,17 @@ pub struct Attested {
 }
 
 impl Attested {
-    /// What it stated: session, protections and the rest.
+    /// The statement: session, protections and the rest.
     pub fn statement(&self) -> &Statement {
         &self.statement
     }
 
-    /// Which code, with which configuration.
+    /// The code that runs, and its configuration.
     pub fn measurement(&self) -> &Measurement {
         &self.measurement
     }
 
-    /// Whether no hardware stands behind it: to be said wherever a result of it is shown.
+    /// Whether no hardware confirms the enclave. Say so wherever you show one of its results.
     pub fn is_simulated(&self) -> bool {
         self.simulated
     }

@@ -1,10 +1,10 @@
-//! Strict reading of bytes: big-endian integers, nothing left over.
+//! Strict reading of bytes: big-endian integers, without a rest.
 
-/// The bytes ended too early, or went on.
+/// The bytes are too few or too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrongLength;
 
-/// What is left to read.
+/// The bytes that are left to read.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! A program within a limit of memory: planned, checked and carried out, with a tier where values
+//! Plans a program within a memory limit, checks the plan and runs it, with a tier for values that
 //! do not fit.
 
 use crate::run::{self, Finished, Options, RunError};
@@ -13,11 +13,11 @@ use tobari_plan::plan::{PlanError, bytes, plan};
 use tobari_plan::program::{Program, Value};
 use tobari_plan::site::Site;
 
-/// What a job may take.
+/// Limits of a job.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes for values and for what moves to and from the tier; without it as many as there are.
-    /// What one step has under way comes on top.
+    /// Bytes for values and for moves to and from the tier; no limit if `None`. The temporary
+    /// memory of each step is not included.
     pub memory: Option<u64>,
     /// Threads that compute; at least one.
     pub threads: usize,
@@ -25,7 +25,7 @@ pub struct Limits {
     pub tier: PathBuf,
 }
 
-/// Why a job was not done.
+/// Why a job failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError<E: std::error::Error + 'static> {
@@ -40,19 +40,19 @@ pub enum JobError<E: std::error::Error + 'static> {
     /// No plan fits.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// What a plan must not do: a fault of the planner.
+    /// A forbidden plan: a fault of the planner.
     #[error(transparent)]
     Unsound(#[from] Unsound),
-    /// The tier.
+    /// The tier failed.
     #[error(transparent)]
     Tier(#[from] StoreError),
-    /// The run.
+    /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError<E>),
 }
 
 impl<E: std::error::Error + 'static> JobError<E> {
-    /// What is wrong with the tier's disk, if that is why.
+    /// The state of the tier's disk, if the disk is the reason.
     pub fn trouble(&self) -> Option<Trouble> {
         match self {
             Self::Tier(error) | Self::Run(RunError::Store(error)) => error.trouble(),
@@ -61,11 +61,11 @@ impl<E: std::error::Error + 'static> JobError<E> {
     }
 }
 
-/// Plans a program for a server that holds no key, checks the plan and carries it out. Inputs are
-/// asked for as [`run::run`] does.
+/// Plans a program for a server that holds no key, checks the plan and runs it. Calls `input` as
+/// [`run::run`] does.
 ///
 /// # Errors
-/// [`JobError`]; then there are no outputs.
+/// [`JobError`]; there are no outputs then.
 pub fn within<E: Engine>(
     engine: E,
     program: Program,

@@ -1,26 +1,27 @@
-//! Memory for large objects, in huge pages, that goes back to the system.
+//! An allocator for large objects, in huge pages, that returns unused memory to the system.
 //!
-//! A ciphertext is some megabytes, and one that is computed with is made and dropped every few
-//! milliseconds. The usual allocators either ask the system for each, and pay a page fault for
-//! every 4 KiB, or keep what they were given back, in pieces that fit nothing else. [`Large`] is a
-//! global allocator that leaves small things to the system's and serves what has [`LARGE`] bytes or
-//! more from one reserved range of addresses:
+//! A ciphertext has some megabytes, and a computation makes and drops one every few milliseconds.
+//! Usual allocators have one of two faults. Some ask the system for each object, at the cost of a
+//! page fault for every 4 KiB. Others keep freed memory in pieces that fit no other object.
+//! [`Large`] is a global allocator that leaves small objects to the system's allocator. It serves
+//! objects of [`LARGE`] bytes or more from one reserved range of addresses:
 //!
-//! * extents of whole 64 KiB, the smallest that is large enough first (best fit), those with pages
-//!   before those without, neighbours joined when they are free: what a plan has in memory comes
-//!   and goes in few sizes, which leaves little between;
-//! * huge pages where the system gives them on advice: a fault for each 2 MiB, and fewer misses of
-//!   address translation;
-//! * **bytes that nobody uses are kept up to [`IDLE`], or up to as many as are used** as long as
-//!   the process is no larger than it has been by more than [`IDLE`]: a fault costs more than what
-//!   is done in the page, and a stage of a job that drops its input makes as much again. Beyond,
-//!   pages go back, the largest extents first. While a plan runs (`run`) and for [`LINGER`]
-//!   afterwards only the second bound holds: one step may use twice what stays between steps, and
-//!   the next one will again, as will the next question. Then the first holds with the next large
-//!   object that is given back; a program that waits calls [`settle`] now and then.
+//! * Extents are multiples of 64 KiB. The smallest extent that is large enough is used first (best
+//!   fit), and extents with pages before those without. Free neighbours are joined. The values of a
+//!   plan have few sizes, so small gaps are rare.
+//! * Huge pages, if the system gives them on advice: one fault for each 2 MiB, and fewer misses of
+//!   address translation.
+//! * **Unused bytes are kept up to [`IDLE`], or up to the number of used bytes**, as long as used
+//!   and unused bytes together exceed the peak of used bytes by at most [`IDLE`]. The reasons: a
+//!   fault costs more than the work in its page, and a stage of a job that drops its input soon
+//!   allocates as much again. Beyond these bounds pages go back, from the largest extents first.
+//!   While a plan runs (`run`), and for [`LINGER`] afterwards, only the bound by the peak holds:
+//!   one step may use twice the memory that remains between steps, and so will the next step and
+//!   the next question. Later, both bounds hold from the next freed large object on; a waiting
+//!   program calls [`settle`] now and then.
 //!
-//! Where there is no such range, as under a limit on addresses, everything is left to the system's
-//! allocator.
+//! Without such a range, for example under a limit on addresses, the system's allocator serves
+//! everything.
 
 #![allow(unsafe_code, reason = "an allocator")]
 
@@ -31,37 +32,36 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// From this size on. Smaller than that the tables of the free extents themselves never are: they
-/// come from the system's allocator.
+/// The smallest object of this allocator. Its own tables of free extents are smaller, and come from
+/// the system's allocator.
 pub const LARGE: usize = 128 << 10;
 
-/// Bytes that are kept in any case for the next one who asks.
+/// Unused bytes that are always kept for the next object.
 pub const IDLE: usize = 64 << 20;
 
 /// Extents are multiples of this.
 const GRAIN: usize = 64 << 10;
 
-/// Pages go back in multiples of this, where they are.
+/// Pages go back in aligned multiples of this.
 const HUGE: usize = 2 << 20;
 
-/// Addresses for each byte that the machine has: free extents lie between used ones, and no address
-/// is ever given back. They are no memory until it is touched, but an emulator of another processor
-/// may keep something for each page of them.
+/// Reserved addresses for each byte of the machine's memory. More than one, as free extents lie
+/// between used ones, and addresses are never returned. Untouched addresses take no memory, but an
+/// emulator of another processor may need some for each of their pages.
 const ADDRESSES: usize = 4;
 
-/// They become readable in such steps: whoever looks through the process finds what it may have
-/// used, and not all of them.
+/// The addresses become readable in steps of this many bytes. So a search of the process's memory
+/// reads only addresses that may have been used.
 const STEP: usize = 64 << 20;
 
-/// How much of a heap's end the system's allocator keeps when it is free, for a program that asks
-/// for as much again at once: [`keep_small`].
+/// Free bytes at the end of a heap that the system's allocator keeps, for a program that soon
+/// allocates as much again: see [`keep_small`].
 pub const KEPT_SMALL: usize = 16 << 20;
 
-/// Small objects whose memory is given back are kept up to `bytes` of each heap, where the system's
-/// allocator is glibc's. By itself it gives back what is free at the end of a heap from 128 KiB on,
-/// and each page that is asked for again is a page fault: what many thousands of short messages
-/// take and leave in a moment. For programs that have [`Large`]: what has 128 KiB or more glibc
-/// maps anew each time from then on.
+/// Makes glibc's allocator keep up to `bytes` of free memory at the end of each heap, for small
+/// objects. By default it returns free memory there beyond 128 KiB, and each page allocated again
+/// costs a page fault; many thousands of short messages would pay this all the time. Only for
+/// programs with [`Large`]: afterwards glibc maps each object of 128 KiB or more anew.
 pub fn keep_small(bytes: usize) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -73,26 +73,26 @@ pub fn keep_small(bytes: usize) {
     let _ = bytes;
 }
 
-/// One heap for the small objects of all threads that are started from now on, where the system's
-/// allocator is glibc's: to compare programs of one thread with programs of three on one core, of
-/// which otherwise each has memory that is new at other times.
+/// Makes glibc's allocator use one heap for the small objects of all threads started from now on.
+/// For comparisons of a program of one thread with a program of three on one core: with several
+/// heaps, their memory would be new at different times.
 pub fn one_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes two numbers, and a lock of the allocator's own
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
-/// How long what a plan used stays for the next one.
+/// How long the memory of a plan is kept for the next plan.
 pub const LINGER: Duration = Duration::from_secs(10);
 
-/// Who is busy in this process.
+/// The busy plans of this process.
 static BUSY: Pace = Pace::new();
 
-/// How many are busy, and until when memory is kept after them.
+/// The number of busy plans, and the time until which memory is kept after them.
 #[derive(Debug)]
 struct Pace {
     busy: AtomicUsize,
-    /// Milliseconds since the first look at the clock.
+    /// Milliseconds since the first reading of the clock.
     until: AtomicU64,
 }
 
@@ -106,8 +106,8 @@ impl Pace {
         START.get_or_init(Instant::now).elapsed().as_millis() as u64
     }
 
-    /// Asks the clock only where somebody was busy: nobody is in an enclave, whose filter may have
-    /// no call for the time.
+    /// Whether memory is kept now. Reads the clock only after a plan was busy. No plan is busy in
+    /// an enclave, and the enclave's filter may deny the call for the time.
     fn keeps(&self) -> bool {
         let until = self.until.load(Ordering::Relaxed);
         self.busy.load(Ordering::Relaxed) > 0 || (until > 0 && Self::now() < until)
@@ -123,13 +123,13 @@ impl Pace {
     }
 }
 
-/// While one of these is there, memory comes and goes by the gigabyte and is kept for what comes:
-/// see the head of this room. [`run`](crate::run::run) has one.
+/// As long as such a value exists, freed memory is kept for later objects, even gigabytes: see the
+/// head of this module. [`run`](crate::run::run) holds one.
 #[derive(Debug)]
 pub struct Busy(());
 
 impl Busy {
-    /// From now on.
+    /// Begins a busy time.
     #[allow(clippy::new_without_default, reason = "it is counted, and not a value")]
     pub fn new() -> Self {
         BUSY.begin();
@@ -143,13 +143,14 @@ impl Drop for Busy {
     }
 }
 
-/// Takes a large object and gives it back. What is kept for nobody any more goes to the system
-/// then, and the addresses are reserved after it, for which the system is asked about the machine.
+/// Allocates and frees a large object. This returns memory that is no longer kept to the system. It
+/// also reserves the range of addresses, if not done before; this asks the system for the machine's
+/// memory.
 pub fn settle() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
 }
 
-/// A global allocator: see the head of this room.
+/// A global allocator: see the head of this module.
 #[derive(Debug)]
 pub struct Large(Mutex<State>);
 
@@ -157,13 +158,13 @@ pub struct Large(Mutex<State>);
 #[derive(Debug)]
 struct State {
     range: Range,
-    /// Everything from here on was never used.
+    /// Addresses from here on were never used.
     top: usize,
-    /// And everything from here on cannot even be read.
+    /// Addresses from here on are not readable yet.
     readable: usize,
     /// Free extents below `top` by their start: their bytes, and whether they may hold pages.
     free: BTreeMap<usize, (usize, bool)>,
-    /// The same by size: those without pages, and those that may hold some.
+    /// The same by size: extents without pages, and extents that may hold some.
     sizes: [BTreeSet<(usize, usize)>; 2],
     /// Bytes of free extents that may hold pages.
     idle: usize,
@@ -174,22 +175,22 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 enum Range {
-    /// Not asked for yet.
+    /// Not reserved yet.
     Unknown,
-    /// Cannot be had.
+    /// The system gave none.
     None,
-    /// Its first address, and how many there are.
+    /// Its first address, and its length.
     At(usize, usize),
 }
 
-/// How much is used.
+/// The use of memory by large objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of large objects now.
     pub used: usize,
-    /// At most.
+    /// The most bytes of large objects so far.
     pub peak: usize,
-    /// Bytes that are kept for others.
+    /// Unused bytes that are kept for later objects.
     pub idle: usize,
 }
 
@@ -200,7 +201,7 @@ impl Default for Large {
 }
 
 impl Large {
-    /// Nothing reserved yet.
+    /// An allocator with nothing reserved yet.
     pub const fn new() -> Self {
         Self::at(&BUSY)
     }
@@ -223,13 +224,14 @@ impl Large {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much is used.
+    /// The use of memory.
     pub fn usage(&self) -> Usage {
         let State { used, peak, idle, .. } = *self.lock();
         Usage { used, peak, idle }
     }
 
-    /// An extent, and whether its bytes are zero; none if that is the system allocator's affair.
+    /// An extent, and whether its bytes are zero. `None` if the system's allocator must serve this
+    /// object.
     fn take(&self, layout: Layout) -> Option<(NonNull<u8>, bool)> {
         if layout.size() < LARGE || layout.align() > GRAIN {
             return None;
@@ -254,8 +256,8 @@ impl State {
     }
 
     fn take(&mut self, base: usize, length: usize, bytes: usize) -> Option<(usize, bool)> {
-        // pages that are there before new ones, even from a larger extent: a new page costs a
-        // fault, and what makes room for it another later
+        // Existing pages before new ones, even from a larger extent: a new page costs a fault, and
+        // returning another page for it costs a second fault later.
         let [clean, dirty] = self.sizes.each_ref().map(|sizes| sizes.range((bytes, 0)..).next());
         let found = dirty.or(clean).copied();
         let (offset, clean) = match found {
@@ -291,7 +293,7 @@ impl State {
         self.idle += if dirty { bytes } else { 0 };
     }
 
-    /// Whether the extent that is no longer free may hold pages.
+    /// Removes a free extent, and returns whether it may hold pages.
     fn remove(&mut self, start: usize) -> bool {
         let Some((bytes, dirty)) = self.free.remove(&start) else { return true };
         self.sizes[usize::from(dirty)].remove(&(bytes, start));
@@ -302,7 +304,7 @@ impl State {
     fn give(&mut self, base: usize, offset: usize, bytes: usize) {
         self.used -= bytes;
         let (mut start, mut end) = (offset, offset + bytes);
-        // dirty neighbours are joined; clean ones stay apart, for whoever wants zeros
+        // Dirty neighbours are joined; clean ones stay apart, for objects that must be zero.
         if let Some((before, (length, true))) = self.free.range(..start).next_back().map(|(k, v)| (*k, *v))
             && before + length == start
         {
@@ -316,7 +318,7 @@ impl State {
         self.insert(start, end - start, true);
         while let Some(surplus) = self.surplus() {
             let Some((bytes, start)) = self.sizes[1].last().copied() else { return };
-            // the end of it, and no more than there is too much
+            // Only the end of the extent, and at most the surplus.
             let first = start + bytes.saturating_sub(surplus);
             if !self.give_back(base, start, first, start + bytes) {
                 return;
@@ -324,7 +326,7 @@ impl State {
         }
     }
 
-    /// How much more is idle than may be kept, in whole [`STEP`]s.
+    /// Idle bytes beyond those that may be kept, in whole [`STEP`]s.
     fn surplus(&self) -> Option<usize> {
         let above = self.idle.saturating_sub(IDLE);
         if above == 0 {
@@ -336,8 +338,8 @@ impl State {
         (surplus > 0).then(|| surplus.next_multiple_of(STEP))
     }
 
-    /// Gives the pages of a free extent back from `first` on, as far as they are whole huge pages;
-    /// answers whether there was one.
+    /// Returns the pages of a free extent from `first` on to the system, if they are whole huge
+    /// pages. Returns whether there was one.
     fn give_back(&mut self, base: usize, start: usize, first: usize, end: usize) -> bool {
         let (first, last) = ((first / HUGE * HUGE).max(start.next_multiple_of(HUGE)), end / HUGE * HUGE);
         if first >= last || !discard(base + first, last - first) {
@@ -350,7 +352,7 @@ impl State {
         if last < end {
             self.insert(last, end - last, true);
         }
-        // clean neighbours are joined
+        // Clean neighbours are joined.
         let (mut from, mut to) = (first, last);
         if let Some((before, (length, false))) = self.free.range(..from).next_back().map(|(k, v)| (*k, *v))
             && before + length == from
@@ -447,7 +449,7 @@ unsafe impl GlobalAlloc for Large {
             if let Range::At(base, length) = state.range
                 && (base..base + length).contains(&(pointer as usize))
             {
-                // what becomes smaller stays where it is
+                // An object that shrinks stays in its place.
                 let [kept, had] = [bytes, layout.size()].map(|bytes| bytes.next_multiple_of(GRAIN));
                 if kept < had {
                     state.give(base, pointer as usize - base + kept, had - kept);
@@ -483,7 +485,7 @@ unsafe impl GlobalAlloc for Large {
     }
 }
 
-/// Bytes of this process that are in memory, and at most so far, as the system counts them.
+/// Bytes of this process in memory, now and at most so far, as the system counts them.
 #[cfg(target_os = "linux")]
 pub fn resident() -> Option<[u64; 2]> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -494,14 +496,13 @@ pub fn resident() -> Option<[u64; 2]> {
     Some([kib("VmRSS:")? << 10, kib("VmHWM:")? << 10])
 }
 
-/// Bytes of this process that are in memory, and at most so far: not known here.
+/// Bytes of this process in memory, now and at most so far: not known on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn resident() -> Option<[u64; 2]> {
     None
 }
 
-/// Forgets the most that was in memory so far, so that [`resident`] counts anew; false where that
-/// is not possible.
+/// Resets the maximum of [`resident`]; false if the system cannot do this.
 pub fn forget_peak() -> bool {
     cfg!(target_os = "linux") && std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }
@@ -510,7 +511,7 @@ pub fn forget_peak() -> bool {
 mod tests {
     use super::*;
 
-    /// Numbers from a generator that is not worth a name.
+    /// A pseudorandom number below `bound`, from a linear congruential generator.
     fn draw(state: &mut u64, bound: usize) -> usize {
         *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         ((*state >> 33) as usize) % bound
@@ -611,20 +612,20 @@ mod tests {
         give(first, 192);
         give(second, 256);
         assert_eq!(large.usage(), Usage { used: 2 << 20, peak: 450 << 20, idle: 448 << 20 });
-        // for a moment it goes on as it was
+        // Memory is kept for a moment longer.
         let linger = Duration::from_millis(200);
         let ended = Instant::now();
         OWN.end(linger);
         give(take(1), 1);
         assert!(large.usage().idle == 448 << 20 || ended.elapsed() >= linger, "{:?}", large.usage());
-        // one that is not busy any more gives back all but what is always kept, from the ends of
-        // the largest
+        // Without busy plans, everything beyond `IDLE` goes back, from the ends of the largest
+        // extents.
         std::thread::sleep(linger + Duration::from_millis(20));
         give(take(1), 1);
         let idle = large.usage().idle;
         assert!(idle <= IDLE && idle + STEP > IDLE - HUGE, "{idle}");
-        // a clean extent fits as well or better: it is not taken where one with pages is large
-        // enough
+        // A clean extent may fit as well or better, but an extent with pages that is large enough
+        // is used first.
         let small = take(1);
         assert_eq!(large.usage().idle, idle - (1 << 20));
         give(small, 1);
@@ -653,7 +654,7 @@ mod tests {
             assert!(large.usage().idle <= IDLE + (4 << 20), "{:?}", large.usage());
         }
         assert!(large.usage().idle <= IDLE, "all of it: {:?}", large.usage());
-        // three times the same: no more addresses than once
+        // Three equal rounds take no more addresses than one.
         assert_eq!(large.usage().peak, 256 << 20);
         assert!(large.lock().top <= 272 << 20);
     }

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
-/// Makes a pipe hold no more than this, or what its system allows at least (a page on Linux). A
-/// pipe holds 64 KiB by default: two seconds of 16 kHz, by which a reader that is slow once is late
-/// for ever. What is no pipe, and a system without this, is left alone.
+/// Limits the capacity of a pipe to `bytes`, or to the system's minimum (a page on Linux). The
+/// default is 64 KiB, two seconds of audio at 16 kHz: a reader that is slow once stays late by as
+/// much. Does nothing to other files, and on systems without this call.
 pub fn limit(end: impl AsFd, bytes: usize) {
     #[cfg(target_os = "linux")]
     let _ = rustix::pipe::fcntl_setpipe_size(end, bytes);

@@ -1,16 +1,15 @@
-//! A checked plan on this machine: threads that compute, a tier that moves, and nothing but what
-//! fits in memory.
+//! Runs a checked plan on this machine: threads compute, a tier stores values, and memory holds
+//! only the values that fit.
 //!
-//! [`Runner`] says what can be done; here it is done. Threads of the same kind pull from one queue:
-//! first values to be packed for the tier, then steps, then values that have come from it and are
-//! to be unpacked. The calling thread feeds the tier, and rather than wait for it unpacks what has
-//! come, so that steps wait for that only if nothing else can be done. So the same plan runs on one
-//! core and on many, and whatever order they happen to choose, the results have the same bits,
-//! because the engine's steps have.
+//! [`Runner`] decides the next work; this module does it. All threads take tasks from one queue:
+//! first values to pack for the tier, then steps, then values from the tier to unpack. The calling
+//! thread feeds the tier, and unpacks values instead of waiting. So steps wait for unpacking only
+//! if no other work is possible. The same plan runs on one core and on many. The results have the
+//! same bits in any order, because the engine's steps are deterministic.
 //!
-//! If anything fails, if a file system is full, a disk gone, a page corrupted, or a value not what
-//! it was, everything stops, and there is one error that says which value; no output is handed out
-//! before the last step is done.
+//! Any failure stops the run: a full file system, a lost disk, a corrupted page, a changed value.
+//! There is one error, and it names the value. No output is returned before the last step has
+//! ended.
 
 use crate::memory::Busy;
 use crate::store::{BlockError, Blocks, Completion, Kind, Store, StoreError};
@@ -24,49 +23,49 @@ use tobari_plan::page::Instruction;
 use tobari_plan::program::Value;
 use tobari_plan::run::{Progress, Runner, Work};
 
-/// How a plan is run.
+/// Options of a run.
 pub struct Options<'a> {
-    /// Threads that compute; at least one. The one that calls moves and unpacks besides.
+    /// Threads that compute; at least one. The calling thread moves and unpacks values in addition.
     pub threads: usize,
-    /// Memory for what moves to and from the tier.
+    /// Memory for moves to and from the tier.
     pub blocks: Blocks,
-    /// Told how far the run is, a few times a second.
+    /// Gets the run's status a few times a second.
     pub observer: &'a (dyn Fn(&Status) + Sync),
-    /// Set by anyone who wants the run to end.
+    /// Set this to cancel the run.
     pub cancel: &'a AtomicBool,
 }
 
-/// How far a run is.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Status {
     /// Steps and bytes.
     pub progress: Progress,
-    /// Since the start.
+    /// Seconds since the start.
     pub seconds: f64,
-    /// Seconds in which a thread had nothing to do, of all threads together.
+    /// Seconds without work, summed over all threads.
     pub idle: f64,
-    /// Seconds that are left, at the pace so far.
+    /// Remaining seconds, at the pace so far.
     pub left: Option<f64>,
 }
 
-/// Why a plan did not come to its end.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError<E: std::error::Error + 'static> {
-    /// A step could not be done.
+    /// A step failed.
     #[error("step {step}: {source}")]
     Step {
-        /// Which.
+        /// The step.
         step: u32,
-        /// What the engine says.
+        /// The engine's error.
         source: E,
     },
     /// A value could not be packed or unpacked.
     #[error("{value}: {source}")]
     Value {
-        /// Which.
+        /// The value.
         value: Value,
-        /// What the engine says.
+        /// The engine's error.
         source: E,
     },
     /// The tier failed.
@@ -78,7 +77,7 @@ pub enum RunError<E: std::error::Error + 'static> {
     /// A value is larger than the memory for moves.
     #[error("{value}: expected at most {limit} bytes to move at once, found {bytes}")]
     TooLarge {
-        /// Which.
+        /// The value.
         value: Value,
         /// Its packed bytes.
         bytes: u64,
@@ -88,32 +87,32 @@ pub enum RunError<E: std::error::Error + 'static> {
     /// The system has no memory.
     #[error(transparent)]
     Memory(#[from] BlockError),
-    /// An input could not be had.
+    /// The caller gave no input.
     #[error("input {name}: {reason}")]
     Input {
         /// Its name.
         name: String,
-        /// Why not.
+        /// The caller's reason.
         reason: String,
     },
-    /// Somebody wanted it to end.
+    /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The plan has no more to do and is not done: a fault of this program.
+    /// The plan is unfinished, but has no work left: a fault of this program.
     #[error("expected something to do, found nothing: this is a fault of the program")]
     Stuck,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Finished<V> {
     /// The outputs, in the program's order.
     pub outputs: Vec<Arc<V>>,
-    /// How it went.
+    /// The final status.
     pub status: Status,
 }
 
-/// What threads share.
+/// The state that threads share.
 struct Shared<'a, V, X: std::error::Error + 'static> {
     runner: Runner<'a>,
     memory: Vec<Option<Arc<V>>>,
@@ -130,24 +129,24 @@ struct Run<'a, E: Engine> {
     plan: &'a CheckedPlan,
     options: &'a Options<'a>,
     shared: Mutex<Shared<'a, E::Value, E::Error>>,
-    /// There may be something for a thread.
+    /// Signals possible work for a thread.
     work: Condvar,
-    /// There may be something for the tier.
+    /// Signals possible work for the tier.
     moves: Condvar,
 }
 
-/// What a thread does next.
+/// A task for a thread.
 enum Task<V> {
     Import(Work, crate::store::Block),
     Export(Work, Arc<V>, crate::store::Block),
     Step(Work, Vec<Arc<V>>),
 }
 
-/// Runs a plan. Inputs are asked for one after another, in their order, unless the plan has no use
-/// for them; those that it wants in the tier are written there first.
+/// Runs a plan. Calls `input` for one input after another, in their order, but not for inputs that
+/// the plan does not use. Inputs that the plan keeps in the tier are written there first.
 ///
-/// The engine is consumed: the secret that its randomised steps draw from is that of this run, and
-/// no second plan, or other inputs of the same one, must ever draw from it.
+/// The run consumes the engine. The secret for the engine's randomised steps belongs to this run: a
+/// second plan, or the same plan with other inputs, must never use it.
 ///
 /// ```compile_fail
 /// # use tobari_host::run::{run, Options};
@@ -159,7 +158,7 @@ enum Task<V> {
 /// ```
 ///
 /// # Errors
-/// [`RunError`]; then there are no outputs.
+/// [`RunError`]; there are no outputs then.
 pub fn run<E: Engine>(
     engine: E,
     plan: &CheckedPlan,
@@ -172,8 +171,8 @@ pub fn run<E: Engine>(
     memory.resize_with(program.len(), || None);
     let resident: BTreeSet<Value> = plan.plan().resident.iter().copied().collect();
     for (value, about) in program.values().zip(program.inputs()) {
-        // what the plan has no use for may be none of this site's business: the check looks at what
-        // comes into memory
+        // An unused input may be a secret that this site must not see: the plan's check covers only
+        // values that come into memory.
         if !plan.plan().inputs_stored && !resident.contains(&value) {
             continue;
         }
@@ -219,7 +218,7 @@ fn settle(completions: Vec<Completion>) -> Result<(), StoreError> {
     completions.into_iter().try_for_each(|completion| completion.outcome)
 }
 
-/// Ends a run whose thread panics.
+/// Stops the run if a thread panics.
 struct Guard<'r, 'a, E: Engine>(&'r Run<'a, E>);
 
 impl<E: Engine> Drop for Guard<'_, '_, E> {
@@ -232,11 +231,11 @@ impl<E: Engine> Drop for Guard<'_, '_, E> {
 
 impl<'a, E: Engine> Run<'a, E> {
     fn lock(&self) -> MutexGuard<'_, Shared<'a, E::Value, E::Error>> {
-        // whoever panicked has left nothing half done: the lock is held only to take and to give
+        // A panic leaves the state consistent: no computation runs under the lock.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first failure is the one that is told.
+    /// Stops the run; the first failure is reported.
     fn fail(&self, error: RunError<E::Error>) {
         let mut shared = self.lock();
         shared.failed.get_or_insert(error);
@@ -281,7 +280,7 @@ impl<'a, E: Engine> Run<'a, E> {
         Status { progress, seconds, idle: shared.idle.as_secs_f64(), left }
     }
 
-    /// What a thread does until all is done.
+    /// The loop of a computing thread, until the run ends.
     fn compute(&self) {
         let mut shared = self.lock();
         loop {
@@ -317,7 +316,7 @@ impl<'a, E: Engine> Run<'a, E> {
             {
                 return Some(Task::Export(work, Arc::clone(found), block));
             }
-            shared.to_export.push_front(work); // later, when something has been written
+            shared.to_export.push_front(work); // later, after another value was written
         }
         let Some(work) = shared.runner.next_step() else {
             return shared.imports.pop_front().map(|(work, block)| Task::Import(work, block));
@@ -325,7 +324,7 @@ impl<'a, E: Engine> Run<'a, E> {
         let Instruction::Run(step) = work.instruction else { return None };
         let args = program.args(step as usize);
         let found = args.iter().filter_map(|arg| shared.memory[arg.index()].clone()).collect();
-        // what nobody else has use for is given up: then the step has the only hold on it
+        // An argument without a later use leaves memory here, so that the step owns it alone.
         if let Some(first) = args.first().filter(|first| shared.runner.is_last_user(work, **first)) {
             shared.memory[first.index()] = None;
         }
@@ -374,7 +373,7 @@ impl<'a, E: Engine> Run<'a, E> {
         }
     }
 
-    /// Takes a value, and lets go of what leaves memory by it.
+    /// Stores a new value, and drops the values that the plan no longer needs in memory.
     fn finish(&self, work: Work, made: Option<(Value, E::Value)>) {
         let mut shared = self.lock();
         if let Some((value, made)) = made {
@@ -384,13 +383,13 @@ impl<'a, E: Engine> Run<'a, E> {
         let dropped: Vec<Option<Arc<E::Value>>> =
             dropped.into_iter().map(|value| shared.memory[value.index()].take()).collect();
         drop(shared);
-        // memory goes back before anybody is told that there is more
+        // Free the memory before waking other threads.
         drop(dropped);
         self.work.notify_all();
         self.moves.notify_all();
     }
 
-    /// What the calling thread does: feeds the tier, and waits for it.
+    /// The loop of the calling thread: feeds the tier, and waits for it.
     fn move_values(&self, store: &mut Option<&mut dyn Store>, start: Instant) {
         let (mut under_way, mut told) = (Vec::new(), Instant::now());
         loop {
@@ -437,7 +436,7 @@ impl<'a, E: Engine> Run<'a, E> {
         }
     }
 
-    /// Starts whatever the tier can do now.
+    /// Starts all moves that are possible now.
     fn start_moves(
         &self,
         store: &mut Option<&mut dyn Store>,
@@ -478,7 +477,7 @@ impl<'a, E: Engine> Run<'a, E> {
         }
     }
 
-    /// A move has ended.
+    /// Handles the end of a move.
     fn moved(&self, done: Completion, under_way: &mut Vec<Work>) {
         let is = |work: &Work| match work.instruction {
             Instruction::Load(value) => done.kind == Kind::Read && value.index() as u64 == done.object,
@@ -501,7 +500,7 @@ impl<'a, E: Engine> Run<'a, E> {
     }
 }
 
-/// A value from the tier, at the end.
+/// Reads an output from the tier, at the end.
 fn fetch<E: Engine>(
     engine: &E,
     plan: &CheckedPlan,

@@ -1,12 +1,13 @@
-//! What is wrong with storage, told by the error that a write met.
+//! The state of failing storage, derived from the error of a write.
 //!
-//! A disk that is full, read-only or failing is a state, not the end of a server: it passes, and
-//! the same write works again. This names the state, so that every store refuses in the same words.
+//! A full, read-only or failing disk is a state, not the end of a server: it passes, and the same
+//! write succeeds later. This module names the state, so that every store reports it in the same
+//! words.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-/// What keeps storage from taking bytes.
+/// Why storage rejects bytes.
 ///
 /// ```
 /// use tobari_host::storage::Trouble;
@@ -19,18 +20,18 @@ pub enum Trouble {
     /// No space: on the device (`ENOSPC`), in the user's quota (`EDQUOT`), or within the limit of a
     /// file (`EFBIG`).
     Full,
-    /// The file system is mounted read-only (`EROFS`), as systems do after an error.
+    /// The file system is mounted read-only (`EROFS`), for example after an error.
     ReadOnly,
     /// The device reports errors (`EIO`).
     Failing,
-    /// What was read back is damaged.
+    /// The bytes read back are damaged.
     Damaged,
-    /// Anything else: a missing right, for instance.
+    /// Any other reason: a missing permission, for instance.
     Other,
 }
 
 impl Trouble {
-    /// By the system's error.
+    /// Derives the state from the system's error.
     pub fn of(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Self::Full,

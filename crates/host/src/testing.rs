@@ -1,4 +1,4 @@
-//! What tests of several rooms share: what a machine may lack.
+//! Shared by the tests of several crates: requirements that a machine may lack.
 
 #![allow(clippy::print_stdout, reason = "what does not run is said where the test's output goes")]
 
@@ -8,18 +8,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Says that a test is not run, and why: to whoever reads its output, and a line to the file that
-/// `TOBARI_NOT_RUN_LOG` names, by which it is counted.
+/// Reports that a test is not run, and why: on standard output, and as a line in the file that
+/// `TOBARI_NOT_RUN_LOG` names. The lines of this file are counted.
 pub fn not_run(test: &str, reason: &str) {
     println!("NOT RUN: {test}: {reason}");
     let Some(log) = std::env::var_os("TOBARI_NOT_RUN_LOG") else { return };
     let file = OpenOptions::new().append(true).create(true).open(&log);
-    // at once, as other tests write there too
+    // One write for the whole line, as other tests write there, too.
     let written = file.and_then(|mut file| file.write_all(format!("{test}: {reason}\n").as_bytes()));
     assert!(written.is_ok(), "{}: {written:?}", log.display());
 }
 
-/// This file or folder of the data that `TOBARI_DATA` names; where it is not, the test says that it
+/// A file or folder in the folder that `TOBARI_DATA` names. If it is missing, reports that the test
 /// is not run.
 pub fn data(test: &str, path: &str) -> Option<PathBuf> {
     let Some(data) = std::env::var_os("TOBARI_DATA") else {
@@ -37,11 +37,11 @@ pub fn data(test: &str, path: &str) -> Option<PathBuf> {
 /// A test and its name.
 pub type Test = (&'static str, fn());
 
-/// In place of libtest's `main`, for tests whose executable is a process of the product, too:
-/// prints what that would.
+/// Replaces libtest's `main`, with the same output, for test executables that also run as a process
+/// of the product.
 ///
-/// Runs the tests whose names contain the first argument that is no flag, all without one; with
-/// `--list`, lists them all.
+/// Runs the tests whose names contain the first argument that is not a flag, or all without one.
+/// With `--list`, lists them all.
 pub fn run_tests(tests: &[Test], arguments: &[String]) -> ExitCode {
     if arguments.first().map(String::as_str) == Some("--list") {
         tests.iter().for_each(|(name, _)| println!("{name}: test"));

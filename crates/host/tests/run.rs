@@ -1,5 +1,5 @@
-//! Plans on threads and a tier, against the same programs with everything in memory; and everything
-//! that can go wrong on the way.
+//! Plans on threads and a tier, compared with the same programs in memory; and all kinds of
+//! failures.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -25,7 +25,7 @@ fn disk(folder: &tempfile::TempDir) -> DiskStore {
     DiskStore::open(&options).unwrap()
 }
 
-/// A plan that has to move things, if there is one with so little memory.
+/// A plan for so little memory that it must move values, if such a plan exists.
 fn limited(program: &Program) -> CheckedPlan {
     let mut memory = 400;
     loop {
@@ -80,7 +80,7 @@ proptest! {
         };
         let mut store = FaultyStore::new(disk(&folder), faults);
         match go(ENGINE, &checked, &values, &mut store, threads, &|_| {}) {
-            // it failed where it was not asked any more
+            // The injected fault came after the last operation.
             Ok(finished) => {
                 let found: Vec<ClearValue> = finished.outputs.iter().map(|output| (**output).clone()).collect();
                 prop_assert_eq!(found, directly(&program, &values).unwrap());
@@ -105,7 +105,7 @@ fn folders(of: &[tempfile::TempDir; 3], quotas: [u64; 3]) -> DiskStore {
 #[test]
 fn a_full_folder_hands_on_to_the_next_and_all_of_them_full_end_the_run() {
     let (program, values, checked) = moving();
-    // an object takes a page
+    // Each object takes a page.
     let plan = checked.plan();
     let stores = plan.instructions.iter().filter(|i| matches!(i, Instruction::Store(_))).count();
     let pages = (program.inputs().len() + stores) as u64;
@@ -125,8 +125,8 @@ fn a_full_folder_hands_on_to_the_next_and_all_of_them_full_end_the_run() {
     assert!(all.iter().all(|folder| std::fs::read_dir(folder.path()).unwrap().count() == 0));
 }
 
-/// The check looks at what comes into memory: what does not may be a secret that the site must not
-/// see.
+/// The plan's check covers only values that come into memory. An unused input may be a secret that
+/// the site must not see.
 #[test]
 fn an_input_that_the_plan_has_no_use_for_is_not_asked_for() {
     let mut program = Program::default();
@@ -158,8 +158,8 @@ fn moving() -> (Program, Vec<ClearValue>, CheckedPlan) {
     (program, values, checked)
 }
 
-/// An engine that damages the tier before its tenth step, or fails, or is slow; it counts steps,
-/// and those that keep their first argument.
+/// An engine that damages the tier before its tenth step, or fails, or is slow. It counts all
+/// steps, and the steps that own their first argument.
 struct Meddling<F>(F, AtomicU64);
 
 impl<F: Fn(u64) -> Result<(), ClearError>> Shapes for Meddling<F> {
@@ -203,7 +203,7 @@ impl<F: Fn(u64) -> Result<(), ClearError> + Sync> Engine for Meddling<F> {
     }
 }
 
-/// What [`Meddling`] is told for a step that keeps its first argument.
+/// The number that [`Meddling`] gets for a step that owns its first argument.
 const OWNED: u64 = u64::MAX;
 
 #[test]
@@ -216,7 +216,7 @@ fn a_sum_that_is_only_added_to_is_given_up_by_whoever_held_it() {
     for term in &inputs[2..] {
         sum = recorder.add(&sum, term).unwrap();
     }
-    // inputs are not given up while the last step still needs them
+    // Inputs stay in memory as long as the last step needs them.
     let sum = recorder.add(&sum, &inputs[0]).unwrap();
     let program = recorder.finish(&[sum]).unwrap();
     let checked = limited(&program);
@@ -264,7 +264,7 @@ fn a_cancelled_run_ends_soon_and_says_so() {
     assert!(begun.load(Ordering::Relaxed) < 150);
 }
 
-/// A disk that somebody writes to behind the store's back, just before the `at`-th read.
+/// A disk with a foreign write just before the `at`-th read.
 struct Tampered {
     inner: DiskStore,
     at: usize,

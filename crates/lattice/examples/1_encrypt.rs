@@ -1,4 +1,4 @@
-//! Lesson 1: numbers go in, a ciphertext comes out, and nobody without the key can read it.
+//! Lesson 1: encrypt numbers. Only the holder of the key can read the ciphertext.
 //!
 //! `cargo run --release -p tobari-lattice --example 1_encrypt`
 
@@ -10,18 +10,18 @@ use tobari_lattice::params::NamedSet;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A program takes its randomness from the operating system. A lesson must say the same each
-    // time.
+    // A program takes its randomness from the operating system. A lesson must print the same output
+    // each time.
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
 
-    // Parameters first: they say how much can be computed, and how strong it is. They cannot be
-    // weak.
+    // Parameters first: they set how much can be computed, and the security. Weak parameters are
+    // impossible.
     let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
     let security = parameters.security().ok_or("a toy")?;
     println!("{parameters:?}, {} bits of security", security.bits());
 
-    // The secret key is 32 bytes from which everything else follows. The public key lets anybody
-    // encrypt.
+    // The secret key is 32 bytes; all other keys derive from it. Anybody can encrypt with the
+    // public key.
     let secret = SecretKey::generate(&parameters, &mut rng);
     let public = PublicKey::generate(&secret, &mut rng);
 
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(found[..7], [3, 1, 4, 1, 5, -9, 0]);
     println!("decrypted: {:?} …", &found[..7]);
 
-    // Another key finds nothing: whatever it decrypts has too much noise.
+    // Another key does not decrypt: its results have too much noise.
     let other = SecretKey::generate(&parameters, &mut rng);
     match Decryptor::new(&other)?.decrypt(&ciphertext) {
         Ok(_) => return Err("another key decrypted".into()),

@@ -1,4 +1,4 @@
-//! Lesson 2: sums, products and rotations, on numbers that the machine does not see.
+//! Lesson 2: sums, products and rotations of encrypted numbers.
 //!
 //! `cargo run --release -p tobari-lattice --example 2_compute`
 
@@ -16,8 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     let top = parameters.data_primes();
 
-    // What the machine that computes is given: no secret, but keys for products and for some
-    // rotations.
+    // The computing machine gets no secret, only keys for products and for some rotations.
     let mut keys = EvaluationKeys::none().with_relinearization(&secret, top, &mut rng)?;
     for log in 0..13 {
         keys = keys.with_rotation(&secret, 1 << log, top, &mut rng)?;
@@ -35,8 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Everything happens in all slots at once: price times count.
     let amounts = evaluator.mul(&x, &y, &keys)?;
-    // The sum over all slots of a row, by rotating by 1, 2, 4 … and adding: it ends up in every
-    // slot.
+    // The sum over all slots of a row, by rotating by 1, 2, 4 … and adding. Every slot then holds
+    // the sum.
     let mut total = amounts;
     for log in 0..13 {
         total = evaluator.add(&total, &evaluator.rotate(&total, 1 << log, &keys)?)?;

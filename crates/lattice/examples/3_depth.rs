@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("level {}: {:.0} bits of noise, {:.0} to spare", x.level(), x.noise_bound(), x.noise_budget());
     for level in (1..6).rev() {
         x = evaluator.mul(&x, &x, &keys)?;
-        // The modulus loses its last prime, and the noise as many bits: 50 fewer of either.
+        // The modulus loses its last prime, 50 bits, and the noise shrinks by as many bits.
         x = evaluator.mod_switch_to(&x, level)?;
         plain.iter_mut().for_each(|value| *value = *value * *value % 65_537);
         println!("level {}: {:.0} bits of noise, {:.0} to spare", x.level(), x.noise_bound(), x.noise_budget());
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(found.iter().zip(&plain).all(|(found, plain)| found.rem_euclid(65_537) == *plain));
     println!("x^32 modulo 65,537 is right in all {} slots", plain.len());
 
-    // A polynomial is evaluated with as few products as there can be.
+    // A polynomial is evaluated with as few products as possible.
     let x = decryptor.encrypt(&encoder.encode(&values)?, 6, &mut rng).expand();
     let result = evaluator.polynomial(&x, &[1, -2, 0, 4, 0, 0, 7], &keys)?;
     let at = |x: i64| (1 - 2 * x + 4 * x.pow(3) + 7 * x.pow(6)).rem_euclid(65_537);

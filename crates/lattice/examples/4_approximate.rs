@@ -1,5 +1,5 @@
-//! Lesson 4: real numbers, nearly. Each product costs a level, and every result has an error that
-//! stays.
+//! Lesson 4: approximate real numbers. Each product costs a level, and every result has a lasting
+//! error.
 //!
 //! `cargo run --release -p tobari-lattice --example 4_approximate`
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     keys.add_relinearization(&secret, 6, &mut rng)?;
     let evaluator = Evaluator::new(&parameters)?;
 
-    // Numbers stand in the message multiplied by a scale, here about as large as the primes that
+    // The message holds numbers multiplied by a scale, here about as large as the primes that
     // rescaling divides by.
     let values: Vec<f64> = (0..encoder.slots()).map(|i| i as f64 / encoder.slots() as f64).collect();
     let plaintext = encoder.encode(&values, &Scale::power_of_two(49), 6)?;
@@ -43,10 +43,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert!(precision.least_bits() > 25.0);
     }
 
-    // Scales are exact: what has another scale is not added by accident.
+    // Scales are exact: numbers of different scales cannot be added by accident.
     println!("x^32 + x: {}", evaluator.add(&x, &fresh).map(|_| "added").unwrap_or("refused, other level and scale"));
 
-    // A polynomial comes back with the scale of x, so that it can be added to it.
+    // A polynomial's result has the scale of x, so that the two can be added.
     let sigmoid = [0.5, 0.25, 0.0, -1.0 / 48.0, 0.0, 1.0 / 480.0];
     let result = evaluator.polynomial(&fresh, &sigmoid, &keys)?;
     let at = |x: f64| sigmoid.iter().rev().fold(0.0, |sum, c| sum * x + c);
@@ -54,8 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let found = decryptor.decrypt(&result)?;
     println!("a polynomial of degree five: right to {:.0} bits", Precision::of(&found, &expected).least_bits());
 
-    // Results hold the error, and the error knows the key: give them to nobody who has the
-    // ciphertexts, or only so.
+    // Results hold the error, and the error reveals the key. Give results to holders of the
+    // ciphertexts only in this rounded form.
     let coarse = decryptor.rounded(&result, 8)?;
     println!("for others, eight bits: {} instead of {:.12}", coarse[100], found[100]);
     Ok(())

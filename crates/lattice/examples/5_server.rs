@@ -1,4 +1,4 @@
-//! Lesson 5: two parties that exchange nothing but bytes.
+//! Lesson 5: two parties that exchange only bytes.
 //!
 //! `cargo run --release -p tobari-lattice --example 5_server`
 
@@ -12,8 +12,7 @@ use tobari_lattice::wire;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// What the server does: it has parameters, public keys and a ciphertext, and a table that the
-/// client is not to see.
+/// The server has parameters, public keys, a ciphertext, and a table that the client must not see.
 fn server(parameters: &LatticeParameters, public: &[u8], keys: &[u8], query: &[u8]) -> Outcome<Vec<u8>> {
     let mut rng = ChaCha20Rng::from_seed([50; 32]);
     let public = wire::decode_ring_public_key(public, parameters)?;
@@ -23,10 +22,10 @@ fn server(parameters: &LatticeParameters, public: &[u8], keys: &[u8], query: &[u
     let table: Vec<i64> = (0..encoder.slots() as i64).map(|i| i * i % 1000).collect();
     let answer = evaluator.mul_plain(&query, &encoder.encode(&table)?)?;
     let answer = evaluator.rotate(&answer, 1, &keys)?;
-    // Who decrypts this also knows what was asked, and could divide: fresh randomness and a wide
+    // The holder of the key knows the query and could divide by it: fresh randomness and a wide
     // error hide the table.
     let answer = evaluator.flood(&answer, &public, 200, &mut rng)?;
-    // One prime is enough for what is left, and a sixth of the bytes.
+    // One prime is enough for decryption, with a sixth of the bytes.
     Ok(wire::encode_ciphertext(&evaluator.mod_switch_to(&answer, 1)?))
 }
 
@@ -46,7 +45,7 @@ fn main() -> Outcome<()> {
     let answer = server(&parameters, &public, &keys, &query)?;
     println!("answer {} bytes", answer.len());
     let answer = decryptor.decrypt(&wire::decode_ciphertext(&answer, &parameters)?)?;
-    // slot j has what slot j + 1 had: the query times i²
+    // slot j holds the former slot j + 1: the query times i²
     assert_eq!(encoder.decode(&answer)[..3], [1, 40, 900]);
     println!("1·1², 10·2², 100·3² = {:?}", &encoder.decode(&answer)[..3]);
     Ok(())

@@ -1,4 +1,4 @@
-//! Lesson 6: what goes wrong, and how it says so.
+//! Lesson 6: errors and their messages.
 //!
 //! `cargo run --release -p tobari-lattice --example 6_errors`
 
@@ -12,7 +12,7 @@ use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
 
-/// Prints an error that must be one.
+/// Prints an error; the result must be one.
 fn refused<T, E: Display>(what: &str, result: Result<T, E>) {
     match result {
         Ok(_) => panic!("{what} was not refused"),
@@ -23,7 +23,7 @@ fn refused<T, E: Display>(what: &str, result: Result<T, E>) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rng = ChaCha20Rng::from_seed([6; 32]);
 
-    // Parameters that are weak do not exist.
+    // Weak parameters are rejected.
     let t = Plaintext::Integers(Modulus::new(65_537).ok_or("no modulus")?);
     refused("200 bits at degree 4,096", LatticeParameters::of_sizes(1 << 12, &[50; 3], &[50], 3, t));
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     refused("a slot too many", encoder.encode(&vec![0; 16_385]));
 
-    // Keys that were not given, or are for a lower level.
+    // Missing keys, and keys for a lower level.
     let evaluator = Evaluator::new(&parameters)?;
     let x = decryptor.encrypt(&encoder.encode(&[2])?, 6, &mut rng);
     let bytes = wire::encode_seeded_ciphertext(&x);
@@ -42,13 +42,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     refused("a product with a key for level 2", evaluator.mul(&x, &x, &low));
     refused("a level that is gone", evaluator.mod_switch_to(&evaluator.mod_switch_to(&x, 2)?, 3));
 
-    // Bytes that are not the object, or of other parameters.
+    // Bytes of another object, or of other parameters.
     refused("a ciphertext cut short", wire::decode_seeded_ciphertext(&bytes[..1000], &parameters));
     let search = NamedSet::from_name("search").ok_or("no such set")?.parameters()?;
     refused("a ciphertext of other parameters", wire::decode_seeded_ciphertext(&bytes, &search));
 
-    // More noise than the modulus has room for. The budget tells before, and decryption is an
-    // error.
+    // More noise than the modulus has room for. The budget predicts it, and decryption is an error.
     let mut y = evaluator.mod_switch_to(&x, 1)?;
     println!("at level 1 {:.0} bits to spare", y.noise_budget());
     y = evaluator.mul_lazy(&y, &y)?;

@@ -4,7 +4,7 @@ use crate::params::{LatticeParameters, Plaintext};
 use crate::ring::Modulus;
 use crate::wire::{self, words};
 
-/// Whatever decodes as an object of the lattice schemes encodes to the same bytes.
+/// Bytes that decode as an object of the lattice schemes encode to the same bytes.
 pub fn lattice_wire(data: &[u8]) {
     if let Ok(parameters) = wire::decode_parameters(data) {
         assert_eq!(wire::encode_parameters(&parameters), data);
@@ -18,7 +18,7 @@ pub fn lattice_wire(data: &[u8]) {
     }
 }
 
-/// Of both schemes, and of BGV.
+/// Objects of both schemes, and of BGV.
 fn lattice_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(key) = wire::decode_ring_secret_key(data, parameters) {
         assert_eq!(*wire::encode_ring_secret_key(&key), data);
@@ -39,7 +39,7 @@ fn lattice_objects(data: &[u8], parameters: &LatticeParameters) {
     words_again(data, words::read_evaluation_key(data, parameters), words::write_evaluation_key);
 }
 
-/// What is read as words is written as the same bytes.
+/// A value read as words is written as the same bytes.
 fn words_again<T, E>(data: &[u8], read: Result<T, E>, write: impl FnOnce(&T, &mut [u8]) -> Result<(), E>) {
     if let Ok(object) = read {
         let mut again = vec![0; data.len()];
@@ -47,7 +47,7 @@ fn words_again<T, E>(data: &[u8], read: Result<T, E>, write: impl FnOnce(&T, &mu
     }
 }
 
-/// Of CKKS.
+/// Objects of CKKS.
 fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(keys) = wire::decode_ckks_evaluation_keys(data, parameters) {
         assert_eq!(wire::encode_ckks_evaluation_keys(&keys), data);

@@ -1,12 +1,13 @@
 //! Homomorphic encryption over lattices: exact integers ([`bgv`]) and approximate numbers
 //! ([`ckks`]).
 //!
-//! Rooms, each standing on those after it: [`wire`] → [`bgv`], [`ckks`] → [`rlwe`] → [`params`] →
-//! [`ring`] → the loops of `kernels`, of which [`RingKernels`] is a table. Read them from [`ring`]
-//! on: each head is a chapter, and `examples/1_encrypt.rs` to `6_errors.rs` are lessons.
+//! Modules, each built on those after it: [`wire`] → [`bgv`], [`ckks`] → [`rlwe`] → [`params`] →
+//! [`ring`] → the loops of `kernels`, which [`RingKernels`] collects in a table. Start with
+//! [`ring`]: each module head is a chapter, and `examples/1_encrypt.rs` to `6_errors.rs` are
+//! lessons.
 //!
-//! No I/O, no clock, no thread, no global state but the choice of a backend: randomness is an
-//! argument. Only the folder `kernels` holds `unsafe`.
+//! The crate has no I/O, clock or thread, and no global state except the choice of a backend.
+//! Randomness is an argument. Only the folder `kernels` contains `unsafe`.
 
 #![deny(unsafe_code)]
 

@@ -1,23 +1,23 @@
 //! The judge of plans.
 //!
-//! The planner may be wrong, and this room does not believe it: it follows a plan instruction by
-//! instruction and derives for itself what is in memory, what is in the tier, how many bytes that
-//! is, and who may know each value. A [`CheckedPlan`] exists only if all of it is sound, and only
-//! such a plan runs. What is checked is the plan, not the machine that carries it out: a malicious
-//! host is not stopped by it.
+//! The planner may be wrong, so this module does not trust it. It follows a plan instruction by
+//! instruction and derives on its own: the values in memory, the values in the tier, their bytes,
+//! and who may know each value. A [`CheckedPlan`] exists only if all of this is sound, and only a
+//! checked plan runs. The check covers the plan, not the machine that runs it: it does not stop a
+//! malicious host.
 //!
 //! # Who may know
-//! Labels follow from the inputs' and from the operations, never from what the plan says:
+//! Labels follow from the inputs' labels and from the operations, never from claims of the plan:
 //!
-//! | of | with | comes |
+//! | label | with | gives |
 //! |---|---|---|
 //! | public | public | public |
 //! | encrypted for `k` | public, or for `k` | encrypted for `k` |
-//! | encrypted for `k` | a secret of `o` | encrypted for `k`, and its noise tells of `o` until it is flooded |
+//! | encrypted for `k` | a secret of `o` | encrypted for `k`; the noise reveals something about `o` until the value is flooded |
 //! | a secret of `o` | public, or of `o` | a secret of `o` |
-//! | masked by `o` | public | masked by `o` |
+//! | masked by `o` | public, in sums and differences | masked by `o` |
 //!
-//! and nothing else: two keys, two owners in the clear, masks with secrets have no result.
+//! No other pair has a result: two keys, two owners of plaintext, a mask with a secret.
 
 use crate::page::Instruction;
 use crate::plan::Plan;
@@ -25,23 +25,24 @@ use crate::program::{Kind, Op, Program, Value};
 use crate::site::{KeyDomain, Owner, Secrecy};
 use std::collections::BTreeSet;
 
-/// What a plan must keep.
+/// Rules that a plan must satisfy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirements {
-    /// Parties of whose secrets outputs must not tell by their noise.
+    /// Parties: the noise of outputs must not reveal their secrets.
     pub protect: BTreeSet<Owner>,
 }
 
-/// Who may know a value, and of whose secrets its noise tells.
+/// Who may know a value, and whose secrets its noise reveals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Who may know it.
     pub secrecy: Secrecy,
-    /// Whose secrets whoever decrypts it may learn of beyond the result.
+    /// Parties: from the noise, the holder of the key may learn about their secrets beyond the
+    /// result.
     pub noise_of: BTreeSet<Owner>,
 }
 
-/// Why a plan is refused.
+/// Why a plan is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsound {
@@ -50,10 +51,10 @@ pub enum Unsound {
     Unknown {
         /// Its place in the plan.
         at: usize,
-        /// What there is not.
+        /// The missing step or value.
         what: String,
     },
-    /// A value is not in memory where it is used, stored or dropped.
+    /// A value is used, stored or dropped while it is not in memory.
     #[error("instruction {at}: {value} is not in memory")]
     NotResident {
         /// Its place in the plan.
@@ -61,7 +62,7 @@ pub enum Unsound {
         /// The value.
         value: Value,
     },
-    /// A value is made or loaded while it is in memory.
+    /// A value is made or loaded although it is already in memory.
     #[error("instruction {at}: {value} is in memory already")]
     Resident {
         /// Its place in the plan.
@@ -69,7 +70,7 @@ pub enum Unsound {
         /// The value.
         value: Value,
     },
-    /// A value is loaded that the tier does not have.
+    /// A value is loaded although the tier does not have it.
     #[error("instruction {at}: {value} is not in the tier")]
     NotStored {
         /// Its place in the plan.
@@ -77,7 +78,7 @@ pub enum Unsound {
         /// The value.
         value: Value,
     },
-    /// A value is written a second time.
+    /// A value is written to the tier a second time.
     #[error("instruction {at}: {value} is in the tier already")]
     Stored {
         /// Its place in the plan.
@@ -92,16 +93,16 @@ pub enum Unsound {
         at: usize,
         /// Bytes of values.
         used: u64,
-        /// Bytes that there are.
+        /// Bytes that the site has.
         capacity: u64,
     },
-    /// An output is neither in memory nor in the tier at the end.
+    /// At the end, an output is neither in memory nor in the tier.
     #[error("output {value} is nowhere at the end")]
     Lost {
         /// The output.
         value: Value,
     },
-    /// Not one encoding for each value.
+    /// The number of encodings differs from the number of values.
     #[error("expected {expected} encodings, found {found}")]
     Encodings {
         /// Values.
@@ -109,7 +110,7 @@ pub enum Unsound {
         /// Encodings.
         found: usize,
     },
-    /// What is in memory from the start is no input, or stands there twice.
+    /// A value in the list of initially resident values is not an input, or is listed twice.
     #[error("{value} cannot be in memory from the start")]
     NoInput {
         /// The value.
@@ -135,29 +136,29 @@ pub enum Unsound {
         /// Who may know it.
         secrecy: Secrecy,
     },
-    /// Arguments that may not come together.
+    /// Arguments that must not be combined.
     #[error("step {step}: {op} of {first} and {second}")]
     Mixed {
         /// The step.
         step: usize,
-        /// What it does.
+        /// Its operation.
         op: Op,
         /// Who may know one argument.
         first: Secrecy,
         /// Who may know another.
         second: Secrecy,
     },
-    /// A key that is none of the value's.
+    /// A key that does not belong to the value.
     #[error("step {step}: a key that is {found} for a value that is {value}")]
     WrongKey {
         /// The step.
         step: usize,
-        /// Who the value is for.
+        /// Who may know the value.
         value: Secrecy,
         /// Whose key it is.
         found: Secrecy,
     },
-    /// An output whose noise tells of a secret that is protected.
+    /// The noise of an output reveals a protected secret.
     #[error("output {value} tells of the secrets of {owner} by its noise: it must be flooded")]
     Unflooded {
         /// The output.
@@ -165,7 +166,7 @@ pub enum Unsound {
         /// Whose secrets.
         owner: String,
     },
-    /// Something that no step makes of such arguments.
+    /// No step makes such a result from such arguments.
     #[error("step {step}: {reason}")]
     Step {
         /// The step.
@@ -175,7 +176,7 @@ pub enum Unsound {
     },
 }
 
-/// A plan that was found sound.
+/// A plan that passed the check.
 #[derive(Clone, Debug)]
 pub struct CheckedPlan(Plan);
 
@@ -187,10 +188,10 @@ impl CheckedPlan {
 }
 
 impl Plan {
-    /// The plan, if it is sound.
+    /// Returns the plan, if it is sound.
     ///
     /// # Errors
-    /// [`Unsound`], the first that is found.
+    /// The first [`Unsound`] that is found.
     pub fn check(self, requirements: &Requirements) -> Result<CheckedPlan, Unsound> {
         let labels = labels(&self.program)?;
         follow(&self, &labels)?;
@@ -206,7 +207,7 @@ impl Plan {
 /// The label of each value.
 ///
 /// # Errors
-/// [`Unsound`] of a step.
+/// [`Unsound`] for a step.
 pub fn labels(program: &Program) -> Result<Vec<Label>, Unsound> {
     let label = |secrecy: &Secrecy| Label { secrecy: secrecy.clone(), noise_of: BTreeSet::new() };
     let mut all: Vec<Label> = program.inputs().iter().map(|input| label(&input.secrecy)).collect();
@@ -261,7 +262,7 @@ fn join(step: usize, op: Op, a: &Label, b: &Label) -> Result<Label, Unsound> {
     Ok(Label { secrecy, noise_of })
 }
 
-/// What there is while a plan is followed.
+/// The state while a plan is followed.
 struct State<'a> {
     plan: &'a Plan,
     labels: &'a [Label],
@@ -354,7 +355,7 @@ impl State<'_> {
         }
         self.resident[value.index()] = true;
         let bytes = self.plan.program.shape(value).resident;
-        // never saturated: what is dropped later is taken off again
+        // no saturation: a later drop subtracts the same bytes
         match self.used.checked_add(bytes).filter(|used| *used <= site.memory) {
             Some(used) => self.used = used,
             None => {

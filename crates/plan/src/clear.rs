@@ -1,39 +1,39 @@
-//! Programs in the clear: what an encrypted run is compared with, and a plain site's engine.
+//! Runs programs in plaintext: the reference for encrypted runs, and the engine of a plain site.
 
 use crate::engine::{Engine, Shapes};
 use crate::program::{Encoding, Kind, Op, Shape};
 
-/// What numbers are.
+/// The numbers of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Arithmetic {
-    /// Integers modulo `t`, as the ones nearest to zero.
+    /// Integers modulo `t`, each as the representative nearest to zero.
     Modulo(u64),
     /// Doubles.
     Real,
 }
 
-/// Vectors in the clear: `rows` rows of `columns` slots, which rotations turn.
+/// Vectors in plaintext: `rows` rows of `columns` slots. Rotations rotate each row.
 #[derive(Clone, Copy, Debug)]
 pub struct ClearEngine {
-    /// What numbers are.
+    /// The numbers.
     pub arithmetic: Arithmetic,
     /// Rows.
     pub rows: usize,
-    /// Slots of a row.
+    /// Slots in a row.
     pub columns: usize,
 }
 
-/// A value in the clear.
+/// A plaintext value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClearValue {
     /// Modulo `t`.
     Integers(Vec<i64>),
     /// Real.
     Reals(Vec<f64>),
-    /// Of one step, together.
+    /// Values that one step made together.
     Several(Vec<ClearValue>),
-    /// Stands where an encrypted run has a key.
+    /// Stands in the place of a key of an encrypted run.
     Key,
 }
 
@@ -53,25 +53,25 @@ impl ClearValue {
     }
 }
 
-/// Not what the engine computes with.
+/// Why this engine rejects a value or a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClearError {
     /// A key where a vector should be, another arithmetic's vector, or another length.
     #[error("expected {expected}, found something else")]
     Value {
-        /// What there should be.
+        /// The expected value.
         expected: String,
     },
     /// Bytes that are no value.
     #[error("expected {expected} bytes, found {found}")]
     Bytes {
-        /// How many there should be.
+        /// Expected number.
         expected: usize,
-        /// How many there are.
+        /// Number found.
         found: usize,
     },
-    /// What has no arguments of such kinds.
+    /// The operation takes no arguments of these kinds.
     #[error("{0}")]
     Step(String),
 }
@@ -81,7 +81,7 @@ trait Slot: Copy {
     fn constant(engine: &ClearEngine, c: i64) -> Self;
     fn sum(self, engine: &ClearEngine, other: Self) -> Self;
     fn product(self, engine: &ClearEngine, other: Self) -> Self;
-    /// `1/c`; none if there is none.
+    /// `1/c`; `None` if `c` has no inverse.
     fn reciprocal(engine: &ClearEngine, c: i64) -> Option<Self>;
 }
 
@@ -137,7 +137,7 @@ impl ClearEngine {
         self.rows * self.columns
     }
 
-    /// The number modulo `t` that is nearest to zero; itself for reals.
+    /// The number modulo `t` nearest to zero; reals stay as they are.
     fn centred(&self, x: i128) -> i64 {
         let Arithmetic::Modulo(t) = self.arithmetic else { return x as i64 };
         let t = i128::from(t);
@@ -148,8 +148,8 @@ impl ClearEngine {
     /// Integers as a value.
     ///
     /// # Errors
-    /// [`ClearError::Value`] if they are too many, or reals are computed with; too few are filled
-    /// up with zeros.
+    /// [`ClearError::Value`] if there are too many, or the engine computes with reals. Missing
+    /// values are zeros.
     pub fn integers(&self, values: &[i64]) -> Result<ClearValue, ClearError> {
         self.fits(values.len(), self.arithmetic != Arithmetic::Real)?;
         let mut all: Vec<i64> = values.iter().map(|x| self.centred(i128::from(*x))).collect();
@@ -160,7 +160,7 @@ impl ClearEngine {
     /// Reals as a value.
     ///
     /// # Errors
-    /// As [`Self::integers`].
+    /// As in [`Self::integers`].
     pub fn reals(&self, values: &[f64]) -> Result<ClearValue, ClearError> {
         self.fits(values.len(), self.arithmetic == Arithmetic::Real)?;
         let mut all = values.to_vec();
@@ -177,7 +177,7 @@ impl ClearEngine {
         ClearError::Value { expected: format!("a vector of {} slots, {:?}", self.slots(), self.arithmetic) }
     }
 
-    /// Every row turned.
+    /// Every row rotated.
     fn turned<T: Slot>(&self, a: &[T], steps: i64) -> Vec<T> {
         let columns = self.columns as i64;
         let turn = steps.rem_euclid(columns);

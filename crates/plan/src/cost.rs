@@ -1,24 +1,24 @@
-//! What steps and moves cost, as measured on a machine.
+//! Costs of steps and moves, as measured on a machine.
 
 use crate::program::{Encoding, Kind, Op, Program, Shape, Step};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Seconds of whatever a plan may contain, on one core.
+/// Seconds for each part of a plan, on one core.
 pub trait CostModel {
-    /// Of a step.
+    /// Of one step.
     fn step(&self, op: Op, args: &[Shape], result: &Shape) -> f64;
-    /// Of making bytes of a value.
+    /// Of converting a value to bytes.
     fn export(&self, shape: &Shape, encoding: Encoding) -> f64;
-    /// Of making a value of bytes.
+    /// Of making a value from bytes.
     fn import(&self, shape: &Shape, encoding: Encoding) -> f64;
-    /// Of writing to the tier.
+    /// Of a write to the tier.
     fn write(&self, bytes: u64) -> f64;
-    /// Of reading from the tier.
+    /// Of a read from the tier.
     fn read(&self, bytes: u64) -> f64;
 }
 
-/// How fast a tier is.
+/// The speed of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TierSpeed {
     /// Bytes a second.
@@ -32,20 +32,20 @@ pub struct TierSpeed {
 /// A table of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// By operation, `mul_plain` and `dot_encrypted`: seconds at levels, rising; of [`Op::Add`] and
-    /// [`Op::Dot`] for each addition and for each product.
+    /// Seconds at rising levels, by operation, with `mul_plain` and `dot_encrypted` as names of
+    /// their own. For [`Op::Add`] and [`Op::Dot`]: seconds for each addition and each product.
     pub steps: BTreeMap<String, Vec<(u16, f64)>>,
-    /// Bytes in memory that are exported and imported a second as [`Encoding::Raw`], by kind.
+    /// Bytes in memory exported and imported per second as [`Encoding::Raw`], by kind.
     pub raw: BTreeMap<Kind, [f64; 2]>,
     /// The same as [`Encoding::Packed`].
     pub packed: BTreeMap<Kind, [f64; 2]>,
-    /// Of the tier; none where there is none.
+    /// Speed of the tier; `None` without a tier.
     pub tier: Option<TierSpeed>,
 }
 
 impl Costs {
-    /// Nothing measured: what a byte costs where memory is the limit. For tests, and plans that are
-    /// only to be valid.
+    /// No measurements: every byte costs as much as if memory were the limit. For tests, and for
+    /// plans that only have to be valid.
     pub fn unmeasured() -> Self {
         let tier = TierSpeed { read: 5e8, write: 5e8, latency_s: 1e-4 };
         Self { steps: BTreeMap::new(), raw: BTreeMap::new(), packed: BTreeMap::new(), tier: Some(tier) }
@@ -59,7 +59,7 @@ impl Costs {
         measured.get(&shape.kind).map_or(unmeasured, |speed| speed[way])
     }
 
-    /// Between two measured levels in proportion; below the lowest and above the highest as there.
+    /// Interpolates between measured levels; constant below the lowest and above the highest.
     fn measured(&self, name: &str, level: u16) -> Option<f64> {
         let levels = self.steps.get(name)?;
         let above = levels.partition_point(|(at, _)| *at < level);
@@ -89,7 +89,7 @@ impl CostModel for Costs {
             _ => op.name(),
         };
         let once = self.measured(name, level).unwrap_or_else(|| {
-            // whatever is read and written, once through memory
+            // everything read and written passes through memory once
             args.iter().chain([result]).map(|shape| shape.resident as f64).sum::<f64>() / 5e9
         });
         once * count as f64

@@ -1,26 +1,26 @@
-//! What computes steps, and what jobs are written for.
+//! Engines, which compute steps, and the machines that jobs are written for.
 
 use crate::step::{Encoding, Op, Shape};
 use std::sync::Arc;
 
-/// What steps make, told from the shapes of their arguments alone.
+/// The shapes of results, derived from the shapes of the arguments alone.
 pub trait Shapes {
     /// The shape of the result.
     ///
     /// # Errors
-    /// Why there is no such step, in words.
+    /// The reason why no such step exists, in words.
     fn shape(&self, op: Op, args: &[Shape]) -> Result<Shape, String>;
 }
 
-/// What computes steps: in the clear, or under encryption.
+/// Computes steps: in plaintext, or under encryption.
 ///
-/// **The same step gives the same value**, to the bit, whenever and however often it is done within
-/// a run, on whichever thread: randomised steps draw from a secret of the run and the number of the
-/// step. Noise that was drawn anew each time could be averaged away.
+/// **The same step gives the same value**, to the bit, at any time in a run, however often, and on
+/// any thread. Randomised steps draw from a secret of the run and the number of the step. Fresh
+/// noise for each repetition could be averaged away.
 pub trait Engine: Shapes + Sync {
-    /// What it computes with.
+    /// The values that it computes with.
     type Value: Send + Sync;
-    /// Why it could not.
+    /// Why it failed.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Step number `step` of a program.
@@ -29,11 +29,11 @@ pub trait Engine: Shapes + Sync {
     /// The engine's own.
     fn step(&self, step: usize, op: Op, args: &[&Self::Value]) -> Result<Self::Value, Self::Error>;
 
-    /// The same step, to the bit, for whoever has no more use for the first argument: its memory
+    /// The same step, to the bit, for a caller that no longer needs the first argument: its memory
     /// may become the result's.
     ///
     /// # Errors
-    /// As [`Self::step`].
+    /// As in [`Self::step`].
     fn step_owned(
         &self,
         step: usize,
@@ -45,10 +45,10 @@ pub trait Engine: Shapes + Sync {
         self.step(step, op, &args)
     }
 
-    /// The value as bytes: exactly as many as [`Shape::stored`] says of it.
+    /// The value as bytes: exactly as many as [`Shape::stored`] gives.
     ///
     /// # Errors
-    /// The engine's own; that a value may not leave memory is one.
+    /// The engine's own, also for a value that must not leave memory.
     fn export(
         &self,
         value: &Self::Value,
@@ -57,18 +57,18 @@ pub trait Engine: Shapes + Sync {
         bytes: &mut [u8],
     ) -> Result<(), Self::Error>;
 
-    /// The value of such bytes, to the bit.
+    /// The value with these bytes, to the bit.
     ///
     /// # Errors
-    /// The engine's own, if they are no such value.
+    /// The engine's own, if the bytes are not such a value.
     fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<Self::Value, Self::Error>;
 }
 
-/// What a job is written for: steps that are recorded, or done at once.
+/// The interface that jobs are written against: steps are recorded, or run at once.
 pub trait Machine {
-    /// A value, or its name.
+    /// A value, or its number.
     type Value: Clone;
-    /// Why a step could not be.
+    /// Why a step failed.
     type Error;
 
     /// One step.
@@ -80,7 +80,7 @@ pub trait Machine {
     /// `a + b`.
     ///
     /// # Errors
-    /// As [`Self::step`], and so all below.
+    /// As in [`Self::step`]; the same for all methods below.
     fn add(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Self::Error> {
         self.step(Op::Add, &[a, b])
     }
@@ -93,7 +93,7 @@ pub trait Machine {
         self.step(Op::Sub, &[a, b])
     }
 
-    /// `a b`, `b` in the clear.
+    /// `a b`, with `b` in plaintext.
     ///
     /// # Errors
     /// As above.
@@ -118,15 +118,14 @@ pub trait Machine {
     }
 }
 
-/// A machine that does each step at once, on one thread, with everything in memory: what a plan is
-/// compared with.
+/// Runs each step at once, on one thread, with everything in memory: the reference for plans.
 pub struct Direct<'a, E> {
     engine: &'a E,
     steps: usize,
 }
 
 impl<'a, E: Engine> Direct<'a, E> {
-    /// Steps are numbered from 0.
+    /// A machine that numbers steps from 0.
     pub fn new(engine: &'a E) -> Self {
         Self { engine, steps: 0 }
     }

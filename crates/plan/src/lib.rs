@@ -1,12 +1,12 @@
-//! Where and when.
+//! Plans: where each step of an encrypted computation runs, and when.
 //!
-//! An encrypted computation cannot branch: what it does depends on the shapes of its inputs alone.
-//! So it is written down first ([`program`]; stages that can be done in several ways are
-//! [`segment`]s), then planned: which way each stage is done and at which site ([`place`]), what
-//! lies in memory at each moment, and what in a tier of storage behind it ([`page`]). A plan is
-//! checked by a small judge that trusts nothing the planner says ([`check`]), and only what has
-//! passed is carried out ([`run`]), by whatever engine ([`engine`]) computes the steps: in the
-//! clear ([`clear`]), or under encryption elsewhere.
+//! An encrypted computation cannot branch: its steps depend only on the shapes of its inputs. So
+//! the computation is first recorded as a [`program`]; stages with several implementations are
+//! [`segment`]s. Then it is planned: [`place`] selects an implementation and a site for each stage,
+//! and [`page`] decides which values are in memory at each moment and which in the storage tier
+//! behind it. A small judge, [`check`], verifies a plan and trusts nothing that the planner claims.
+//! Only checked plans [`run`], on any [`engine`] that computes the steps: in plaintext ([`clear`]),
+//! or under encryption elsewhere.
 //!
 //! Nothing here computes cryptography, opens a file, starts a thread or reads a clock.
 

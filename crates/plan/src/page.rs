@@ -1,18 +1,18 @@
-//! What lies in memory when.
+//! Paging: which values are in memory at which time.
 //!
-//! The program is known from end to end, so each value's next use is, and replacement can be
-//! Belady's (IBM Systems Journal 5, 1966): whatever is needed last goes first. Values have
-//! different sizes and come back at different costs, so of those that are needed last the one goes
+//! The program is known from end to end, and so is the next use of each value. Replacement can
+//! therefore be Belady's (IBM Systems Journal 5, 1966): the value needed last leaves first. Values
+//! differ in size and in the cost of their return. Among the values needed last, the one leaves
 //! that frees most bytes for the seconds of its return. A value never changes, so it is written at
-//! most once, right after it was made; what is not needed again is dropped and never written; what
-//! is cheaper to compute again from inputs than to write and read is not written either.
+//! most once, right after it was made. A value that is not needed again is dropped and never
+//! written; nor is a value that is cheaper to compute again from inputs than to write and read.
 //!
-//! Reads come early: the replacement plans with a window of memory less than there is, and reads
+//! Reads start early: the replacement plans with less memory than there is, by a window, and reads
 //! move forward by as many bytes as the window has (Kumar, Culler, Popa, OSDI 2021, call it
 //! backdating).
 //!
-//! Order matters as well: [`order`] gathers steps that use the same large thing, a key or a row of
-//! a matrix.
+//! The order of steps matters, too: [`order`] groups steps that use the same large value, a key or
+//! a row of a matrix.
 //!
 //! Cost: `O((n + u) log n)` for `n` values and `u` uses.
 
@@ -20,41 +20,41 @@ use crate::cost::CostModel;
 use crate::program::{Encoding, Program, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One thing to do.
+/// One action of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Instruction {
     /// A step, for the first time or again.
     Run(u32),
-    /// A value comes from the tier into memory.
+    /// Copies a value from the tier into memory.
     Load(Value),
-    /// A value in memory gets a copy in the tier.
+    /// Copies a value in memory to the tier.
     Store(Value),
-    /// A value leaves memory.
+    /// Removes a value from memory.
     Drop(Value),
 }
 
 /// Bytes for values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// All.
+    /// Bytes in all.
     pub capacity: u64,
-    /// Of these for reads that are ahead of their use.
+    /// The part of them for reads ahead of their use.
     pub window: u64,
 }
 
 impl Room {
-    /// A quarter of it, and 256 MiB at most, is for reading ahead.
+    /// A quarter of `capacity`, at most 256 MiB, is for reading ahead.
     pub fn new(capacity: u64) -> Self {
         Self { capacity, window: (capacity / 4).min(256 << 20) }
     }
 }
 
-/// A step that does not fit.
+/// A step that does not fit into memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageError {
-    /// It needs more memory than there is, even alone.
+    /// The step alone needs more memory than there is.
     #[error("step {step} needs {needed} bytes for its arguments and its result, and there are {capacity}")]
     TooSmall {
         /// The step.
@@ -66,23 +66,23 @@ pub enum PageError {
     },
 }
 
-/// Moves, and which inputs are in memory from the start; all of them have copies in the tier unless
+/// Instructions, and the inputs in memory from the start. All inputs have copies in the tier unless
 /// all are in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paging {
-    /// What to do, in order.
+    /// The instructions, in order.
     pub instructions: Vec<Instruction>,
     /// Inputs in memory from the start.
     pub resident: Vec<Value>,
 }
 
-/// An order in which steps that share their largest argument, the anchor, stand together, and
-/// results are used up as soon as they can be.
+/// An order in which steps that share their largest argument, the anchor, are adjacent, and results
+/// are used up as soon as possible.
 ///
-/// Steps that free as much as they make come first, and what others wait for that have begun. Then
-/// those with the anchor of the last one, if what they take besides was used before; while results
-/// fit `live` bytes, others, too. So a few vectors are opened, as many as fit, and go through all
-/// keys together before the next few are opened.
+/// First come steps that free at least as many bytes as they make, and steps that make the last
+/// missing argument of a step. Then come steps with the same anchor as the last step, if their
+/// other inputs were used before; while results fit `live` bytes, others, too. So a few vectors are
+/// opened, as many as fit, and pass through all keys together before the next few are opened.
 pub fn order(program: &Program, live: u64) -> Vec<u32> {
     let mut all = Ordering::new(program);
     let mut order = Vec::new();
@@ -93,12 +93,12 @@ pub fn order(program: &Program, live: u64) -> Vec<u32> {
     order
 }
 
-/// Steps that can be done next, by their anchors.
+/// Steps that can run next, by their anchors.
 #[derive(Default)]
 struct Ready {
-    /// By anchor, those whose other inputs were used before.
+    /// By anchor, the steps whose other inputs were used before.
     by_anchor: BTreeMap<Option<Value>, BTreeSet<u32>>,
-    /// All of them.
+    /// All ready steps.
     all: BTreeSet<u32>,
 }
 
@@ -120,24 +120,24 @@ impl Ready {
     }
 }
 
-/// An order on its way.
+/// The state while an order is built.
 struct Ordering<'a> {
     program: &'a Program,
     anchors: Vec<Option<Value>>,
-    /// Steps that use a value.
+    /// The steps that use a value.
     users: Vec<Vec<u32>>,
-    /// How many of them are left.
+    /// The number of users that have not run.
     left: Vec<u32>,
-    /// For each step, makers of arguments that are not done, and inputs besides its anchor that
-    /// nobody has used.
+    /// For each step, the number of arguments without a value, and of unused inputs besides its
+    /// anchor.
     missing: Vec<u32>,
     closed: Vec<u32>,
     opened: Vec<bool>,
     done: Vec<bool>,
     open: Ready,
     shut: Ready,
-    /// Free as much as they make, or make the last thing that is missing for a step whose other
-    /// arguments wait.
+    /// Steps that free as much as they make, or make the last missing argument of a step whose
+    /// other arguments wait.
     urgent: BTreeSet<u32>,
     /// Bytes of results that are still needed.
     bytes: u64,
@@ -183,7 +183,7 @@ impl<'a> Ordering<'a> {
         all
     }
 
-    /// Whether a step frees at least as much as it makes.
+    /// Whether a step frees at least as many bytes as it makes.
     fn shrinks(&self, step: u32) -> bool {
         let freed = |arg: Value| {
             let last = self.program.maker(arg).is_some() && self.left[arg.index()] == 1;
@@ -201,7 +201,7 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// Whether something waits for nothing but this step.
+    /// Whether some step waits only for this one.
     fn completes(&self, step: u32) -> bool {
         let waits = |user: &u32| {
             let user = *user as usize;
@@ -252,7 +252,7 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// A step waits for one thing more: whatever makes that is urgent.
+    /// A step now lacks only one argument: the step that makes it becomes urgent.
     fn hurry(&mut self, step: u32) {
         let makers = self.program.args(step as usize).iter().filter_map(|arg| self.program.maker(*arg));
         let maker = makers.into_iter().find(|maker| !self.done[*maker]);
@@ -261,7 +261,7 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// Whoever is the only one left to use a value may free enough by it.
+    /// The only remaining user of a value may now free enough to be urgent.
     fn last_user(&mut self, value: Value) {
         let user = self.users[value.index()].iter().copied().find(|user| !self.done[*user as usize]);
         if let Some(user) = user.filter(|user| self.missing[*user as usize] == 0)
@@ -271,7 +271,7 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// An input was used for the first time.
+    /// Marks the first use of an input.
     fn open(&mut self, value: Value) {
         for user in self.users[value.index()].clone() {
             let anchor = self.anchors[user as usize];
@@ -291,11 +291,11 @@ fn unique(args: &[Value]) -> impl Iterator<Item = Value> {
     args.iter().enumerate().filter(|(i, arg)| !args[..*i].contains(arg)).map(|(_, arg)| *arg)
 }
 
-/// Where each value is used, as positions in an order.
+/// The uses of each value, as positions in an order.
 struct Uses {
     starts: Vec<u32>,
     positions: Vec<u32>,
-    /// How many of a value's uses are past.
+    /// For each value, the number of past uses.
     past: Vec<u32>,
 }
 
@@ -334,7 +334,7 @@ impl Uses {
     }
 }
 
-/// Replacement on its way through an order.
+/// The state of replacement while it follows an order.
 struct Pager<'a, C: ?Sized> {
     program: &'a Program,
     costs: &'a C,
@@ -342,26 +342,27 @@ struct Pager<'a, C: ?Sized> {
     encodings: &'a [Encoding],
     capacity: u64,
     uses: Uses,
-    /// What is in memory, by its next use.
+    /// Values in memory, by their next use.
     resident: BTreeSet<(u32, Value)>,
     next: Vec<u32>,
     used: u64,
-    /// Has a copy in the tier, or will have one right after it was made.
+    /// The value has a copy in the tier, or will get one right after it was made.
     stored: Vec<bool>,
-    /// Is computed again when it is needed.
+    /// The value is computed again when it is needed.
     again: Vec<bool>,
     is_output: Vec<bool>,
-    /// Where in `out` it was made.
+    /// Where in `out` the value was made.
     made: Vec<u32>,
     pinned: Vec<Value>,
     out: Vec<Instruction>,
     to_store: Vec<Value>,
 }
 
-/// How many of the values that are needed last are compared.
+/// The number of compared values among those needed last.
 const CANDIDATES: usize = 16;
 
-/// Moves for a program in an order, with `seconds` for each step and an encoding for each value.
+/// Instructions for a program in an order, with `seconds` for each step and an encoding for each
+/// value.
 ///
 /// # Errors
 /// [`PageError`] if a step does not fit.
@@ -411,7 +412,7 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
         self.program.shape(value).resident
     }
 
-    /// As many inputs as there is room for, those that are needed first.
+    /// Loads as many inputs as fit, those needed first.
     fn begin(&mut self) -> Vec<Value> {
         let mut inputs: Vec<(u32, Value)> = Vec::new();
         for value in self.program.values().take(self.program.inputs().len()) {
@@ -465,8 +466,8 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
         Ok(())
     }
 
-    /// Of the values that are needed last, the one that frees most bytes times steps for the
-    /// seconds of its return.
+    /// Among the values needed last, the one that frees most bytes times steps for the seconds of
+    /// its return.
     fn victim(&self, position: u32) -> Option<Value> {
         let free = self.resident.iter().rev().filter(|(_, value)| !self.pinned.contains(value)).take(CANDIDATES);
         let score = |next: u32, value: Value| {
@@ -483,11 +484,11 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
             .map(|(_, value)| value)
     }
 
-    /// Whether a value is computed from inputs in less time than it takes to write and read it.
+    /// Whether computing a value from inputs takes less time than writing and reading it.
     fn is_cheap(&self, value: Value) -> bool {
         let Some(step) = self.program.maker(value) else { return false };
         if self.is_output[value.index()] {
-            return false; // it has to be somewhere at the end
+            return false; // an output must exist at the end
         }
         let shape = self.program.shape(value);
         let bytes = shape.stored(self.encodings[value.index()]);
@@ -535,7 +536,7 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
     fn step(&mut self, step: u32, position: u32) -> Result<(), PageError> {
         let args: Vec<Value> = unique(self.program.args(step as usize)).collect();
         self.pinned.clear();
-        // those that are there stay there while the others come
+        // arguments in memory stay there while the others are loaded
         self.pinned.extend(&args);
         for arg in &args {
             self.need(*arg, step, position)?;
@@ -560,7 +561,7 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
         Ok(())
     }
 
-    /// The instructions, with each value that is stored written right after it was made.
+    /// The instructions; each value that is stored is written right after it was made.
     fn finish(mut self) -> Vec<Instruction> {
         self.to_store.sort_unstable_by_key(|value| self.made[value.index()]);
         let (mut all, mut stores) =
@@ -575,8 +576,8 @@ impl<C: CostModel + ?Sized> Pager<'_, C> {
     }
 }
 
-/// Moves loads forward while what is read ahead of its place fits `window`, and never before the
-/// value has its copy or has left memory.
+/// Moves loads forward while the bytes read ahead fit `window`, but not to before the value has its
+/// copy or has left memory.
 fn ahead(program: &Program, instructions: &[Instruction], window: u64) -> Vec<Instruction> {
     let mut ready = vec![0u32; program.len()];
     let mut loads: Vec<(u32, Value, u32)> = Vec::new();

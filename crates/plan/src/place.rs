@@ -1,16 +1,16 @@
-//! Which way each stage is done, and where.
+//! Placement: how each stage runs, and at which site.
 //!
-//! States are (stage, variant, site); between two states lie a transfer, if the sites differ, and a
-//! conversion, if the forms do. What a site may not hold is no state, and what a site cannot
-//! convert is no edge; the cheapest path through what is left is the placement (a shortest path in
-//! a layered graph, `O(stages · (variants · sites)^2)`). [`Placement::check`] derives again what
-//! each site gets to see, from the job and the path alone.
+//! States are (stage, variant, site). Between two states there is a transfer, if the sites differ,
+//! and a conversion, if the forms differ. A state is left out if its site must not hold the data;
+//! an edge is left out if no site can convert. The cheapest path through the rest is the placement
+//! (a shortest path in a layered graph, `O(stages · (variants · sites)^2)`). [`Placement::check`]
+//! derives once more, from the job and the path alone, what each site sees.
 
 use crate::segment::{Form, Job, Segment, Variant};
 use crate::site::{Guard, Secrecy, Site};
 use std::fmt;
 
-/// How data changes its form.
+/// A change of form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Conversion {
@@ -18,12 +18,12 @@ pub enum Conversion {
     Encrypt,
     /// Encrypted to plain, with the key.
     Decrypt,
-    /// Encrypted to encrypted at another level or in another layout, by way of plain.
+    /// Encrypted to encrypted at another level or in another layout, by decrypting and encrypting.
     Reset,
-    /// Encrypted to encrypted at another level, by way of a sum with a mask that the site which
-    /// decrypts does not know.
+    /// Encrypted to encrypted at another level, by a sum with a mask that the decrypting site does
+    /// not know.
     MaskedReset,
-    /// Encrypted to what the owner of the data is to get, and to nobody else: the end of a job.
+    /// Encrypted to the form that only the owner of the data can read: the end of a job.
     Release,
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for Conversion {
 }
 
 impl Conversion {
-    /// What leads from one form to another: empty if nothing does, and `None` in it if the form
-    /// serves as it is.
+    /// Conversions from one form to another: an empty list if there are none, and `None` in the
+    /// list if no conversion is needed.
     fn between(job: &Job, from: &Form, to: &Form) -> Vec<Option<Self>> {
         if from.serves(to) {
             return vec![None];
@@ -50,7 +50,7 @@ impl Conversion {
             (Form::Plain, Form::Encrypted { .. }) => vec![Some(Conversion::Encrypt)],
             (Form::Encrypted { .. }, Form::Plain) => vec![Some(Conversion::Decrypt)],
             (Form::Encrypted { level, layout }, Form::Encrypted { layout: wanted, .. }) => {
-                // a mask stays in the slots where it was put
+                // a mask keeps its slots, so the layout must stay the same
                 let masked = layout == wanted && job.masked_level.is_some_and(|least| *level >= least);
                 let reset = [Some(Conversion::Reset), masked.then_some(Conversion::MaskedReset)];
                 reset.into_iter().flatten().map(Some).collect()
@@ -59,8 +59,8 @@ impl Conversion {
         }
     }
 
-    /// Whether a site can do it: what is decrypted is in the clear there, unless it is masked, or
-    /// on its way to its owner.
+    /// Whether a site can do it. A decrypted value is in plaintext there, unless it is masked or on
+    /// its way to its owner.
     fn is_possible(self, job: &Job, site: &Site) -> bool {
         let plain = site.may_hold(&job.secrecy(&Form::Plain));
         let guarded = site.guard != Guard::Process && site.keys.contains(&job.key);
@@ -72,18 +72,18 @@ impl Conversion {
     }
 }
 
-/// Seconds.
+/// Costs of a placement, in seconds.
 pub trait PlaceCosts {
-    /// Until the job's data is there in one of its forms, for a first stage at this site: beside
-    /// what a transfer from where data comes in costs.
+    /// Until the job's data exists in one of its forms, for a first stage at this site. The
+    /// transfer from the site where the data arrives is not included.
     fn enter(&self, _: Data<'_>, _: &Site) -> f64 {
         0.0
     }
-    /// Of a stage.
+    /// To run a stage.
     fn run(&self, segment: &Segment, variant: &Variant, site: &Site) -> f64;
-    /// Of a transfer.
+    /// To transfer data.
     fn transfer(&self, data: Data<'_>, from: &Site, to: &Site) -> f64;
-    /// Of a conversion; what is released has no form after it.
+    /// To convert data; released data has no form afterwards.
     fn convert(&self, conversion: Conversion, from: Data<'_>, to: Option<Data<'_>>, site: &Site) -> f64;
 }
 
@@ -96,39 +96,39 @@ pub struct Data<'a> {
     pub bytes: u64,
 }
 
-/// One stage as it was decided.
+/// The decision for one stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Which variant.
+    /// The index of the variant.
     pub variant: usize,
-    /// Which site.
+    /// The index of the site.
     pub site: usize,
-    /// What its input is converted by, and at which site, before it runs.
+    /// The conversion of its input before it runs, and the site of the conversion.
     pub conversion: Option<(Conversion, usize)>,
-    /// Seconds of transfer and conversion, of the first stage also of what its data takes to be
-    /// there; and of the stage.
+    /// Seconds of transfer and conversion, for the first stage including [`PlaceCosts::enter`];
+    /// then seconds of the stage itself.
     pub seconds: [f64; 2],
 }
 
 /// A path through a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
-    /// In which form the data comes.
+    /// The index of the input form.
     pub input: usize,
-    /// For each stage.
+    /// One choice for each stage.
     pub choices: Vec<Choice>,
-    /// What the result is converted by after the last stage, at which site, and how many seconds
-    /// that takes with the way there.
+    /// The conversion of the result after the last stage, its site, and the seconds of both the
+    /// conversion and the transfer there.
     pub release: Option<(Conversion, usize, f64)>,
-    /// All of it.
+    /// Seconds in all.
     pub seconds: f64,
 }
 
-/// Why there is no placement, or why one is refused.
+/// Why there is no placement, or why one is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
-    /// No way to do a stage anywhere.
+    /// A stage has no possible variant at any site.
     #[error("stage {segment} can be done nowhere: {reasons}")]
     Nowhere {
         /// The stage.
@@ -136,47 +136,47 @@ pub enum PlaceError {
         /// Why not, for each variant and site.
         reasons: String,
     },
-    /// The result comes in no form that is wanted.
+    /// No wanted form of the result can be reached.
     #[error("expected a result that is {wanted}, found no way to one")]
     Output {
-        /// What is wanted.
+        /// The wanted forms.
         wanted: String,
     },
-    /// A site would get to see what it may not.
+    /// A site would see data that it must not hold.
     #[error("stage {segment}: site {site} may not hold {what}, {secrecy}")]
     MayNotHold {
         /// The stage.
         segment: String,
         /// The site.
         site: String,
-        /// What it would hold.
+        /// The data that it would hold.
         what: String,
         /// Who may know it.
         secrecy: Secrecy,
     },
-    /// A result that nobody could trust, or a secret that an active site could get at.
+    /// A result that cannot be trusted, or a secret that an active site could obtain.
     #[error("stage {segment}: {variant} at {site}: {reason}")]
     Untrusted {
         /// The stage.
         segment: String,
-        /// The way it is done.
+        /// The variant.
         variant: String,
         /// The site.
         site: String,
-        /// What may happen there.
+        /// What could go wrong there.
         reason: &'static str,
     },
-    /// Forms that do not fit one another, or a site that cannot convert.
+    /// Forms that do not match, or a site that cannot convert.
     #[error("stage {segment}: {reason}")]
     Form {
         /// The stage.
         segment: String,
-        /// What does not fit.
+        /// The mismatch.
         reason: String,
     },
 }
 
-/// Why a variant may not run at a site.
+/// Why a variant must not run at a site.
 fn forbidden(job: &Job, segment: &str, variant: &Variant, site: &Site) -> Option<PlaceError> {
     let segment = segment.to_owned();
     let data = [&variant.takes, &variant.gives].map(|form| (format!("data that is {form}"), job.secrecy(form)));
@@ -194,7 +194,7 @@ fn forbidden(job: &Job, segment: &str, variant: &Variant, site: &Site) -> Option
     Some(PlaceError::Untrusted { segment, variant: variant.name.clone(), site: site.name.clone(), reason })
 }
 
-/// A way to a state.
+/// A path to a state.
 #[derive(Clone)]
 struct Path {
     seconds: f64,
@@ -202,12 +202,12 @@ struct Path {
     choice: Choice,
 }
 
-/// The cheapest placement; data comes in at site `from`.
+/// The cheapest placement, if the data arrives at site `from`.
 ///
 /// # Errors
-/// [`PlaceError`] that names the first stage that can be done nowhere, and why.
+/// [`PlaceError`] with the first stage that can run nowhere, and the reasons.
 pub fn place(job: &Job, sites: &[Site], from: usize, costs: &dyn PlaceCosts) -> Result<Placement, PlaceError> {
-    // of the last stage: variant and site, and the cheapest way there
+    // for the last stage: variant and site, and the cheapest path to it
     let mut layers: Vec<Vec<Path>> = Vec::new();
     for segment in &job.segments {
         let mut layer = Vec::new();
@@ -250,7 +250,7 @@ fn reason(refused: &PlaceError, variant: &Variant, site: &Site) -> String {
     }
 }
 
-/// Data that a stage can start from.
+/// Data from which a stage can start.
 struct Arrival {
     path: usize,
     seconds: f64,
@@ -280,7 +280,8 @@ fn arrivals(job: &Job, layers: &[Vec<Path>], from: usize) -> Vec<Arrival> {
 
 type Arrived = (f64, Option<(Conversion, usize)>);
 
-/// Seconds until data is where a variant runs, in its form; none if it cannot get there.
+/// Seconds until the data is at the site of a variant and in its form; `None` if that is
+/// impossible.
 fn arrive(
     job: &Job,
     sites: &[Site],
@@ -298,7 +299,7 @@ fn arrive(
     let ways = Conversion::between(job, form, &variant.takes).into_iter().flat_map(|conversion| match conversion {
         None if sites[site].may_hold(&job.secrecy(form)) => vec![(transfer(comes, *at, site), None)],
         None => Vec::new(),
-        // where it is converted: anywhere that can
+        // the conversion may be at any site that is able to do it
         Some(conversion) => {
             let able = (0..sites.len()).filter(|by| conversion.is_possible(job, &sites[*by]));
             let way = |by: usize| {
@@ -311,7 +312,7 @@ fn arrive(
     ways.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Seconds until the result is as it is wanted, and what that takes.
+/// Seconds until the result has a wanted form, and the conversion for it.
 fn release(
     job: &Job,
     sites: &[Site],
@@ -354,10 +355,10 @@ fn end(job: &Job, sites: &[Site], layers: &[Vec<Path>], costs: &dyn PlaceCosts) 
 }
 
 impl Placement {
-    /// Follows a placement, whoever made it.
+    /// Checks a placement from any source.
     ///
     /// # Errors
-    /// [`PlaceError`], the first that is found.
+    /// The first [`PlaceError`] that is found.
     pub fn check(&self, job: &Job, sites: &[Site]) -> Result<(), PlaceError> {
         let wrong = |segment: &str, reason: String| PlaceError::Form { segment: segment.to_owned(), reason };
         if self.choices.len() != job.segments.len() {
@@ -398,7 +399,7 @@ impl Placement {
         }
     }
 
-    /// The placement as text for people.
+    /// The placement as readable text.
     pub fn explain(&self, job: &Job, sites: &[Site]) -> String {
         let mut text = String::new();
         for (segment, choice) in job.segments.iter().zip(&self.choices) {

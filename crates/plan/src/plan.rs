@@ -1,4 +1,4 @@
-//! From a program, a site and costs to a plan.
+//! Makes a plan from a program, a site and costs.
 
 use crate::cost::{self, CostModel};
 use crate::page::{self, Instruction, PageError, Room};
@@ -7,43 +7,43 @@ use crate::site::{Site, Unit};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What is done at one site, in order.
+/// The instructions of one site, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What is computed.
+    /// The program.
     pub program: Program,
-    /// Where.
+    /// Its site.
     pub site: Site,
-    /// Moves and steps.
+    /// Steps and moves.
     pub instructions: Vec<Instruction>,
-    /// Inputs that are in memory from the start.
+    /// Inputs in memory from the start.
     pub resident: Vec<Value>,
     /// Whether the tier has all inputs.
     pub inputs_stored: bool,
-    /// How each value stands in the tier, if it does.
+    /// The encoding of each value in the tier.
     pub encodings: Vec<Encoding>,
-    /// What is expected of it.
+    /// The expected costs.
     pub forecast: Forecast,
 }
 
-/// What a plan is expected to take.
+/// Expected costs of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Forecast {
-    /// From start to end.
+    /// Seconds from start to end.
     pub seconds: f64,
-    /// The same with all memory that it could want.
+    /// The same with unlimited memory.
     pub unlimited: f64,
-    /// Of these, cores had nothing to do but wait for the tier.
+    /// The part of `seconds` in which the cores only wait for the tier.
     pub stalled: f64,
     /// Bytes from the tier.
     pub read: u64,
     /// Bytes to the tier.
     pub written: u64,
-    /// Bytes of values in memory at most.
+    /// The largest number of bytes of values in memory.
     pub peak: u64,
-    /// Steps that are done, those that are done again counted again.
+    /// Steps that run, repetitions included.
     pub steps: u64,
-    /// Those that are done again.
+    /// Repetitions among them.
     pub again: u64,
 }
 
@@ -51,13 +51,13 @@ pub struct Forecast {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// It does not fit the site's memory.
+    /// A step does not fit the site's memory.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// No output.
+    /// The program has no output.
     #[error("expected a program with outputs, found one without")]
     NoOutput,
-    /// It does not fit and there is nowhere else to put things.
+    /// The values do not fit memory, and the site has no tier.
     #[error("expected a tier of storage for {bytes} bytes of values, found none at site {site}")]
     NoTier {
         /// Bytes of all values.
@@ -67,15 +67,15 @@ pub enum PlanError {
     },
 }
 
-/// A plan that could be chosen.
+/// A plan among those to choose from.
 struct Candidate {
     paging: page::Paging,
     encodings: Vec<Encoding>,
     forecast: Forecast,
 }
 
-/// Plans a program at a site: the cheapest of its own order and some that gather steps with the
-/// same large argument.
+/// Plans a program at a site: the cheapest among its own order and some orders that group steps
+/// with the same large argument.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -128,8 +128,7 @@ pub fn plan_in<C: CostModel + ?Sized>(
             }
         }
     };
-    // the order first, where a second of the tier is worth one of a core; then what else it may be
-    // worth
+    // the order first, with a second of the tier worth one second of a core; then other prices
     let mut chosen = 0;
     for (i, order) in orders.iter().enumerate() {
         if consider(order, 1.0) {
@@ -141,7 +140,7 @@ pub fn plan_in<C: CostModel + ?Sized>(
     }
     match (best, refused) {
         (Some(Candidate { paging, encodings, forecast }), _) => {
-            // an input that is an output, too, may have left memory
+            // an input that is also an output may have left memory
             let from_tier = |output: &Value| program.maker(*output).is_none() && !fits;
             let moves = paging.instructions.iter().any(|i| matches!(i, Instruction::Load(_) | Instruction::Store(_)))
                 || program.outputs().iter().any(from_tier);
@@ -156,14 +155,14 @@ pub fn plan_in<C: CostModel + ?Sized>(
     }
 }
 
-/// The steps that an output depends on, as they were written.
+/// The steps that an output depends on, in the order of the program.
 pub fn own_order(program: &Program) -> Vec<u32> {
     let needed = program.needed();
     (0..program.steps().len() as u32).filter(|step| needed[*step as usize]).collect()
 }
 
-/// For each value the encoding that costs least, where a second of the tier costs `price` seconds
-/// of a core: nothing while the tier keeps up.
+/// The cheapest encoding for each value, if a second of the tier costs `price` seconds of a core; 0
+/// while the tier keeps up.
 fn encodings<C: CostModel + ?Sized>(program: &Program, costs: &C, price: f64) -> Vec<Encoding> {
     let cost = |shape: &Shape, encoding: Encoding| {
         let bytes = shape.stored(encoding);
@@ -177,8 +176,8 @@ fn encodings<C: CostModel + ?Sized>(program: &Program, costs: &C, price: f64) ->
     program.values().map(|value| choose(program.shape(value))).collect()
 }
 
-/// Follows a plan with two clocks, of the cores and of the tier: a load begins when the cores have
-/// begun what stands before it, and a step when its arguments are there.
+/// Follows a plan with two clocks, one for the cores and one for the tier. A load begins when the
+/// cores have begun the instructions before it, and a step when its arguments are present.
 fn forecast<C: CostModel + ?Sized>(
     program: &Program,
     paging: &page::Paging,
@@ -231,7 +230,7 @@ fn forecast<C: CostModel + ?Sized>(
     found
 }
 
-/// Bytes for people.
+/// Bytes as readable text.
 pub fn bytes(count: u64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| count >= *unit) {
@@ -246,7 +245,7 @@ impl Plan {
         self.program.shape(value).stored(self.encodings[value.index()])
     }
 
-    /// Bytes in the tier at the end, when most lies there: nothing is taken out before.
+    /// Bytes in the tier at the end, when it holds most: nothing is removed before.
     pub fn kept(&self) -> u64 {
         let inputs = self.program.values().take(if self.inputs_stored { self.program.inputs().len() } else { 0 });
         let made = self.instructions.iter().filter_map(|instruction| match instruction {
@@ -256,8 +255,8 @@ impl Plan {
         inputs.chain(made).map(|value| self.stored(value)).fold(0, u64::saturating_add)
     }
 
-    /// The plan as text for people: what there is, what is done, what moves and why, and what would
-    /// change it.
+    /// The plan as readable text: the site and the values, the steps, the moves with their reasons,
+    /// and changes that would avoid them.
     pub fn explain<C: CostModel + ?Sized>(&self, costs: &C) -> String {
         let mut text = String::new();
         let _ = self.write(&mut text, costs);
@@ -326,7 +325,7 @@ impl Plan {
         self.write_why(text, costs)
     }
 
-    /// The values that move most, and what would change it.
+    /// The values that move most, and changes that would avoid it.
     fn write_why<C: CostModel + ?Sized>(&self, text: &mut String, costs: &C) -> std::fmt::Result {
         let (program, f) = (&self.program, &self.forecast);
         let mut loads = vec![0u64; program.len()];

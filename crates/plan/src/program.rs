@@ -1,19 +1,18 @@
 //! Straight-line programs over vectors.
 //!
 //! A [`Program`] has inputs, steps and outputs. A step has one operation, arguments that exist
-//! before it, and one result that never changes: static single assignment. There is no step that
-//! chooses, so what runs, in what order, and what is read and written depends on nothing that is
-//! computed.
+//! before it, and one result that never changes: static single assignment. No step branches, so the
+//! steps, their order, and all reads and writes are independent of the computed values.
 //!
-//! A job is written once, as ordinary code over a [`Machine`]: recorded ([`Recorder`]) it is a
-//! program; on [`Direct`](crate::engine::Direct) it runs at once.
+//! A job is written once, as ordinary code over a [`Machine`]. [`Recorder`] turns it into a
+//! program; [`Direct`](crate::engine::Direct) runs it at once.
 
 use crate::engine::{Machine, Shapes};
 use crate::site::Secrecy;
 pub use crate::step::{Encoding, Kind, Op, Shape};
 use std::fmt;
 
-/// A value of a program: its inputs are numbered first, then the results of its steps.
+/// A value of a program: inputs have the first numbers, then the results of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(pub(crate) u32);
 
@@ -33,9 +32,9 @@ impl fmt::Display for Value {
 /// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// What people call it.
+    /// A name for people.
     pub name: String,
-    /// What it is.
+    /// Its shape.
     pub shape: Shape,
     /// Who may know it.
     pub secrecy: Secrecy,
@@ -44,23 +43,23 @@ pub struct Input {
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
+    /// Its operation.
     pub op: Op,
-    /// Where its arguments stand in the program's list of them.
+    /// The place of its arguments in the program's list of arguments.
     first: u32,
     count: u32,
-    /// What comes out.
+    /// The shape of the result.
     pub shape: Shape,
 }
 
-/// A program that is no program.
+/// Why a program is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// More than 2^32 values.
+    /// There are more than 2^32 values.
     #[error("expected at most 2^32 values and arguments, found more")]
     TooLong,
-    /// An argument that does not exist before the step.
+    /// An argument does not exist before the step.
     #[error("step {step}: expected arguments from before it, found {value}")]
     NotYet {
         /// The step.
@@ -68,25 +67,25 @@ pub enum ProgramError {
         /// The argument.
         value: Value,
     },
-    /// Too few arguments, or too many.
+    /// There are too few arguments, or too many.
     #[error("step {step}: expected {expected} arguments for {op}, found {found}")]
     Arguments {
         /// The step.
         step: usize,
-        /// What it does.
+        /// Its operation.
         op: Op,
-        /// How many there should be.
+        /// Expected number.
         expected: String,
-        /// How many there are.
+        /// Number found.
         found: usize,
     },
-    /// No output, or one that does not exist.
+    /// There is no output, or one does not exist.
     #[error("expected outputs among the values, found {found}")]
     Outputs {
-        /// What there was.
+        /// Description of the outputs found.
         found: String,
     },
-    /// What an engine says about shapes.
+    /// The engine has no result for these shapes.
     #[error("step {step}: {reason}")]
     Shape {
         /// The step.
@@ -111,7 +110,7 @@ impl Program {
         &self.inputs
     }
 
-    /// The steps, in the order in which they were written.
+    /// The steps, in order of recording.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -121,12 +120,12 @@ impl Program {
         &self.outputs
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.inputs.len() + self.steps.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether the program has no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -152,7 +151,7 @@ impl Program {
         &self.args[step.first as usize..][..step.count as usize]
     }
 
-    /// What is known of a value.
+    /// The shape of a value.
     pub fn shape(&self, value: Value) -> &Shape {
         match self.maker(value) {
             None => &self.inputs[value.index()].shape,
@@ -160,13 +159,13 @@ impl Program {
         }
     }
 
-    /// Bytes of all inputs and of whatever steps make, and of the inputs alone.
+    /// Bytes of all inputs and results, and of the inputs alone.
     pub fn bytes(&self) -> [u64; 2] {
         let inputs = self.inputs.iter().map(|input| input.shape.resident).sum::<u64>();
         [inputs + self.steps.iter().map(|step| step.shape.resident).sum::<u64>(), inputs]
     }
 
-    /// A new input.
+    /// Adds an input.
     ///
     /// # Errors
     /// [`ProgramError::TooLong`]; [`ProgramError::NotYet`] after the first step.
@@ -179,7 +178,7 @@ impl Program {
         Ok(value)
     }
 
-    /// A new step, with what it makes.
+    /// Adds a step with the shape of its result.
     ///
     /// # Errors
     /// [`ProgramError`] of a step.
@@ -203,11 +202,11 @@ impl Program {
         Ok(value)
     }
 
-    /// What the program is for.
+    /// Sets the outputs.
     ///
     /// # Errors
-    /// [`ProgramError::Outputs`] if there is none, or one that does not exist or stands there
-    /// twice.
+    /// [`ProgramError::Outputs`] if the list is empty, contains an unknown value, or contains a
+    /// value twice.
     pub fn set_outputs(&mut self, outputs: &[Value]) -> Result<(), ProgramError> {
         let mut sorted = outputs.to_vec();
         sorted.sort_unstable();
@@ -224,7 +223,7 @@ impl Program {
         Err(ProgramError::Outputs { found })
     }
 
-    /// For each step whether an output depends on it.
+    /// For each step, whether an output depends on it.
     pub fn needed(&self) -> Vec<bool> {
         let mut needed = vec![false; self.steps.len()];
         for output in &self.outputs {
@@ -241,30 +240,30 @@ impl Program {
     }
 }
 
-/// A machine that writes down what it is told to do.
+/// A machine that records steps.
 pub struct Recorder<'a, S: ?Sized> {
     shapes: &'a S,
     program: Program,
 }
 
 impl<'a, S: Shapes + ?Sized> Recorder<'a, S> {
-    /// Nothing written yet; `shapes` says what steps make.
+    /// An empty recorder; `shapes` gives the shapes of results.
     pub fn new(shapes: &'a S) -> Self {
         Self { shapes, program: Program::default() }
     }
 
-    /// An input.
+    /// Records an input.
     ///
     /// # Errors
-    /// As [`Program::add_input`].
+    /// As in [`Program::add_input`].
     pub fn input(&mut self, name: impl Into<String>, shape: Shape, secrecy: Secrecy) -> Result<Value, ProgramError> {
         self.program.add_input(Input { name: name.into(), shape, secrecy })
     }
 
-    /// The program.
+    /// Ends the recording.
     ///
     /// # Errors
-    /// As [`Program::set_outputs`].
+    /// As in [`Program::set_outputs`].
     pub fn finish(mut self, outputs: &[Value]) -> Result<Program, ProgramError> {
         self.program.set_outputs(outputs)?;
         Ok(self.program)

@@ -1,12 +1,12 @@
-//! A plan on its way: a state machine that is asked what to do and told what was done.
+//! Runs a plan: a state machine that hands out work and receives reports of finished work.
 //!
-//! **In order, and all at once.** Instructions are admitted in the plan's order, each when there is
-//! memory for what it brings; whatever was admitted and has its arguments is done in any order, by
-//! any number of equivalent units that pull from one queue, while moves to and from the tier go on.
-//! The plan is sound in order, so the next instruction always gets its memory once those before it
-//! are done: there is no way to get stuck, and at no moment is more in memory than the site has.
+//! **In order, and in parallel.** Instructions are admitted in the plan's order, each when there is
+//! memory for its result. Admitted instructions with all their arguments run in any order, on any
+//! number of equivalent units that pull from one queue, while moves to and from the tier go on. The
+//! plan is sound in order, so the next instruction always gets its memory once those before it are
+//! done. So a run cannot deadlock, and never has more in memory than the site has.
 //!
-//! Times are handed in; nothing here reads a clock.
+//! Times are arguments; nothing here reads a clock.
 
 use crate::check::CheckedPlan;
 use crate::page::Instruction;
@@ -14,19 +14,19 @@ use crate::program::Value;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Number of an instruction in a plan.
+/// The number of an instruction in a plan.
 pub type Index = u32;
 
-/// Something to do.
+/// One instruction to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// The instruction: what [`Runner::finished`] is told.
+    /// The number of the instruction, for [`Runner::finished`].
     pub index: Index,
-    /// What it says.
+    /// The instruction.
     pub instruction: Instruction,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Steps that are done.
@@ -39,19 +39,19 @@ pub struct Progress {
     pub written: u64,
     /// Bytes of values in memory now.
     pub memory: u64,
-    /// Bytes of values in memory at most.
+    /// The largest number of bytes of values in memory so far.
     pub peak: u64,
-    /// Part of the instructions that is done, from 0 to 1.
+    /// The finished part of the instructions, from 0 to 1.
     pub part: f64,
 }
 
-/// A run.
+/// A run of a plan.
 #[derive(Clone, Debug)]
 pub struct Runner<'a> {
     plan: &'a CheckedPlan,
-    /// For each instruction, how many others must be done before it.
+    /// For each instruction, how many others must end before it.
     missing: Vec<u32>,
-    /// For each instruction, those that wait for it.
+    /// For each instruction, the instructions that wait for it.
     waiting: Vec<Vec<Index>>,
     admitted: usize,
     compute: BinaryHeap<Reverse<Index>>,
@@ -65,7 +65,7 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// Nothing done yet. Gives inputs that leave memory at once, too.
+    /// A new run, and the inputs that leave memory at once.
     pub fn new(plan: &'a CheckedPlan) -> (Self, Vec<Value>) {
         let (missing, waiting) = dependencies(plan);
         let inner = plan.plan();
@@ -99,7 +99,7 @@ impl<'a> Runner<'a> {
         self.plan.plan().program.shape(value).resident
     }
 
-    /// What an instruction brings into memory.
+    /// The bytes that an instruction adds to memory.
     fn brings(&self, instruction: Instruction) -> u64 {
         match instruction {
             Instruction::Run(step) => self.bytes(self.plan.plan().program.result(step as usize)),
@@ -125,7 +125,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// An admitted instruction with nothing missing.
+    /// Queues an admitted instruction with nothing missing.
     fn ready(&mut self, index: Index) {
         match self.instruction(index) {
             Instruction::Run(_) => self.compute.push(Reverse(index)),
@@ -154,7 +154,7 @@ impl<'a> Runner<'a> {
         Work { index, instruction: self.instruction(index) }
     }
 
-    /// A step for a unit that has nothing to do; the earliest in the plan.
+    /// A step for an idle unit; the earliest in the plan.
     pub fn next_step(&mut self) -> Option<Work> {
         if self.cancelled {
             return None;
@@ -163,15 +163,15 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
-    /// Whether nothing but a step that was started still has use for a value: the plan drops it
-    /// next, and all other users are done.
+    /// Whether only a started step still needs a value: the plan drops the value next, and all its
+    /// other users are done.
     pub fn is_last_user(&self, work: Work, value: Value) -> bool {
         self.waiting[work.index as usize]
             .iter()
             .any(|next| self.missing[*next as usize] == 1 && self.instruction(*next) == Instruction::Drop(value))
     }
 
-    /// A value that can be read now, in the plan's order.
+    /// The next value that can be read now, in the plan's order.
     pub fn next_load(&mut self) -> Option<Work> {
         if self.cancelled {
             return None;
@@ -180,13 +180,13 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
-    /// A load that was not begun after all: the next one, again.
+    /// Returns a load that was not begun; it will be the next one again.
     pub fn put_back_load(&mut self, work: Work) {
         self.running = self.running.saturating_sub(1);
         self.loads.push_front(work.index);
     }
 
-    /// A value that can be written now, in the plan's order.
+    /// The next value that can be written now, in the plan's order.
     pub fn next_store(&mut self) -> Option<Work> {
         if self.cancelled {
             return None;
@@ -195,8 +195,8 @@ impl<'a> Runner<'a> {
         Some(self.start(index))
     }
 
-    /// Something that was started is done. Gives the values that leave memory by it: whoever has
-    /// them lets them go before asking for more.
+    /// Ends a started instruction. Returns the values that leave memory; the caller frees them
+    /// before it asks for more work.
     pub fn finished(&mut self, work: Work) -> Vec<Value> {
         debug_assert!(self.running > 0 && self.missing[work.index as usize] == 0);
         self.running = self.running.saturating_sub(1);
@@ -214,7 +214,7 @@ impl<'a> Runner<'a> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Nothing more is started.
+    /// Starts nothing more.
     pub fn cancel(&mut self) {
         self.cancelled = true;
     }
@@ -224,30 +224,31 @@ impl<'a> Runner<'a> {
         self.done == self.missing.len()
     }
 
-    /// Whether nothing is done and nothing can be: cancelled, with nothing under way.
+    /// Whether the run was cancelled and no started work is left.
     pub fn is_stopped(&self) -> bool {
         self.cancelled && self.running == 0
     }
 
-    /// Whether something was started that is not finished.
+    /// Whether started work is unfinished.
     pub fn is_busy(&self) -> bool {
         self.running > 0
     }
 
-    /// How far it is.
+    /// Progress of the run.
     pub fn progress(&self) -> Progress {
         let all = self.missing.len().max(1) as f64;
         Progress { part: self.done as f64 / all, ..self.progress }
     }
 }
 
-/// What each instruction waits for: a step for its arguments, a load for the copy and for the
-/// value's place, a store for the value, a drop for all that uses the value.
+/// The dependencies of each instruction: a step waits for its arguments, a load for the copy and
+/// for the drop of the value, a store for the value, a drop for all users of the value.
 fn dependencies(plan: &CheckedPlan) -> (Vec<u32>, Vec<Vec<Index>>) {
     let inner = plan.plan();
     let (program, count) = (&inner.program, inner.instructions.len());
     let (mut missing, mut waiting) = (vec![0u32; count], vec![Vec::new(); count]);
-    // of each value: what brought it, what used it since, what stored it, what dropped it last
+    // for each value: the instruction that made or loaded it, its users since, its store, its last
+    // drop
     let mut brought: Vec<Option<Index>> = vec![None; program.len()];
     let mut users: Vec<Vec<Index>> = vec![Vec::new(); program.len()];
     let mut copied: Vec<Option<Index>> = vec![None; program.len()];

@@ -1,29 +1,28 @@
-//! What the stages of a job may be.
+//! The stages of a job, and their variants.
 //!
-//! A stage can often be done in several ways: in the clear where that is allowed, under encryption
-//! at some level, on masked numbers. Each way is a
-//! [`Variant`]: a program, the form of what it takes and gives, and what it has to have in memory
-//! besides.
+//! A stage can often run in several ways: in plaintext where that is allowed, under encryption at
+//! some level, or on masked numbers. Each way is a [`Variant`]: a program, the forms of its input
+//! and output, and the other data that it needs in memory.
 
 use crate::program::Program;
 use crate::site::{KeyDomain, Owner, Secrecy};
 use std::fmt;
 
-/// In what form a job's data is between two stages.
+/// The form of a job's data between two stages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Form {
-    /// In the clear.
+    /// Plaintext.
     Plain,
-    /// Encrypted, with so many multiplications left and its numbers in the slots as the layout of
-    /// this name has them.
+    /// Encrypted, with a number of multiplications left and a named layout of the numbers in the
+    /// slots.
     Encrypted {
-        /// Multiplications that are left.
+        /// Remaining multiplications.
         level: u16,
-        /// Where which number is.
+        /// The name of the layout.
         layout: String,
     },
-    /// With a mask that its owner can take off.
+    /// With a mask that only its owner can remove.
     Masked,
 }
 
@@ -38,7 +37,7 @@ impl fmt::Display for Form {
 }
 
 impl Form {
-    /// Whether what is in this form can be taken as `other`: higher levels serve for lower ones.
+    /// Whether data of this form can be used as `other`: higher levels serve for lower ones.
     pub fn serves(&self, other: &Form) -> bool {
         match (self, other) {
             (Form::Encrypted { level, layout }, Form::Encrypted { level: least, layout: wanted }) => {
@@ -49,10 +48,10 @@ impl Form {
     }
 }
 
-/// One way to do a stage.
+/// One way to run a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// What people call it.
+    /// A name for people.
     pub name: String,
     /// The form of its input.
     pub takes: Form,
@@ -62,58 +61,57 @@ pub struct Variant {
     pub bytes: [u64; 2],
     /// The steps.
     pub program: Program,
-    /// What else is in memory, and who may know it: weights, tables.
+    /// Other data in memory, and who may know it: weights, tables.
     pub holds: Vec<(String, Secrecy)>,
-    /// What its result is worth where nothing guards the site.
+    /// The trust that the variant requires of a site.
     pub trust: Trust,
 }
 
-/// What a way to do a stage needs of the site that does it, for its result to be right and for
-/// secrets to stay secret.
+/// The trust that a variant needs in its site for right results and secrecy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trust {
-    /// A guarded site checks the result, so that a wrong one is found out.
+    /// A guarded site checks the result and detects a wrong one.
     pub checked: bool,
-    /// What it holds stays secret only from a site that does what it was told: an active one could
-    /// have it decrypted.
+    /// The data stays secret only from a site that follows the protocol: an active one could have
+    /// it decrypted.
     pub passive_only: bool,
 }
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// What people call it.
+    /// A name for people.
     pub name: String,
-    /// The ways to do it.
+    /// The ways to run it.
     pub variants: Vec<Variant>,
 }
 
-/// Stages one after another, and whose data runs through them.
+/// Stages one after another, and the owner of the data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The stages.
     pub segments: Vec<Segment>,
-    /// Whose data it is.
+    /// The owner of the data.
     pub owner: Owner,
-    /// Under which key it is encrypted.
+    /// The key that the data is encrypted under.
     pub key: KeyDomain,
-    /// In what form it comes, and how many bytes it has: one of these, whichever is cheaper in the
-    /// end. Plain data comes through a channel that ends where the first stage is.
+    /// Forms and bytes of the input; the planner takes the cheapest. Plaintext arrives through a
+    /// channel that ends at the site of the first stage.
     pub inputs: Vec<(Form, u64)>,
-    /// In what form the result is wanted: one of these. Where plain is one, what is encrypted may
-    /// be released at a guarded site that has the key.
+    /// Accepted forms of the result. If plain is one of them, a guarded site with the key may
+    /// release encrypted data.
     pub outputs: Vec<Form>,
-    /// Whether results are to be right whatever unguarded sites do.
+    /// Whether results must be right even if unguarded sites misbehave.
     pub integrity: bool,
-    /// Whether unguarded sites may do other than they were told.
+    /// Whether unguarded sites may deviate from the protocol.
     pub active: bool,
-    /// Levels that a ciphertext needs to be reset under a mask, so that nobody sees it in the
-    /// clear; none if that is not to be.
+    /// Levels that a ciphertext needs for a reset under a mask, so that no site sees the plaintext;
+    /// `None` if masked resets are not allowed.
     pub masked_level: Option<u16>,
 }
 
 impl Job {
-    /// Who may know the data in some form.
+    /// Who may know the data in a given form.
     pub fn secrecy(&self, form: &Form) -> Secrecy {
         match form {
             Form::Plain => Secrecy::Secret { owner: self.owner.clone() },

@@ -1,8 +1,8 @@
-//! Places where steps run, and who may know what.
+//! Sites, where steps run, and rules about who may know which value.
 
 use std::fmt;
 
-/// Whose key something is encrypted under.
+/// The key that something is encrypted under.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyDomain(pub String);
 
@@ -16,19 +16,19 @@ pub struct Owner(pub String);
 pub enum Secrecy {
     /// Everybody.
     Public,
-    /// Whoever has the key; the bytes may lie anywhere else.
+    /// The holders of the key; the bytes may be anywhere else.
     Encrypted {
         /// The key.
         key: KeyDomain,
     },
-    /// Whoever has the mask.
+    /// The holder of the mask.
     Masked {
-        /// Who has it.
+        /// The holder.
         by: Owner,
     },
-    /// Its owner, and sites that may hold the owner's secrets.
+    /// The owner, and sites that may hold the owner's secrets.
     Secret {
-        /// Whose it is.
+        /// The owner.
         owner: Owner,
     },
 }
@@ -44,19 +44,19 @@ impl fmt::Display for Secrecy {
     }
 }
 
-/// What stands between a site's memory and the rest of its machine.
+/// The protection between a site's memory and the rest of its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Guard {
     /// Nothing but the operating system.
     Process,
-    /// A process of its own that stands for an enclave: nothing that hardware enforces.
+    /// A separate process that simulates an enclave: hardware enforces nothing.
     SimulatedEnclave,
-    /// Hardware with evidence.
+    /// Hardware that attests itself with evidence.
     Enclave,
 }
 
-/// What computes at a site.
+/// The processors of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Unit {
@@ -66,14 +66,14 @@ pub enum Unit {
     Accelerator,
 }
 
-/// Where steps run.
+/// A place where steps run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// What people call it.
+    /// A name for people.
     pub name: String,
-    /// What computes there.
+    /// Its processors.
     pub unit: Unit,
-    /// What guards it.
+    /// Its protection.
     pub guard: Guard,
     /// Bytes for values.
     pub memory: u64,
@@ -83,12 +83,12 @@ pub struct Site {
     pub keys: Vec<KeyDomain>,
     /// Parties whose secrets may be there.
     pub trusted_by: Vec<Owner>,
-    /// Those of them whose plain data may lie in its tier as well: it is their disk.
+    /// The parties among them whose plaintext may also be in its tier: it is their disk.
     pub tier_of: Vec<Owner>,
 }
 
 impl Site {
-    /// A blind server: no keys, and nobody's secrets.
+    /// A blind server: it has no keys, and no party trusts it with secrets.
     pub fn blind(name: impl Into<String>, cores: u16, memory: u64) -> Self {
         Self {
             name: name.into(),
@@ -106,14 +106,14 @@ impl Site {
     pub fn may_hold(&self, secrecy: &Secrecy) -> bool {
         match secrecy {
             Secrecy::Public | Secrecy::Masked { .. } => true,
-            // with the key it would be as good as the secret itself
+            // with the key, the ciphertext is as sensitive as the secret
             Secrecy::Encrypted { key } => !self.keys.contains(key) || self.guard != Guard::Process,
             Secrecy::Secret { owner } => self.trusted_by.contains(owner),
         }
     }
 
-    /// Whether it may be in the site's tier: secrets are on a disk there, which must be their
-    /// owner's, and masks are for one moment.
+    /// Whether a value of this secrecy may be in the site's tier. Plain secrets may be only on a
+    /// disk of their owner; masks must not be stored at all.
     pub fn may_store(&self, secrecy: &Secrecy) -> bool {
         self.tier
             && match secrecy {

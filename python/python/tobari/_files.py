@@ -1,4 +1,4 @@
-"""Files: secrets for their owner alone, and whole or not at all."""
+"""Writes files whole or not at all; secret files are for their owner alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 def write(path: PathLike, data: bytes, secret: bool = False, replace: bool = False) -> None:
-    """Writes a file under a temporary name and renames it; a secret one (mode 0600) must not be there, unless it is to be replaced."""
+    """Writes a file under a temporary name and renames it. A secret file (mode 0600) must not exist, unless it is to be replaced."""
     path = Path(path)
     if secret and not replace and path.exists():
         raise FileExistsError(f"{path}: expected no file, found one: a key is never replaced")

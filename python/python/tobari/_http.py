@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ._native import Error, Refused
 
-#: For how many seconds a busy server is asked again; the pauses are as long as it says, from one second to so many.
+#: The longest time of repeated requests to a busy server, in seconds; the server sets the pauses, from one second to this time.
 BUSY_S = 60.0
 LONGEST_PAUSE_S = 30
-#: Bytes of a reply at most.
+#: The most bytes of a reply.
 MOST = 1 << 28
 
 
@@ -25,17 +25,17 @@ class Reply(NamedTuple):
 
     @property
     def refusal(self) -> Optional[str]:
-        """Why the server refused, in its word."""
+        """The server's word for its refusal."""
         return self.headers.get("tobari-refusal")
 
     @property
     def pause(self) -> int:
-        """After how many seconds a busy server wants to be asked again."""
+        """The pause that a busy server asks for, in seconds."""
         said = self.headers.get("retry-after", "")
         return min(max(int(said), 1), LONGEST_PAUSE_S) if said.isdecimal() and len(said) < 9 else 1
 
     def good(self) -> "Reply":
-        """This reply, if it is one of success.
+        """Returns a successful reply.
 
         Raises `tobari.Refused` with the server's text, shortened and without control characters.
         """
@@ -58,14 +58,14 @@ def _lower(headers: Any) -> Dict[str, str]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A token goes to the server that it is for, and nowhere else."""
+    """Refuses redirects, so that a token reaches only its own server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class Connection:
-    """A server at a URL. `token` is one of `tobari search token`; `context` says whom to trust (`ssl.create_default_context(cafile=...)`)."""
+    """A server at a URL. `token` is one of `tobari search token`; `context` sets the trusted roots (`ssl.create_default_context(cafile=...)`)."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Connection:
         headers: Optional[Mapping[str, str]] = None,
         method: Optional[str] = None,
     ) -> Reply:
-        """The reply to a GET, or to a POST where there is a body; asked again while the server is busy."""
+        """Sends a GET, or a POST if there is a body; repeats the request while the server is busy."""
         began = time.monotonic()
         while True:
             reply = self._once(path, body, headers, method)

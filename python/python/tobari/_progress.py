@@ -1,4 +1,4 @@
-"""How far long work is: a callback, or a bar on the terminal (of tqdm where it is installed)."""
+"""The progress of long work: a callback, or a bar on the terminal (by tqdm, if it is installed)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Optional, Union
 
-#: How much is done, and of how much: 0 where nobody knows it.
+#: The finished part and the total; a total of 0 is unknown.
 Callback = Callable[[int, int], Any]
 Progress = Union[None, bool, Callback]
 
 
 @contextmanager
 def shown(progress: Progress, what: str) -> Iterator[Optional[Callback]]:
-    """The callback to hand on: none without `progress`, a bar for `True`, else what was given."""
+    """The callback to pass on: none without `progress`, a bar for `True`, else the given callback."""
     if progress is None or progress is False:
         yield None
     elif callable(progress):

@@ -9,7 +9,8 @@
 >>> secret.decrypt(y, count=3, bits=10)
 array([0.125, 1.125, 2.   ])
 
-Whoever sees a ciphertext and its exact decryption solves for the key: `decrypt(..., bits=...)` gives as few bits as the purpose needs, which limits the damage and proves nothing.
+A person who sees a ciphertext and its exact decryption can compute the key. `decrypt(..., bits=...)` returns only as many
+bits as the purpose needs: this limits the damage, but proves nothing.
 """
 
 from ._native import ckks as _ckks

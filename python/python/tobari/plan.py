@@ -1,4 +1,4 @@
-"""What would be done where, and why.
+"""Plans of computations, with their reasons.
 
 >>> from tobari import plan
 >>> found = plan.infer(protect=["data"])
@@ -7,7 +7,8 @@
 >>> print(found)                                                # doctest: +ELLIPSIS
 conv1...
 
-Plans are decided before anything runs, because nothing that runs depends on what is secret. The text is that of `tobari plan`, which measures what steps cost where this module does not.
+A plan is made before the run, because no step depends on secret data. The text is that of `tobari plan`, but that command
+measures the costs of steps, and this module does not.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Step:
     """A layer of a network."""
 
     layer: str
-    #: In which form it is done.
+    #: The form of its computation.
     way: str
-    #: Where: in a plain process, or in an enclave.
+    #: The place: a plain process, or an enclave.
     site: str
-    #: What becomes of the data before it, if anything does.
+    #: The change of the data before the layer, if there is one.
     conversion: Optional[str]
     moving_seconds: float
     seconds: float
@@ -41,18 +42,18 @@ class Relaxation:
     """A requirement that costs something."""
 
     gives_up: str
-    #: Of the plan without it.
+    #: The cost of the plan without the requirement.
     seconds: float
 
 
 @dataclass(frozen=True)
 class InferPlan:
-    """Where each layer of a network is done."""
+    """The place of each layer of a network."""
 
     protect: str
     seconds: float
     steps: Tuple[Step, ...]
-    #: What could be given up, the dearest requirement first.
+    #: The requirements that could be given up, the most expensive first.
     relaxations: Tuple[Relaxation, ...]
     text: str
 
@@ -62,7 +63,7 @@ class InferPlan:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What of a job lies in memory when."""
+    """The use of memory during a job."""
 
     job: str
     #: Bytes for values.
@@ -71,12 +72,12 @@ class MemoryPlan:
     inputs: int
     program_steps: int
     steps: int
-    #: Steps that are done a second time.
+    #: Repeated steps.
     again: int
-    #: Bytes that move from and to the tier.
+    #: Bytes moved from and to the tier.
     read: int
     written: int
-    #: Most bytes of values at a time.
+    #: The most bytes of values at one time.
     peak: int
     #: Bytes in the tier at the end.
     kept: int
@@ -93,9 +94,10 @@ def infer(
     reset: str = "none",
     enclave: bool = True,
 ) -> InferPlan:
-    """The cheapest place and form of each layer of the paper's network, by the paper's costs, that what is to be protected allows.
+    """The cheapest allowed place and form of each layer of the paper's network, by the paper's costs.
 
-    `protect` names `data`, `model` and `integrity`; `reset` is `none`, `masked` or `plain`. Raises `tobari.Error` where there is no plan, with what would have to be given up for one.
+    `protect` names `data`, `model` and `integrity`; `reset` is `none`, `masked` or `plain`. If there is no plan, raises
+    `tobari.Error` with the requirements to give up.
     """
     text, explained = _plan.infer(list(protect), side_channels, active_host, reset, enclave)
     found: Dict[str, Any] = json.loads(text)
@@ -105,20 +107,23 @@ def infer(
 
 
 def matrix(vectors: int, diagonals: int, memory: int, cores: int = 1) -> MemoryPlan:
-    """Encrypted vectors times a matrix of so many diagonals, within so many bytes for values: the reference job of `tobari plan memory`.
+    """Encrypted vectors times a matrix, within `memory` bytes for values: the reference job of `tobari plan memory`.
 
-    Costs are not measured here, so that steps and bytes are the plan's, and seconds in its text are assumed, as it says.
+    Costs are not measured here: steps and bytes are the plan's, and the text says that its seconds are assumed.
     """
     return _paged(*_plan.matrix_product(vectors, diagonals, memory, cores))
 
 
 def search(memory: int, length: int = 5, haplotypes: int = 2184, places: int = 1, cores: int = 1) -> MemoryPlan:
-    """The paper's search of so many encrypted alleles, within so many bytes for values: the job of `tobari plan search`, which is not how `tobari.search` searches. As `matrix`."""
+    """The paper's search of encrypted alleles, within `memory` bytes for values: the job of `tobari plan search`. As `matrix`.
+
+    `tobari.search` uses another algorithm.
+    """
     return _paged(*_plan.search(length, haplotypes, places, memory, cores))
 
 
 def sense(memory: int, cores: int = 1) -> MemoryPlan:
-    """A batch of frames decrypted from AES-128 under encryption, within so many bytes for values: the job of `tobari plan sense`. As `matrix`."""
+    """A batch of frames, decrypted from AES-128 under encryption within `memory` bytes for values: the job of `tobari plan sense`. As `matrix`."""
     return _paged(*_plan.sense(memory, cores))
 
 

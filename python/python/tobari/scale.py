@@ -1,7 +1,8 @@
 """The same jobs on many machines: shards of a table, batches of images, cohorts of sensors.
 
-Work is cut into pieces that need nothing of one another, and each piece is a pure function of bytes; so whoever does it, and how often, the answers open to the same results, and a piece whose worker died is done again. `Local` does the pieces one after
-the other, `Ray` hands them to the workers of a Ray cluster (`pip install ray`).
+Work is split into independent pieces, and each piece is a pure function of bytes. So the results do not depend on the
+worker of a piece or on repetitions, and a piece whose worker died runs again. `Local` runs the pieces one after the other,
+`Ray` sends them to the workers of a Ray cluster (`pip install ray`).
 
 >>> from tobari import scale, search
 >>> table = search.Table.from_keys([(b"%d" % number, 1 + number % 7) for number in range(1000)])
@@ -10,7 +11,7 @@ the other, `Ray` hands them to the workers of a Ray cluster (`pip install ray`).
 >>> [shards.ask(client, key=str(number)).count for number in (5, 6, 1000)]
 [6, 7, None]
 
-What workers see is what the server of the job sees; no secret goes to them.
+Workers see the same data as the server of the job, and no secret.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Local:
         return value
 
     def map(self, function: Callable[..., Any], pieces: Iterable[Tuple[Any, ...]], progress: Progress = None) -> List[Any]:
-        """The function of each piece, in the order of the pieces."""
+        """Applies the function to each piece, in the order of the pieces."""
         pieces = list(pieces)
         results = []
         with shown(progress, "pieces") as tell:
@@ -51,10 +52,10 @@ class Local:
 
 
 class Ray:
-    """Pieces as tasks of a Ray cluster, spread over its nodes. A task whose worker or node dies is done again, `retries` times at most."""
+    """Pieces as tasks of a Ray cluster, spread over its nodes. A task whose worker or node dies runs again, at most `retries` times."""
 
     def __init__(self, retries: int = 3, cpus: float = 1.0) -> None:
-        """For the cluster that `ray.init` has reached; `cpus` is what a task takes."""
+        """Uses the cluster that `ray.init` connected to; `cpus` is the number of CPUs for a task."""
         try:
             import ray  # type: ignore[import-not-found,import-untyped,unused-ignore]
         except ImportError:
@@ -65,11 +66,11 @@ class Ray:
         self._options = {"max_retries": retries, "num_cpus": cpus, "scheduling_strategy": "SPREAD"}
 
     def put(self, value: Any) -> Any:
-        """A value that many pieces need: kept in the cluster's store, and sent to each node once."""
+        """A value that many pieces need: it is kept in the cluster's store, and sent to each node once."""
         return self._ray.put(value)
 
     def map(self, function: Callable[..., Any], pieces: Iterable[Tuple[Any, ...]], progress: Progress = None) -> List[Any]:
-        """The function of each piece, in the order of the pieces."""
+        """Applies the function to each piece, in the order of the pieces."""
         remote = self._ray.remote(function).options(**self._options)
         tasks = [remote.remote(*piece) for piece in pieces]
         waiting = list(tasks)
@@ -87,7 +88,7 @@ class Ray:
         return results
 
 
-#: What a worker keeps from one piece to the next, by what it was made of; the oldest goes first.
+#: Objects that a worker keeps for later pieces, by the data they were made of; the oldest is dropped first.
 _KEPT: "OrderedDict[Tuple[str, ...], Any]" = OrderedDict()
 _MOST_KEPT = 8
 
@@ -110,7 +111,7 @@ def _hash(*parts: bytes) -> str:
 
 
 def answer_shard(table: bytes, name: bytes, set: str, registration: bytes, query: bytes) -> bytes:
-    """A shard's answer to a query: what a worker does. Budgets are kept where queries come in, not here."""
+    """A worker's task: a shard's answer to a query. The server that receives queries keeps the budgets, not the worker."""
     most = (1 << 62, 1 << 62, (1 << 32) - 1, 1 << 40)
 
     def serve() -> Any:
@@ -124,7 +125,7 @@ def answer_shard(table: bytes, name: bytes, set: str, registration: bytes, query
 
 
 class ShardedSearch:
-    """A table in shards: each query goes to all of them, and their counts are added up.
+    """A table in shards: each query goes to all shards, and their counts are added up.
 
     Shards are those of `Table.shards` (keys), or panels of the same sites and of different haplotypes.
     """
@@ -141,13 +142,13 @@ class ShardedSearch:
         self._tables = [workers.put(shard.to_bytes()) for shard in shards]
 
     def ask(self, client: _search.Client, progress: Progress = None, **question: Any) -> _search.Found:
-        """`client.ask` of all shards together."""
+        """Like `client.ask`, for all shards together."""
         return self.ask_all(client, [question], progress)[0]
 
     def ask_all(
         self, client: _search.Client, questions: Sequence[Dict[str, Any]], progress: Progress = None
     ) -> List[_search.Found]:
-        """Many questions, each the keyword arguments of `client.ask`: all shards of all of them are pieces of one job."""
+        """Asks many questions, each given as keyword arguments of `client.ask`. All shards of all questions are pieces of one job."""
         asked, pieces = [], []
         for question in questions:
             for catalogue, table in zip(self.catalogues, self._tables):
@@ -162,18 +163,18 @@ class ShardedSearch:
 
 
 def _added(found: Sequence[Tuple[bool, Optional[int], Optional[int]]]) -> _search.Found:
-    """What shards say together."""
+    """The combined answer of the shards."""
     here = [one for one in found if one[0]]
     if not here:
         return _search.Found(False)
     longest = max((alleles for _, _, alleles in here if alleles is not None), default=None)
-    # how often as many alleles occur: of shards where fewer do, none has them
+    # the count of the most alleles: shards with fewer matching alleles do not contribute
     counts = [count for _, count, alleles in here if count is not None and alleles == longest]
     return _search.Found(True, sum(counts) if counts else None, longest)
 
 
 def answer_images(model: bytes, layout: Optional[str], set: str, keys: bytes, questions: List[bytes]) -> List[bytes]:
-    """The answers to some questions under one client's keys: what a worker does. Model and keys are made ready once a worker."""
+    """A worker's task: the answers to some questions under one client's keys. Each worker prepares model and keys once."""
 
     def ready() -> Any:
         service = _infer.Model.from_bytes(model).compile(layout, set).service()
@@ -193,7 +194,7 @@ class ShardedInfer:
         self._model, self._keys = workers.put(model.to_bytes()), workers.put(keys)
 
     def run(self, questions: Sequence[bytes], batch: int = 16, progress: Progress = None) -> List[bytes]:
-        """The answers to questions, in their order; a worker takes `batch` of them at a time."""
+        """Answers questions, in their order; a worker processes `batch` questions at a time."""
         if batch < 1:
             raise Error(f"expected a batch of at least 1, found {batch}")
         batches = [list(questions[start : start + batch]) for start in range(0, len(questions), batch)]
@@ -208,14 +209,14 @@ def answer_part(
     asked: Tuple[str, str, int, bool],
     frames: bytes,
 ) -> Optional[bytes]:
-    """The result of a question for a window's frames, or for those of one cohort: what a worker does. Keys and secrets are made ready once a worker."""
+    """A worker's task: the result of a question for a window's frames, or for one cohort's. Each worker prepares keys and secrets once."""
     id, order, start_ms, part = asked
     names = _hash(bundle, *(name.encode() for name in sorted([*keys, *secrets])))
 
     def ready() -> Any:
         return _native_sense.Server(bundle, {**keys, **secrets})
 
-    # frames that came before would be refused as replayed: each piece has a server with the same keys and none of them
+    # a server refuses repeated frames as replays: so each piece has a new server with the same keys and no frames
     server: _native_sense.Server = _kept(("sense", names), ready).fresh()
     server.order(id, order)
     server.take(frames, start_ms)
@@ -225,7 +226,8 @@ def answer_part(
 class ShardedSense:
     """A fleet's server on many workers: the frames of each cohort of each window are a piece, and the results of cohorts are added up under encryption.
 
-    A worker is given the encrypted secrets of the cohorts that it converts, and no others. What comes out is what one server would have sent, so that the key holder opens it as ever. A question with declared parts is not divided.
+    A worker gets the encrypted secrets of the cohorts that it converts, and no others. The result equals that of a single server,
+    so the key holder decrypts it as usual. A question with declared parts is not divided.
     """
 
     def __init__(self, bundle: bytes, objects: Dict[str, bytes], workers: Any) -> None:
@@ -236,7 +238,7 @@ class ShardedSense:
         self._secrets: Dict[Optional[int], Any] = {}
 
     def _secret(self, cohort: Optional[int]) -> Any:
-        """The secrets of a cohort, or of all, where workers find them."""
+        """The shared value with the secrets of a cohort, or of all cohorts."""
         if cohort not in self._secrets:
             names = sum(self._names, []) if cohort is None else self._names[cohort]
             self._secrets[cohort] = self._workers.put({name: self._objects[name] for name in names})
@@ -245,7 +247,7 @@ class ShardedSense:
     def answers(
         self, windows: Sequence[Tuple[_sense.Question, int, _sense.Frames]], progress: Progress = None
     ) -> List[Optional[bytes]]:
-        """The results of windows: question, when it begins, and all frames that came in it. None where too few devices have any."""
+        """The results of windows, each given as question, start, and all frames of the window. None if too few devices have frames."""
         pieces: List[Tuple[Any, ...]] = []
         cohorts: List[List[Optional[int]]] = []
         for asked, start, frames in windows:

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The client of a search.
 
 use crate::errors::{failed, malformed};
 use crate::randomness::generator;
@@ -16,7 +16,7 @@ use tobari_search::question::{self, Wish, pattern};
 use tobari_search::server::Granularity;
 use tobari_search::table::{self, CatalogueContent, Question, Sites};
 
-/// What is told of a table.
+/// The description of a table for clients.
 pub(super) fn told(table: &table::Table) -> Vec<u8> {
     let catalogue = table.catalogue().encode();
     let length = (catalogue.len() as u64).to_be_bytes();
@@ -30,7 +30,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// Of a key, or of a site and alleles.
+    /// A question about a key, or about a site and alleles.
     pub(super) fn new(
         key: Option<Vec<u8>>,
         site: Option<&str>,
@@ -56,7 +56,7 @@ impl Asked {
     }
 }
 
-/// What is known of a table before it is asked: no key, no allele, no count.
+/// The public description of a table: no key, no allele, no count.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Catalogue {
     catalogue: table::Catalogue,
@@ -65,7 +65,7 @@ pub(super) struct Catalogue {
 
 #[pymethods]
 impl Catalogue {
-    /// Of the bytes that a server tells.
+    /// Reads the server's description.
     #[new]
     fn new(py: Python<'_>, told: &[u8]) -> PyResult<Self> {
         short(py, || {
@@ -84,13 +84,13 @@ impl Catalogue {
         PyBytes::new(py, &self.catalogue.name)
     }
 
-    /// What its owner calls it.
+    /// The owner's name for the table.
     #[getter]
     fn label(&self) -> &str {
         &self.catalogue.label
     }
 
-    /// keys, panel, or variants (without phase).
+    /// The kind: keys, panel, or variants (without phase).
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.catalogue.content {
@@ -100,21 +100,21 @@ impl Catalogue {
         }
     }
 
-    /// Sites, each as chr20:1000000:A:G; none of a table of keys.
+    /// Sites, each as chr20:1000000:A:G; empty for a table of keys.
     #[getter]
     fn sites(&self) -> Vec<String> {
         self.catalogue.sites().map(|sites| sites.iter().map(|site| site.to_string()).collect()).unwrap_or_default()
     }
 
-    /// What occurs fewer times is as if it were absent.
+    /// The least count: a key or haplotype with fewer occurrences counts as absent.
     #[getter]
     fn min_count(&self) -> u32 {
         self.catalogue.least
     }
 
-    /// A question, ready to be encrypted: `key`, or `site` and `alleles`. `places` hides the true
-    /// place among so many, of one question only; without `counts` only whether it occurs is told;
-    /// with `longest`, how many of the alleles occur from the first on.
+    /// Prepares a question: `key`, or `site` and `alleles`. `places` hides the true place among
+    /// that many, for one question only. Without `counts` the answer says only whether a match
+    /// occurs; with `longest`, how many of the alleles occur from the first on.
     #[pyo3(signature = (identity, key=None, site=None, alleles=None, places=1, counts=true, longest=false))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
     fn prepare(
@@ -146,8 +146,8 @@ impl Catalogue {
     }
 }
 
-/// A client: one secret of which its keys follow. It is not printed, not pickled, and wiped when it
-/// goes.
+/// A client: one secret from which its keys are derived. Its secret is never printed or pickled,
+/// and is wiped on release.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Identity {
     inner: Arc<identity::Identity>,
@@ -155,31 +155,31 @@ pub(super) struct Identity {
 
 #[pymethods]
 impl Identity {
-    /// A new one, of the system's randomness.
+    /// A new client from the system's randomness.
     #[new]
     fn new() -> PyResult<Self> {
         Ok(Self { inner: Arc::new(identity::Identity::generate(&mut generator()?)) })
     }
 
-    /// The one that `to_bytes` wrote: the file of `tobari search keygen`.
+    /// Reads the bytes of `to_bytes`: the file of `tobari search keygen`.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         Ok(Self { inner: Arc::new(identity::Identity::decode(data).map_err(malformed)?) })
     }
 
-    /// All of it, secret: Python's copy is not wiped.
+    /// The whole secret: Python's copy is not wiped.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.encode())
     }
 
-    /// What servers call it, where there is no token. Public.
+    /// The client's name on servers without tokens. Public.
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.name())
     }
 
-    /// The key for questions of a set of parameters, in its `generation`-th edition: servers limit
-    /// how often one is used.
+    /// The key for questions of a set of parameters, by its `generation`: servers limit the uses of
+    /// a key.
     #[pyo3(signature = (set, generation=0))]
     fn key(&self, py: Python<'_>, set: &str, generation: u64) -> PyResult<Key> {
         let set = sets().find(|known| known.name == set);
@@ -195,8 +195,8 @@ impl Identity {
     }
 }
 
-/// A client's key for one set of parameters. It is not printed, not pickled, and wiped when it
-/// goes.
+/// A client's key for one set of parameters. Its secret is never printed or pickled, and is wiped
+/// on release.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Key {
     set: &'static str,
@@ -212,7 +212,7 @@ impl Key {
         self.set
     }
 
-    /// What a server has to know of it. Public.
+    /// The registration for a server. Public.
     #[getter]
     fn registration<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.registration)
@@ -223,7 +223,7 @@ impl Key {
     }
 }
 
-/// A question that is ready to be encrypted.
+/// A prepared question, not encrypted yet.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Prepared {
     inner: Arc<question::Prepared>,
@@ -242,19 +242,19 @@ impl Prepared {
 
 #[pymethods]
 impl Prepared {
-    /// The set of parameters whose key asks it.
+    /// The set of parameters of the key for this question.
     #[getter]
     fn set(&self) -> &'static str {
         self.inner.set().name
     }
 
-    /// `log2` of a bound on the probability of a false match; none where there is none.
+    /// `log2` of a bound on the probability of a false match; none if false matches are impossible.
     #[getter]
     fn false_matches(&self) -> Option<f64> {
         self.inner.false_matches()
     }
 
-    /// The query's bytes, of a client that the server calls so.
+    /// The query's bytes; `client` is the client's name on the server.
     fn query<'py>(&self, py: Python<'py>, key: &Key, client: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         self.fits(key)?;
         let client = client
@@ -267,8 +267,8 @@ impl Prepared {
         Ok(PyBytes::new(py, &query))
     }
 
-    /// Reads an answer: whether it occurs, how often (if that was asked), and how many alleles from
-    /// the first on do (if that was asked).
+    /// Decrypts an answer: whether there is a match, the number of occurrences (if asked for), and
+    /// the number of alleles that occur from the first on (if asked for).
     fn read(&self, py: Python<'_>, key: &Key, answer: &[u8]) -> PyResult<(bool, Option<u64>, Option<usize>)> {
         self.fits(key)?;
         let found = short(py, || {

@@ -1,9 +1,9 @@
 //! `tobari.search`: tables, the client's half and the server's, in bytes.
 //!
-//! What a client is told of a table is what `tobari serve --search` tells at
-//! `/search/v1/tables/NAME`: its catalogue's length (eight bytes), the catalogue, and how full its
-//! places are. Queries and answers are the messages of that server, so that either half may be the
-//! command line's.
+//! A table's description for clients is the answer of `tobari serve --search` at
+//! `/search/v1/tables/NAME`: the catalogue's length (eight bytes), the catalogue, and the fullness
+//! of its places. Queries and answers are the messages of that server, so either half may be the
+//! command line.
 
 mod client;
 mod server;

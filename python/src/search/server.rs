@@ -1,4 +1,4 @@
-//! Who has tables, and no key.
+//! The server of a search: it has tables, and no key.
 
 use super::table::Table;
 use crate::errors::{failed, fault, refused};
@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tobari_search::desk::{Limits, SearchService};
 
-/// A server's half: tables, clients' public keys, and what they may still ask.
+/// A server's half: tables, clients' public keys, and their remaining budgets.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Server {
     desk: Arc<Mutex<SearchService>>,
@@ -27,8 +27,9 @@ fn name<const N: usize>(bytes: &[u8]) -> PyResult<[u8; N]> {
 
 #[pymethods]
 impl Server {
-    /// Without a table. `tests` is how much a client may ask in all, `region_tests` of any 100,000
-    /// bases, `uses` how many blocks of answers a key is good for; `clients` how many there may be.
+    /// A server without tables. `tests` limits a client's questions in all, `region_tests` those
+    /// about any 100,000 bases, `uses` the blocks of answers of a key, and `clients` the number of
+    /// clients.
     #[new]
     #[pyo3(signature = (tests=None, region_tests=None, uses=None, clients=None))]
     fn new(tests: Option<u64>, region_tests: Option<u64>, uses: Option<u32>, clients: Option<usize>) -> Self {
@@ -41,7 +42,7 @@ impl Server {
         Self { desk: Arc::new(Mutex::new(SearchService::new(limits))) }
     }
 
-    /// Serves a table; one of the same name is replaced.
+    /// Serves a table; it replaces a table of the same name.
     fn serve(&self, py: Python<'_>, table: &Table) -> PyResult<()> {
         let (desk, table) = (Arc::clone(&self.desk), Arc::clone(&table.inner));
         long(py, None, move |watch| {
@@ -57,13 +58,13 @@ impl Server {
         short(py, || self.desk()?.register(client, set, registration).map_err(refused))
     }
 
-    /// What a client may still ask; none of one that is not registered.
+    /// The remaining tests of a client; none if it is not registered.
     fn tests_left(&self, client: &[u8]) -> PyResult<Option<u64>> {
         let client = name(client)?;
         Ok(self.desk()?.tests_left(&client))
     }
 
-    /// The answer to a query, which its client's budget pays.
+    /// Answers a query, and charges its client's budget.
     fn answer<'py>(&self, py: Python<'py>, query: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let (admitted, _) = short(py, || self.desk()?.admit(query).map_err(refused))?;
         let answer = long(py, None, move |_| admitted.answer(&mut generator()?).map_err(refused))?;

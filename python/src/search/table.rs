@@ -1,4 +1,4 @@
-//! A table as its owner has it.
+//! The owner's table.
 
 use super::client::{self, Asked};
 use crate::arrays;
@@ -14,7 +14,7 @@ use tobari_search::table::{
 };
 use tobari_search_files::variants::{PhaseSets, Selection, VariantReader};
 
-/// Entries that are taken from Python between two looks for Ctrl-C.
+/// Entries that are read from Python between two checks for Ctrl-C.
 const ENTRIES: usize = 1 << 12;
 
 /// A table: keys with counts, or a phased panel of haplotypes.
@@ -23,7 +23,7 @@ pub(super) struct Table {
     pub(super) inner: Arc<table::Table>,
 }
 
-/// Whose sites they are, and the alleles of each.
+/// The chromosome, and the positions and alleles of its sites.
 struct Sites {
     chromosome: String,
     positions: Vec<u64>,
@@ -64,7 +64,7 @@ fn panel(rows: &[Vec<bool>], sites: Sites, watch: &Watch) -> PyResult<Content> {
 
 #[pymethods]
 impl Table {
-    /// Keys and how often each occurs. Keys are `bytes`; the same key may come several times.
+    /// A table of keys with counts. Keys are `bytes`; a key may appear several times.
     #[staticmethod]
     #[pyo3(signature = (entries, label="", min_count=1))]
     fn from_keys(py: Python<'_>, entries: &Bound<'_, PyAny>, label: &str, min_count: u32) -> PyResult<Self> {
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// A phased panel: a row for each site, in the order of positions, and a column for each
-    /// haplotype; 1 is the alternate allele. Progress is told in sites.
+    /// haplotype; 1 is the alternate allele. Progress is in sites.
     #[staticmethod]
     #[pyo3(signature = (alleles, positions, references, alternates, chromosome="1", label="", min_count=1, progress=None))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -108,9 +108,8 @@ impl Table {
         Self::new(content, min_count, label)
     }
 
-    /// The phased variants of a .vcf, .vcf.gz or .bcf file. What else there is to choose,
-    /// `tobari search index` has. Progress is told in sites, with a total of 0: how many there are
-    /// is known at the end.
+    /// The phased variants of a .vcf, .vcf.gz or .bcf file. `tobari search index` has more options.
+    /// Progress is in sites, with a total of 0: their number is known only at the end.
     #[staticmethod]
     #[pyo3(signature = (path, label="", min_count=1, progress=None))]
     fn from_vcf(
@@ -149,7 +148,7 @@ impl Table {
         Self::new(content, min_count, label)
     }
 
-    /// The one that `to_bytes` wrote: a `.tsi` file.
+    /// Reads the bytes of `to_bytes`: a `.tsi` file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
         let data = data.to_vec();
@@ -164,19 +163,19 @@ impl Table {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Its name: drawn once, and kept when something is added.
+    /// The random name of the table; it stays the same when entries are added.
     #[getter]
     fn name<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.inner.name)
     }
 
-    /// What the owner calls it; whoever may ask sees it.
+    /// The owner's name for the table; clients see it.
     #[getter]
     fn label(&self) -> &str {
         &self.inner.label
     }
 
-    /// keys, panel, or variants (without phase).
+    /// The kind: keys, panel, or variants (without phase).
     #[getter]
     fn kind(&self) -> &'static str {
         match &self.inner.content {
@@ -186,7 +185,7 @@ impl Table {
         }
     }
 
-    /// Keys, or sites.
+    /// The number of keys, or of sites.
     fn __len__(&self) -> usize {
         match &self.inner.content {
             Content::Keys(keys) => keys.len(),
@@ -194,29 +193,29 @@ impl Table {
         }
     }
 
-    /// What clients are told of it: no key, no allele, no count.
+    /// The description for clients: no key, no allele, no count.
     fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let table = Arc::clone(&self.inner);
         let bytes = long(py, None, move |_| Ok(client::told(&table)))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// How often something occurs, in the clear: `key`, or `site` as chr20:1000000 and `alleles`
-    /// as 0101.
+    /// Counts the occurrences in the unencrypted table: of `key`, or of `alleles` (as 0101) from
+    /// `site` (as chr20:1000000) on.
     #[pyo3(signature = (key=None, site=None, alleles=None))]
     fn count(&self, key: Option<Vec<u8>>, site: Option<&str>, alleles: Option<&str>) -> PyResult<u64> {
         let asked = Asked::new(key, site, alleles, self.inner.content.sites())?;
         self.inner.count(&asked.borrow()).map_err(failed)
     }
 
-    /// How many of the alleles occur together from the first on, in the clear.
+    /// The number of alleles that occur together from the first on, in the unencrypted table.
     fn longest(&self, site: &str, alleles: &str) -> PyResult<usize> {
         let asked = Asked::new(None, Some(site), Some(alleles), self.inner.content.sites())?;
         self.inner.longest(&asked.borrow()).map_err(failed)
     }
 
-    /// A table of keys in `count` parts of the same name: each key is in one of them, so that the
-    /// sum of the parts' answers to one query is the answer of the whole.
+    /// Splits a table of keys into `count` parts of the same name. Each key is in one part, so the
+    /// sum of the parts' answers to one query is the answer of the whole table.
     fn shards(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Self>> {
         let Content::Keys(keys) = &self.inner.content else {
             return Err(failed(format!(
@@ -244,7 +243,7 @@ impl Table {
     }
 }
 
-/// Neighbours in order, as many in each part as in any other but for one.
+/// Splits the sorted keys into ranges; the sizes of the parts differ by at most one.
 fn parts(keys: &KeyTable, count: usize, watch: &Watch) -> PyResult<Vec<KeyTable>> {
     let entries: Vec<(u128, u32)> = keys.entries().collect();
     let cut = |part: usize| entries.len() * part / count;

@@ -1,4 +1,4 @@
-//! A device: rows of readings into frames.
+//! A device: it encrypts rows of readings to frames.
 
 use crate::arrays;
 use crate::errors::{failed, fault, malformed};
@@ -13,17 +13,17 @@ use tobari_sense::schema::{ProfileName, Schema};
 use tobari_sense_files::CounterFile;
 use zeroize::Zeroizing;
 
-/// Frames that are sealed between two looks for Ctrl-C.
+/// Frames that are sealed between two checks for Ctrl-C.
 const FRAMES: usize = 64;
 
-/// By profile.
+/// The sealing device, by profile.
 enum Sealer {
     P1(Box<sealing::Device<P1, CounterFile>>),
     U25(Box<sealing::Device<U25, CounterFile>>),
 }
 
-/// Seals readings under its own key. Its counter is a file, because a counter that comes twice
-/// would betray readings. It is not printed, not pickled, and wiped when it goes.
+/// Seals readings under its own key. Its counter is a file, because a repeated counter would reveal
+/// readings. Its secret is never printed or pickled, and is wiped on release.
 #[pyclass(frozen, module = "tobari.sense")]
 pub(super) struct Device {
     number: u32,
@@ -33,8 +33,8 @@ pub(super) struct Device {
 
 #[pymethods]
 impl Device {
-    /// Of a token, the schema as JSON, and the file of its counter: with `new` it is made, and must
-    /// not be there; otherwise it must.
+    /// A device from its token, the schema as JSON, and the file of its counter. With `new` the
+    /// file is made and must not exist; otherwise it must exist.
     #[new]
     #[pyo3(signature = (token, schema, counter, new=false))]
     fn open(token: &str, schema: &str, counter: PathBuf, new: bool) -> PyResult<Self> {
@@ -58,15 +58,15 @@ impl Device {
         Ok(Self { number: number.value(), schema, sealer: Mutex::new(sealer) })
     }
 
-    /// The number that servers know it by.
+    /// The device's number on servers.
     #[getter]
     fn number(&self) -> u32 {
         self.number
     }
 
-    /// Frames of rows of readings, a column for each channel of the schema: as many rows in a frame
-    /// as the schema says, fewer in the last. Nothing is sealed unless the schema has bytes for all
-    /// of them.
+    /// Seals rows of readings to frames, with a column for each channel of the schema. A frame has
+    /// as many rows as the schema says, and the last one may have fewer. If one reading is outside
+    /// the schema's range, nothing is sealed.
     fn seal<'py>(&self, py: Python<'py>, readings: &Bound<'_, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let rows = arrays::rows(readings)?;
         let all = FRAMES * self.schema.samples;

@@ -1,4 +1,4 @@
-//! The key holder: devices' secrets, questions, and what may be released of results.
+//! The key holder: devices' secrets, questions, and releases of results.
 
 use crate::errors::{Withheld, failed, fault, malformed};
 use crate::randomness::generator;
@@ -22,7 +22,7 @@ use tobari_sense::schema::{ProfileName, Schema};
 use tobari_sense::setting::{Setting, key_name};
 use zeroize::Zeroizing;
 
-/// A schema of its JSON.
+/// Parses a schema from JSON.
 pub(super) fn schema(text: &str) -> PyResult<Schema> {
     let schema: Schema = serde_json::from_str(text).map_err(malformed)?;
     schema.check().map_err(failed)?;
@@ -32,7 +32,7 @@ pub(super) fn schema(text: &str) -> PyResult<Schema> {
 /// Objects by their SHA-256.
 type Objects = BTreeMap<String, Vec<u8>>;
 
-/// What was made for a server: it is made again only where something changed.
+/// The data for a server; only changed parts are made again.
 #[derive(Default)]
 struct Published {
     keys: Option<(BTreeMap<String, String>, Objects)>,
@@ -40,15 +40,15 @@ struct Published {
     cohorts: Vec<(Vec<u32>, Vec<String>, Objects)>,
 }
 
-/// What changes.
+/// The mutable state.
 struct State {
     registry: Registry,
     desk: ResultOpener,
     published: Published,
 }
 
-/// Whoever holds the only key that opens results. It is not printed, not pickled, and wiped when it
-/// goes.
+/// The key holder: it has the only key that decrypts results. Its secret is never printed or
+/// pickled, and is wiped on release.
 #[pyclass(frozen, module = "tobari.sense")]
 pub(super) struct KeyHolder {
     holder: Arc<Holder>,
@@ -84,7 +84,7 @@ impl KeyHolder {
 
 #[pymethods]
 impl KeyHolder {
-    /// A new one, for a fleet whose readings mean what the schema says, as JSON.
+    /// A new key holder, for a fleet with this schema (JSON).
     #[new]
     fn new(py: Python<'_>, schema: &str) -> PyResult<Self> {
         let schema = self::schema(schema)?;
@@ -94,7 +94,7 @@ impl KeyHolder {
         })
     }
 
-    /// The one whose parts were written: the files `holder.key`, `devices` and the schema in
+    /// Reads the parts of a stored key holder: the files `holder.key`, `devices` and the schema in
     /// `fleet.json` of a folder of `tobari sense keygen`.
     #[staticmethod]
     fn from_parts(py: Python<'_>, holder: &[u8], registry: &[u8], schema: &str) -> PyResult<Self> {
@@ -115,7 +115,7 @@ impl KeyHolder {
         Ok(PyBytes::new(py, &self.state()?.registry.encode()))
     }
 
-    /// Takes up the devices as they were written: another process may have changed them.
+    /// Reads the stored devices again: another process may have changed them.
     fn take_up_registry(&self, data: &[u8]) -> PyResult<()> {
         self.state()?.registry = Registry::decode(data).map_err(malformed)?;
         Ok(())
@@ -127,7 +127,7 @@ impl KeyHolder {
         &self.card.fleet
     }
 
-    /// The fleet's card as JSON: what everybody may know.
+    /// The fleet's card as JSON: public facts.
     fn card(&self) -> PyResult<String> {
         serde_json::to_string(&self.card).map_err(failed)
     }
@@ -137,7 +137,7 @@ impl KeyHolder {
         serde_json::to_string(&self.schema).map_err(failed)
     }
 
-    /// Takes a device in: its token, secret.
+    /// Adds a device; returns its secret token.
     #[pyo3(signature = (name, tenant=""))]
     fn add(&self, name: &str, tenant: &str) -> PyResult<String> {
         let mut state = self.state()?;
@@ -145,14 +145,14 @@ impl KeyHolder {
         Ok(entry.token(self.schema.profile, self.fleet_bytes()?).encode().to_string())
     }
 
-    /// A new key for a device: its new token.
+    /// Makes a new key for a device; returns its new token.
     fn rotate(&self, name: &str) -> PyResult<String> {
         let mut state = self.state()?;
         let entry = state.registry.rotate(name, None, Secret::random(&mut generator()?)).map_err(failed)?;
         Ok(entry.token(self.schema.profile, self.fleet_bytes()?).encode().to_string())
     }
 
-    /// No more of this device.
+    /// Revokes a device; returns its number.
     fn revoke(&self, name: &str) -> PyResult<u32> {
         Ok(self.state()?.registry.revoke(name).map_err(failed)?.value())
     }
@@ -166,8 +166,8 @@ impl KeyHolder {
         Ok(state.registry.entries().iter().map(one).collect())
     }
 
-    /// Registers a question, as JSON: its name between key holder and server, the order that the
-    /// server gets, and the file that the key holder keeps, as JSON.
+    /// Registers a question (JSON). Returns its name between key holder and server, the order for
+    /// the server, and the key holder's file, as JSON.
     fn register(&self, py: Python<'_>, question: &str) -> PyResult<(String, String, String)> {
         short(py, || {
             let question: Question = serde_json::from_str(question).map_err(malformed)?;
@@ -179,7 +179,7 @@ impl KeyHolder {
         })
     }
 
-    /// Takes up a question that was registered before.
+    /// Loads a question that was registered before.
     fn take_up(&self, registered: &str) -> PyResult<(String, String, String)> {
         let registered: Registered = serde_json::from_str(registered).map_err(malformed)?;
         if !registered.is_named_by(&self.holder.question_names()) {
@@ -191,8 +191,8 @@ impl KeyHolder {
         taken_up(&mut self.state()?.desk, registered)
     }
 
-    /// What a server is given: a bundle as JSON, and objects by their SHA-256. Only what changed is
-    /// made again.
+    /// The data for a server: a bundle as JSON, and objects by their SHA-256. Only changed parts
+    /// are made again.
     #[pyo3(signature = (progress=None))]
     fn bundle<'py>(
         &self,
@@ -223,8 +223,8 @@ impl KeyHolder {
         Ok((PyBytes::new(py, &bundle), objects))
     }
 
-    /// Opens the result of a question for the window that begins then, once, whatever comes of it:
-    /// the release as JSON.
+    /// Decrypts the result of a question for the window that begins at `start_ms`; returns the
+    /// release as JSON. Each window has one attempt, even if it fails.
     fn open(&self, py: Python<'_>, id: &str, start_ms: u64, result: &[u8]) -> PyResult<String> {
         let release = short(py, || {
             let mut state = self.state()?;
@@ -234,7 +234,7 @@ impl KeyHolder {
         serde_json::to_string(&release).map_err(failed)
     }
 
-    /// Notes that a result was opened before: in an earlier run.
+    /// Notes that a result was decrypted in an earlier run.
     fn note_opened(&self, id: &str, start_ms: u64) -> PyResult<()> {
         self.state()?.desk.note_opened(id, start_ms);
         Ok(())
@@ -253,7 +253,7 @@ fn taken_up(desk: &mut ResultOpener, registered: Registered) -> PyResult<(String
     Ok((id, order, text))
 }
 
-/// Makes what a server is given.
+/// Makes the data for a server.
 struct Publisher {
     holder: Arc<Holder>,
     secret: Arc<SecretKey>,

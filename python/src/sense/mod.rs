@@ -1,8 +1,8 @@
 //! `tobari.sense`: devices, the key holder and the server of a fleet, in bytes and JSON.
 //!
-//! What the key holder gives a server is what `tobari sense keyholder` gives
+//! The key holder's data for a server has the format of `tobari sense keyholder` and
 //! `tobari serve --sense`: a bundle of names, and objects by their SHA-256. Frames, orders, results
-//! and releases are those of the same programs.
+//! and releases have the formats of the same programs.
 
 mod device;
 mod holder;

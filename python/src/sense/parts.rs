@@ -1,11 +1,11 @@
-//! A window in parts: each cohort's frames are converted by whoever has that cohort's secrets, and
-//! the results add up.
+//! A window in parts: a server with the encrypted secrets of a cohort converts that cohort's
+//! frames, and the results add up.
 //!
-//! Results are ciphertexts of sums, and the sum of a group is the sum of those of its cohorts:
-//! exactly, because both are sums modulo the same number. So the message of parts that were added
-//! is one that a single server might have sent, and the key holder checks it by the plan of the
-//! whole tally. Least sizes of groups hold for the whole: parts are computed without, and stay with
-//! servers. A question whose sums stand in declared parts has several results a group, and is not
+//! Results are ciphertexts of sums, and the sum of a group is exactly the sum over its cohorts,
+//! because both are sums modulo the same number. So the message from the added parts is one that a
+//! single server might have sent, and the key holder checks it against the plan of the whole tally.
+//! The least size of a group applies to the whole: parts are computed without it, and stay on
+//! servers. A question whose sums are in declared parts has several results for a group, and is not
 //! divided.
 
 use crate::errors::{failed, malformed, refused};
@@ -21,11 +21,11 @@ use tobari_sense::order::{Job, Order, OrderError, Seat};
 use tobari_sense::schema::ProfileName;
 use tobari_sense::setting::Setting;
 
-/// Frames that are looked at between two looks for Ctrl-C.
+/// Frames that are examined between two checks for Ctrl-C.
 const FRAMES: usize = 1 << 14;
 
-/// Frames by the number of their device's cohort. Those of devices that nobody knows are left out,
-/// and what is no frame is refused.
+/// Groups frames by the cohort of their device. Frames of unknown devices are skipped; bytes that
+/// are no frame are an error.
 #[pyfunction]
 pub(super) fn split_frames<'py>(
     py: Python<'py>,
@@ -55,8 +55,7 @@ pub(super) fn split_frames<'py>(
     Ok(cohorts.into_iter().map(|(cohort, frames)| (cohort, PyBytes::new(py, &frames))).collect())
 }
 
-/// The result of a window of the results of its parts; none where all of them together have too few
-/// devices.
+/// Merges the results of a window's parts; none if all parts together have too few devices.
 #[pyfunction]
 pub(super) fn merge_parts<'py>(
     py: Python<'py>,
@@ -77,7 +76,7 @@ pub(super) fn merge_parts<'py>(
     Ok(merged.map(|merged| PyBytes::new(py, &merged)))
 }
 
-/// An order whose groups may have any number of devices: that of a part.
+/// The order of a part: its groups may have any number of devices.
 pub(super) fn of_part(order: Order) -> Order {
     Order { least_devices: 1, ..order }
 }
@@ -104,7 +103,8 @@ fn merge(setting: &Setting, seats: &[Seat], order: &Order, parts: &[WindowResult
         if job.outputs() != part.results.len() {
             return Err(refused("expected as many results as the part's plan has, found others"));
         }
-        // where devices stand apart, one result has those of a cohort, and comes once
+        // where each device has its own slot, one result has all devices of a cohort, and counts
+        // once
         let mut taken = BTreeSet::new();
         for (answer, outputs) in by_answer(&job)? {
             let Some(into) = wanted.get(&answer) else { continue };

@@ -1,5 +1,5 @@
-//! The server's half, in memory: frames, orders, answers. `tobari serve --sense` has the one that
-//! keeps frames on the disk.
+//! The server's half, in memory: frames, orders, answers. `tobari serve --sense` is the variant
+//! that keeps frames on the disk.
 
 use super::parts::of_part;
 use crate::errors::{failed, fault, malformed, refused};
@@ -23,20 +23,20 @@ use tobari_sense::program::Input;
 use tobari_sense::schema::ProfileName;
 use tobari_sense::setting::{Setting, key_name};
 
-/// Frames that are taken between two looks for Ctrl-C.
+/// Frames that are processed between two checks for Ctrl-C.
 const FRAMES: usize = 256;
 
-/// What the key holder gave, decoded.
+/// The key holder's data, decoded.
 struct Given {
     setting: Setting,
     seats: Vec<Seat>,
     macs: BTreeMap<DeviceNumber, [u8; 32]>,
-    /// None of cohorts that others convert.
+    /// None for cohorts that other servers convert.
     cohorts: Vec<Option<Vec<SeededCiphertext>>>,
     keys: BTreeMap<String, Arc<EvaluationKeys>>,
 }
 
-/// A loan of it.
+/// A reference to [`Given`].
 struct Loan<'a>(&'a Given);
 
 impl Material for Loan<'_> {
@@ -49,12 +49,12 @@ impl Material for Loan<'_> {
     }
 }
 
-/// Frames that were taken, and what is to be computed of them.
+/// Accepted frames, and the orders.
 #[derive(Default)]
 struct State {
     seen: FrameHistory,
     counts: IngestCounts,
-    /// When each came, in milliseconds since 1970, whose it is, and its bytes.
+    /// For each frame its time of arrival in milliseconds since 1970, its device, and its bytes.
     frames: Vec<(u64, DeviceNumber, Arc<[u8]>)>,
     orders: BTreeMap<String, Order>,
 }
@@ -107,8 +107,8 @@ fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>, watch: &Watch) ->
 
 #[pymethods]
 impl Server {
-    /// Of what the key holder gives: a bundle, and objects by their SHA-256. Secrets of cohorts
-    /// whose frames go to other servers may be missing.
+    /// A server from the key holder's data: a bundle, and objects by their SHA-256. Encrypted
+    /// secrets of cohorts whose frames go to other servers may be missing.
     #[new]
     fn new(py: Python<'_>, bundle: &[u8], objects: BTreeMap<String, Vec<u8>>) -> PyResult<Self> {
         let bundle = Bundle::decode(bundle).map_err(malformed)?;
@@ -129,7 +129,7 @@ impl Server {
         })
     }
 
-    /// A server with the same keys, and without frames and orders.
+    /// A new server with the same keys, without frames and orders.
     fn fresh(&self) -> Self {
         let (fleet, given, cloud) = (self.fleet.clone(), Arc::clone(&self.given), Arc::clone(&self.cloud));
         Self { fleet, given, gate: Arc::clone(&self.gate), cloud, state: Mutex::default() }
@@ -141,8 +141,9 @@ impl Server {
         &self.fleet
     }
 
-    /// Takes frames, one after the other, that came at a time in milliseconds since 1970: how many
-    /// are new, and how many were refused for which reason. Those before Ctrl-C stay taken.
+    /// Accepts frames that arrived at a time in milliseconds since 1970. Returns the number of new
+    /// frames, and the number refused for each reason. After Ctrl-C the frames before it stay
+    /// accepted.
     fn take(&self, py: Python<'_>, frames: &[u8], time_ms: u64) -> PyResult<BTreeMap<&'static str, u64>> {
         let bytes = self.gate.frame_bytes();
         let counted = pieces(py, frames.chunks(FRAMES * bytes), |some| {
@@ -166,12 +167,12 @@ impl Server {
         Ok(counts.named().into_iter().collect())
     }
 
-    /// What became of all frames so far.
+    /// The counts for all frames so far.
     fn counts(&self) -> PyResult<BTreeMap<&'static str, u64>> {
         Ok(self.state()?.counts.named().into_iter().collect())
     }
 
-    /// Learns what to compute.
+    /// Accepts an order: the computation of a question.
     fn order(&self, id: &str, order: &str) -> PyResult<()> {
         let order: Order = serde_json::from_str(order).map_err(malformed)?;
         order.check().map_err(failed)?;
@@ -179,7 +180,7 @@ impl Server {
         Ok(())
     }
 
-    /// When windows of a question begin that have frames, in milliseconds since 1970.
+    /// The starts of a question's windows that have frames, in milliseconds since 1970.
     fn windows(&self, id: &str) -> PyResult<BTreeSet<u64>> {
         let state = self.state()?;
         let order =
@@ -189,8 +190,8 @@ impl Server {
         Ok(state.frames.iter().flat_map(|(time, ..)| starts(*time)).collect())
     }
 
-    /// The result of a question for a window; none where too few devices have frames in it. With
-    /// `part` it is that of a part, which is to be merged with others: one device is enough.
+    /// The result of a question for a window; none if too few devices have frames in it. With
+    /// `part` it is the result of a part, to be merged with others: one device is enough.
     #[pyo3(signature = (id, start_ms, progress=None, part=false))]
     fn answer<'py>(
         &self,
@@ -245,12 +246,12 @@ fn answer<P: Profile>(
     prepared.message(&outputs).map(Some).map_err(failed)
 }
 
-/// The outputs of what was prepared: its inputs and then its steps, each a piece of work. A value
-/// goes after the last step that takes it.
+/// The outputs of a prepared computation. Each input and each step is a piece of work. A value is
+/// dropped after the last step that uses it.
 fn computed(given: &Given, cloud: &Cloud, prepared: &Prepared, watch: &Watch) -> PyResult<Vec<Arc<BgvValue>>> {
     let (program, engine) = (prepared.program(), cloud.engine_for_a_run(&mut generator()?));
     let steps = program.steps();
-    // how often each value is still taken; outputs once more, so that they stay
+    // the number of remaining uses of each value; one more for outputs, so that they stay
     let mut wanted = vec![0usize; program.len()];
     let args = (0..steps.len()).flat_map(|step| program.args(step));
     args.chain(program.outputs()).for_each(|value| wanted[value.index()] += 1);

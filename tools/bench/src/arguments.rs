@@ -1,4 +1,4 @@
-//! The command line, as clap reads it. Its text is what `tobari-bench help` prints.
+//! The command line, for clap. `tobari-bench help` prints its texts.
 
 #[cfg(all(test, linux_64))]
 #[path = "../../../cli/src/args/documents.rs"]

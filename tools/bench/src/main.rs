@@ -1,5 +1,5 @@
-//! `tobari-bench`: what the jobs of `tobari` cost on this machine, and one page that shows it
-//! beside the papers and the peers.
+//! `tobari-bench`: the costs of the jobs of `tobari` on this machine, and one page that shows them
+//! beside the papers' and the peers' figures.
 //!
 //! With `--json` every figure is one JSON object a line on standard output; text for people goes to
 //! standard error. Exit status: 0 done, 1 the work failed, 2 the call was wrong.
@@ -19,17 +19,17 @@ use std::process::ExitCode;
 use tobari_command::output::{self, LogLevel};
 use tobari_command::start::{OtherLife, begin};
 
-/// What the program calls itself.
+/// The program's name.
 const NAME: &str = "tobari-bench";
 
-/// Enclaves and modules that are measured are this executable, too.
+/// Other roles of this executable: enclaves and modules that are measured.
 const OTHER_LIVES: &[OtherLife] = &[
     tobari_infer_edge::begin,
     #[cfg(linux_64)]
     tobari_seal_edge::begin,
 ];
 
-/// As in `tobari`, whose figures these are.
+/// The same allocator as in `tobari`, because the figures are of that program.
 #[global_allocator]
 static MEMORY: tobari_host::memory::Large = tobari_host::memory::Large::new();
 

@@ -1,28 +1,30 @@
-//! The program `tobari`, which is measured as people run it: as a server in a process of its own,
-//! and sealing folders.
+//! The program `tobari`. It is measured as people run it: as a server in a process of its own, and
+//! for sealing folders.
 
 use std::env::{consts::EXE_SUFFIX, current_exe, split_paths, var_os};
 use std::path::{Path, PathBuf};
 use tobari_command::blind_server::{ANY_PORT, BlindProcess};
 use tobari_command::output::Failure;
 
-/// Where it is looked for.
+/// The place of the program.
 pub(crate) struct Tobari {
     given: Option<PathBuf>,
 }
 
 impl Tobari {
-    /// At this path, or, without one, beside the running program and then on PATH.
+    /// The program at this path; without a path, it is searched beside the running program and then
+    /// on PATH.
     pub(crate) fn new(given: Option<PathBuf>) -> Self {
         Self { given }
     }
 
-    /// What was given.
+    /// The given path.
     pub(crate) fn given(&self) -> Option<&Path> {
         self.given.as_deref()
     }
 
-    /// The program. It is looked for when it is needed: most benchmarks do without.
+    /// The path of the program. The search happens only on use, because most benchmarks do not need
+    /// the program.
     pub(crate) fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(given) = &self.given {
             return match given.is_file() {
@@ -37,12 +39,12 @@ impl Tobari {
         })
     }
 
-    /// A blind server in a process of its own, with more words on its command line.
+    /// Starts a blind server in a process of its own, with further arguments.
     pub(crate) fn serve<'a>(&self, more: impl IntoIterator<Item = &'a str>) -> Result<BlindProcess, Failure> {
         self.serve_at(ANY_PORT, more)
     }
 
-    /// The same at an address, for one that takes the place of another.
+    /// The same at an address, for a server that replaces another.
     pub(crate) fn serve_at<'a>(
         &self,
         address: &'a str,

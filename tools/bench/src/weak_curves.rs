@@ -1,11 +1,11 @@
-//! The curves below 112 bits of security, which a build without the feature `paper` lacks: what
-//! asks for them there is a wrong call.
+//! The curves below 112 bits of security. A build without the feature `paper` lacks them, and
+//! rejects a call that asks for them.
 
 use tobari_command::output::Failure;
 use tobari_curve::Curve;
 use tobari_curve::params::{FLOOR_BITS, Parameters, SecurityFloor};
 
-/// How to build a program that has them.
+/// The command that builds a program with these curves.
 const WITH_PAPER: &str = "`cargo build --release -p tobari-bench --features paper`";
 
 /// Refuses a curve without arithmetic in this build.
@@ -14,12 +14,12 @@ pub(crate) fn admit(curve: Curve) -> Result<(), Failure> {
     admitted.map(drop).map_err(|refused| Failure::Call(format!("{refused} ({WITH_PAPER})")))
 }
 
-/// Refuses an option that asks for all of them, if this build has none.
+/// Refuses an option that needs all these curves, if this build lacks them.
 pub(crate) fn need(option: &str) -> Result<(), Failure> {
     need_in(option, Curve::ALL.into_iter().all(|curve| curve.built().is_some()))
 }
 
-/// The same for any build, so that the tests of one build see both answers.
+/// The same for any build, so that tests can check both cases.
 fn need_in(option: &str, there: bool) -> Result<(), Failure> {
     let text = || {
         format!("{option}: this build has no curves below {FLOOR_BITS} bits of security: build it with {WITH_PAPER}")

@@ -1,4 +1,4 @@
-//! Figures of calls: one a line, the paper's tables, and rooms over sockets.
+//! Figures of calls: lines, the paper's tables, and rooms over sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -64,7 +64,7 @@ fn weak_curves_are_a_wrong_call_in_a_build_without_them() {
     }
 }
 
-/// A peer that is as slow as no real one, and one that has no curve.
+/// A peer that is slower than any real one, and a peer without curves.
 #[test]
 #[cfg(all(unix, feature = "paper"))]
 fn bench_writes_the_papers_tables_and_compares_with_the_peers() {
@@ -105,7 +105,7 @@ fn bench_writes_the_papers_tables_and_compares_with_the_peers() {
         assert!(csv.lines().all(|line| line.contains('"') || cells(line) == head), "{name}: {csv}");
     }
     assert!(["table4.csv", "table5.csv", "table6.csv"].iter().all(|name| read(name).contains("\npaper,")));
-    // the gates of Tobari's own times depend on what else the machine does
+    // the gates for Tobari's own times depend on the load of the machine
     let gates = read("gates.csv");
     let failed: Vec<_> = gates.lines().filter(|line| line.starts_with("mcl test") && line.ends_with("FAIL")).collect();
     assert_eq!(failed.len(), 4, "every gate of the slow peer: {failed:?}");
@@ -139,8 +139,9 @@ fn the_capacity_of_rooms_is_measured_with_the_server_on_a_core_of_its_own() {
     assert_eq!(wrong.status.code(), Some(2), "sizes are given by --sizes");
 }
 
-/// Times by rule, of which a busy machine makes longer ones: who comes behind another waits for the
-/// commit of the next second, and keys hold fifteen ticks after they are said.
+/// Least times by the protocol; a busy machine makes them longer. The second of two joining members
+/// waits for the commit of the next second, and keys take effect fifteen ticks after their
+/// announcement.
 #[test]
 #[cfg(feature = "mls")]
 fn who_comes_into_a_room_of_agreed_keys_and_is_put_out_is_timed_over_sockets() {

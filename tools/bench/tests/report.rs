@@ -1,4 +1,4 @@
-//! The report at its least size: what stands on the page is what was measured.
+//! The report at its least size: the page shows the measured figures.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use support::{bench, stderr};
 
-/// The text between two marks, and what follows.
+/// The text between two marks, and the text after them.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<(&'a str, &'a str)> {
     text.split_once(from)?.1.split_once(to)
 }
 
-/// Every figure in an element `data`, and how often it stands there.
+/// Every figure in an element `data`, with its number of occurrences.
 fn shown(html: &str) -> BTreeMap<String, usize> {
     let (mut rest, mut all) = (html, BTreeMap::new());
     while let Some((value, behind)) = between(rest, "<data value=\"", "\"") {
@@ -76,8 +76,8 @@ fn every_figure_of_the_page_is_one_of_the_run_and_every_one_of_the_run_is_there(
     beside_the_paper(&html, &lines);
 }
 
-/// Tables that benchmarks wrote say what their lines say, rounded, and the paper's rows are the
-/// paper's.
+/// The benchmarks' tables have the values of their lines, rounded, and the rows of the paper have
+/// the paper's values.
 fn beside_the_paper(html: &str, lines: &[Value]) {
     let rounded = |value: &Value, places: usize| format!("{:.places$}", value["median"].as_f64().unwrap());
     let table = cells(html, "Table 4: the time of an operation on a sample");

@@ -1,5 +1,5 @@
-//! Figures of sealed files: the paper's tables over an emulated module, and a folder against a copy
-//! of it.
+//! Figures of sealed files: the paper's tables over an emulated module, and the sealing of a folder
+//! against a copy of it.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![cfg(linux_64)]
@@ -17,7 +17,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A folder of so many files of so many bytes, some in folders.
+/// A folder with `files` files of `bytes` bytes, some of them in subfolders.
 fn folder(files: usize, bytes: usize) -> TempDir {
     let root = tempdir().unwrap();
     for at in 0..files {
@@ -51,14 +51,14 @@ fn the_papers_tables_and_figures_come_out_of_one_command_with_their_labels() {
     for name in ["table2.csv", "table3.csv", "grid.csv", "targets.csv"] {
         let table = fs::read_to_string(place.path().join(name)).unwrap();
         assert!(table.lines().count() >= 4, "{name}: {table}");
-        // Whoever reads a line knows what it is of.
+        // Every line has its label.
         assert!(table.lines().skip(1).all(|line| line.contains("emulated-module")), "{name}: {table}");
     }
     let grid = fs::read_to_string(place.path().join("grid.csv")).unwrap();
     for column in ["doorbell_ns", "added_delay_ns", "copy", "pinning", "cpu_ms", "engine_speed"] {
         assert!(grid.lines().next().unwrap().contains(column), "{column}");
     }
-    // Somebody else's threads in the process are not ours.
+    // With competing threads in the process, its processor time is not reported.
     let loaded: Vec<&Value> = figures.iter().filter(|figure| figure["params"]["load"] != 0.0).collect();
     assert!(!loaded.is_empty() && loaded.iter().all(|figure| figure["params"]["cpu_ms"].is_null()));
     for name in ["figure9.svg", "figure10.svg", "figure11.svg"] {

@@ -1,13 +1,14 @@
-//! No circle between folders: the parts of a crate can be read, tested and moved one after the
-//! other.
+//! No circle between folders, so that the parts of a crate can be read, tested and moved one after
+//! the other.
 //!
-//! The nodes are siblings of the module tree. `x.rs` and the files below `x/` are one node, and an
+//! The nodes are siblings in the module tree. `x.rs` and the files below `x/` are one node, and an
 //! edge from `a` to `b` means that product code below `a` names an item below `b`. A circle is a
-//! set of siblings; each of them leads to every other one. Circles of files alone are allowed: such
-//! files are parts of one thing. Where a folder takes part, the circle is a finding, with the
-//! smallest way round and the lines that make it.
+//! set of siblings in which each one reaches every other one. Circles of files alone are allowed:
+//! such files are parts of one thing. A circle with a folder is a finding, which shows the smallest
+//! way round and its lines.
 //!
-//! A parent and its children are no siblings, so `mod.rs` may use its children and they may use it.
+//! A parent and its children are not siblings, so `mod.rs` may use its children and they may use
+//! it.
 
 use super::modules::{Edge, ModulePath, Modules, Place, Siblings};
 use super::packages::{Package, packages};
@@ -21,18 +22,18 @@ struct Known {
     reason: &'static str,
 }
 
-/// The exceptions, all older than this check. Each must be there exactly as it stands here: a
-/// circle that grew or shrank is another circle.
+/// The exceptions, all older than this check. Each must match exactly: a circle that grew or shrank
+/// is another circle.
 const KNOWN: &[Known] = &[];
 
-/// Siblings; each of them leads to every other one.
+/// Siblings in which each one reaches every other one.
 #[derive(Debug)]
 pub(crate) struct Circle {
     /// The whole names of the modules, sorted: `tobari_lattice::ring`.
     pub(crate) modules: Vec<String>,
     /// True if files lie below one of them.
     pub(crate) has_folder: bool,
-    /// The edges of the smallest way round, through a folder where there is one.
+    /// The edges of the smallest way round, through a folder if there is one.
     pub(crate) smallest: Vec<(Edge, Place)>,
 }
 
@@ -46,8 +47,7 @@ impl Circle {
     }
 }
 
-/// Finds every circle with a folder in it that is not a known one, and every known one that is no
-/// longer there.
+/// Finds every unknown circle with a folder, and every known circle that no longer exists.
 pub(crate) fn between_folders(files: &[SourceFile]) -> Vec<Finding> {
     judge(files, KNOWN)
 }
@@ -72,7 +72,7 @@ fn judge(files: &[SourceFile], known: &[Known]) -> Vec<Finding> {
     findings
 }
 
-/// Every circle of every package, those of files alone too.
+/// Every circle of every package, including those of files alone.
 pub(crate) fn all(files: &[SourceFile]) -> Vec<Circle> {
     packages(files).iter().flat_map(|package| of_package(package, files)).collect()
 }
@@ -99,7 +99,7 @@ fn of_level(name: &str, modules: &Modules, level: &ModulePath, siblings: &Siblin
     components(siblings).iter().map(circle).collect()
 }
 
-/// The sets of at least two nodes that all lead to one another.
+/// The sets of at least two nodes that all reach one another.
 fn components(siblings: &Siblings) -> Vec<BTreeSet<&str>> {
     let starts: BTreeSet<&str> = siblings.keys().map(|edge| &*edge.from).collect();
     let reached: BTreeMap<&str, BTreeSet<&str>> = starts.iter().map(|start| (*start, reach(siblings, start))).collect();
@@ -114,7 +114,7 @@ fn components(siblings: &Siblings) -> Vec<BTreeSet<&str>> {
     found
 }
 
-/// Every node that some way from `start` leads to; `start` itself only if a way leads back.
+/// Every node that `start` reaches; `start` itself only if a way leads back.
 fn reach<'a>(siblings: &'a Siblings, start: &str) -> BTreeSet<&'a str> {
     let (mut reached, mut open) = (BTreeSet::new(), vec![start]);
     while let Some(node) = open.pop() {
@@ -134,7 +134,7 @@ fn smallest(siblings: &Siblings, starts: &BTreeSet<&str>) -> Vec<(Edge, Place)> 
     shortest.into_iter().map(|(edge, place)| (edge.clone(), place.clone())).collect()
 }
 
-/// The shortest way from `start` back to itself, by a search in breadth.
+/// The shortest way from `start` back to itself, by breadth-first search.
 fn round<'a>(siblings: &'a Siblings, start: &str) -> Option<Vec<(&'a Edge, &'a Place)>> {
     let mut came: BTreeMap<&str, (&Edge, &Place)> = BTreeMap::new();
     let mut open = VecDeque::from([start]);
@@ -159,7 +159,7 @@ mod tests {
     use super::super::tree;
     use super::*;
 
-    /// What is found in a tree of these files below `crates/toy/src`, written to a folder and read
+    /// The findings in a tree with these files below `crates/toy/src`, written to a folder and read
     /// again.
     fn found(name: &str, sources: &[(&str, &str)], known: &[Known]) -> Vec<String> {
         let root = std::env::temp_dir().join(format!("xtask-circles-{name}-{}", std::process::id()));

@@ -1,12 +1,12 @@
-//! Which crate may know which: the manifests against the table of rooms.
+//! The allowed dependencies between crates: the manifests against the table of rooms.
 
 use super::manifest::{Dependency, Kind, dependencies, takes_workspace_lints};
 use super::packages::packages;
 use super::rooms::{ROOMS, Room, TABLE, find, members};
 use super::{Finding, SourceFile};
 
-/// Finds every package of the workspace without exactly one line in the table, and every line
-/// without its package at its path.
+/// Finds every package of the workspace that does not have exactly one line in the table, and every
+/// line without its package at its path.
 pub(crate) fn on_the_map(files: &[SourceFile]) -> Vec<Finding> {
     mapped(ROOMS, files)
 }

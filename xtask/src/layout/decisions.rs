@@ -1,5 +1,5 @@
-//! Every dependency is a decision: its version stands in the root manifest, its reason in
-//! `docs/adr`, and `docs/dependencies.md` is the list.
+//! Every dependency is a decision: its version is in the root manifest, its reason in `docs/adr`,
+//! and its line in the list `docs/dependencies.md`.
 
 use super::manifest::{Dependency, Kind, dependencies};
 use super::rooms::{ROOMS, Room, find, members};
@@ -8,8 +8,8 @@ use super::{Finding, SourceFile};
 const LIST: &str = "docs/dependencies.md";
 
 /// Finds every package of `[workspace.dependencies]` that no ADR names in backticks or that the
-/// list lacks, every line of the list that is of no such package or names an ADR without it, and
-/// every package that a crate takes past that table.
+/// list lacks, every line of the list without such a package or with an ADR that does not name the
+/// package, and every dependency of a crate outside that table.
 pub(crate) fn dependencies_are_recorded(files: &[SourceFile]) -> Vec<Finding> {
     recorded(ROOMS, files)
 }
@@ -29,11 +29,11 @@ fn recorded(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// The list has a line for each package of the table and for nothing else, and the ADR that a line
-/// names has it too.
+/// Checks that the list has a line for each package of the table and for nothing else, and that the
+/// ADR of a line names the package.
 fn listed(root: &SourceFile, table: &[Dependency], files: &[SourceFile]) -> Vec<Finding> {
     let text = files.iter().find(|file| file.path == LIST).map_or("", |file| &file.text);
-    // what lies below the last heading are tools, which no manifest has
+    // the last section lists tools, which are in no manifest
     let packages = text.split("\n## Tools").next().unwrap_or_default();
     let lines: Vec<(usize, &str, &str)> = (1..)
         .zip(packages.lines())

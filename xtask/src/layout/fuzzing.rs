@@ -1,12 +1,12 @@
-//! The list of fuzz targets is the folder of them.
+//! The list of fuzz targets matches their folder.
 
 use super::{Finding, SourceFile};
 
 const LIST: &str = "fuzz/README.md";
 const FOLDER: &str = "fuzz/fuzz_targets/";
 
-/// Finds every target without its line in the table of `fuzz/README.md`, with the function that it
-/// calls, and every line without a target.
+/// Finds every target without a line in the table of `fuzz/README.md` that names its function, and
+/// every line without a target.
 pub(crate) fn targets_are_listed(files: &[SourceFile]) -> Vec<Finding> {
     let targets: Vec<(String, &SourceFile)> = files.iter().filter_map(|file| Some((begin(file)?, file))).collect();
     let Some(list) = files.iter().find(|file| file.path == LIST && !targets.is_empty()) else {
@@ -19,7 +19,7 @@ pub(crate) fn targets_are_listed(files: &[SourceFile]) -> Vec<Finding> {
     missing.chain(idle.map(|(line, number)| Finding::new(LIST, number, format!("no target for {line}")))).collect()
 }
 
-/// How the line of a target begins; none for other files.
+/// The beginning of a target's line; none for other files.
 fn begin(file: &SourceFile) -> Option<String> {
     let name = file.path.strip_prefix(FOLDER)?.strip_suffix(".rs")?;
     let function = file.text.split("&[u8]| ").nth(1)?.split('(').next()?;

@@ -1,11 +1,11 @@
-//! Links between documents lead somewhere, and rows of the threat model name tests that exist.
+//! Links between documents have existing targets, and rows of the threat model name existing tests.
 
 use super::{Finding, SourceFile};
 use std::collections::BTreeSet;
 
-/// The threat model, a page for each job.
+/// The threat model, with a page for each job.
 const THREATS: &str = "book/src/explanation/threats/";
-/// How its tables of attacks begin.
+/// The head of its tables of attacks.
 const HEAD: &str = "| attack | result | how | test |";
 const RESULTS: [&str; 3] = ["prevented", "detected", "possible"];
 
@@ -15,7 +15,7 @@ pub(crate) fn lead_somewhere(files: &[SourceFile]) -> Vec<Finding> {
     if documents.is_empty() {
         return vec![Finding::new("README.md", 0, "no documents: nothing was checked")];
     }
-    // pictures are no text, and not among the files: their folders are
+    // pictures are not text, so they are not among the files, but their folders are
     let known: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     documents.iter().flat_map(|document| of_document(document, &known, &documents)).collect()
 }
@@ -47,7 +47,7 @@ fn is_picture(target: &str) -> bool {
     [".png", ".svg"].iter().any(|end| target.ends_with(end))
 }
 
-/// The lines outside of fences and of `code`, with their numbers.
+/// The lines without fenced blocks and `code`, with their numbers.
 fn without_code(text: &str) -> impl Iterator<Item = (String, usize)> {
     let mut fenced = false;
     text.lines().zip(1..).filter_map(move |(line, number)| {
@@ -57,7 +57,7 @@ fn without_code(text: &str) -> impl Iterator<Item = (String, usize)> {
     })
 }
 
-/// Where a relative link of a document leads.
+/// The target of a relative link of a document.
 fn joined(document: &str, path: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
@@ -71,7 +71,7 @@ fn joined(document: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// What a heading is called in an address: as GitHub and mdBook do.
+/// The anchors of the headings, by the rules of GitHub and mdBook.
 fn headings(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut fenced = false;
@@ -81,7 +81,7 @@ fn headings(text: &str) -> BTreeSet<String> {
         let title = title.trim_start_matches('#').trim().to_lowercase();
         let kept = title.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
         let name: String = kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect();
-        // the second heading of a name gets a number
+        // the second heading with the same name gets a number
         let same = (1..).map(|count| format!("{name}-{count}"));
         let free = std::iter::once(name.clone()).chain(same).find(|name| !found.contains(name));
         found.extend(free);
@@ -89,7 +89,7 @@ fn headings(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Finds rows of the threat model without a result, and tests that they name and nobody wrote.
+/// Finds rows of the threat model without a result, and names of tests that do not exist.
 pub(crate) fn threats_have_tests(files: &[SourceFile]) -> Vec<Finding> {
     let functions: BTreeSet<&str> = files
         .iter()

@@ -1,11 +1,11 @@
-//! The few facts about a `Cargo.toml` that the layout checks need, read line by line: which
-//! packages it depends on.
+//! The few facts about a `Cargo.toml` that the layout checks need, such as its dependencies, read
+//! line by line.
 //!
-//! This is not a TOML parser. It knows table headers, keys, and where a value that spans lines
-//! ends; a manifest that hides a dependency from it (say, by a header written inside a multi-line
+//! This is not a TOML parser. It knows table headers, keys, and the end of a value that spans
+//! lines. A manifest that hides a dependency from it (for example by a header inside a multi-line
 //! string) does not pass review either.
 
-/// Which table of the manifest names the dependency.
+/// The table of the manifest with the dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `[dependencies]`, and `[target.….dependencies]`.
@@ -55,8 +55,8 @@ pub(crate) fn dependencies(manifest: &str) -> Vec<Dependency> {
     found
 }
 
-/// True if the manifest says `[lints] workspace = true`, without which no lint of the house holds
-/// in that crate.
+/// True if the manifest says `[lints] workspace = true`. Without this line no lint of the workspace
+/// applies to the crate.
 pub(crate) fn takes_workspace_lints(manifest: &str) -> bool {
     let mut inside = false;
     for entry in entries(manifest) {
@@ -147,8 +147,8 @@ fn entries(manifest: &str) -> Vec<Entry> {
     found
 }
 
-/// The line without its comment and outer spaces, and by how much its brackets outside strings open
-/// or close.
+/// The line without its comment and outer spaces, and the number of opened minus closed brackets
+/// outside strings.
 fn significant(raw: &str) -> (String, i32) {
     let (mut quote, mut depth, mut end) = (None, 0, raw.len());
     for (index, character) in raw.char_indices() {
@@ -167,7 +167,7 @@ fn significant(raw: &str) -> (String, i32) {
     (raw[..end].trim().to_owned(), depth)
 }
 
-/// Splits a dotted key, whose segments may be quoted: `target.'cfg(unix)'.dependencies` has three.
+/// Splits a dotted key; segments may be quoted: `target.'cfg(unix)'.dependencies` has three.
 fn segments(key: &str) -> Vec<String> {
     let (mut found, mut quote) = (vec![String::new()], None);
     for character in key.trim().chars() {
@@ -182,7 +182,7 @@ fn segments(key: &str) -> Vec<String> {
     found
 }
 
-/// The name in `package = "name"`, where the entry has one.
+/// The name in `package = "name"`, if the entry has one.
 fn renamed(text: &str) -> Option<String> {
     let squeezed = squeeze(text);
     let (before, after) = squeezed.split_once("package=\"")?;

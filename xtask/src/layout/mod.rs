@@ -1,8 +1,8 @@
-//! The house's invariants as checks on the text of the tree.
+//! The invariants of the project, as checks on the text of the tree.
 //!
-//! Each check is a function from the files to findings, so that its tests can hand it a tree that
-//! breaks the rule and see it refuse. A check that finds nothing to look at is a finding too: a
-//! moved folder must not turn it off.
+//! Each check is a function from files to findings, so that a test can pass a tree that breaks the
+//! rule and expect a finding. A check without anything to examine is a finding too: a moved folder
+//! must not turn the check off.
 
 pub(crate) mod circles;
 mod crates;
@@ -28,9 +28,9 @@ use std::path::Path;
 /// A text file of the repository.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
-    /// Where it is, from the root of the repository, with `/` between the parts.
+    /// Its path from the root of the repository, with `/` between the parts.
     pub(crate) path: String,
-    /// What it says.
+    /// Its content.
     pub(crate) text: String,
 }
 
@@ -40,7 +40,7 @@ impl SourceFile {
     }
 }
 
-/// One place where the tree breaks a rule of the house.
+/// A place where the tree breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     path: String,
@@ -62,7 +62,7 @@ impl fmt::Display for Finding {
 
 type Check = fn(&[SourceFile]) -> Vec<Finding>;
 
-/// Every check, under the claim it holds.
+/// Every check, with its claim.
 const CHECKS: &[(&str, Check)] = &[
     ("the pure rooms touch no file, socket, clock, thread or environment", purity::no_machine),
     ("every package of the workspace has its line in the table of rooms, at its place", crates::on_the_map),
@@ -85,10 +85,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("every threat is prevented, detected or possible, by tests that exist", links::threats_have_tests),
 ];
 
-/// Runs every check on the tree under `root` and prints what each found.
+/// Runs every check on the tree under `root` and prints the findings.
 ///
 /// # Errors
-/// How many findings there are, or why the tree could not be read.
+/// The number of findings, or the reason why the tree could not be read.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let files = tree::read(root).map_err(|error| format!("cannot read the tree: {error}"))?;
     println!("  {} text files", files.len());

@@ -1,14 +1,14 @@
-//! Which module of a crate names which other one.
+//! The references between the modules of a crate.
 //!
 //! The text of a crate is read file by file, token by token. A module is a file, or a block after
-//! `mod name`. Of each module the reader keeps the names that it defines, the names that it
-//! imports, and the paths that it mentions. Then each path is followed to the module that defines
-//! the item: through children, imports, re-exports and globs. A name that no file defines, since a
-//! macro makes it, counts for the last module on its path.
+//! `mod name`. For each module the reader keeps the defined names, the imported names, and the
+//! mentioned paths. Then each path is followed to the module that defines the item: through
+//! children, imports, re-exports and globs. A name that no file defines, because a macro makes it,
+//! counts for the last module on its path.
 //!
-//! Test code is left out: `#[cfg(test)]` items, the files that these declare, files called
-//! `tests.rs`, and folders called `tests`. Names that come out of macros and methods are not seen,
-//! so the edges are a lower bound.
+//! Test code is left out: `#[cfg(test)]` items, the files that these declare, files named
+//! `tests.rs`, and folders named `tests`. Names from macros and method calls are not visible to the
+//! reader, so the edges are a lower bound.
 
 use super::SourceFile;
 use super::packages::Package;
@@ -16,13 +16,14 @@ use super::paths::{Named, expand};
 use super::source::{Token, belongs_to, blank, is_word, module_stem, tokens, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A module by its names from the crate's root, which has none.
+/// A module by its names from the crate's root; the root has none.
 pub(crate) type ModulePath = Vec<String>;
 
 /// Keywords of items; the next word is the item's name.
 const ITEMS: &[&str] = &["fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod"];
 
-/// An import may lead to an import. None of this project leads further than a handful of times.
+/// The longest chain of imports that lead to imports. The chains of this project have a handful of
+/// links at most.
 const LONGEST_CHASE: usize = 32;
 
 /// Two siblings: the first names an item below the second.
@@ -32,7 +33,7 @@ pub(crate) struct Edge {
     pub(crate) to: String,
 }
 
-/// The line that makes an edge, and the path that it names.
+/// The line that makes an edge, and the path in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) file: String,
@@ -47,7 +48,7 @@ pub(crate) type Siblings = BTreeMap<Edge, Place>;
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     modules: BTreeMap<ModulePath, Module>,
-    /// Those that have a file of their own.
+    /// The modules with a file of their own.
     with_file: BTreeSet<ModulePath>,
 }
 
@@ -58,17 +59,17 @@ struct Module {
     imports: BTreeMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     mentions: Vec<(Vec<String>, usize)>,
-    /// Words that stand alone, with the first line of each: a glob may have brought what they mean.
+    /// Single words, with the first line of each: a glob may have imported them.
     words: BTreeMap<String, usize>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
     Module(ModulePath),
     /// An item that this module defines.
     Item(ModulePath),
-    /// Something of another crate.
+    /// An item of another crate.
     Outside,
 }
 
@@ -103,7 +104,7 @@ impl Modules {
         self.with_file.iter().any(|other| other.len() > module.len() && other.starts_with(module))
     }
 
-    /// The edges between siblings, under the module whose children they are.
+    /// The edges between siblings, under their parent module.
     pub(crate) fn edges(&self) -> BTreeMap<ModulePath, Siblings> {
         let mut levels: BTreeMap<ModulePath, Siblings> = BTreeMap::new();
         let mut add = |from: &ModulePath, target: &ModulePath, place: Place| {
@@ -134,7 +135,7 @@ impl Modules {
         levels
     }
 
-    /// Where the item is defined that a word alone means, if a glob brought it.
+    /// The module that defines a single word, if a glob imported it.
     fn by_glob(&self, here: &ModulePath, word: &str) -> Option<ModulePath> {
         if self.modules.get(here)?.globs.is_empty() || self.own(here, word, LONGEST_CHASE).is_some() {
             return None;
@@ -145,7 +146,7 @@ impl Modules {
         }
     }
 
-    /// Follows a path that is written in the module `from`.
+    /// Follows a path in the module `from`.
     fn find(&self, from: &[String], path: &[String], left: usize) -> Target {
         self.follow(from, path, &|here, name| self.name(here, name, left))
     }
@@ -169,7 +170,7 @@ impl Modules {
         target
     }
 
-    /// What a name means in a module, globs last as in the language.
+    /// The target of a name in a module, with globs last, as in Rust.
     fn name(&self, here: &[String], name: &str, left: usize) -> Option<Target> {
         if left == 0 {
             return None;
@@ -178,7 +179,7 @@ impl Modules {
             .or_else(|| self.reached_by_globs(here).iter().find_map(|at| self.own(at, name, left)))
     }
 
-    /// What a name means in a module without its globs: a child, an item, or an import.
+    /// The target of a name in a module without its globs: a child, an item, or an import.
     fn own(&self, here: &[String], name: &str, left: usize) -> Option<Target> {
         let left = left.checked_sub(1)?;
         let child: ModulePath = here.iter().cloned().chain([name.to_owned()]).collect();
@@ -190,18 +191,18 @@ impl Modules {
             return Some(Target::Item(here.to_vec()));
         }
         let path = module.imports.get(name)?;
-        // `use tokio;` names the crate, not the name that it brings
+        // `use tokio;` names the crate, not the imported name
         let outside = path.first().is_some_and(|first| first == name);
         Some(if outside { Target::Outside } else { self.find(here, path, left) })
     }
 
-    /// The modules whose names a module has by globs, and by theirs.
+    /// The modules whose names a module has through globs, including the globs of these modules.
     fn reached_by_globs(&self, here: &[String]) -> Vec<ModulePath> {
         let mut reached = vec![here.to_vec()];
         let mut next = 0;
         while let Some(at) = reached.get(next).cloned() {
             for path in self.modules.get(&at).map_or(&[][..], |module| &module.globs) {
-                // a glob behind another glob's name is not looked for: that search might not end
+                // a glob whose path needs another glob is not followed: that search might not end
                 let found = self.follow(&at, path, &|here, name| self.own(here, name, 1));
                 if let Target::Module(target) = found
                     && !reached.contains(&target)
@@ -215,8 +216,8 @@ impl Modules {
     }
 }
 
-/// The module of a file, by its path below `src`; none for tests and for other programs, which are
-/// crates themselves.
+/// The module of a file, by its path below `src`; none for tests, and for further programs, which
+/// are crates of their own.
 fn module_path(file: &str) -> Option<ModulePath> {
     let mut words: ModulePath = file.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
     if words.len() == 1 && matches!(words[0].as_str(), "lib" | "main") || words.last().is_some_and(|word| word == "mod")
@@ -227,7 +228,7 @@ fn module_path(file: &str) -> Option<ModulePath> {
     (!left_out).then_some(words)
 }
 
-/// Reads the tokens of one file, and keeps the module that it is in.
+/// Reads the tokens of one file, and tracks the current module.
 struct Reader<'t, 'a> {
     tokens: &'t [Token<'a>],
     file: &'t str,
@@ -237,7 +238,7 @@ struct Reader<'t, 'a> {
     done: Vec<(ModulePath, Module)>,
 }
 
-/// A module, and the depth of braces of the items in it.
+/// A module, and the brace depth of its items.
 struct Frame {
     path: ModulePath,
     depth: usize,
@@ -251,7 +252,7 @@ impl Frame {
 }
 
 impl<'t, 'a> Reader<'t, 'a> {
-    /// Every module of the file: its own first, and the inline ones.
+    /// Every module of the file: the file's own first, then the inline modules.
     fn read(file: &'t str, path: ModulePath, tokens: &'t [Token<'a>]) -> Vec<(ModulePath, Module)> {
         let here = Frame::new(path, 0, file);
         let mut reader = Self { tokens, file, depth: 0, here, outer: Vec::new(), done: Vec::new() };
@@ -269,7 +270,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         self.tokens.get(at).map_or("", |token| token.text)
     }
 
-    /// Reads what starts at `at`; answers where it ends.
+    /// Reads the item or path at `at`; returns its end.
     fn step(&mut self, at: usize) -> usize {
         let (text, next) = (self.text(at), self.text(at + 1));
         match text {
@@ -299,7 +300,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         at + 1
     }
 
-    /// Leaves an inline module; false where there is none.
+    /// Leaves an inline module; false if there is none.
     fn leave(&mut self) -> bool {
         let Some(outer) = self.outer.pop() else { return false };
         let inner = std::mem::replace(&mut self.here, outer);
@@ -307,8 +308,8 @@ impl<'t, 'a> Reader<'t, 'a> {
         true
     }
 
-    /// A name counts as the module's where it is not inside a block: items in functions are nobody
-    /// else's.
+    /// Records a name for the module, unless it is inside a block: no other module can use items in
+    /// functions.
     fn define(&mut self, at: usize) {
         if self.depth == self.here.depth {
             self.here.module.defines.insert(self.text(at).to_owned());
@@ -349,7 +350,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         (end.max(at), named)
     }
 
-    /// True for a word that is not a field, a method, a lifetime, a variable of a macro, or a later
+    /// True unless the word is a field, a method, a lifetime, a variable of a macro, or a later
     /// part of a path.
     fn starts_path(&self, at: usize) -> bool {
         let word = self.text(at).bytes().next().is_some_and(|first| is_word(first) && !first.is_ascii_digit());
@@ -369,7 +370,7 @@ mod tests {
     use super::super::packages::packages;
     use super::*;
 
-    /// Every edge of a crate of these files, as `level: a b line`.
+    /// Every edge of a crate with these files, as `level: a b line`.
     fn edges(sources: &[(&str, &str)]) -> Vec<String> {
         let mut files = vec![
             file("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\n"),

@@ -1,20 +1,21 @@
 //! The order of rooms: crates at the bottom, jobs side by side on them, programs on top.
 //!
-//! The folder of a room says where it stands:
+//! The folder of a room determines its level:
 //!
 //! - a room below `crates/` uses crates only;
 //! - a room below `jobs/A/` uses crates and rooms of the job `A` only;
 //! - every other room (the command, the Python package, the web client, tools) is on top.
 //!
-//! The table of rooms says what each room may use. Without these rules, one line that is too wide
-//! would turn a job into a part of another one, and no check would tell. Manifests are compared
-//! with the rules too. A line names only rooms of the lines above it, so the table has no circle.
+//! The table of rooms lists the rooms that each room may use. Without these rules, one line that
+//! allows too much would make a job a part of another job, and no check would notice. Manifests are
+//! compared with the rules too. A line names only rooms of the lines above it, so the table has no
+//! circle.
 
 use super::manifest::{Dependency, dependencies};
 use super::rooms::{ROOMS, Room, TABLE, find, members};
 use super::{Finding, SourceFile};
 
-/// Finds everything in the table and in the manifests that is against the order of rooms.
+/// Finds everything in the table and in the manifests that breaks the order of rooms.
 pub(crate) fn from_the_bottom_up(files: &[SourceFile]) -> Vec<Finding> {
     ordered(ROOMS, files)
 }
@@ -36,7 +37,7 @@ fn ordered(rooms: &[Room], files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Everything that is wrong with the table alone.
+/// The faults of the table alone.
 fn faults(rooms: &[Room]) -> Vec<String> {
     let mut faults = Vec::new();
     for (at, room) in rooms.iter().enumerate() {
@@ -53,7 +54,7 @@ fn faults(rooms: &[Room]) -> Vec<String> {
     faults
 }
 
-/// The rule against which one room uses the other, if there is one.
+/// The rule that one room breaks by using the other, if there is one.
 fn broken(user: &Room, used: &Room) -> Option<&'static str> {
     match (Level::of(user.path), Level::of(used.path)) {
         (Level::Top, _) | (_, Level::Crates) => None,
@@ -64,10 +65,10 @@ fn broken(user: &Room, used: &Room) -> Option<&'static str> {
     }
 }
 
-/// Where a room stands.
+/// The level of a room.
 enum Level<'p> {
     Crates,
-    /// With the name of the job.
+    /// The level of a job, with its name.
     Job(&'p str),
     Top,
 }
@@ -101,7 +102,8 @@ mod tests {
         Room { package: "chores", path: "xtask", ..PLAIN },
     ];
 
-    /// What is found if the table lets `user` use `used`, and what if only the manifest does.
+    /// The findings if the table lets `user` use `used`, and the findings if only the manifest
+    /// does.
     fn found(user: Room, used: Room) -> [Vec<String>; 2] {
         let manifest = |room: &Room, text: &str| file(&format!("{}/Cargo.toml", room.path), text);
         let plain = manifest(&user, "[package]\n");

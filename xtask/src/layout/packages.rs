@@ -1,7 +1,6 @@
-//! The packages of the workspace, as its root manifest names them.
+//! The packages of the workspace, by its root manifest.
 //!
-//! The manifest says `crates/*`, so a package that somebody adds below `crates` is one of them
-//! without a change here.
+//! The manifest says `crates/*`, so a new package below `crates` is included without a change here.
 
 use super::SourceFile;
 use super::manifest::{members, package_name};
@@ -15,12 +14,12 @@ pub(crate) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// The name in the manifest, or the folder where the manifest has none.
+    /// The name in the manifest, or the folder if the manifest has no name.
     pub(crate) fn name(&self) -> String {
         package_name(&self.manifest.text).unwrap_or_else(|| self.path.to_owned())
     }
 
-    /// Every file of Rust below `src`.
+    /// Every Rust file below `src`.
     pub(crate) fn sources(&self, files: &'a [SourceFile]) -> impl Iterator<Item = &'a SourceFile> {
         let folder = format!("{}/src/", self.path);
         files.iter().filter(move |file| file.is_rust() && file.path.starts_with(&folder))
@@ -36,7 +35,7 @@ pub(crate) fn packages(files: &[SourceFile]) -> Vec<Package<'_>> {
     listed.map(|(path, manifest)| Package { path, manifest }).collect()
 }
 
-/// True if every part of the path is the pattern's, or the pattern has `*` there.
+/// True if every part of the path equals the pattern's part, or the pattern has `*` there.
 fn matches(pattern: &str, path: &str) -> bool {
     let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
     loop {

@@ -1,7 +1,7 @@
-//! Paths and `use` trees: which whole paths a piece of code names.
+//! Paths and `use` trees: the whole paths that a piece of code names.
 //!
-//! `use a::{b, c::d as e};` names `a::b` and `a::c::d`, the second one under the name `e`. A path
-//! in an expression is a tree without branches, so the same function reads both.
+//! `use a::{b, c::d as e};` names `a::b` and `a::c::d`, the second under the name `e`. A path in an
+//! expression is a tree without branches, so the same function reads both.
 
 use super::source::{Token, is_word};
 
@@ -15,7 +15,7 @@ pub(crate) struct Named<'a> {
     pub(crate) line: usize,
 }
 
-/// Expands the path or use tree that starts at `at` into whole paths; answers where it ends.
+/// Expands the path or use tree at `at` into whole paths; returns its end.
 pub(crate) fn expand<'a>(tokens: &[Token<'a>], at: usize, prefix: &str, named: &mut Vec<Named<'a>>) -> usize {
     let Some(token) = tokens.get(at) else { return at };
     if token.text == "{" {

@@ -1,27 +1,27 @@
-//! Documents are measured: long sentences, words that name nothing, cells that hold sentences.
+//! Measures documents: long sentences, words that name nothing, and long table cells.
 //!
-//! A document that nobody can read protects nobody. The limits are those of projects whose
-//! documents people praise: at most 2 % of sentences have more than 35 words, and at most 3.5 of
-//! 100 words are *it, that, those, what, which, who, one, they, so, there*. A table's cell has at
-//! most 20 words.
+//! A document that people cannot read protects no one. The limits come from projects with
+//! well-written documents: at most 2 % of sentences have more than 35 words, and at most 3.5 of 100
+//! words are *it, that, those, what, which, whoever, who, one, they, so, there*. A table cell has
+//! at most 20 words.
 
 use super::{Finding, SourceFile};
 
-/// Documents that are measured together, by the beginning of their paths.
+/// Groups of documents, by the beginning of their paths; each group is measured as a whole.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("the front page", &["README.md"]),
     ("the changelog", &["CHANGELOG.md"]),
     ("the book", &["book/src/"]),
     ("the help of the commands", &["book/src/reference/commands/"]),
 ];
-/// A sentence with more words is long.
+/// A longer sentence, in words, counts as long.
 const LONG: usize = 35;
 /// The most long sentences, in percent.
 const MOST_LONG: f64 = 2.0;
-/// Words that stand for something that was not named.
+/// Words that stand for something without naming it.
 const PRO_FORMS: [&str; 10] = ["it", "that", "those", "what", "which", "whoever", "who", "one", "they", "so"];
 const MORE_PRO_FORMS: &str = "there";
-/// The most of these, in 100 words.
+/// The most of these words in 100 words.
 const MOST_PRO_FORMS: f64 = 3.5;
 /// The most words in a cell.
 const MOST_CELL: usize = 20;
@@ -80,17 +80,17 @@ fn of_group(name: &str, begins: &[&str], files: &[SourceFile]) -> Vec<Finding> {
     found
 }
 
-/// A sentence: the line it begins on, its words, and how many of them name nothing.
+/// A sentence: its first line, its number of words, and the number of those that name nothing.
 struct Sentence {
     line: usize,
     words: usize,
     pro_forms: usize,
 }
 
-/// What people read of a document.
+/// The prose and the table cells of a document.
 struct Prose {
     sentences: Vec<Sentence>,
-    /// Lines and numbers of words.
+    /// Lines, and numbers of words.
     cells: Vec<(usize, usize)>,
 }
 
@@ -108,7 +108,7 @@ impl Prose {
     }
 }
 
-/// Takes a document apart. Code and headings are not prose.
+/// Splits a document into sentences and cells. Code and headings are not prose.
 fn prose(text: &str) -> Prose {
     let mut prose = Prose { sentences: Vec::new(), cells: Vec::new() };
     let (mut paragraph, mut fenced) = (Vec::<(usize, String)>::new(), false);
@@ -134,7 +134,7 @@ fn prose(text: &str) -> Prose {
     prose
 }
 
-/// A line without the addresses of its links and without tags.
+/// A line without the addresses of links and without tags.
 fn without_marks(line: &str) -> String {
     let mut shown = String::new();
     let mut rest = line;
@@ -162,8 +162,8 @@ fn without_marks(line: &str) -> String {
     shown + rest
 }
 
-/// A sentence ends at `.`, `!`, `?` or `:` before a capital letter, code or emphasis. What has
-/// fewer than four words is none.
+/// Splits a paragraph. A sentence ends at `.`, `!`, `?` or `:` before a capital letter, code or
+/// emphasis, and has at least four words.
 fn take_sentences(paragraph: &mut Vec<(usize, String)>, sentences: &mut Vec<Sentence>) {
     let words: Vec<(usize, String)> = paragraph
         .drain(..)
@@ -185,7 +185,7 @@ fn take_sentences(paragraph: &mut Vec<(usize, String)>, sentences: &mut Vec<Sent
     }
 }
 
-/// Parts of a word that name nothing: `it's` and `that/those` have some.
+/// The number of parts of a word that name nothing: `it's` and `that/those` have some.
 fn pro_forms(word: &str) -> usize {
     let parts = word.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     let is_one = |part: &str| {
@@ -220,7 +220,7 @@ mod tests {
         let found = documents_are_plain(&[&tree(PLAIN)[1..], &[file("README.md", &long)][..]].concat());
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!((found[1].path.as_str(), found[1].line), ("README.md", 10));
-        // an address is no word, and an item of a list ends the sentence before it
+        // an address is not a word, and a list item ends the sentence before it
         let broken =
             format!("{PLAIN}\nSome [words](of/a/very/long/address.md) here\n{}", "- item with words\n".repeat(30));
         assert!(documents_are_plain(&[&tree(PLAIN)[1..], &[file("README.md", &broken)][..]].concat()).is_empty());

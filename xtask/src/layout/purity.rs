@@ -1,23 +1,23 @@
 //! Invariant 1: the pure rooms open no file, socket, clock or thread, and take randomness as an
 //! argument.
 //!
-//! The check expands every `use` tree and every path of their product code, so that
-//! `use std::{fs, time::Instant}` is seen as well as `std::fs::read`. A module of `std` that may
-//! not be used may not be imported whole or renamed either.
+//! The check expands every `use` tree and every path of their product code, so that it finds
+//! `use std::{fs, time::Instant}` as well as `std::fs::read`. `std` itself, its forbidden modules
+//! and the forbidden crates must not be imported whole or renamed either.
 
 use super::paths::{Named, expand};
 use super::rooms::{ROOMS, Room, members};
 use super::source::{Token, belongs_to, blank, module_stem, tokens, without_tests};
 use super::{Finding, SourceFile};
 
-/// Parts of `std` that reach the machine; of `std::time` only `Duration` is a plain number.
+/// Parts of `std` that access the machine; of `std::time` only `Duration` is a plain number.
 const FORBIDDEN_PARTS: &[&str] =
     &["std::fs", "std::net", "std::process", "std::thread", "std::env", "std::os", "std::time"];
 
-/// Crates that reach the machine or draw randomness from it.
+/// Crates that access the machine or draw randomness from it.
 const FORBIDDEN_CRATES: &[&str] = &["tokio", "getrandom"];
 
-/// Finds every use of the machine in the product code of the pure rooms.
+/// Finds every access to the machine in the product code of the pure rooms.
 pub(crate) fn no_machine(files: &[SourceFile]) -> Vec<Finding> {
     machine_in(ROOMS, files)
 }
@@ -54,8 +54,8 @@ fn in_room(sources: &[&SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Every forbidden path among the tokens, with its line. One that is renamed or imported whole ends
-/// with ` as`.
+/// Every forbidden path among the tokens, with its line. A path that is renamed or imported whole
+/// ends with ` as`.
 fn uses(tokens: &[Token<'_>]) -> Vec<(String, usize)> {
     let mut paths = Vec::new();
     for (at, token) in tokens.iter().enumerate() {

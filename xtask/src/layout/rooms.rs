@@ -1,33 +1,34 @@
-//! The rooms of the house: one line for each package of the workspace.
+//! The table of rooms: one line for each package of the workspace.
 //!
-//! A line says where the package lies, which other packages it may use, whether it is pure, where
-//! it may hold `unsafe`, and whether it runs in a browser. The checks and the steps read this table
-//! and have no list of packages or paths of their own. The check `crates::on_the_map` compares it
-//! with the workspace, so a room that is added, moved or removed needs a change here.
+//! A line has the package's folder, the packages that it may use, whether it is pure, the places of
+//! `unsafe`, and whether it runs in a browser. The checks and the steps use this table, and have no
+//! list of packages or paths of their own. The check `crates::on_the_map` compares the table with
+//! the workspace, so a room that is added, moved or removed needs a change here.
 //!
-//! The table goes from the bottom up: leaves first, programs last. Each room may reach down past
-//! its neighbour; none may reach up or sideways. `order` has the rules that the lines keep.
+//! The table goes from the bottom up: leaves first, programs last. Each room may use any room
+//! below, and no room above or beside it. `order` has the rules for the lines.
 
 use super::SourceFile;
 
-/// Where this table is.
+/// The file of this table.
 pub(crate) const TABLE: &str = "xtask/src/layout/rooms.rs";
 
 /// A package of the workspace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Its name in the manifest, which need not be the name of its folder.
+    /// Its name in the manifest; its folder may have another name.
     pub(crate) package: &'static str,
     /// Its folder, from the root of the repository.
     pub(crate) path: &'static str,
-    /// The packages of the workspace that it may depend on, for its tests too. A leaf has none.
+    /// The packages of the workspace that it may depend on, including those for its tests. A leaf
+    /// has none.
     pub(crate) may_use: &'static [&'static str],
-    /// Some: a pure room, which computes and never touches the machine. The list has the packages
-    /// of others that its product code may depend on: arithmetic, hygiene, errors and text.
+    /// `Some` for a pure room, which computes and never accesses the machine. The list has the
+    /// external packages that its product code may depend on: arithmetic, hygiene, errors and text.
     pub(crate) outside: Option<&'static [&'static str]>,
-    /// Where `unsafe` may be written: files, and folders with `/` at their end, below its path.
-    /// Without such places the roots of the room forbid `unsafe`; with some they deny it, and the
-    /// places allow it again; with `WHOLE` they need not say anything.
+    /// The places of `unsafe`: files, and folders with a final `/`, below its path. Without such
+    /// places the roots of the room must forbid `unsafe`. With some places the roots deny it, and
+    /// the places allow it again. With `WHOLE` the roots need no attribute.
     pub(crate) unsafe_in: &'static [&'static str],
     pub(crate) browser: Browser,
 }
@@ -35,20 +36,20 @@ pub(crate) struct Room {
 /// Whether the step `wasm` compiles a room for browsers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Browser {
-    /// It does not run there, or the step `web` compiles it, feature by feature.
+    /// It does not run in browsers, or the step `web` compiles it, feature by feature.
     No,
-    /// In one run with the other rooms.
+    /// It is compiled in one run with the other rooms.
     Together,
-    /// In a run of its own: its library asks a page for randomness, and the others have to do
-    /// without.
+    /// It is compiled in a run of its own: its library asks a page for randomness, and the other
+    /// rooms must not.
     Alone,
 }
 
-/// Places of `unsafe` that are all of the room.
+/// The whole room as a place of `unsafe`.
 const WHOLE: &[&str] = &[""];
 
-/// The room about which a line says nothing more: it knows no other, may touch the machine, holds
-/// no `unsafe` and runs in no browser.
+/// The default values of a line: the room uses no other room, may access the machine, has no
+/// `unsafe`, and does not run in a browser.
 pub(crate) const PLAIN: Room =
     Room { package: "", path: "", may_use: &[], outside: None, unsafe_in: &[], browser: Browser::No };
 
@@ -456,7 +457,7 @@ impl Room {
         self.unsafe_in.iter().any(|place| if is_folder(place) { inside.starts_with(place) } else { inside == *place })
     }
 
-    /// The level that the roots of the room have to set for `unsafe_code`.
+    /// The level that the roots of the room must set for `unsafe_code`.
     pub(crate) fn unsafe_level(&self) -> Option<&'static str> {
         match self.unsafe_in {
             [] => Some("forbid"),
@@ -471,10 +472,10 @@ pub(crate) fn find<'r>(rooms: &'r [Room], package: &str) -> Option<&'r Room> {
     rooms.iter().find(|room| room.package == package)
 }
 
-/// Where the room of this package is, from the root of the repository.
+/// The path of this package's room, from the root of the repository.
 ///
 /// # Errors
-/// That no room has this package.
+/// No room has this package.
 pub(crate) fn path(package: &str) -> Result<&'static str, String> {
     find(ROOMS, package).map(|room| room.path).ok_or_else(|| format!("{TABLE} has no room {package}"))
 }
@@ -494,7 +495,7 @@ pub(crate) fn members<'a>(
     rooms.iter().filter_map(move |room| Some((room, manifest(room)?)))
 }
 
-/// A house for the tests of the checks. No folder has the name of its package.
+/// A table for the tests of the checks. No folder has the name of its package.
 #[cfg(test)]
 pub(crate) const TOY: &[Room] = &[
     Room {

@@ -1,15 +1,15 @@
-//! Invariant 3: `unsafe` is written only in its rooms, and each block says why it is sound.
+//! Invariant 3: `unsafe` is only in its allowed places, and each block says why it is sound.
 
 use super::rooms::{ROOMS, Room, containing};
 use super::source::{Token, blank, tokens};
 use super::{Finding, SourceFile};
 
-/// Where `unsafe` may be written beside the places in the table of rooms: pieces that export C
-/// names, none of them a package of the workspace.
+/// Allowed places of `unsafe` outside the table of rooms: code that exports C names, and is not a
+/// package of the workspace.
 const OUTSIDE_THE_WORKSPACE: &[&str] = &["bench/wasm/", "glue/"];
 
-/// Finds the word `unsafe` in the code (not the comments or messages) of every other place, tests
-/// included.
+/// Finds the word `unsafe` in the code (not in comments or messages) of every other place,
+/// including tests.
 pub(crate) fn only_in_its_rooms(files: &[SourceFile]) -> Vec<Finding> {
     words_elsewhere(ROOMS, files)
 }
@@ -83,8 +83,8 @@ fn may_hold(rooms: &[Room], path: &str) -> bool {
         || OUTSIDE_THE_WORKSPACE.iter().any(|place| path.starts_with(place))
 }
 
-/// The room of which this file is a root: `src/lib.rs`, `src/main.rs` and `src/bin/*.rs` are each a
-/// crate to the compiler.
+/// The room whose root this file is: `src/lib.rs`, `src/main.rs` and each of `src/bin/*.rs` are
+/// crates to the compiler.
 fn room_of_root<'r>(rooms: &'r [Room], path: &str) -> Option<&'r Room> {
     let (room, inside) = containing(rooms, path)?;
     let source = inside.strip_prefix("src/")?;
@@ -100,8 +100,8 @@ fn has_inner_lint(tokens: &[Token<'_>], level: &str) -> bool {
     })
 }
 
-/// Looks up from the block's line, past comments, attributes and the earlier lines of the same
-/// statement.
+/// Whether a comment argues for a block. It looks up from the block's line, past comments,
+/// attributes and the earlier lines of the same statement.
 fn is_argued(raw: &[&str], code: &[&str], line: usize) -> bool {
     let says = |index: usize| {
         let comment = raw[index].get(code[index].trim_end().len()..).unwrap_or_default();

@@ -1,18 +1,18 @@
-//! The outer shape of files: how long they are, that a module has its head in one place, and that
-//! no file speaks of the machine it was written on.
+//! The outer shape of files: their length, the place of a module's head, the width of comments, and
+//! no absolute paths of the machine on which a file was written.
 
 use super::{Finding, SourceFile};
 use std::collections::BTreeSet;
 
-/// A source file longer than this fails; one longer than `LONG` is named as a warning.
+/// A source file with more lines than this fails; one with more than `LONG` lines gets a warning.
 const LIMIT: usize = 1_500;
 const LONG: usize = 600;
 
-/// What counts as source, by the end of its name.
+/// The endings of source files.
 const SOURCE: &[&str] = &[".rs", ".py", ".js", ".css", ".html", ".c", ".h", ".sh"];
 
-/// The first folders of absolute paths that mean one machine and nobody else's. Written in two
-/// pieces, so that this file passes its own check.
+/// The first folders of absolute paths on a single machine. They are written in two pieces, so that
+/// this file passes its own check.
 const MACHINE_PATHS: &[&str] = &[concat!("/work", "/"), concat!("/farm", "/"), concat!("/root", "/")];
 
 /// Finds every source file over the hard limit.
@@ -20,7 +20,7 @@ pub(crate) fn length(files: &[SourceFile]) -> Vec<Finding> {
     longer_than(LIMIT, files)
 }
 
-/// Finds every source file that should be two, without being refused.
+/// Finds every source file that should be split, but is not refused.
 pub(crate) fn long_files(files: &[SourceFile]) -> Vec<Finding> {
     longer_than(LONG, files)
 }
@@ -39,8 +39,8 @@ pub(crate) fn machine_paths(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Finds lines of comments in Rust over 100 columns. Tables and code in documentation cannot be
-/// broken, nor can a word as long as an address.
+/// Finds lines of Rust comments over 100 columns. Tables, code in documentation, and long words
+/// such as addresses are exempt, because they cannot be broken.
 pub(crate) fn comment_width(files: &[SourceFile]) -> Vec<Finding> {
     files.iter().filter(|file| file.path.ends_with(".rs")).flat_map(wide_comments).collect()
 }
@@ -71,8 +71,8 @@ fn wide_comments(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Finds every module with files below it whose head stands beside its folder: it is the folder's
-/// `mod.rs`, everywhere.
+/// Finds every module with a folder whose head is beside the folder: it must be the folder's
+/// `mod.rs`.
 pub(crate) fn module_heads(files: &[SourceFile]) -> Vec<Finding> {
     let folders: BTreeSet<&str> = files
         .iter()
@@ -98,8 +98,7 @@ fn longer_than(limit: usize, files: &[SourceFile]) -> Vec<Finding> {
         .collect()
 }
 
-/// True where `path` stands in the line as the start of an absolute path, not as a part of a
-/// relative one.
+/// True if `path` starts an absolute path in the line, and is not a part of a relative one.
 fn has_absolute(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();

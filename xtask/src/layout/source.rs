@@ -1,20 +1,19 @@
-//! Rust source as the compiler reads it: no comments, no insides of literals, and on request no
-//! test code.
+//! Rust source without comments, without the content of literals, and on request without test code.
 //!
-//! The layout checks look for words, and a word in a comment or in a message is not a use of it.
-//! This is a lexer of the few rules that decide where a comment or a literal ends, not a parser:
-//! macros and generics pass as plain tokens.
+//! The layout checks search for words, and a word in a comment or in a message is not a use of it.
+//! This is a lexer with the few rules for the ends of comments and literals, and not a parser:
+//! macros and generics are plain tokens.
 
-/// A word (identifier, keyword, number), `::`, or one other character, with the line it stands on,
-/// counted from 1.
+/// A word (identifier, keyword, number), `::`, or one other character, with its line, counted from
+/// 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
     pub(crate) line: usize,
 }
 
-/// The same text with every comment and every string or character literal turned to spaces; lines
-/// keep their numbers.
+/// The same text, with spaces in place of every comment and every string or character literal;
+/// lines keep their numbers.
 pub(crate) fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut blanked = Vec::with_capacity(bytes.len());
@@ -52,7 +51,7 @@ pub(crate) fn tokens(blanked: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// What remains of a file when its test code is taken away.
+/// The product code of a file.
 pub(crate) struct Product<'a> {
     /// The tokens outside `#[cfg(test)]` and `#[test]` items.
     pub(crate) tokens: Vec<Token<'a>>,
@@ -60,8 +59,8 @@ pub(crate) struct Product<'a> {
     pub(crate) test_modules: Vec<&'a str>,
 }
 
-/// Takes away items under `#[test]`, `#[cfg(test)]` and `#[cfg(all(test, …))]`; a
-/// `cfg(any(test, …))` stays, since it can be built without the tests.
+/// Removes items under `#[test]`, `#[cfg(test)]` and `#[cfg(all(test, …))]`; items under
+/// `cfg(any(test, …))` stay, because they can be built without the tests.
 pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Product<'a> {
     let mut product = Product { tokens: Vec::new(), test_modules: Vec::new() };
     let mut at = 0;
@@ -89,7 +88,7 @@ pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Product<'a> {
     product
 }
 
-/// The path, without `.rs`, of the file that `mod module;` written in the file at `path` names.
+/// The path, without `.rs`, of the file for `mod module;` in the file at `path`.
 pub(crate) fn module_stem(path: &str, module: &str) -> String {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     match name {
@@ -131,7 +130,7 @@ fn attribute(tokens: &[Token<'_>], at: usize) -> Option<Attribute> {
     Some(Attribute { end, inner, marks_test })
 }
 
-/// One past the bracket that closes the one at `open`, or the end of the file.
+/// The index after the bracket that closes the one at `open`, or the end of the file.
 fn close(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate().skip(open) {
@@ -145,7 +144,7 @@ fn close(tokens: &[Token<'_>], open: usize) -> usize {
     tokens.len()
 }
 
-/// One past the item that starts at `at`: past its `;` or its block, whichever comes first outside
+/// The index after the item at `at`: after its `;` or its block, whichever is first outside
 /// brackets.
 fn item_end(tokens: &[Token<'_>], at: usize) -> usize {
     let mut index = at;
@@ -161,7 +160,7 @@ fn item_end(tokens: &[Token<'_>], at: usize) -> usize {
     tokens.len()
 }
 
-/// One past the comment or literal that starts at `at`, or `at` where none starts.
+/// The index after the comment or literal at `at`, or `at` if none starts there.
 fn skip(bytes: &[u8], at: usize) -> usize {
     match &bytes[at..] {
         [b'/', b'/', rest @ ..] => at + 2 + rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()),
@@ -198,7 +197,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Tells `'x'` and `'\n'` from the lifetime `'x`, which is left as it stands.
+/// The end of a character literal such as `'x'` or `'\n'`; a lifetime such as `'x` stays unchanged.
 fn character_end(bytes: &[u8], at: usize) -> usize {
     let Some(&first) = bytes.get(at + 1) else { return at };
     let search = if first == b'\\' { at + 3 } else { at + 1 + utf8_width(first) };
@@ -220,8 +219,8 @@ fn utf8_width(first: u8) -> usize {
     }
 }
 
-/// The end of `r"…"`, `r#"…"#` and their `b` and `c` forms; `at` itself for a raw identifier such
-/// as `r#type`.
+/// The end of `r"…"`, `r#"…"#` and their `b` and `c` forms; `at` for a raw identifier such as
+/// `r#type`.
 fn raw_string_end(bytes: &[u8], at: usize) -> usize {
     let hashes = bytes[at + 1..].iter().take_while(|&&byte| byte == b'#').count();
     let open = at + 1 + hashes;
@@ -234,8 +233,8 @@ fn raw_string_end(bytes: &[u8], at: usize) -> usize {
     (open + 1..bytes.len()).find(closes).map_or(bytes.len(), |quote| quote + 1 + hashes)
 }
 
-/// True where a word could start at `at`, or one did with the literal prefix `b` or `c` just
-/// before.
+/// True if a word could start at `at`, or if one starts just before with the literal prefix `b` or
+/// `c`.
 fn starts_word(bytes: &[u8], at: usize) -> bool {
     let before = |distance: usize| at.checked_sub(distance).map(|index| bytes[index]);
     match before(1) {

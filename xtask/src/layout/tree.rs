@@ -1,11 +1,11 @@
-//! The text files of the repository, as the checks see them.
+//! The text files of the repository, for the checks.
 
 use super::SourceFile;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Folders that hold no source, for a tree without git.
+/// Folders without source, for a tree without git.
 const BUILT: &[&str] = &[".git", "target", "artifacts", "coverage"];
 
 /// Every text file that git tracks or would track; in a tree without git, every text file outside
@@ -21,7 +21,7 @@ pub(crate) fn read(root: &Path) -> io::Result<Vec<SourceFile>> {
     paths.dedup();
     let mut files = Vec::new();
     for path in paths {
-        // A file deleted from the working tree is still in git's list; a link to a folder is no
+        // A file deleted from the working tree is still in git's list; a link to a folder is not a
         // file.
         let Ok(bytes) = std::fs::read(root.join(&path)) else { continue };
         if let Ok(text) = String::from_utf8(bytes) {

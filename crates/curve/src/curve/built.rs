@@ -1,8 +1,7 @@
-//! The curves that this build computes on: all nine with the feature `paper`, else those of at
-//! least 112 bits of security.
+//! The curves with arithmetic in this build: all nine with the feature `paper`, otherwise those of
+//! at least 112 bits of security.
 //!
-//! Points, scalars and parameters hold a [`BuiltCurve`], so no code can reach loops that are not
-//! there.
+//! Points, scalars and parameters hold a [`BuiltCurve`], so no code can call missing loops.
 
 use super::catalogue::{Curve, Shape};
 use crate::kernels::CurveKernels;
@@ -58,7 +57,7 @@ macro_rules! with_curve {
 }
 pub(crate) use with_curve;
 
-/// A curve whose arithmetic this build has: points, scalars and parameters are of no other.
+/// A curve with arithmetic in this build. Points, scalars and parameters can have no other curve.
 ///
 /// ```
 /// use tobari_curve::{BuiltCurve, Curve};
@@ -110,13 +109,13 @@ impl BuiltCurve {
         BuiltCurve::NistP256,
     ];
 
-    /// The name of the arithmetic in use: the fastest that this machine has, unless
-    /// [`tobari_simd::choose_backend`] chose.
+    /// The name of the arithmetic in use: the fastest on this machine, unless
+    /// [`tobari_simd::choose_backend`] selected another.
     pub fn backend(self) -> &'static str {
         self.kernels().backend
     }
 
-    /// The fastest loops that this machine has, unless others were chosen.
+    /// The fastest loops on this machine, unless others were selected.
     pub(crate) fn kernels(self) -> &'static CurveKernels {
         let fastest = chosen() == Backend::Fastest;
         with_curve!(self, C => C::vector_kernels().filter(|_| fastest).unwrap_or(C::SCALAR))

@@ -2,13 +2,12 @@
 //! curve p160_1.
 //!
 //! Each was checked for: `p` and `n` prime, generator on the curve, `nG = O`, the Hasse bound, not
-//! anomalous, embedding degree above 29. The known answers in `vectors/curve` hold the constants in
-//! place.
+//! anomalous, embedding degree above 29. The known answers in `vectors/curve` pin the constants.
 //!
 //! A [`Curve`] is a name with its sizes and wire number, and every build knows all nine. The four
 //! below 112 bits of security only serve to repeat the paper's measurements, and their loops take a
 //! quarter of this crate's compile time. So their arithmetic is only in builds with the feature
-//! `paper`: a [`BuiltCurve`] is a curve that has some.
+//! `paper`. A [`BuiltCurve`] is a curve with arithmetic.
 
 use super::built::BuiltCurve;
 use super::endomorphism::Halves;
@@ -197,11 +196,12 @@ pub(crate) struct Shape {
     pub(crate) order: &'static [u64],
     /// The generator's canonical `x` and `y`.
     pub(crate) generator: &'static [u64],
-    /// How scalars are halved, where `a = 0`.
+    /// The constants to halve scalars, if `a = 0`.
     pub(crate) halves: Option<&'static Halves>,
 }
 
-/// Limbs of 52 bits for a field of so many 64-bit words: room for a factor of 16 above the prime.
+/// Limbs of 52 bits for a field of `words` 64-bit words, with room for a factor of 16 above the
+/// prime.
 #[cfg(any(target_arch = "x86_64", test))]
 pub(crate) const fn limbs52(words: usize) -> usize {
     (64 * words + 3) / 52 + 1
@@ -238,7 +238,7 @@ macro_rules! curve {
         impl $name {
             pub(super) const CURVE: Curve = Curve::$name;
             pub(crate) const WORDS: usize = $limbs;
-            /// What defines the meaning of all others.
+            /// The loops that define the results of all others.
             #[cfg(test)]
             pub(crate) const PORTABLE: &'static CurveKernels =
                 &Portable::<$name, Element<$name, $limbs>, $limbs>::KERNELS;

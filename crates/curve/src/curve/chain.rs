@@ -2,7 +2,7 @@
 //! inversion.
 //!
 //! `E = 3X² + aZ⁴`, `D = 4XY²`: `X' = E² - 2D`, `Y' = E(D - X') - 8Y⁴`, `Z' = 2YZ`. A point of odd
-//! order is never its own opposite, so no doubling is exceptional.
+//! order never equals its negative, so no doubling is exceptional.
 //!
 //! # Leakage
 //! Variable time: for public points.
@@ -11,7 +11,7 @@ use super::Points;
 use super::built::with_curve;
 use crate::kernels::{Coefficient, Coordinate, CurveConstants};
 
-/// `2^(step i) · point` for `i` in `0..count`, for the one point of a batch.
+/// `2^(step i) · point` for `i` in `0..count`; the batch has one point.
 pub(crate) fn vartime_powers_of_two(point: &Points, step: u32, count: usize) -> Points {
     let curve = point.curve();
     if point.is_identity(0) {

@@ -1,12 +1,12 @@
 //! Discrete logarithms of small absolute value: from `mG` back to `m`.
 //!
 //! Baby steps and giant steps (Shanks), halved by symmetry: a table of fingerprints of `x(mG)` for
-//! `1 ≤ m ≤ T` answers `|m| ≤ T` at once, since `-mG` has the same `x`; further out,
-//! `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`, eight `j` with one inversion, and no more of a
-//! sum than its `x`: 3.5 products a look-up. With `T = 2^18 - 1` a sum of seven full-scale speakers
-//! needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed) at most 64 pairs, one of 4,096
-//! at most 256. The paper's table of `2^16` entries (Ueno et al., section 5.1) stops at one speaker
-//! at full scale: it cannot decode a sum.
+//! `1 ≤ m ≤ T` answers `|m| ≤ T` at once, because `-mG` has the same `x`. For larger `|m|`,
+//! `Q ± j(2T + 1)G` is looked up for `j = 1, 2, …`, with one inversion for eight `j`, and only the
+//! `x` of a sum is computed: 3.5 products a look-up. With `T = 2^18 - 1` a sum of seven full-scale
+//! speakers needs no giant step, one of 1,024 (`|m| ≤ 2^25`, 27 bits signed) at most 64 pairs, one
+//! of 4,096 at most 256. The paper's table of `2^16` entries (Ueno et al., section 5.1) covers one
+//! speaker at full scale, so it cannot decode a sum.
 //!
 //! A fingerprint is 32 bits of `x`; every hit is confirmed by computing `mG` (one addition from two
 //! tables of 512 points) and comparing both coordinates, so an answer is never wrong. Memory: 4 MB
@@ -16,7 +16,8 @@
 //!
 //! # Leakage
 //! Variable time: memory accesses and the number of giant steps depend on the logarithm, hence the
-//! prefix `vartime_`. `book/src/explanation/threats/call-recordings.md` says who could see that.
+//! prefix `vartime_`. `book/src/explanation/threats/call-recordings.md` says which attackers can
+//! observe that.
 
 use super::Points;
 use super::points::{entry_lines, group_lines};
@@ -46,7 +47,7 @@ const STEPS_AT_ONCE: usize = 8;
 pub struct DiscreteLog {
     curve: BuiltCurve,
     bound: u32,
-    /// `T`: what the fingerprints answer at once.
+    /// `T`: the bound of an immediate answer from the fingerprints.
     half_width: i64,
     /// `iG` for `i < LOW`, as table entries.
     low: Vec<Line>,
@@ -54,7 +55,7 @@ pub struct DiscreteLog {
     high: Vec<Line>,
     /// Open addressing: `fingerprint << 32 | m`, zero where free (`m ≥ 1`).
     slots: Vec<u64>,
-    /// `j(2T + 1)G` for `j = 1, 2, …` as far as the bound, as table entries.
+    /// `j(2T + 1)G` for `j = 1, 2, …` up to the bound, as table entries.
     steps: Vec<Line>,
 }
 
@@ -66,14 +67,14 @@ pub struct NotInRange {
     pub index: usize,
 }
 
-/// Points whose logarithm is still open, with their positions in the caller's batch.
+/// Points whose logarithm is not found yet, with their positions in the caller's batch.
 struct Open {
     positions: Vec<usize>,
     points: Points,
 }
 
-/// A fingerprint of the table that was met: by `Q - jS` for point `i`, `jS` being `j` giant steps,
-/// possibly backwards.
+/// A match with a fingerprint of the table: by `Q - jS` for point `i`, where `jS` is `j` giant
+/// steps, possibly backwards.
 struct Hit {
     i: usize,
     step: i64,
@@ -120,7 +121,7 @@ impl DiscreteLog {
         table
     }
 
-    /// The same table, built once for all who use it at the same time: it holds no secret.
+    /// The same table, built once for all concurrent users. It holds no secret.
     ///
     /// # Panics
     /// As [`Self::new`].
@@ -133,7 +134,7 @@ impl DiscreteLog {
         if let Some(table) = found.find(|table| (table.curve, table.bound) == (curve, bound)) {
             return table;
         }
-        let table = Arc::new(Self::new(curve, bound)); // whoever else wants it waits for it
+        let table = Arc::new(Self::new(curve, bound)); // other callers wait for it
         in_use.push(Arc::downgrade(&table));
         table
     }
@@ -240,7 +241,7 @@ impl DiscreteLog {
         self.confirm(open, &hits, found, scratch);
     }
 
-    /// The same by additions, where some point is a giant step itself, or two are its difference.
+    /// The same by complete additions, if some point equals a giant step up to its sign.
     #[cold]
     fn step_slowly(&self, open: &Open, done: usize, count: usize, hits: &mut Vec<Hit>, scratch: &mut Scratch) {
         for step in done + 1..=done + count {
@@ -258,7 +259,7 @@ impl DiscreteLog {
         }
     }
 
-    /// So many giant steps, not zero: `jS`.
+    /// `jS` for these numbers of giant steps, which are not zero.
     fn giant_steps(&self, steps: &[i64]) -> Points {
         let index: Zeroizing<Vec<u64>> = Zeroizing::new(steps.iter().map(|j| j.unsigned_abs() - 1).collect());
         let negate: Zeroizing<Vec<u64>> = Zeroizing::new(steps.iter().map(|j| (j >> 63) as u64).collect());
@@ -329,7 +330,7 @@ fn fingerprints(points: &Points) -> Vec<u64> {
     lines.iter().flat_map(|line| line.0).take(points.len()).collect()
 }
 
-/// 1 where two points are the same, -1 where they are opposite.
+/// 1 for two equal points, -1 for opposite points.
 fn same_up_to_sign(a: &Points, b: &Points) -> Vec<Option<i64>> {
     let lines = group_lines(a.curve());
     let (a_lines, b_lines) = (a.canonical(), b.canonical());
@@ -358,7 +359,7 @@ mod tests {
     use super::*;
     use crate::curve::{FixedBase, Scalar};
 
-    /// `mG` by another path than the table's.
+    /// `mG`, computed independently of the table.
     fn lifted(curve: BuiltCurve, messages: &[i64]) -> Points {
         let table = FixedBase::new(&Points::generator(curve), 0);
         let mut points = Points::identity(curve, 0);
@@ -390,7 +391,7 @@ mod tests {
         let width = table.half_width;
         let mut messages = vec![0, 1, -1, width, -width, width + 1, -width - 1, i64::from(bound), -i64::from(bound)];
         for j in 1..64 {
-            // the middle of a giant step, where the residue is the identity, and both of its edges
+            // the middle of a giant step, with the identity as residue, and both of its edges
             messages.extend([j * (2 * width + 1), -j * (2 * width + 1) + width, j * (2 * width + 1) - width]);
         }
         let expected: Vec<i32> = messages.iter().map(|m| *m as i32).collect();

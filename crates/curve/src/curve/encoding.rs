@@ -1,4 +1,5 @@
-//! Bytes of points. Coordinates are big-endian and canonical, as in SEC 1 (version 2, section 2.3).
+//! Encodings of points. Coordinates are big-endian and canonical, as in SEC 1 (version 2, section
+//! 2.3).
 //!
 //! A batch of `n` points is
 //!
@@ -6,13 +7,13 @@
 //!   unused bits zero;
 //! * uncompressed: `x_0 y_0 … x_(n-1) y_(n-1)`.
 //!
-//! The identity has no coordinates: it is written as all ones (never below `p`), with parity bit
-//! zero. There is one byte string for each batch and encoding, and reading accepts no other.
+//! The identity has no coordinates: it is encoded as all ones (never below `p`), with parity bit
+//! zero. Each batch has one byte string in each encoding; decoding rejects all others.
 
 use super::scalar::{words_from_be_bytes, words_to_be_bytes};
 use super::{BuiltCurve, Curve, Points};
 
-/// How points are written.
+/// The encoding of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PointEncoding {
     /// `x` and one bit for the parity of `y`: half the bytes, one square root a point to read.
@@ -62,7 +63,7 @@ impl PointEncoding {
     }
 }
 
-/// Whether bytes are all ones, as the identity's are; hardly ever more than one is looked at.
+/// Are all bytes ones, as for the identity? Usually the first byte decides.
 fn is_identity(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0xff)
 }
@@ -129,7 +130,7 @@ impl Points {
             words_from_be_bytes(&bytes[..width], &mut point[..words]);
             words_from_be_bytes(&bytes[width..], &mut point[words..]);
             if point.iter().all(|word| *word == 0) {
-                return Err(PointError::NotOnCurve { curve: curve.into(), index }); // (0, 0) is the identity's form inside only
+                return Err(PointError::NotOnCurve { curve: curve.into(), index }); // (0, 0) is only internally the identity
             }
         }
         let mut points = Self::identity(curve, count);
@@ -182,7 +183,7 @@ impl Points {
         out
     }
 
-    /// One point from SEC 1's compressed form; the identity and the uncompressed form are refused.
+    /// One point from SEC 1's compressed form; the identity and the uncompressed form are rejected.
     ///
     /// # Errors
     /// [`PointError`], as for [`Points::decode`].

@@ -1,12 +1,12 @@
 //! Scalars in two halves on the curves with `a = 0`.
 //!
 //! There `(x, y) → (βx, y)` multiplies by a cube root of unity `λ` modulo the order (Gallant,
-//! Lambert, Vanstone, CRYPTO 2001). The pairs `(k_0, k_1)` with `k_0 + λ k_1 ≡ 0` are a lattice;
-//! taking from `(k, 0)` the lattice point next to it leaves halves of about the square root of the
-//! order. Its coefficients are `⌊k g / 2^s⌋` for constants `g`: one off at worst, which makes the
-//! halves a little longer and no less right. Since the order is odd, so is the lattice's
-//! determinant, and adding none, one or both basis vectors makes both halves odd, as their digits
-//! must be.
+//! Lambert, Vanstone, CRYPTO 2001). The pairs `(k_0, k_1)` with `k_0 + λ k_1 ≡ 0` form a lattice.
+//! Subtracting the nearest lattice point from `(k, 0)` leaves halves of about the square root of
+//! the order. Its coefficients are `⌊k g / 2^s⌋` for constants `g`, with an error of at most one,
+//! which makes the halves a little longer but still right. The order is odd, so the lattice's
+//! determinant is odd, and adding none, one or both basis vectors makes both halves odd, as their
+//! digits require.
 //!
 //! # Leakage
 //! Constant time.
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 /// Words of a half, in two's complement.
 const HALF: usize = 4;
 
-/// How a curve's scalars are halved.
+/// The constants to halve a curve's scalars.
 pub(crate) struct Halves {
     /// `λ`.
     #[cfg(test)]
@@ -49,8 +49,8 @@ pub(crate) fn windows_of_halves(halves: &Halves, scalar: &Scalar) -> Zeroizing<V
     windows
 }
 
-/// Windows of a half: three bits more than half the order cover the lattice point next to it and
-/// the basis vectors added.
+/// Windows of a half: three bits more than half the order cover the rounding and the added basis
+/// vectors.
 fn window_count(curve: BuiltCurve) -> usize {
     (curve.shape().order_bits / 2 + 3).div_ceil(WINDOW) as usize
 }
@@ -72,7 +72,7 @@ fn split(halves: &Halves, scalar: &Scalar) -> [Zeroizing<[u64; HALF]>; 2] {
             **half = add(half, &product, 0, u64::MAX);
         }
     }
-    // the combination of basis vectors, modulo 2, that is odd where a half is even
+    // the combination of basis vectors, modulo 2, that is odd for each even half
     let even = [0, 1].map(|i| half[i][0] & 1 ^ 1);
     let [[a0, b0], [a1, b1]] = halves.basis.map(|vector| vector.map(|component| component[0] & 1));
     let wanted = [b1 & even[0] ^ a1 & even[1], b0 & even[0] ^ a0 & even[1]];
@@ -84,7 +84,7 @@ fn split(halves: &Halves, scalar: &Scalar) -> [Zeroizing<[u64; HALF]>; 2] {
     half
 }
 
-/// `a + (b & mask)`, or `a - b` where `minus` is all ones.
+/// `a + (b & mask)`, or `a - b` if `minus` is all ones.
 fn add(a: &[u64; HALF], b: &[u64; HALF], mask: u64, minus: u64) -> [u64; HALF] {
     let mut carry = u128::from(minus & 1);
     std::array::from_fn(|i| {

@@ -1,20 +1,20 @@
 //! Many secret multiples of one public point.
 //!
 //! For windows of `w` bits the table holds `(2i + 1) · 2^(wj) · B` for `i < 2^(w-1)` and every
-//! window `j`: one cache line an entry on curves of 256 bits. A batch is worked window by window,
-//! so that the window's entries stay in the first-level cache (or in registers) while they are read
-//! for each scalar. Cost a scalar of `b` bits: `b/w` batched additions. How wide windows pay
-//! depends on how the backend reads a table (`CurveKernels::window`): with `w = 6` it has 88 KB,
-//! with `w = 9`, where it is read by byte shuffles, 475 KB.
+//! window `j`: one cache line an entry on curves of 256 bits. A batch is processed window by
+//! window, so that the window's entries stay in the first-level cache (or in registers) while they
+//! are read for each scalar. Cost of a scalar of `b` bits: `b/w` batched additions. The best width
+//! depends on the backend's way to read a table (`CurveKernels::window`): with `w = 6` a table has
+//! 88 KB; with `w = 9`, for tables read by byte shuffles, 475 KB.
 //!
 //! # Leakage
-//! No address depends on a digit. Whatever is added to a sum over the windows from `i` to before
-//! `j` is a sum over windows from `j` on: `c·B + d·B` with `c` an odd multiple of `2^(wi)`,
+//! No address depends on a digit. Every addition adds, to a sum over the windows from `i` to before
+//! `j`, a sum over windows from `j` on: `c·B + d·B` with `c` an odd multiple of `2^(wi)`,
 //! `|c| < 2^(wj)`, and `d` a multiple of `2^(wj)`, not zero. As integers `|c| < |d|`, so the
-//! addition is exceptional only if `c ± d` is a multiple of the order `n`, which is odd: that needs
-//! `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition gets there, for
-//! the scalars `±(n - 2|c|)` with `c` over the lower half of the windows: a random scalar is one
-//! with a chance of about `2^-(b/2)`.
+//! addition is exceptional only if `c ± d` is a multiple of the order `n`, which is odd. That needs
+//! `i = 0`, and `|c + d|` or `|c - d|` equal to `n`. Only the very last addition can reach that,
+//! for the scalars `±(n - 2|c|)` with `c` over the lower half of the windows. A random scalar is
+//! one of them with a chance of about `2^-(b/2)`.
 
 use super::chain::vartime_powers_of_two;
 use super::points::{entry_lines, group_lines};
@@ -23,7 +23,7 @@ use super::{BuiltCurve, Points};
 use crate::kernels::Scratch;
 use tobari_simd::{LANES, Line, Lines};
 
-/// Runs of windows that are summed side by side: a power of two.
+/// Runs of windows that are summed in parallel: a power of two.
 const BLOCKS: usize = 4;
 
 /// A table of the multiples of one point.
@@ -45,7 +45,7 @@ pub struct VartimeFixedBase(Table);
 pub(crate) struct Table {
     curve: BuiltCurve,
     width: u32,
-    /// Whether entries may be read by address.
+    /// May entries be read by address?
     vartime: bool,
     /// Window-major: `2^(width - 1)` entries a window.
     entries: Vec<Line>,
@@ -76,8 +76,8 @@ impl Digits {
         Self { count: scalars.len(), width, words, negated }
     }
 
-    /// The places of window `window` in a table of odd multiples, and all ones where its digit is
-    /// negative.
+    /// The places of window `window` in a table of odd multiples, and all ones for a negative
+    /// digit.
     fn split(&self, window: usize) -> [Lines; 2] {
         let mut split = [(); 2].map(|()| Lines::zero(self.negated.len()));
         let [index, negate] = &mut split;
@@ -102,7 +102,7 @@ impl Table {
         let curve = base.curve();
         let windows = digit_count(curve, width);
         let powers = vartime_powers_of_two(&base.repeat(index, 1), width, windows);
-        // whole groups: the last ones hold the first point again
+        // whole groups: the padding repeats the first point
         let padded = windows.next_multiple_of(LANES);
         let powers = powers.pick((0..padded).map(|window| if window < windows { window } else { 0 }));
         let multiples = powers.vartime_odd_multiples(width - 1).pack();
@@ -128,12 +128,12 @@ impl FixedBase {
     /// The table of point `index` of `base`, a public point; 1,400 to 4,100 point additions.
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the point does not exist.
     pub fn new(base: &Points, index: usize) -> Self {
         Self(Table::new(base, index, base.curve().kernels().window, false))
     }
 
-    /// The table of one point that meets a few hundred scalars only, so that its making counts.
+    /// The table of a point for only a few hundred scalars, so that the cost of the table matters.
     pub(crate) fn of_packet(base: &Points) -> Self {
         Self(Table::new(base, 0, base.curve().kernels().packet_window, false))
     }
@@ -162,7 +162,7 @@ impl VartimeFixedBase {
     /// points for an order of `b` bits.
     ///
     /// # Panics
-    /// If there is no such point, or `width` is not from 2 to 16.
+    /// If the point does not exist, or `width` is not from 2 to 16.
     pub fn new(base: &Points, index: usize, width: u32) -> Self {
         assert!((2..=16).contains(&width), "windows of 2 to 16 bits");
         Self(Table::new(base, index, width, true))
@@ -172,7 +172,7 @@ impl VartimeFixedBase {
         &self.0
     }
 
-    /// `scalars[i] · B` for every `i`; memory is read where the scalars say.
+    /// `scalars[i] · B` for every `i`; memory addresses depend on the scalars.
     ///
     /// # Panics
     /// If a scalar is of another curve.
@@ -182,16 +182,16 @@ impl VartimeFixedBase {
     }
 }
 
-/// Which run stands at a place: bits reversed, so that adding the upper half of the places to the
-/// lower half, again and again, always adds neighbours; the last run stands last.
+/// The run at a place, by reversed bits: repeatedly adding the upper half of the places to the
+/// lower half then always adds neighbours, and the last run is last.
 fn run_at(place: usize) -> usize {
     place.reverse_bits() >> (usize::BITS - BLOCKS.trailing_zeros())
 }
 
-/// The same scalars times several bases, one base's results after another's.
+/// The same scalars times several bases, base by base.
 ///
-/// The windows are cut into [`BLOCKS`] runs that are summed side by side, so that each step's one
-/// inversion serves `BLOCKS · bases · scalars` additions; the runs are added up in the end.
+/// The windows are cut into [`BLOCKS`] runs that are summed in parallel, so that the one inversion
+/// of a step serves `BLOCKS · bases · scalars` additions. The runs are added at the end.
 ///
 /// # Panics
 /// If the bases differ in curve or width.
@@ -211,7 +211,7 @@ pub(crate) fn multiply_bases<const B: usize>(bases: [&Table; B], scalars: &[Scal
     let mut addends = sums.clone();
     let mut scratch = if bases[0].vartime { Scratch::public() } else { Scratch::default() };
     for step in 0..run {
-        // all runs have this step but the last one, which may be shorter
+        // all runs have this step, except that the last run may be shorter
         let active = (0..BLOCKS).take_while(|&i| i * run + step < windows).count();
         for (place, out) in addends.chunks_exact_mut(block).take(active).enumerate() {
             let window = run_at(place) * run + step;

@@ -29,7 +29,7 @@ pub(crate) fn point(curve: BuiltCurve, token: &str) -> Points {
     Points::decode(curve, PointEncoding::Uncompressed, 1, &hex(&token.replace(',', ""))).unwrap()
 }
 
-/// A scalar of any length up to the order, which itself stands for zero.
+/// A scalar of any length up to the order; the order itself means zero.
 pub(crate) fn scalar(curve: BuiltCurve, token: &str) -> Scalar {
     let bytes = hex(token);
     let mut padded = vec![0; curve.scalar_bytes() - bytes.len()];

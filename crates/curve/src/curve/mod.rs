@@ -7,9 +7,9 @@
 //! and no subgroup check is needed.
 //!
 //! Points are handled in batches ([`Points`]), in affine form, so that one field inversion serves a
-//! whole packet (Montgomery's trick); a secret scalar meets a point only through [`FixedBase`] and
-//! [`Points::multiply_all`], whose memory accesses and branches do not depend on it. The arithmetic
-//! itself is in [`crate::kernels`].
+//! whole packet (Montgomery's trick). Secret scalars multiply points only through [`FixedBase`] and
+//! [`Points::multiply_all`], whose memory accesses and branches do not depend on the scalar. The
+//! arithmetic itself is in [`crate::kernels`].
 
 pub(crate) mod built;
 pub(crate) mod catalogue;

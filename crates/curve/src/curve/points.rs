@@ -6,8 +6,8 @@ use super::{BuiltCurve, projective};
 use crate::kernels::{Scratch, Select, WINDOW};
 use tobari_simd::{LANES, Line, Lines};
 
-/// A batch of points of one curve, affine, the identity included. Zeroed on drop, since a batch on
-/// its way through an encryption holds secrets.
+/// A batch of points of one curve, affine, the identity included. Zeroed on drop, because
+/// intermediate batches of an encryption are secret.
 ///
 /// ```
 /// use tobari_curve::{BuiltCurve, Points, Scalar};
@@ -26,7 +26,7 @@ pub struct Points {
 }
 
 impl PartialEq for Points {
-    /// The same points of the same curve.
+    /// Are these the same points of the same curve?
     fn eq(&self, other: &Self) -> bool {
         self.curve == other.curve && self.len == other.len && *self.canonical() == *other.canonical()
     }
@@ -64,7 +64,7 @@ impl Points {
         Self::from_known_integers(curve, curve.shape().generator)
     }
 
-    /// From canonical integers, which the caller knows to be points.
+    /// A batch from canonical integers that are known to be points.
     pub(crate) fn from_known_integers(curve: BuiltCurve, integers: &[u64]) -> Self {
         let mut points = Self::identity(curve, integers.len() / (2 * curve.shape().words));
         let imported = (curve.kernels().import)(integers, &mut points.lines);
@@ -97,12 +97,12 @@ impl Points {
         &self.lines
     }
 
-    /// The caller keeps the lanes beyond the end at the identity.
+    /// The lines. The caller must keep the lanes beyond the end at the identity.
     pub(crate) fn lines_mut(&mut self) -> &mut [Line] {
         &mut self.lines
     }
 
-    /// From whole groups; the lanes beyond `len` are made the identity.
+    /// A batch from whole groups; sets the lanes beyond `len` to the identity.
     pub(crate) fn from_lines(curve: BuiltCurve, len: usize, lines: Vec<Line>) -> Self {
         assert_eq!(lines.len(), len.div_ceil(LANES) * group_lines(curve));
         let mut points = Self { curve, len, lines: Lines::new(lines) };
@@ -110,7 +110,7 @@ impl Points {
         points
     }
 
-    /// Makes the lanes beyond the end the identity.
+    /// Sets the lanes beyond the end to the identity.
     fn clear_padding(&mut self) {
         (self.len..self.len.next_multiple_of(LANES)).for_each(|lane| self.clear(lane));
     }
@@ -120,7 +120,7 @@ impl Points {
         self.curve
     }
 
-    /// `table[index[i]]`, negated where `negate[i]` is all ones.
+    /// `table[index[i]]`, negated if `negate[i]` is all ones.
     pub(crate) fn selected(curve: BuiltCurve, select: Select, table: &[Line], index: &[u64], negate: &[u64]) -> Self {
         let mut points = Self::identity(curve, index.len());
         select(table, &lanes_of(index), &lanes_of(negate), &mut points.lines);
@@ -133,15 +133,15 @@ impl Points {
         self.len
     }
 
-    /// Whether there is none.
+    /// Is the batch empty?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether point `index` is the identity.
+    /// Is point `index` the identity?
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the point does not exist.
     pub fn is_identity(&self, index: usize) -> bool {
         assert!(index < self.len, "there is no point {index}");
         let lines = group_lines(self.curve);
@@ -152,7 +152,7 @@ impl Points {
     /// The points at `places`, in their order.
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the point does not exist.
     pub fn pick(&self, places: impl ExactSizeIterator<Item = usize>) -> Self {
         let mut picked = Self::identity(self.curve, places.len());
         for (to, from) in places.enumerate() {
@@ -171,7 +171,7 @@ impl Points {
         }
     }
 
-    /// Makes point `index` the identity.
+    /// Sets point `index` to the identity.
     pub(crate) fn clear(&mut self, index: usize) {
         let lines = group_lines(self.curve);
         self.lines[index / LANES * lines..][..lines].iter_mut().for_each(|line| line.0[index % LANES] = 0);
@@ -180,7 +180,7 @@ impl Points {
     /// Point `index` repeated `count` times.
     ///
     /// # Panics
-    /// If there is no such point.
+    /// If the point does not exist.
     pub fn repeat(&self, index: usize, count: usize) -> Self {
         self.pick(std::iter::repeat_n(index, count))
     }
@@ -207,13 +207,13 @@ impl Points {
     /// [`Mismatch`] if the batches differ in curve or length; `self` is unchanged then.
     ///
     /// # Leakage
-    /// Variable time, for public points: which additions were exceptional, and how long the
-    /// inversion took.
+    /// Variable time, for public points: the time reveals exceptional additions, and the
+    /// inversion's time depends on the points.
     pub fn add_assign(&mut self, other: &Points) -> Result<(), Mismatch> {
         self.add_assign_with(other, &mut Adder::default())
     }
 
-    /// The same with memory that is kept from one sum to the next.
+    /// The same with memory that is reused for the next sum.
     ///
     /// # Errors
     /// As [`Points::add_assign`].
@@ -230,7 +230,7 @@ impl Points {
         Ok(())
     }
 
-    /// The same, for batches that are known to be alike.
+    /// The same, for batches of equal curve and length.
     pub(crate) fn add(&mut self, other: &Points, scratch: &mut Scratch) {
         assert!(self.curve == other.curve && self.len == other.len, "batches of different shape");
         (self.curve.kernels().add_assign)(&mut self.lines, &other.lines, scratch);
@@ -246,10 +246,10 @@ impl Points {
         (self.curve.kernels().negate_masked)(&mut self.lines, &all);
     }
 
-    /// `scalar · self[index]`, alone, by the complete formulas; constant time in the scalar.
+    /// `scalar · self[index]` for one point, by the complete formulas; constant time in the scalar.
     ///
     /// # Panics
-    /// If there is no such point, or the scalar is of another curve.
+    /// If the point does not exist, or the scalar is of another curve.
     pub fn multiply(&self, index: usize, scalar: &Scalar) -> Points {
         assert_eq!(self.curve, scalar.curve());
         let point = self.repeat(index, 1).to_integers();
@@ -265,10 +265,10 @@ impl Points {
     /// If the scalar is of another curve.
     ///
     /// # Leakage
-    /// Constant time in the scalar: its digits choose by full scans. The additions are exceptional
-    /// only where a prefix `k` of the scalar's digits has `k ≡ ±d (mod n)` for a digit `|d| ≤ 15`:
-    /// as `16 ≤ |k|`, that needs a scalar within 31 of a multiple of the order, of which a random
-    /// one has a chance below `2^-150`.
+    /// Constant time in the scalar: its digits select by full scans. An addition is exceptional
+    /// only if a prefix `k` of the scalar's digits has `k ≡ ±d (mod n)` for a digit `|d| ≤ 15`. As
+    /// `16 ≤ |k|`, that needs a scalar within 31 of a multiple of the order; a random scalar is
+    /// that with a chance below `2^-150`.
     pub fn multiply_all(&self, scalar: &Scalar) -> Points {
         assert_eq!(self.curve, scalar.curve());
         let mut scratch = Scratch::default();
@@ -285,8 +285,8 @@ impl Points {
         result
     }
 
-    /// `1, 3, 5, … 2^(log + 1) - 1` times every point, one multiple of all after another, each
-    /// filled up to whole groups: by doubling the list.
+    /// `1, 3, 5, … 2^(log + 1) - 1` times every point, by doubling the list. The multiples of all
+    /// points follow one another, each padded to whole groups.
     pub(crate) fn vartime_odd_multiples(&self, log: u32) -> Points {
         let (curve, group) = (self.curve, self.lines.len());
         if self.is_empty() {
@@ -320,7 +320,7 @@ pub(crate) fn entry_lines(curve: BuiltCurve) -> usize {
     (2 * curve.shape().words).div_ceil(LANES)
 }
 
-/// A value a point, in the lanes of a batch; zero beyond the end.
+/// One value for each point, in the lanes of a batch; zero beyond the end.
 fn lanes_of(values: &[u64]) -> Lines {
     let mut lines = Lines::zero(values.len().div_ceil(LANES));
     for (line, values) in lines.iter_mut().zip(values.chunks(LANES)) {

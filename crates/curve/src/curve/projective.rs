@@ -1,17 +1,17 @@
-//! Complete projective addition: one formula for every pair of points, the equal, the opposite and
-//! the identity included.
+//! Complete projective addition: one formula for every pair of points, including equal points,
+//! opposite points and the identity.
 //!
 //! Renes, Costello, Batina, "Complete addition formulas for prime order elliptic curves" (EUROCRYPT
-//! 2016), algorithm 1. About twice the work of a batched affine addition, so it serves where a
-//! single secret scalar meets a single point, and as the independent witness of the batched
-//! formulas in the tests.
+//! 2016), algorithm 1. It takes about twice the work of a batched affine addition. It serves for
+//! the product of a single secret scalar and a single point, and in the tests as an independent
+//! check of the batched formulas.
 
 use super::BuiltCurve;
 use super::built::with_curve;
 use crate::kernels::{Coefficient, Coordinate, CurveConstants, Element};
 use subtle::{Choice, ConditionallySelectable};
 
-/// `(X : Y : Z)`, the identity being `(0 : 1 : 0)`.
+/// `(X : Y : Z)`; the identity is `(0 : 1 : 0)`.
 #[derive(Clone, Copy)]
 struct Projective<C, const L: usize> {
     x: Element<C, L>,
@@ -89,7 +89,7 @@ pub(crate) fn multiply(curve: BuiltCurve, point: &[u64], scalar: &[u64]) -> Vec<
     out
 }
 
-/// The sum of two affine points, as a witness for the batched formulas.
+/// The sum of two affine points, to check the batched formulas.
 #[cfg(test)]
 pub(crate) fn add(curve: BuiltCurve, p: &[u64], q: &[u64]) -> Vec<u64> {
     fn run<C: CurveConstants<L>, const L: usize>(p: &[u64], q: &[u64], out: &mut [u64]) {

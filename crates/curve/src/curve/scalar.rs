@@ -1,14 +1,15 @@
-//! Secret scalars modulo the order of a curve, and the fixed-length signed digits through which
-//! they meet a point.
+//! Secret scalars modulo the order of a curve, and the fixed-length signed digits with which they
+//! multiply points.
 //!
 //! **Regular signed digits.** For odd `k < 2^(wt)` let `e = (k - 1)/2 + 2^(wt-1)`. The `w`-bit
 //! windows `u_i` of `e` give `k = Σ d_i 2^(wi)` with `d_i = 2 u_i - (2^w - 1)`: every digit is odd,
 //! none is zero, and their number does not depend on `k` (after Joye and Tunstall, AFRICACRYPT
-//! 2009). An even `k` is replaced by `n - k`, which is odd since `n` is, and the result negated.
+//! 2009). An even `k` is replaced by `n - k`, which is odd because `n` is odd, and the result is
+//! negated.
 //!
 //! # Leakage
-//! Constant time. [`Scalar::random`] draws until the candidate is in range; how often says nothing
-//! of the one accepted.
+//! Constant time. [`Scalar::random`] draws until the candidate is in range; the number of draws
+//! reveals nothing about the accepted scalar.
 
 use super::{BuiltCurve, Curve};
 use crate::kernels::opaque;
@@ -86,7 +87,7 @@ impl Scalar {
         }
     }
 
-    /// From a small public number, for tests and tables.
+    /// A scalar from a small public number, for tests and tables.
     pub fn from_u64(curve: BuiltCurve, value: u64) -> Self {
         let mut words = [0; MAX_WORDS];
         words[0] = value;
@@ -100,7 +101,7 @@ impl Scalar {
         Self { curve, words }
     }
 
-    /// From big-endian bytes, exactly [`Curve::scalar_bytes`] of them.
+    /// A scalar from big-endian bytes, exactly [`Curve::scalar_bytes`] of them.
     ///
     /// # Errors
     /// [`ScalarError`] for a wrong length or a value not below the order.
@@ -173,7 +174,7 @@ impl Scalar {
 pub(crate) struct Recoded {
     /// Least significant word first.
     pub(crate) words: [u64; RECODED_WORDS],
-    /// All ones if the digits add up to the opposite of what was recoded.
+    /// All ones if the digits add up to the negative of the recoded scalar.
     pub(crate) negated: u64,
     width: u32,
     count: usize,
@@ -194,7 +195,7 @@ impl Recoded {
     }
 
     /// The window values, the highest first, of the digits' sum or, if `opposite` is all ones, of
-    /// its opposite.
+    /// its negative.
     pub(crate) fn windows(&self, opposite: u64) -> Zeroizing<Vec<u8>> {
         let mask = (1 << self.width) - 1;
         let places = (0..self.count).rev();
@@ -205,7 +206,7 @@ impl Recoded {
     }
 }
 
-/// Number of `width`-bit windows that hold every scalar of the curve.
+/// Number of `width`-bit windows that can hold every scalar of the curve.
 pub(crate) fn digit_count(curve: BuiltCurve, width: u32) -> usize {
     curve.shape().order_bits.div_ceil(width) as usize
 }

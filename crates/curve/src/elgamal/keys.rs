@@ -43,13 +43,13 @@ pub struct PublicKey {
 }
 
 impl SecretKey {
-    /// A fresh key.
+    /// Generates a key.
     pub fn generate(parameters: Parameters, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         Self { parameters, scalar: Scalar::random(parameters.built_curve(), rng) }
     }
 
-    /// From a scalar of the parameters' curve; `None` for zero, which encrypts nothing, or another
-    /// curve.
+    /// A key from a scalar of the parameters' curve; `None` for zero, which would hide nothing, or
+    /// for another curve.
     pub(crate) fn from_scalar(parameters: Parameters, scalar: Scalar) -> Option<Self> {
         let key = (scalar.curve() == parameters.built_curve()).then_some(Self { parameters, scalar })?;
         (!key.public_key().point.is_identity(0)).then_some(key)
@@ -72,7 +72,7 @@ impl SecretKey {
 }
 
 impl PublicKey {
-    /// From one point; `None` for the identity, another curve, or another number of points.
+    /// A key from one point; `None` for the identity, another curve, or another number of points.
     pub(crate) fn from_point(parameters: Parameters, point: Points) -> Option<Self> {
         let valid = point.curve() == parameters.built_curve() && point.len() == 1 && !point.is_identity(0);
         valid.then_some(Self { parameters, point })

@@ -1,8 +1,8 @@
 //! The message part `mG` of a ciphertext, in constant time and without an exceptional addition.
 //!
 //! `m + 2^17` is written in three unsigned digits of six bits. A digit may be zero, and `0·G` is
-//! the identity, which the affine formulas treat apart: that would tell digits apart by time. So
-//! the entries are shifted by fixed points,
+//! the identity, a special case of the affine formulas whose time would reveal the digit. So the
+//! entries are shifted by fixed points,
 //!
 //! ```text
 //! T_0[d] = dG + H_0      T_1[d] = 2^6 dG + H_1      T_2[d] = 2^12 dG - H_0 - H_1 - 2^17 G

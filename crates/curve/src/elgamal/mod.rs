@@ -10,11 +10,12 @@
 //! Dec(S, R)         = log_G(S - sR)                a small discrete logarithm
 //! ```
 //!
-//! **Security.** Indistinguishable under chosen plaintext if the decisional Diffie-Hellman problem
-//! is hard in the group. It is malleable by design: whoever relays a ciphertext can add to it,
-//! double it, negate it or replace it, and nothing here notices. It is not secure under chosen
-//! ciphertexts: whoever learns which altered sums decrypt, learns about the sums.
-//! `book/src/explanation/threats/call-recordings.md` says what that means for a call.
+//! **Security.** The scheme is indistinguishable under chosen plaintext if the decisional
+//! Diffie-Hellman problem is hard in the group. It is malleable by design: a party that relays a
+//! ciphertext can add to it, double it, negate it or replace it, and this module does not detect
+//! that. It is not secure under chosen ciphertexts: an attacker that learns which altered sums
+//! decrypt also learns about the sums. `book/src/explanation/threats/call-recordings.md` explains
+//! the consequences for a call.
 //!
 //! **Correctness.** A sum of ciphertexts decrypts if the sum of the messages, as integers, stays
 //! within the bound given to [`Decryptor::new`].
@@ -53,8 +54,8 @@ pub const SAMPLE_BOUND: i32 = 32_768;
 pub struct Ciphertexts {
     parameters: Parameters,
     len: usize,
-    /// `S_0 … S_(k-1)`, the identity up to a multiple of eight, `R_0 … R_(k-1)`, and so again:
-    /// halves of whole groups.
+    /// `S_0 … S_(k-1)`, padded with the identity to a multiple of eight, then `R_0 … R_(k-1)`,
+    /// padded alike. So each half has whole groups.
     points: Points,
 }
 
@@ -111,7 +112,7 @@ impl Ciphertexts {
         self.len
     }
 
-    /// Whether there is no message.
+    /// Are there no messages?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -124,7 +125,7 @@ impl Ciphertexts {
         self.points.add_assign(&other.points)
     }
 
-    /// The same with memory that is kept from one sum to the next.
+    /// The same with memory that is reused for the next sum.
     ///
     /// # Errors
     /// As [`Ciphertexts::add_assign`].
@@ -141,14 +142,14 @@ pub struct EncryptError {
     pub index: usize,
 }
 
-/// Refuses messages beyond [`SAMPLE_BOUND`].
+/// Rejects messages beyond [`SAMPLE_BOUND`].
 fn check_messages(messages: &[i32]) -> Result<(), EncryptError> {
     let beyond = messages.iter().position(|m| m.unsigned_abs() > SAMPLE_BOUND as u32);
     beyond.map_or(Ok(()), |index| Err(EncryptError { index }))
 }
 
-/// A ciphertext that does not decrypt. Opaque as to why; that it failed at all is an answer to
-/// whoever altered it.
+/// A ciphertext that does not decrypt. The error hides the reason. But the failure itself already
+/// informs an attacker that altered the ciphertext.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("decryption failed: wrong key, altered ciphertext, or a sum beyond the bound")]
 pub struct DecryptError;
@@ -178,7 +179,7 @@ impl Encryptor {
         self.parameters
     }
 
-    /// Encrypts each message with randomness of its own.
+    /// Encrypts each message with separate randomness.
     ///
     /// # Errors
     /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`].
@@ -193,8 +194,8 @@ impl Encryptor {
         Ok(self.encrypt_with(messages, &randomness))
     }
 
-    /// Encrypts with given randomness, which must never serve twice: for [`Encryptor::encrypt`] and
-    /// known answers.
+    /// Encrypts with given randomness, which must never be used twice. For [`Encryptor::encrypt`]
+    /// and known answers only.
     fn encrypt_with(&self, messages: &[i32], randomness: &[Scalar]) -> Ciphertexts {
         let [mut s, r] = multiply_bases([self.key.table(), self.generator.table()], randomness);
         self.messages.add_to(&mut s, messages);
@@ -209,8 +210,8 @@ pub struct Decryptor {
 }
 
 impl Decryptor {
-    /// For sums of absolute value up to `bound`: the number of speakers times [`SAMPLE_BOUND`].
-    /// Tens of milliseconds.
+    /// A decryptor for sums of absolute value up to `bound`: the number of speakers times
+    /// [`SAMPLE_BOUND`]. This takes tens of milliseconds.
     ///
     /// # Panics
     /// If `bound` exceeds [`DiscreteLog::MAX_BOUND`].
@@ -229,8 +230,8 @@ impl Decryptor {
     /// [`DecryptError`] if any message has no value within the bound.
     ///
     /// # Leakage
-    /// Constant time in the key. The time of the last subtraction shows which messages are zero,
-    /// and that of the discrete logarithms depends on the size of the messages.
+    /// Constant time in the key. The time of the last subtraction reveals which messages are zero,
+    /// and the time of the discrete logarithms depends on the size of the messages.
     pub fn vartime_decrypt(&self, ciphertexts: &Ciphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
         if ciphertexts.parameters != self.parameters() {
             return Err(DecryptError);

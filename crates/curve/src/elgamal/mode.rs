@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How the samples of a packet are encrypted.
+/// The encryption of a packet's samples.
 ///
 /// ```
 /// use tobari_curve::elgamal::Mode;
@@ -14,12 +14,12 @@ pub enum Mode {
     /// One ciphertext, two points, for each sample, as in the paper.
     #[default]
     Elgamal,
-    /// One point for each sample and one for the packet: its randomness is shared, under a key for
-    /// each place.
+    /// One point for each sample and one for the packet. The samples share the packet's randomness,
+    /// with a separate key for each place.
     ElgamalShared,
 }
 
-/// A name that no mode has.
+/// A name that belongs to no mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("unknown mode: expected elgamal or elgamal-shared")]
 pub struct UnknownMode;
@@ -36,7 +36,7 @@ impl Mode {
         }
     }
 
-    /// The mode of that name.
+    /// The mode with this name.
     ///
     /// # Errors
     /// [`UnknownMode`] if there is none.

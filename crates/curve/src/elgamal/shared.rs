@@ -1,10 +1,10 @@
-//! Mode `elgamal-shared`: the randomness of a packet shared by its messages, under a key of their
-//! own for each.
+//! Mode `elgamal-shared`: the messages of a packet share its randomness, and each has its own key.
 //!
 //! With independent secrets `s_1 … s_k` in `[1, n)` for the places of a packet,
 //!
 //! ```text
-//! Enc(m_1 … m_k) = (C_1 … C_k, R) = (m_i G + r s_i G …, rG)     one r for the packet, uniform in [1, n)
+//! Enc(m_1 … m_k) = (C_1 … C_k, R) = (m_i G + r s_i G …, rG)     one r for the packet,
+//!                                                               uniform in [1, n)
 //! (C, R) + (C', R')               = (C_i + C'_i …, R + R')      encrypts m_i + m'_i
 //! Dec(C, R)                       = log_G(C_i - s_i R) …        small discrete logarithms
 //! ```
@@ -16,14 +16,14 @@
 //! *reproducible*). If the decisional Diffie-Hellman problem is hard in the group, the `C_i` and
 //! `R` of a packet are indistinguishable under chosen plaintext, **on condition that** the keys of
 //! the places are independent, and that `r` is fresh for every packet. With one key for two places
-//! `C_i - C_j = (m_i - m_j) G`, and who sees the packet reads the difference: so there is no way
-//! here to encrypt two messages of a packet under one key, nor to give `r`. Where the keys are the
-//! expansion of an [`EpochSecret`] rather than drawn one by one, independent means: as independent
-//! as the output of ChaCha20 is random.
+//! `C_i - C_j = (m_i - m_j) G`, and anybody who sees the packet can compute the difference. So the
+//! interface does not allow two messages of a packet under one key, nor a given `r`. If the keys
+//! are expanded from an [`EpochSecret`] and not drawn one by one, their independence rests on the
+//! pseudorandomness of ChaCha20.
 //!
-//! Malleable and not secure under chosen ciphertexts, as mode `elgamal` ([`super`]): moreover, one
-//! `R` carries all messages of a packet, so a packet is added whole or not at all. Senders must
-//! hold the secret keys; those who are not to decrypt use mode `elgamal`.
+//! The mode is malleable and not secure under chosen ciphertexts, like mode `elgamal` ([`super`]).
+//! Moreover, one `R` serves all messages of a packet, so a packet is added as a whole or not at
+//! all. Senders must hold the secret keys; senders that must not decrypt use mode `elgamal`.
 //!
 //! # Leakage
 //! Encryption and the multiplications `s_i R` are constant time in the messages, `r` and the keys;
@@ -37,9 +37,9 @@ use rand_core::{CryptoRng, SeedableRng};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The secret that the members of a call hold, of which the keys of all places are the expansion.
-/// Zeroed on drop; neither printed nor compared; exported by [`crate::wire::encode_epoch_secret`]
-/// only. It must serve no other purpose.
+/// The secret that the members of a call share. The keys of all places are expanded from it. Zeroed
+/// on drop; neither printed nor compared; exported by [`crate::wire::encode_epoch_secret`] only. It
+/// must serve no other purpose.
 ///
 /// ```
 /// use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -78,8 +78,7 @@ impl EpochSecret {
         Self { parameters, seed }
     }
 
-    /// From 32 bytes that are uniform and secret, for instance what a key agreement gives its
-    /// members.
+    /// A secret from 32 uniform secret bytes, for instance from a key agreement.
     pub fn from_seed(parameters: Parameters, seed: Zeroizing<[u8; Self::BYTES]>) -> Self {
         Self { parameters, seed }
     }
@@ -99,8 +98,8 @@ impl EpochSecret {
     }
 
     /// The keys of `places` places: [`SharedKey::generate`] from the key stream of ChaCha20 under
-    /// the secret, from its beginning, with a nonce of zero. More places leave the keys of the
-    /// first ones as they are.
+    /// the secret, from its beginning, with a nonce of zero. More places do not change the keys of
+    /// the first ones.
     pub fn expand(&self, places: usize) -> SharedKey {
         SharedKey::generate(self.parameters, places, &mut ChaCha20Rng::from_seed(*self.seed))
     }
@@ -181,7 +180,7 @@ impl SharedCiphertexts {
         self.points.len() - 1
     }
 
-    /// Whether there is no message.
+    /// Are there no messages?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -194,7 +193,7 @@ impl SharedCiphertexts {
         self.points.add_assign(&other.points)
     }
 
-    /// The same with memory that is kept from one sum to the next.
+    /// The same with memory that is reused for the next sum.
     ///
     /// # Errors
     /// As [`SharedCiphertexts::add_assign`].
@@ -253,8 +252,8 @@ impl SharedKey {
     }
 }
 
-/// The same with a wide table that is read where the secrets say: only to compare with libraries
-/// that do so too.
+/// The same with a wide table that is read at secret-dependent addresses. Use it only to compare
+/// with libraries that do the same.
 pub struct VartimeSharedEncryptor {
     key: SharedKey,
     generator: VartimeFixedBase,
@@ -290,7 +289,7 @@ pub struct SharedDecryptor {
 }
 
 impl SharedDecryptor {
-    /// For sums of absolute value up to `bound`: the number of speakers times
+    /// A decryptor for sums of absolute value up to `bound`: the number of speakers times
     /// [`SAMPLE_BOUND`](super::SAMPLE_BOUND).
     ///
     /// # Panics
@@ -304,21 +303,21 @@ impl SharedDecryptor {
         self.key.parameters
     }
 
-    /// Decrypts every message, without being told whose packets are in the sum; zeroed on drop.
+    /// Decrypts every message, without the list of packets in the sum; zeroed on drop.
     ///
     /// # Errors
     /// [`DecryptError`] if any message has no value within the bound, or there are more than
     /// places.
     ///
     /// # Leakage
-    /// Constant time in the keys; the time of the last subtraction shows which messages are zero,
-    /// and that of the discrete logarithms depends on the size of the messages.
+    /// Constant time in the keys; the time of the last subtraction reveals which messages are zero,
+    /// and the time of the discrete logarithms depends on the size of the messages.
     pub fn vartime_decrypt(&self, ciphertexts: &SharedCiphertexts) -> Result<Zeroizing<Vec<i32>>, DecryptError> {
         self.decrypt(ciphertexts, |r, keys| FixedBase::of_packet(r).multiply_all(keys))
     }
 
-    /// The same with a table of `R` that is read where the keys say: only to compare with libraries
-    /// that do so too.
+    /// The same with a table of `R` that is read at key-dependent addresses. Use it only to compare
+    /// with libraries that do the same.
     ///
     /// # Errors
     /// As [`SharedDecryptor::vartime_decrypt`].
@@ -412,8 +411,8 @@ mod tests {
         }
     }
 
-    /// The condition of the theorem: what is read off a packet whose places share a key, and not
-    /// off a real one.
+    /// The condition of the theorem: the difference can be computed from a packet whose places
+    /// share a key, but not from a real packet.
     #[test]
     fn a_key_shared_by_two_places_would_give_their_difference_away() {
         let mut rng = ChaCha20Rng::from_seed([5; 32]);

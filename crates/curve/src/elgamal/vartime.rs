@@ -1,8 +1,8 @@
-//! Encryption in mode `elgamal` with wide tables, read where the randomness and the messages say.
+//! Encryption in mode `elgamal` with wide tables, read at addresses that depend on the randomness
+//! and the messages.
 //!
-//! To compare with libraries that do the same, and for what is public anyway. Whoever shares a
-//! processor with a sender can learn from the caches what was read: it is not what a program that
-//! keeps secrets wants.
+//! Use it to compare with libraries that do the same, and for public messages. An attacker on the
+//! same processor can learn the addresses from the caches, so do not use it for secrets.
 
 use super::{Ciphertexts, EncryptError, PublicKey, SAMPLE_BOUND, check_messages};
 use crate::curve::fixed_base::multiply_bases;
@@ -35,7 +35,7 @@ impl VartimeEncryptor {
         }
     }
 
-    /// Encrypts each message with randomness of its own.
+    /// Encrypts each message with separate randomness.
     ///
     /// # Errors
     /// [`EncryptError`] for the first message beyond [`SAMPLE_BOUND`].

@@ -2,16 +2,16 @@
 //!
 //! Eight points are eight lanes: a batch is groups of `2N` lines, `x` then `y`, of coordinates
 //! below `3.25p`. A batch keeps four running products, so that four independent multiplications are
-//! always in flight, and works on four groups in step; the products and the eight lanes meet in one
-//! scalar inversion. An addition is 5M + 1S, of one carry ripple each: what is subtracted from a
-//! product joins its columns.
+//! always in flight, and processes four groups in step. One scalar inversion serves all products
+//! and lanes. An addition costs 5M + 1S, with one carry ripple each: subtractions from a product
+//! are done in its columns.
 //!
-//! **Exceptional lanes.** The identity is known by `y = 0` and taken out of its lane by a
-//! denominator of one. Equal `x` makes the product of all denominators zero, which one look at the
-//! end finds: then, and only then, the lanes are searched for.
+//! **Exceptional lanes.** The identity has `y = 0`; its lane gets a denominator of one. Equal `x`
+//! makes the product of all denominators zero, which one check at the end detects. Only then are
+//! the lanes searched.
 //!
 //! **Bounds** in multiples of `p`: coordinates 3.25, differences 7.25, products 2 (the factors'
-//! bounds multiply to at most 16), what joins a product at most 8.
+//! bounds multiply to at most 16), terms added to a product at most 8.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
@@ -23,12 +23,12 @@ use std::marker::PhantomData;
 use tobari_simd::{LANES, Line, Lines};
 use tobari_simd::{Simd, Task};
 
-/// Independent running products, and groups that are worked on in step.
+/// Independent running products, and groups that are processed in step.
 pub(super) const CHAINS: usize = 4;
 /// At least as many words as any point has, in whole vectors.
 pub(super) const MAX_WORDS: usize = 16;
 
-/// A number for each of the groups worked on in step.
+/// A number for each of the groups processed in step.
 pub(super) type Step<S, const N: usize> = [Number<S, N>; CHAINS];
 
 /// The words of eight points: vector `i` holds word `i` of each.
@@ -40,13 +40,13 @@ pub(super) struct Batch52<S, C, const L: usize, const N: usize> {
     pub(super) field: Field52<S, C, L, N>,
 }
 
-/// What a batch does to each point.
+/// An operation on each point of a batch.
 trait Operation<S: Simd, const N: usize> {
-    /// Whether it is done so often that its products stand where they are used.
+    /// Is it frequent enough to inline its products?
     const HOT: bool;
     /// The slope's denominator, below `7.25p`.
     fn denominator(&self, points: &[Line], group: usize) -> Number<S, N>;
-    /// The lanes that have no slope, for the point or its partner is the identity.
+    /// The lanes without a slope, because the point or its partner is the identity.
     fn skipped(&self, points: &[Line], group: usize) -> u8;
     /// The slope's numerator, below `8p`.
     fn numerator(&self, points: &[Line], group: usize) -> Number<S, N>;
@@ -159,7 +159,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Operation<S,
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C, L, N> {
     /// Lines of eight points.
     pub(super) const GROUP: usize = 2 * N;
-    /// Words of a point outside.
+    /// Words of an exported point.
     pub(super) const STRIDE: usize = 2 * L;
     /// Lines of a table entry.
     pub(super) const ENTRY: usize = Self::STRIDE.div_ceil(LANES);
@@ -172,7 +172,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     pub(super) fn add_assign(self, a: &mut [Line], b: &[Line], scratch: &mut Scratch) {
         let mut exceptional = None;
         while !self.run(&Addition { curve: self, other: b }, a, scratch) {
-            // once: then no x is equal any more
+            // once: after this no x is equal
             exceptional = Some(self.field.simd.outline(TakeExceptional { curve: self, a, b, scratch }));
         }
         if let Some(exceptional) = exceptional {
@@ -186,7 +186,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         self.run(&Doubling { curve: self }, a, scratch);
     }
 
-    /// Does `operation` to every point; false, and nothing is done, if a denominator is zero.
+    /// Applies `operation` to every point. If a denominator is zero, it returns false and changes
+    /// nothing.
     #[inline(always)]
     fn run<O: Operation<S, N>>(self, operation: &O, points: &mut [Line], scratch: &mut Scratch) -> bool {
         let (field, s) = (self.field, self.field.simd);
@@ -268,7 +269,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         true
     }
 
-    /// The way back for one of the last groups, which do not fill a step.
+    /// The backward pass for one of the last groups, which do not fill a step.
     #[inline(always)]
     fn finish_alone<O: Operation<S, N>>(
         self,
@@ -289,13 +290,13 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         self.put_sum(operation, [&x, &y], points, group, any_skipped);
     }
 
-    /// Where the product of what came before a group in its chain is kept.
+    /// The place of the product of all earlier denominators in a group's chain.
     #[inline(always)]
     const fn prefix(group: usize) -> usize {
         2 * group * N
     }
 
-    /// Where a group's denominator is kept.
+    /// The place of a group's denominator.
     #[inline(always)]
     const fn denominator(group: usize) -> usize {
         (2 * group + 1) * N
@@ -307,7 +308,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         self.field.below(&Field52::<S, C, L, N>::SPREAD4, self.number(&points[group * Self::GROUP + N..]))
     }
 
-    /// Writes a sum, or what it is known to be where lanes were skipped.
+    /// Writes a sum; skipped lanes get their known results.
     #[inline(always)]
     fn put_sum<O: Operation<S, N>>(
         self,
@@ -338,8 +339,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         }
     }
 
-    /// The inverses that the chains start from on their way back; none if a product is zero in some
-    /// lane. In constant time unless the products are `public`.
+    /// The inverses at which the chains start their backward pass; none if a product is zero in
+    /// some lane. In constant time unless the products are `public`.
     #[inline(always)]
     pub(super) fn invert_chains(self, products: &[Number<S, N>], public: bool) -> Option<Step<S, N>> {
         let field = self.field;
@@ -371,7 +372,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         Some(field.read(&vectors!(s, L, i => s.load(&lanes[i]))))
     }
 
-    /// `y ← -y` where `mask` is all ones.
+    /// `y ← -y` if `mask` is all ones.
     #[inline(always)]
     pub(super) fn negate_masked(self, a: &mut [Line], mask: &[Line]) {
         let (field, s) = (self.field, self.field.simd);
@@ -383,7 +384,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         }
     }
 
-    /// Every coordinate to its canonical residue.
+    /// Replaces every coordinate by its canonical residue.
     #[inline(always)]
     pub(super) fn canonicalise(self, a: &mut [Line]) {
         for number in a.chunks_exact_mut(N) {
@@ -435,7 +436,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     }
 }
 
-/// The additions of a batch that have no chord.
+/// The additions of a batch without a chord.
 struct Exceptional {
     /// For each group the lanes with equal `x`, and of these those with equal `y`.
     lanes: Vec<[u8; 2]>,
@@ -443,7 +444,7 @@ struct Exceptional {
     doubles: Lines,
 }
 
-/// Takes the points with equal `x` out of `a`.
+/// Replaces the points with equal `x` in `a`.
 struct TakeExceptional<'a, S, C, const L: usize, const N: usize> {
     curve: Batch52<S, C, L, N>,
     a: &'a mut [Line],
@@ -475,7 +476,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for Tak
     }
 }
 
-/// Puts their sums in: doubles or the identity.
+/// Writes their sums: doubles or the identity.
 struct PutExceptional<'a, S, C, const L: usize, const N: usize> {
     curve: Batch52<S, C, L, N>,
     a: &'a mut [Line],
@@ -497,7 +498,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Task for Put
     }
 }
 
-/// A number `t` stands for `t/R'` on the lanes and for `t/R` as an element: `R'²/t` is wanted, and
+/// A number `t` represents `t/R'` on the lanes and `t/R` as an element: `R'²/t` is needed, and
 /// inversion gives `R²/t`.
 struct InverseFactor<C, const L: usize, const N: usize>(PhantomData<C>);
 

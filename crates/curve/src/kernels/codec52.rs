@@ -1,9 +1,9 @@
-//! Points in and out on eight lanes: range and curve checks, square roots.
+//! Import and export of points on eight lanes: range and curve checks, square roots.
 //!
-//! Outside a coordinate is a canonical integer, inside a number of the field; one product leads
-//! from one to the other where the prime is a Montgomery prime. Square roots are one exponentiation
-//! by `(p + 1)/4` where `p ≡ 3 (mod 4)`, in four groups of eight lanes at a time, since a single
-//! chain of squarings would wait for itself; the two curves of 224 bits keep the portable roots.
+//! An exported coordinate is a canonical integer, an internal one a number of the field. For
+//! Montgomery primes one product converts between them. If `p ≡ 3 (mod 4)`, a square root is one
+//! exponentiation by `(p + 1)/4`, in four groups of eight lanes at a time, because a single chain
+//! of squarings would wait for its own results. The two curves of 224 bits use the portable roots.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 

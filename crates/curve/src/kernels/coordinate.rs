@@ -1,11 +1,11 @@
-//! What the loops of the portable backend ask of field elements, so that each loop is written once:
-//! by [`Element`] where the machine multiplies 64-bit words to 128 bits, by [`Narrow`] where it
-//! does not.
+//! The interface of field elements to the loops of the portable backend, so that each loop is
+//! written once. [`Element`] serves machines that multiply 64-bit words to 128 bits, [`Narrow`] all
+//! others.
 //!
-//! **Weights.** Sums may be lazy. What comes from a product or from words weighs 2, what is settled
-//! 1, and a sum or a difference what its terms weigh together. The weights of a product's factors
-//! may multiply to 8, and what is kept in lines weighs 2 at most. Elements that are canonical
-//! always need not count.
+//! **Weights.** Sums may be lazy. A product or an element from words has weight 2, a settled
+//! element weight 1, and a sum or a difference the sum of its terms' weights. The weights of a
+//! product's factors may multiply to at most 8, and elements in lines have weight at most 2. Types
+//! whose elements are always canonical can ignore weights.
 //!
 //! [`Element`]: super::Element
 //! [`Narrow`]: super::Narrow
@@ -37,15 +37,15 @@ pub(crate) trait Coordinate<const L: usize>:
     /// From lane `lane` of [`Self::LIMBS`] lines.
     fn load(lines: &[Line], lane: usize) -> Self;
     fn store(self, lines: &mut [Line], lane: usize);
-    /// The same element with the one form that equal elements have in lines.
+    /// The same element in its unique form in lines.
     fn canonical(self) -> Self;
     /// The same element with weight 1.
     fn settle(self) -> Self;
-    /// Whether the element is zero, in any of its forms; public.
+    /// Is the element zero, in any of its forms? The answer is public.
     fn is_zero(&self) -> bool;
-    /// Whether the element is what the identity has for `y`: all limbs zero.
+    /// Does the element equal the `y` of the identity, with all limbs zero?
     fn is_blank(&self) -> bool;
-    /// `-self` where `mask` is all ones, `self` where it is zero; constant time.
+    /// `-self` if `mask` is all ones, `self` if it is zero; constant time.
     fn negate_masked(self, mask: u64) -> Self;
     fn square(self) -> Self;
     /// `self · other - less`, of weight 2.
@@ -75,9 +75,9 @@ pub(crate) trait Coordinate<const L: usize>:
         Self::from_integer(&integer)
     }
 
-    /// `self^exponent` for a public exponent: one squaring a bit and, since the exponents of these
-    /// fields are mostly runs of ones, products by `self^(2^(2^j) - 1)`, which the leading run
-    /// yields on the way. 13 to 17 products for most.
+    /// `self^exponent` for a public exponent. It takes one squaring a bit. The exponents of these
+    /// fields are mostly runs of ones, so it also takes products by `self^(2^(2^j) - 1)`, which are
+    /// by-products of the leading run: 13 to 17 for most fields.
     fn pow(self, exponent: &[u64; L]) -> Self {
         let squared = |mut x: Self, times: usize| {
             (0..times).for_each(|_| x = x.square());
@@ -111,8 +111,8 @@ pub(crate) trait Coordinate<const L: usize>:
     }
 }
 
-/// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation
-/// where `twos = 1`.
+/// Square roots in `F_p` by Tonelli and Shanks, for `p - 1 = odd · 2^twos`; one exponentiation if
+/// `twos = 1`.
 pub(crate) struct SquareRoots<F, const L: usize> {
     half_odd: [u64; L],
     twos: u32,

@@ -1,16 +1,15 @@
 //! Prime fields on 64-bit words, specialised by prime at compile time.
 //!
-//! An [`Element`] of `F_p` is always canonical in `[0, p)`; what it stands for depends on the
-//! prime's [`Form`]:
+//! An [`Element`] of `F_p` is always canonical in `[0, p)`; its meaning depends on the prime's
+//! [`Form`]:
 //!
-//! * **Montgomery**: `v` stands as `v · R mod p` with `R = 2^(64L)`. The product is `a b / R`,
+//! * **Montgomery**: `v` is stored as `v · R mod p` with `R = 2^(64L)`. The product is `a b / R`,
 //!   interleaved word by word (CIOS: Koç, Acar, Kaliski, IEEE Micro 16(3), 1996): `2L² + L` word
 //!   products. With `a, b < p` each of the `L` steps keeps the accumulator below `2p`, so one
 //!   conditional subtraction ends it.
-//! * **Pseudo-Mersenne**, for `p = 2^B - c` with `c < 2^34`: `v` stands for itself. The product is
-//!   folded twice by `2^B ≡ c`: `L² + L + 2` word products. After the first fold it is below
-//!   `2^(B+35)`, after the second below `2^B + 2^70
-//!   < 2p`, so one conditional subtraction ends it.
+//! * **Pseudo-Mersenne**, for `p = 2^B - c` with `c < 2^34`: `v` is stored as itself. The product
+//!   is folded twice by `2^B ≡ c`: `L² + L + 2` word products. After the first fold it is below
+//!   `2^(B+35)`, after the second below `2^B + 2^70 < 2p`, so one conditional subtraction ends it.
 //!
 //! # Leakage
 //! Constant time, except `vartime_` functions and the exponents of [`Coordinate::pow`], which are
@@ -23,7 +22,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tobari_simd::Line;
 
-/// How the elements of a field stand in memory, and how their products are reduced.
+/// The representation of field elements in memory, and the reduction of their products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `v · 2^(64L) mod p`. `top` is `2^BITS mod p` as signed powers of two, the leading one first.
@@ -38,22 +37,22 @@ pub(crate) trait Prime<const L: usize>: Copy + Send + Sync + 'static {
     const MODULUS: [u64; L];
     /// Bits of `p`.
     const BITS: u32;
-    /// How elements stand.
+    /// The representation of elements.
     const FORM: Form;
-    /// `log2 R`: the factor by which an element differs from the integer it stands for.
+    /// `log2 R`: the factor between an element's representation and its value.
     const LOG_R: u32 = match Self::FORM {
         Form::Montgomery { .. } => 64 * L as u32,
         Form::PseudoMersenne { .. } => 0,
     };
     /// `-1/p mod 2^64`.
     const NEGATED_INVERSE: u64 = negated_inverse(Self::MODULUS[0]);
-    /// One, as it stands: `R mod p`.
+    /// The representation of one: `R mod p`.
     const ONE: [u64; L] = power_of_two(Self::LOG_R, &Self::MODULUS);
-    /// `R² mod p`, by which an integer is multiplied to stand as an element.
+    /// `R² mod p`, the factor that converts an integer to an element.
     const R_SQUARED: [u64; L] = power_of_two(2 * Self::LOG_R, &Self::MODULUS);
     /// `R³ mod p`.
     const R_CUBED: [u64; L] = power_of_two(3 * Self::LOG_R, &Self::MODULUS);
-    /// How to invert.
+    /// The constants of inversion.
     const INVERSION: Modulus<L> = Modulus::new(&Self::MODULUS, Self::BITS, Self::NEGATED_INVERSE);
 }
 
@@ -133,7 +132,7 @@ const fn subtract_once<const L: usize>(a: &[u64; L], carry: u64, p: &[u64; L]) -
     out
 }
 
-/// Whether `a < b` as integers; constant time.
+/// Is `a < b` as integers? Constant time.
 pub(crate) fn less_than<const L: usize>(a: &[u64; L], b: &[u64; L]) -> Choice {
     let (_, borrow) = subtract_words(a, b);
     Choice::from(borrow as u8)
@@ -144,7 +143,7 @@ pub(crate) fn less_than<const L: usize>(a: &[u64; L], b: &[u64; L]) -> Choice {
 pub(crate) struct Element<P, const L: usize>(pub(crate) [u64; L], PhantomData<P>);
 
 impl<P: Prime<L>, const L: usize> Element<P, L> {
-    /// The words as they stand; the caller knows that they are canonical.
+    /// An element from its representation; the words must be canonical.
     #[inline(always)]
     pub(crate) fn from_words(words: &[u64; L]) -> Self {
         Self(*words, PhantomData)
@@ -221,7 +220,7 @@ impl<P: Prime<L>, const L: usize> Coordinate<L> for Element<P, L> {
     }
 
     fn invert(self) -> Self {
-        // words w = vR give 1/w, and R²/w is wanted
+        // the inversion of words w = vR gives 1/w, but R²/w is needed
         Self(P::INVERSION.invert(&self.0), PhantomData) * Self(P::R_CUBED, PhantomData)
     }
 
@@ -398,7 +397,7 @@ mod tests {
         assert_eq!(x == y, a == b);
     }
 
-    /// Numbers at which carries run: 0, 1, p-1, all ones below each word, and their neighbours.
+    /// Numbers with long carries: 0, 1, p-1, all ones below each word, and their neighbours.
     fn extremes(p: &BigUint) -> Vec<BigUint> {
         let one = BigUint::from(1u8);
         let mut all = vec![BigUint::from(0u8), one.clone(), BigUint::from(2u8), p - 1u8, p - 2u8, p >> 1];

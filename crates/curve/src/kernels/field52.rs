@@ -1,22 +1,22 @@
 //! Prime fields on eight lanes of 52-bit limbs, specialised by prime at compile time.
 //!
-//! A number is `N` limbs `l_0 … l_(N-1)` of 52 bits, value `Σ l_i 2^(52i)`: normalised limbs, but
-//! any value below `16p`, which `2^(52N)` exceeds on every curve. `N` = 4, 5, 8 for `p` of up to
-//! 192, 256 and 384 bits. Products are columns of 64-bit sums of 52-bit halves, which never
-//! overflow (at most `4N + 4 ≤ 36` halves a column), with a single carry ripple at the end.
+//! A number is `N` limbs `l_0 … l_(N-1)` of 52 bits with the value `Σ l_i 2^(52i)`. Limbs are
+//! normalised, but the value may be anything below `16p`, which is less than `2^(52N)` on every
+//! curve. `N` = 4, 5, 8 for `p` of up to 192, 256 and 384 bits. Products are columns of 64-bit sums
+//! of 52-bit halves, which never overflow (at most `4N + 4 ≤ 36` halves a column), with a single
+//! carry ripple at the end.
 //!
-//! * **Pseudo-Mersenne** (`p = 2^B - c`): the columns above `2^(52N)` are rippled, folded by
-//!   `2^(52N) mod p`, then what is above `2^B` is folded by `c`. For any factors below `16p` the
+//! * **Pseudo-Mersenne** (`p = 2^B - c`): the columns above `2^(52N)` are rippled and folded by
+//!   `2^(52N) mod p`, then the part above `2^B` is folded by `c`. For any factors below `16p` the
 //!   value after the first fold is below `2^(B+51)`, so the last fold's factor fits a limb, and the
 //!   result is below `2p`.
 //! * **Montgomery** with `R' = 2^(52N)`: for factors below `αp` and `βp` the result is below
-//!   `(αβ/16 + 1)p`, since `16p ≤ R'`: below `2p` where `αβ ≤ 16`.
+//!   `(αβ/16 + 1)p`, because `16p ≤ R'`; it is below `2p` if `αβ ≤ 16`.
 //!
-//! **Coordinates** are numbers below `3.25p` in normalised limbs: what is left after a product when
-//! what lies above `2^B` has been folded once ([`Field52::settle`]). A product and what is
-//! subtracted from it share one fold and one ripple ([`Field52::mul_plus`]). The multiples of `p`
-//! that keep differences positive are spread, so that no limb below the highest becomes negative
-//! before its carry.
+//! **Coordinates** are numbers below `3.25p` in normalised limbs: a product after one fold of the
+//! part above `2^B` ([`Field52::settle`]). A product and a term subtracted from it share one fold
+//! and one ripple ([`Field52::mul_plus`]). The multiples of `p` that keep differences positive are
+//! spread, so that no limb below the highest becomes negative before its carry.
 
 use super::field::{Form, Prime, power_of_two};
 use std::marker::PhantomData;
@@ -27,9 +27,9 @@ pub(super) const LIMB: u32 = 52;
 /// The bits of a limb.
 pub(super) const MASK: u64 = (1 << LIMB) - 1;
 
-/// An array of vectors, entry by entry. `array::from_fn` and `map` would do, but the compiler does
-/// not reliably inline their closures into a function that enables vector instructions, and out of
-/// line they are compiled without.
+/// An array of vectors, entry by entry. The compiler does not reliably inline closures of
+/// `array::from_fn` and `map` into a function that enables vector instructions, and out of line
+/// they would be compiled without these.
 macro_rules! vectors {
     ($simd:expr, $count:expr, $i:ident => $entry:expr) => {{
         let mut out = [$simd.splat(0); $count];
@@ -43,8 +43,8 @@ macro_rules! vectors {
 }
 pub(super) use vectors;
 
-/// A loop over at most eight limbs, written out: left to itself the compiler keeps the longest
-/// products as loops, with their columns in memory.
+/// An unrolled loop over at most eight limbs: the compiler alone would keep the longest products as
+/// loops, with their columns in memory.
 macro_rules! each_limb {
     ($i:ident < $count:expr => $body:block) => {
         each_limb!(@ $i, $count, $body, 0 1 2 3 4 5 6 7)
@@ -98,8 +98,8 @@ const fn multiple<const N: usize>(a: &[u64; N], factor: u64) -> [u64; N] {
     out
 }
 
-/// The same value with `2^54` lent to each limb by the next: a normalised number, or two, can be
-/// taken from it without a negative limb below the highest.
+/// The same value with `2^54` moved to each limb from the next: one or two normalised numbers can
+/// be subtracted without a negative limb below the highest.
 const fn spread<const N: usize>(a: &[u64; N]) -> [u64; N] {
     let mut out = *a;
     out[0] += 1 << 54;
@@ -125,7 +125,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
     pub(super) const TOP_BITS: u32 = P::BITS - LIMB * (N as u32 - 1);
     /// `-1/p mod 2^52`.
     pub(super) const NEGATED_INVERSE: u64 = P::NEGATED_INVERSE & MASK;
-    /// `2^(52N) mod p`: what a pseudo-Mersenne product is folded by; one, as a Montgomery number.
+    /// `2^(52N) mod p`: the factor of a pseudo-Mersenne fold; also one, as a Montgomery number.
     pub(super) const R: [u64; N] = limbs(&power_of_two(LIMB * N as u32, &P::MODULUS));
 
     pub(super) fn new(simd: S) -> Self {
@@ -177,7 +177,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         })
     }
 
-    /// Normalises limbs that may be negative or too large, of a number that is neither.
+    /// Normalises limbs that may be negative or too large; the number itself must be neither.
     #[inline(always)]
     pub(super) fn ripple(&self, mut number: Number<S, N>) -> Number<S, N> {
         let s = self.simd;
@@ -224,8 +224,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         })
     }
 
-    /// Where the highest limb has so few bits of `p` that the carry into it is some multiples of
-    /// `p`: carries it.
+    /// Carries into the highest limb, if that has so few bits of `p` that the carry is several
+    /// multiples of `p`.
     #[inline(always)]
     pub(super) fn lift_carry(&self, mut limbs: Number<S, N>) -> Number<S, N> {
         let s = self.simd;
@@ -236,14 +236,14 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         limbs
     }
 
-    /// A coordinate (below `3.25p`, normalised) from limbs that are not negative together and below
-    /// `2^60` each.
+    /// A coordinate (below `3.25p`, normalised) from limbs of a non-negative total, each below
+    /// `2^60`.
     #[inline(always)]
     pub(super) fn settle(&self, limbs: Number<S, N>) -> Number<S, N> {
         self.ripple(self.fold_top(limbs))
     }
 
-    /// Folds what is above `2^B`; limbs stay as they are.
+    /// Folds the part above `2^B`, without normalising the limbs.
     #[inline(always)]
     pub(super) fn fold_top(&self, limbs: Number<S, N>) -> Number<S, N> {
         let s = self.simd;
@@ -277,7 +277,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         self.reduce_once(&self.reduce_once(number, &Self::P2), &Self::P1)
     }
 
-    /// `number - multiple` where that is not negative, else `number`.
+    /// `number - multiple` if that is not negative, else `number`.
     #[inline(always)]
     pub(super) fn reduce_once(&self, number: &Number<S, N>, multiple: &[u64; N]) -> Number<S, N> {
         let s = self.simd;

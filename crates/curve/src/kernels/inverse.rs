@@ -1,8 +1,8 @@
 //! Inversion modulo an odd prime in constant time, by division steps.
 //!
 //! Bernstein and Yang, "Fast constant-time gcd computation and modular inversion" (TCHES 2019(3)),
-//! with steps that start from `δ = 1/2`, of which fewer are needed. With `θ = δ - 1/2`, from
-//! `θ = 0`, `f = p`, `g = x`, a step is
+//! with steps that start from `δ = 1/2`, which needs fewer steps. With `θ = δ - 1/2`, from `θ = 0`,
+//! `f = p`, `g = x`, a step is
 //!
 //! ```text
 //! (θ, f, g) ← (-θ, g, (g - f)/2)               if θ ≥ 0 and g is odd
@@ -10,12 +10,13 @@
 //! ```
 //!
 //! After `(45907 b + 26313)/19929` steps `g = 0` and `f = ±1` for `b`-bit inputs (Wuille's
-//! convex-hull bound, 2021). Sixty-two steps at a time look at the lowest words only and yield a
-//! matrix, which is then applied to `f, g` exactly and to `d, e` modulo `p`, where `d x ≡ f` and
-//! `e x ≡ g` throughout; so at the end `x^(-1) = ±d`. A fifth of the time of an exponentiation.
+//! convex-hull bound, 2021). A round of sixty-two steps reads only the lowest words and yields a
+//! matrix, which is then applied to `f, g` exactly and to `d, e` modulo `p`. The invariants
+//! `d x ≡ f` and `e x ≡ g` hold throughout, so at the end `x^(-1) = ±d`. This takes a fifth of the
+//! time of an exponentiation.
 //!
-//! For public numbers [`Modulus::vartime_invert`] does the same steps, runs of even `g` at once,
-//! until `g = 0`.
+//! For public numbers [`Modulus::vartime_invert`] does the same steps until `g = 0`, with runs of
+//! even `g` at once.
 //!
 //! Numbers are signed, in limbs of 62 bits of which only the highest has a sign.
 
@@ -28,7 +29,7 @@ const MAX_LIMBS: usize = 7;
 /// A signed number in limbs of 62 bits, the lower ones in `[0, 2^62)`.
 type Signed = [i64; MAX_LIMBS];
 
-/// `2^62` times what 62 steps do to `(f, g)`: rows of a matrix.
+/// The matrix of 62 steps on `(f, g)`, times `2^62`, by rows.
 struct Rounds {
     f: [i64; 2],
     g: [i64; 2],
@@ -45,7 +46,7 @@ pub(crate) struct Modulus<const L: usize> {
 }
 
 impl<const L: usize> Modulus<L> {
-    /// For an odd `p` of `bits` bits, `negated_inverse` being `-1/p mod 2^64`.
+    /// Prepares an odd `p` of `bits` bits; `negated_inverse` is `-1/p mod 2^64`.
     pub(super) const fn new(p: &[u64; L], bits: u32, negated_inverse: u64) -> Self {
         let count = (bits + 2).div_ceil(STEPS) as usize;
         let rounds = ((45_907 * bits + 26_313) / 19_929 + 1).div_ceil(STEPS);
@@ -102,8 +103,8 @@ impl<const L: usize> Modulus<L> {
     fn apply_modular(&self, matrix: &Rounds, d: &Signed, e: &Signed) -> (Signed, Signed) {
         let top = self.count - 1;
         let (d_sign, e_sign) = (d[top] >> 63, e[top] >> 63);
-        // how often p is added: once for each negative operand, then what makes the lowest limb
-        // zero
+        // the multiple of p to add: one for each negative operand, then enough to make the lowest
+        // limb zero
         let multiple = |row: &[i64; 2]| {
             let base = (row[0] & d_sign).wrapping_add(row[1] & e_sign);
             let lowest = dot(row, d[0], e[0]) as u64;
@@ -222,7 +223,7 @@ fn steps(theta: &mut i64, mut f: u64, mut g: u64) -> Rounds {
     Rounds { f: [u as i64, v as i64], g: [q as i64, r as i64] }
 }
 
-/// The same, all steps with even `g` at once, and up to six with odd `g` that swap nothing.
+/// The same, with all steps of even `g` at once, and up to six steps of odd `g` without a swap.
 #[inline(always)]
 fn vartime_steps(theta: &mut i64, mut f: u64, mut g: u64) -> Rounds {
     let (mut u, mut v, mut q, mut r) = (1u64, 0u64, 0u64, 1u64);

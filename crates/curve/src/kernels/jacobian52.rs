@@ -1,21 +1,21 @@
 //! One secret scalar times many points on eight lanes, in Jacobian coordinates.
 //!
-//! `(X, Y, Z)` stands for `(X/Z², Y/Z³)`. Doublings and mixed additions need no inversion, so a
+//! `(X, Y, Z)` represents `(X/Z², Y/Z³)`. Doublings and mixed additions need no inversion, so a
 //! group of eight points stays in registers and first-level cache from the first window to the
-//! last; the batch meets in one inversion at the end. A doubling is 7 products (8 where `a = -3`),
-//! an addition 11.
+//! last. The batch has one inversion at the end. A doubling takes 7 products (8 if `a = -3`), an
+//! addition 11.
 //!
-//! **Endomorphism.** Where `a = 0`, `(x, y) → (βx, y)` multiplies a point by `λ`: a scalar in two
-//! halves `k + λk'` needs half the doublings (Gallant, Lambert, Vanstone, CRYPTO 2001), the second
-//! table being the first with other `x`.
+//! **Endomorphism.** If `a = 0`, `(x, y) → (βx, y)` multiplies a point by `λ`. A scalar in two
+//! halves `k + λk'` needs half the doublings (Gallant, Lambert, Vanstone, CRYPTO 2001); the second
+//! table is the first with other `x`.
 //!
-//! **Exceptional lanes.** The formulas are wrong where an addition meets the same or the opposite
-//! point: there `H`, and with it `Z`, becomes zero. A lane of the identity starts as `(0, 0)`,
-//! whose first doubling makes `Z` zero. And `Z` stays zero: whatever the lane does afterwards
-//! multiplies `Z`. So one look at the end finds every such lane. The identity's multiples are the
-//! identity; if there are others, all is done again by affine batches. For one scalar and prime
-//! order it is all lanes or only those of the identity, both public or of negligible chance (see
-//! [`Points::multiply_all`]).
+//! **Exceptional lanes.** The formulas are wrong if an addition has equal or opposite points: then
+//! `H`, and with it `Z`, becomes zero. A lane of the identity starts as `(0, 0)`, and its first
+//! doubling makes `Z` zero. `Z` stays zero, because every later operation multiplies `Z`. So one
+//! check at the end finds all such lanes. The identity's multiples are the identity; if there are
+//! other such lanes, everything is computed again by affine batches. For one scalar and prime order
+//! this concerns all lanes or only those of the identity; both cases are public or have a
+//! negligible chance (see [`Points::multiply_all`]).
 //!
 //! **Bounds**, in multiples of `p`, kept by every step: `X, Y < 3.25`, `Z < 2`. Products of factors
 //! below `α` and `β` are below `αβ/16 + 1`. Comments behind the lines give the bound reached.
@@ -31,8 +31,8 @@ use super::{Coefficient, CurveConstants, Scratch, WINDOW, WINDOW_ENTRIES, split_
 use tobari_simd::{LANES, Line, Lines};
 use tobari_simd::{Simd, Task};
 
-/// A coordinate of `G` groups of eight lanes, which are worked on together so that products do not
-/// wait for one another: an even number.
+/// A coordinate of `G` groups of eight lanes, processed together so that products do not wait for
+/// one another. `G` is even.
 type Wide<S, const N: usize, const G: usize> = [Number<S, N>; G];
 
 /// Points of all groups in Jacobian coordinates.
@@ -49,12 +49,12 @@ type AffineWide<S, const N: usize, const G: usize> = [Wide<S, N, G>; 2];
 /// The odd multiples of all groups.
 type Table<S, const N: usize, const G: usize> = [AffineWide<S, N, G>; WINDOW_ENTRIES];
 
-/// A prime's field with operations on all groups at once. Results go where the caller says: copies
-/// of numbers would cost as much as some products.
+/// A prime's field with operations on all groups at once. Results are written to the caller's
+/// memory, because copies of numbers would cost as much as some products.
 #[derive(Clone, Copy)]
 struct WideField<S, C, const L: usize, const N: usize, const G: usize>(Field52<S, C, L, N>);
 
-/// Numbers on the way.
+/// Intermediate numbers.
 struct Registers<S: Simd, const N: usize, const G: usize>([Wide<S, N, G>; 7]);
 
 impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize, const G: usize> WideField<S, C, L, N, G> {
@@ -234,7 +234,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
     ) {
         let size = out.len();
         let memory = scratch.lines(4 * size / Self::GROUP * N);
-        // measured: the longer products of Montgomery primes do better with fewer numbers to keep
+        // measured: the longer products of Montgomery primes are faster with fewer live numbers
         if matches!(C::FORM, Form::PseudoMersenne { .. }) {
             self.multiply_groups::<4>(multiples, windows, terms, size, memory);
         } else {
@@ -320,8 +320,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         sum
     }
 
-    /// The multiple that a window asks for, below `4p`, with other `x` if they are given: every
-    /// entry is read, and neither a branch nor an address depends on the window.
+    /// The multiple for a window, below `4p`, with other `x` if they are given. Every entry is
+    /// read, and no branch or address depends on the window.
     #[inline(always)]
     fn select_multiple<const G: usize>(
         self,
@@ -353,8 +353,8 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         }
     }
 
-    /// Brings `X, Y, Z` of every group in `memory` to affine points; false if a `Z` is zero and the
-    /// point given is not the identity.
+    /// Converts `X, Y, Z` of every group in `memory` to affine points; false if a `Z` is zero and
+    /// the input point is not the identity.
     #[inline(always)]
     fn write_affine(self, memory: &mut [Line], points: &[Line], out: &mut [Line]) -> bool {
         let (field, s) = (self.field, self.field.simd);

@@ -1,28 +1,27 @@
-//! The loops that decide the speed of everything above them, and the seam where faster ones are
-//! fitted.
+//! The loops that determine the speed of the crate, and the interface for faster ones.
 //!
 //! A backend is a table of functions ([`CurveKernels`]), chosen once. Batches of points are lines
 //! of eight 64-bit lanes (`Line`), one lane a point: a group of eight points is the limbs of its
-//! `x`, least significant first, then those of its `y`, one line a limb. **What the limbs mean is
-//! the backend's own affair**: canonical residues of 64-bit words on the portable one, signed
-//! 29-bit limbs where products of words have 64 bits only, redundant 52-bit numbers on vectors. In
-//! common is only:
+//! `x`, least significant first, then those of its `y`, one line a limb. **Each backend defines
+//! the meaning of its limbs**: canonical residues of 64-bit words on the portable one, signed
+//! 29-bit limbs if products of words have only 64 bits, redundant 52-bit numbers on vectors. All
+//! backends share only these rules:
 //!
-//! * the identity is all limbs zero, and `y` has a limb that is not zero everywhere else (`b ≠ 0`,
+//! * the identity has all limbs zero, and every other point has a non-zero limb in `y` (`b ≠ 0`,
 //!   odd order); the lanes beyond the end of a batch are the identity;
-//! * outside, a point is `2L` words, `x` then `y`, canonical integers, least significant word
-//!   first, `L` = 3, 4 or 6: `import` and `export` lead there and back, and **the portable backend
-//!   on words defines what they must give** after any operation;
+//! * an exported point is `2L` words, `x` then `y`, canonical integers, least significant word
+//!   first, `L` = 3, 4 or 6. `import` and `export` convert, and **the portable backend on words
+//!   defines their results** after any operation;
 //! * a table entry is the words of a point's canonical residues, in whole lines (one or two).
 //!
-//! This is the only room of the crate that may hold `unsafe`; the portable backend needs none.
+//! This is the only module of the crate that may contain `unsafe`; the portable backend needs none.
 //!
 //! # Leakage
 //! The kernels branch on whether an addition is exceptional (equal `x`, or the identity); `import`
 //! and `decompress`, which see public points only, on whether a point is valid; and on nothing else
-//! that depends on the data. Every mask made of a secret goes through `opaque`.
-//! [`FixedBase`](crate::curve::FixedBase) says why secret scalars meet that case with negligible
-//! probability only.
+//! that depends on the data. Every mask made from a secret goes through `opaque`.
+//! [`FixedBase`](crate::curve::FixedBase) explains why secret scalars reach that case only with
+//! negligible probability.
 
 #[cfg(any(target_arch = "x86_64", test))]
 mod batch52;
@@ -60,8 +59,8 @@ pub(crate) use portable::Portable;
 use tobari_simd::{Line, Lines};
 
 #[cfg(any(target_pointer_width = "32", test))]
-/// Repeats a block for every `$i` below `$n`, at most 16, in the source: the engines of browsers do
-/// not unroll loops, and the compiler not all of these.
+/// Unrolls a block for every `$i` below `$n`, at most 16, in the source: browser engines do not
+/// unroll loops, and the compiler does not unroll all of these.
 macro_rules! unrolled {
     ($i:ident < $n:expr => $body:block) => { unrolled!(@ $i $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15) };
     (@ $i:ident $n:expr, $body:block, $($value:literal)*) => {
@@ -77,7 +76,7 @@ use unrolled;
 
 /// Constants of one curve, known at compile time, so that each loop is specialised by prime.
 pub(crate) trait CurveConstants<const L: usize>: Prime<L> {
-    /// The coordinates that suit a machine without vectors best.
+    /// The best coordinates for a machine without vectors.
     type Scalar: Coordinate<L>;
     /// The coefficient `a`.
     const A: Coefficient;
@@ -87,7 +86,7 @@ pub(crate) trait CurveConstants<const L: usize>: Prime<L> {
     const GENERATOR: [[u64; L]; 2];
     /// The prime order of the group.
     const ORDER: [u64; L];
-    /// `β`, canonical, with `(βx, y) = λ(x, y)` for every point, where `a = 0`; else zero.
+    /// `β`, canonical, with `(βx, y) = λ(x, y)` for every point, if `a = 0`; else zero.
     const BETA: [u64; L];
 }
 
@@ -100,8 +99,8 @@ pub(crate) enum Coefficient {
     Small(u64),
 }
 
-/// `mask` again, of which the compiler knows nothing any more. A mask that it sees through it may
-/// turn into a branch, or into a read of the one entry that is wanted.
+/// Returns `mask` and hides its possible values from the compiler, which could otherwise turn it
+/// into a branch, or into a read of only the selected entry.
 #[inline(always)]
 pub(crate) const fn opaque(mask: u64) -> u64 {
     std::hint::black_box(mask)
@@ -119,7 +118,7 @@ pub(crate) const WINDOW: u32 = 4;
 #[cfg(any(target_arch = "x86_64", test))]
 pub(crate) const WINDOW_ENTRIES: usize = 1 << (WINDOW - 1);
 
-/// The place of a window value `u` in a table of odd multiples, and all ones where its digit
+/// The place of a window value `u` in a table of odd multiples, and all ones if its digit
 /// `2u - (2^width - 1)` is negative.
 pub(crate) fn split_window(window: u8, width: u32) -> (u8, u64) {
     let half = 1u8 << (width - 1);
@@ -135,7 +134,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// For public points: inversions may take a time that depends on them.
+    /// Memory for public points: the time of inversions may depend on them.
     pub(crate) fn public() -> Self {
         Self { public: true, ..Self::default() }
     }
@@ -165,43 +164,42 @@ pub struct CurveKernels {
     pub backend: &'static str,
     /// Limbs of a coordinate: a group is twice as many lines.
     pub(crate) limbs: usize,
-    /// Bits of the windows in which a table for many batches is cheapest to read by
+    /// The best width of windows, in bits, for a table that serves many batches by
     /// [`CurveKernels::select`].
     pub(crate) window: u32,
-    /// The same where a table serves one packet only.
+    /// The same for a table that serves only one packet.
     pub(crate) packet_window: u32,
     /// `a[i] += b[i]` in affine form with one inversion for the batch; complete: equal, opposite
-    /// and identity operands give the right sum and do not touch their neighbours. 5M + 1S an
+    /// and identity operands give the right sum and do not affect their neighbours. 5M + 1S an
     /// addition, and one inversion.
     pub(crate) add_assign: fn(a: &mut [Line], b: &[Line], scratch: &mut Scratch),
     /// `a[i] = 2 a[i]`. 5M + 2S a doubling, and one inversion.
     pub(crate) double_assign: fn(a: &mut [Line], scratch: &mut Scratch),
-    /// `a[i] = -a[i]` where the lane of `mask` is all ones, unchanged where it is zero; constant
-    /// time.
+    /// `a[i] = -a[i]` if the lane of `mask` is all ones, unchanged if it is zero; constant time.
     pub(crate) negate_masked: fn(a: &mut [Line], mask: &[Line]),
     /// Gives equal points equal limbs.
     pub(crate) canonicalise: fn(a: &mut [Line]),
     /// The batch as table entries.
     pub(crate) pack: fn(a: &[Line], out: &mut [Line]),
-    /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones, with neither an address
-    /// nor a branch that depends on an index or a mask. No more entries than the wider of the two
-    /// windows has digits of a sign.
+    /// `out[i] = table[index[i]]`, negated if `negate[i]` is all ones. No address or branch depends
+    /// on an index or a mask. The table has at most as many entries as the wider of the two windows
+    /// has digits of one sign.
     pub(crate) select: Select,
-    /// Brings the entries of one window into the order that `select` reads: once, when the table is
+    /// Puts the entries of one window into the order that `select` reads: once, when the table is
     /// made.
     pub(crate) arrange: fn(&mut [Line]),
     /// The same by addresses that depend on the indices, for tables of any size.
     pub(crate) vartime_select: Select,
     /// `out[i] = k P_i` for one secret `k`, given as window values of [`WINDOW`] bits, the highest
     /// first, and the odd multiples of all points: `P_0 P_1 …`, then `3P_0 3P_1 …`, up to `15`.
-    /// With two terms `k` is `k_0 + λ k_1`, whose windows alternate. Neither an address nor a
-    /// branch depends on a window, but for exceptional additions.
+    /// With two terms `k` is `k_0 + λ k_1`, whose windows alternate. No address or branch depends
+    /// on a window, except in exceptional additions.
     pub(crate) multiply: fn(multiples: &[Line], windows: &[u8], terms: usize, out: &mut [Line], scratch: &mut Scratch),
     /// The fingerprints ([`fingerprint`]) of all `x`, a line for each group.
     pub(crate) fingerprints: fn(points: &[Line], out: &mut [Line]),
     /// The fingerprints ([`fingerprint`]) of `x(Q - S)` and `x(Q + S)`, two lines for each `S` of a
-    /// table and each group of points `Q`: 7 products a pair, and one inversion for all. False, and
-    /// nothing is written, if some `Q = ±S`. What comes out for the identity means nothing.
+    /// table and each group of points `Q`: 7 products a pair, and one inversion for all. If some
+    /// `Q = ±S`, it returns false and writes nothing. The result for the identity is meaningless.
     /// Variable time.
     pub(crate) vartime_pair_x: fn(points: &[Line], steps: &[Line], out: &mut [Line], scratch: &mut Scratch) -> bool,
     /// Canonical integers to points; `Err(i)` for the first point with a coordinate not below `p`
@@ -210,7 +208,7 @@ pub struct CurveKernels {
     /// Points to canonical integers, as many as `integers` has room for.
     pub(crate) export: fn(points: &[Line], integers: &mut [u64]),
     /// Canonical `x` and, in the lowest bit of `y`, the parity of `y`, to points; `Err(i)` for the
-    /// first `x` not below `p` or without a point. The identity is not expressible. The integers
+    /// first `x` not below `p` or without a point. The identity cannot be expressed. The integers
     /// may be overwritten.
     pub(crate) decompress: fn(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>,
 }
@@ -224,7 +222,7 @@ mod tests {
     use chacha20::{ChaCha20Rng, rand_core::Rng, rand_core::SeedableRng};
     use tobari_simd::LANES;
 
-    /// Says that a test needs an instruction set that this machine lacks.
+    /// Reports that a test needs an instruction set that this machine lacks.
     pub(crate) fn not_run(test: &str) {
         use std::io::Write;
         let Ok(path) = std::env::var("TOBARI_NOT_RUN_LOG") else { return };
@@ -232,8 +230,7 @@ mod tests {
         log.and_then(|mut log| writeln!(log, "{test}: this machine has no AVX-512 IFMA")).unwrap();
     }
 
-    /// The portable loops, then every other set of loops that can run here, the emulated lanes
-    /// included.
+    /// The portable loops, then all other loops that can run here, including emulated lanes.
     fn backends(curve: BuiltCurve) -> (&'static CurveKernels, Vec<CurveKernels>) {
         with_curve!(curve, C => {
             let mut others = vec![emulated::<C, { C::WORDS }, { limbs52(C::WORDS) }>()];
@@ -287,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Words of a point outside.
+    /// Words of an exported point.
     fn stride(curve: BuiltCurve) -> usize {
         2 * curve.shape().words
     }
@@ -312,7 +309,7 @@ mod tests {
         batch.to_integers()
     }
 
-    /// What `work` makes of the integers on `kernels`, as integers.
+    /// Applies `work` to the integers on `kernels`. Returns integers.
     fn done(
         kernels: &CurveKernels,
         curve: BuiltCurve,
@@ -351,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Sums of sums stay right: what a kernel leaves behind is within the bounds that it asks for.
+    /// Sums of sums stay right: the outputs of a kernel are within the bounds of its inputs.
     #[test]
     fn every_backend_agrees_after_long_chains() {
         let mut rng = ChaCha20Rng::from_seed([6; 32]);
@@ -522,7 +519,7 @@ mod tests {
             let most_terms = if curve.shape().halves.is_some() { 2 } else { 1 };
             for count in [0, 1, 8, 15, 16, 17, 40] {
                 let points = mixture(curve, count, &mut rng);
-                // random windows, and those of small scalars, where sums meet their own addends
+                // random windows, and those of small scalars, for which sums equal their addends
                 for (shape, terms) in (0..4).flat_map(|shape| (1..=most_terms).map(move |terms| (shape, terms))) {
                     let windows: Vec<u8> = (0..terms * (6 + 20 * shape))
                         .map(|i| match shape {

@@ -62,8 +62,8 @@ impl<C: CurveConstants<L>, const L: usize, const N: usize> Avx512Kernels<C, L, N
         decompress: kernel!(decompress(integers: &mut [u64], points: &mut [Line]) -> Result<(), usize>),
     };
 
-    /// The loops, if the machine has the instructions: the only way to them, so that they run on no
-    /// other.
+    /// The loops, if the machine has the instructions. This is the only access, so they run on no
+    /// other machine.
     pub(crate) fn detect() -> Option<&'static CurveKernels> {
         Avx512::detect().map(|_| &Self::KERNELS)
     }

@@ -1,5 +1,5 @@
-//! The abscissas of `Q - S` and `Q + S` on eight lanes: for giant steps, which need no more of a
-//! point than a fingerprint.
+//! The abscissas of `Q - S` and `Q + S` on eight lanes, for giant steps, which need only a
+//! fingerprint of a point.
 //!
 //! Both have the denominator `x_S - x_Q`, so a pair costs 3 products for its share of the
 //! inversion, 2 slopes and 2 squares.

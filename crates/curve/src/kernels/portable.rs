@@ -1,5 +1,5 @@
 //! The portable backend: one point after another, on coordinates of either kind ([`Coordinate`]).
-//! On 64-bit words it defines what every other backend must return.
+//! On 64-bit words it defines the results of all other backends.
 
 use super::coordinate::{Coordinate, SquareRoots};
 use super::field::less_than;
@@ -7,7 +7,7 @@ use super::{Coefficient, CurveConstants, CurveKernels, Scratch, WINDOW, fingerpr
 use std::marker::PhantomData;
 use tobari_simd::{LANES, Line, Lines};
 
-/// Whether tables are read by shuffles, which makes wider windows worth their while.
+/// Are tables read by shuffles? Then wider windows pay off.
 const SHUFFLES: bool = cfg!(target_feature = "simd128");
 
 /// The portable loops for curve `C`, on coordinates `F`.
@@ -55,7 +55,7 @@ impl<C: CurveConstants<L>, F: Coordinate<L>, const L: usize> Portable<C, F, L> {
     };
 }
 
-/// An affine point as the kernels see it: two field elements, both zero for the identity.
+/// An affine point in the kernels: two field elements, both zero for the identity.
 #[derive(Clone, Copy)]
 pub(super) struct Affine<F, const L: usize> {
     pub(super) x: F,
@@ -78,7 +78,7 @@ impl<F: Coordinate<L>, const L: usize> Affine<F, L> {
         self.y.store(y, i % LANES);
     }
 
-    /// Of the points on a curve of odd order only the identity, as it stands here, has `y = 0`.
+    /// On a curve of odd order only the identity, in this representation, has `y = 0`.
     #[inline(always)]
     fn is_identity(&self) -> bool {
         self.y.is_blank()
@@ -98,7 +98,7 @@ fn count<F: Coordinate<L>, const L: usize>(lines: &[Line]) -> usize {
     lines.len() / (2 * F::LIMBS) * LANES
 }
 
-/// How an addition is carried out.
+/// The steps of an addition.
 enum Addition<F, const L: usize> {
     /// A line with this numerator and denominator; the denominator is not zero.
     Line { numerator: F, denominator: F },
@@ -130,8 +130,8 @@ impl<F: Coordinate<L>, const L: usize> Addition<F, L> {
         }
     }
 
-    /// `(3x² + a) / 2y`; `y ≠ 0`, since a point with `y = 0` has order two and the group's order is
-    /// odd.
+    /// `(3x² + a) / 2y`; `y ≠ 0`, because a point with `y = 0` has order two and the group's order
+    /// is odd.
     #[inline(always)]
     fn tangent<C: CurveConstants<L>>(p: &Affine<F, L>) -> Self {
         let square = p.x.square();
@@ -160,8 +160,8 @@ fn double_assign<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(a: &mut
     batch::<C, F, L>(a, None, scratch);
 }
 
-/// How point `i` of `others` is added to `p`, or `p` doubled where there are none, and the `x` of
-/// what is added.
+/// The addition of point `i` of `others` to `p`, or the doubling of `p` if there are none, and the
+/// `x` of the addend.
 #[inline(always)]
 fn addition<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     p: &Affine<F, L>,
@@ -179,7 +179,7 @@ fn addition<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
 }
 
 /// Adds `others` to the points, or doubles them, with one inversion for all (Montgomery's
-/// simultaneous inversion: `scratch` holds the running products, and a denominator never is zero).
+/// simultaneous inversion: `scratch` holds the running products, and no denominator is zero).
 #[inline(always)]
 fn batch<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     points: &mut [Line],
@@ -278,7 +278,8 @@ fn vartime_select<F: Coordinate<L>, const L: usize>(table: &[Line], index: &[Lin
     negate_masked::<F, L>(out, negate);
 }
 
-/// By affine batches: a window is four doublings and an addition, or two, of the whole batch.
+/// Multiplies by affine batches: a window takes four doublings and one or two additions of the
+/// whole batch.
 fn multiply<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     multiples: &[Line],
     windows: &[u8],
@@ -416,7 +417,7 @@ fn export<F: Coordinate<L>, const L: usize>(points: &[Line], integers: &mut [u64
     }
 }
 
-/// Puts the `y` of each `x` in its place; see [`CurveKernels::decompress`].
+/// Computes the `y` of each `x`; see [`CurveKernels::decompress`].
 pub(super) fn find_y<C: CurveConstants<L>, F: Coordinate<L>, const L: usize>(
     integers: &mut [u64],
 ) -> Result<(), usize> {

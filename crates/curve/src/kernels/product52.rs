@@ -1,8 +1,8 @@
 //! Products in the fields of [`super::field52`]: columns of halves, folded or cleared, with one
 //! carry ripple at the end.
 //!
-//! A product alone waits for its own carries; two whose columns fit the registers are worked on in
-//! step.
+//! A single product waits for its own carries, so two products are computed in step if their
+//! columns fit the registers.
 
 #![expect(clippy::needless_range_loop, reason = "closures of iterators are compiled without the vector instructions")]
 
@@ -10,7 +10,7 @@ use super::field::{Form, Prime};
 use super::field52::{Field52, LIMB, MASK, Number, each_limb, vectors};
 use tobari_simd::{Simd, Task};
 
-/// Most limbs with which two products are worked on in step.
+/// The most limbs with which two products are computed in step.
 pub(super) const PAIRED: usize = 5;
 /// At least as many columns as any product has.
 const COLUMNS: usize = 17;
@@ -18,9 +18,8 @@ const COLUMNS: usize = 17;
 /// The columns of `G` products.
 type Columns<S, const G: usize> = [[<S as Simd>::V; COLUMNS]; G];
 
-/// `G` independent products on their way into a function of their own: what is done in hundreds of
-/// places would fill the instruction cache. Squares of `a` if `SQUARE`; `more` joins the products
-/// if `PLUS`.
+/// `G` independent products for a separate function: inlining at hundreds of places would fill the
+/// instruction cache. Squares of `a` if `SQUARE`; `more` is added to the products if `PLUS`.
 struct Products<'a, S: Simd, P, const L: usize, const N: usize, const G: usize, const SQUARE: bool, const PLUS: bool> {
     field: Field52<S, P, L, N>,
     a: [&'a Number<S, N>; G],
@@ -81,8 +80,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         products
     }
 
-    /// Two at once where their columns fit the registers: one alone waits for its own carries. In
-    /// place if `hot`, else in a function of its own.
+    /// Two at once if their columns fit the registers, because one alone waits for its own carries.
+    /// Inlined if `hot`, else in a separate function.
     #[inline(always)]
     fn pair<const SQUARE: bool, const PLUS: bool>(
         &self,
@@ -158,8 +157,8 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         square
     }
 
-    /// `a b + more` as a coordinate, with one carry ripple for both; `more` as [`Field52::below`]
-    /// gives it, its value positive and at most `13p`.
+    /// `a b + more` as a coordinate, with one carry ripple for both; `more` comes from
+    /// [`Field52::below`], and its value is positive and at most `13p`.
     #[inline(always)]
     pub(super) fn mul_plus(&self, a: &Number<S, N>, b: &Number<S, N>, more: &Number<S, N>) -> Number<S, N> {
         let [sum] = self.products::<1, false, true>([a], [b], [more]);
@@ -173,7 +172,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         sum
     }
 
-    /// [`Field52::mul_to`] in a function of its own.
+    /// [`Field52::mul_to`] in a separate function.
     #[inline(always)]
     pub(super) fn mul_pair(&self, a: [&Number<S, N>; 2], b: [&Number<S, N>; 2], out: &mut [Number<S, N>; 2]) {
         self.pair::<false, false>(false, a, b, a, out);
@@ -185,7 +184,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         self.pair::<true, false>(false, a, a, a, out);
     }
 
-    /// [`Field52::mul_plus_to`] in a function of its own.
+    /// [`Field52::mul_plus_to`] in a separate function.
     #[inline(always)]
     pub(super) fn mul_plus_pair(
         &self,
@@ -197,7 +196,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
         self.pair::<false, true>(false, a, b, more, out);
     }
 
-    /// [`Field52::square_plus_to`] in a function of its own.
+    /// [`Field52::square_plus_to`] in a separate function.
     #[inline(always)]
     pub(super) fn square_plus_pair(
         &self,
@@ -308,7 +307,7 @@ impl<S: Simd, P: Prime<L>, const L: usize, const N: usize> Field52<S, P, L, N> {
                 None => low[g][i],
             });
             numbers[g] = self.lift_carry(numbers[g]);
-            // what is above 2^B
+            // the part above 2^B
             let above = s.shr(numbers[g][N - 1], Self::TOP_BITS);
             let above = s.add(above, s.shl(low[g][N], LIMB - Self::TOP_BITS));
             numbers[g][N - 1] = s.and(numbers[g][N - 1], s.splat((1 << Self::TOP_BITS) - 1));

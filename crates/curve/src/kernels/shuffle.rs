@@ -1,16 +1,16 @@
-//! Reading a table at secret places by byte shuffles: sixteen places at once, for WebAssembly's
+//! Table look-ups at secret places by byte shuffles: sixteen places at once, for WebAssembly's
 //! vectors of sixteen bytes.
 //!
-//! A shuffle looks sixteen indices up in sixteen bytes, and gives zero for an index of 16 or more.
-//! The table is turned into *planes*: one vector for each byte of an entry and sixteen entries. For
-//! each byte, the indices less 16c are looked up in the plane of entries `16c … 16c + 15`; only one
-//! of these yields what may not be zero, so the results are or'ed. A square of sixteen found
-//! planes, turned, is sixteen bytes of sixteen entries. For 128 entries that is about a third of
-//! what a scan by 64-bit words costs.
+//! A shuffle looks up sixteen indices in sixteen bytes, and gives zero for an index of 16 or more.
+//! The table is transposed into *planes*: one vector for each byte of sixteen entries. For each
+//! byte, the indices minus 16c are looked up in the plane of entries `16c … 16c + 15`. Only one of
+//! these results can be non-zero, so the results are combined by or. Sixteen result vectors,
+//! transposed, are sixteen bytes of sixteen entries. For 128 entries this costs about a third of a
+//! scan by 64-bit words.
 //!
 //! # Leakage
-//! Neither an address nor a branch depends on an index; what a shuffle takes does not, on any
-//! processor known.
+//! No address or branch depends on an index. The time of a shuffle does not either, on any known
+//! processor.
 
 #![allow(clippy::out_of_bounds_indexing, reason = "not in the part of an unrolled loop that runs")]
 
@@ -111,8 +111,8 @@ mod bytes {
 
 use bytes::Bytes;
 
-/// Rows to columns: byte `j` of result `i` is byte `i` of row `j`. Each round doubles the stride at
-/// which a row's bytes stand.
+/// Transposes: byte `j` of result `i` is byte `i` of row `j`. Each round doubles the stride of a
+/// row's bytes.
 #[inline(always)]
 fn transpose(mut rows: [Bytes; WIDTH]) -> [Bytes; WIDTH] {
     for _ in 0..WIDTH.ilog2() {
@@ -122,13 +122,12 @@ fn transpose(mut rows: [Bytes; WIDTH]) -> [Bytes; WIDTH] {
     rows
 }
 
-/// Sixteen entries in the place of sixteen others: `L` blocks of sixteen planes, a block for two
-/// words.
+/// Lines of sixteen entries: `L` blocks of sixteen planes, one block for two words.
 const fn chunk_lines<const L: usize>() -> usize {
     WIDTH * entry_lines::<L>()
 }
 
-/// See [`super::CurveKernels::arrange`]: turns every sixteen entries into planes, in their place.
+/// See [`super::CurveKernels::arrange`]: turns every sixteen entries into planes, in place.
 pub(super) fn arrange<const L: usize>(table: &mut [Line]) {
     for chunk in table.chunks_exact_mut(chunk_lines::<L>()) {
         let planes: [[Bytes; WIDTH]; MAX_WORDS / 2] = std::array::from_fn(|block| {
@@ -176,11 +175,11 @@ pub(super) fn select<F: Coordinate<L>, const L: usize>(
     }
 }
 
-/// What stands at the places `index` in one plane of each byte of a block.
+/// The entries at the places `index`: one plane for each byte of a block.
 #[inline(always)]
 fn look_up<const L: usize>(table: &[Line], block: usize, index: Bytes) -> [Bytes; WIDTH] {
     let mut found = [Bytes::of([0; 2]); WIDTH];
-    // half of them at a time stay in registers
+    // half of the sums at a time stay in registers
     for half in 0..2 {
         let mut sums = [Bytes::of([0; 2]); WIDTH / 2];
         for (chunk, lines) in table.chunks_exact(chunk_lines::<L>()).enumerate() {

@@ -31,10 +31,10 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         words
     }
 
-    /// `out[i] = table[index[i]]`, negated where `negate[i]` is all ones.
+    /// `out[i] = table[index[i]]`, negated if `negate[i]` is all ones.
     ///
-    /// The table is turned into one vector for each word and eight entries, and entries are chosen
-    /// by permutations within registers: neither an address nor a branch depends on an index.
+    /// The table is turned into one vector for each word of eight entries, and permutations within
+    /// registers select entries: no address or branch depends on an index.
     #[inline(always)]
     pub(super) fn select(self, table: &[Line], index: &[Line], negate: &[Line], out: &mut [Line]) {
         const MAX_VECTORS: usize = 8;
@@ -77,7 +77,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         &table[index * Self::ENTRY..(index + 1) * Self::ENTRY]
     }
 
-    /// Points from the words of canonical residues, `y` negated where `negate` is all ones.
+    /// Points from the words of canonical residues, with `y` negated if `negate` is all ones.
     #[inline(always)]
     fn put_signed(self, words: &Words<S>, negate: &Line, out: &mut [Line]) {
         let (field, s) = (self.field, self.field.simd);
@@ -89,7 +89,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         self.put(&vectors!(s, N, i => s.select(bits, y[i], opposite[i])), &mut out[N..2 * N]);
     }
 
-    /// Eight rows of [`Self::ENTRY`] lines, turned into words; a row that is not there is zero.
+    /// Eight rows of [`Self::ENTRY`] lines, turned into words; a missing row is zero.
     #[inline(always)]
     pub(super) fn read_rows<'a>(self, row: impl Fn(usize) -> Option<&'a [Line]>) -> Words<S> {
         let s = self.field.simd;
@@ -107,7 +107,7 @@ impl<S: Simd, C: CurveConstants<L>, const L: usize, const N: usize> Batch52<S, C
         words
     }
 
-    /// The other way; rows that have no place are dropped.
+    /// The reverse; rows beyond `out` are dropped.
     #[inline(always)]
     pub(super) fn write_rows(self, words: &Words<S>, out: &mut [Line]) {
         let s = self.field.simd;

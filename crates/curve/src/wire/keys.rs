@@ -1,4 +1,4 @@
-//! Key files: the only way by which a secret key leaves the program.
+//! Key files: a secret key leaves the program only in this form.
 
 use super::{Kind, WireError, head, read_head, read_version_and_kind};
 use crate::curve::{Points, Scalar};
@@ -10,10 +10,10 @@ use zeroize::Zeroizing;
 /// The first bytes of a key file.
 const KEY_MAGIC: &[u8; 6] = b"TOBARI";
 
-/// The mode whose secrets the key file holds; the rest of it is read by the mode's own function.
+/// The mode of a secret key file. The mode's own function reads the rest.
 ///
 /// # Errors
-/// [`WireError`] if this is no key file of this version, or one of a public key.
+/// [`WireError`] if this is not a key file of this version, or holds a public key.
 pub fn mode_of_secret_key(bytes: &[u8]) -> Result<Mode, WireError> {
     let mut reader = key_reader(bytes)?;
     match read_version_and_kind(&mut reader)? {
@@ -88,7 +88,7 @@ pub fn encode_public_key(key: &PublicKey) -> Vec<u8> {
 /// Reads a public key file.
 ///
 /// # Errors
-/// [`WireError`] that names what was expected and found.
+/// [`WireError`], with the expected and the found value.
 pub fn decode_public_key(bytes: &[u8], floor: SecurityFloor) -> Result<PublicKey, WireError> {
     let mut reader = key_reader(bytes)?;
     let curve = read_head(&mut reader, Kind::PublicKey)?;

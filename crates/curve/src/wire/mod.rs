@@ -1,8 +1,9 @@
-//! Versioned bytes of every public object. Version 1, kept readable for ever (`vectors/wire/v1`).
+//! Versioned encodings of all public objects. Version 1 stays readable for ever
+//! (`vectors/wire/v1`).
 //!
 //! Integers are big-endian. Every object begins with its version (`01`), its kind and its curve's
-//! number, and there is one byte string for each object: reading refuses every other, checks
-//! lengths before it allocates, and never panics.
+//! number, and each object has exactly one byte string. Decoding rejects all others, checks lengths
+//! before it allocates, and never panics.
 //!
 //! | kind | object | after the first three bytes |
 //! |---|---|---|
@@ -12,11 +13,11 @@
 //! | 04 | sum | encoding 1, room 8, tick 4, messages 2, speakers, late, points |
 //! | 05 | packet, shared randomness | as 03 |
 //! | 06 | sum, shared randomness | as 04 |
-//! | 07 | epoch secret, of which the keys of shared randomness are the expansion | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
+//! | 07 | epoch secret, expanded to the keys of shared randomness | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
 //!
 //! Kinds 08 to 0b, 19 and 1a (hexadecimal) are packets and sums of live rooms, and 0c to 0e are
-//! what members of a live room say to one another, and recordings: the call reads and writes these.
-//! Kinds 10 to 18 are those of the lattice schemes.
+//! messages between members of a live room, and recordings; the crate of the call reads and writes
+//! these. Kinds 10 to 18 are those of the lattice schemes.
 //!
 //! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with
 //! shared randomness `C_1 … C_k, R`, as [`Points::encode`] writes them. A member set is its length
@@ -38,14 +39,14 @@ use crate::{Curve, PointEncoding, PointError, Points, ScalarError};
 use std::fmt;
 use tobari_octets::{LengthError, Reader};
 
-/// Version of every format here.
+/// Version of all formats of this module.
 pub const VERSION: u8 = 1;
 /// Largest number of ciphertexts in one packet.
 pub const MAX_PACKET_MESSAGES: usize = 1024;
-/// Largest number of members that a room ever numbers.
+/// Largest number of members that a room accepts over its life.
 pub const MAX_MEMBERS: usize = 4096;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A secret key file.
@@ -76,7 +77,7 @@ pub enum Kind {
     LiveElgamalSum = 26,
 }
 
-/// Bytes that are not the object expected.
+/// Bytes that are not the expected object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -92,7 +93,7 @@ pub enum WireError {
     /// Another object.
     #[error("wrong kind of object: expected {expected:?}, found number {found}")]
     Kind {
-        /// What was asked for.
+        /// The expected value.
         expected: Kind,
         /// The number found.
         found: u8,
@@ -103,22 +104,22 @@ pub enum WireError {
     /// Another curve than the room's.
     #[error("wrong curve: expected {expected}, found {found}")]
     Curve {
-        /// What was asked for.
+        /// The expected value.
         expected: Curve,
-        /// What was found.
+        /// The found value.
         found: Curve,
     },
     /// An encoding number that does not exist.
     #[error("unknown point encoding {0}")]
     Encoding(u8),
-    /// More messages or members than the limits, or a member set that is not written in its one
+    /// More messages or members than the limits, or a member set that is not in its only valid
     /// form.
     #[error("malformed {0}")]
     Malformed(&'static str),
-    /// Points that are none.
+    /// Invalid points.
     #[error(transparent)]
     Points(#[from] PointError),
-    /// A secret scalar that is none.
+    /// An invalid secret scalar.
     #[error(transparent)]
     Scalar(#[from] ScalarError),
     /// A key below the caller's security floor, or of a curve without arithmetic in this build.
@@ -148,7 +149,7 @@ pub struct PacketHeader {
     pub member: u16,
     /// The 20 ms slot.
     pub tick: u32,
-    /// How the points are written.
+    /// The encoding of the points.
     pub encoding: PointEncoding,
     /// Number of ciphertexts.
     pub messages: u16,
@@ -161,11 +162,11 @@ pub struct SumHeader {
     pub room: RoomId,
     /// The 20 ms slot.
     pub tick: u32,
-    /// How the points are written.
+    /// The encoding of the points.
     pub encoding: PointEncoding,
-    /// Whose packets were added.
+    /// The members whose packets were added.
     pub speakers: MemberSet,
-    /// Whose packets came too late since the last sum, and were dropped.
+    /// The members whose packets arrived too late since the last sum, and were dropped.
     pub late: MemberSet,
 }
 
@@ -184,7 +185,7 @@ pub struct MemberSet {
 }
 
 impl MemberSet {
-    /// Adds `member`; false if it was there, or is not below [`MAX_MEMBERS`].
+    /// Adds `member`; false if it was already there, or is not below [`MAX_MEMBERS`].
     pub fn insert(&mut self, member: u16) -> bool {
         let (byte, bit) = (usize::from(member / 8), 1u8 << (member % 8));
         if usize::from(member) >= MAX_MEMBERS || self.contains(member) {
@@ -195,7 +196,7 @@ impl MemberSet {
         true
     }
 
-    /// Whether `member` is in the set.
+    /// Is `member` in the set?
     pub fn contains(&self, member: u16) -> bool {
         self.bits.get(usize::from(member / 8)).is_some_and(|byte| byte >> (member % 8) & 1 == 1)
     }
@@ -205,7 +206,7 @@ impl MemberSet {
         self.bits.iter().map(|byte| byte.count_ones() as usize).sum()
     }
 
-    /// Whether the set is empty.
+    /// Is the set empty?
     pub fn is_empty(&self) -> bool {
         self.bits.is_empty()
     }
@@ -215,7 +216,7 @@ impl MemberSet {
         (0..8 * self.bits.len() as u16).filter(|member| self.contains(*member))
     }
 
-    /// Its length in bytes (2) and a bitmap.
+    /// Writes its length in bytes (2) and a bitmap.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.bits.len() as u16).to_be_bytes());
         out.extend_from_slice(&self.bits);
@@ -271,7 +272,7 @@ fn read_encoding(reader: &mut Reader<'_>) -> Result<PointEncoding, WireError> {
     }
 }
 
-/// How many messages a packet has: 1 to [`MAX_PACKET_MESSAGES`].
+/// Number of messages of a packet: 1 to [`MAX_PACKET_MESSAGES`].
 ///
 /// # Errors
 /// [`WireError::Malformed`] or [`WireError::Length`].
@@ -281,10 +282,10 @@ pub fn read_message_count(reader: &mut Reader<'_>) -> Result<u16, WireError> {
     if legal.contains(&usize::from(count)) { Ok(count) } else { Err(WireError::Malformed("message count")) }
 }
 
-/// The ciphertexts, which are all that is left.
+/// Reads the ciphertexts, which must be the rest of the bytes.
 ///
 /// # Errors
-/// [`WireError`] for bytes of another number, and for points off the curve.
+/// [`WireError`] for a wrong number of bytes, and for points off the curve.
 pub fn read_ciphertexts<P: Payload>(
     reader: &Reader<'_>,
     parameters: Parameters,
@@ -297,7 +298,7 @@ pub fn read_ciphertexts<P: Payload>(
     P::from_points(parameters, points).ok_or(WireError::Malformed("ciphertexts"))
 }
 
-/// The points of ciphertexts, as [`read_ciphertexts`] reads them.
+/// Writes the points of ciphertexts, as [`read_ciphertexts`] reads them.
 pub fn write_ciphertexts(ciphertexts: &impl Payload, encoding: PointEncoding, out: &mut Vec<u8>) {
     ciphertexts.to_points().encode(encoding, out);
 }
@@ -362,7 +363,8 @@ fn read_packet_header<P: Payload>(reader: &mut Reader<'_>, parameters: Parameter
     Ok(PacketHeader { room, member, tick, encoding, messages: read_message_count(reader)? })
 }
 
-/// The head alone, with the length of the whole checked; no point is touched, so it is cheap.
+/// The head of a packet. The length of the whole packet is checked; no point is read, so this is
+/// cheap.
 ///
 /// # Errors
 /// [`WireError`], as for [`decode_packet`].
@@ -373,10 +375,10 @@ pub fn decode_packet_header<P: Payload>(bytes: &[u8], parameters: Parameters) ->
     Ok(header)
 }
 
-/// A whole packet, every point checked to be on the curve.
+/// Decodes a whole packet, and checks that every point is on the curve.
 ///
 /// # Errors
-/// [`WireError`] that names what was expected and found.
+/// [`WireError`], with the expected and the found value.
 pub fn decode_packet<P: Payload>(bytes: &[u8], parameters: Parameters) -> Result<(PacketHeader, P), WireError> {
     let mut reader = Reader::new(bytes);
     let header = read_packet_header::<P>(&mut reader, parameters)?;
@@ -399,10 +401,10 @@ pub fn encode_sum<P: Payload>(header: &SumHeader, ciphertexts: &P) -> Vec<u8> {
     out
 }
 
-/// The server's sum, every point checked to be on the curve.
+/// Decodes the server's sum, and checks that every point is on the curve.
 ///
 /// # Errors
-/// [`WireError`] that names what was expected and found.
+/// [`WireError`], with the expected and the found value.
 pub fn decode_sum<P: Payload>(bytes: &[u8], parameters: Parameters) -> Result<(SumHeader, P), WireError> {
     let mut reader = Reader::new(bytes);
     read_head_of(&mut reader, P::SUM, parameters)?;

@@ -1,4 +1,4 @@
-//! What packets and sums carry, whatever the mode.
+//! The payload of packets and sums, for all modes.
 
 use super::Kind;
 use crate::curve::{Adder, Mismatch, Points};
@@ -6,38 +6,38 @@ use crate::elgamal::{Ciphertexts, Mode, SharedCiphertexts};
 use crate::params::Parameters;
 use std::borrow::Cow;
 
-/// What packets and sums carry: the ciphertexts of a mode, which can be added without a key.
+/// The payload of packets and sums: ciphertexts of a mode, which can be added without a key.
 pub trait Payload: Clone + PartialEq + Send + Sync + 'static + sealed::Payload {
     /// The mode.
     const MODE: Mode;
-    /// The neutral element of addition for so many messages. It hides nothing.
+    /// The neutral element of addition for this number of messages. It hides nothing.
     fn zero(parameters: Parameters, messages: usize) -> Self;
     /// The parameters.
     fn parameters(&self) -> Parameters;
     /// Number of messages.
     fn messages(&self) -> usize;
-    /// Adds message by message, with memory that is kept from one sum to the next.
+    /// Adds message by message, with memory that is reused for the next sum.
     ///
     /// # Errors
     /// [`Mismatch`] if curve or length differ; `self` is unchanged then.
     fn add_assign_with(&mut self, other: &Self, adder: &mut Adder) -> Result<(), Mismatch>;
 }
 
-/// How the points of a payload lie on the wire.
+/// The layout of a payload's points on the wire.
 pub(super) mod sealed {
     use super::{Cow, Kind, Parameters, Points};
 
     pub trait Payload: Sized {
         const PACKET: Kind;
         const SUM: Kind;
-        /// Points for so many messages.
+        /// Number of points for this number of messages.
         fn points_of(messages: usize) -> usize;
         fn to_points(&self) -> Cow<'_, Points>;
         fn from_points(parameters: Parameters, points: Points) -> Option<Self>;
     }
 }
 
-/// The same words for both modes; what differs is on the wire.
+/// The same implementation for both modes; they differ only on the wire.
 macro_rules! payload {
     ($ciphertexts:ty, $mode:expr) => {
         impl Payload for $ciphertexts {

@@ -1,4 +1,4 @@
-//! Frames from outside: their bytes, who takes them, and who does not.
+//! Frames from outside: their bytes, and whether ingest accepts them.
 
 use tobari_device::{
     CounterError, CounterStore, Device, DeviceNumber, FRAME_LIMIT, GCM_FRAME, GcmDevice, GcmOpener, Head,
@@ -14,7 +14,7 @@ fn number() -> DeviceNumber {
     DeviceNumber::new(0x0003_0201).unwrap()
 }
 
-/// A frame of these readings from a device that has sealed so many.
+/// A frame of these readings from a device whose counter is `counter`.
 fn sealed<P: Profile>(counter: u32, readings: &[u8; READINGS]) -> Vec<u8> {
     let (mut flash, mut frame) = (InsecureVolatileCounter(counter), P::EMPTY);
     Device::<P, _>::open(&root(), number(), &mut flash).unwrap().seal(readings, &mut frame).unwrap();
@@ -58,8 +58,8 @@ fn frames_have_exactly_the_lengths_that_were_promised() {
     assert_eq!(frame[..8], [0x11, 1, 2, 3, 3, 4, 5, 6], "version 1, profile 1, device, counter");
 }
 
-/// What a device computes, in the slots of whoever converts: `b^ - Σ a^ s^` is the transform of
-/// `Δ m + e`.
+/// The device's computation in the slots of the converting server: `b^ - Σ a^ s^` is the transform
+/// of `Δ m + e`.
 fn slots_decrypt<P: Profile>() {
     let readings: [u8; READINGS] = core::array::from_fn(|i| (i * 3) as u8);
     let frame = sealed::<P>(3, &readings);
@@ -133,11 +133,11 @@ fn at_the_limit_of_its_key_a_device_refuses_to_seal() {
     assert_eq!(again.seal(&[1; READINGS], &mut [0; GCM_FRAME]), Err(CounterError::Exhausted), "nor after a restart");
 }
 
-/// Storage that a crash may hit before it writes, or after.
+/// Storage with a crash before or after a write.
 #[derive(Default)]
 struct Flash {
     kept: u32,
-    /// In how many writes it fails, and whether what was to be written is there then.
+    /// The number of writes before it fails, and whether the failed write is stored.
     fails: Option<(u32, bool)>,
 }
 
@@ -162,8 +162,8 @@ impl CounterStore for Flash {
     }
 }
 
-/// The nonces of a device that is restarted after some frames, in the midst of which its storage
-/// may crash; and how many frames it sealed.
+/// The number of different nonces, and of frames, of a device that restarts after some frames; its
+/// storage may crash in between.
 fn nonces(mut seal: impl FnMut(&mut Flash, u32, u32) -> Vec<Vec<u8>>, put_back: bool) -> (usize, usize) {
     let (mut flash, mut nonces, mut frames) = (Flash::default(), std::collections::BTreeSet::new(), 0);
     for restart in 0..60u32 {
@@ -181,7 +181,7 @@ fn nonces(mut seal: impl FnMut(&mut Flash, u32, u32) -> Vec<Vec<u8>>, put_back: 
     (nonces.len(), frames)
 }
 
-/// Other readings each time, so that a nonce that comes again is one of another message.
+/// Different readings each time, so that a repeated nonce would belong to another message.
 fn some(restart: u32, i: u32) -> [u8; READINGS] {
     let mut readings = [0; READINGS];
     (readings[0], readings[1]) = (restart as u8, i as u8);
@@ -215,7 +215,7 @@ fn no_nonce_repeats_across_restarts_and_crashes_nor_those_of_lattices_when_stora
     }
     let (found, frames) = nonces(counted, false);
     assert_eq!(found, frames);
-    // what the counter's contract is for: AES-GCM has nothing else
+    // this is why the counter has a contract: AES-GCM has no other protection
     let (found, frames) = nonces(counted, true);
     assert!(found < frames);
 }

@@ -1,4 +1,4 @@
-//! Frames, and the vectors that hold them in place.
+//! Frames, and the vectors that pin them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

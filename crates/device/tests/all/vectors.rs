@@ -1,7 +1,7 @@
-//! Frames of version 1, as the release that fixed the format wrote them: they open for ever, and
-//! come out the same again.
+//! Frames of version 1, as written by the release that fixed the format. They must decrypt forever,
+//! and must be made again with the same bytes.
 //!
-//! With `TOBARI_WRITE_VECTORS` set the test writes a file that is missing.
+//! With `TOBARI_WRITE_VECTORS` set, the test writes a missing file.
 
 use std::fmt::Write as _;
 use std::path::Path;

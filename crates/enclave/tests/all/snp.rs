@@ -1,4 +1,4 @@
-//! A recorded report of a Milan processor, and what becomes of it when anything in it changes.
+//! A recorded report of a Milan processor, and the errors after any change of it.
 
 use p384::ecdsa::SigningKey;
 use p384::ecdsa::signature::Signer;
@@ -7,7 +7,7 @@ use tobari_enclave::snp::{REPORT_BYTES, Report, SnpError, SnpPolicy, fuzz_report
 const REPORT: &[u8] = include_bytes!("../../../../vectors/enclave/snp/report_milan.bin");
 const CERTIFICATE: &[u8] = include_bytes!("../../../../vectors/enclave/snp/vcek_milan.der");
 
-/// The public key in the certificate: behind the name of the curve (OID 1.3.132.0.34), a bit string
+/// The public key in the certificate: after the name of the curve (OID 1.3.132.0.34), a bit string
 /// of 97 bytes.
 fn key() -> &'static [u8] {
     let mark = [0x06, 0x05, 0x2B, 0x81, 0x04, 0x00, 0x22, 0x03, 0x62, 0x00];
@@ -71,7 +71,7 @@ fn each_rule_refuses_by_name() {
     assert_eq!(Report::verify(REPORT, key(), &[0; 64], &policy).err(), Some(SnpError::ReportData));
 }
 
-/// Reports that no recording has: signed by a key of the test's own.
+/// Reports without a recording, signed by the test's own key.
 #[test]
 fn guests_that_can_be_debugged_or_moved_and_lower_levels_are_refused() {
     let (report, policy) = recorded();

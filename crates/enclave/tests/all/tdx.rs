@@ -1,4 +1,4 @@
-//! A recorded quote of a TDX guest, and what becomes of it when anything in it changes.
+//! A recorded quote of a TDX guest, and the errors after any change of it.
 
 use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{Signature, SigningKey};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use tobari_enclave::tdx::{INTEL_QUOTING_SIGNER, Quote, TdxError, TdxPolicy, fuzz_quote};
 
 const QUOTE: &[u8] = include_bytes!("../../../../vectors/enclave/tdx/quote.bin");
-/// Where parts begin that the tests change.
+/// Offsets of the parts that the tests change.
 const SIGNATURE: usize = 636;
 const ATTESTATION_KEY: usize = 700;
 const REPORT: usize = 770;
@@ -31,8 +31,8 @@ fn certificate() -> Vec<u8> {
     bits.chunks_exact(8).map(|byte| byte.iter().fold(0, |all, bit| all << 1 | bit)).collect()
 }
 
-/// The public key in it: behind the name of the curve (OID 1.2.840.10045.3.1.7), a bit string of 65
-/// bytes.
+/// The public key in the certificate: after the name of the curve (OID 1.2.840.10045.3.1.7), a bit
+/// string of 65 bytes.
 fn key() -> Vec<u8> {
     let mark = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00];
     let certificate = certificate();
@@ -102,7 +102,7 @@ fn each_rule_refuses_by_name() {
     assert_eq!(Quote::verify(QUOTE, &key, &[0; 64], &policy).err(), Some(TdxError::ReportData));
 }
 
-/// Quotes that no recording has: vouched for by keys of the test's own.
+/// Quotes without a recording, confirmed by the test's own keys.
 #[test]
 fn guests_that_the_host_can_debug_other_modules_and_unbound_keys_are_refused() {
     let (quote, policy) = recorded();

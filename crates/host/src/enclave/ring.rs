@@ -247,7 +247,7 @@ impl Receiver {
         Self { shared, lane, tail: 0, limit, looks: LOOKS, wipes: false }
     }
 
-    /// Whether a whole message of so many bytes has arrived.
+    /// Whether a whole message of `bytes` bytes has arrived.
     pub fn has_message(&self, bytes: usize) -> bool {
         let words = (head::EMPTY.len() / 8 + bytes.div_ceil(8)) as u64;
         self.lane.head(&self.shared).load(Acquire).wrapping_sub(self.tail) >= words

@@ -2,44 +2,43 @@
 //! sample?
 //!
 //! On Linux the system gives a process's memory to its owner through `/proc/PID/maps` and
-//! `/proc/PID/mem`. Searched is every readable mapping that is writable (heap, stacks, data, shared
-//! memory) or backed by no file. Not searched, and counted as skipped: read-only mappings of files,
-//! which are the program's text and constants, the same in every copy of the executable (so that a
-//! clip built into it is not mistaken for a leak), and the kernel's own pages.
+//! `/proc/PID/mem`. The search covers every readable mapping that is writable (heap, stacks, data,
+//! shared memory) or not backed by a file. It skips, and counts as skipped, the kernel's own pages
+//! and read-only mappings of files. These hold the program's text and constants, the same in every
+//! copy of the executable; a clip built into the executable is not a leak.
 //!
-//! The process runs on meanwhile. What it writes behind the search is missed, as is what it has
+//! The process keeps running. The search misses bytes that the process writes behind it, and bytes
 //! overwritten before: a search that finds nothing is evidence, not proof.
 
 use std::io;
 
-/// The shortest needle that is searched for: eight random bytes stand in a gigabyte by chance once
-/// in 10^10 searches.
+/// The shortest allowed needle: eight random bytes occur in a gigabyte by chance once in 10^10
+/// searches.
 pub const MIN_NEEDLE_BYTES: usize = 8;
 
-/// What a search of a process's memory saw and found.
+/// The result of a search of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySearch {
-    /// Bytes that were read and searched; never 0.
+    /// Bytes read and searched; never 0.
     pub searched_bytes: u64,
-    /// Bytes of searchable mappings that the system refused to give, or that vanished meanwhile.
+    /// Bytes of searchable mappings that the system did not give, or that vanished meanwhile.
     pub unreadable_bytes: u64,
-    /// Bytes of mappings that were not to be searched: read-only mappings of files, the kernel's
-    /// pages.
+    /// Bytes of skipped mappings: read-only mappings of files, and the kernel's pages.
     pub skipped_bytes: u64,
-    /// The indices of the needles that were found, ascending.
+    /// The indices of the needles found, ascending.
     pub found: Vec<usize>,
 }
 
 /// Searches the memory of process `pid` for all `needles` in one pass.
 ///
-/// Needles found in almost any process (all zeros, say) prove nothing: the choice is the caller's.
+/// A needle that occurs in almost any process (all zeros, say) proves nothing, so choose needles
+/// with care.
 ///
 /// # Errors
 ///
 /// [`io::ErrorKind::InvalidInput`] for a needle shorter than [`MIN_NEEDLE_BYTES`]; the system's
 /// error if it does not open the process (it must be a child, or this process privileged); an error
-/// rather than an empty result if not one byte could be read; [`io::ErrorKind::Unsupported`]
-/// elsewhere than on Linux.
+/// if no byte could be read; [`io::ErrorKind::Unsupported`] on systems other than Linux.
 ///
 /// # Example
 ///
@@ -73,9 +72,9 @@ mod linux {
     use std::ops::Range;
     use std::os::unix::fs::FileExt;
 
-    /// Bytes read at a time: larger than the needles, small beside a cache.
+    /// Bytes read at a time: more than the needles, and few compared to a cache.
     const CHUNK_BYTES: usize = 1 << 20;
-    /// The grain in which memory is readable or not.
+    /// The unit in which memory is readable or not.
     const PAGE_BYTES: u64 = 4096;
 
     pub(super) fn search_process(pid: u32, needles: &[&[u8]]) -> io::Result<MemorySearch> {
@@ -93,8 +92,8 @@ mod linux {
         Ok(MemorySearch { searched_bytes, unreadable_bytes, skipped_bytes, found: needles.found() })
     }
 
-    /// The address ranges to search, neighbours joined so that a needle may lie across them, and
-    /// the bytes left out.
+    /// The address ranges to search, and the bytes skipped. Neighbours are joined, as a needle may
+    /// lie across them.
     fn searchable(maps: &str) -> (Vec<Range<u64>>, u64) {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut skipped_bytes = 0;
@@ -109,8 +108,8 @@ mod linux {
         (ranges, skipped_bytes)
     }
 
-    /// One line of `/proc/PID/maps`: `start-end perms offset device inode path`, numbers
-    /// hexadecimal but for the inode.
+    /// One line of `/proc/PID/maps`: `start-end perms offset device inode path`, with hexadecimal
+    /// numbers except the inode.
     struct Mapping {
         range: Range<u64>,
         searched: bool,
@@ -130,7 +129,7 @@ mod linux {
         }
     }
 
-    /// Reads again where a signal came between.
+    /// Reads again after an interruption by a signal.
     fn retried(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
         loop {
             match read() {
@@ -147,8 +146,8 @@ mod linux {
     }
 
     impl Search {
-        /// Searches one range chunk by chunk; the end of each chunk is kept before the next, so
-        /// that nothing is cut.
+        /// Searches one range chunk by chunk. The end of each chunk is searched again with the
+        /// next one, so that no needle is cut.
         fn range(&mut self, range: Range<u64>, read_at: impl Fn(&mut [u8], u64) -> io::Result<usize>) {
             let overlap = self.needles.longest().saturating_sub(1);
             let mut window = vec![0; overlap + CHUNK_BYTES];
@@ -157,7 +156,7 @@ mod linux {
                 let left = usize::try_from(range.end - address).unwrap_or(usize::MAX);
                 let fresh = &mut window[kept..][..CHUNK_BYTES.min(left)];
                 let Ok(count @ 1..) = retried(|| read_at(fresh, address)) else {
-                    // What lies before this page and what lies after it are not one piece.
+                    // The bytes before and after this page are not contiguous.
                     let page_end = range.end.min((address / PAGE_BYTES + 1) * PAGE_BYTES);
                     self.unreadable_bytes += page_end - address;
                     (address, kept) = (page_end, 0);
@@ -178,8 +177,8 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// A search of made-up memory from address 0 on, at most `chunk` bytes a read; pages in
-        /// `holes` are refused.
+        /// A search of simulated memory from address 0, with reads of at most `chunk` bytes; pages
+        /// in `holes` cannot be read.
         fn search(memory: &[u8], chunk: usize, holes: &[u64], needles: &[&[u8]]) -> (Vec<usize>, u64, u64) {
             let mut search = Search { needles: Needles::new(needles), searched_bytes: 0, unreadable_bytes: 0 };
             search.range(0..memory.len() as u64, |buffer, address| {
@@ -195,7 +194,7 @@ mod linux {
             (search.needles.found(), search.searched_bytes, search.unreadable_bytes)
         }
 
-        /// 3 MB that repeat nowhere: the counter 0, 1, 2 … in six bytes each, mixed.
+        /// 3 MB without repetitions: the counter 0, 1, 2 …, mixed, in six bytes each.
         fn memory() -> Vec<u8> {
             (0_u64..500_000).flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[..6].to_vec()).collect()
         }

@@ -1,8 +1,7 @@
-//! This executable started again as a separate process, its digest, and a search of a process's
-//! memory.
+//! A second process of this executable, its digest, and a search of a process's memory.
 //!
-//! Every separate process of Tobari (the blind server of a demonstration, say) is the same
-//! executable with other arguments, so that there is one thing to build, ship and measure.
+//! Every separate process of Tobari (the blind server of a demonstration, say) runs the same
+//! executable with other arguments. So there is only one file to build, ship and measure.
 
 mod memory;
 #[cfg(target_os = "linux")]
@@ -22,35 +21,35 @@ use std::thread;
 use std::time::Duration;
 use tobari_enclave::{Digest, Digester};
 
-/// How the line begins by which a server says where it listens, e.g.
+/// The start of the line in which a server announces its address, e.g.
 /// `{"listening":"http://127.0.0.1:43211"}`.
 pub const ANNOUNCEMENT_PREFIX: &str = "{\"listening\":\"";
 
-/// The longest announcement that is read, in bytes.
+/// The most bytes of an announcement.
 const MAX_LINE_BYTES: u64 = 4096;
-/// How much of a captured standard error is kept, from its end.
+/// The last bytes of a captured standard error that are kept.
 const KEPT_STDERR_BYTES: usize = 1 << 16;
-/// How long a dead child's last words are waited for.
+/// The longest wait for the remaining output of a dead child.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// This process and those that it starts leave no file of their memory when they crash: it would
-/// have keys, or what is spoken and asked.
+/// Disables core files for this process and all processes it starts: a core file would hold keys,
+/// speech or questions.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 #[cfg(target_os = "linux")]
 pub fn leave_no_core_file() -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
 }
 
-/// SHA-256 of the file that this process runs: what an enclave of the same executable is measured
-/// by.
+/// SHA-256 of the file that this process runs: the measurement of an enclave of the same
+/// executable.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn executable_digest() -> io::Result<Digest> {
-    // the file may have been replaced since it was started; Linux still has the one that runs
+    // The file may have been replaced since the start; Linux still gives the running one.
     let own = if cfg!(target_os = "linux") { "/proc/self/exe".into() } else { std::env::current_exe()? };
     let (mut file, mut digester, mut piece) = (File::open(own)?, Digester::new(), vec![0; 1 << 20]);
     loop {
@@ -63,30 +62,30 @@ pub fn executable_digest() -> io::Result<Digest> {
     }
 }
 
-/// Seconds of CPU that this process took so far, all of its threads together, those that have ended
-/// too; none where the system does not tell.
+/// CPU seconds of this process so far, summed over all its threads, including ended ones. `None` if
+/// the system does not report them.
 #[cfg(target_os = "linux")]
 pub fn cpu_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // the second field is a name in brackets, which may hold anything; after it the 14th and 15th
-    // of all
+    // The second field is a name in brackets and may hold any character. After it follow the
+    // fields to read: the 14th and 15th of all.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
     Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Nobody says.
+/// CPU seconds of this process: not known on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn cpu_seconds() -> Option<f64> {
     None
 }
 
-/// Where a child's standard error goes.
+/// The destination of a child's standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StderrMode {
-    /// To this process's own.
+    /// This process's standard error.
     Inherit,
-    /// Into memory, the last 64 KiB of it: see [`ChildServer::captured_stderr`].
+    /// Memory, for the last 64 KiB: see [`ChildServer::captured_stderr`].
     Capture,
 }
 
@@ -94,15 +93,15 @@ pub enum StderrMode {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProcessError {
-    /// The system refused to start it.
+    /// The system did not start it.
     #[error("{program}: cannot start: {source}")]
     Start {
         /// The executable.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It ended, or closed its standard output, before it said where it listens.
+    /// It ended, or closed its standard output, before its announcement.
     #[error("{program}: expected a line that begins {ANNOUNCEMENT_PREFIX}, found the end ({status}){stderr}")]
     Ended {
         /// The executable.
@@ -112,32 +111,32 @@ pub enum ProcessError {
         /// The end of its standard error where that was captured, else empty.
         stderr: String,
     },
-    /// It said nothing in time; it has been killed.
+    /// It announced nothing in time, and was killed.
     #[error("{program}: expected a line that begins {ANNOUNCEMENT_PREFIX} within {timeout_ms} ms, found none{stderr}")]
     Silent {
         /// The executable.
         program: String,
-        /// How long it was waited for.
+        /// The waiting time, in milliseconds.
         timeout_ms: u128,
         /// The end of its standard error where that was captured, else empty.
         stderr: String,
     },
-    /// It said something else; it has been killed.
+    /// It printed another line, and was killed.
     #[error("{program}: expected a line that begins {ANNOUNCEMENT_PREFIX}, found {found:?}")]
     Unexpected {
         /// The executable.
         program: String,
-        /// The line, at most 4096 bytes of it.
+        /// The line, or its first 4096 bytes.
         found: String,
     },
 }
 
-/// A server in a process of its own, killed and reaped when this is dropped.
+/// A server in a separate process, killed and reaped when this value is dropped.
 ///
 /// The child inherits the environment. Its standard input is a pipe that stays open as long as this
-/// value: a child that wants to end with its parent, even one that was killed and dropped nothing,
-/// reads it and leaves at its end. What it writes to standard output after the announcement is read
-/// and thrown away, so that it never blocks on a full pipe.
+/// value. A child that should end with its parent reads the pipe and exits at its end; this works
+/// even if the parent was killed and dropped nothing. The child's standard output after the
+/// announcement is read and discarded, so that the child never blocks on a full pipe.
 ///
 /// # Example
 ///
@@ -192,7 +191,7 @@ impl ChildServer {
         });
         let program = program.display().to_string();
         let child = command.spawn().map_err(|source| ProcessError::Start { program: program.clone(), source })?;
-        // Owned from here on, so that every early return kills it.
+        // From here on this value owns the child, so every early return kills it.
         let mut server = Self { child, announced_line: String::new(), stderr: Tail::default() };
         if let Some(pipe) = server.child.stderr.take() {
             server.stderr = Tail::follow(pipe);
@@ -201,18 +200,17 @@ impl ChildServer {
         Ok(server)
     }
 
-    /// The child's process number.
+    /// The child's process identifier.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The line by which the child announced itself, without its line end.
+    /// The child's announcement, without the line end.
     pub fn announced_line(&self) -> &str {
         &self.announced_line
     }
 
-    /// The end (at most 64 KiB) of what the child has written to its standard error so far; empty
-    /// if that is inherited.
+    /// The last bytes (at most 64 KiB) of the child's standard error so far; empty if inherited.
     pub fn captured_stderr(&self) -> String {
         self.stderr.text()
     }
@@ -221,14 +219,14 @@ impl ChildServer {
     ///
     /// # Errors
     ///
-    /// If the system refuses to say.
+    /// The system's error.
     pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
     fn wait_for_announcement(&mut self, program: String, timeout: Duration) -> Result<String, ProcessError> {
         match first_line(self.child.stdout.take()).recv_timeout(timeout) {
-            // A line without its end is one that a dying child or the limit has cut.
+            // A line without its end was cut, by a dying child or by the limit.
             Ok(line) if line.starts_with(ANNOUNCEMENT_PREFIX) && line.ends_with('\n') => Ok(line.trim_end().to_owned()),
             Ok(line) => Err(ProcessError::Unexpected { program, found: line.trim_end().to_owned() }),
             Err(RecvTimeoutError::Timeout) => {
@@ -236,7 +234,7 @@ impl ChildServer {
                 Err(ProcessError::Silent { program, timeout_ms: timeout.as_millis(), stderr })
             }
             Err(RecvTimeoutError::Disconnected) => {
-                // Without effect on a child that has ended by itself: its own status is what is
+                // This has no effect on a child that has ended by itself: its own status is
                 // reported.
                 let _ = self.child.kill();
                 let status =
@@ -249,14 +247,14 @@ impl ChildServer {
 
 impl Drop for ChildServer {
     fn drop(&mut self) {
-        // Both fail only where the child has already ended and been reaped.
+        // Both fail only if the child has already ended and been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sends the first line of `stdout` with its end, then reads and drops the rest; closes the channel
-/// if there is none.
+/// Sends the first line of `stdout` with its line end, then reads and discards the rest. Closes the
+/// channel if there is no line.
 fn first_line(stdout: Option<ChildStdout>) -> Receiver<String> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
@@ -267,14 +265,14 @@ fn first_line(stdout: Option<ChildStdout>) -> Receiver<String> {
         if read.is_err() || line.is_empty() {
             return;
         }
-        // The receiver is gone if the start has failed meanwhile; the pipe is drained all the same.
+        // The receiver is gone if the start failed meanwhile; the pipe is drained anyway.
         let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
         let _ = io::copy(&mut reader, &mut io::sink());
     });
     receiver
 }
 
-/// The last bytes of a pipe that a thread of its own reads.
+/// The last bytes of a pipe, read by a separate thread.
 #[derive(Debug, Default)]
 struct Tail {
     kept: Arc<Mutex<VecDeque<u8>>>,
@@ -304,7 +302,7 @@ impl Tail {
         String::from_utf8_lossy(kept.make_contiguous()).into_owned()
     }
 
-    /// The text for an error message, after a moment for a dead child's pipe to run dry.
+    /// The text for an error message, after a short wait for the end of a dead child's pipe.
     fn last_words(&self) -> String {
         if let Some(closed) = &self.closed {
             let _ = closed.recv_timeout(LAST_WORDS);

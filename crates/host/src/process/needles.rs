@@ -1,16 +1,16 @@
-//! Many byte strings looked for in one pass.
+//! A search for many byte strings in one pass.
 //!
-//! Of each needle one window of eight bytes is its anchor, the most varied one, so that long runs
-//! of equal bytes (most of any memory) match no anchor. Each position costs one multiplication and
-//! one look-up in a bit map of 8 KiB; only where the bit is set is the anchor looked up exactly,
-//! and only where that succeeds is the needle compared.
+//! The anchor of a needle is its most varied window of eight bytes. So long runs of equal bytes
+//! (most of any memory) match no anchor. Each position costs one multiplication and one look-up in
+//! a bit map of 8 KiB. Only if the bit is set is the anchor looked up exactly, and only after a
+//! match is the needle compared.
 
 use std::collections::HashMap;
 
 const ANCHOR_BYTES: usize = 8;
 const FILTER_BITS: u32 = 16;
 
-/// What is looked for, and what of it has been found.
+/// The needles, and the ones found so far.
 pub(super) struct Needles {
     needles: Vec<Needle>,
     by_anchor: HashMap<u64, Vec<usize>>,
@@ -19,7 +19,7 @@ pub(super) struct Needles {
 
 struct Needle {
     bytes: Vec<u8>,
-    /// Where its anchor begins.
+    /// The offset of its anchor.
     anchor: usize,
     found: bool,
 }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_search_agrees_with_comparing_at_every_position() {
-        // Two letters only: anchors collide and needles overlap as often as can be.
+        // Only two letters, so that anchors collide and needles overlap as often as possible.
         let letters = |seed, len| noise(seed, len).into_iter().map(|byte| b'a' + byte % 2).collect::<Vec<u8>>();
         let haystack = letters(1, 3000);
         let needles: Vec<Vec<u8>> = (0..400).map(|seed| letters(seed + 2, 8 + seed as usize % 7)).collect();

@@ -1,4 +1,4 @@
-//! One folder's backing file: how it is made, how it grows, and what of it is free.
+//! The backing file of one folder: its creation, growth and free space.
 
 use super::block::Blocks;
 use super::engine::write_at;
@@ -9,26 +9,25 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// A file grows by at least this much where it may: one call to the file system for many objects,
+/// A file grows by at least this much, if allowed: one call to the file system for many objects,
 /// and one long extent on the disk for them.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// The bookkeeping of one backing file; the file itself is the engine's too and comes as an
+/// The bookkeeping of one backing file. The file itself is shared with the engine, and passed as an
 /// argument.
 pub(super) struct Backing {
     pub(super) path: PathBuf,
-    /// Whether transfers go past the page cache.
+    /// Whether transfers bypass the page cache.
     pub(super) direct: bool,
     extents: Extents,
     limit_bytes: u64,
 }
 
 impl Backing {
-    /// A new file without a name in the folder.
+    /// Creates a file without a name in the folder.
     pub(super) fn open(folder: &Folder) -> Result<(Self, File), StoreError> {
         let failed = |source| StoreError::open(&folder.path, source);
-        // Unnamed where the system knows such files, unlinked (or marked to be removed) at once
-        // where not.
+        // Unnamed if the system supports it; otherwise unlinked (or marked for removal) at once.
         let file = tempfile::tempfile_in(&folder.path).map_err(failed)?;
         make_private(&file).map_err(failed)?;
         let direct = make_direct(&file).map_err(failed)?;
@@ -36,11 +35,11 @@ impl Backing {
         Ok((Self { path: folder.path.clone(), direct, extents: Extents::default(), limit_bytes }, file))
     }
 
-    /// A place for `bytes`, a multiple of a page; nothing if the folder has none.
+    /// A place for `bytes` bytes, a multiple of a page; `None` if the folder has no space.
     ///
     /// # Errors
     ///
-    /// Where the file could not grow for another reason than space.
+    /// If the file could not grow for another reason than space.
     pub(super) fn allocate(&mut self, file: &File, bytes: u64) -> io::Result<Option<Extent>> {
         if let Some(extent) = self.extents.allocate(bytes) {
             return Ok(Some(extent));
@@ -56,7 +55,7 @@ impl Backing {
                     self.extents.grow(step);
                     return Ok(self.extents.allocate(bytes));
                 }
-                // A part of the step may have been given: back to the length that is known.
+                // The system may have given a part of the step: return to the known length.
                 Err(error) if is_full(&error) => drop(file.set_len(self.extents.end())),
                 Err(error) => return Err(error),
             }
@@ -68,24 +67,25 @@ impl Backing {
         self.extents.release(extent);
     }
 
-    /// What objects take.
+    /// Bytes of objects.
     pub(super) fn used_bytes(&self) -> u64 {
         self.extents.end() - self.extents.free_bytes()
     }
 
-    /// What is free in the file, and what it could still grow by.
+    /// Bytes free in the file, and bytes by which it can still grow.
     pub(super) fn free_bytes(&self, file: &File) -> u64 {
         let room = self.limit_bytes.saturating_sub(self.extents.end());
         self.extents.free_bytes() + room.min(available(file).unwrap_or(0))
     }
 }
 
-/// Whether an error says that the disk, a quota or a limit on files leaves no space.
+/// Whether an error means that the disk, a quota or a limit on files leaves no space.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-/// Mode 0600, while the file is still empty: one without a name was made with an ordinary file's.
+/// Sets mode 0600 while the file is still empty: a file without a name has an ordinary file's mode
+/// at first.
 #[cfg(unix)]
 fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
@@ -96,8 +96,8 @@ fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns the page cache off for the file, and tries it: some file systems agree and refuse the
-/// transfers.
+/// Turns the page cache off for the file, and tests this: some file systems agree, but then reject
+/// the transfers.
 #[cfg(target_os = "linux")]
 fn make_direct(file: &File) -> io::Result<bool> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -107,7 +107,7 @@ fn make_direct(file: &File) -> io::Result<bool> {
     }
     let page = Blocks::new(granule()).take(PAGE).map_err(io::Error::other)?;
     if write_at(file, &page, 0).is_err() {
-        // Also on a disk that is full: then nothing will be written here, and how does not matter.
+        // Also on a full disk: nothing will be written here, so the mode does not matter.
         fcntl_setfl(file, flags)?;
         return Ok(false);
     }
@@ -122,7 +122,7 @@ fn make_direct(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Reserves `bytes` after `end`, so that writing there can't find the disk full.
+/// Reserves `bytes` bytes after `end`, so that a write there cannot find the disk full.
 #[cfg(target_os = "linux")]
 fn extend(file: &File, end: u64, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -141,8 +141,8 @@ fn extend(file: &File, end: u64, bytes: u64) -> io::Result<()> {
     lengthen(file, end, bytes)
 }
 
-/// Without a reservation: another's writing can still take the space, and a write then fails with
-/// the disk full.
+/// Lengthens the file without a reservation: another process can still take the space, and a write
+/// then fails with a full disk.
 fn lengthen(file: &File, end: u64, bytes: u64) -> io::Result<()> {
     if available(file).is_some_and(|free| free < bytes) {
         return Err(io::ErrorKind::StorageFull.into());
@@ -150,7 +150,7 @@ fn lengthen(file: &File, end: u64, bytes: u64) -> io::Result<()> {
     file.set_len(end + bytes)
 }
 
-/// What the file system has for us, where it tells.
+/// The free bytes of the file system, if it reports them.
 #[cfg(unix)]
 fn available(file: &File) -> Option<u64> {
     let status = rustix::fs::fstatvfs(file).ok()?;

@@ -10,30 +10,29 @@ use std::{fmt, io, slice};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlockError {
-    /// The pool's limit would be passed.
+    /// The block would exceed the pool's limit.
     #[error("expected {needed} bytes left in the pool, found {free}")]
     Limit {
-        /// The bytes the block takes.
+        /// The bytes that the block takes.
         needed: usize,
-        /// The bytes that no block in use has.
+        /// The bytes not taken by blocks in use.
         free: usize,
     },
-    /// The system refused, although the limit allows it.
+    /// The system gave no memory, although the limit allows it.
     #[error("the system gave no {needed} bytes of memory: {source}")]
     System {
-        /// The bytes the block takes.
+        /// The bytes that the block takes.
         needed: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A pool of [`Block`]s: it never holds more memory than its limit, blocks in use and freed ones
-/// together.
+/// A pool of [`Block`]s. Blocks in use and freed blocks together never exceed its limit.
 ///
-/// A freed block is kept for the next one of the same capacity; where the limit stands in the way
-/// of another capacity, freed blocks go back to the system first. So [`take`](Self::take) succeeds
-/// exactly if the blocks in use leave room, whatever happened before, and a plan can count on it. A
+/// A freed block is kept for the next block of the same capacity. If the limit leaves no room for
+/// another capacity, freed blocks go back to the system first. So [`take`](Self::take) succeeds
+/// exactly if the blocks in use leave room, whatever happened before; a plan can rely on this. A
 /// clone is the same pool.
 ///
 /// # Example
@@ -55,13 +54,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// An empty pool; nothing is taken from the system yet.
+    /// An empty pool, without memory from the system yet.
     pub fn new(limit_bytes: usize) -> Self {
         Self { pool: Arc::new(Pool { limit_bytes, state: Mutex::default() }) }
     }
 
-    /// Memory for an object of `len` bytes. What is in it is what an earlier block left there, or
-    /// zeros.
+    /// Memory for an object of `len` bytes. It holds the bytes of an earlier block, or zeros.
     ///
     /// # Errors
     ///
@@ -84,30 +82,30 @@ impl Blocks {
         state.used_bytes += capacity;
         drop(state);
         let mut block = Block { mapping, len, pool: Arc::clone(&self.pool) };
-        // The last page goes to the disk as a whole: nothing of an earlier object goes with it.
+        // The last page goes to the disk as a whole, and must hold no bytes of an earlier object.
         block.range_mut(len..capacity).fill(0);
         Ok(block)
     }
 
-    /// The most this pool holds.
+    /// The pool's limit in bytes.
     pub fn limit_bytes(&self) -> usize {
         self.pool.limit_bytes
     }
 
-    /// What blocks in use have, by their capacity.
+    /// The capacity of all blocks in use, in bytes.
     pub fn used_bytes(&self) -> usize {
         self.pool.lock().used_bytes
     }
 
-    /// What is taken from the system: blocks in use and freed ones.
+    /// Bytes taken from the system: blocks in use and freed blocks.
     pub fn held_bytes(&self) -> usize {
         let state = self.pool.lock();
         state.used_bytes + state.kept_bytes
     }
 }
 
-/// `len` in whole pages; one at least, so that no object is a special case. Nothing if there is no
-/// such number.
+/// `len` in whole pages, and at least one page, so that no object is a special case. `None` on
+/// overflow.
 fn capacity_of(len: usize) -> Option<usize> {
     len.max(1).checked_next_multiple_of(granule()).filter(|&capacity| isize::try_from(capacity).is_ok())
 }
@@ -138,8 +136,7 @@ impl State {
         Some(mapping)
     }
 
-    /// Gives freed blocks back to the system, the largest first, until at most `bytes` of them are
-    /// kept.
+    /// Returns freed blocks to the system, the largest first, until at most `bytes` bytes are kept.
     fn shrink(&mut self, bytes: usize) {
         while self.kept_bytes > bytes
             && let Some(mut largest) = self.kept.last_entry()
@@ -154,7 +151,7 @@ impl State {
 
 /// Memory for one object, from a pool of [`Blocks`], to which it returns when dropped.
 ///
-/// It starts at a multiple of 4096 bytes and ends with a whole page; it reads and writes as the
+/// It starts at a multiple of 4096 bytes and ends with a whole page. It dereferences to the
 /// object's bytes.
 pub struct Block {
     mapping: Mapping,
@@ -163,12 +160,12 @@ pub struct Block {
 }
 
 impl Block {
-    /// The object's length in whole pages: what the block takes of its pool.
+    /// The object's length in whole pages: the bytes that the block takes from its pool.
     pub fn capacity(&self) -> usize {
         self.mapping.bytes()
     }
 
-    /// What a transfer of the object moves: its length in whole pages of 4096 bytes.
+    /// The bytes of a transfer of the object: its length in whole pages of 4096 bytes.
     pub(super) fn transfer_bytes(&self) -> usize {
         self.len.max(1).next_multiple_of(PAGE)
     }
@@ -215,10 +212,10 @@ impl Drop for Block {
     }
 }
 
-/// One part of a block under way, alone in its range: what one request reads or writes.
+/// One part of a block in transfer, the data of one request. Pieces do not overlap.
 ///
-/// The block lives as long as one of its pieces does, so a transfer that holds its piece can't
-/// outlive its memory.
+/// The block lives as long as one of its pieces, so a transfer that holds its piece cannot outlive
+/// its memory.
 pub(super) struct Piece {
     block: Arc<Block>,
     range: Range<usize>,
@@ -229,13 +226,13 @@ impl Piece {
     pub(super) fn split(block: Block, size: usize) -> impl Iterator<Item = Self> {
         let total = block.transfer_bytes();
         let block = Arc::new(block);
-        // The ranges are disjoint, and a piece is never cloned: each has its bytes to itself.
+        // The ranges are disjoint, and a piece is never cloned: each piece owns its bytes alone.
         (0..total)
             .step_by(size)
             .map(move |start| Self { block: Arc::clone(&block), range: start..total.min(start + size) })
     }
 
-    /// The block again, once this was its last piece.
+    /// The block, if this was its last piece.
     pub(super) fn finish(self) -> Option<Block> {
         Arc::into_inner(self.block)
     }
@@ -244,13 +241,13 @@ impl Piece {
         self.range.len()
     }
 
-    /// Leaves the first `bytes` behind: they are done.
+    /// Removes the first `bytes` bytes, which were transferred.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.range.start = self.range.end.min(self.range.start + bytes);
     }
 
-    /// The first byte. Until the piece is moved or borrowed again, whoever holds it may read and
-    /// write its length.
+    /// The address of the first byte. Until the piece is moved or borrowed again, the caller may
+    /// read and write the piece's length from there.
     pub(super) fn address(&mut self) -> *mut u8 {
         // SAFETY: the range lies inside the mapping.
         unsafe { self.block.mapping.address().add(self.range.start) }.as_ptr()

@@ -1,4 +1,4 @@
-//! The store on disk: which object lies where, what is under way, and how each transfer ends.
+//! The store on disk: the places of objects, and the running transfers.
 
 use super::backing::{Backing, is_full};
 use super::block::{Block, Piece};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Instant;
 use twox_hash::XxHash3_64;
 
-/// How often a request is tried again that the system did not want to take just then.
+/// How often a request is repeated after a temporary refusal of the system.
 const RETRIES: u32 = 1000;
 
 /// A [`Store`] in unnamed files, one in each folder.
 ///
-/// Dropping it drops transfers that have not started and waits for those that have.
+/// Dropping it drops transfers that have not started, and waits for running ones.
 pub struct DiskStore {
     engine: Engine,
     files: Arc<[File]>,
@@ -32,15 +32,15 @@ pub struct DiskStore {
     statistics: Statistics,
 }
 
-/// What the index says of an object.
+/// An object's entry in the index.
 struct Entry {
     object: Arc<Object>,
-    /// Its write has completed.
+    /// Whether its write has completed.
     written: bool,
 }
 
-/// An object's place. The index and every operation under way hold it; the last to let go frees the
-/// place.
+/// An object's place. The index and every running operation hold it; dropping the last reference
+/// frees the place.
 struct Object {
     folder: usize,
     extent: Extent,
@@ -48,19 +48,19 @@ struct Object {
     checksum: u64,
 }
 
-/// A transfer under way, in pieces.
+/// A running transfer, in pieces.
 struct Operation {
     id: u64,
     kind: Kind,
     object: Arc<Object>,
     /// The first failure of a piece.
     failure: Option<StoreError>,
-    /// The failure was that the folder's disk is full.
+    /// Whether the failure was a full disk of the folder.
     full: bool,
 }
 
 impl DiskStore {
-    /// Makes the backing files and starts what moves the data.
+    /// Makes the backing files and starts the engine.
     ///
     /// # Errors
     ///
@@ -90,23 +90,23 @@ impl DiskStore {
         })
     }
 
-    /// Whether every folder's transfers go past the page cache.
+    /// Whether the transfers of every folder bypass the page cache.
     pub fn direct(&self) -> bool {
         self.folders.iter().all(|folder| folder.direct)
     }
 
-    /// For each folder, in order, its path and the bytes of objects there, in whole pages.
+    /// For each folder, in order: its path, and the bytes of its objects in whole pages.
     pub fn used(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.folders.iter().map(|folder| (folder.path.as_path(), folder.used_bytes()))
     }
 
-    /// Where an object lies: the file, its first byte there, and its length.
+    /// An object's place: the file, the offset, and the length.
     pub(super) fn place_of(&self, object: u64) -> Option<(&File, u64, usize)> {
         let object = &self.objects.get(&object)?.object;
         Some((&self.files[object.folder], object.extent.start, object.len))
     }
 
-    /// A place in the first folder, from `first` on, that has one.
+    /// A place in the first folder with space, from folder `first` on.
     fn place(&mut self, object: u64, bytes: u64, first: usize) -> Result<(usize, Extent), StoreError> {
         for (index, (folder, file)) in self.folders.iter_mut().zip(self.files.iter()).enumerate().skip(first) {
             let extent = folder.allocate(file, bytes).map_err(|source| StoreError::Io {
@@ -153,15 +153,15 @@ impl DiskStore {
         }));
     }
 
-    /// One request came back: its piece is done, or the rest goes out again. That happens so rarely
-    /// that it may wait for the caller to look.
+    /// Handles the end of one request: its piece is done, or its remaining bytes are requested
+    /// again. The latter is so rare that it may wait for the caller's next call.
     fn settle(&mut self, done: Done) {
         let Done { mut job, outcome } = done;
         let Some(operation) = self.operations.get_mut(&job.tag) else { return };
         let folder = &self.folders[job.file];
         let again = match outcome {
             Ok(moved) => {
-                // A direct transfer goes on only at a whole page.
+                // A direct transfer continues only at a whole page.
                 let moved = if moved < job.piece.len() && folder.direct { moved / PAGE * PAGE } else { moved };
                 count(&mut self.statistics, job.kind, moved);
                 job.piece.skip(moved);
@@ -211,7 +211,7 @@ impl DiskStore {
 
     fn end_write(&mut self, operation: Operation, block: Block) {
         let Operation { id, object, failure, full, .. } = operation;
-        // It may have been discarded since, and even written anew.
+        // The object may have been discarded since, and even written anew.
         let current = self.objects.get(&id).is_some_and(|entry| Arc::ptr_eq(&entry.object, &object));
         let outcome = match failure {
             Some(_) if full && current => match self.place(id, object.extent.length, object.folder + 1) {
@@ -232,7 +232,7 @@ impl DiskStore {
         self.ended.push(Completion { object: id, kind: Kind::Write, block, outcome });
     }
 
-    /// Writes an object again, where there is space, after its first place turned out to have none.
+    /// Writes an object again at a place with space, after the disk of its first place was full.
     fn move_on(&mut self, id: u64, before: Arc<Object>, place: (usize, Extent), block: Block) {
         let (folder, extent) = place;
         let object = Arc::new(Object { folder, extent, len: before.len, checksum: before.checksum });
@@ -283,7 +283,7 @@ impl Store for DiskStore {
             }
             match done {
                 Ok(done) => done.into_iter().for_each(|done| self.settle(done)),
-                // What has ended is told first.
+                // Report ended transfers first.
                 Err(_) if !self.ended.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -336,7 +336,7 @@ fn count(statistics: &mut Statistics, kind: Kind, bytes: usize) {
     *requests += 1;
 }
 
-/// Whether the same request may succeed the next time.
+/// Whether a repetition of the request may succeed.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
@@ -351,7 +351,7 @@ mod tests {
 
     const LEN: usize = 5 * PAGE - 100;
 
-    /// A store over two folders whose disks do what the test says.
+    /// A store over two folders whose transfers the test provides.
     fn store_on(transfer: impl Transfer) -> (DiskStore, [TempDir; 2], Blocks) {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let as_option = |folder: &TempDir| Folder { path: folder.path().into(), quota_bytes: None };

@@ -1,8 +1,8 @@
-//! Which bytes of a backing file are free.
+//! The free ranges of a backing file.
 
 use std::collections::BTreeMap;
 
-/// A range of a file: where an object lies.
+/// A range of a file, the place of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) start: u64,
@@ -11,8 +11,8 @@ pub(super) struct Extent {
 
 /// The free ranges of `0..end`, by their start: disjoint, not empty, and no two of them touch.
 ///
-/// First fit: the objects of a job have few lengths, so a gap left by one mostly fits the next, and
-/// a low address is as good as any. The cost is linear in the number of gaps.
+/// First fit: the objects of a job have few lengths, so the gap of one object mostly fits the next.
+/// The cost is linear in the number of gaps.
 #[derive(Debug, Default)]
 pub(super) struct Extents {
     free: BTreeMap<u64, u64>,
@@ -34,14 +34,14 @@ impl Extents {
         self.free.last_key_value().map_or(0, |(&start, &length)| if start + length == self.end { length } else { 0 })
     }
 
-    /// Makes the file longer; what is new is free.
+    /// Makes the file longer; the new bytes are free.
     pub(super) fn grow(&mut self, bytes: u64) {
         let start = self.end;
         self.end += bytes;
         self.release(Extent { start, length: bytes });
     }
 
-    /// The first gap that is long enough, cut to `length`.
+    /// Takes `length` bytes from the first gap that is long enough.
     pub(super) fn allocate(&mut self, length: u64) -> Option<Extent> {
         let (&start, &gap) = self.free.iter().find(|&(_, &gap)| gap >= length)?;
         self.free.remove(&start);
@@ -51,7 +51,7 @@ impl Extents {
         Some(Extent { start, length })
     }
 
-    /// Takes back what [`allocate`](Self::allocate) gave, and joins it to the gaps that it touches.
+    /// Frees an extent from [`allocate`](Self::allocate), and joins it to adjacent gaps.
     pub(super) fn release(&mut self, extent: Extent) {
         let (mut start, mut end) = (extent.start, extent.start + extent.length);
         if start == end {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same by one flag a byte.
+    /// The same with one flag for each byte.
     fn first_fit(used: &[bool], length: usize) -> Option<u64> {
         let start = used.windows(length).position(|window| window.iter().all(|&byte| !byte))?;
         Some(start as u64)

@@ -1,17 +1,17 @@
-//! Memory from the system: whole pages, given back when dropped.
+//! Memory from the system: whole pages, returned when dropped.
 
 use std::io;
 use std::ptr::NonNull;
 
-/// What direct transfers want memory, offsets and lengths to be multiples of: the largest sector in
+/// Direct transfers need memory, offsets and lengths in multiples of this: the largest sector in
 /// common use.
 pub(super) const PAGE: usize = 4096;
 
-/// Mappings of at least this length start at a multiple of it and may be held in huge pages.
+/// Mappings of at least this length start at a multiple of it and may use huge pages.
 #[cfg(unix)]
 const HUGE: usize = 2 << 20;
 
-/// Memory of one owner, aligned to [`PAGE`] at least. Its bytes are zero at first.
+/// Memory of one owner, aligned at least to [`PAGE`]. Its bytes are zero at first.
 pub(super) struct Mapping {
     address: NonNull<u8>,
     bytes: usize,
@@ -24,13 +24,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `bytes` is a multiple of [`granule`] and not zero.
+    /// Maps `bytes` bytes, a multiple of [`granule`] and not zero.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         debug_assert!(bytes > 0 && bytes.is_multiple_of(granule()));
         Ok(Self { address: map(bytes)?, bytes })
     }
 
-    /// Stands where a mapping was taken away: no memory.
+    /// A mapping without memory, in the place of one that was taken.
     pub(super) fn none() -> Self {
         Self { address: NonNull::dangling(), bytes: 0 }
     }
@@ -52,13 +52,13 @@ impl Drop for Mapping {
     }
 }
 
-/// The unit in which the system gives memory: its page, and [`PAGE`] at least.
+/// The unit in which the system gives memory: its page, but at least [`PAGE`].
 #[cfg(unix)]
 pub(super) fn granule() -> usize {
     rustix::param::page_size().max(PAGE)
 }
 
-/// The unit in which the system gives memory: its page, and [`PAGE`] at least.
+/// The unit in which the system gives memory: its page, but at least [`PAGE`].
 #[cfg(not(unix))]
 pub(super) fn granule() -> usize {
     PAGE
@@ -67,8 +67,8 @@ pub(super) fn granule() -> usize {
 #[cfg(unix)]
 fn map(bytes: usize) -> io::Result<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-    // A huge page has a place only at a multiple of its length: more is mapped and both ends are
-    // cut off, untouched.
+    // A huge page must start at a multiple of its length. So more is mapped, and both ends are
+    // unmapped, untouched.
     let surplus = if bytes >= HUGE { HUGE } else { 0 };
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, where the system chooses, is over nobody else's memory.

@@ -1,4 +1,4 @@
-//! How fast a folder's disk is, as the store would use it.
+//! Measures the speed of a folder's disk, with the store's transfers.
 
 use super::{Blocks, Choice, DiskStore, Folder, Kind, Options, Store, StoreError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const OBJECTS: u64 = 128;
 const PAGE_BYTES: usize = 4096;
 const PAGES: u64 = 64;
 
-/// What [`measure`] found.
+/// The result of [`measure`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Sequential reading, 8 requests of 2 MiB in flight.
@@ -17,24 +17,24 @@ pub struct Speed {
     /// Sequential writing, 8 requests of 2 MiB in flight. Nothing is flushed: a cache in the device
     /// counts as written.
     pub write_bytes_per_s: f64,
-    /// One read of 4 KiB with nothing else in flight, from the call to the checked bytes: the
-    /// median.
+    /// The median time of one read of 4 KiB with nothing else in flight, from the call to the
+    /// checked bytes.
     pub latency_s: f64,
-    /// Whether it went past the page cache. If not, this is the speed of memory and not of a disk.
+    /// Whether the transfers bypassed the page cache. If not, this is the speed of memory.
     pub direct: bool,
-    /// What moved the data.
+    /// The engine of the transfers.
     pub engine: &'static str,
 }
 
 /// Writes up to 256 MiB to an unnamed file in the folder and reads them again, for `seconds_limit`
-/// or 3 s at most.
+/// seconds at most, and never more than 3 s.
 ///
-/// On a disk too slow for that, or within a smaller quota, less is moved; requests that are in
-/// flight when the time is up are waited for. It takes 16 MiB of memory.
+/// A slow disk or a small quota moves less. After the limit, requests in flight still complete. The
+/// measurement takes 16 MiB of memory.
 ///
 /// # Errors
 ///
-/// Those of [`DiskStore`]: [`StoreError::Full`] where less than 2 MiB are free.
+/// Those of [`DiskStore`], such as [`StoreError::Full`] if less than 2 MiB are free.
 pub fn measure(folder: &Folder, seconds_limit: f64) -> Result<Speed, StoreError> {
     measure_with(folder, seconds_limit, Choice::Auto)
 }
@@ -63,12 +63,12 @@ struct Run {
     bytes_per_s: f64,
 }
 
-/// Objects of one request each, `DEPTH` of them under way, until all are moved or the time is up.
+/// Transfers objects of one request each, `DEPTH` at once, until all are done or the time is up.
 fn run(store: &mut DiskStore, kind: Kind, objects: u64, limit: Duration) -> Result<Run, StoreError> {
     let blocks = Blocks::new(DEPTH * REQUEST_BYTES);
     let mut idle = Vec::new();
     for _ in 0..DEPTH {
-        // Touched before the clock runs: a page's first use costs more than its transfer.
+        // Touched before the measurement: a page's first use costs more than its transfer.
         let mut block = blocks.take(REQUEST_BYTES)?;
         block.fill(0x5A);
         idle.push(block);
@@ -85,7 +85,7 @@ fn run(store: &mut DiskStore, kind: Kind, objects: u64, limit: Duration) -> Resu
             };
             match begun {
                 Ok(()) => started += 1,
-                // A small disk is measured as far as it goes.
+                // A small disk is measured up to its size.
                 Err(refused) if started > 0 && matches!(refused.error, StoreError::Full { .. }) => break,
                 Err(refused) => return Err(refused.error),
             }
@@ -105,7 +105,7 @@ fn run(store: &mut DiskStore, kind: Kind, objects: u64, limit: Duration) -> Resu
 /// The median time of single reads of one page.
 fn latency(store: &mut DiskStore, limit: Duration) -> Result<f64, StoreError> {
     let blocks = Blocks::new(2 << 20);
-    // Space for them from an object that is done with.
+    // Frees space for them: this object is no longer needed.
     store.discard(0);
     let mut seconds = Vec::new();
     let start = Instant::now();

@@ -1,32 +1,32 @@
-//! A disk tier: objects that leave memory and come back, byte for byte or not at all.
+//! A disk tier: objects are written to disk and read back, byte for byte or with an error.
 //!
-//! A job whose ciphertexts and keys are larger than memory moves them out and in by itself, in
-//! whole objects and ahead of time, because it knows what it will need. A page fault knows neither:
-//! the kernel's swap moves 4 KiB at a time, on demand. The objects are opaque here, and immutable:
-//! each is written once, read any number of times, and discarded.
+//! A job whose ciphertexts and keys are larger than memory moves them itself, as whole objects and
+//! ahead of time, because the job knows its next needs. The kernel's swap knows neither objects nor
+//! future needs: it moves 4 KiB at a time, on demand. Objects are opaque here, and immutable: each
+//! is written once, read any number of times, and discarded.
 //!
-//! **Layout.** Each folder of a [`DiskStore`] has one backing file: private (mode 0600), without a
-//! name from the start, so that nothing is left behind even by a process that is killed. An object
-//! lies in one extent of whole 4 KiB pages, first fit; the file grows in steps, and its space is
-//! asked of the file system before anything is written there. A folder that is full (its quota, or
-//! its disk) hands on to the next. The index is in memory only: a backing file means nothing to
-//! another process.
+//! **Layout.** Each folder of a [`DiskStore`] has one backing file. The file is private (mode 0600)
+//! and has no name from the start, so that even a killed process leaves nothing behind. An object
+//! lies in one extent of whole 4 KiB pages, first fit. The file grows in steps, and its space is
+//! reserved before anything is written there. If a folder is full (its quota, or its disk), the
+//! next folder is used. The index is only in memory: a backing file means nothing to another
+//! process.
 //!
-//! **Transfers** go past the page cache where the file system allows it, in requests of 1 to 4 MiB
-//! of which a few are in flight, by io_uring or, where that is denied, by threads. Either way they
-//! run on threads of the store's own, so that they go on while the caller computes. Reads go before
-//! writes that wait.
+//! **Transfers** bypass the page cache if the file system allows it. They are requests of 1 to 4
+//! MiB, a few in flight at once, by io_uring or, if that is denied, by threads. In both cases they
+//! run on the store's own threads, and so continue while the caller computes. Reads go before
+//! waiting writes.
 //!
-//! **Guarantees.** A read gives the bytes that were written, or an error that names the object. The
-//! checksum (XXH3, 64 bits) of every object is kept in memory and compared on every read: bits that
-//! flip, objects that change places, a file cut short and a write that was lost are found, but for
-//! one case in 2^64. That is a guard against faults and not against a malicious disk: XXH3 has no
-//! key, and who can write to the disk and knows an object can make another of the same sum. Nothing
-//! is encrypted here: no secret key may go to a store. Nothing is flushed to stable storage either:
-//! the contents are meant to be lost with the process.
+//! **Guarantees.** A read returns the written bytes, or an error that names the object. The
+//! checksum (XXH3, 64 bits) of every object is kept in memory and compared on every read. It
+//! detects flipped bits, exchanged objects, a cut file and a lost write, except with probability
+//! 2^-64. This protects against faults, but not against a malicious disk: XXH3 has no key, so an
+//! attacker who can write to the disk and knows an object can make another with the same checksum.
+//! Nothing is encrypted here: no secret key may go to a store. Nothing is flushed to stable
+//! storage, either: the contents are meant to be lost with the process.
 //!
-//! **Cost.** One pass of checksumming an object, at about memory's speed; a table entry of some 100
-//! bytes an object; no copy. Memory is the caller's: [`Blocks`], which hold to a limit.
+//! **Cost.** One checksum pass over an object, at about memory's speed; a table entry of some 100
+//! bytes for each object; no copy. The caller provides the memory: [`Blocks`], with a limit.
 //!
 //! # Example
 //!
@@ -66,23 +66,23 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where objects can be put that do not fit in memory.
+/// A store for objects that do not fit in memory.
 ///
 /// [`write`](Self::write) and [`read`](Self::read) only start a transfer;
-/// [`completed`](Self::completed) tells of those that ended, in any order. Every block that goes in
-/// comes out: with its completion, or with the refusal.
+/// [`completed`](Self::completed) returns the transfers that ended, in any order. The caller gets
+/// every block back, with the completion or with the error.
 pub trait Store: Send {
-    /// Starts to write an object. Its bytes never change afterwards: to write another, discard it
-    /// first.
+    /// Starts to write an object. Its bytes never change afterwards: to write another object of the
+    /// same number, discard it first.
     ///
     /// # Errors
     ///
-    /// With the block: [`StoreError::Exists`] for an object that is here, [`StoreError::Full`]
-    /// where no space is left.
+    /// With the block: [`StoreError::Exists`] for an object in the store, [`StoreError::Full`] if
+    /// no space is left.
     fn write(&mut self, object: u64, data: Block) -> Result<(), Refused>;
 
     /// Starts to read an object into a block of exactly its length. Several reads of one object may
-    /// be under way.
+    /// run at once.
     ///
     /// # Errors
     ///
@@ -90,23 +90,23 @@ pub trait Store: Send {
     /// still being written, [`StoreError::Length`].
     fn read(&mut self, object: u64, into: Block) -> Result<(), Refused>;
 
-    /// What has ended since the last call; with `wait`, at least one transfer unless none is under
-    /// way.
+    /// The transfers that ended since the last call. With `wait`, at least one, unless none is
+    /// running.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Engine`] if the store can't go on: transfers under way will not end, and their
-    /// blocks are lost.
+    /// [`StoreError::Engine`] if the store cannot continue: running transfers will not end, and
+    /// their blocks are lost.
     fn completed(&mut self, wait: bool) -> Result<Vec<Completion>, StoreError>;
 
-    /// Forgets an object, if it is here. Its space is used again once transfers of it have ended;
-    /// they still complete.
+    /// Removes an object, if it is in the store. Its running transfers still complete; then its
+    /// space is free.
     fn discard(&mut self, object: u64);
 
-    /// What was moved so far.
+    /// The transfers so far.
     fn statistics(&self) -> Statistics;
 
-    /// How the store moves data: "io_uring", "threads".
+    /// The name of the store's engine: "io_uring", "threads".
     fn name(&self) -> &'static str;
 }
 
@@ -136,7 +136,7 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
 }
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// From the disk to memory.
@@ -154,27 +154,27 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A transfer that ended.
+/// An ended transfer.
 #[derive(Debug)]
 pub struct Completion {
     /// The object.
     pub object: u64,
-    /// What was done with it.
+    /// The direction.
     pub kind: Kind,
-    /// The block that was given: the object's bytes, except after a read that failed.
+    /// The caller's block, with the object's bytes, except after a failed read.
     pub block: Block,
-    /// How it ended. After a failed write the object is not in the store; after a failed read it
+    /// The outcome. After a failed write the object is not in the store; after a failed read it
     /// still is.
     pub outcome: Result<(), StoreError>,
 }
 
-/// A transfer that did not start, and the block that was given for it.
+/// A transfer that did not start, and the caller's block.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub error: StoreError,
-    /// The block as it was given.
+    /// The caller's block, unchanged.
     pub block: Block,
 }
 
@@ -184,7 +184,7 @@ impl From<Refused> for StoreError {
     }
 }
 
-/// What a store has moved.
+/// The transfers of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
     /// Bytes from the disk, in whole pages.
@@ -195,25 +195,25 @@ pub struct Statistics {
     pub read_requests: u64,
     /// Requests that wrote.
     pub write_requests: u64,
-    /// The most requests that were in flight at once.
+    /// The most requests in flight at once.
     pub most_in_flight: usize,
-    /// The time that [`Store::completed`] waited.
+    /// The time spent waiting in [`Store::completed`].
     pub waited_seconds: f64,
 }
 
 /// A folder of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Where the backing file is made.
+    /// The folder for the backing file.
     pub path: PathBuf,
-    /// The most its backing file may grow to; without it, what the disk has.
+    /// The largest size of its backing file; limited only by the disk if `None`.
     pub quota_bytes: Option<u64>,
 }
 
-/// What moves the data.
+/// The engine for the transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// io_uring where the system allows it, threads otherwise.
+    /// io_uring if the system allows it, threads otherwise.
     #[default]
     Auto,
     /// io_uring, or an error.
@@ -222,21 +222,22 @@ pub enum Choice {
     Threads,
 }
 
-/// How a [`DiskStore`] is made.
+/// Options of a [`DiskStore`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// In order of speed: the next is used for what the ones before have no space for.
+    /// Folders in order of preference, the fastest first. A folder is used if the ones before it
+    /// have no space.
     pub folders: Vec<Folder>,
-    /// The most one request moves: a multiple of 4096, up to 4 MiB.
+    /// The most bytes of one request: a multiple of 4096, up to 4 MiB.
     pub request_bytes: usize,
     /// The most requests in flight: 1 to 256.
     pub depth: usize,
-    /// What moves the data.
+    /// The engine for the transfers.
     pub engine: Choice,
 }
 
 impl Options {
-    /// One folder without a quota, requests of 2 MiB, 8 of them in flight.
+    /// Options for one folder without a quota, requests of 2 MiB, and 8 of them in flight.
     pub fn in_folder(path: impl Into<PathBuf>) -> Self {
         let folders = vec![Folder { path: path.into(), quota_bytes: None }];
         Self { folders, request_bytes: 2 << 20, depth: 8, engine: Choice::Auto }
@@ -247,12 +248,12 @@ impl Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The options ask for what can't be.
+    /// Invalid options.
     #[error("expected {expected}, found {found}")]
     Options {
         /// The rule.
         expected: &'static str,
-        /// What was asked for.
+        /// The value in the options.
         found: usize,
     },
     /// No backing file could be made in the folder.
@@ -260,15 +261,15 @@ pub enum StoreError {
     Open {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What moves the data could not start, or has stopped.
+    /// The engine could not start, or has stopped.
     #[error("{name}: {source}")]
     Engine {
-        /// Which one.
+        /// The engine's name.
         name: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no memory for a block.
@@ -280,13 +281,13 @@ pub enum StoreError {
         /// The object.
         object: u64,
     },
-    /// An object is written once.
+    /// The object exists already: each object is written once.
     #[error("object {object}: expected a new object, found it in the store")]
     Exists {
         /// The object.
         object: u64,
     },
-    /// The object can't be read before its write has completed.
+    /// The object cannot be read before its write has completed.
     #[error("object {object}: expected it to be written, found its write under way")]
     Unfinished {
         /// The object.
@@ -299,43 +300,43 @@ pub enum StoreError {
         object: u64,
         /// The object's length.
         expected: usize,
-        /// The block's.
+        /// The block's length.
         found: usize,
     },
-    /// No folder has space for the object. What is free may lie in pieces.
+    /// No folder has space for the object in one piece. The free space may be fragmented.
     #[error("expected {needed} bytes free on disk in one piece, found {free} in all")]
     Full {
-        /// The bytes the object takes.
+        /// The bytes that the object takes.
         needed: u64,
-        /// The bytes free in all folders together, within their quotas; twice where two folders
-        /// share a disk.
+        /// The bytes free in all folders together, within their quotas. The space of a disk counts
+        /// twice if two folders share it.
         free: u64,
     },
-    /// The system refused to move an object's bytes: the disk is ill or gone.
+    /// The system did not transfer an object's bytes: the disk fails or is gone.
     #[error("object {object}: cannot {kind} it in {}: {source}", path.display())]
     Io {
         /// The object.
         object: u64,
         /// The folder.
         path: PathBuf,
-        /// Which way.
+        /// The direction.
         kind: Kind,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A transfer moved nothing more: the backing file was cut.
+    /// A transfer ended early: the backing file was cut.
     #[error("object {object}: expected to {kind} {missing} bytes more in {}, found the end of the file", path.display())]
     Short {
         /// The object.
         object: u64,
         /// The folder.
         path: PathBuf,
-        /// Which way.
+        /// The direction.
         kind: Kind,
-        /// The bytes of the request that were not moved.
+        /// The bytes of the request that were not transferred.
         missing: usize,
     },
-    /// What came back is not what was written.
+    /// The bytes read differ from the bytes written.
     #[error("object {object}: expected the bytes that were written, found others in {}", path.display())]
     Corrupted {
         /// The object.
@@ -362,7 +363,7 @@ impl StoreError {
         }
     }
 
-    /// What is wrong with the disk, if it is the disk.
+    /// The state of the disk, if the disk is the reason.
     pub fn trouble(&self) -> Option<Trouble> {
         match self {
             Self::Open { source, .. } | Self::Engine { source, .. } | Self::Io { source, .. } => {

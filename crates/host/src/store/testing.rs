@@ -1,4 +1,4 @@
-//! For tests, of this crate and of others: a store that fails on purpose, and hands on a store's
+//! For tests of this crate and of others: a store that fails on purpose, and access to a store's
 //! disk.
 
 use super::engine::{read_at, write_at};
@@ -9,21 +9,21 @@ use std::io;
 
 pub use super::measure::measure_with;
 
-/// What goes wrong. Operations are counted from 1, in the order in which they are started.
+/// Injected faults. Operations are counted from 1, in the order of their start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// This read ends with an error of the system's.
+    /// This read ends with a system error.
     pub fail_read: Option<u64>,
-    /// This write does, and its object is not in the store.
+    /// This write ends with a system error, and its object is not in the store.
     pub fail_write: Option<u64>,
-    /// This read ends well, with one bit of its block flipped: a fault on the way, which no store
-    /// can see. For a fault on the disk, which it must see, use [`flip_bit`].
+    /// This read succeeds with one flipped bit in its block: a fault after the store's check, which
+    /// no store can detect. For a fault on the disk, which it must detect, use [`flip_bit`].
     pub flip_read: Option<u64>,
-    /// Completions are held back and come out of order, as this seed wants.
+    /// Completions are delayed and reordered, by this seed.
     pub reorder: Option<u64>,
 }
 
-/// A store that does what the one inside does, except for its [`Faults`].
+/// A store that behaves like its inner store, except for its [`Faults`].
 pub struct FaultyStore<S> {
     inner: S,
     faults: Faults,
@@ -43,7 +43,7 @@ impl<S: Store> FaultyStore<S> {
         Self { inner, faults, reads: 0, writes: 0, failing, flipping, held: Vec::new(), random }
     }
 
-    /// The store inside.
+    /// The inner store.
     pub fn inner_mut(&mut self) -> &mut S {
         &mut self.inner
     }
@@ -133,7 +133,7 @@ impl<S: Store> Store for FaultyStore<S> {
 ///
 /// # Errors
 ///
-/// If the object is not in the store, has no such bit, or the system refuses.
+/// If the object is not in the store, has no such bit, or the system reports an error.
 pub fn flip_bit(store: &DiskStore, object: u64, bit: usize) -> io::Result<()> {
     let (file, start, len) = store.place_of(object).ok_or(io::ErrorKind::NotFound)?;
     if bit / 8 >= len {
@@ -145,11 +145,11 @@ pub fn flip_bit(store: &DiskStore, object: u64, bit: usize) -> io::Result<()> {
     write_at(file, &page, offset).map(|_| ())
 }
 
-/// Lets two objects of the same length change places on the disk.
+/// Exchanges two objects of the same length on the disk.
 ///
 /// # Errors
 ///
-/// If one is not in the store, their lengths differ, or the system refuses.
+/// If one is not in the store, their lengths differ, or the system reports an error.
 pub fn swap(store: &DiskStore, one: u64, other: u64) -> io::Result<()> {
     let (file, start, len) = store.place_of(one).ok_or(io::ErrorKind::NotFound)?;
     let (other_file, other_start, other_len) = store.place_of(other).ok_or(io::ErrorKind::NotFound)?;
@@ -168,7 +168,7 @@ pub fn swap(store: &DiskStore, one: u64, other: u64) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If the object is not in the store, or the system refuses.
+/// If the object is not in the store, or the system reports an error.
 pub fn truncate(store: &DiskStore, object: u64) -> io::Result<()> {
     let (file, start, len) = store.place_of(object).ok_or(io::ErrorKind::NotFound)?;
     file.set_len(start + len as u64 / 2)
@@ -176,7 +176,7 @@ pub fn truncate(store: &DiskStore, object: u64) -> io::Result<()> {
 
 const PAGE: usize = super::mapping::PAGE;
 
-/// One page through aligned memory, as direct transfers want it.
+/// One page in aligned memory, as direct transfers need it.
 fn page_at(file: &File, offset: u64) -> io::Result<Block> {
     let mut page = Blocks::new(super::mapping::granule()).take(PAGE).map_err(io::Error::other)?;
     read_at(file, &mut page, offset)?;

@@ -1,7 +1,7 @@
 //! A parallel map that keeps order.
 //!
-//! Items are pulled one at a time from one shared index, so that uneven items do not leave a thread
-//! idle; the result does not depend on which thread took which item.
+//! Threads take items one at a time from a shared index, so that uneven items leave no thread idle.
+//! The result does not depend on the assignment of items to threads.
 
 #[allow(unsafe_code, reason = "two system calls that no safe interface has")]
 mod slices;
@@ -13,19 +13,18 @@ use std::thread;
 
 /// The number of threads this process may run at once, at least 1.
 ///
-/// Respects CPU affinity and container limits where the system tells of them; 1 where it tells
-/// nothing.
+/// Respects CPU affinity and container limits if the system reports them; 1 if it reports nothing.
 pub fn available() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Keeps the calling thread on a core, where the system lets it choose.
+/// Keeps the calling thread on a core, if the system allows it.
 pub fn stay_on(core: usize) {
     stay_on_all(&[core]);
 }
 
-/// Keeps the calling thread, and the threads and processes that it begins from now on, on these
-/// cores; whether the system let it.
+/// Keeps the calling thread, and all threads and processes it starts from now on, on these cores.
+/// Returns whether the system allowed it.
 pub fn stay_on_all(cores: &[usize]) -> bool {
     #[cfg(linux_64)]
     {
@@ -40,7 +39,8 @@ pub fn stay_on_all(cores: &[usize]) -> bool {
     }
 }
 
-/// The cores that the calling thread may run on, by number; none where the system does not tell.
+/// The numbers of the cores that the calling thread may run on; empty if the system does not report
+/// them.
 pub fn allowed() -> Vec<usize> {
     #[cfg(linux_64)]
     {
@@ -51,7 +51,7 @@ pub fn allowed() -> Vec<usize> {
     Vec::new()
 }
 
-/// Nanoseconds that all threads of this process have computed, if the system tells.
+/// CPU nanoseconds of all threads of this process, if the system reports them.
 pub fn process_cpu_ns() -> Option<u64> {
     #[cfg(linux_64)]
     {
@@ -66,7 +66,7 @@ pub fn process_cpu_ns() -> Option<u64> {
 /// items.
 ///
 /// `threads` is capped by the number of items; 0 counts as 1. With one thread everything runs on
-/// the caller's.
+/// the caller's thread.
 ///
 /// # Panics
 ///
@@ -87,8 +87,7 @@ pub fn map_parallel<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T
     let next = AtomicUsize::new(0);
     let mut numbered: Vec<(usize, R)> = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| pull(items, &next, &f))).collect();
-        // Every worker is joined before a panic goes on: a scope must not unwind past a running
-        // thread.
+        // Join every worker before raising a panic: a scope must not unwind past a running thread.
         let ended: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
         ended.into_iter().flat_map(|result| result.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
@@ -138,8 +137,8 @@ mod tests {
 
     #[test]
     fn order_is_kept_when_every_thread_takes_items_from_both_halves() {
-        // Items run in pairs, one on each thread: whatever is put together thread by thread is out
-        // of order.
+        // Items run in pairs, one on each thread: results joined thread by thread would be out of
+        // order.
         let both = Barrier::new(2);
         let results = map_parallel(&[0, 1, 2, 3], 2, |item| {
             both.wait();
@@ -150,8 +149,7 @@ mod tests {
 
     #[test]
     fn two_threads_really_run_at_the_same_time() {
-        // Each item waits for the other: a map that ran them one after the other would never
-        // return.
+        // Each item waits for the other, so a sequential map would never return.
         let both = Barrier::new(2);
         map_parallel(&[(), ()], 2, |()| {
             both.wait();

@@ -1,29 +1,28 @@
-//! How long a thread runs when its turn comes, where others want its core.
+//! Short time slices for a thread whose core is shared.
 //!
-//! Linux gives each thread its share of a core in slices of one to four milliseconds, and one that
-//! has slept waits until whoever runs has had his. From 6.12 on a thread may say that its slices
-//! are to be short (`sched_setattr`, `sched_runtime`): it then runs as soon as it has something to
-//! do and something left of its share, which gets no larger. Older systems take the request and do
-//! nothing about it.
+//! Linux gives each thread its share of a core in slices of one to four milliseconds. A thread that
+//! wakes up waits for the end of the running thread's slice. From version 6.12 on a thread may ask
+//! for short slices (`sched_setattr`, `sched_runtime`). It then runs as soon as it has work and
+//! some of its share left; the share does not grow. Older systems accept the request and ignore it.
 
 use std::marker::PhantomData;
 
-/// The shortest that there are.
+/// The shortest possible slice, in nanoseconds.
 const SHORTEST_NS: u64 = 100_000;
 
-/// The calling thread has short slices, until this is dropped: then as long ones as before. Where
-/// the system does not let it, nothing has changed.
+/// Gives the calling thread short slices until this value is dropped, and then the length before.
+/// If the system refuses, nothing changes.
 #[derive(Debug)]
 pub struct ShortSlices {
     /// Nanoseconds of a slice.
     before: Option<u64>,
-    /// Of this thread.
+    /// Binds the value to its thread.
     here: PhantomData<*const ()>,
 }
 
 impl ShortSlices {
-    /// Asks for them. Threads that have a priority of their own kind (real time, idle) are left
-    /// alone.
+    /// Asks for short slices. Does nothing for threads with another scheduling policy (real time,
+    /// idle).
     pub fn ask() -> Self {
         let before = Attributes::get().filter(|found| [NORMAL, BATCH].contains(&found.policy));
         let asked = before.filter(|before| Attributes { runtime_ns: SHORTEST_NS, ..*before }.set());
@@ -33,9 +32,9 @@ impl ShortSlices {
 
 impl Drop for ShortSlices {
     fn drop(&mut self) {
-        // All else may have been changed by somebody since.
+        // The other attributes may have changed since, so only the slice is restored.
         if let (Some(before), Some(now)) = (self.before, Attributes::get()) {
-            // Nobody is worse off with short slices.
+            // If this fails, short slices remain and do no harm.
             let _ = Attributes { runtime_ns: before, ..now }.set();
         }
     }
@@ -45,7 +44,7 @@ impl Drop for ShortSlices {
 const NORMAL: u32 = 0;
 const BATCH: u32 = 3;
 
-/// The first version of `struct sched_attr`, as the system has it.
+/// The first version of the system's `struct sched_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Attributes {
@@ -54,7 +53,7 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// The slice, for threads that have no deadline.
+    /// The slice, for threads without a deadline.
     runtime_ns: u64,
     deadline_ns: u64,
     period_ns: u64,
@@ -62,18 +61,18 @@ struct Attributes {
 
 #[cfg(linux_64)]
 impl Attributes {
-    /// Those of the calling thread.
+    /// The attributes of the calling thread.
     fn get() -> Option<Self> {
         let (mut found, bytes) = (Self::default(), size_of::<Self>());
-        // SAFETY: writes at most as many bytes as it is told, which are there and may be any
+        // SAFETY: the call writes at most `bytes` bytes to `found`, for which any bytes are valid
         let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, bytes, 0) };
         (failed == 0).then_some(found)
     }
 
-    /// Gives them to the calling thread; whether the system did.
+    /// Sets them for the calling thread, and returns whether the system did so.
     fn set(&self) -> bool {
         let told = Self { size: size_of::<Self>() as u32, ..*self };
-        // SAFETY: reads as many bytes as they say of themselves, which are there
+        // SAFETY: the call reads `told.size` bytes, the size of `told`
         let failed = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const told, 0) };
         failed == 0
     }
@@ -99,7 +98,7 @@ mod tests {
         let before = Attributes::get().expect("every thread has attributes");
         let asked = ShortSlices::ask();
         let during = Attributes::get().expect("as before");
-        // Before 6.12 a system says 0.
+        // Before 6.12 the system reports 0.
         let expected = if before.runtime_ns == 0 { 0 } else { SHORTEST_NS };
         assert_eq!(during, Attributes { runtime_ns: expected, ..before });
         drop(asked);

@@ -1,7 +1,7 @@
-//! The instructions that run must not depend on decrypted numbers. The compiler decides that, so
-//! the compiled code is looked at: a child process computes with two secrets in turn, one
+//! The executed instructions must not depend on decrypted numbers. The compiler decides this, so
+//! the test examines the compiled code: a child process computes with two secrets in turn, one
 //! instruction at a time under a tracer, and the addresses of all instructions must be the same.
-//! Times of single instructions are not looked at.
+//! The test does not measure times of single instructions.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
@@ -18,7 +18,7 @@ use tobari_lattice::params::{LatticeParameters, Plaintext};
 use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::SecretKey;
 
-/// Says to this executable which work it is to do under a tracer.
+/// The environment variable that names the work of a traced child.
 const CHILD: &str = "TOBARI_TEST_TRACED";
 
 /// Does its work with one secret or the other.
@@ -54,7 +54,8 @@ fn work(name: &str) -> Work {
     }
 }
 
-/// Ten labels are no multiple of the width of vectors: the rest of the loop is compiled by itself.
+/// Ten labels are not a multiple of the vector width, so the loop's remainder is tested, too; the
+/// compiler makes separate code for it.
 fn ckks_decryption(release: &str) -> Work {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let parameters = LatticeParameters::insecure_of_sizes(64, &[40], &[], 1, Plaintext::Approximate).unwrap();
@@ -102,7 +103,7 @@ fn traced(name: &str) -> ExitCode {
     if trace::run(&work(name)) { ExitCode::SUCCESS } else { ExitCode::from(trace::UNTRACED) }
 }
 
-/// The addresses at which both secrets part, and how many instructions there were; none where
+/// The place at which the runs with both secrets differ, and the number of instructions; `None` if
 /// nothing can be traced.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn parted(name: &str) -> Option<(Option<String>, usize)> {

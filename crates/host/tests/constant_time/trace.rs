@@ -1,4 +1,4 @@
-//! A process one instruction at a time (`ptrace`).
+//! Runs a process one instruction at a time (`ptrace`).
 
 #![expect(unsafe_code, reason = "calls of the system for which there is no safe form")]
 
@@ -9,17 +9,17 @@ use std::hint::black_box;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
-/// How often a child does its work before it is looked at: tables are made and memory is taken by
-/// then.
+/// How often a child does its work before it is traced, so that tables are made and memory is
+/// allocated.
 const WARM: usize = 4;
-/// Where a process keeps the address of its next instruction, among its words.
+/// The offset of the instruction pointer in the process's registers.
 const RIP: usize = 16 * 8;
 
-/// What a child ends with that may not be traced.
+/// The exit status of a child that may not be traced.
 pub(super) const UNTRACED: u8 = 77;
 
-/// The child's side: its work with one secret and the other, twice, a stop after each; false if it
-/// may not be traced.
+/// The child's side: does the work with both secrets in turn, twice, and stops after each time.
+/// False if it may not be traced.
 pub(super) fn run(work: &dyn Fn(bool)) -> bool {
     for _ in 0..WARM {
         work(false);
@@ -30,7 +30,7 @@ pub(super) fn run(work: &dyn Fn(bool)) -> bool {
         return false;
     }
     stop();
-    // one place that calls it, whatever the compiler knows of the secrets
+    // A single call site, so that the compiler cannot specialise the work for a secret.
     for turn in 0..black_box(4) {
         work(black_box(turn % 2 == 1));
         stop();
@@ -58,7 +58,7 @@ impl Traced {
         self.0.id() as i32
     }
 
-    /// The signal at which the child stands; none if it may not be traced.
+    /// The signal at which the child stopped; `None` if it may not be traced.
     fn stopped(&self) -> Option<i32> {
         let mut status = 0;
         // SAFETY: the status is written to a number of this function
@@ -74,7 +74,7 @@ impl Traced {
         None
     }
 
-    /// Lets the child run until it stops by itself.
+    /// Continues the child until it stops by itself.
     fn go_on(&self) {
         // SAFETY: it takes no address of this process: the child goes on, with no signal
         let gone = unsafe { libc::ptrace(libc::PTRACE_CONT, self.pid(), null_mut::<u8>(), null_mut::<u8>()) };
@@ -100,16 +100,17 @@ impl Traced {
         }
     }
 
-    /// Where the executable lies in the child's memory.
+    /// The address of the executable in the child's memory.
     fn base(&self) -> u64 {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap_or_default();
         maps.split('-').next().and_then(|first| u64::from_str_radix(first, 16).ok()).unwrap_or(0)
     }
 }
 
-/// Where both secrets part, and how many instructions there were; none where nothing can be traced.
+/// The place at which the runs with both secrets differ, and the number of instructions; `None` if
+/// nothing can be traced.
 pub(super) fn compare(name: &str) -> Option<(Option<String>, usize)> {
-    // both take turns at each instruction: on one core that takes a quarter of the time
+    // Parent and child alternate at each instruction: on one core this takes a quarter of the time.
     let mut one = CpuSet::new();
     one.set(sched_getcpu());
     _ = sched_setaffinity(None, &one);
@@ -117,7 +118,7 @@ pub(super) fn compare(name: &str) -> Option<(Option<String>, usize)> {
     command.env(CHILD, name).stdin(Stdio::null()).stdout(Stdio::null());
     let child = Traced(command.spawn().unwrap());
     assert_eq!(child.stopped()?, libc::SIGSTOP);
-    // memory may be taken in another way the first time: the second is looked at
+    // The first pass may allocate memory differently, so the second pass is compared.
     child.go_on();
     child.go_on();
     let (one, other) = (child.until_stop(), child.until_stop());

@@ -1,8 +1,8 @@
-//! The simulated enclave as a process: what it may not do, what becomes of a session when it dies,
-//! and that nothing leaks.
+//! The simulated enclave as a process: its restrictions, the end of a session when it dies, and
+//! its secrecy.
 //!
-//! The enclave is this executable again, so this file has a `main` of its own in place of
-//! libtest's, and prints what that would.
+//! The enclave is a second process of this executable. So this file has its own `main` instead of
+//! libtest's, with the same output.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 

@@ -1,4 +1,4 @@
-//! Children that announce themselves or fail to.
+//! Children with and without an announcement.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -103,7 +103,7 @@ fn the_child_keeps_its_parents_environment_and_an_open_standard_input() {
 
 #[test]
 fn start_runs_this_very_executable() {
-    // The list of a test executable names its tests; no announcement, so it comes back as an error.
+    // A test executable prints the list of its tests. This is no announcement, so it is an error.
     let error = ChildServer::start(["--list"], StderrMode::Inherit, LONG).expect_err("a list is no announcement");
     assert!(matches!(&error, ProcessError::Unexpected { found, .. } if found.ends_with(": test")), "{error}");
 }

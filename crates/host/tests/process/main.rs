@@ -1,4 +1,4 @@
-//! Children that announce themselves or fail to, and what can be read from a child's memory.
+//! Children with and without an announcement, and searches of a child's memory.
 #![cfg(unix)]
 
 #[cfg(test)]

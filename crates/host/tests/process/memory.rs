@@ -1,4 +1,4 @@
-//! What a search of a child's memory finds, and what it must not find.
+//! A search of a child's memory finds its data, but not the executable's constants.
 #![cfg(target_os = "linux")]
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -7,11 +7,10 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tobari_host::process::process_memory_contains;
 
-/// Stands in this executable, hence among the constants of every process that runs it, and is never
-/// copied by the child.
+/// A constant of this executable, and so of every process that runs it. The child never copies it.
 static CONSTANT: &[u8] = b"a constant of the executable that no child ever copies: 6b1f0e93";
 
-/// Text that stands nowhere else: not in any argument, environment or file.
+/// Text that occurs nowhere else: in no argument, environment or file.
 fn unheard_of() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut state = now.as_nanos() as u64 | 1;
@@ -24,7 +23,7 @@ fn unheard_of() -> String {
     (0..640).map(|_| step()).collect()
 }
 
-/// A process that keeps the last line it was given and answers "kept" on its standard error.
+/// A process that keeps the last line of its input and prints "kept" on its standard error.
 struct Keeper {
     child: Child,
     answers: BufReader<ChildStderr>,
@@ -37,7 +36,7 @@ impl Keeper {
         Self::start(command)
     }
 
-    /// This test executable again, running [`keep_lines`] only.
+    /// A second process of this test executable that runs only [`keep_lines`].
     fn this_executable() -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "--nocapture", "memory::keep_lines"]).env("TOBARI_TEST_KEEPER", "1");
@@ -102,7 +101,7 @@ fn constants_of_the_executable_are_not_taken_for_what_a_child_holds() {
     let mut keeper = Keeper::this_executable();
     keeper.keep("nothing yet");
     assert_eq!(keeper.found(&[CONSTANT]), [] as [usize; 0]);
-    // Once the child has it in memory of its own, it is found.
+    // The search finds the constant once the child has a copy in its own memory.
     keeper.keep(std::str::from_utf8(CONSTANT).unwrap());
     assert_eq!(keeper.found(&[CONSTANT]), [0]);
 }
@@ -111,7 +110,7 @@ fn constants_of_the_executable_are_not_taken_for_what_a_child_holds() {
 fn a_search_that_could_see_nothing_is_an_error_and_not_a_clean_bill() {
     let mut dead = Command::new("/bin/true").spawn().unwrap();
     let pid = dead.id();
-    // Ended but not reaped: it still has a number, but no memory.
+    // Ended but not reaped: the process still has an identifier, but no memory.
     let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let ended = (0..2000).any(|_| {
         maps().is_empty() || {

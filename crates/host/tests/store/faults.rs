@@ -1,4 +1,4 @@
-//! A disk that lies or fails: the read fails by its object's number, and the store goes on.
+//! Faulty disks: the read fails with its object's number, and the store keeps working.
 
 use crate::setup::{drain, filled, open, open_limited, read, with_each_engine, write_all};
 use tobari_host::store::testing::{Faults, FaultyStore, flip_bit, swap, truncate};
@@ -61,8 +61,8 @@ fn a_lost_write_is_not_taken_for_the_object_that_was_there_before() {
     let blocks = Blocks::new(1 << 20);
     let mut store = open_limited(&[(folder.path(), 4 * 4096)], Choice::Auto);
     write_all(&mut store, [(0, filled(&blocks, 8192, 0)), (1, filled(&blocks, 8192, 1))]);
-    // What a disk does that acknowledges a write and forgets it: the old bytes are in the new
-    // object's place.
+    // The state after a disk acknowledged a write and lost it: the new object's place holds the old
+    // bytes.
     swap(&store, 0, 1).unwrap();
     store.discard(0);
     assert!(matches!(read(&mut store, 1, blocks.take(8192).unwrap()), Err(StoreError::Corrupted { object: 1, .. })));

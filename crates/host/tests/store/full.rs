@@ -1,4 +1,4 @@
-//! Full disks: the next folder, and a clear error where none is left.
+//! Full disks: the store uses the next folder, and reports a clear error if none is left.
 
 use crate::setup::{drain, filled, open_limited, read, with_each_engine, write_all};
 use tobari_host::store::{Blocks, Choice, Store, StoreError};
@@ -41,7 +41,7 @@ fn discarded_space_is_used_again_for_ever() {
     write_all(&mut store, [(200, filled(&blocks, 24 * 4096, 200))]);
 }
 
-/// Only where this may mount: a real file system that is full.
+/// A real full file system. Runs only with permission to mount.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_file_system_hands_on_to_the_next_folder() {

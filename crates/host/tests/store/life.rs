@@ -1,4 +1,4 @@
-//! How a store begins and ends.
+//! The start and the end of a store.
 
 use crate::setup::{filled, open, with_each_engine, write_all};
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn measuring_ends_in_its_time_and_leaves_nothing() {
     with_each_engine("measuring_ends_in_its_time_and_leaves_nothing", |engine| {
         let speed = measure_with(&whole, 0.1, engine).unwrap();
         assert!(speed.read_bytes_per_s > 0.0 && !speed.engine.is_empty());
-        // within a quota, too
+        // Also within a quota.
         let small = Folder { quota_bytes: Some(4 << 20), ..whole.clone() };
         assert!(measure_with(&small, 0.1, engine).unwrap().write_bytes_per_s > 0.0);
     });

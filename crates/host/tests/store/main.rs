@@ -1,5 +1,5 @@
-//! The disk tier: round trips against a map, what a faulty disk does, what a full one does, and how
-//! a store ends.
+//! The disk tier: round trips compared with a map, faulty disks, full disks, and the end of a
+//! store.
 
 #[cfg(test)]
 mod faults;

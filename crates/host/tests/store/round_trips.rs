@@ -1,4 +1,4 @@
-//! What is read is what was written, in any order of doing things.
+//! Every read returns the written bytes, in any order of operations.
 
 use crate::setup::{Random, drain, filled, open, read, with_each_engine, write_all};
 use std::collections::{HashMap, HashSet};
@@ -6,8 +6,8 @@ use std::time::Duration;
 use tobari_host::store::testing::{Faults, FaultyStore};
 use tobari_host::store::{Blocks, Choice, DiskStore, Kind, Options, Store, StoreError};
 
-/// Random writes, reads and discards against a map from objects to the seeds and lengths of their
-/// bytes.
+/// Random writes, reads and discards, compared with a map from objects to the seeds and lengths of
+/// their bytes.
 fn random_interleaving(store: &mut dyn Store, seed: u64, steps: usize) {
     let mut random = Random(seed);
     let blocks = Blocks::new(96 << 20);
@@ -29,7 +29,7 @@ fn random_interleaving(store: &mut dyn Store, seed: u64, steps: usize) {
         let ready: Vec<u64> = oracle.keys().filter(|object| !writing.contains(object)).copied().collect();
         match random.below(8) {
             0..3 => {
-                // Few large ones: lengths of which every power of two is as likely.
+                // Few large objects: each power of two is equally likely as a bound of the length.
                 let order = random.below(25);
                 let len = 1 + random.below(1 << order).min(20_000_000);
                 if blocks.used_bytes() + len + 4096 <= blocks.limit_bytes() {
@@ -124,7 +124,7 @@ fn transfers_go_on_while_nobody_calls() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { engine, depth: 1, ..Options::in_folder(folder.path()) };
         let (mut store, blocks) = (DiskStore::open(&options).unwrap(), Blocks::new(64 << 20));
-        // 24 requests, one in flight: a store that its caller drove would need a call for each.
+        // 24 requests, one in flight: a store without its own threads would need a call for each.
         store.write(0, filled(&blocks, 48 << 20, 0)).unwrap();
         let ended = (1..8).any(|call| {
             std::thread::sleep(Duration::from_millis(50 << call));
@@ -179,7 +179,7 @@ fn an_object_discarded_under_way_still_completes_and_its_number_is_free_at_once(
         drop(ended);
         store.read(9, blocks.take(5 << 20).unwrap()).unwrap();
         store.discard(9);
-        // Nothing may be written into the place that is still being read.
+        // No write may use a place that is still being read.
         store.write(10, filled(&blocks, 5 << 20, 10)).unwrap();
         for completion in drain(&mut store) {
             let seed = if completion.kind == Kind::Read { 3 } else { 10 };

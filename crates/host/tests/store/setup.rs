@@ -1,4 +1,4 @@
-//! What the tests share: both engines, random numbers, and waiting.
+//! Shared by the tests: both engines, random numbers, and waiting.
 
 use std::path::Path;
 use tobari_host::store::{Block, Blocks, Choice, Completion, DiskStore, Folder, Options, Store, StoreError};
@@ -54,7 +54,7 @@ pub(crate) fn filled(blocks: &Blocks, len: usize, seed: u64) -> Block {
     block
 }
 
-/// Every completion until nothing is under way.
+/// Waits for all running transfers, and returns their completions.
 pub(crate) fn drain(store: &mut dyn Store) -> Vec<Completion> {
     let mut all = Vec::new();
     loop {

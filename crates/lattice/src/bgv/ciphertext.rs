@@ -3,7 +3,8 @@
 use crate::params::LatticeParameters;
 use crate::rlwe::{self, norms};
 
-/// Of a bound on noise, in a bit: a power of two, so that what is read is written again.
+/// Units of a noise bound in a bit: a power of two, so that a decoded bound encodes to the same
+/// bytes.
 pub(crate) const BOUND_UNITS: f64 = 1024.0;
 
 /// A ciphertext of a polynomial modulo `t`.
@@ -22,7 +23,7 @@ impl Ciphertext {
         self.inner.parameters()
     }
 
-    /// With a factor that is prime to `t`, and a bound.
+    /// A ciphertext with a factor that is prime to `t`, and a noise bound.
     pub(crate) fn new(inner: rlwe::Ciphertext, factor: u64, norm: f64) -> Self {
         Self { inner, factor, norm }
     }
@@ -41,24 +42,24 @@ impl Ciphertext {
         self.inner.level()
     }
 
-    /// Whether it is a product that has not been relinearised.
+    /// Is this a product that has not been relinearised?
     pub fn needs_relinearization(&self) -> bool {
         self.inner.needs_relinearization()
     }
 
-    /// `log2` of a bound on every coefficient of the phase: it fails with a chance of about `2^-36`
-    /// an operation.
+    /// `log2` of a bound on every coefficient of the phase. The bound fails with a chance of about
+    /// `2^-36` for each operation.
     pub fn noise_bound(&self) -> f64 {
         self.norm
     }
 
-    /// The bound in units of 2^-10, rounded up: what bytes hold of it.
+    /// The bound as encoded in bytes: in units of 2^-10, rounded up.
     pub(crate) fn bound_units(&self) -> u32 {
         (BOUND_UNITS * self.norm).ceil().clamp(0.0, f64::from(u32::MAX)) as u32
     }
 
-    /// With the bound that bytes hold, less than 2^-10 of a bit above: what is written and read is
-    /// the same ciphertext then, and so is whatever is computed from it.
+    /// Rounds the bound up to its encoded value, by less than 2^-10 of a bit. Encoding and decoding
+    /// then give the same ciphertext, and so do all results computed from it.
     #[must_use]
     pub fn with_written_bound(mut self) -> Self {
         self.norm = f64::from(self.bound_units()) / BOUND_UNITS;
@@ -70,8 +71,8 @@ impl Ciphertext {
         self.inner.memory()
     }
 
-    /// Bits that are left between the bound and `Q/4`; decryption is right while there are any, and
-    /// an error once there are none.
+    /// Bits between the bound and `Q/4`. Decryption is right while the budget is positive, and an
+    /// error otherwise.
     pub fn noise_budget(&self) -> f64 {
         let primes = &self.parameters().ring().data_primes()[..self.level()];
         primes.iter().map(|prime| (prime.modulus().value() as f64).log2()).sum::<f64>() - 2.0 - self.norm
@@ -86,7 +87,7 @@ pub struct SeededCiphertext {
 }
 
 impl SeededCiphertext {
-    /// The bound is that of a fresh one.
+    /// A fresh ciphertext, with the bound of one.
     pub(crate) fn new(inner: rlwe::SeededCiphertext) -> Self {
         let parameters = inner.parameters();
         let norm = norms::sum([norms::secret_error(parameters), norms::message(parameters)]);
@@ -97,7 +98,7 @@ impl SeededCiphertext {
         &self.inner
     }
 
-    /// With its second half drawn from the seed.
+    /// Draws the second half from the seed.
     pub fn expand(&self) -> Ciphertext {
         Ciphertext { inner: self.inner.expand(), factor: 1, norm: self.norm }
     }

@@ -1,25 +1,25 @@
 //! Decryption, and encryption with the secret key.
 //!
 //! # Which ciphertexts are rejected
-//! A message is right as long as the phase is below half the modulus `Q`. Beyond that, slots come
-//! out that look like any others. So [`Decryptor::decrypt`] returns [`DecryptError::Noise`] where
-//! the bound on the noise, or any coefficient of the phase itself, passes **a quarter** of `Q`. The
-//! phase of a ciphertext with too much noise, or under another key, is uniform modulo `Q`: all `N`
-//! coefficients lie within a quarter with a chance of `2^-N`.
+//! A message is right as long as the phase is below half the modulus `Q`. Above that, decryption
+//! would give wrong slots without notice. So [`Decryptor::decrypt`] returns [`DecryptError::Noise`]
+//! if the bound on the noise, or any coefficient of the phase itself, exceeds **a quarter** of `Q`.
+//! The phase of a ciphertext with too much noise, or under another key, is uniform modulo `Q`: all
+//! `N` coefficients lie within a quarter with a chance of `2^-N`.
 //!
-//! **A phase that somebody crafted stays undetected.** The maker of a ciphertext can
-//! give it any message with a small error, and any bound. So can everybody who changes one. No
-//! scheme that computes on ciphertexts can tell.
+//! **A crafted phase stays undetected.** The maker of a ciphertext can give it any message with a
+//! small error, and any bound. So can anybody who changes one. No homomorphic scheme can detect
+//! this.
 //!
 //! # The error is for the owner of the key
 //! The server that evaluated must not learn whether a ciphertext decrypts. It could add noise until
-//! decryption fails, and each failure tells of the error, and so of the key. So a program that
-//! decrypts sends the same messages at the same time in both cases, and reports the error to its
-//! own user only.
+//! decryption fails, and each failure leaks information about the error, and so about the key. So a
+//! program that decrypts sends the same messages at the same time in both cases, and reports the
+//! error to its own user only.
 //!
 //! # Leakage
 //! Constant time: the message is computed in both cases, and no branch depends on a coefficient.
-//! Whether there was an error is seen, by the caller alone.
+//! Only the caller sees whether there was an error.
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
 use super::encode::{EncodeError, Plaintext, centred, modulus};
@@ -33,8 +33,8 @@ use zeroize::Zeroizing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecryptError {
-    /// The noise may be above what decrypts right. Nothing more is said: the size of the noise
-    /// tells of the key.
+    /// The noise may be too large for a right result. The error says no more, because the size of
+    /// the noise leaks information about the key.
     #[error(
         "expected noise below a quarter of the modulus, found more: the ciphertext is under another key, or too \
          much was computed with it; compute less, or encrypt at a higher level"
@@ -45,7 +45,7 @@ pub enum DecryptError {
     Parameters,
 }
 
-/// Decrypts, and encrypts with half of each ciphertext being a seed.
+/// Decrypts, and encrypts to ciphertexts of which one half is a seed.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -76,7 +76,7 @@ pub struct Decryptor<'a> {
 }
 
 impl<'a> Decryptor<'a> {
-    /// With this key.
+    /// A decryptor with this key.
     ///
     /// # Errors
     /// [`EncodeError::Approximate`] for a key of another scheme.
@@ -90,7 +90,7 @@ impl<'a> Decryptor<'a> {
     /// A fresh ciphertext over the first `level` data primes.
     ///
     /// # Panics
-    /// Unless there are so many.
+    /// If there are fewer.
     pub fn encrypt(&self, plaintext: &Plaintext, level: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
         let parameters = self.key.parameters();
         let mut inner = self.key.encrypt_zero(level, rng);
@@ -98,9 +98,9 @@ impl<'a> Decryptor<'a> {
         SeededCiphertext::new(inner)
     }
 
-    /// `log2` of the largest coefficient of the phase, in absolute value: what
-    /// [`Ciphertext::noise_bound`] bounds. It tells of the key: it is for the key's owner
-    /// alone.
+    /// `log2` of the largest coefficient of the phase, in absolute value;
+    /// [`Ciphertext::noise_bound`] bounds it. It leaks information about the key, so keep it with
+    /// the key's owner.
     ///
     /// # Panics
     /// If the ciphertext is of other parameters.
@@ -110,24 +110,24 @@ impl<'a> Decryptor<'a> {
 
     /// The message, of `N` coefficients modulo `t`.
     ///
-    /// The maker of the ciphertext must not learn whether this is an error, nor when: see the
+    /// The maker of the ciphertext must not learn whether or when this is an error: see the
     /// security section of [`crate::bgv`].
     ///
     /// # Errors
-    /// [`DecryptError::Noise`] where the bound on the noise or the phase itself passes a quarter of
+    /// [`DecryptError::Noise`] if the bound on the noise or the phase itself exceeds a quarter of
     /// the modulus, [`DecryptError::Parameters`] for a ciphertext of other parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         let message = self.decrypt_measured(ciphertext);
-        // all is computed by now, in either case
+        // everything is computed by now, in either case
         if ciphertext.noise_budget() > 0.0 { message } else { message.and(Err(DecryptError::Noise)) }
     }
 
-    /// As [`Self::decrypt`], by the phase alone: for results whose bound is far above their noise,
-    /// as that of a flooded one that was switched to few primes, where the rounding is counted at
-    /// its canonical norm.
+    /// As [`Self::decrypt`], but checks the phase alone. It is for results whose bound is far above
+    /// their noise, such as a flooded result that was switched to few primes: its bound counts the
+    /// rounding at its canonical norm.
     ///
     /// # Errors
-    /// [`DecryptError::Noise`] where the phase passes a quarter of the modulus,
+    /// [`DecryptError::Noise`] if the phase exceeds a quarter of the modulus,
     /// [`DecryptError::Parameters`].
     pub fn decrypt_measured(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         if ciphertext.parameters() != self.key.parameters() {
@@ -141,7 +141,7 @@ impl<'a> Decryptor<'a> {
         let inverse = self.t.inverse(ciphertext.factor).unwrap_or_else(|| unreachable!("factors are units"));
         (RingKernels::best().scale_assign)(&self.t, &mut residues, self.t.factor(inverse));
         let message = Plaintext::from_centred(centred(&self.t, &residues));
-        // all is computed by now, in either case
+        // everything is computed by now, in either case
         let small = conversion.are_below_quarter(&rows);
         if small { Ok(message) } else { Err(DecryptError::Noise) }
     }

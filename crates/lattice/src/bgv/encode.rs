@@ -11,7 +11,7 @@ pub struct Plaintext {
     coefficients: Vec<i64>,
 }
 
-/// What is no message.
+/// Why values are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -43,8 +43,7 @@ pub enum EncodeError {
 }
 
 impl Plaintext {
-    /// The polynomial of these coefficients, each taken modulo `t`; those that are missing are
-    /// zero.
+    /// The polynomial of these coefficients, each reduced modulo `t`. Missing ones are zero.
     ///
     /// # Errors
     /// [`EncodeError`] for more than `N` of them, or parameters of another scheme.
@@ -69,8 +68,7 @@ impl Plaintext {
         &self.coefficients
     }
 
-    /// The largest sum that the coefficients' absolute values can stand for: no canonical norm is
-    /// larger.
+    /// The sum of the coefficients' absolute values, an upper bound on the canonical norm.
     pub(crate) fn norm(&self) -> f64 {
         self.coefficients.iter().map(|value| value.unsigned_abs() as f64).sum()
     }
@@ -96,8 +94,8 @@ impl Plaintext {
     }
 }
 
-/// A plaintext as an element over the primes of a level: products with it need no transform. It is
-/// not secret.
+/// A plaintext as an element over the primes of a level, so that products with it need no
+/// transform. It is not secret.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -125,19 +123,19 @@ pub struct PreparedPlaintext {
 }
 
 impl PreparedPlaintext {
-    /// For ciphertexts of `level` and below.
+    /// Prepares a plaintext for ciphertexts of `level` and below.
     ///
     /// # Errors
     /// [`EncodeError::Approximate`] for parameters of another scheme.
     ///
     /// # Panics
-    /// If there are not so many levels.
+    /// If there are fewer levels.
     pub fn new(parameters: &LatticeParameters, plaintext: &Plaintext, level: usize) -> Result<Self, EncodeError> {
         let element = plaintext.to_element(parameters, 1, level, &modulus(parameters)?);
         Ok(Self { parameters: parameters.clone(), element, norm: plaintext.norm().max(1.0).log2() })
     }
 
-    /// The highest level that it is for.
+    /// The highest level of its ciphertexts.
     pub fn level(&self) -> usize {
         self.element.basis().data()
     }
@@ -147,8 +145,8 @@ impl PreparedPlaintext {
         &self.parameters
     }
 
-    /// What was prepared; none if `t` is not below the first prime, whose residues are what is left
-    /// of the coefficients.
+    /// The original plaintext; none if `t` is not below the first prime, because only the
+    /// coefficients' residues are kept.
     pub fn to_plaintext(&self) -> Option<Plaintext> {
         let ring = self.parameters.ring();
         let first = self.element.restrict(ring.basis(1)).inverse();
@@ -193,12 +191,12 @@ pub(crate) fn modulus(parameters: &LatticeParameters) -> Result<Modulus, EncodeE
 pub struct Encoder {
     t: Modulus,
     ntt: Ntt,
-    /// Where the transform keeps each slot.
+    /// The place of each slot in the transform's order.
     places: Vec<u32>,
 }
 
 impl Encoder {
-    /// For a plaintext modulus that has slots.
+    /// An encoder for a plaintext modulus that has slots.
     ///
     /// # Errors
     /// [`EncodeError`] for one that has none.
@@ -223,8 +221,7 @@ impl Encoder {
         self.places.len()
     }
 
-    /// The polynomial with these values in its slots, the first row first; those that are missing
-    /// are zero.
+    /// The polynomial with these values in its slots, the first row first. Missing values are zero.
     ///
     /// # Errors
     /// [`EncodeError::Length`] for more than `N` of them.
@@ -234,7 +231,7 @@ impl Encoder {
         }
         let mut residues = Zeroizing::new(vec![0; self.slots()]);
         let mut reduced = Zeroizing::new(vec![0; values.len()]);
-        // whether all are of a usual size is not hidden
+        // this reveals whether all values are of the usual size
         if values.iter().fold(true, |all, value| all & (value.unsigned_abs() < 1 << 51))
             && values.len().is_multiple_of(8)
         {

@@ -10,9 +10,9 @@ use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeySwitcher, norms};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Computes on ciphertexts of one set of parameters; knows no secret.
+/// Computes on ciphertexts of one set of parameters, without any secret.
 ///
-/// Two ciphertexts of different levels are brought to the lower one first, and two of different
+/// It first brings two ciphertexts of different levels to the lower level, and two of different
 /// factors to one factor.
 ///
 /// ```
@@ -39,12 +39,11 @@ pub struct Evaluator {
     parameters: LatticeParameters,
     t: Modulus,
     switcher: KeySwitcher,
-    /// By the level that is left.
+    /// By the level after the division.
     divisions: Vec<OnceLock<Division>>,
 }
 
-/// A ciphertext cut into digits, to be rotated by many steps that come one by one
-/// ([`Evaluator::hoist`]).
+/// A ciphertext cut into digits, for rotations by many steps, one at a time ([`Evaluator::hoist`]).
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -73,12 +72,12 @@ pub struct Hoisted<'a> {
 }
 
 impl Hoisted<'_> {
-    /// What was cut.
+    /// The original ciphertext.
     pub fn ciphertext(&self) -> &Ciphertext {
         &self.ciphertext
     }
 
-    /// With a copy of the ciphertext.
+    /// Makes it own a copy of the ciphertext.
     pub fn into_owned(self) -> Hoisted<'static> {
         Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
     }
@@ -87,20 +86,20 @@ impl Hoisted<'_> {
         &self.digits
     }
 
-    /// Bytes in memory, those of the ciphertext among them.
+    /// Bytes in memory, including the ciphertext.
     pub fn memory(&self) -> usize {
         self.ciphertext.memory() + self.digits.memory()
     }
 }
 
-/// What cannot be computed.
+/// Why an operation is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
-    /// A key that was not given.
+    /// A missing key.
     #[error("expected a key for {what}, found none")]
     MissingKey {
-        /// What it is for.
+        /// The purpose of the key.
         what: String,
     },
     /// A key for a lower level.
@@ -134,10 +133,10 @@ pub enum EvaluateError {
         /// The number.
         found: i64,
     },
-    /// More bits than flooding is made for.
+    /// Too many bits of flooding.
     #[error("expected at most {most} bits of flooding, found {found}")]
     Flooding {
-        /// What fits below the modulus.
+        /// The most bits that fit below the modulus.
         most: u32,
         /// Bits asked for.
         found: u32,
@@ -145,8 +144,8 @@ pub enum EvaluateError {
 }
 
 impl Evaluator {
-    /// For these parameters. Without a special prime there are no keys, and whatever needs none can
-    /// be computed.
+    /// An evaluator for these parameters. Without a special prime there are no keys, and only
+    /// operations without keys are possible.
     ///
     /// # Errors
     /// [`EncodeError::Approximate`] for those of another scheme.
@@ -160,7 +159,7 @@ impl Evaluator {
         if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
     }
 
-    /// Refuses parameters under which no key can be: there is nothing to cut digits for.
+    /// Rejects parameters without a special prime: no key exists, so digits have no use.
     pub(super) fn check_special(&self) -> Result<(), EvaluateError> {
         let none = self.parameters.ring().special_primes().is_empty();
         if none { Err(EvaluateError::NoSpecialPrime) } else { Ok(()) }
@@ -179,7 +178,7 @@ impl Evaluator {
         &self.switcher
     }
 
-    /// The same message over the first `level` data primes: the noise shrinks with the modulus.
+    /// The same message over the first `level` data primes. The noise shrinks with the modulus.
     ///
     /// # Errors
     /// [`EvaluateError::Level`] unless the level is from 1 to the present one.
@@ -200,9 +199,9 @@ impl Evaluator {
         out
     }
 
-    /// The same message at this level: divided by so many primes, after which rows are dropped and
-    /// nothing is divided. The noise stays as it is then, and so does the factor: for a ciphertext
-    /// whose noise is what a division would leave anyway.
+    /// The same message at this level: divides by `divisions` primes, then drops rows without
+    /// division. Dropping changes neither the noise nor the factor. It is for a ciphertext with no
+    /// more noise than a division would leave.
     pub(super) fn dropped(&self, mut ciphertext: Ciphertext, level: usize, divisions: usize) -> Ciphertext {
         debug_assert!(level + divisions <= ciphertext.level(), "no more divisions than levels");
         for _ in 0..divisions {
@@ -222,8 +221,7 @@ impl Evaluator {
         self.divided(parts, ciphertext.factor, ciphertext.norm)
     }
 
-    /// What came of a ciphertext of this factor and norm by division by the prime after its last
-    /// one.
+    /// The result of dividing a ciphertext of this factor and norm by the prime after its last one.
     fn divided(&self, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Ciphertext {
         let last = self.parameters.ring().data_primes()[parts[0].basis().data()].modulus().value();
         let rounding = norms::rounding(&self.parameters, parts.len());
@@ -263,7 +261,7 @@ impl Evaluator {
     /// `a += b`.
     ///
     /// # Errors
-    /// [`EvaluateError::Parameters`]; `a` is then as it was.
+    /// [`EvaluateError::Parameters`]; then `a` is unchanged.
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), EvaluateError> {
         if a.level() != b.level() || a.factor != b.factor {
             *a = self.add(a, b)?;
@@ -346,7 +344,7 @@ impl Evaluator {
         Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm().max(1.0).log2() })
     }
 
-    /// The same with a plaintext that was prepared.
+    /// The same with a prepared plaintext.
     ///
     /// # Errors
     /// [`EvaluateError::Parameters`], or [`EvaluateError::Level`] for one of a lower level.
@@ -359,7 +357,7 @@ impl Evaluator {
     /// `a *= m`, likewise.
     ///
     /// # Errors
-    /// As [`Self::mul_prepared`]; `a` is then as it was.
+    /// As [`Self::mul_prepared`]; then `a` is unchanged.
     pub fn mul_prepared_assign(&self, a: &mut Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
         self.check_prepared(a, m)?;
         a.inner.times_assign(&m.element);
@@ -376,7 +374,7 @@ impl Evaluator {
         if wanted > present { Err(EvaluateError::Level { present, wanted }) } else { Ok(()) }
     }
 
-    /// `a` times an integer, taken modulo `t`.
+    /// `a` times an integer, reduced modulo `t`.
     ///
     /// # Errors
     /// [`EvaluateError::Parameters`].
@@ -405,7 +403,7 @@ impl Evaluator {
     /// The same ciphertext in two parts.
     ///
     /// # Errors
-    /// [`EvaluateError`] for a key that is missing or of a lower level, or other parameters.
+    /// [`EvaluateError`] for a missing key, a key of a lower level, or other parameters.
     pub fn relinearize(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
         if !a.needs_relinearization() {
@@ -460,7 +458,7 @@ impl Evaluator {
         Ok(self.divided(parts.into(), product.factor, norm))
     }
 
-    /// Both rows turned: slot `j` gets what slot `j + steps` had.
+    /// Rotates both rows: slot `j` gets the value of slot `j + steps`.
     ///
     /// # Errors
     /// As [`Self::relinearize`], or for a product that was not relinearised.
@@ -469,7 +467,7 @@ impl Evaluator {
         Ok(out)
     }
 
-    /// Many rotations of one ciphertext, which is cut into digits once.
+    /// Many rotations of one ciphertext; it is cut into digits once.
     ///
     /// # Errors
     /// As [`Self::rotate`].
@@ -482,11 +480,11 @@ impl Evaluator {
         self.automorphisms(a, steps.map(|steps| rlwe::rotation(self.parameters.degree(), steps)), keys)
     }
 
-    /// Cuts a ciphertext into digits, which is most of a rotation's work, for [`Self::rotate_cut`].
+    /// Cuts a ciphertext into digits for [`Self::rotate_cut`]. This is most of a rotation's work.
     ///
     /// # Errors
     /// [`EvaluateError`] for a product that was not relinearised, parameters without a special
-    /// prime, or others.
+    /// prime, or other parameters.
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, EvaluateError> {
         self.check(a)?;
         self.check_special()?;
@@ -494,7 +492,7 @@ impl Evaluator {
         Ok(Hoisted { digits: self.switcher.digits(c1), ciphertext: Cow::Borrowed(a) })
     }
 
-    /// The same ciphertext, bit for bit, as [`Self::rotate`] gives.
+    /// As [`Self::rotate`], with the same result bit for bit.
     ///
     /// # Errors
     /// As [`Self::rotate`].
@@ -536,17 +534,17 @@ impl Evaluator {
             }
             chosen.push(entry);
         }
-        // one automorphism makes its digits as it goes
+        // a single automorphism makes its digits row by row
         let digits = (chosen.iter().flatten().count() > 1).then(|| self.switcher.digits(c1));
         let mut chosen = chosen.into_iter();
         Ok(elements.map(|_| match (chosen.next().flatten(), &digits) {
             (Some(galois), Some(digits)) => self.switched(self.switcher.rotate_digits(c0, digits, galois), a),
             (Some(galois), None) => self.switched(self.switcher.rotate([c0, c1], galois), a),
-            (None, _) => a.clone(), // by no step at all
+            (None, _) => a.clone(), // a rotation by zero steps
         }))
     }
 
-    /// What came of `a` by a key switch.
+    /// The result of a key switch of `a`.
     pub(super) fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
         let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
         Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts.into()), factor: a.factor, norm }

@@ -1,38 +1,39 @@
-//! Many ciphertexts from one: each coefficient of a message as a message of its own, by key
+//! Many ciphertexts from one: each coefficient of a message becomes a message of its own, by key
 //! switches (Angel, Chen, Laine, Setty, IEEE S&P 2018, "oblivious expansion"; Chen, Dai, Kim, Song,
 //! ACNS 2021).
 //!
-//! **A step.** `X -> X^(N/2^i + 1)` keeps `X^j` for the multiples `j` of `2^(i+1)`, and turns the
-//! sign of those of `2^i` that are no multiples of `2^(i+1)`. So of a message in `X^(2^i)`
+//! **A step.** `X -> X^(N/2^i + 1)` keeps `X^j` for the multiples `j` of `2^(i+1)`, and negates
+//! it for those of `2^i` that are no multiples of `2^(i+1)`. So for a message in `X^(2^i)`
 //!
 //! ```text
-//!   c + σ_i(c)   has twice its even coefficients,      X^(-2^i) (c - σ_i(c))   twice its odd ones, in their places,
+//!   c + σ_i(c)              has twice the even coefficients,
+//!   X^(-2^i) (c - σ_i(c))   has twice the odd coefficients, in the places of the even ones,
 //! ```
 //!
 //! both in `X^(2^(i+1))`, for one key switch. After `d` steps coefficient `j < 2^d` stands alone as
-//! `2^d m_j`; the one who encrypts divides by `2^d` beforehand.
+//! `2^d m_j`; encryption divides by `2^d` beforehand.
 //!
 //! **Order.** Coefficients `0 … L-1` are the leaves of a tree whose node `(i, ρ)` has those that
 //! are `ρ` modulo `2^i`; a node with one of them is a leaf, so that `L` leaves take `L - 1` key
-//! switches, at depth `k = ⌈log2 L⌉` or `k - 1`. Leaves are numbered as the tree is walked, even
-//! before odd: some that follow each other take as many key switches as they are, and `k` more, and
-//! no more than `k + 1` ciphertexts are there at a time.
+//! switches, at depth `k = ⌈log2 L⌉` or `k - 1`. Leaves are numbered in the order of the walk
+//! through the tree, even before odd. A range of consecutive leaves takes one key switch for each
+//! leaf and at most `k` more, and no more than `k + 1` ciphertexts exist at a time.
 //!
 //! **Noise.** Let `n = Σ_b m_b l_b` be a sum over leaves with plaintexts of Euclidean norms (of
-//! their coefficients) at most `M`, and `V` the variance of a coefficient of what a key switch
-//! adds, taken for independent. A switch at step `i` is doubled `d-1-i` times, of which a leaf
-//! keeps one coefficient in `2^(d-1-i)`; each coefficient of it comes into two leaves. So it adds
-//! at most `4^(d-1-i) N V · 4 M²` to `E ‖n‖²`, the `2^i` of them `4^d 2^-i N V M²`, and all steps
-//! `2 · 4^d N V M²`. A fresh error, of variance `t² σ²`, adds `4^d N t² σ² M²`; the message at most
-//! `2^d L t/2 · M` to the norm. With `6 √(N V)` and `6 t √(N) σ` the bounds of the two errors'
-//! canonical norms,
+//! their coefficients) at most `M`, and `V` the variance of a coefficient of a key switch's error,
+//! assumed independent. The error of a switch at step `i` is doubled `d-1-i` times. A leaf keeps
+//! one coefficient in `2^(d-1-i)` of it, and each coefficient reaches two leaves. So the switch
+//! adds at most `4^(d-1-i) N V · 4 M²` to `E ‖n‖²`, the `2^i` of them `4^d 2^-i N V M²`, and all
+//! steps `2 · 4^d N V M²`. A fresh error, of variance `t² σ²`, adds `4^d N t² σ² M²`; the message
+//! at most `2^d L t/2 · M` to the norm. With `6 √(N V)` and `6 t √(N) σ` the bounds of the two
+//! errors' canonical norms,
 //!
 //! ```text
 //!   ‖n‖ ≤ M 2^k (√2 · switch + fresh + L t/2),
 //! ```
 //!
-//! six times the root of the mean square. [`Ciphertext::noise_bound`] of a leaf does not use that
-//! leaves differ, and is far above.
+//! six times the root of the mean square. [`Ciphertext::noise_bound`] of a leaf ignores the
+//! differences between leaves, and is far higher.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, modulus};
@@ -45,7 +46,7 @@ use crate::rlwe::{SecretKey, norms};
 use rand_core::CryptoRng;
 use std::ops::Range;
 
-/// Values of a row that are worked on at a time: what is read once more is in the nearest cache.
+/// Values of a row in one block, so that values that are read again are in the nearest cache.
 const BLOCK: usize = 512;
 
 /// `g` of the automorphism of step `i`.
@@ -53,7 +54,7 @@ fn element(degree: usize, step: usize) -> usize {
     (degree >> step) + 1
 }
 
-/// How one ciphertext becomes so many.
+/// The expansion of one ciphertext into this many leaves.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -97,7 +98,7 @@ struct Node {
 }
 
 impl Expansion {
-    /// To so many leaves, from 1 to `N`.
+    /// An expansion to `leaves` leaves, from 1 to `N`.
     ///
     /// # Errors
     /// [`EncodeError`] for more leaves than coefficients, or none, an even plaintext modulus, or
@@ -122,12 +123,12 @@ impl Expansion {
         Ok(Self { parameters: parameters.clone(), leaves, shifts: (0..depth).map(shift).collect() })
     }
 
-    /// How many leaves.
+    /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaves
     }
 
-    /// The most steps to a leaf: so many automorphisms need a key.
+    /// The most steps to a leaf, and the number of automorphisms that need a key.
     pub fn depth(&self) -> usize {
         self.shifts.len()
     }
@@ -152,7 +153,7 @@ impl Expansion {
         node
     }
 
-    /// The message that becomes these numbers, leaf after leaf; those that are missing are zero.
+    /// The message that expands to these numbers, leaf after leaf. Missing ones are zero.
     ///
     /// # Errors
     /// [`EncodeError::Length`] for more numbers than leaves.
@@ -182,7 +183,7 @@ impl Expansion {
 }
 
 impl EvaluationKeys {
-    /// With those for so many steps of an [`Expansion`], for all data primes.
+    /// Adds the keys for `depth` steps of an [`Expansion`], for all data primes.
     ///
     /// # Errors
     /// [`KeyError`] for parameters without a special prime.
@@ -200,8 +201,8 @@ impl EvaluationKeys {
         Ok(self)
     }
 
-    /// For how many steps of an [`Expansion`] these are, if they are for nothing else, and for all
-    /// data primes.
+    /// The number of steps of an [`Expansion`] that these keys serve; none if they serve another
+    /// purpose too, or not all data primes.
     pub fn expansion_depth(&self, parameters: &LatticeParameters) -> Option<usize> {
         let (degree, all) = (parameters.degree(), self.inner().automorphisms());
         let depth = all.len();
@@ -215,12 +216,12 @@ impl EvaluationKeys {
 }
 
 impl Evaluator {
-    /// Gives the leaves of a range, each with its number, in order: `range.len()` key switches and
-    /// at most [`Expansion::depth`] more.
+    /// Passes the leaves of a range to `each`, with their numbers, in order. It takes `range.len()`
+    /// key switches and at most [`Expansion::depth`] more.
     ///
     /// # Errors
-    /// [`EvaluateError`] for a key that is missing, a ciphertext of three parts or not over all
-    /// data primes, or other parameters; and what `each` returns.
+    /// [`EvaluateError`] for a missing key, a ciphertext of three parts or not over all data
+    /// primes, or other parameters; and the errors of `each`.
     pub fn expand<E: From<EvaluateError>>(
         &self,
         packed: &Ciphertext,
@@ -239,7 +240,7 @@ impl Evaluator {
         }
         let wanted = |node: Node| node.first < range.end && node.first + expansion.count(node) > range.start;
         let root = Node { step: 0, residue: 0, first: 0 };
-        // the tree is walked with what is still to do on a stack: at most one node a step
+        // the walk keeps pending nodes on a stack: at most one for each step
         let mut left = Vec::new();
         if wanted(root) {
             left.push((root, packed.clone()));
@@ -379,14 +380,14 @@ mod tests {
             let switched = bench.evaluator.mod_switch_to(&found[0].1, 3).unwrap();
             bench.evaluator.add_products(&mut low, &[(&switched, &prepared[0])]).unwrap();
             prop_assert_eq!(low.level(), 3);
-            // the same sum in another way, and what was selected
+            // the same sum in another way, and the selected values
             let dot = bench.evaluator.dot_prepared(&pairs).unwrap();
             prop_assert!(sum.inner.parts() == dot.inner.parts());
             let decrypted = Decryptor::new(&bench.secret).unwrap().decrypt(&sum).unwrap();
             prop_assert_eq!(decrypted.coefficients(), all[seed as usize % leaves].coefficients());
             let square = |m: &Plaintext| m.coefficients().iter().map(|x| (x * x) as f64).sum::<f64>();
             let largest = all.iter().map(square).fold(1.0, f64::max).log2() / 2.0;
-            // no coefficient is below the norm over √N by much
+            // no coefficient is much below the norm over √N
             let (measured, bound) = (bench.secret.noise(&sum.inner).log2() + 3.0, expansion.noise() + largest);
             prop_assert!(measured <= bound && bound <= measured + 8.0, "{} and {}", measured, bound);
             prop_assert!(bound < sum.noise_bound() + 3.0);

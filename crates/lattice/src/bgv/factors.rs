@@ -2,17 +2,17 @@
 
 use crate::ring::Modulus;
 
-/// Units `u, v` modulo `t` with `u κ_a = v κ_b`, for units `κ_a` and `κ_b`: of about `√t` for a
-/// prime `t`, by Euclid's algorithm on `t` and `κ_b/κ_a`, which has them at its middle.
+/// Units `u, v` modulo `t` with `u κ_a = v κ_b`, for units `κ_a` and `κ_b`: They are about `√t` for
+/// a prime `t`: Euclid's algorithm on `t` and `κ_b/κ_a` reaches them at its middle.
 ///
-/// A `t` of several primes may have no units there. The algorithm then goes on, at most to `u = 1`:
-/// the factor must stay a unit, or the message is lost modulo what they share.
+/// A `t` of several primes may have no units there. The algorithm then continues, at most to
+/// `u = 1`. The factor must stay a unit, or the message is lost modulo its common divisor with `t`.
 pub(super) fn equal(t: &Modulus, a: u64, b: u64) -> (i64, i64) {
     let inverse = t.inverse(a).unwrap_or_else(|| unreachable!("factors are units"));
     // remainder = v (κ_b/κ_a) modulo t throughout
     let (mut r, mut next_r) = (t.value() as i64, t.mul(b, inverse) as i64);
     let (mut v, mut next_v) = (0i64, 1i64);
-    // numbers of 50 bits: their products are below t, but for this square
+    // numbers of 50 bits: their products are below t, except this square
     while next_r.unsigned_abs() > t.value().isqrt() || t.inverse(next_r.unsigned_abs()).is_none() {
         let quotient = r / next_r;
         (r, next_r) = (next_r, r - quotient * next_r);

@@ -1,4 +1,4 @@
-//! Faults that gave a wrong answer in silence, or a panic.
+//! Former faults that gave a silent wrong answer, or a panic.
 
 use super::*;
 use crate::params::{LatticeParameters, NamedSet, Plaintext as Scheme};
@@ -24,7 +24,7 @@ fn fault_30_factors_of_forty_bits_are_made_equal_within_the_noise_budget() {
     assert_eq!(found(evaluator.sub(&b, &a).unwrap()), 7 - large);
 }
 
-/// A modulus of several primes: the factor of a sum must stay a unit, or the message is gone.
+/// A modulus of several primes: the factor of a sum must stay a unit, or the message is lost.
 #[test]
 fn fault_30_sums_are_exact_for_a_plaintext_modulus_that_is_no_prime() {
     for t in [2, 6, 4096, 3 * 5 * 7 * 11 * 13] {
@@ -56,7 +56,7 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     let x = holder.encrypt(&message, 3, &mut rng(3)).expand();
     assert_eq!(holder.decrypt(&x).unwrap().coefficients(), message.coefficients());
     let failed = |holder: &Decryptor<'_>, x: &Ciphertext| holder.decrypt(x).map(|_| ());
-    // the bound: products until there is no room
+    // the bound is checked: products until there is no room
     let mut power = evaluator.mod_switch_to(&x, 1).unwrap();
     power = evaluator.mul_lazy(&power, &power).unwrap();
     for _ in 0..4 {
@@ -64,20 +64,20 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     }
     assert!(power.noise_budget() <= 0.0);
     assert_eq!(failed(&holder, &power), Err(DecryptError::Noise));
-    // the phase, though the bound says that it is small: under another key, at every level
+    // the phase is checked although the bound is small: under another key, at every level
     for level in 1..=3 {
         let low = evaluator.mod_switch_to(&x, level).unwrap();
         assert!(low.noise_budget() > 0.0 && holder.decrypt(&low).is_ok(), "level {level}");
         assert_eq!(failed(&Decryptor::new(&other).unwrap(), &low), Err(DecryptError::Noise), "level {level}");
     }
-    // a bound that somebody wrote, on both sides of a quarter of the modulus
+    // a forged bound, on both sides of a quarter of the modulus
     let modulus: f64 = parameters.ring().data_primes().iter().map(|q| (q.modulus().value() as f64).log2()).sum();
     for (bits, expected) in [(-2.001, Ok(())), (-1.999, Err(DecryptError::Noise)), (f64::NAN, Err(DecryptError::Noise))]
     {
         let claimed = Ciphertext::new(x.inner().clone(), x.factor(), modulus + bits);
         assert_eq!(failed(&holder, &claimed), expected, "{bits}");
     }
-    // one coefficient on both sides of a quarter, whatever the bound says
+    // one coefficient on both sides of a quarter, whatever the bound
     let q = parameters.ring().data_primes()[0].modulus().value() as i64;
     for (part, expected) in [(0.2499, Ok(())), (0.2501, Err(DecryptError::Noise))] {
         for sign in [1.0, -1.0] {
@@ -94,7 +94,7 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     assert_eq!(failed(&Decryptor::new(&foreign).unwrap(), &x), Err(DecryptError::Parameters));
 }
 
-/// As the documents say: it is possible for the maker of the ciphertext.
+/// The maker of a ciphertext can do this, as the documents say.
 #[test]
 fn fault_31_a_crafted_phase_stays_undetected() {
     let t = Scheme::Integers(Modulus::new(257).unwrap());
@@ -102,7 +102,7 @@ fn fault_31_a_crafted_phase_stays_undetected() {
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
     let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).expand();
-    // half of Q is a multiple of t and a little: the message moves, and the phase stays small
+    // half of Q is nearly a multiple of t: the message changes, and the phase stays small
     let evaluator = Evaluator::new(&parameters).unwrap();
     let mut moved = x.clone();
     let element = Plaintext::from_centred(vec![1000; 64]).to_element(&parameters, 1, 3, evaluator.modulus());
@@ -127,7 +127,7 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     let evaluator = Evaluator::new(&parameters).unwrap();
     let found = holder.decrypt(&evaluator.mul_scalar(&x, 3).unwrap()).unwrap();
     assert_eq!(encoder.decode(&found)[0], 15);
-    // a set with one: a level that there is not
+    // a set with a special prime: a level that does not exist
     let parameters = NamedSet::from_name("search-hidden").unwrap().parameters().unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     for found in [0, 4] {
@@ -136,8 +136,8 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     }
 }
 
-/// Every operation on sets that decode: errors are allowed, panics are not, and what decrypts is
-/// right.
+/// Every operation on sets that decode: errors are allowed, panics are not, and decrypted results
+/// are right.
 #[test]
 fn fault_33_no_set_that_decodes_panics() {
     let shapes: [(usize, &[u32], &[u32]); 6] = [

@@ -1,4 +1,4 @@
-//! Noise that hides how a result came about.
+//! Noise that hides how a result was computed.
 
 use super::ciphertext::Ciphertext;
 use super::evaluate::{EvaluateError, Evaluator};
@@ -8,15 +8,14 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 impl Evaluator {
-    /// The same message with fresh randomness, and an error that hides the old one: an encryption
-    /// of zero is added, and `t` times a polynomial whose coefficients are uniform on
+    /// The same message with fresh randomness, and an error that hides the old one. It adds an
+    /// encryption of zero, and `t` times a polynomial with uniform coefficients in
     /// `[-2^bits, 2^bits)`.
     ///
     /// Each coefficient of the result is within `2^(log2 B - log2 t - bits - 1)` of being
     /// independent of the old error, in statistical distance, where `B` bounds the old phase
     /// ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times that. **The bound holds
-    /// for ciphertexts that were honestly made**: an attacker without a key can put any phase in
-    /// one.
+    /// for honestly made ciphertexts**: an attacker without a key can make one with any phase.
     ///
     /// # Errors
     /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or
@@ -36,7 +35,7 @@ impl Evaluator {
         let room = (a.noise_budget() + a.norm - (self.modulus().value() as f64).log2()).max(0.0) as u32;
         let mut out = a.clone();
         out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
-        // the bound is one of coefficients from here on: nothing is computed with the result
+        // from here on the bound is one of coefficients: no operation follows on the result
         out.norm = norms::sum([a.norm, norms::public_error(self.parameters()), flood]);
         if out.noise_budget() <= 0.0 {
             return Err(EvaluateError::Flooding { most: room, found: bits });

@@ -1,15 +1,15 @@
-//! Bilinear forms, sums of rotations, and multiples that cost nothing: what circuits of many small
-//! steps are made of.
+//! Bilinear forms, sums of rotations, and free multiples: the building blocks of circuits with many
+//! small steps.
 //!
-//! **Factors.** Sums need one factor, and a ciphertext that is given another by multiplication has
-//! its noise multiplied as well. So a circuit takes care that factors agree by themselves: a
-//! product of factors `κ` and `μ` has `κ μ / q` once it is divided by `q`, and primes can be chosen
-//! for what they are modulo `t`. Here nothing is multiplied but by what is asked for, reduced to
-//! numbers of least absolute value.
+//! **Factors.** A sum needs one factor. Multiplication can change a ciphertext's factor, but it
+//! also multiplies the noise. So a circuit should be built so that factors agree: a product of
+//! factors `κ` and `μ` has the factor `κ μ / q` after division by `q`, and primes can be chosen by
+//! their residues modulo `t`. This module multiplies only by the requested weights, reduced to
+//! least absolute value.
 //!
-//! **Levels.** A ciphertext whose noise is no more than what rounding leaves gains nothing by a
-//! modulus switch: its rows for the primes that go are left out instead
-//! ([`Evaluator::bilinear_forms`] reads only those it needs), at no cost, and its factor stays.
+//! **Levels.** A modulus switch is useless for a ciphertext with no more noise than the rounding
+//! leaves. Its rows for the dropped primes are left out instead ([`Evaluator::bilinear_forms`]
+//! reads only those it needs), at no cost, and its factor stays.
 
 use super::ciphertext::Ciphertext;
 use super::evaluate::{EvaluateError, Evaluator, Hoisted};
@@ -43,19 +43,19 @@ pub struct Forms<'a> {
     pub left: &'a [&'a Ciphertext],
     /// `b_1, …`.
     pub right: &'a [&'a Ciphertext],
-    /// Of each form the `w_ij` row by row, `i` and `j` from 0 on, where `a_0 = b_0 = 1`.
+    /// For each form the `w_ij` row by row, `i` and `j` from 0 on, with `a_0 = b_0 = 1`.
     pub weights: &'a [Vec<i64>],
-    /// What forms are divided by, modulo `t`: it goes into the factor.
+    /// The divisor of all forms, modulo `t`. It changes only the factor.
     pub divisor: i64,
 }
 
-/// Ciphertexts that are rotated alike.
+/// Ciphertexts that are rotated by the same steps.
 pub struct Turn<'a> {
-    /// By so many slots.
+    /// Slots to rotate by.
     pub steps: i64,
     /// At least one.
     pub inputs: Vec<&'a Hoisted<'a>>,
-    /// With a key for these steps.
+    /// Keys, one of them for these steps.
     pub keys: &'a EvaluationKeys,
 }
 
@@ -77,16 +77,16 @@ impl Evaluator {
     }
 
     /// `1/divisor Σ w_ij a_i b_j` for each list of weights, over one prime less than the lowest of
-    /// the ciphertexts, which are taken as they are: none is switched.
+    /// the ciphertexts. No input is switched.
     ///
-    /// Weights multiply phases as they are if all `a` have one factor, and all `b`; others are
-    /// multiplied by the ratio to the first, which should be small.
+    /// Weights multiply phases unchanged if all `a` have one factor, and all `b` too. Otherwise
+    /// they are multiplied by the ratio to the first factor, which should be small.
     ///
     /// # Errors
     /// As [`Self::mul_mod_switch`], or [`EvaluateError::NotUnit`] for the divisor.
     ///
     /// # Panics
-    /// If a list is empty, or there are not as many weights, or none of a product.
+    /// If a list is empty, the number of weights is wrong, or no product has a weight.
     pub fn bilinear_forms(&self, forms: &Forms<'_>, keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, EvaluateError> {
         let (left, right, t) = (forms.left, forms.right, self.modulus());
         let mut level = usize::MAX;
@@ -106,7 +106,7 @@ impl Evaluator {
         let of_values = |values: &[&Ciphertext]| -> Vec<u64> { values.iter().map(|value| value.factor).collect() };
         let (of_left, of_right) = (of_values(left), of_values(right));
         let constants = [of_left[0], of_right[0]].map(|factor| t.centred(factor));
-        // what a value is multiplied by for its factor to be the first one's
+        // the multipliers that give each value the first one's factor
         let ratios = |factors: &[u64]| -> Vec<u64> {
             let inverse = |factor: &u64| t.inverse(*factor).unwrap_or_else(|| unreachable!("factors are units"));
             let ratio = |factor: &u64| if *factor == factors[0] { 1 } else { t.mul(factors[0], inverse(factor)) };
@@ -266,7 +266,7 @@ mod tests {
             };
             assert_eq!(found, (0..64).map(plain).collect::<Vec<i64>>());
         }
-        // another factor is multiplied by a ratio, and the same comes out
+        // another factor is multiplied by a ratio, with the same result
         let forms = Forms { right: &values[3..], weights: &[vec![1, 2, 3, 4, 5, 6, 7, 8, 9]], ..forms };
         let found = world.evaluator.bilinear_forms(&forms, &keys).unwrap();
         let nine = |j: usize| 9 * slots[4][j];
@@ -324,7 +324,7 @@ mod tests {
             let alone = world.evaluator.rotated_sum(&[], &turns[1..]).unwrap();
             let expected: Vec<i64> = (0..64).map(|j| turned(3, -5, j)).collect();
             assert_eq!(world.slots(&alone), expected);
-            // a step by nothing, and a term of another level, go one by one
+            // a step of zero, and a term of another level, are handled one by one
             let lower = world.evaluator.mod_switch_to(&values[0], level - 1).unwrap();
             let turns = [turn(0, &[1], &keys[0]), turn(3, &[2], &keys[0])];
             let sum = world.evaluator.rotated_sum(&[&lower], &turns).unwrap();
@@ -343,8 +343,8 @@ mod tests {
         let keys = EvaluationKeys::none().with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
         for level in 1..4 {
             let cut = keys.cut(level);
-            // on the wire half of a key is its seed: what comes back has the same second half only
-            // if it is the seed's
+            // on the wire half of a key is its seed: the decoded key has the same second half only
+            // if it came from the seed
             let bytes = crate::wire::encode_evaluation_keys(&cut, parameters);
             let read: EvaluationKeys = crate::wire::decode_evaluation_keys(&bytes, parameters).unwrap();
             assert!(read.only().unwrap().values() == cut.only().unwrap().values(), "level {level}");

@@ -33,7 +33,7 @@ pub struct Encryptor<'a> {
 }
 
 impl<'a> Encryptor<'a> {
-    /// With this key.
+    /// An encryptor with this key.
     ///
     /// # Errors
     /// [`EncodeError::Approximate`] for a key of another scheme.
@@ -44,7 +44,7 @@ impl<'a> Encryptor<'a> {
     /// A fresh ciphertext over the first `level` data primes.
     ///
     /// # Panics
-    /// Unless there are so many.
+    /// If there are fewer.
     pub fn encrypt(&self, plaintext: &Plaintext, level: usize, rng: &mut impl CryptoRng) -> Ciphertext {
         let parameters = self.key.parameters();
         let mut inner = self.key.encrypt_zero(level, rng);
@@ -54,14 +54,14 @@ impl<'a> Encryptor<'a> {
     }
 }
 
-/// Why there is no key for an evaluator.
+/// Why an evaluation key cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Keys are written over special primes, too.
+    /// The parameters have no special prime, which keys need.
     #[error("expected parameters with a special prime, found none: products and rotations need a set that has one")]
     NoSpecialPrime,
-    /// A level that there is not.
+    /// A level that does not exist.
     #[error("expected a level from 1 to {most} for a key, found {found}")]
     Level {
         /// Data primes.
@@ -71,7 +71,7 @@ pub enum KeyError {
     },
 }
 
-/// What a server needs besides ciphertexts: public.
+/// The keys that a server needs to compute on ciphertexts. They are public.
 #[derive(Clone)]
 pub struct EvaluationKeys {
     inner: rlwe::EvaluationKeys,
@@ -104,22 +104,22 @@ impl EvaluationKeys {
         Ok(())
     }
 
-    /// Moves the key for products out, to an object of its own.
+    /// Moves the key for products into an object of its own.
     pub fn take_relinearization(&mut self) -> Option<Self> {
         self.inner.take_for_products().map(Self::from_inner)
     }
 
-    /// Moves the key for rotations by `steps` out, to an object of its own.
+    /// Moves the key for rotations by `steps` into an object of its own.
     pub fn take_rotation(&mut self, parameters: &LatticeParameters, steps: i64) -> Option<Self> {
         self.inner.take_for_automorphism(rlwe::rotation(parameters.degree(), steps)).map(Self::from_inner)
     }
 
-    /// What of them serves ciphertexts of `level` data primes and fewer: smaller, and the keys that
-    /// would have been made for that level from the same randomness, so that who has keys of a high
-    /// level needs no others.
+    /// The part of these keys that serves ciphertexts of `level` data primes and fewer. It is
+    /// smaller, and equals the keys made for that level from the same randomness, so keys of a high
+    /// level are enough for all.
     ///
     /// # Panics
-    /// If there is no such level.
+    /// If the level does not exist.
     #[must_use]
     pub fn cut(&self, level: usize) -> Self {
         Self::from_inner(self.inner.cut(level))
@@ -135,10 +135,10 @@ impl EvaluationKeys {
         self.inner.memory()
     }
 
-    /// With one for products, at `level` and below.
+    /// Adds a key for products, at `level` and below.
     ///
     /// # Errors
-    /// [`KeyError`] for parameters without a special prime, or no such level.
+    /// [`KeyError`] for parameters without a special prime, or a level that does not exist.
     pub fn with_relinearization(
         mut self,
         secret: &SecretKey,
@@ -150,7 +150,7 @@ impl EvaluationKeys {
         Ok(self)
     }
 
-    /// With one for rotations by `steps`, at `level` and below.
+    /// Adds a key for rotations by `steps`, at `level` and below.
     ///
     /// # Errors
     /// As [`Self::with_relinearization`].
@@ -165,7 +165,7 @@ impl EvaluationKeys {
         Ok(self)
     }
 
-    /// With one for swapping the rows, at `level` and below.
+    /// Adds a key for swapping the rows, at `level` and below.
     ///
     /// # Errors
     /// As [`Self::with_relinearization`].

@@ -1,5 +1,5 @@
-//! The scheme against answers of Microsoft SEAL: encodings coefficient for coefficient, ciphertexts
-//! by what they decrypt to.
+//! The scheme against answers of Microsoft SEAL: encodings are compared by coefficients,
+//! ciphertexts by their decryptions.
 
 use super::*;
 use crate::ring::{Modulus, Ntt};
@@ -55,7 +55,7 @@ impl Case {
         Ciphertext::new(inner, factor, 30.0)
     }
 
-    /// What a ciphertext of this name should hold, from the slots that went in.
+    /// The expected slots of the ciphertext with this name, from the input slots.
     fn expected(&self, name: &str) -> Vec<i64> {
         let [a, b] = ["a", "b"].map(|name| self.slots(name));
         let half = a.len() / 2;
@@ -117,8 +117,8 @@ fn seals_ciphertexts_decrypt_to_what_they_hold() {
     }
 }
 
-/// The step by 3 is an opposite of a power of 5: a rotation and a swap here, and the same
-/// automorphism there.
+/// The step by 3 is the negative of a power of 5: a rotation and a swap here, and the same
+/// automorphism in SEAL.
 #[test]
 fn our_evaluator_does_to_seals_ciphertexts_what_seals_does() {
     let case = Case::read(FILES[0]);

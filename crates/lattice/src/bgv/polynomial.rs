@@ -35,7 +35,7 @@ impl Evaluator {
         self.split(coefficients, baby, &powers, &giants, keys)
     }
 
-    /// `x, x², … x^count`, each from halves, so that their depth is least.
+    /// `x, x², … x^count`, each as the product of two halves, for the least depth.
     fn powers(&self, x: &Ciphertext, count: usize, keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, EvaluateError> {
         let mut powers = vec![x.clone()];
         for exponent in 2..=count {
@@ -63,7 +63,7 @@ impl Evaluator {
         self.add(&product, &self.split(low, baby, powers, giants, keys)?)
     }
 
-    /// `Σ coefficients[i] x^i` for no more coefficients than there are powers, and one.
+    /// `Σ coefficients[i] x^i` for at most one coefficient more than there are powers.
     fn combination(&self, coefficients: &[i64], powers: &[Ciphertext]) -> Result<Ciphertext, EvaluateError> {
         let mut sum = self.mul_scalar(&powers[0], coefficients.get(1).copied().unwrap_or(0))?;
         for (coefficient, power) in coefficients.iter().skip(2).zip(&powers[1..]) {

@@ -1,4 +1,4 @@
-//! Several polynomials of one ciphertext, of many coefficients, over as few primes as can be.
+//! Several polynomials of one ciphertext, with many coefficients, over as few primes as possible.
 //!
 //! With `n` coefficients at most, `k = ⌈log2 n⌉` primes are used, one for each doubling of the
 //! degree, and not one more. Let `B = 2^b` and `Y = x^B`:
@@ -8,26 +8,26 @@
 //! N_0(g) = P_g,      N_j(g) = P_g + Σ_(i<j) N_i(g + 2^i) Y^(2^i),
 //! ```
 //!
-//! so that `p = N_(k-b)(0)`. The powers below `B` are over `b` primes less than `x`, so are all
-//! `P_g`, and `N_j` is over `j` primes less than those.
+//! so that `p = N_(k-b)(0)`. The powers below `B` and all `P_g` are over `b` primes less than `x`,
+//! and `N_j` is over `j` primes less than those.
 //!
-//! **What is shared.** All polynomials have the powers in common, and the sums `P_g` are one matrix
-//! of numbers times one vector of ciphertexts (`ring::weighted`). A sum `N_j` is relinearised once,
-//! so that there are `n/(2B)` relinearisations beside those of the powers. **Where no polynomial
-//! has an even power** none is computed but those whose exponents are powers of two.
+//! **Sharing.** All polynomials share the powers, and the sums `P_g` are one matrix of numbers
+//! times one vector of ciphertexts (`ring::weighted`). A sum `N_j` is relinearised once, so there
+//! are `n/(2B)` relinearisations besides those of the powers. **If no polynomial has an even
+//! power**, the only even powers computed are those whose exponents are powers of two.
 //!
-//! **Factors.** Powers that came about in different ways have different factors `κ`, and a sum
-//! needs one. Here no ciphertext is multiplied for that: what a sum has to have is told from the
-//! top down, and the weights, numbers modulo `t` anyway, absorb it.
+//! **Factors.** Powers that were computed in different ways have different factors `κ`, and a sum
+//! needs one. No ciphertext is multiplied for that: the required factors are computed from the top
+//! down, and the weights, which are numbers modulo `t` anyway, absorb them.
 //!
-//! **Levels.** What has the noise that a division leaves anyway need not be divided: over a prime
-//! less it is itself, without a row (Brakerski, Gentry, Vaikuntanathan, ITCS 2012, have the
-//! division for the noise only). So powers lose rows, and so do most of the `N_i` and all `P_g`
-//! that are added to products, which have more noise than they. How many divisions are left is
-//! known beforehand from bounds ([`Descent`]), because factors depend on it.
+//! **Levels.** A ciphertext with no more noise than a division leaves need not be divided: over a
+//! prime less it is the same ciphertext without a row (in Brakerski, Gentry, Vaikuntanathan, ITCS
+//! 2012, the division serves the noise only). So powers lose rows, and so do most of the `N_i` and
+//! all `P_g` that are added to products, which have more noise than they. Bounds give the number of
+//! remaining divisions in advance ([`Descent`]), because factors depend on it.
 //!
-//! **Noise.** A weight has `log2 t - 1` bits, and so has what it makes of a power: primes that sums
-//! are divided by first should have a few bits more.
+//! **Noise.** A weight has `log2 t - 1` bits and multiplies a power's noise by as much, so the
+//! primes by which sums are divided first should have a few bits more.
 
 use super::ciphertext::Ciphertext;
 use super::evaluate::{EvaluateError, Evaluator};
@@ -35,21 +35,21 @@ use super::keys::EvaluationKeys;
 use crate::ring::{Eval, Modulus, Poly, WeightMatrix};
 use crate::rlwe::{self, norms};
 
-/// What is above the noise of a division by no more bits than this is not divided for it.
+/// A ciphertext whose noise exceeds that of a division by at most this many bits is not divided.
 const SLACK: f64 = 1.0;
 
-/// Powers of `x`, and how polynomials are cut.
+/// Powers of `x`, and the split of polynomials.
 struct Powers {
     /// `B`.
     baby: usize,
     /// Exponents and powers below `B`, all of one level.
     powers: Vec<(usize, Ciphertext)>,
-    /// `Y^(2^i)` over one prime less each, then the same over fewer and fewer.
+    /// `Y^(2^i)` over one prime less each, followed by the same powers over fewer and fewer primes.
     giants: Vec<Vec<Ciphertext>>,
     descent: Descent,
 }
 
-/// By how many primes things are divided on their way to where they are used.
+/// Numbers of primes by which values are divided before their use.
 #[derive(Default)]
 struct Descent {
     /// `N_i` for a product in `N_j`, by `j` and `i`.
@@ -64,13 +64,13 @@ impl Powers {
         self.giants[0][0].level()
     }
 
-    /// `Y^(2^i)` over so many.
+    /// `Y^(2^i)` over `level` primes.
     fn giant(&self, i: usize, level: usize) -> &Ciphertext {
         &self.giants[i][self.level() - i - level]
     }
 }
 
-/// The numbers of one `P_g` that is to have a factor: its constant, and the weights of the powers.
+/// The numbers of one `P_g` with a given factor: its constant, and the weights of the powers.
 struct Leaf {
     constant: i64,
     weights: Vec<i64>,
@@ -79,12 +79,12 @@ struct Leaf {
     norm: f64,
 }
 
-/// Where a `P_g` stands: which polynomial, and `g`.
+/// The place of a `P_g`: the polynomial's number, and `g`.
 type Place = (usize, usize);
 
 impl Evaluator {
-    /// `Σ_i c_i x^i` in every slot, for each list of coefficients `c`: over `⌈log2 n⌉` primes less
-    /// than `x`, `n` being the length of the longest list.
+    /// `Σ_i c_i x^i` in every slot, for each list of coefficients `c`, over `⌈log2 n⌉` primes less
+    /// than `x`, where `n` is the length of the longest list.
     ///
     /// ```
     /// use rand_core::SeedableRng;
@@ -106,8 +106,8 @@ impl Evaluator {
     /// ```
     ///
     /// # Errors
-    /// As [`Evaluator::mul`], or [`EvaluateError::Level`] if there are not so many primes and one
-    /// more.
+    /// As [`Evaluator::mul`], or [`EvaluateError::Level`] unless there are more than `⌈log2 n⌉`
+    /// primes.
     ///
     /// # Panics
     /// If no list has two coefficients.
@@ -142,8 +142,8 @@ impl Evaluator {
         (0..polynomials.len()).map(node).collect()
     }
 
-    /// Stage by stage: from the powers below `2^j`, and `x^(2^j)`, those below `2^(j+1)`, all
-    /// brought down together.
+    /// Computes powers stage by stage: from those below `2^j`, and `x^(2^j)`, those below
+    /// `2^(j+1)`, all brought to one lower level.
     fn shared_powers(
         &self,
         x: &Ciphertext,
@@ -184,13 +184,12 @@ impl Evaluator {
         Ok(Powers { baby, powers, giants, descent: Descent::default() })
     }
 
-    /// What a division leaves of noise: a bound.
+    /// A bound on the noise after a division.
     fn floor(&self) -> f64 {
         norms::rounding(self.parameters(), 2)
     }
 
-    /// Divisions on the way from a level down to another until the noise is at most this, and the
-    /// noise then.
+    /// Divisions between two levels until the noise is at most `most`, and the noise after them.
     fn divisions(&self, mut norm: f64, from: usize, to: usize, most: f64) -> (usize, f64) {
         let primes = self.parameters().ring().data_primes();
         let mut level = from;
@@ -201,7 +200,7 @@ impl Evaluator {
         (from - level, norm)
     }
 
-    /// The same message at a lower level, divided as long as that makes a difference.
+    /// The same message at a lower level, divided as long as division reduces the noise.
     fn settled(&self, ciphertext: Ciphertext, level: usize) -> Ciphertext {
         let (divisions, _) = self.divisions(ciphertext.norm, ciphertext.level(), level, self.floor() + SLACK);
         self.dropped(ciphertext, level, divisions)
@@ -230,13 +229,13 @@ impl Evaluator {
         descent
     }
 
-    /// The factor that modulus switches make this one of.
+    /// The factor that becomes this one by modulus switches.
     fn unswitched(&self, factor: u64, from: usize, to: usize) -> u64 {
         let (t, primes) = (self.modulus(), self.parameters().ring().data_primes());
         primes[to..from].iter().fold(factor, |factor, prime| t.mul(factor, t.reduce(prime.modulus().value())))
     }
 
-    /// What factors the `P` of a node are to have, for the node to have this one.
+    /// The factors that the `P` of a node need so that the node has this factor.
     fn factors(&self, powers: &Powers, (g, j): (usize, usize), factor: u64, out: &mut [u64]) {
         if g >= out.len() {
             return;
@@ -258,7 +257,7 @@ impl Evaluator {
         }
     }
 
-    /// All `P_g`, by polynomial and `g`; none where there are only zeros.
+    /// All `P_g`, by polynomial and `g`; none if all coefficients are zero.
     fn leaves(
         &self,
         powers: &Powers,
@@ -295,7 +294,7 @@ impl Evaluator {
         Leaf { constant: group[0], weights, factor, norm: norm.max(0.0) }
     }
 
-    /// The sums of leaves: one pass over the powers where weights have sixteen bits.
+    /// The sums of leaves; one pass over the powers if weights have sixteen bits.
     fn weighted(&self, powers: &Powers, leaves: &[Leaf]) -> Result<Vec<Ciphertext>, EvaluateError> {
         if leaves.is_empty() {
             return Ok(Vec::new());

@@ -7,7 +7,7 @@ use crate::ring::Poly;
 use crate::rlwe::{self, norms};
 
 impl Evaluator {
-    /// `Σ a m`: every ciphertext and every plaintext is read once, and the sum is written once.
+    /// `Σ a m`. It reads every ciphertext and every plaintext once, and writes the sum once.
     ///
     /// # Errors
     /// As [`Self::mul_prepared`].
@@ -37,7 +37,7 @@ impl Evaluator {
     /// `sum += Σ a m`, likewise.
     ///
     /// # Errors
-    /// As [`Self::mul_prepared`]; the sum is then as it was.
+    /// As [`Self::mul_prepared`]; then the sum is unchanged.
     pub fn add_products(
         &self,
         sum: &mut Ciphertext,
@@ -58,10 +58,10 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Zero, without any randomness, with the factor 1: where sums begin.
+    /// Zero, without any randomness, with the factor 1: the start of a sum.
     ///
     /// # Panics
-    /// Unless there are so many data primes.
+    /// If there are fewer data primes.
     pub fn zero(&self, level: usize) -> Ciphertext {
         let ring = self.parameters().ring();
         let parts = (0..2).map(|_| Poly::zero(ring, ring.basis(level))).collect();

@@ -7,7 +7,7 @@ use crate::rlwe::tests::{cases, rng};
 use crate::rlwe::{PublicKey, SecretKey};
 use proptest::prelude::*;
 
-/// Six data primes in three digits, at a degree that is no protection.
+/// Six data primes in three digits, at a degree without security.
 fn parameters(t: u64) -> LatticeParameters {
     let t = Scheme::Integers(Modulus::new(t).unwrap());
     LatticeParameters::insecure_of_sizes(64, &[40; 6], &[45; 2], 3, t).unwrap()
@@ -47,8 +47,8 @@ impl Setup {
         Encryptor::new(&self.public).unwrap().encrypt(&plaintext, 6, &mut rng(seed))
     }
 
-    /// The slots, from 0 to `t - 1`; the measured noise is within the bound, and that within the
-    /// modulus.
+    /// The slots, from 0 to `t - 1`. Checks that the measured noise is within the bound, and the
+    /// bound within the modulus.
     fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<i64> {
         let measured = self.secret.noise(&ciphertext.inner).log2();
         assert!(measured <= ciphertext.noise_bound(), "2^{measured:.1} above 2^{:.1}", ciphertext.noise_bound());
@@ -58,7 +58,7 @@ impl Setup {
     }
 }
 
-/// What the slots should be.
+/// The expected slots.
 fn slotwise(t: i64, a: &[i64], b: &[i64], of: impl Fn(i64, i64) -> i64) -> Vec<i64> {
     a.iter().zip(b).map(|(a, b)| of(*a, *b).rem_euclid(t)).collect()
 }
@@ -167,7 +167,7 @@ fn polynomials_are_those_of_the_slots() {
     }
 }
 
-/// `t` need not be prime where no slots are wanted.
+/// `t` need not be prime without slots.
 #[test]
 fn coefficients_multiply_modulo_any_t() {
     for t in [2u64, 4, 1 << 20, 1000] {
@@ -216,7 +216,7 @@ fn what_cannot_be_computed_is_an_error() {
     assert_eq!(Evaluator::new(&approximate).map(|_| ()), Err(EncodeError::Approximate));
 }
 
-/// As a search does: a product with a plaintext, flooded, in few bits.
+/// As in a search: a product with a plaintext, flooded, in few bits.
 #[test]
 fn without_special_primes_whatever_needs_no_key_is_computed() {
     let t = Scheme::Integers(Modulus::new(257).unwrap());
@@ -237,8 +237,8 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     assert!(evaluator.mul(&query, &query, &EvaluationKeys::none()).is_err());
 }
 
-/// Without flooding, who knows `c_1` and gets `r c_1` back divides, and has `r`: the server's
-/// plaintext.
+/// Without flooding, a client that knows `c_1` and receives `r c_1` divides and gets `r`, the
+/// server's plaintext.
 #[test]
 fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
     let s = Setup::new(257);
@@ -259,7 +259,7 @@ fn a_product_gives_its_plaintext_away_and_a_flooded_one_does_not() {
     let quotient = quotient_of(&flooded);
     assert!(quotient.iter().all(|value| value.abs() > 1 << 20), "the attack fails");
     assert_eq!(s.decrypt(&flooded), slotwise(257, &values(1), &values(9), |a, b| a * b));
-    // the error is that of the flooding: of its size, and another each time
+    // the error is that of the flooding: it has its size, and differs each time
     let again = s.evaluator.flood(&product, &s.public, 150, &mut rng(14)).unwrap();
     for flooded in [&flooded, &again] {
         let measured = s.secret.noise(&flooded.inner).log2();

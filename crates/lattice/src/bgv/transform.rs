@@ -1,5 +1,5 @@
 //! Linear maps of the slots: sums of products with plaintexts and rotations, by baby steps and
-//! giant steps, hoisted twice. The room of what all schemes share has the method; here are
+//! giant steps, hoisted twice. The module [`crate::rlwe`] has the method; this module adds
 //! plaintexts and noise.
 
 use super::ciphertext::Ciphertext;
@@ -11,8 +11,8 @@ use crate::ring::{Coeff, Poly};
 use crate::rlwe::{self, LinearMap, norms};
 use std::collections::BTreeMap;
 
-/// A matrix for each row of the slots by its diagonals, prepared: slot `j` of a row of the result
-/// is `Σ_d m_d[j] x_(j+d)`, slots of the row being counted modulo `N/2`, and `m_d` the numbers of
+/// A prepared matrix for each row of the slots, by its diagonals: slot `j` of a row of the result
+/// is `Σ_d m_d[j] x_(j+d)`. Slots of a row are counted modulo `N/2`, and `m_d` has the numbers of
 /// both rows, the first row first.
 ///
 /// ```
@@ -50,14 +50,14 @@ pub struct LinearTransform {
 }
 
 impl LinearTransform {
-    /// From diagonals by steps, which may be negative; each from slot 0 on, and 0 beyond its end.
-    /// For ciphertexts of `level` and below.
+    /// Prepares diagonals, given by steps, for ciphertexts of `level` and below. Steps may be
+    /// negative. Each diagonal starts at slot 0 and is 0 beyond its end.
     ///
     /// # Errors
     /// [`EncodeError`] for a diagonal that is too long, or an encoder of other parameters.
     ///
     /// # Panics
-    /// If there are not so many levels.
+    /// If there are fewer levels.
     pub fn new(
         parameters: &LatticeParameters,
         encoder: &Encoder,
@@ -73,7 +73,7 @@ impl LinearTransform {
             if diagonal.len() > slots {
                 return Err(EncodeError::Length { most: slots, found: diagonal.len() });
             }
-            // steps that are the same modulo N/2 add up
+            // diagonals of steps that are equal modulo N/2 add up
             let sum = all.entry(step.rem_euclid(slots as i64 / 2) as usize).or_insert_with(|| vec![0; slots]);
             for (sum, value) in sum.iter_mut().zip(diagonal) {
                 *sum = t.centred(t.add(t.reduce_signed(*sum), t.reduce_signed(*value)));
@@ -91,13 +91,12 @@ impl LinearTransform {
         Ok(Self { parameters: parameters.clone(), map, level, norms })
     }
 
-    /// The steps of the rotations that it needs keys for: about twice the root of the number of
-    /// diagonals.
+    /// The steps of the rotations that need keys: about twice the root of the number of diagonals.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.map.schedule().steps().map(|step| step as i64)
     }
 
-    /// The highest level that it is for.
+    /// The highest level of its ciphertexts.
     pub fn level(&self) -> usize {
         self.level
     }

@@ -1,7 +1,7 @@
 //! Freivalds' test of linear maps of ciphertexts (Freivalds, MFCS 1979).
 //!
-//! For integers `w_ji` and ciphertexts `x_i`, whoever claims `y_j = Σ_i w_ji x_i` is asked, in each
-//! repetition and modulo each prime `q`, for uniform `s_j` that nobody else knows:
+//! For integers `w_ji` and ciphertexts `x_i`, the verifier checks the claim `y_j = Σ_i w_ji x_i`.
+//! In each repetition and modulo each prime `q` it draws uniform secret `s_j` and tests:
 //!
 //! ```text
 //! Σ_j s_j y_j = Σ_i t_i x_i,      t_i = Σ_j s_j w_ji   modulo q,
@@ -11,20 +11,20 @@
 //! probability `1/q`, and `k` repetitions with `q^-k`: with primes of 26 bits, three make `2^-78`.
 //! A wrong `y` may be wrong modulo one prime alone, so the smallest prime counts.
 //!
-//! It covers what is linear modulo `q`: no relinearisation and no rescaling, which round. Cost: a
-//! product of a number and an element for each input and each output, in place of one for each
-//! weight.
+//! The test covers operations that are linear modulo `q`. It does not cover relinearisation and
+//! rescaling, which round. Cost: a product of a number and an element for each input and each
+//! output, instead of one for each weight.
 //!
 //! # Leakage
-//! Ciphertexts are public; `s` is drawn for each repetition and dropped. Whether the test fails is
-//! told at once.
+//! Ciphertexts are public; `s` is drawn for each repetition and dropped. The result of the test is
+//! public.
 
 use super::ciphertext::Ciphertext;
 use super::scale::Scale;
 use crate::ring::{Eval, Modulus, Poly};
 use rand_core::CryptoRng;
 
-/// Which weights each output has for which inputs.
+/// The weights of the inputs in each output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearCheck {
     inputs: usize,
@@ -35,14 +35,15 @@ impl LinearCheck {
     /// A row for each output: inputs and their weights.
     ///
     /// # Panics
-    /// If a row names an input that is not there.
+    /// If a row names an input that does not exist.
     pub fn new(inputs: usize, rows: Vec<Vec<(u32, i32)>>) -> Self {
         assert!(rows.iter().flatten().all(|(input, _)| (*input as usize) < inputs), "inputs that are there");
         Self { inputs, rows }
     }
 
-    /// Whether the outputs are these sums of the inputs, at a scale of `bits` more: for sure if it
-    /// says no, and but for `q^-repetitions` if it says yes, `q` the smallest prime of the level.
+    /// Are the outputs these sums of the inputs, with `bits` bits more of scale? A no is certain. A
+    /// yes is wrong with a chance of at most `q^-repetitions`, where `q` is the smallest prime of
+    /// the level.
     pub fn holds(
         &self,
         inputs: &[&Ciphertext],
@@ -90,7 +91,7 @@ impl LinearCheck {
     }
 }
 
-/// Below `q`, by rejection.
+/// A uniform number below `q`, by rejection.
 fn uniform(q: &Modulus, rng: &mut impl CryptoRng) -> u64 {
     loop {
         let candidate = rng.next_u64() >> (64 - q.bits());

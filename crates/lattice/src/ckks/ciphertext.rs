@@ -7,7 +7,7 @@ use crate::rlwe::{self, PublicKey, SecretKey};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
-/// An encrypted message with its scale: anybody can compute with it by an
+/// An encrypted message with its scale. Anybody can compute with it, with an
 /// [`Evaluator`](super::Evaluator).
 ///
 /// ```
@@ -52,7 +52,7 @@ impl Ciphertext {
         &self.scale
     }
 
-    /// Whether it is a product whose third part has not been switched.
+    /// Is this a product whose third part has not been switched?
     pub fn needs_relinearization(&self) -> bool {
         self.inner.needs_relinearization()
     }
@@ -95,7 +95,7 @@ impl Ciphertext {
     }
 }
 
-/// An encrypted message half of which is a seed: what a holder of the secret sends.
+/// An encrypted message of which one half is a seed. The holder of the secret makes it.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -140,15 +140,15 @@ impl SeededCiphertext {
         &self.scale
     }
 
-    /// With its second half drawn from the seed.
+    /// Draws the second half from the seed.
     pub fn expand(&self) -> Ciphertext {
         Ciphertext { inner: self.inner.expand(), scale: self.scale.clone() }
     }
 }
 
 impl Plaintext {
-    /// Encrypts under a public key. The error has `e_0 + e_1 s + u e`: about `√(4N/3)` times that
-    /// of [`Self::encrypt_seeded`] in every coefficient.
+    /// Encrypts under a public key. The error is `e_0 + e_1 s + u e`, about `√(4N/3)` times that of
+    /// [`Self::encrypt_seeded`] in every coefficient.
     ///
     /// # Errors
     /// [`OperationError::OtherParameters`] for a key of other parameters.

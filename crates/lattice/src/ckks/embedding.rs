@@ -8,17 +8,17 @@
 //! z_j = u(ζ^(5^j)),      u_k = m_k + i m_(k+n),      u in C[X]/(X^n - i),
 //! ```
 //!
-//! and the transform is the one that [`Ntt`](crate::ring::Ntt) is: stage by stage `X^(2t) - w²`
-//! splits into `X^t - w` and `X^t + w`, here from `w² = i`. Place `k` of the last stage has the
-//! root `ζ^(1 + 4 rev(k))`, and a table says which slot that is.
+//! and the transform works like [`Ntt`](crate::ring::Ntt): stage by stage `X^(2t) - w²` splits into
+//! `X^t - w` and `X^t + w`, here from `w² = i`. Place `k` of the last stage has the root
+//! `ζ^(1 + 4 rev(k))`, and a table maps it to its slot.
 //!
 //! **Deterministic.** Roots come from integers, and each butterfly is IEEE additions and products
 //! in a fixed order, so that all machines get the same bits.
 //!
-//! **Accuracy.** Let `ε = 2^-53`. A butterfly's product is off by less than `4ε` of its factor, its
-//! sum by `ε`. Going to coefficients, all numbers are averages of slots times roots, so a
-//! coefficient is off by less than `5 ε log2(n) max |z_j|`; going to slots, by less than
-//! `5 ε log2(n) Σ |u_k|`.
+//! **Accuracy.** Let `ε = 2^-53`. A butterfly's product has a relative error below `4ε` of its
+//! factor, its sum one of `ε`. On the way to coefficients, all numbers are averages of slots times
+//! roots, so the error of a coefficient is below `5 ε log2(n) max |z_j|`. On the way to slots, the
+//! error is below `5 ε log2(n) Σ |u_k|`.
 //!
 //! # Leakage
 //! Constant time as far as the machine's additions and products are: subnormal numbers may be
@@ -46,7 +46,7 @@ pub struct Complex {
 }
 
 impl Complex {
-    /// With the other sign of the imaginary part.
+    /// The complex conjugate.
     pub fn conjugate(self) -> Self {
         Self { re: self.re, im: -self.im }
     }
@@ -98,15 +98,15 @@ impl Mul for Complex {
 pub struct Embedding {
     /// `w` of block `b` of the stage of `m` blocks, at `m + b`.
     twiddles: Parts<Vec<f64>>,
-    /// Where each slot stands after the last stage.
+    /// The place of each slot after the last stage.
     places: Vec<u32>,
 }
 
 impl Embedding {
-    /// For polynomials with `degree` coefficients.
+    /// The transform for polynomials with `degree` coefficients.
     ///
     /// # Panics
-    /// Unless that is a power of two from 4 on.
+    /// Unless `degree` is a power of two and at least 4.
     pub fn new(degree: usize) -> Self {
         assert!(degree.is_power_of_two() && degree >= 4, "a power of two from 4 on, not {degree}");
         let slots = degree / 2;

@@ -2,19 +2,20 @@
 //!
 //! A plaintext of scale `Δ` is the polynomial with the coefficients `⌊Δ τ(z)⌉`, `τ` the inverse of
 //! the [embedding](super::Embedding), half to even. **Error.** With `M = max |z_j|` and
-//! `ε = 2^-53`, every coefficient is off by at most `1/2` for rounding and `5 ε log2(N) Δ M` for
-//! the transform, and a slot by at most the sum of the `N` of them:
+//! `ε = 2^-53`, the error of a coefficient is at most `1/2` from rounding plus `5 ε log2(N) Δ M`
+//! from the transform. The error of a slot is at most the sum of all `N`:
 //!
 //! ```text
-//! |decode(encode(z)) - z|  ≤  N/(2Δ) + 10 ε N log2(N) M,      about 6 √(N/12)/Δ for the rounding of generic numbers.
+//! |decode(encode(z)) - z|  ≤  N/(2Δ) + 10 ε N log2(N) M,
+//!                          about 6 √(N/12)/Δ for the rounding of generic numbers.
 //! ```
 //!
-//! The first bound holds always and is met by no vector that one meets; the second one is what
-//! [`Estimate`](super::Estimate) counts with.
+//! The first bound always holds, and practical vectors never reach it.
+//! [`Estimate`](super::Estimate) uses the second one.
 //!
 //! # Leakage
-//! Encoding is constant time for coefficients below 2^53; beyond, it reads a table at their size.
-//! Decoding branches on the number of words of a coefficient.
+//! Encoding is constant time for coefficients below 2^53. For larger ones, it reads a table at an
+//! index that depends on their size. Decoding branches on the number of words of a coefficient.
 
 use super::integer::{Integer, lift, to_f64};
 use super::scale::{Magnitude, Scale};
@@ -63,12 +64,12 @@ impl Plaintext {
         &self.scale
     }
 
-    /// Whether it is over the special primes, too ([`Encoder::encode_diagonal`]).
+    /// Is the element over the special primes, too ([`Encoder::encode_diagonal`])?
     pub fn is_diagonal(&self) -> bool {
         self.element.basis().special() > 0
     }
 
-    /// The element, by values: its residues are the same on every machine.
+    /// The element as values. Its residues are the same on every machine.
     pub fn element(&self) -> &Poly<Eval> {
         &self.element
     }
@@ -98,13 +99,13 @@ pub enum EncodeError {
         /// The numbers given.
         found: usize,
     },
-    /// A number that is infinite or none.
+    /// An infinite number, or NaN.
     #[error("expected finite numbers, found none in slot {slot}")]
     NotFinite {
         /// The slot, from 0.
         slot: usize,
     },
-    /// A scaled coefficient that is half the modulus or more: it would wrap around.
+    /// A scaled coefficient of half the modulus or more: it would overflow.
     #[error("expected numbers that stay below 2^{most} when scaled, found larger ones")]
     TooLarge {
         /// Bits of half the modulus, rounded down.
@@ -126,7 +127,7 @@ pub enum EncodeError {
     },
 }
 
-/// Encodes and decodes, for some parameters. It knows no secret.
+/// Encodes and decodes for one set of parameters. It holds no secret.
 ///
 /// ```
 /// use tobari_lattice::ckks::{Encoder, Scale};
@@ -147,7 +148,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// For these parameters.
+    /// An encoder for these parameters.
     ///
     /// # Errors
     /// [`EncodeError::Integers`] if they are for integers.
@@ -171,16 +172,16 @@ impl Encoder {
     /// Real numbers, from slot 0 on; the others are 0.
     ///
     /// # Errors
-    /// [`EncodeError`] for what does not fit.
+    /// [`EncodeError`] for input that does not fit.
     pub fn encode(&self, slots: &[f64], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
         self.encode_slots(slots.iter().copied().map(Complex::from), scale, level)
     }
 
-    /// Real numbers, encoded and encrypted under the secret: what [`Plaintext::encrypt_seeded`]
-    /// gives of [`Self::encode`]'s, with half the transforms.
+    /// Encodes real numbers and encrypts them under the secret: [`Self::encode`] and
+    /// [`Plaintext::encrypt_seeded`] with half the transforms.
     ///
     /// # Errors
-    /// [`EncodeError`] for what does not fit, and for a key of other parameters.
+    /// [`EncodeError`] for input that does not fit, and for a key of other parameters.
     pub fn encrypt_seeded(
         &self,
         slots: &[f64],
@@ -201,7 +202,7 @@ impl Encoder {
     /// Complex numbers, from slot 0 on; the others are 0.
     ///
     /// # Errors
-    /// [`EncodeError`] for what does not fit.
+    /// [`EncodeError`] for input that does not fit.
     pub fn encode_complex(&self, slots: &[Complex], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
         self.encode_slots(slots.iter().copied(), scale, level)
     }
@@ -218,11 +219,11 @@ impl Encoder {
         Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
     }
 
-    /// Real numbers for [`Evaluator::transform_sum`](super::Evaluator::transform_sum): over the
-    /// special primes, too. It serves wherever another plaintext does.
+    /// Real numbers for [`Evaluator::transform_sum`](super::Evaluator::transform_sum), over the
+    /// special primes, too. The result is also valid as an ordinary plaintext.
     ///
     /// # Errors
-    /// [`EncodeError`] for what does not fit.
+    /// [`EncodeError`] for input that does not fit.
     pub fn encode_diagonal(&self, slots: &[f64], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
         let ring = self.parameters.ring();
         let coefficients = self.coefficients(slots.iter().copied().map(Complex::from), scale, level)?;
@@ -252,7 +253,7 @@ impl Encoder {
         if slots.len() > n {
             return Err(EncodeError::Slots { most: n, found: slots.len() });
         }
-        // all are looked at, without a branch: one pass of vectors
+        // checks all numbers without a branch, in one vectorised pass
         let finite = |z: Complex| (z.re.abs() < f64::INFINITY) & (z.im.abs() < f64::INFINITY);
         if !slots.clone().fold(true, |all, z| all & finite(z)) {
             let slot = slots.clone().position(|z| !finite(z)).unwrap_or(0);
@@ -264,12 +265,12 @@ impl Encoder {
         Ok(coefficients)
     }
 
-    /// The same real number in all slots: no transform. Where a ciphertext is to be multiplied by
-    /// it, the evaluator's [`mul_constant`](super::Evaluator::mul_constant) needs no plaintext at
-    /// all.
+    /// The same real number in all slots, without a transform. To multiply a ciphertext by a
+    /// constant, use the evaluator's [`mul_constant`](super::Evaluator::mul_constant), which needs
+    /// no plaintext.
     ///
     /// # Errors
-    /// [`EncodeError`] for what does not fit.
+    /// [`EncodeError`] for input that does not fit.
     pub fn encode_constant(&self, value: f64, scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
         let integer = constant(&self.parameters, value, scale, level)?;
         let ring = self.parameters.ring();
@@ -301,10 +302,10 @@ impl Encoder {
         Ok(self.slots_of(&coefficients, &plaintext.scale))
     }
 
-    /// The slots of an element of this ring. One that is no message, as under a wrong key, has some
-    /// slots, perhaps infinite or none.
+    /// The slots of an element of this ring. An element that is not a message, as after decryption
+    /// under a wrong key, has arbitrary slots, perhaps infinite or NaN.
     pub(super) fn slots_of(&self, element: &Poly<Coeff>, scale: &Scale) -> Zeroizing<Vec<Complex>> {
-        // a product by the inverse rather than a quotient: its time does not depend on the number
+        // a product by the inverse, not a quotient: its time does not depend on the number
         let inverse = 1.0 / scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
         let mut coefficients = Zeroizing::new(vec![0.0; self.parameters.degree()]);
         if !nearby(element, &mut coefficients) {
@@ -317,8 +318,8 @@ impl Encoder {
     }
 }
 
-/// The coefficients as doubles, if all are so small that the first prime or the first two tell
-/// them: then what those tell is what all other primes have. Whether they are is not hidden.
+/// The coefficients as doubles, if all are so small that the first prime or the first two determine
+/// them, which then agrees with all other primes. Whether they are is not hidden.
 fn nearby(element: &Poly<Coeff>, out: &mut [f64]) -> bool {
     let moduli: Vec<Modulus> = element.ring().tables(element.basis()).map(|table| *table.modulus()).collect();
     let rows: Vec<&[u64]> = (0..moduli.len()).map(|row| element.row(row)).collect();
@@ -378,9 +379,9 @@ fn limits(parameters: &LatticeParameters, scale: &Scale, level: usize) -> Result
     }
 }
 
-/// Refuses scaled coefficients of which one is not well below half the modulus.
+/// Rejects scaled coefficients unless all are well below half the modulus.
 fn check(coefficients: &[f64], half: Magnitude) -> Result<(), EncodeError> {
-    // infinity stands for every larger modulus: what is below it is finite
+    // infinity stands for every larger modulus: all finite numbers are below it
     let margin = half.to_f64() * (1.0 - 1.0 / (1u64 << 40) as f64);
     let fits = coefficients.iter().fold(true, |all, coefficient| all & (coefficient.abs() < margin));
     if fits { Ok(()) } else { Err(EncodeError::TooLarge { most: half.floor_log2() }) }

@@ -1,17 +1,17 @@
-//! Computing with ciphertexts: what the server does.
+//! Computing with ciphertexts, on the server.
 //!
-//! | operation | slots | scale | level | error in the slots, times the scale that comes out |
+//! | operation | slots | scale | level | error in the slots, times the scale of the result |
 //! |---|---|---|---|---|
 //! | `add`, `sub` | `a ± b` | the same | the same | the sum |
 //! | `mul_plain` | `a p` | product | the same | `p`'s scale times `a`'s, `a`'s times `p`'s |
-//! | `mul`, `tensor` | `a b` | product | the same | so, and that of a key switch |
+//! | `mul`, `tensor` | `a b` | product | the same | as `mul_plain`, plus that of a key switch for `mul` |
 //! | `rescale` | `a` | over the last prime | one less | a rounding: 1/2 in each part, the second times `s` |
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
 //! | `drop_to` | `a` | the same | as asked | none |
 //!
-//! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled unless it is asked
-//! for: whoever writes a circuit decides where its levels go, and an operation on two unlike
-//! ciphertexts is refused.
+//! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled implicitly: the
+//! author of a circuit decides on the use of its levels. An operation on two ciphertexts of
+//! different levels or scales is an error.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, constant};
@@ -23,17 +23,17 @@ use crate::rlwe::{self, Digits, GaloisKey, KeySwitcher};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Why an operation was refused.
+/// Why an operation was rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// Something made with other parameters.
+    /// An object of other parameters.
     #[error("expected objects of the same parameters, found others")]
     OtherParameters,
-    /// Parameters that keys cannot be made for.
+    /// Parameters without a special prime: keys are impossible.
     #[error("expected parameters with a special prime, found none")]
     NoSpecialPrime,
-    /// Unlike levels.
+    /// Different levels.
     #[error("expected ciphertexts of one level, found {left} and {right}")]
     Levels {
         /// Of the first.
@@ -41,7 +41,7 @@ pub enum OperationError {
         /// Of the second.
         right: usize,
     },
-    /// Unlike scales.
+    /// Different scales.
     #[error("expected equal scales, found {left} and {right}")]
     Scales {
         /// Of the first.
@@ -49,10 +49,10 @@ pub enum OperationError {
         /// Of the second.
         right: Scale,
     },
-    /// A level that is not there.
+    /// A level that does not exist.
     #[error("expected a level from 1 to {most}, found {found}")]
     Level {
-        /// The highest that there is.
+        /// The highest level.
         most: usize,
         /// The one asked for.
         found: usize,
@@ -60,29 +60,29 @@ pub enum OperationError {
     /// Too few primes are left.
     #[error("expected a ciphertext of level {least} or more, found level {found}")]
     Exhausted {
-        /// What the operation needs.
+        /// The number of primes that the operation needs.
         least: usize,
-        /// What there is.
+        /// The number of primes left.
         found: usize,
     },
-    /// A result whose scale would leave no room for a message, or no message.
+    /// A result whose scale would leave no room for a message, or would lose the message.
     #[error("expected a scale from 1 to the modulus of level {level}, found a larger or a smaller one")]
     NoRoom {
         /// The level.
         level: usize,
     },
-    /// There is no such key, or it is for lower levels.
+    /// A key is missing, or is for lower levels.
     #[error("expected a key for {purpose} at level {level}, found none")]
     MissingKey {
-        /// What for.
+        /// The purpose of the key.
         purpose: String,
         /// The level of the ciphertext.
         level: usize,
     },
-    /// A plaintext that is over the data primes alone.
+    /// A plaintext over the data primes only.
     #[error("expected a plaintext over the special primes, too, found one without")]
     NoDiagonal,
-    /// Not as many ciphertexts, plaintexts and keys as the steps say.
+    /// The numbers of ciphertexts, plaintexts and keys do not match the steps.
     #[error("expected {expected} plaintexts and {keys} keys, found others")]
     Grid {
         /// Plaintexts.
@@ -90,13 +90,13 @@ pub enum OperationError {
         /// Keys.
         keys: usize,
     },
-    /// A product that has three parts still.
+    /// A product that still has three parts.
     #[error("expected a relinearised ciphertext, found a product of three parts")]
     ThreeParts,
-    /// A polynomial that is too large.
+    /// A polynomial with too many coefficients, or none.
     #[error("expected from 1 to {most} coefficients, found {found}")]
     Coefficients {
-        /// The most that there may be.
+        /// The largest number of coefficients.
         most: usize,
         /// The number given.
         found: usize,
@@ -106,7 +106,7 @@ pub enum OperationError {
     Encode(#[from] EncodeError),
 }
 
-/// Computes with ciphertexts of some parameters. It knows no secret.
+/// Computes with ciphertexts of one set of parameters. It holds no secret.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -140,7 +140,7 @@ pub struct Evaluator {
     divisions: Vec<OnceLock<Division>>,
 }
 
-/// A ciphertext cut into digits, to be rotated by many steps ([`Evaluator::hoist`]).
+/// A ciphertext cut into digits, for rotations by many steps ([`Evaluator::hoist`]).
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -171,24 +171,24 @@ pub struct Hoisted<'a> {
 }
 
 impl Hoisted<'_> {
-    /// What was cut.
+    /// The original ciphertext.
     pub fn ciphertext(&self) -> &Ciphertext {
         &self.ciphertext
     }
 
-    /// With a copy of the ciphertext.
+    /// Makes it own a copy of the ciphertext.
     pub fn into_owned(self) -> Hoisted<'static> {
         Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
     }
 
-    /// Bytes in memory, those of the ciphertext among them.
+    /// Bytes in memory, including the ciphertext.
     pub fn memory(&self) -> usize {
         self.ciphertext.memory() + self.digits.memory()
     }
 }
 
 impl Evaluator {
-    /// For these parameters.
+    /// An evaluator for these parameters.
     ///
     /// # Errors
     /// [`OperationError`] if they are for integers, or without a special prime.
@@ -224,7 +224,7 @@ impl Evaluator {
     /// `a += b`.
     ///
     /// # Errors
-    /// As [`Self::add`]; `a` is then as it was.
+    /// As [`Self::add`]; then `a` is unchanged.
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
         self.check_alike(a, b)?;
         a.inner_mut().add_assign(b.inner());
@@ -264,7 +264,7 @@ impl Evaluator {
     /// `a` and the same real number in all slots.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, or the number does not fit.
+    /// [`OperationError`] if the parameters differ, or the number does not fit.
     pub fn add_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         let integer = constant(&self.parameters, value, a.scale(), a.level())?;
@@ -288,7 +288,7 @@ impl Evaluator {
     /// `a *= p`, likewise.
     ///
     /// # Errors
-    /// As [`Self::mul_plain`]; `a` is then as it was.
+    /// As [`Self::mul_plain`]; then `a` is unchanged.
     pub fn mul_plain_assign(&self, a: &mut Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
         self.check_plain(a, p)?;
         let scale = self.product(a.scale(), p.scale(), a.level())?;
@@ -297,10 +297,10 @@ impl Evaluator {
         Ok(())
     }
 
-    /// `sum += a p`: without a ciphertext in between, and what linear layers are made of.
+    /// `sum += a p` without an intermediate ciphertext: the step of linear layers.
     ///
     /// # Errors
-    /// As [`Self::mul_plain`] and [`Self::add`]; `sum` is then as it was.
+    /// As [`Self::mul_plain`] and [`Self::add`]; then `sum` is unchanged.
     pub fn mul_plain_add_assign(
         &self,
         sum: &mut Ciphertext,
@@ -319,7 +319,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// `Σ a p`: every ciphertext and every plaintext is read once, and the sum is written once.
+    /// `Σ a p`. It reads every ciphertext and every plaintext once, and writes the sum once.
     ///
     /// # Errors
     /// As [`Self::mul_plain_add_assign`].
@@ -342,12 +342,13 @@ impl Evaluator {
         Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale))
     }
 
-    /// `a` times a number, encoded at the scale of the last prime: rescaled, the product has the
-    /// scale of `a`. The number is off by at most half the inverse of that prime.
+    /// `a` times a number that is encoded at the scale of the last prime, so that the rescaled
+    /// product has the scale of `a`. The error of the encoded number is at most half the inverse of
+    /// that prime.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, one prime only is left, or the number or
-    /// the product does not fit.
+    /// [`OperationError`] if the parameters differ, one prime only is left, or the number or the
+    /// product does not fit.
     pub fn mul_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         self.check_level(a, 2)?;
@@ -371,7 +372,7 @@ impl Evaluator {
         Ok(Ciphertext::new(inner, product))
     }
 
-    /// `a` times an integer: scale and level stay.
+    /// `a` times an integer. Scale and level do not change.
     pub fn mul_integer(&self, a: &Ciphertext, factor: i64) -> Ciphertext {
         let mut product = a.clone();
         product.inner_mut().parts_mut().iter_mut().for_each(|part| part.scale_assign(factor));
@@ -386,10 +387,10 @@ impl Evaluator {
         self.relinearize(&self.tensor(a, b)?, keys)
     }
 
-    /// `a b`, in three parts: sums of such products are relinearised once.
+    /// `a b`, in three parts. Sums of such products can be relinearised once.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters or levels differ, one is such a product itself, or the
+    /// [`OperationError`] if parameters or levels differ, a factor has three parts itself, or the
     /// product has no room.
     pub fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check_levels(a, b)?;
@@ -452,8 +453,8 @@ impl Evaluator {
     /// Divides message, error and scale by the last prime of the level.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, it is the only prime, or the scale is
-    /// smaller than it.
+    /// [`OperationError`] if the parameters differ, it is the only prime, or the scale is smaller
+    /// than it.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         let (scale, level) = (self.rescaled(a)?, a.level());
@@ -466,8 +467,8 @@ impl Evaluator {
     /// The same message over the first `level` primes.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, or there are not so many primes, or none,
-    /// or no room for the scale.
+    /// [`OperationError`] if the parameters differ, `level` is 0 or too large, or the scale has no
+    /// room.
     pub fn drop_to(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         if !(1..=a.level()).contains(&level) {
@@ -480,11 +481,10 @@ impl Evaluator {
     }
 
     /// The same message at another scale, one level below: a product by the integer
-    /// `k = ⌊q Δ' / Δ⌉` and a rescaling by `q`. Messages are off by a factor of `1 ± 1/(2k)`.
+    /// `k = ⌊q Δ' / Δ⌉` and a rescaling by `q`. Messages change by a factor of `1 ± 1/(2k)`.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, one prime only is left, or a scale has no
-    /// room.
+    /// [`OperationError`] if the parameters differ, one prime only is left, or a scale has no room.
     pub fn set_scale(&self, a: &Ciphertext, scale: &Scale) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         self.check_level(a, 2)?;
@@ -494,7 +494,7 @@ impl Evaluator {
         self.rescale(&self.mul_constant_at(a, 1.0, &factor)?)
     }
 
-    /// Moves slot `j + step` to slot `j`, round about; a negative step the other way.
+    /// Moves slot `j + step` to slot `j`, cyclically. A negative step moves the other way.
     ///
     /// # Errors
     /// [`OperationError`] if parameters differ, it is a product of three parts, or there is no key
@@ -516,18 +516,18 @@ impl Evaluator {
         self.apply(a, keys.conjugation(a.level())?)
     }
 
-    /// Cuts a ciphertext into digits, which is most of a rotation's work, for
-    /// [`Self::rotate_hoisted`].
+    /// Cuts a ciphertext into digits for [`Self::rotate_hoisted`]. This is most of a rotation's
+    /// work.
     ///
     /// # Errors
-    /// [`OperationError`] if the parameters are others, or it is a product of three parts.
+    /// [`OperationError`] if the parameters differ, or it is a product of three parts.
     pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, OperationError> {
         self.check(a)?;
         check_two_parts(a)?;
         Ok(Hoisted { ciphertext: Cow::Borrowed(a), digits: self.switcher.digits(&a.inner().parts()[1]) })
     }
 
-    /// The same ciphertext, bit for bit, as [`Self::rotate`] gives.
+    /// As [`Self::rotate`], with the same result bit for bit.
     ///
     /// # Errors
     /// As [`Self::rotate`].
@@ -543,7 +543,7 @@ impl Evaluator {
         Ok(self.of_parts(parts.into(), a.ciphertext.scale()))
     }
 
-    /// `X -> X^g`, and back to the secret.
+    /// Applies `X -> X^g`, and switches back to the secret.
     fn apply(&self, a: &Ciphertext, galois: &GaloisKey) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };

@@ -1,4 +1,4 @@
-//! Sets of parameters that decode, in every operation.
+//! Every operation with sets of parameters that decode.
 
 use super::*;
 use crate::params::LatticeParameters;

@@ -1,4 +1,5 @@
-//! Between doubles and residues, by integers: one rounding rule, half to even, in both directions.
+//! Conversion between doubles and residues by integers. The rounding in both directions is half to
+//! even.
 
 use super::scale::times_power_of_two;
 use crate::ring::{Basis, Coeff, Factor, Modulus, Poly, Ring};
@@ -15,7 +16,7 @@ pub(super) struct Integer {
 }
 
 impl Integer {
-    /// The nearest integer of a finite number; of two, the even one.
+    /// The nearest integer to a finite number, ties to even.
     pub(super) fn round(x: f64) -> Self {
         let bits = x.to_bits();
         let exponent = (bits >> 52 & 0x7ff) as u32;
@@ -49,8 +50,8 @@ fn powers(q: &Modulus, most: u32) -> Vec<Factor> {
     powers.take(most as usize + 1).map(|power| q.factor(power)).collect()
 }
 
-/// The element with these coefficients, rounded. Faster where all of them are small: whether they
-/// are is not hidden.
+/// The element with these coefficients, rounded. It is faster if all of them are small; whether
+/// they are is not hidden.
 pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly<Coeff> {
     if let Some(integers) = small(coefficients) {
         return Poly::from_integers(ring, basis, &integers);
@@ -68,8 +69,8 @@ pub(super) fn lift(ring: &Arc<Ring>, basis: Basis, coefficients: &[f64]) -> Poly
     element
 }
 
-/// Coefficients below 2^51, rounded to the nearest integer, of two to the even one: added to
-/// `3 · 2^51` they are the low bits of a double whose last place counts one.
+/// Coefficients below 2^51, rounded to the nearest integer, ties to even: added to `3 · 2^51` they
+/// are the low bits of a double whose last place counts one.
 fn small(coefficients: &[f64]) -> Option<Wiped<i64>> {
     const SHIFT: f64 = 3.0 * (1u64 << 51) as f64;
     let most = (1u64 << 51) as f64;
@@ -91,8 +92,8 @@ impl zeroize::Zeroize for Integers {
     }
 }
 
-/// A number in words, least significant first, as the nearest double; of two, the even one.
-/// Infinity out of range.
+/// The nearest double to a number in words, least significant first; ties to even, infinity out of
+/// range.
 pub(super) fn to_f64(negative: bool, words: &[u64]) -> f64 {
     let top = words.iter().rposition(|word| *word != 0).unwrap_or(0);
     let absolute = if top == 0 {

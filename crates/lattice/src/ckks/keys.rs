@@ -1,12 +1,13 @@
-//! What a server needs to multiply and to rotate.
+//! The keys that a server needs to multiply and to rotate.
 
 use super::OperationError;
 use crate::params::LatticeParameters;
 use crate::rlwe::{self, EvaluationKey, GaloisKey, SecretKey};
 use rand_core::CryptoRng;
 
-/// A relinearisation key and Galois keys, each made for a level: it serves that level and all lower
-/// ones, and a key for few primes is small. Public, under the assumption of circular security.
+/// A relinearisation key and Galois keys, each made for a level. A key serves that level and all
+/// lower ones, and a key for few primes is small. They are public, under the assumption of circular
+/// security.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -36,7 +37,7 @@ impl EvaluationKeys {
         Self::from_inner(parameters, rlwe::EvaluationKeys::default())
     }
 
-    /// With keys for products, rotations and the conjugation only.
+    /// These keys, which must be for products, rotations and the conjugation only.
     pub(crate) fn from_inner(parameters: &LatticeParameters, inner: rlwe::EvaluationKeys) -> Self {
         Self { parameters: parameters.clone(), inner }
     }
@@ -45,12 +46,12 @@ impl EvaluationKeys {
         &self.inner
     }
 
-    /// Moves the key for products out, to an object of its own.
+    /// Moves the key for products into an object of its own.
     pub fn take_relinearization(&mut self) -> Option<Self> {
         self.inner.take_for_products().map(|inner| Self::from_inner(&self.parameters, inner))
     }
 
-    /// Moves the key for rotations by `step` out, to an object of its own.
+    /// Moves the key for rotations by `step` into an object of its own.
     pub fn take_rotation(&mut self, step: i64) -> Option<Self> {
         let element = rlwe::rotation(self.parameters.degree(), step);
         self.inner.take_for_automorphism(element).map(|inner| Self::from_inner(&self.parameters, inner))
@@ -70,7 +71,7 @@ impl EvaluationKeys {
     ///
     /// # Errors
     /// [`OperationError`] for a secret of other parameters, parameters without a special prime, or
-    /// no such level.
+    /// a level that does not exist.
     pub fn add_relinearization(
         &mut self,
         secret: &SecretKey,
@@ -144,7 +145,7 @@ impl EvaluationKeys {
         key.ok_or(OperationError::MissingKey { purpose: "relinearisation".into(), level })
     }
 
-    /// For a step from 1 to `N/2 - 1`.
+    /// The key for a step from 1 to `N/2 - 1`.
     pub(super) fn rotation(&self, step: usize, level: usize) -> Result<&GaloisKey, OperationError> {
         let galois = self.by_step(step).filter(|galois| galois.key.level() >= level);
         galois.ok_or_else(|| OperationError::MissingKey { purpose: format!("rotation by {step}"), level })

@@ -1,5 +1,5 @@
-//! The scheme against answers of Microsoft SEAL: encodings residue for residue, ciphertexts by what
-//! they decrypt to.
+//! The scheme against answers of Microsoft SEAL: encodings are compared by residues, ciphertexts by
+//! their decryptions.
 
 use super::*;
 use crate::rlwe::SecretKey;
@@ -11,7 +11,7 @@ const FILES: [&str; 2] = ["seal-ckks-64", "seal-ckks-1024"];
 struct Case {
     answers: Answers,
     encoder: Encoder,
-    /// Our slot for each of SEAL's, and whether that holds the conjugate.
+    /// Our slot for each of SEAL's, and whether our slot holds the conjugate.
     places: Vec<(usize, bool)>,
 }
 
@@ -24,7 +24,7 @@ impl Case {
         Self { encoder: Encoder::new(&answers.parameters).unwrap(), answers, places }
     }
 
-    /// In SEAL's order.
+    /// The slots in SEAL's order.
     fn slots(&self, name: &str) -> Vec<Complex> {
         let number = |text: &str| {
             let (re, im) = text.split_once(':').unwrap();
@@ -48,7 +48,7 @@ impl Case {
         self.places.iter().map(of).collect()
     }
 
-    /// At the scale among those that occur which is SEAL's number.
+    /// The ciphertext, at the scale whose value equals SEAL's number.
     fn ciphertext(&self, name: &str) -> Ciphertext {
         let [level, scale, parts @ ..] = self.answers.one("ciphertext", name) else { panic!("{name} is too short") };
         let (level, scale): (usize, f64) = (level.parse().unwrap(), scale.parse().unwrap());
@@ -65,7 +65,7 @@ impl Case {
         self.in_seals_order(&decryptor.decrypt_complex(ciphertext).unwrap())
     }
 
-    /// What a ciphertext of this name should hold, from the slots that went in.
+    /// The expected slots of the ciphertext with this name, from the input slots.
     fn expected(&self, name: &str) -> Vec<Complex> {
         let [mut a, b] = ["a", "b"].map(|name| self.slots(name));
         let mut product: Vec<Complex> = a.iter().zip(&b).map(|(a, b)| *a * *b).collect();
@@ -110,7 +110,7 @@ fn slots_have_seals_residues_once_they_stand_in_its_order() {
             let ours = case.encoder.encode_complex(&case.in_our_order(&slots), &scale, level).unwrap();
             assert!(*ours.element() == theirs, "{file}, {name}");
             assert!(*case.encoder.encode_complex(&slots, &scale, level).unwrap().element() != theirs);
-            // N/(2Δ) is the bound for the worst of roundings
+            // N/(2Δ) is the worst-case bound of rounding
             let found = case.in_seals_order(&case.encoder.slots_of(&theirs.inverse(), &scale));
             assert!(distance(&found, &slots) < case.answers.parameters.degree() as f64 / 2f64.powi(31));
         }
@@ -126,7 +126,7 @@ fn seals_ciphertexts_decrypt_to_what_they_hold() {
         assert_eq!(names.len(), if file == FILES[0] { 9 } else { 1 });
         for name in names {
             let found = case.decrypt(&secret, &case.ciphertext(name));
-            // the same phase: what differs is the rounding of doubles
+            // the same phase: only the rounding of doubles differs
             let rounding = distance(&found, &case.slots(name));
             assert!(rounding < 2f64.powi(-44), "{file}, {name}: {rounding:e} from what SEAL decrypted");
             let error = distance(&found, &case.expected(name));

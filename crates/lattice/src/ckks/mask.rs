@@ -1,25 +1,25 @@
-//! A ciphertext refreshed by who may not see its message: a wide mask, and the step from a small
-//! modulus to a larger one.
+//! Refreshing a ciphertext without showing its message to the key holder: a wide mask, and the step
+//! from a small modulus to a larger one.
 //!
-//! The holder of a ciphertext of `m` adds a mask `r`, coefficients uniform on `[-2^b, 2^b)`; the
-//! holder of the key decrypts `m + r`, which as an integer polynomial is below half of the modulus,
-//! and encrypts **these integers** under a larger one; then `r`, over the larger modulus, is
-//! subtracted. Nothing is rounded. A coefficient `c` of `m` is hidden up to a statistical distance
-//! of `|c| / 2^(b + 1)`.
+//! The holder of a ciphertext of `m` adds a mask `r` with uniform coefficients in `[-2^b, 2^b)`.
+//! The holder of the key decrypts `m + r`, an integer polynomial below half of the modulus, and
+//! encrypts **these integers** under a larger modulus. The first party then subtracts `r` over the
+//! larger modulus. Nothing is rounded. A coefficient `c` of `m` is hidden up to a statistical
+//! distance of `|c| / 2^(b + 1)`.
 //!
 //! # Leakage
-//! Constant time, but for the number of primes.
+//! Constant time; the time depends only on the number of primes.
 
 use super::{Plaintext, Scale};
 use crate::params::LatticeParameters;
 use crate::ring::{Domain, Poly, Reconstruction, Seed};
 use zeroize::{Zeroize, Zeroizing};
 
-/// The stream of masks among those of the domain.
+/// The number of the stream of masks within the domain.
 const MASKS: u64 = 1;
 
 impl Plaintext {
-    /// The widest mask over so many data primes that leaves as much room for the message: `b` bits
+    /// The widest mask over `level` data primes that leaves as much room for the message: `b` bits
     /// with `2^(b + 2) ≤ Q`.
     pub fn mask_bits(parameters: &LatticeParameters, level: usize) -> u32 {
         let primes = &parameters.ring().data_primes()[..level.min(parameters.data_primes())];
@@ -27,8 +27,9 @@ impl Plaintext {
         (bits.floor() as u32).saturating_sub(2)
     }
 
-    /// The mask of a seed, coefficients uniform on `[-2^bits, 2^bits)`, over so many data primes:
-    /// for all numbers of primes it is the same one. None if there is no such level.
+    /// The mask of a seed over `level` data primes, with uniform coefficients in
+    /// `[-2^bits, 2^bits)`. It is the same polynomial for every number of primes. None if the level
+    /// does not exist.
     pub fn mask(parameters: &LatticeParameters, seed: &Seed, bits: u32, scale: &Scale, level: usize) -> Option<Self> {
         if !(1..=parameters.data_primes()).contains(&level) {
             return None;
@@ -39,9 +40,9 @@ impl Plaintext {
         Some(Self::of_element(parameters, element, scale))
     }
 
-    /// The same integer polynomial, coefficients between minus and plus half of this one's modulus,
-    /// over so many data primes. None if there is no such level, or this is over special primes,
-    /// too.
+    /// The same integer polynomial over `level` data primes, with coefficients between minus and
+    /// plus half of the present modulus. None if the level does not exist, or if this plaintext is
+    /// over special primes, too.
     pub fn lift(&self, level: usize) -> Option<Self> {
         let (parameters, found) = (self.parameters(), self.level());
         if !(1..=parameters.data_primes()).contains(&level) || self.is_diagonal() {

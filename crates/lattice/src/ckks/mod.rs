@@ -2,12 +2,12 @@
 //! Kim, Kim, Song, SAC 2018).
 //!
 //! **Messages.** Let `ζ = exp(iπ/N)`. A real polynomial `m` modulo `X^N + 1` has the **slots**
-//! `m(ζ^(5^j))`, `j < N/2`: any complex numbers, and sums and products of polynomials are those of
-//! slots ([`Embedding`]). Slots `z` stand in a message as the polynomial with slots `Δ z`,
-//! coefficients rounded to integers; `Δ` is the **scale** ([`Scale`], [`Encoder`]).
+//! `m(ζ^(5^j))`, `j < N/2`. Slots can be any complex numbers, and sums and products of polynomials
+//! are those of the slots ([`Embedding`]). The message of slots `z` is the polynomial with slots
+//! `Δ z`, its coefficients rounded to integers. `Δ` is the **scale** ([`Scale`], [`Encoder`]).
 //!
-//! **Ciphertexts** have the phase `c_0 + c_1 s = m + e` modulo `Q`: the error is not removed, it is
-//! part of the number. What decrypts is right to about `|e|/Δ`, as long as `m + e` stays below
+//! **Ciphertexts** have the phase `c_0 + c_1 s = m + e` modulo `Q`: the error is not removed; it is
+//! part of the number. A decrypted number is right to about `|e|/Δ`, as long as `m + e` stays below
 //! `Q/2`.
 //!
 //! **Products** have the scale `Δ²`, and **rescaling** divides the phase by the last prime `q` of
@@ -17,31 +17,33 @@
 //! m + e  ->  (m + e)/q + r_0 + r_1 s,      |r_i| ≤ 1/2,      Δ  ->  Δ/q,
 //! ```
 //!
-//! so that scales stay near where they were if primes are about as large as the scale, and a level
-//! is what a product costs. Scales are **exact** products of powers of 2 and of primes; operations
-//! refuse ciphertexts whose scales are merely close.
+//! so scales stay nearly constant if primes are about as large as the scale, and a product costs a
+//! level. Scales are **exact** products of powers of 2 and of primes; operations reject ciphertexts
+//! whose scales are merely close.
 //!
-//! **Rotations.** `m(X^(5^k))` has in slot `j` what `m` has in slot `j + k`, and `m(X^(-1))` the
-//! conjugates; keys lead to `s(X^(1/g))` first, which that makes `s` again.
+//! **Rotations.** `m(X^(5^k))` has in slot `j` the value of slot `j + k` of `m`, and `m(X^(-1))`
+//! has the conjugates. A key first switches to `s(X^(1/g))`, which the automorphism turns back into
+//! `s`.
 //!
 //! | object | is |
 //! |---|---|
 //! | [`Encoder`] | numbers to a [`Plaintext`] and back; the same bits on every machine |
 //! | [`Ciphertext`], [`SeededCiphertext`] | a plaintext encrypted, with its scale |
-//! | [`EvaluationKeys`] | what the server needs for products, rotations and conjugations, each for a level |
+//! | [`EvaluationKeys`] | the server's keys for products, rotations and conjugations, each for a level |
 //! | [`Evaluator`] | computes; also polynomials in the least depth ([`Evaluator::polynomial`]) |
 //! | [`LinearTransform`] | matrices by their diagonals, with few key switches |
-//! | [`Decryptor`], [`FloodBudget`] | results, and who may see them |
-//! | [`Estimator`] | what errors will be, at most, before anything is computed |
-//! | [`Precision`] | what they were |
+//! | [`Decryptor`], [`FloodBudget`] | results, and their safe release |
+//! | [`Estimator`] | bounds on errors, before the computation |
+//! | [`Precision`] | measured errors |
 //!
 //! # Security
-//! Ciphertexts hide their messages (IND-CPA) at the level of their parameters. **Decrypted numbers
-//! are another matter**: they hold the error, and who has them and the ciphertexts solves for the
-//! key (Li, Micciancio, EUROCRYPT 2021). For plain decryption nothing is claimed about adversaries
-//! who see results (no IND-CPA-D). There are two ways out: coarse results, which limit the damage
-//! and prove nothing, and flooded ones, with a proof and a budget of results for each key.
-//! [`Decryptor`] has all three and says who may see which.
+//! Ciphertexts hide their messages (IND-CPA) at the level of their parameters. **Decrypted
+//! numbers are different**: they contain the error, and an attacker with the numbers and the
+//! ciphertexts can solve for the key (Li, Micciancio, EUROCRYPT 2021). Plain decryption is not
+//! secure against adversaries who see results (no IND-CPA-D). There are two remedies: coarse
+//! results, which limit the damage without a proof, and flooded results, with a proof and a budget
+//! of results for each key. [`Decryptor`] has all three and says which results may be shown to
+//! whom.
 
 mod check;
 mod ciphertext;

@@ -1,17 +1,16 @@
 //! Polynomials of ciphertexts, in the least depth.
 //!
 //! With `h` the largest power of two not above the degree, `p = p_1 x^h + p_0`, and so on for both
-//! halves: degree `d` takes `⌈log2(d + 1)⌉` levels, as few as there can be (Paterson, Stockmeyer,
-//! SIAM J. Comput. 1973, with giant steps by powers of two). A part of degree below 4 that has a
-//! level to spare is a sum of powers times constants, without further products of ciphertexts: 8
-//! products for degree 15 and 13 for degree 31, where splitting to the end takes 10 and 19.
+//! halves: degree `d` takes `⌈log2(d + 1)⌉` levels, as few as possible (Paterson, Stockmeyer, SIAM
+//! J. Comput. 1973, with giant steps by powers of two). A part of degree below 4 that has a level
+//! to spare is a sum of powers times constants, without further products of ciphertexts: 8 products
+//! for degree 15 and 13 for degree 31, while splitting to the end takes 10 and 19.
 //!
-//! **Scales come out exact.** Every part is asked for at a level and at a scale: the whole at that
-//! of `x`. Let `q` be the prime that the last rescaling divides by. For a sum of powers at scale
-//! `Δ'`, the constant of `x^k` is encoded at `q Δ'` over the scale of `x^k`; for `p_1 x^h + p_0`,
-//! `p_1` is asked for at `q Δ'` over the scale of `x^h`, and `p_0` at `Δ'`. So all terms have the
-//! scale `q Δ'` or `Δ'` exactly, and what differs from prime to prime goes into constants, where it
-//! costs nothing.
+//! **Scales are exact.** Every part is computed for a given level and scale; the whole has the
+//! scale of `x`. Let `q` be the prime of the last rescaling. For a sum of powers at scale `Δ'`, the
+//! constant of `x^k` is encoded at `q Δ'` over the scale of `x^k`. For `p_1 x^h + p_0`, `p_1` is
+//! computed at `q Δ'` over the scale of `x^h`, and `p_0` at `Δ'`. So all terms have the scale
+//! `q Δ'` or `Δ'` exactly. The constants absorb the differences between primes, at no cost.
 
 use super::ciphertext::Ciphertext;
 use super::evaluator::{Evaluator, OperationError};
@@ -49,7 +48,7 @@ impl Evaluator {
     }
 }
 
-/// The degree, 0 of zero.
+/// The degree; 0 for the zero polynomial.
 fn degree(coefficients: &[f64]) -> usize {
     coefficients.iter().rposition(|c| *c != 0.0).unwrap_or(0)
 }
@@ -59,7 +58,7 @@ fn log2_up(value: usize) -> usize {
     value.next_power_of_two().trailing_zeros() as usize
 }
 
-/// Powers of a ciphertext, as they are needed: `x^k` is `⌈log2 k⌉` levels below `x`.
+/// Powers of a ciphertext, computed when needed: `x^k` is `⌈log2 k⌉` levels below `x`.
 struct Powers<'a> {
     evaluator: &'a Evaluator,
     keys: &'a EvaluationKeys,
@@ -114,7 +113,7 @@ impl Powers<'_> {
         self.evaluator.add(&product, &self.evaluate(low, level, scale)?)
     }
 
-    /// `Σ c_k x^k`, each power a level above.
+    /// `Σ c_k x^k`, with each power a level above the result.
     fn sum(&mut self, p: &[f64], level: usize, scale: &Scale) -> Result<Ciphertext, OperationError> {
         let mut sum: Option<Ciphertext> = None;
         for (k, c) in p.iter().enumerate().skip(1).filter(|(_, c)| **c != 0.0) {
@@ -129,8 +128,8 @@ impl Powers<'_> {
         self.evaluator.add_constant(&self.evaluator.rescale(&sum)?, p[0])
     }
 
-    /// The scale that makes a product with this ciphertext one of `scale` after a rescaling to
-    /// `level`.
+    /// The scale of the other factor, so that a product with this ciphertext has `scale` after a
+    /// rescaling to `level`.
     fn factor(&self, power: &Ciphertext, level: usize, scale: &Scale) -> Result<Scale, OperationError> {
         let product = scale.product(&Scale::prime(level));
         product.and_then(|product| product.quotient(power.scale())).ok_or(OperationError::NoRoom { level })

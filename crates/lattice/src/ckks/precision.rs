@@ -1,11 +1,11 @@
-//! How precise a result is: measured, and foretold.
+//! The precision of results: measured, and estimated in advance.
 //!
 //! # What an estimate counts
 //! Let `B(σ) = 6 σ √N`. A polynomial with independent coefficients of deviation `σ` has slots that
 //! are almost complex Gaussians of variance `N σ²`, so that one of the `N/2` exceeds `B(σ)` with a
 //! chance of about `N/2 · exp(-36) < N 2^-52`. A product of polynomials is bounded by the product
 //! of the bounds. So, in the slots and times the scale, with `σ_e = 3.22` for errors,
-//! `σ_s = √(2/3)` for the secret and `σ_r = √(1/12)` for what is lost in rounding:
+//! `σ_s = √(2/3)` for the secret and `σ_r = √(1/12)` for rounding errors:
 //!
 //! | from | error |
 //! |---|---|
@@ -18,9 +18,9 @@
 //! and of a product of `a` and `b`, bounded by `M_a` and `M_b` with errors `E_a` and `E_b`,
 //! `M_a E_b + M_b E_a + E_a E_b`.
 //!
-//! Errors add up as if all had the same sign, so an estimate is a few bits above what is measured
-//! and does not fail but with the chances above. It assumes that what rounding loses is
-//! independent, as it is for numbers that were not chosen against it.
+//! Errors add up as if all had the same sign, so an estimate is a few bits above the measured
+//! error, and fails only with the chances above. It assumes independent rounding errors, as they
+//! are for numbers that were not chosen by an attacker.
 
 use super::scale::{Magnitude, Scale};
 use crate::params::LatticeParameters;
@@ -30,7 +30,7 @@ const ERROR: f64 = 3.22;
 /// `2^-53`.
 const EPSILON: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// What is foretold of a ciphertext's slots.
+/// The estimate for a ciphertext's slots.
 ///
 /// ```
 /// use tobari_lattice::ckks::{Estimator, Scale};
@@ -51,18 +51,18 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A bound of the slots.
+    /// A bound on the slots' absolute values.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
 
-    /// A bound of what slots are off by.
+    /// A bound on the slots' errors.
     pub fn error(&self) -> f64 {
         self.error
     }
 
     /// The least `b ≥ 1` such that every coefficient's error is below `2^b`: coefficients are
-    /// averages of slots times roots of unity. What a flooded release must hide
+    /// averages of slots times roots of unity. A flooded release must hide this error
     /// ([`FloodBudget`](super::FloodBudget)). The largest number if there is no bound.
     pub fn coefficient_error_bits(&self) -> u32 {
         let error = self.error * self.scale;
@@ -74,7 +74,7 @@ impl Estimate {
     }
 }
 
-/// Foretells magnitudes and errors, operation by operation, with the verbs of the
+/// Estimates magnitudes and errors, operation by operation, with the method names of the
 /// [`Evaluator`](super::Evaluator); see the example of [`Estimate`].
 ///
 /// ```
@@ -94,7 +94,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// For these parameters.
+    /// An estimator for these parameters.
     pub fn new(parameters: &LatticeParameters) -> Self {
         Self { parameters: parameters.clone(), root: (parameters.degree() as f64).sqrt() }
     }
@@ -126,9 +126,9 @@ impl Estimator {
         Estimate { magnitude, error, scale, level }
     }
 
-    /// A plaintext taken for what it was encoded to: what encoding rounds away is no error of it.
-    /// This is the message that flooding is counted from ([`FloodBudget`](super::FloodBudget)): who
-    /// asks for a result may know it.
+    /// A plaintext whose exact value is the encoded one, so that the rounding of encoding is not an
+    /// error. Flooding is counted from this message ([`FloodBudget`](super::FloodBudget)), because
+    /// the receiver of a result may know it.
     pub fn encoded(&self, magnitude: f64, scale: &Scale, level: usize) -> Estimate {
         Estimate { error: 0.0, ..self.encode(magnitude, scale, level) }
     }
@@ -176,8 +176,8 @@ impl Estimator {
         self.plus(a, switched + self.rounding() * (1.0 + self.secret()))
     }
 
-    /// Whether every coefficient, with its error, stays below half the modulus of the level. If
-    /// not, numbers may wrap around, and no bound holds.
+    /// Does every coefficient, with its error, stay below half the modulus of the level? If not,
+    /// numbers may overflow, and no bound holds.
     pub fn fits(&self, a: &Estimate) -> bool {
         let modulus = Magnitude::modulus(&self.parameters, a.level).to_f64();
         (a.magnitude + a.error) * a.scale < 0.5 * modulus
@@ -195,7 +195,7 @@ impl Estimator {
     }
 }
 
-/// What a result is off by, over all slots.
+/// The errors of a result over all slots.
 ///
 /// ```
 /// use tobari_lattice::ckks::Precision;
@@ -210,11 +210,11 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// Of these slots against those that were expected; infinite errors if none were, or a slot is
-    /// no number.
+    /// Compares slots with the expected ones. Errors are infinite if no slot is expected, or if a
+    /// slot is NaN.
     ///
     /// # Panics
-    /// If there are more numbers expected than found.
+    /// If more numbers are expected than found.
     pub fn of(found: &[f64], expected: &[f64]) -> Self {
         assert!(found.len() >= expected.len(), "a slot for each expected number");
         let error = |(a, b): (&f64, &f64)| if a.is_nan() { f64::INFINITY } else { (a - b).abs() };
@@ -234,12 +234,12 @@ impl Precision {
         self.median
     }
 
-    /// Bits behind the point that are right in every slot: `-log2` of the largest error.
+    /// Correct fractional bits in every slot: `-log2` of the largest error.
     pub fn least_bits(&self) -> f64 {
         -self.max.log2()
     }
 
-    /// Bits behind the point that are right in half of the slots.
+    /// Correct fractional bits in half of the slots.
     pub fn median_bits(&self) -> f64 {
         -self.median.log2()
     }
@@ -275,7 +275,7 @@ mod tests {
         assert!(bench.secret.noise(a.inner()).log2() <= f64::from(estimate.coefficient_error_bits()));
     }
 
-    /// Doubled until it wraps: that is foretold, too, and not much too early.
+    /// Doubles a number until it overflows. The estimate predicts this, and not much too early.
     #[test]
     fn numbers_fit_until_they_wrap_around() {
         let mut bench = Bench::new(&[50, 40]);
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A ciphertext, what it should hold, and what is foretold.
+    /// A ciphertext, its expected slots, and its estimate.
     #[derive(Clone)]
     struct Value {
         ciphertext: Ciphertext,

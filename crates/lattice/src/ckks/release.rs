@@ -1,44 +1,47 @@
 //! Results that leave the key holder.
 //!
-//! Whoever sees a ciphertext and its decryption in full sees its error: `c_0 + c_1 s - m` is known
-//! but for the rounding of doubles, and a few such linear equations give the secret `s` (Li,
+//! A party that sees a ciphertext and its full decryption also sees its error: `c_0 + c_1 s - m` is
+//! known up to the rounding of doubles, and a few such linear equations give the secret `s` (Li,
 //! Micciancio, EUROCRYPT 2021). Evaluated ciphertexts are no better than fresh ones. So there are
-//! three ways out, and **the first one is for the key holder's own eyes**:
+//! three kinds of release, and **the first one is only for the key holder**:
 //!
-//! | release | gives | who may have it, if they may have seen the ciphertext |
+//! | release | gives | safe for parties that may have seen the ciphertext? |
 //! |---|---|---|
-//! | [`Decryptor::decrypt`] | all slots | nobody |
-//! | [`Decryptor::rounded`], [`label`](Decryptor::label), [`top`](Decryptor::top) | a few bits a slot | a limit on damage, **no proof**: each rounded number still says something of the error where it is close to a step |
-//! | [`Decryptor::flooded`] | all slots, less precise | anybody, as many results as the [`FloodBudget`] has |
+//! | [`Decryptor::decrypt`] | all slots | no |
+//! | [`Decryptor::rounded`], [`label`](Decryptor::label), [`top`](Decryptor::top) | a few bits a slot | no proof |
+//! | [`Decryptor::flooded`] | all slots, less precise | yes, for as many results as the [`FloodBudget`] has |
+//!
+//! The second kind limits the damage, but has **no proof**: each rounded number that is close to a
+//! step still leaks a little of the error.
 //!
 //! # What flooding gives
-//! The coefficients of a decrypted element are `m + e`, `m` being those of the exact result,
-//! rounded. Let `|e| ≤ 2^b` for all ciphertexts that may come (a bound for the worst of them:
-//! attacks on average estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024),
-//! and let `u` be uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance
-//! `|e| / 2^(f+1)` of `m + u`, which does not depend on `s`; over `N` coefficients and `k` results
-//! the distance is at most
+//! The coefficients of a decrypted element are `m + e`, where `m` are those of the exact result,
+//! rounded. Let `|e| ≤ 2^b` for all possible ciphertexts (a worst-case bound: attacks on average
+//! estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024), and let `u` be
+//! uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance `|e| / 2^(f+1)` of
+//! `m + u`, which does not depend on `s`; over `N` coefficients and `k` results the distance is at
+//! most
 //!
 //! ```text
 //! k N 2^(b - f - 1)  ≤  2^-λ      for     f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉,
 //! ```
 //!
-//! so that no adversary who gets these `k` results of ciphertexts whose `m` it knows (IND-CPA-D)
-//! gains more than `2^-λ` over one who gets `m + u`. It is a statement for results under one key
-//! **together**: a key has one budget, wherever it is used. The slots become noisier by about
-//! `√(N/3) 2^f / Δ`. Nothing here makes decryption of ciphertexts that an adversary *made* harmless
-//! (IND-CCA).
+//! so an adversary who gets these `k` results of ciphertexts whose `m` it knows (IND-CPA-D) gains
+//! at most `2^-λ` over one who gets `m + u`. The statement holds for all results under one key
+//! **together**: a key has one budget, for all its uses. The slots become noisier by about
+//! `√(N/3) 2^f / Δ`. Flooding does not protect the decryption of ciphertexts that an adversary
+//! *made* (IND-CCA).
 //!
-//! A flood of a hundred bits wants room that the other sets do not have: `ckks-flood` of
+//! A flood of a hundred bits needs more room than most sets have. The set `ckks-flood` of
 //! [`NamedSet`](crate::params::NamedSet) gives a thousand results within `2^-40` together, right to
 //! six bits.
 //!
 //! # Leakage
-//! The number of words of coefficients, and whether one or two primes tell them.
+//! The number of words of coefficients, and whether one or two primes determine them.
 //! [`Decryptor::rounded`], [`Decryptor::label`] and [`Decryptor::top`] have no branch and no
-//! address that depends on a slot. Masks alone do not ensure that: the compiler made branches of
-//! them. So each choice goes through the crate `subtle`, whose barrier hides from the compiler that
-//! a mask is one of two words. A test compares the instructions that run with two secrets.
+//! address that depends on a slot. Masks alone do not ensure that: the compiler turned them into
+//! branches. So each choice goes through the crate `subtle`, whose barrier hides from the compiler
+//! that a mask has only two values. A test compares the executed instructions for two secrets.
 
 use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;
@@ -48,14 +51,14 @@ use rand_core::CryptoRng;
 use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 use zeroize::Zeroizing;
 
-/// Why nothing was released.
+/// Why a release failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// Something made with other parameters.
+    /// An object of other parameters.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// A slot that there is not.
+    /// A slot that does not exist.
     #[error("expected slots below {most}, found {found}")]
     Slot {
         /// `N/2`.
@@ -82,28 +85,28 @@ pub enum ReleaseError {
     /// The budget is spent: no more results under this key.
     #[error("expected a budget with a result left, found it spent")]
     Spent,
-    /// Flooding that is wider than can be drawn.
+    /// Flooding wider than the sampler supports.
     #[error("expected at most {most} bits of flooding, found {found}")]
     Flooding {
         /// The most.
         most: u32,
-        /// What the budget needs.
+        /// The bits that the budget needs.
         found: u32,
     },
-    /// Flooding that would wrap around the modulus.
+    /// Flooding that would overflow the modulus.
     #[error("expected a modulus of more than {least} bits to flood, found {found}")]
     NoRoom {
-        /// What the flooding needs.
+        /// The bits that the flooding needs.
         least: u32,
         /// Bits of the modulus.
         found: u32,
     },
 }
 
-/// Decrypts, for one of three purposes. Whoever has a ciphertext and all digits of its decryption
-/// has equations for the secret, so that [`Self::decrypt`] is for the key holder's own eyes;
-/// [`Self::rounded`], [`Self::label`] and [`Self::top`] limit the damage and prove nothing;
-/// [`Self::flooded`] may be shown, as often as its [`FloodBudget`] says.
+/// Decrypts, for one of three purposes. A ciphertext with all digits of its decryption gives
+/// equations for the secret, so [`Self::decrypt`] is only for the key holder. [`Self::rounded`],
+/// [`Self::label`] and [`Self::top`] limit the damage without a proof. Results of [`Self::flooded`]
+/// may be shown, as many as the [`FloodBudget`] allows.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -126,11 +129,11 @@ pub struct Decryptor<'a> {
     encoder: &'a Encoder,
 }
 
-/// The most bits behind the point of a rounded result.
+/// The most fractional bits of a rounded result.
 const MOST_BITS: u32 = 52;
 
 impl<'a> Decryptor<'a> {
-    /// With this secret.
+    /// A decryptor with this secret.
     ///
     /// # Errors
     /// [`OperationError::OtherParameters`] if the encoder is for others.
@@ -141,7 +144,7 @@ impl<'a> Decryptor<'a> {
         Ok(Self { secret, encoder })
     }
 
-    /// The real parts of all slots: **not to be shown to anybody who may see ciphertexts**.
+    /// The real parts of all slots. **Never show them to anybody who may see ciphertexts.**
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters.
@@ -149,8 +152,7 @@ impl<'a> Decryptor<'a> {
         Ok(Zeroizing::new(self.decrypt_complex(ciphertext)?.iter().map(|z| z.re).collect()))
     }
 
-    /// The plaintext, error included, to be decoded later: as [`Self::decrypt`], **not to be
-    /// shown**.
+    /// The plaintext with its error, to decode later. As with [`Self::decrypt`], **never show it**.
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters.
@@ -161,7 +163,7 @@ impl<'a> Decryptor<'a> {
         Ok(Plaintext::of_element(self.secret.parameters(), element, ciphertext.scale()))
     }
 
-    /// All slots: as [`Self::decrypt`].
+    /// All complex slots. As with [`Self::decrypt`], **never show them**.
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters.
@@ -170,8 +172,8 @@ impl<'a> Decryptor<'a> {
         Ok(self.encoder.slots_of(&phase, ciphertext.scale()))
     }
 
-    /// The real parts of all slots as multiples of `2^-bits`, half to even: as few bits as the
-    /// purpose needs.
+    /// The real parts of all slots as multiples of `2^-bits`, half to even. Use as few bits as the
+    /// purpose allows.
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters, or more than 52 bits.
@@ -188,12 +190,10 @@ impl<'a> Decryptor<'a> {
         Ok(slots)
     }
 
-    /// Which of these slots has the largest real part: its place among them, the first one of
-    /// equals.
+    /// The slot with the largest real part: its place in `slots`, the first one of equals.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that there are
-    /// not.
+    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that do not exist.
     pub fn label(&self, ciphertext: &Ciphertext, slots: &[usize]) -> Result<usize, ReleaseError> {
         Ok(self.top(ciphertext, slots, 1)?[0])
     }
@@ -201,7 +201,7 @@ impl<'a> Decryptor<'a> {
     /// The places of the `count` largest, the largest first.
     ///
     /// # Errors
-    /// As [`Self::label`], and if there are not so many slots.
+    /// As [`Self::label`], and if there are fewer slots.
     pub fn top(&self, ciphertext: &Ciphertext, slots: &[usize], count: usize) -> Result<Vec<usize>, ReleaseError> {
         if !(1..=slots.len()).contains(&count) {
             return Err(ReleaseError::Labels { most: slots.len(), found: count });
@@ -215,13 +215,13 @@ impl<'a> Decryptor<'a> {
         Ok((0..count).map(|_| take_largest(&mut keys)).collect())
     }
 
-    /// The real parts of all slots under noise that hides the error, if the budget has a result
+    /// The real parts of all slots with noise that hides the error, if the budget has a result
     /// left.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a budget that is spent,
-    /// or a level whose modulus is below `2^(f+2)`: half of it is for the noise, the other half for
-    /// scaled messages. Nothing is spent then.
+    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a spent budget, or a
+    /// level whose modulus is below `2^(f+2)`: half of it is for the noise, the other half for
+    /// scaled messages. After an error nothing is spent.
     pub fn flooded(
         &self,
         ciphertext: &Ciphertext,
@@ -254,9 +254,9 @@ fn ordered(x: f64) -> u64 {
     (bits ^ (negative | 1 << 63)).max(1)
 }
 
-/// The integer next to a decrypted number, half to even, with its sign: what `f64::round_ties_even`
-/// gives, without a branch on the number. That one may be a function of the system's library, which
-/// looks at the number's size.
+/// The nearest integer to a decrypted number, half to even, with its sign: `f64::round_ties_even`
+/// without a branch on the number. The standard function may call the system's library, whose time
+/// may depend on the number.
 ///
 /// # Example
 ///
@@ -269,13 +269,13 @@ pub fn integer_of(x: f64) -> f64 {
     const INTEGERS: f64 = (1u64 << 52) as f64;
     let sign = x.to_bits() & 1 << 63;
     let magnitude = x.to_bits() ^ sign;
-    // a sum that far up has no bits behind the point: the addition rounds, half to even
+    // a sum of this size has no fractional bits: the addition rounds, half to even
     let mut rounded = (f64::from_bits(magnitude) + INTEGERS - INTEGERS).to_bits();
     rounded.conditional_assign(&magnitude, magnitude.ct_gt(&INTEGERS.to_bits()));
     f64::from_bits(rounded | sign)
 }
 
-/// The place of the largest number, the first one of equals. It becomes 0.
+/// The place of the largest number, the first one of equals. Sets that number to 0.
 fn take_largest(keys: &mut [u64]) -> usize {
     let (mut largest, mut place) = (0, 0);
     for (i, key) in (0u64..).zip(keys.iter()) {
@@ -292,13 +292,13 @@ fn take_largest(keys: &mut [u64]) -> usize {
 /// The most bits of flooding.
 const MOST_FLOOD: u32 = 120;
 
-/// How many flooded results a key may give, and how wide the noise is. There is one for a key; it
-/// cannot be copied.
+/// The number of flooded results that a key may give, and the width of the noise. Make one budget
+/// for each key; it cannot be copied.
 ///
-/// For `k` results of `N` coefficients that are off by at most `2^b`, noise uniform on
-/// `[-2^f, 2^f)` with `f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together within
-/// `k N 2^(b - f - 1) ≤ 2^-λ` of independent of the secret, in statistical distance. `b` must bound
-/// the worst ciphertext that may come, not the usual one.
+/// For `k` results of `N` coefficients with errors of at most `2^b`, uniform noise on `[-2^f, 2^f)`
+/// with `f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together independent of the secret,
+/// up to a statistical distance of `k N 2^(b - f - 1) ≤ 2^-λ`. `b` must bound the worst possible
+/// ciphertext, not the usual one.
 ///
 /// ```
 /// use tobari_lattice::ckks::FloodBudget;
@@ -321,13 +321,13 @@ pub struct FloodBudget {
 }
 
 impl FloodBudget {
-    /// For `results` results within a statistical distance of `2^-security_bits` together, of
-    /// ciphertexts whose coefficients are off by at most `2^error_bits`:
+    /// A budget for `results` results, within a statistical distance of `2^-security_bits`
+    /// together, of ciphertexts with coefficient errors of at most `2^error_bits`:
     /// [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a larger
     /// one.
     ///
     /// # Errors
-    /// [`ReleaseError::Flooding`] if that takes more than 120 bits.
+    /// [`ReleaseError::Flooding`] if the noise needs more than 120 bits.
     pub fn new(
         parameters: &LatticeParameters,
         error_bits: u32,
@@ -343,7 +343,7 @@ impl FloodBudget {
         Ok(Self { parameters: parameters.clone(), flood_bits: bits, security_bits, left: results })
     }
 
-    /// Takes results away that were given before, as by an earlier run of the program.
+    /// Subtracts results that were given before, for instance by an earlier run of the program.
     pub fn spend(&mut self, results: u32) {
         self.left = self.left.saturating_sub(results);
     }
@@ -358,7 +358,7 @@ impl FloodBudget {
         self.flood_bits
     }
 
-    /// `λ`: all results together are within `2^-λ` of independent of the secret.
+    /// `λ`: all results together are independent of the secret up to a distance of `2^-λ`.
     pub fn security_bits(&self) -> u32 {
         self.security_bits
     }
@@ -426,9 +426,9 @@ mod tests {
         }
     }
 
-    /// A secret's coefficients from what somebody was shown of slots, and the ciphertexts. Real
-    /// parts of slots are those of `p(X) + p(1/X)`, for `p = c_0 + c_1 s`: half as many equations a
-    /// ciphertext, linear in `s`, as `s` has coefficients.
+    /// Computes a secret's coefficients from shown slots and the ciphertexts. Real parts of slots
+    /// are those of `p(X) + p(1/X)`, for `p = c_0 + c_1 s`. Each ciphertext gives half as many
+    /// equations, linear in `s`, as `s` has coefficients.
     fn solve(encoder: &Encoder, shown: &[(&Ciphertext, &[f64])]) -> Option<Vec<i64>> {
         let q = encoder.parameters().ring().data_primes()[0].modulus();
         let degree = encoder.parameters().degree();
@@ -439,7 +439,7 @@ mod tests {
             let twice = Scale::power_of_two(31); // twice the scale, for sums of two coefficients
             let sums = encoder.encode(slots, &twice, 1).unwrap().element().clone().inverse().row(0).to_vec();
             for (k, sum) in sums.iter().enumerate().take(degree / 2) {
-                // column j: what s_j adds to coefficient k and its mirror image
+                // column j: the contribution of s_j to coefficient k and its mirror image
                 let column = |j: usize| {
                     let turned: Vec<u64> =
                         (0..degree).map(|i| if i >= j { c1[i - j] } else { q.sub(0, c1[degree + i - j]) }).collect();
@@ -462,7 +462,7 @@ mod tests {
         Some(rows[..degree].iter().map(|row| q.centred(row[degree])).collect())
     }
 
-    /// Li and Micciancio's attack, which is why nobody but the key's holder is shown slots.
+    /// Li and Micciancio's attack, the reason to show slots only to the key's holder.
     #[test]
     fn exact_slots_give_the_secret_away_and_labels_and_rounded_ones_do_not_by_the_same_equations() {
         let mut bench = Bench::new(&[50, 40]);
@@ -478,7 +478,7 @@ mod tests {
         };
         let exact = ciphertexts.each_ref().map(|one| decryptor.decrypt(one).unwrap());
         assert_eq!(solved(exact.each_ref().map(|slots| slots.as_slice())), secret, "two results, and the key is known");
-        // a label, and the message known besides: all but the error
+        // a label, with the message known: everything except the error
         assert_eq!(decryptor.label(&ciphertexts[0], &[3, 30, 7]).unwrap(), 1);
         let known = solved(numbers.each_ref().map(Vec::as_slice));
         let rounded = ciphertexts.each_ref().map(|one| decryptor.rounded(one, 8).unwrap());

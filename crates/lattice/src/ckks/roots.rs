@@ -1,4 +1,4 @@
-//! Roots of unity, the same on every machine: integers until the last step.
+//! Roots of unity, the same on every machine, computed with integers until the last step.
 //!
 //! Numbers are multiples of `2^-62`. Half angles give `exp(iπ/2^j)` from `i`,
 //!
@@ -6,13 +6,13 @@
 //! cos(x/2) = √((1 + cos x)/2),      sin(x/2) = sin x / (2 cos(x/2)),
 //! ```
 //!
-//! and every other root is a product of at most 17 of these. A half angle is off by less than
-//! `2^-60` in either part, a product adds as much and its factor's error, so what is rounded to a
-//! double at the end is off by less than `2^-55`, and a table's entry by less than `2^-53`.
+//! and every other root is a product of at most 17 of these. The error of a half angle is below
+//! `2^-60` in either part. A product adds as much and its factor's error. So the error before the
+//! last rounding is below `2^-55`, and that of a table's entry is below `2^-53`.
 
 use super::Complex;
 
-/// Bits behind the point.
+/// Fractional bits.
 const BITS: u32 = 62;
 
 /// Cosine and sine.
@@ -49,7 +49,7 @@ impl Fixed {
     }
 }
 
-/// `exp(iπk/degree)` for `k` from 0 to `degree - 1`, each part off by less than `2^-53`.
+/// `exp(iπk/degree)` for `k` from 0 to `degree - 1`, each part with an error below `2^-53`.
 pub(super) fn half_circle(degree: usize) -> Vec<Complex> {
     // exp(iπ/2), exp(iπ/4) … exp(iπ/degree): those of 1, 2, 4 … degree/2 steps, the last ones first
     let count = degree.trailing_zeros() as usize;
@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(roots.len(), degree);
             for (k, root) in roots.iter().enumerate() {
                 let (sin, cos) = (PI * k as f64 / degree as f64).sin_cos();
-                // the argument of the library's functions is off by up to 2^-52
+                // the argument of the library's functions has an error of up to 2^-52
                 let error = (root.re - cos).abs().max((root.im - sin).abs());
                 assert!(error < 2f64.powi(-51), "{k} of {degree}: {error:e}");
             }

@@ -1,22 +1,22 @@
 //! The scale of a message, exactly.
 //!
-//! A slot `z` stands in a message as `Δ z`. Products multiply scales and rescaling divides by a
-//! prime `q_i` of the ring, so a scale is always
+//! A message holds a slot `z` as `Δ z`. Products multiply scales, and rescaling divides by a prime
+//! `q_i` of the ring. So a scale is always
 //!
 //! ```text
 //! Δ = 2^a Π q_i^(e_i)      with integers a and e_i,
 //! ```
 //!
-//! and that is what [`Scale`] holds. Two scales are equal if their exponents are: a sum of numbers
-//! whose scales are almost equal would be almost right, and nobody would notice. Where a number is
-//! wanted, it is computed with integers of 64 bits ([`Magnitude`]), so that it is the same on all
+//! and [`Scale`] holds these exponents. Two scales are equal if their exponents are. A sum of
+//! numbers with almost equal scales would be almost right, an error that stays unnoticed. The value
+//! of a scale is computed with integers of 64 bits ([`Magnitude`]), so that it is the same on all
 //! machines.
 
 use crate::params::LatticeParameters;
 use std::fmt;
 
-/// Exponents are below this in absolute value; tens of squarings without a correction of the scale
-/// lead there.
+/// Exponents are below this in absolute value. Tens of squarings without a correction of the scale
+/// reach it.
 const MAX_EXPONENT: i64 = 1 << 40;
 
 /// A power of two times powers of the data primes.
@@ -78,7 +78,7 @@ impl Scale {
         Self { log2, primes }
     }
 
-    /// From the exponent of 2 and those of the data primes; none if one is `2^40` or more.
+    /// The scale of these exponents of 2 and of the data primes; none if one is `2^40` or more.
     pub fn from_exponents(log2: i64, primes: Vec<i64>) -> Option<Self> {
         let small = |exponent: &i64| exponent.unsigned_abs() < MAX_EXPONENT.unsigned_abs();
         (small(&log2) && primes.iter().all(small)).then(|| Self::from_sums(log2, primes))
@@ -89,8 +89,8 @@ impl Scale {
         std::iter::once(self.log2).chain(self.primes.iter().copied().chain(std::iter::repeat(0)).take(primes))
     }
 
-    /// Whether a message over the first `level` data primes may have this scale: in the range of
-    /// the encoder, up to the largest double, or in that of the evaluator, up to the modulus.
+    /// Can a message over the first `level` data primes have this scale? The encoder's range ends
+    /// at the largest double, the evaluator's at the modulus.
     pub(crate) fn is_possible(&self, parameters: &LatticeParameters, level: usize) -> bool {
         self.magnitude(parameters).is_some_and(|magnitude| {
             let room = Magnitude::of(1)..Magnitude::modulus(parameters, level);
@@ -98,9 +98,9 @@ impl Scale {
         })
     }
 
-    /// The number, rounded: off by at most `2^-53` of itself while exponents are below 2^7, and in
-    /// proportion to them beyond. None if these parameters have fewer primes, infinity or 0 if it
-    /// is out of range.
+    /// The value, rounded. The relative error is at most `2^-53` while exponents are below 2^7, and
+    /// grows in proportion to larger ones. None if these parameters have fewer primes; infinity or
+    /// 0 if the value is out of range.
     pub fn to_f64(&self, parameters: &LatticeParameters) -> Option<f64> {
         self.magnitude(parameters).map(Magnitude::to_f64)
     }
@@ -136,8 +136,8 @@ impl fmt::Display for Scale {
     }
 }
 
-/// A positive number `mantissa · 2^exponent`, the mantissa from 2^63 on, so that the order is that
-/// of the pair. Every operation is off by less than `2^-62` of its result, always below.
+/// A positive number `mantissa · 2^exponent`. The mantissa is at least 2^63, so the order is that
+/// of the pair. Every operation rounds down, by less than `2^-62` of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Magnitude {
     exponent: i64,

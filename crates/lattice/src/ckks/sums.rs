@@ -1,9 +1,9 @@
 //! Many sums at once: small integers times ciphertexts, and ciphertexts times ciphertexts.
 //!
-//! Where each slot of a ciphertext belongs to another record, a linear layer is a matrix of numbers
-//! times a vector of ciphertexts: no slot is moved, and no number encoded. As integers of at most
-//! sixteen bits, weights cost one multiply-add a residue, and their products need no rescaling of
-//! their own: the scale grows by the bits after their point alone.
+//! If each slot of a ciphertext belongs to another record, a linear layer is a matrix of numbers
+//! times a vector of ciphertexts: no slot moves, and no number is encoded. Weights are integers of
+//! at most sixteen bits and cost one multiply-add a residue. Their products need no rescaling,
+//! because the scale grows only by the weights' fractional bits.
 
 use super::ciphertext::Ciphertext;
 use super::evaluator::{Evaluator, OperationError, check_scales};
@@ -20,7 +20,7 @@ impl Evaluator {
     /// have no room.
     ///
     /// # Panics
-    /// If there are not as many inputs as a row has weights.
+    /// If the number of inputs differs from that of the weights in a row.
     pub fn weighted_sums(
         &self,
         matrix: &WeightMatrix,
@@ -40,12 +40,12 @@ impl Evaluator {
         Ok(sums.map(|parts| self.of_parts(parts, &scale)).collect())
     }
 
-    /// `Σ x w` for each of these sums, in three parts, one sum after the other: [`Self::tensor`]
-    /// and [`Self::add`], but each weight is read once for all sums that share it.
+    /// `Σ x w` for each of these sums, in three parts, one sum after the other. It equals
+    /// [`Self::tensor`] and [`Self::add`], but reads each weight once for all sums that share it.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters or levels differ, scales among the inputs or among the
-    /// weights do, one has three parts, or the sums have no room.
+    /// [`OperationError`] if parameters or levels differ, scales differ among the inputs or among
+    /// the weights, a ciphertext has three parts, or the sums have no room.
     ///
     /// # Panics
     /// If a sum does not fit ([`ProductSums::fits`]), or there is no input or no weight.
@@ -69,8 +69,8 @@ impl Evaluator {
         Ok(sums.map(|parts| self.of_parts(parts.into(), &scale)).collect())
     }
 
-    /// Whether all have the engine's parameters, and the level, scale and number of parts of the
-    /// first.
+    /// Checks that all have the evaluator's parameters, and the level, scale and number of parts of
+    /// the first.
     fn check_all_alike(&self, first: &Ciphertext, all: &[&Ciphertext]) -> Result<(), OperationError> {
         for other in all {
             self.check_levels(first, other)?;

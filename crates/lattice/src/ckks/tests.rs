@@ -1,4 +1,4 @@
-//! Operations against what they do to slots.
+//! Operations, compared with their effect on slots.
 
 use super::*;
 use crate::params::{self, LatticeParameters};
@@ -6,7 +6,7 @@ use crate::rlwe::tests::{rng, toy};
 use crate::rlwe::{PublicKey, SecretKey};
 use chacha20::ChaCha20Rng;
 
-/// Keys for everything, at a degree that is no protection.
+/// Keys for all operations, at a degree without security.
 pub(super) struct Bench {
     pub(super) secret: SecretKey,
     pub(super) public: PublicKey,
@@ -16,7 +16,7 @@ pub(super) struct Bench {
     pub(super) rng: ChaCha20Rng,
 }
 
-/// Rotations that there are keys for.
+/// Rotations with keys.
 const STEPS: [i64; 4] = [1, 3, -5, 16];
 
 impl Bench {
@@ -204,7 +204,7 @@ fn scales_are_exact_after_five_levels_by_whichever_way() {
         assert!(bench.error(&a, &power) < 2f64.powi(-16), "level {level}: {:e}", bench.error(&a, &power));
     }
     assert_eq!(a.scale().to_string(), "2^1280 q1^-1 q2^-2 q3^-4 q4^-8 q5^-16");
-    // another circuit at the same level, refused until it is brought to the same scale
+    // another circuit at the same level, rejected until it has the same scale
     let other = bench.evaluator.drop_to(&fresh, 2).unwrap();
     let refused = bench.evaluator.add(&bench.evaluator.drop_to(&other, 1).unwrap(), &a);
     assert!(matches!(refused.map(|_| ()), Err(OperationError::Scales { .. })));

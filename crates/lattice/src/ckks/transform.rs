@@ -1,5 +1,5 @@
 //! Linear maps of the slots: sums of products with plaintexts and rotations, by baby steps and
-//! giant steps, hoisted twice. The room of what all schemes share has the method; here are
+//! giant steps, hoisted twice. The module [`crate::rlwe`] has the method; this module adds
 //! plaintexts and scales.
 
 use super::ciphertext::Ciphertext;
@@ -14,7 +14,7 @@ use crate::rlwe::{Diagonals, LinearMap};
 use std::collections::BTreeMap;
 
 /// A matrix by its diagonals, prepared for a level: slot `j` of the result is `Σ_d m_d[j] x_(j+d)`,
-/// slots being counted modulo `N/2`.
+/// with slots counted modulo `N/2`.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -50,11 +50,11 @@ pub struct LinearTransform {
 }
 
 impl LinearTransform {
-    /// From diagonals by steps, which may be negative; each from slot 0 on, and 0 beyond its end.
-    /// Encoded at `scale`, for ciphertexts of `level` and below.
+    /// Prepares diagonals, given by steps, at `scale` for ciphertexts of `level` and below. Steps
+    /// may be negative. Each diagonal starts at slot 0 and is 0 beyond its end.
     ///
     /// # Errors
-    /// [`EncodeError`] for what does not fit.
+    /// [`EncodeError`] for input that does not fit.
     pub fn new<T: Copy + Into<Complex>>(
         encoder: &Encoder,
         diagonals: &BTreeMap<i64, Vec<T>>,
@@ -67,7 +67,7 @@ impl LinearTransform {
             if diagonal.len() > slots {
                 return Err(EncodeError::Slots { most: slots, found: diagonal.len() });
             }
-            // steps that are the same modulo N/2 add up
+            // diagonals of steps that are equal modulo N/2 add up
             let sum = all.entry(step.rem_euclid(slots as i64) as usize).or_insert_with(|| vec![0.0.into(); slots]);
             sum.iter_mut().zip(diagonal).for_each(|(sum, z)| *sum = *sum + (*z).into());
         }
@@ -81,18 +81,17 @@ impl LinearTransform {
         Ok(Self { parameters: encoder.parameters().clone(), map, scale: scale.clone(), level, magnitudes })
     }
 
-    /// The steps of the rotations that it needs keys for: about twice the root of the number of
-    /// diagonals.
+    /// The steps of the rotations that need keys: about twice the root of the number of diagonals.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.map.schedule().steps().map(|step| step as i64)
     }
 
-    /// By which the scale of a ciphertext is multiplied.
+    /// The factor of a ciphertext's scale.
     pub fn scale(&self) -> &Scale {
         &self.scale
     }
 
-    /// The highest level that it is for.
+    /// The highest level of its ciphertexts.
     pub fn level(&self) -> usize {
         self.level
     }
@@ -142,8 +141,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The keys that it needs: one for each baby step but 0, then one for a giant step if there are
-    /// several.
+    /// The steps that need keys: each baby step except 0, then a giant step if there are several.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         let giant = (self.giants > 1).then_some(self.giant);
         let baby = self.baby;
@@ -153,14 +151,14 @@ impl Grid {
 
 impl Evaluator {
     /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`: a sum of maps of several
-    /// ciphertexts, hoisted twice; giant steps by Horner's rule, so that one key serves them all.
-    /// `weights` by giant step, then by ciphertext, then by baby step, each turned back by its
-    /// giant step and encoded by [`Encoder::encode_diagonal`]; `keys` as [`Grid::rotations`] says.
-    /// The scale is the product: see [`Self::rescale`].
+    /// ciphertexts, hoisted twice. Giant steps use Horner's rule, so one key serves them all.
+    /// `weights` are ordered by giant step, then by ciphertext, then by baby step; each is rotated
+    /// back by its giant step and encoded by [`Encoder::encode_diagonal`]. `keys` must have the
+    /// steps of [`Grid::rotations`]. The scale is the product: see [`Self::rescale`].
     ///
     /// # Errors
-    /// [`OperationError`] if parameters, levels or scales differ, weights or keys are not as many
-    /// as the grid says, or the product has no room.
+    /// [`OperationError`] if parameters, levels or scales differ, the number of weights or keys
+    /// does not match the grid, or the product has no room.
     pub fn transform_sum(
         &self,
         inputs: &[&Ciphertext],

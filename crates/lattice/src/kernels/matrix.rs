@@ -1,17 +1,17 @@
-//! Matrices of small weights, in the layout in which the loops read them.
+//! Matrices of small weights, in the layout that the loops read.
 //!
-//! Rows of residues are worked on in tiles of [`TILE`], and outputs in blocks of [`BLOCK`]: see
+//! Rows of residues are processed in tiles of [`TILE`], and outputs in blocks of [`BLOCK`]: see
 //! [`Poly::weighted_sums`](crate::ring::Poly::weighted_sums).
 
-/// Residues of each input that are worked on together.
+/// Residues of each input that are processed together.
 pub(crate) const TILE: usize = 64;
 /// Outputs that are summed together.
 pub(crate) const BLOCK: usize = 4;
 /// Tiles of a sum with signs.
 pub(crate) const SIGNED: usize = 16;
-/// Most inputs of a matrix.
+/// The most inputs of a matrix.
 pub const MAX_INPUTS: usize = 1024;
-/// What weights are shifted by.
+/// The shift of weights.
 pub(crate) const SHIFT: i64 = 1 << 15;
 
 /// Small integers: `outputs` rows of `inputs` weights each.
@@ -19,14 +19,14 @@ pub(crate) const SHIFT: i64 = 1 << 15;
 pub struct WeightMatrix {
     inputs: usize,
     outputs: usize,
-    /// For each block of outputs and each input `w + 2^15`; outputs that fill up the last block
-    /// have weight 0.
+    /// For each block of outputs and each input `w + 2^15`. Padding outputs in the last block have
+    /// weight 0.
     pub(crate) blocks: Vec<[u64; BLOCK]>,
 }
 
 impl WeightMatrix {
-    /// From weights, row by row; none if there are none, more than [`MAX_INPUTS`] a row, not whole
-    /// rows, or one beyond `2^15` in absolute value.
+    /// A matrix of weights, row by row; none for no weights, more than [`MAX_INPUTS`] a row,
+    /// incomplete rows, or a weight above `2^15` in absolute value.
     ///
     /// ```
     /// use tobari_lattice::ring::WeightMatrix;
@@ -60,7 +60,7 @@ impl WeightMatrix {
         self.outputs
     }
 
-    /// The weights of a row; none if there is no such row.
+    /// The weights of a row; none if the row does not exist.
     pub fn row(&self, row: usize) -> impl Iterator<Item = i32> {
         let blocks = if row < self.outputs { &self.blocks[row / BLOCK * self.inputs..][..self.inputs] } else { &[] };
         blocks.iter().map(move |block| (block[row % BLOCK] as i64 - SHIFT) as i32)

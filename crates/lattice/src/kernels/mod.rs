@@ -1,10 +1,10 @@
 //! The loops over residues: transforms, and operations on every residue of a row.
 //!
-//! A backend is a table of functions ([`RingKernels`]). Rows are plain slices of canonical residues
-//! in `[0, q)`, going in and coming out; what happens in between is a backend's own affair:
-//! `portable` works on words, `vector` and `transform` on eight lanes with 52-bit products,
-//! `doubles` on four lanes of doubles, `quads` on four lanes of 32 bits where primes are small, and
-//! `estimates` on two lanes of words. The portable loops define what all others must return.
+//! A backend is a table of functions ([`RingKernels`]). Inputs and outputs are plain slices of
+//! canonical residues in `[0, q)`. Each backend has its own intermediate form: `portable` works on
+//! words, `vector` and `transform` on eight lanes with 52-bit products, `doubles` on four lanes of
+//! doubles, `quads` on four lanes of 32 bits for small primes, and `estimates` on two lanes of
+//! words. The portable loops define the results of all others.
 //!
 //! # Leakage
 //! Constant time.
@@ -54,8 +54,8 @@ use tobari_simd::{Backend, chosen};
 
 use portable::Words;
 
-/// A table of loops: those of `$transforms` and `$rows`, in functions that are compiled for the
-/// features named, if any are.
+/// A table of loops: those of `$transforms` and `$rows`, in functions compiled for the named
+/// features, if any.
 macro_rules! ring_kernels {
     ($name:literal, $transforms:expr, $rows:expr $(, $features:literal)?) => {{
         use $crate::kernels::{
@@ -131,7 +131,7 @@ macro_rules! ring_kernels {
             fn run($($argument: $type),*) $(-> $result)? {
                 $room.$name($($argument),*)
             }
-            // SAFETY: whoever makes the table gives it only to machines that have the features
+            // SAFETY: the maker of the table gives it only to machines that have the features
             unsafe { run($($argument),*) }
         }
         kernel
@@ -145,7 +145,7 @@ static PORTABLE: RingKernels = ring_kernels!("portable", Words, Words);
 #[cfg(target_feature = "simd128")]
 static ON_WASM128: RingKernels = ring_kernels!("wasm128", QuadTransform(Wasm128), Estimates(Wasm128));
 
-/// What the transforms of one prime and one length read.
+/// The tables for the transforms of one prime and one length.
 #[derive(Clone, Debug)]
 pub(crate) struct NttTable {
     /// `ψ^rev(i)`.
@@ -167,19 +167,19 @@ pub(crate) struct Roots {
     /// For each 64 coefficients the quotients of the last three stages in the order of vectors: see
     /// [`lane_quotients`].
     pub(crate) lanes: Vec<u64>,
-    /// What the loops on doubles read, made when they first do.
+    /// Tables for the loops on doubles, made at their first use.
     #[cfg(any(target_arch = "x86_64", test))]
     doubles: OnceLock<doubles::DoubleRoots>,
-    /// What the loops on lanes of 32 bits read, made when they first do.
+    /// Tables for the loops on lanes of 32 bits, made at their first use.
     #[cfg(any(target_feature = "simd128", test))]
     quads: OnceLock<quads::QuadRoots>,
-    /// What the loops with estimated quotients read, made when they first do.
+    /// Tables for the loops with estimated quotients, made at their first use.
     #[cfg(any(target_feature = "simd128", test))]
     estimated: OnceLock<estimates::EstimatedRoots>,
 }
 
 impl Roots {
-    /// From `root^rev(i)`, `i < N`.
+    /// Tables from `root^rev(i)`, `i < N`.
     pub(crate) fn new(factors: &[Factor]) -> Self {
         let quotients: Vec<u64> = factors.iter().map(|factor| factor.quotient).collect();
         Self {
@@ -205,8 +205,8 @@ impl Roots {
 }
 
 #[cfg(any(target_arch = "x86_64", test))]
-/// Quotients for the stages inside of vectors. Of 64 coefficients in eight vectors, transposed so
-/// that lane `j` has what stood in vector `j`, the first stage needs one factor a lane, the second
+/// Quotients for the stages inside of vectors. For 64 coefficients in eight vectors, transposed so
+/// that lane `j` has the former vector `j`, the first stage needs one factor a lane, the second
 /// two, the third four: seven vectors.
 fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
     let (degree, mut lanes) = (quotients.len(), Vec::new());
@@ -220,7 +220,7 @@ fn lane_quotients(quotients: &[u64]) -> Vec<u64> {
     lanes
 }
 
-/// Two rows that are multiplied.
+/// Two rows to multiply.
 pub(crate) type RowPair<'a> = (&'a [u64], &'a [u64]);
 
 /// Real and imaginary parts.
@@ -239,7 +239,7 @@ pub(crate) type TensorSum = fn(&Modulus, &[u64], &[u32], &[u64], &mut [u64]);
 /// `key_product(q, out, digits, key, count)`.
 pub(crate) type KeyProduct = fn(&Modulus, [&mut [u64]; 2], &[&[u64]], &[u64], usize);
 
-/// One of the residues that a number is put together from: see [`crate::ring::Conversion`].
+/// One residue of a number in a conversion: see [`crate::ring::Conversion`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {
     pub(crate) modulus: Modulus,
@@ -250,7 +250,7 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// `(Q/q)^-1` given.
+    /// A term, given `(Q/q)^-1`.
     pub(crate) fn new(modulus: Modulus, inverse: Factor) -> Self {
         let reciprocal = ((1u128 << 101) / (u128::from(modulus.value()) << modulus.shift())) as u64;
         Self { modulus, inverse, reciprocal }
@@ -266,21 +266,21 @@ pub(crate) struct Combination {
     pub(crate) offset: u64,
 }
 
-/// How an automorphism moves the values of a row. Eight values that stand together come from eight
-/// that stand together: their exponents differ by multiples of `N/4`, before as after.
+/// The permutation of the values of a row by an automorphism. Eight adjacent values come from eight
+/// adjacent values: their exponents differ by multiples of `N/4`, before and after.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
-    /// Where the first of each eight comes from.
+    /// The source of the first of each eight.
     firsts: Vec<u32>,
-    /// By the place of the first among its eight: the places of all.
+    /// The places of all eight, by the place of the first.
     patterns: [[u64; 8]; 8],
 }
 
 impl Permutation {
-    /// Place `i` gets what stands at place `source(i)`.
+    /// Place `i` gets the value at place `source(i)`.
     ///
     /// # Panics
-    /// If eights do not come from eights.
+    /// If eight adjacent values do not come from eight adjacent values.
     pub(crate) fn new(degree: usize, source: impl Fn(usize) -> usize) -> Self {
         let mut patterns = [[0; 8]; 8];
         let mut firsts = Vec::with_capacity(degree / 8);
@@ -305,9 +305,8 @@ impl Permutation {
     }
 }
 
-/// One backend's loops over rows of residues. Slices given together have the same length, a
-/// multiple of eight, but for the transforms, which take two values and four also (callers check
-/// it).
+/// One backend's loops over rows of residues. Slices of one call have the same length, a multiple
+/// of eight; transforms also accept two and four values. Callers check this.
 pub struct RingKernels {
     /// The backend, as `tobari info` prints it.
     pub name: &'static str,
@@ -329,8 +328,8 @@ pub struct RingKernels {
     pub(crate) mul_add_assign: fn(&Modulus, sum: &mut [u64], a: &[u64], b: &[u64]),
     /// `out[i] = Σ a[i] b[i]` over the pairs `(a, b)`.
     pub(crate) inner_product: fn(&Modulus, out: &mut [u64], pairs: &[RowPair<'_>]),
-    /// `out[h][i] = Σ digits[d][i] key[…]`: a key has for each eight `i` the eight values of
-    /// `h = 0` and those of `h = 1` for each of `count` digits, of which the first ones are used.
+    /// `out[h][i] = Σ digits[d][i] key[…]`: for each eight `i`, a key has the eight values of
+    /// `h = 0` and those of `h = 1` for each of `count` digits. The first digits are used.
     pub(crate) key_product: KeyProduct,
     /// `a[i] *= w`.
     pub(crate) scale_assign: fn(&Modulus, a: &mut [u64], w: Factor),
@@ -340,7 +339,7 @@ pub struct RingKernels {
     pub(crate) sub_scale_assign: fn(&Modulus, b: &mut [u64], a: &[u64], w: Factor),
     /// `a0 b0`, `a0 b1 + a1 b0` and `a1 b1`.
     pub(crate) tensor: Tensor,
-    /// Makes rows of residues terms `y`, and writes the quotients `v`: see
+    /// Turns rows of residues into terms `y`, and writes the quotients `v`: see
     /// [`crate::ring::Conversion`].
     pub(crate) terms_assign: fn(&[Term], rows: &mut [&mut [u64]], quotients: &mut [u64]),
     /// `out[i] = Σ products[j] rows[j][i] + offset`.
@@ -356,29 +355,29 @@ pub struct RingKernels {
     pub(crate) to_slots: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),
     /// The stages back.
     pub(crate) to_coefficients: fn(twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]),
-    /// Samples from words: the highest bit is the sign, and the other bits are at or above as many
-    /// entries as the absolute value says.
+    /// Samples from words: the highest bit is the sign, and the absolute value is the number of
+    /// table entries at or below the other bits.
     pub(crate) gaussian: fn(table: &[u64], words: &[u64], out: &mut [i64]),
-    /// Of the low bits of words, or of half words for moduli of at most 32 bits, those that are
-    /// below `q`, in order; how many they are.
+    /// Keeps, in order, the candidates below `q` among the low bits of words, or of half words for
+    /// moduli of at most 32 bits. Returns their number.
     pub(crate) accept: fn(&Modulus, words: &[u64], out: &mut [u64]) -> usize,
-    /// Tiles of residues, one for each input, times a matrix: tiles for its outputs, and as many
-    /// more as fill up the last block.
+    /// Tiles of residues, one for each input, times a matrix. Writes tiles for its outputs, with
+    /// padding to a full last block.
     pub(crate) weighted_sums: fn(&Modulus, &WeightMatrix, inputs: &[u64], out: &mut [u64]),
-    /// Tiles of the three parts of `Σ x ⊗ w`, for tiles of both parts of inputs, of which `which`
-    /// says the one for each weight, and of weights.
+    /// Tiles of the three parts of `Σ x ⊗ w`, from tiles of both parts of inputs and of weights.
+    /// `which` gives the input of each weight.
     pub(crate) tensor_sum: TensorSum,
-    /// Sums of sixteen tiles with signs, for each list of signs, of which bit `i` is set where tile
-    /// `i` is subtracted: see [`SIGNED`]. Every other tile of `inputs` is read, and every other one
-    /// of `out` written.
+    /// Sums of sixteen tiles with signs, for each list of signs. Bit `i` is set if tile `i` is
+    /// subtracted: see [`SIGNED`]. Every other tile of `inputs` is read, and every other one of
+    /// `out` written.
     pub(crate) sign_sums: fn(&Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]),
-    /// Moves values.
+    /// Permutes values.
     pub(crate) permute: fn(&Permutation, from: &[u64], to: &mut [u64]),
 }
 
 impl RingKernels {
-    /// The loops in use: the fastest that this machine has, unless
-    /// [`choose_backend`](tobari_simd::choose_backend) said otherwise.
+    /// The loops in use: the fastest on this machine, unless
+    /// [`choose_backend`](tobari_simd::choose_backend) selected others.
     pub fn best() -> &'static RingKernels {
         static BEST: OnceLock<&RingKernels> = OnceLock::new();
         BEST.get_or_init(|| match chosen() {
@@ -388,7 +387,7 @@ impl RingKernels {
         })
     }
 
-    /// All loops that run here, the fastest last.
+    /// All loops that run on this machine, the fastest last.
     pub fn available() -> impl Iterator<Item = &'static RingKernels> {
         #[cfg(target_arch = "x86_64")]
         let others = [on_avx2::kernels(), on_avx512::kernels()];

@@ -1,27 +1,27 @@
 //! Arithmetic modulo a number below 2^50.
 //!
-//! Products are reduced with Barrett's quotient (CRYPTO '86), for all moduli alike: with `s` such
-//! that `2^49 ≤ Q < 2^50` for `Q = 2^s q`, the remainder of `X = 2^s x` by `Q` is `2^s (x mod q)`,
-//! and for `X < 2^103`
+//! Products are reduced with Barrett's quotient (CRYPTO '86), in the same way for all moduli. With
+//! `s` such that `2^49 ≤ Q < 2^50` for `Q = 2^s q`, the remainder of `X = 2^s x` by `Q` is
+//! `2^s (x mod q)`, and for `X < 2^103`
 //!
 //! ```text
 //! e = ⌊⌊X / 2^39⌋ · ⌊2^103 / Q⌋ / 2^64⌋,      X/Q - e < X/2^103 + 2^-10 + 1,
 //! ```
 //!
 //! so that `X - e Q` lies in `[0, 3Q)`, and in `[0, 2Q)` for one product of two residues. Eight
-//! products fit `X`. Products by a number that is known beforehand use Shoup's quotient
-//! `w' = ⌊w 2^52 / q⌋` (NTL; Harvey, arXiv 1205.2926): for `x < 2^64`
+//! products fit `X`. Products by a known number use Shoup's quotient `w' = ⌊w 2^52 / q⌋` (NTL;
+//! Harvey, arXiv 1205.2926): for `x < 2^64`
 //!
 //! ```text
 //! x w - ⌊x w' / 2^52⌋ q  lies in  [0, (1 + x / 2^52) q).
 //! ```
 //!
-//! The radix is 2^52 on every backend, so that tables are the same on all of them, and every
-//! modulus is below 2^50, which leaves two bits: `x < 4q` gives a result below `2q`.
+//! The radix is 2^52 on every backend, so all backends share the tables. Every modulus is below
+//! 2^50, which leaves two bits: `x < 4q` gives a result below `2q`.
 //!
 //! # Leakage
-//! Constant time, but for [`Modulus::pow`] in its exponent and for [`Modulus::inverse`]: on public
-//! numbers only.
+//! Constant time, except [`Modulus::pow`] in its exponent and [`Modulus::inverse`], which take
+//! public numbers only.
 
 /// Bits of Shoup's radix.
 pub(crate) const RADIX_BITS: u32 = 52;
@@ -29,7 +29,7 @@ pub(crate) const RADIX_BITS: u32 = 52;
 /// Every modulus is below `2^MAX_BITS`.
 pub const MAX_BITS: u32 = 50;
 
-/// A modulus from 2 to 2^50, with what its reductions need.
+/// A modulus from 2 to 2^50, with the constants of its reductions.
 ///
 /// ```
 /// use tobari_lattice::ring::Modulus;
@@ -58,7 +58,7 @@ pub struct Factor {
 }
 
 impl Modulus {
-    /// The modulus `value`; none below 2 or from 2^50 on.
+    /// The modulus `value`; none if it is below 2 or at least 2^50.
     pub const fn new(value: u64) -> Option<Self> {
         if value < 2 || value >> MAX_BITS != 0 {
             return None;
@@ -112,7 +112,7 @@ impl Modulus {
     }
 
     /// A residue as the number of least absolute value: in `[-q/2, q/2)` for even `q`, symmetric
-    /// for odd.
+    /// for odd `q`.
     #[inline(always)]
     pub const fn centred(&self, x: u64) -> i64 {
         debug_assert!(x < self.value);
@@ -149,14 +149,14 @@ impl Modulus {
         self.subtract_once(rest >> self.shift())
     }
 
-    /// `s`: a factor of what [`Self::reduce_scaled`] takes has to be shifted by it.
+    /// `s`: one factor of a product for [`Self::reduce_scaled`] must be shifted by it.
     #[inline(always)]
     pub(crate) const fn shift(&self) -> u32 {
         MAX_BITS - self.bits
     }
 
-    /// `x mod q` for `X = 2^s x < 2^103`: for a sum of eight products of numbers below 2^50 with
-    /// shifted residues.
+    /// `x mod q` for `X = 2^s x < 2^103`, such as a sum of eight products of numbers below 2^50
+    /// with shifted residues.
     #[inline(always)]
     pub(crate) const fn reduce_scaled(&self, scaled: u128) -> u64 {
         debug_assert!(scaled >> 103 == 0);
@@ -221,7 +221,7 @@ impl Modulus {
     /// A number that is `x w` modulo `q`, below `(1 + x / 2^52) q`.
     #[inline(always)]
     pub const fn mul_factor_lazy(&self, x: u64, w: Factor) -> u64 {
-        // the quotient is shifted rather than the product: a high half needs no shift
+        // the quotient is shifted instead of the product: a high half needs no shift
         let quotient = high_product(x, w.quotient << (64 - RADIX_BITS));
         x.wrapping_mul(w.value).wrapping_sub(quotient.wrapping_mul(self.value))
     }
@@ -234,8 +234,8 @@ impl Modulus {
     }
 }
 
-/// The high half of a product. Machines without one, as WebAssembly, make it of four products of
-/// halves, which is what a product of 128 bits would call a function for.
+/// The high half of a product. Machines without such an instruction, like WebAssembly, use four
+/// products of halves; a product of 128 bits would call a function there.
 #[inline(always)]
 const fn high_product(a: u64, b: u64) -> u64 {
     if cfg!(target_pointer_width = "64") {

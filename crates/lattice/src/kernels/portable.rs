@@ -1,16 +1,16 @@
-//! On words of 64 bits: what every backend must return.
+//! Loops on words of 64 bits; they define the results of every backend.
 //!
-//! A butterfly is three products of words, and most machines do one a cycle: at `N = 2^14` that is
-//! 344,000 cycles forward, and what is measured is a tenth more.
+//! A butterfly has three products of words, and most machines do one a cycle: at `N = 2^14` that is
+//! 344,000 cycles forward. The measured time is a tenth longer.
 //!
 //! # The forward transform reduces nothing
 //! With Shoup's product `T = Y w` below `(1 + Y / 2^52) q` and `q < 2^50`, a butterfly on numbers
 //! below `k q` gives `X + T` and `X - T + d q` below `(k + d) q`, `d = ⌈1 + k/4⌉`. From `k = 1`,
-//! seventeen stages lead to `k = 286`, below 2^59: all of them fit a word, and one reduction ends
-//! them.
+//! seventeen stages reach `k = 286`, below 2^59. All intermediate numbers fit a word, and one
+//! reduction at the end is enough.
 //!
 //! # The inverse transform
-//! keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with
+//! It keeps numbers below `2q`: `X + Y` with one conditional subtraction, `(X - Y + 2q) w` with
 //! `X - Y + 2q < 4q < 2^52`.
 
 use super::{Combination, NttTable, Parts, Permutation, Roots, RowPair, Term};
@@ -20,7 +20,7 @@ use crate::kernels::{BLOCK, Factor, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 #[derive(Clone, Copy)]
 pub(crate) struct Words;
 
-/// Products that are summed before they are reduced.
+/// Products that are summed before a reduction.
 const LAZY: usize = 8;
 
 impl Words {
@@ -85,8 +85,8 @@ impl Words {
         }
     }
 
-    /// Products of a residue and a shifted weight stay below 2^67, and as many as a matrix has
-    /// inputs below 2^77.
+    /// A product of a residue and a shifted weight is below 2^67, and the sum over the inputs of a
+    /// matrix is below 2^77.
     #[inline(always)]
     pub(crate) fn weighted_sums(self, q: &Modulus, matrix: &WeightMatrix, inputs: &[u64], out: &mut [u64]) {
         let shift = u128::from(q.value()) - SHIFT as u128 % u128::from(q.value());
@@ -104,7 +104,7 @@ impl Words {
         }
     }
 
-    /// Products stay below 2^100, and two for each input of a matrix below 2^111.
+    /// A product is below 2^100, and the sum of two for each input of a matrix is below 2^111.
     #[inline(always)]
     pub(crate) fn tensor_sum(self, q: &Modulus, inputs: &[u64], which: &[u32], weights: &[u64], out: &mut [u64]) {
         for place in 0..TILE {
@@ -122,7 +122,7 @@ impl Words {
         }
     }
 
-    /// Sixteen residues stay below 2^54.
+    /// The sum of sixteen residues is below 2^54.
     #[inline(always)]
     pub(crate) fn sign_sums(self, q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) {
         for (signs, out) in signs.iter().zip(out.chunks_mut(2 * TILE)) {
@@ -158,7 +158,7 @@ impl Words {
                     sums1[i] += digit * u128::from(key[8 + i]);
                 }
                 if d % LAZY == LAZY - 2 {
-                    // one more product fits, and this remainder beside it
+                    // one more product fits, and this remainder
                     for sum in sums0.iter_mut().chain(&mut sums1) {
                         *sum = u128::from(q.reduce_scaled(*sum)) << shift;
                     }
@@ -236,8 +236,8 @@ impl Words {
         out.iter_mut().zip(signed).for_each(|(out, signed)| *out = q.of_signed(*signed));
     }
 
-    /// Sixteen words at a time, of which the compiler makes vectors; each is compared with the
-    /// whole table, whatever it is.
+    /// Sixteen words at a time, which the compiler vectorises. Every word is compared with the
+    /// whole table.
     #[inline(always)]
     pub(crate) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
         let ((words, rest), (out, rest_out)) = (words.as_chunks::<16>(), out.as_chunks_mut::<16>());
@@ -254,7 +254,7 @@ impl Words {
         let (places, mut absolute) = (words.map(|word| word & (u64::MAX >> 1)), [table.len() as u64; L]);
         for entry in table {
             for (absolute, place) in absolute.iter_mut().zip(places) {
-                // how many entries are at or below: the sign of a difference, no comparison
+                // counts entries at or below, by the sign of a difference, not by a comparison
                 *absolute -= place.wrapping_sub(*entry) >> 63;
             }
         }
@@ -337,8 +337,8 @@ impl Words {
         }
     }
 
-    /// Two stages a pass, so that every number is read and written half as often; first one alone
-    /// if they are odd.
+    /// Two stages a pass, so that every number is read and written half as often. If the number of
+    /// stages is odd, the first pass has one.
     #[inline(always)]
     pub(crate) fn forward(self, q: &Modulus, table: &NttTable, values: &mut [u64]) {
         let (mut blocks, mut length, mut k) = (1, values.len(), 1);
@@ -370,8 +370,8 @@ impl Words {
         }
     }
 
-    /// The same two stages a pass, backwards; the one that is left over comes last, or the pass,
-    /// with `1/N`.
+    /// Two stages a pass, backwards. A remaining single stage is last; the last pass includes
+    /// `1/N`.
     #[inline(always)]
     pub(crate) fn inverse(self, q: &Modulus, table: &NttTable, values: &mut [u64]) {
         let (mut blocks, mut length) = (values.len() / 4, 4);
@@ -403,7 +403,7 @@ impl Words {
     }
 }
 
-/// The multiple of `q` that is added where `T` is taken off, for the stage after numbers below
+/// The multiple of `q` that is added before `T` is subtracted, in the stage after numbers below
 /// `k q`.
 const fn offset(k: u64) -> u64 {
     1 + k.div_ceil(4)
@@ -454,7 +454,7 @@ fn join(q: &Modulus, x: u64, y: u64, w: Factor) -> (u64, u64) {
     (sum.min(sum.wrapping_sub(twice)), q.mul_factor_lazy(x + twice - y, w))
 }
 
-/// The last of these, with `1/N`: canonical.
+/// The last butterfly, with `1/N`; the results are canonical.
 #[inline(always)]
 fn join_last(q: &Modulus, x: u64, y: u64, table: &NttTable) -> (u64, u64) {
     (q.mul_factor(x + y, table.scale), q.mul_factor(x + 2 * q.value() - y, table.scaled_root))

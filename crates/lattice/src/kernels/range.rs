@@ -1,17 +1,17 @@
-//! Butterflies, and what keeps their numbers in range.
+//! Butterflies, and the reductions that keep their numbers in range.
 //!
-//! A forward butterfly makes `X + T` and `X - T + 2q` of `X` and `T = Y w < 2q`. What keeps `X` in
-//! range depends on the prime ([`Range`]):
+//! A forward butterfly makes `X + T` and `X - T + 2q` from `X` and `T = Y w < 2q`. The reduction of
+//! `X` depends on the prime ([`Range`]):
 //!
-//! * `q < 2^46` ([`Narrow`]): nothing. From `q` on, seventeen stages lead to `35 q < 2^52`; two
-//!   multiply-adds and a subtraction end them. Six operations a butterfly.
+//! * `q < 2^46` ([`Narrow`]): none. From `q`, seventeen stages reach at most `35 q < 2^52`; two
+//!   multiply-adds and a subtraction reduce the result. Six operations a butterfly.
 //! * `q < 2^49` ([`Middle`]): in the first and the third stage of a pass `X` is reduced from
 //!   `8q < 2^52` to `4q`, which adds `2q`; the second makes `8q` of `6q`. Eight operations.
 //! * `q < 2^50` ([`Wide`]): `X` is reduced from `4q < 2^52` to `2q`. Nine operations.
 //!
 //! Backwards `X + Y` and `(X - Y + m q) w < 2q`:
 //!
-//! * [`Narrow`], for `2N q < 2^52`: nothing, sums double with every stage, and `m` with them;
+//! * [`Narrow`], for `2N q < 2^52`: no reduction. Sums double with every stage, and `m` with them;
 //! * [`Wide`]: `X + Y` is reduced to `2q`, and `m = 2`.
 
 use super::vector::{Lanes, Multiplier};
@@ -21,11 +21,11 @@ use tobari_simd::Simd;
 pub(super) trait Range<S: Simd>: Copy {
     /// `X + Y w` and `X - Y w`, in stage `stage` of a pass.
     fn split(self, lanes: Lanes<S>, stage: u32, x: S::V, y: S::V, w: Multiplier<S::V>) -> [S::V; 2];
-    /// The end of the stages forward: canonical.
+    /// Makes the results of the forward stages canonical.
     fn canonical(self, lanes: Lanes<S>, x: S::V) -> S::V;
-    /// `X + Y` and `(X - Y) w`, `offset` being `m q`.
+    /// `X + Y` and `(X - Y) w`, where `offset` is `m q`.
     fn join(self, lanes: Lanes<S>, x: S::V, y: S::V, offset: S::V, w: Multiplier<S::V>) -> [S::V; 2];
-    /// `m q` of the stage after that with `offset`.
+    /// `m q` of the next stage.
     fn next(self, offset: u64) -> u64;
 }
 
@@ -90,7 +90,7 @@ impl<S: Simd> Range<S> for Middle {
     }
 }
 
-/// Primes so small that nothing has to be reduced; `⌊2^52 / q⌋` in all lanes.
+/// Primes small enough for stages without reductions; `⌊2^52 / q⌋` in all lanes.
 #[derive(Clone, Copy)]
 pub(super) struct Narrow<V>(pub(super) V);
 

@@ -6,8 +6,7 @@ use tobari_simd::Emulated;
 use tobari_simd::EmulatedFused;
 use tobari_simd::EmulatedQuads;
 
-/// Residues from a generator that is not worth a name; every eighth row is all `q - 1`, every ninth
-/// all zero.
+/// Residues from a simple generator; every eighth row is all `q - 1`, every ninth all zero.
 struct Rows(u64);
 
 impl Rows {
@@ -27,7 +26,7 @@ impl Rows {
     }
 }
 
-/// The loops of the vector rooms on plain arrays.
+/// The loops of the vector modules on plain arrays.
 static EMULATED: RingKernels = ring_kernels!("emulated", Transform(Emulated), Residues(Emulated));
 
 /// The loops on doubles, on plain arrays.
@@ -46,7 +45,7 @@ fn others() -> impl Iterator<Item = &'static RingKernels> {
     ])
 }
 
-/// Primes of all sizes, and moduli that are none: the largest, and powers of two.
+/// Primes of all sizes, and composite moduli: the largest, and powers of two.
 fn moduli() -> Vec<Modulus> {
     let primes = [20, 30, 37, 46, 47, 49, 50].map(|bits| primes_below(bits, 1 << 9).next().unwrap());
     let others = [2, 3, 257, 1 << 20, 1 << 49, (1 << 50) - 1];

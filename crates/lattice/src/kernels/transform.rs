@@ -1,23 +1,23 @@
 //! Transforms on eight lanes.
 //!
-//! Arrays of vectors are filled in loops: what closures of the standard library do would not be
-//! compiled for the instructions.
+//! Arrays of vectors are filled in loops, because closures of the standard library would not be
+//! compiled for these instructions.
 //!
 //! # Passes
 //! `log N - 6` stages between vectors, in passes of up to three stages (eight vectors that are a
 //! stride apart, held in registers); then for each 64 coefficients, in eight vectors, three stages
 //! between them, a transposition, three stages between them again with a factor for each lane, and
-//! the transposition back. Blocks are finished one after another, so that all passes but the first
+//! the transposition back. Blocks are finished one after another, so all passes except the first
 //! stay within the first-level cache. Sixteen thousand coefficients are read and written four
 //! times.
 //!
-//! Factors of the stages within vectors are read as quotients only, which halves what is read:
-//! `w = ⌊w' q / 2^52⌋ + 1`, since `w 2^52 / q` is no integer.
+//! For stages within vectors only the quotients of factors are read, half the bytes:
+//! `w = ⌊w' q / 2^52⌋ + 1`, because `w 2^52 / q` is not an integer.
 //!
 //! # Cost
 //! 9 (or 6) operations for eight butterflies, and 6 for the transpositions of a vector: at
-//! `N = 2^14` about 36,000 cycles where four such operations are done at a time, or 9 µs at 4 GHz.
-//! Measured: 14.6 µs, half of it in the last six stages.
+//! `N = 2^14` about 36,000 cycles at four such operations a cycle, or 9 µs at 4 GHz. Measured: 14.6
+//! µs, half of it in the last six stages.
 
 use super::range::{Middle, Narrow, Range, Wide};
 use super::vector::{Lanes, Multiplier, eights, eights_mut};
@@ -29,7 +29,7 @@ use tobari_simd::Simd;
 #[derive(Clone, Copy)]
 pub(crate) struct Transform<S: Simd>(pub(crate) S);
 
-/// Coefficients that are finished in registers.
+/// Coefficients of a tile, which is finished in registers.
 const TILE: usize = 64;
 
 /// Coefficients of a block that stays in the first-level cache: 32 KiB.
@@ -37,8 +37,8 @@ const CACHED: usize = 1 << 12;
 
 /// The stages on `K` vectors.
 trait Vectors<S: Simd>: Sized {
-    /// All stages on these vectors, which are block `block` of stage `stage` of those whose factors
-    /// `factor` gives.
+    /// All stages on these vectors, which are block `block` of stage `stage`; `factor` gives the
+    /// factors.
     fn split<R: Range<S>>(
         self,
         stages: Stages<'_, S, R>,
@@ -46,7 +46,7 @@ trait Vectors<S: Simd>: Sized {
         block: usize,
         factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
     ) -> Self;
-    /// All stages back, the first of which is for `offset`, and the offset after them.
+    /// All stages back, the first with `offset`. Returns the offset after them too.
     fn join<R: Range<S>>(
         self,
         stages: Stages<'_, S, R>,
@@ -55,7 +55,7 @@ trait Vectors<S: Simd>: Sized {
         offset: u64,
         factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
     ) -> (Self, u64);
-    /// The last stages back: block 1 of all, with the factors of `ends` in place of the last one.
+    /// The last stages back, for block 1, with the factors of `ends` in place of the last one.
     fn join_last<R: Range<S>>(
         self,
         stages: Stages<'_, S, R>,
@@ -101,8 +101,8 @@ impl<S: Simd> Vectors<S> for [S::V; 1] {
     }
 }
 
-/// `K` vectors from those of two halves; in the source, so that they are registers, whatever the
-/// compiler unrolls.
+/// `K` vectors from those of two halves; a macro, so that they stay in registers regardless of the
+/// compiler's unrolling.
 macro_rules! halves {
     ($k:literal, $half:literal) => {
         impl<S: Simd> Vectors<S> for [S::V; $k] {
@@ -180,25 +180,25 @@ halves!(2, 1);
 halves!(4, 2);
 halves!(8, 4);
 
-/// How the stages between vectors are done.
+/// The plan of the stages between vectors.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     /// Stages of each pass.
     passes: [u32; 8],
-    /// Passes over everything; the others are done block by block.
+    /// Passes over the whole row; the others work block by block.
     outer: usize,
     count: usize,
 }
 
 impl Plan {
-    /// Up to `most` stages a pass; the stages of a tile are not among them.
+    /// A plan with at most `most` stages a pass, without the stages of a tile.
     pub(super) fn new(degree: usize, tile: usize, most: u32) -> Self {
         let stages = (degree / tile).trailing_zeros();
         let count = stages.div_ceil(most);
         let mut passes = [0; 8];
         let (mut outer, mut length) = (0, degree);
         for pass in 0..count {
-            // as even as can be, the longer ones first
+            // as even as possible, the longer ones first
             let stages = (stages * (count - pass)).div_ceil(count) - (stages * (count - pass - 1)).div_ceil(count);
             passes[pass as usize] = stages;
             if length > CACHED {
@@ -286,7 +286,7 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
         self.lanes.multiplier(self.roots.factor(index))
     }
 
-    /// The factors of block `first` on its way to `K` parts: that of block `b` of stage `s` has
+    /// The factors that split block `first` into `K` parts: that of block `b` of stage `s` has
     /// number `2^s + b`.
     #[inline(always)]
     fn multipliers<const K: usize>(self, first: usize) -> [Multiplier<S::V>; K] {

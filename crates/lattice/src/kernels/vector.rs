@@ -1,8 +1,8 @@
-//! On eight lanes with 52-bit products.
+//! Loops on eight lanes with 52-bit products.
 //!
-//! A lane is a word, but products read its low 52 bits only: sums are right modulo 2^52, whatever
-//! stands above. The number that is meant is below 2^52 always, and where it is compared
-//! ([`Lanes::once`]) the rest is cut off first ([`Lanes::clean`]).
+//! A lane is a word, but products read only its low 52 bits: sums are right modulo 2^52, and the
+//! bits above are arbitrary. The represented number is always below 2^52. Before a comparison
+//! ([`Lanes::once`]) the bits above are cleared ([`Lanes::clean`]).
 //!
 //! * **By a known factor** ([`Lanes::product`], Shoup): three multiply-adds,
 //!   `Y w - ⌊Y w'/2^52⌋ q < 2q` for any `Y < 2^52`.
@@ -16,20 +16,20 @@
 //!   `H < 2^4 2^(100 - 52)`, and of `2^(54 - n)` where one factor is below `2^n`.
 //!
 //! Cost for eight residues, in operations of one register: `add` and `sub` 3, `scale` 6, `mul` 10;
-//! they wait for memory.
+//! they are limited by memory.
 
 use super::{Combination, Parts, Permutation, RowPair, Term, Words};
 use crate::kernels::{Factor, Modulus};
 use tobari_simd::Simd;
 
-/// Most products of a sum that [`Lanes::reduce`] takes.
+/// The most products in a sum for [`Lanes::reduce`].
 const LAZY: usize = 16;
 
-/// Bits of a digit of a sum, and at most of the numbers that [`Residues::combine`] multiplies.
+/// Bits of a digit of a sum, and the most bits of a factor in [`Residues::combine`].
 const RADIX_BITS: u32 = 52;
 const TERM_BITS: u32 = 50;
 
-/// Registers of a row that are gone through together.
+/// Registers of a row that are processed together.
 const WIDE: usize = 4;
 
 /// The loops on the lanes of `S`.
@@ -55,7 +55,7 @@ pub(super) struct Lanes<S: Simd> {
     mask: S::V,
 }
 
-/// What [`Lanes::reduce`] needs besides.
+/// The further constants of [`Lanes::reduce`].
 #[derive(Clone, Copy)]
 pub(super) struct Carry<V> {
     /// `2^52 mod q`.
@@ -64,7 +64,7 @@ pub(super) struct Carry<V> {
     ratio: V,
 }
 
-/// What [`Lanes::times`] needs besides.
+/// The further constants of [`Lanes::times`].
 #[derive(Clone, Copy)]
 struct Times<V> {
     /// `52 - n`.
@@ -135,7 +135,7 @@ impl<S: Simd> Lanes<S> {
 
     #[inline(always)]
     fn for_times(self, q: &Modulus) -> Times<S::V> {
-        // a power of two alone has 2^53, of which one less is as good
+        // only a power of two gives 2^53, and one less works as well
         let ratio = (q.ratio() >> 1).min((1 << 53) - 1) - (1 << 52);
         Times { shift: 52 - q.bits(), ratio: self.simd.splat(ratio) }
     }
@@ -326,7 +326,7 @@ impl<S: Simd> Residues<S> {
         }
     }
 
-    /// Rows of `length` eights, as many as `R` says.
+    /// `R` rows of `length` eights.
     #[inline(always)]
     fn rows_of<'a, const R: usize>(self, rows: &[&'a [u64]], length: usize) -> [&'a [[u64; 8]]; R] {
         let mut all: [&[[u64; 8]]; R] = [&[]; R];
@@ -407,7 +407,7 @@ impl<S: Simd> Residues<S> {
             6 => self.combine_of::<6>(combination, rows, products, out, true),
             1 => self.combine_of::<1>(combination, rows, products, out, true),
             _ => {
-                // with what was there before, no more than a reduction takes
+                // together with the previous sum, no more than a reduction accepts
                 let most = (1 << (2 * RADIX_BITS - TERM_BITS - combination.modulus.bits())) - 1;
                 for (pass, (rows, products)) in rows.chunks(most).zip(products.chunks(most)).enumerate() {
                     self.combine_many(combination, rows, products, out, pass == 0);
@@ -416,9 +416,9 @@ impl<S: Simd> Residues<S> {
         }
     }
 
-    /// As [`Self::combine_of`], of any number of rows that one reduction takes: [`WIDE`] registers
-    /// at a time, whose sums wait for one another less, and which share what is read of the
-    /// products.
+    /// As [`Self::combine_of`], for any number of rows that one reduction accepts. It takes
+    /// [`WIDE`] registers at a time: their sums depend less on one another, and they share the
+    /// reads of the products.
     #[inline(always)]
     fn combine_many(self, combination: &Combination, rows: &[&[u64]], products: &[u64], out: &mut [u64], first: bool) {
         let (s, lanes) = (self.0, Lanes::new(self.0, &combination.modulus));
@@ -483,7 +483,7 @@ impl<S: Simd> Residues<S> {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         for (out, signed) in eights_mut(out).iter_mut().zip(signed.as_chunks::<8>().0) {
             let signed = s.load_signed(signed);
-            // without its sign a negative number is larger than with `q` added, and any other is
+            // as an unsigned word a negative number is larger than with `q` added, and any other is
             // smaller
             s.store_words(s.min(signed, s.add(signed, lanes.q)), out);
         }
@@ -549,13 +549,13 @@ impl<S: Simd> Residues<S> {
         }
     }
 
-    /// The compiler makes vectors of it.
+    /// The compiler vectorises this loop.
     #[inline(always)]
     pub(crate) fn to_slots(self, twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) {
         Words.to_slots(twiddles, re, im);
     }
 
-    /// The compiler makes vectors of it.
+    /// The compiler vectorises this loop.
     #[inline(always)]
     pub(crate) fn to_coefficients(self, twiddles: &Parts<Vec<f64>>, re: &mut [f64], im: &mut [f64]) {
         Words.to_coefficients(twiddles, re, im);

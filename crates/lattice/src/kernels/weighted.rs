@@ -1,15 +1,15 @@
 //! A matrix of small weights times tiles of residues, on eight lanes.
 //!
-//! Weights come shifted by `2^15`, so that they lie in `[0, 2^16]`; what that adds, `2^15 Σ x`, is
-//! taken off before the reduction. For `q < 2^36` a product is below `2^52`, one multiply-add; with
-//! up to `2^10` inputs the sum, and the multiple of `q` that it starts from, stay below `2^63`. For
-//! wider `q` the high halves of products, below `2^14` each, have a sum of their own.
+//! Weights are shifted by `2^15`, so that they lie in `[0, 2^16]`. The excess, `2^15 Σ x`, is
+//! subtracted before the reduction. For `q < 2^36` a product is below `2^52`, one multiply-add;
+//! with up to `2^10` inputs the sum, and the multiple of `q` that it starts from, stay below
+//! `2^63`. For wider `q` the high halves of products, below `2^14` each, have their own sum.
 //!
 //! Four outputs and four eights are summed together: eight loads for sixteen multiply-adds.
 //!
-//! Sums of tensors of ciphertexts likewise: for `q < 2^26` a product is one multiply-add, and for
-//! `q < 2^42` a reduction is due only after `2^10` weights; else after seven, the part in the
-//! middle having two products for each.
+//! Sums of tensors of ciphertexts work alike: for `q < 2^26` a product is one multiply-add. For
+//! `q < 2^42` a reduction is needed only after `2^10` weights, otherwise after seven, because the
+//! middle part has two products for each.
 
 use super::vector::{Lanes, Residues, eights, eights_mut};
 use crate::kernels::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
@@ -24,9 +24,9 @@ const NARROW_BITS: u32 = 36;
 const SINGLE_BITS: u32 = 26;
 /// Bits of the widest modulus for which sums of `2^11` products of residues are reduced at once.
 const LATE_BITS: u32 = 42;
-/// Weights before a reduction where the modulus is wider.
+/// Weights before a reduction if the modulus is wider.
 const EARLY: usize = 7;
-/// Eights of a sum of tensors that are worked on together.
+/// Eights of a sum of tensors that are processed together.
 const PAIR: usize = 2;
 
 type Sums<V> = [[V; WIDTH]; BLOCK];
@@ -58,7 +58,7 @@ impl<S: Simd> Residues<S> {
     ) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let carry = lanes.carry(q);
-        // a multiple of q that is no less than any total
+        // a multiple of q that is at least every total
         let least = s.splat((weights.len() as u64 * q.value()) << SHIFT.trailing_zeros());
         let mut sums: Sums<S::V> = [totals; BLOCK];
         for sums in &mut sums {
@@ -93,8 +93,8 @@ impl<S: Simd> Residues<S> {
     ) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
         let (carry, shift) = (lanes.carry(q), lanes.multiplier(q.factor(SHIFT as u64 % q.value())));
-        // loops and no closures: the compiler leaves one of this size a call of its own, without
-        // vectors in registers
+        // loops, not closures: the compiler would not inline a closure of this size, so vectors
+        // would leave registers
         let mut shifted = totals;
         for total in &mut shifted {
             *total = lanes.scale(lanes.reduce([*total, lanes.zero], carry), shift);
@@ -160,8 +160,8 @@ impl<S: Simd> Residues<S> {
                     sums[2][i] = add(sums[2][i], x1, w1);
                 }
             }
-            // loops and no closure: the compiler leaves one of this size a call of its own, without
-            // vectors in registers
+            // loops, not a closure: the compiler would not inline a closure of this size, so
+            // vectors would leave registers
             for part in &mut sums {
                 for sum in part {
                     *sum = [lanes.reduce(*sum, carry), lanes.zero];
@@ -175,7 +175,8 @@ impl<S: Simd> Residues<S> {
         }
     }
 
-    /// Tables of all sums of four: a sum of sixteen is one of four of those, below `2^54`.
+    /// Uses tables of all sums of four: a sum of sixteen is a sum of four table entries, below
+    /// `2^54`.
     #[inline(always)]
     pub(crate) fn sign_sums(self, q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));

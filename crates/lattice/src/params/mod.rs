@@ -1,11 +1,11 @@
 //! Parameters of the lattice schemes.
 //!
-//! **Security.** Breaking a scheme means telling samples `(a, a s + e)` over `R_QP` from uniform
-//! ones, with `s` uniform on -1, 0, 1 and `e` of standard deviation 3.2. What that costs depends on
-//! `N` and on the bits of `Q P`, everything that keys are written over. The largest admitted
+//! **Security.** To break a scheme, an attacker must distinguish samples `(a, a s + e)` over
+//! `R_QP` from uniform ones, with `s` uniform on -1, 0, 1 and `e` of standard deviation 3.2. The
+//! cost depends on `N` and on the bits of `Q P`, the modulus of the keys. The largest admitted
 //! `log2 QP` by `N` are those of the *Security Guidelines for Implementing Homomorphic Encryption*
 //! (Bossuat, Cammarota, Cheon, Chillotti, Curtis, Dai and others, ePrint 2024/463), for ternary
-//! secrets against classical attacks; the rows for 192 and 256 bits as its script computes them
+//! secrets against classical attacks. The rows for 192 and 256 bits are computed with its script
 //! (SparseLWEkit). They are lower than those of the 2018 standard (27/54/109/218/438/881) that most
 //! libraries enforce; the two are never mixed here.
 //!
@@ -34,7 +34,7 @@ impl Security {
     /// All, the weakest first.
     pub const ALL: [Security; 3] = [Security::Bits128, Security::Bits192, Security::Bits256];
 
-    /// How many bits.
+    /// Number of bits.
     pub fn bits(self) -> u32 {
         match self {
             Security::Bits128 => 128,
@@ -43,7 +43,7 @@ impl Security {
         }
     }
 
-    /// The most bits that `Q P` may have at this degree; none where the table has no entry.
+    /// The most bits that `Q P` may have at this degree; none if the table has no entry.
     ///
     /// ```
     /// use tobari_lattice::params::Security;
@@ -64,7 +64,7 @@ impl Security {
 /// Parameters of a lattice scheme: they exist only if they are valid and have at least 128 bits of
 /// security.
 ///
-/// Cloning is cheap; objects made with one value, or its clones, go together.
+/// Cloning is cheap. Objects made with one value, or its clones, can be combined.
 ///
 /// ```
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
@@ -86,7 +86,7 @@ struct Inner {
     log_qp: u32,
 }
 
-/// What a scheme encrypts.
+/// The kind of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plaintext {
     /// Numbers, approximately (CKKS): the error is part of the message.
@@ -95,11 +95,11 @@ pub enum Plaintext {
     Integers(Modulus),
 }
 
-/// Why numbers are no parameters.
+/// Why numbers are not valid parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LatticeError {
-    /// They make no ring.
+    /// They do not define a ring.
     #[error(transparent)]
     Ring(#[from] RingError),
     /// Less than 128 bits of security.
@@ -107,12 +107,12 @@ pub enum LatticeError {
     Insecure {
         /// The degree.
         degree: usize,
-        /// What the table allows, or 0 where it has no entry.
+        /// The most bits by the table, or 0 if it has no entry.
         most: u32,
         /// Bits of `Q P`.
         found: u32,
     },
-    /// Not so many digits.
+    /// A number of digits that is not possible.
     #[error("expected from 1 to {most} digits, found {found}")]
     Digits {
         /// Data primes.
@@ -126,10 +126,10 @@ pub enum LatticeError {
         /// The modulus given.
         found: u64,
     },
-    /// No special prime, where there are to be keys of a server.
+    /// No special prime, although the server needs keys.
     #[error("expected parameters with a special prime, found none")]
     NoSpecialPrime,
-    /// There are not so many primes of this size.
+    /// Too few primes of this size.
     #[error("expected sizes for which there are primes that are 1 modulo {step}, found {bits} bits")]
     Size {
         /// Bits.
@@ -140,12 +140,12 @@ pub enum LatticeError {
 }
 
 impl LatticeParameters {
-    /// Parameters of these primes. A key switches `digits` groups of data primes, all of the same
-    /// number but perhaps the last; the fewer, the smaller and faster a key, and the more special
-    /// primes it needs.
+    /// Parameters of these primes. A key switches `digits` groups of data primes; all groups have
+    /// the same number of primes, except perhaps the last. With fewer digits, keys are smaller and
+    /// faster, but need more special primes.
     ///
     /// # Errors
-    /// [`LatticeError`] for numbers that are no parameters, or less than 128 bits of security.
+    /// [`LatticeError`] for invalid numbers, or less than 128 bits of security.
     pub fn new(
         degree: usize,
         data: &[u64],
@@ -153,7 +153,7 @@ impl LatticeParameters {
         digits: usize,
         plaintext: Plaintext,
     ) -> Result<Self, LatticeError> {
-        // before there is memory for tables: the numbers may be somebody else's
+        // before tables are allocated: the numbers may come from an attacker
         let most = Security::Bits128.max_log_qp(degree).unwrap_or(0);
         let found = product_bits(data.iter().chain(special));
         if found > most {
@@ -162,8 +162,8 @@ impl LatticeParameters {
         Self::insecure_for_tests(degree, data, special, digits, plaintext)
     }
 
-    /// The same for primes of these sizes in bits: for each, the largest below `2^bits` that is 1
-    /// modulo `2N` and not taken yet.
+    /// The same for primes of these sizes in bits: for each, the largest unused prime below
+    /// `2^bits` that is 1 modulo `2N`.
     ///
     /// # Errors
     /// As [`Self::new`], and for sizes that have too few primes.
@@ -178,10 +178,10 @@ impl LatticeParameters {
         Self::new(degree, &data, &special, digits, plaintext)
     }
 
-    /// [`Self::new`] without its security.
+    /// [`Self::new`] without the check of security.
     ///
     /// # Errors
-    /// [`LatticeError`] for numbers that are no parameters.
+    /// [`LatticeError`] for invalid numbers.
     pub fn insecure_for_tests(
         degree: usize,
         data: &[u64],
@@ -204,7 +204,7 @@ impl LatticeParameters {
         Ok(Self(Arc::new(Inner { ring, digits, plaintext, security, log_qp })))
     }
 
-    /// [`Self::of_sizes`] without its security.
+    /// [`Self::of_sizes`] without the check of security.
     ///
     /// # Errors
     /// As [`Self::insecure_for_tests`], and for sizes that have too few primes.
@@ -248,22 +248,22 @@ impl LatticeParameters {
         self.0.ring.degree()
     }
 
-    /// Data primes: a fresh ciphertext has as many.
+    /// Number of data primes, the highest level.
     pub fn data_primes(&self) -> usize {
         self.0.ring.data_primes().len()
     }
 
-    /// Into how many digits a key switch cuts an element with all data primes.
+    /// Number of digits into which a key switch cuts an element with all data primes.
     pub fn digits(&self) -> usize {
         self.0.digits
     }
 
-    /// Data primes of a digit.
+    /// Number of data primes of a digit.
     pub fn digit_size(&self) -> usize {
         self.data_primes().div_ceil(self.0.digits)
     }
 
-    /// What is encrypted.
+    /// The kind of messages.
     pub fn plaintext(&self) -> Plaintext {
         self.0.plaintext
     }

@@ -3,7 +3,7 @@
 use super::{LatticeError, LatticeParameters, Plaintext};
 use crate::ring::Modulus;
 
-/// Numbers that have a name, and what they are for.
+/// A named set of parameters, with its purpose.
 ///
 /// ```
 /// use tobari_lattice::params::NamedSet;
@@ -15,7 +15,7 @@ use crate::ring::Modulus;
 pub struct NamedSet {
     /// The name.
     pub name: &'static str,
-    /// What it is for.
+    /// The purpose.
     pub purpose: &'static str,
     /// `N`.
     pub degree: usize,
@@ -25,7 +25,7 @@ pub struct NamedSet {
     pub special: &'static [u32],
     /// Digits of a key switch.
     pub digits: usize,
-    /// The plaintext modulus; none where numbers are approximate.
+    /// The plaintext modulus; none for approximate numbers.
     pub plaintext_modulus: Option<u64>,
 }
 
@@ -171,8 +171,8 @@ impl NamedSet {
             name: "sense",
             purpose: "devices' readings, exact, and three products of them: BGV modulo 65,537",
             degree: 1 << 15,
-            // what is left for products; the polynomial's, with more where its weights come in; the
-            // linear parts'
+            // primes for products; for the polynomial, with more bits for its weights; for the
+            // linear parts
             data: &[38, 37, 37, 37, 37, 37, 37, 44, 50, 37, 37, 37, 37, 37, 37, 36, 35, 27],
             special: &[43, 43, 43, 43],
             digits: 5,
@@ -182,7 +182,7 @@ impl NamedSet {
             name: "sense-wide",
             purpose: "devices' readings in frames of 25 bits, exact, and three products: BGV modulo 33,292,289",
             degree: 1 << 16,
-            // as above: rounding leaves 2^44, and weights of 24 bits are paid for over six primes
+            // as above: rounding leaves 2^44, and six primes absorb the weights of 24 bits
             data: &[48, 47, 47, 47, 50, 50, 50, 50, 50, 50, 47, 47, 47, 47, 47, 47, 47, 47],
             special: &[50, 50, 50, 50],
             digits: 5,
@@ -190,15 +190,15 @@ impl NamedSet {
         },
     ];
 
-    /// The set of that name.
+    /// The set with this name.
     pub fn from_name(name: &str) -> Option<NamedSet> {
         Self::ALL.into_iter().find(|set| set.name == name)
     }
 
-    /// Its parameters.
+    /// The parameters of this set.
     ///
     /// # Errors
-    /// None for the sets of [`Self::ALL`]; [`LatticeError`] for numbers that are no parameters.
+    /// None for the sets of [`Self::ALL`]; [`LatticeError`] for invalid numbers.
     pub fn parameters(&self) -> Result<LatticeParameters, LatticeError> {
         let plaintext = match self.plaintext_modulus {
             None => Plaintext::Approximate,
@@ -218,7 +218,7 @@ mod tests {
             let parameters = set.parameters().unwrap();
             assert!(parameters.security().is_some(), "{}", set.name);
             assert_eq!(NamedSet::from_name(set.name), Some(set));
-            // a digit is no larger than what is divided by, so that a key switch adds little
+            // a digit is no larger than the divisor, so that a key switch adds little noise
             let widest = set.data.chunks(parameters.digit_size()).map(|digit| digit.iter().sum::<u32>()).max();
             assert!(set.special.is_empty() || widest.unwrap() <= set.special.iter().sum(), "{}", set.name);
         }

@@ -1,4 +1,4 @@
-//! From one set of primes to another, exactly.
+//! Exact conversion from one set of primes to another.
 //!
 //! Given the residues of `x` modulo `q_1 … q_n`, with `Q` their product, let
 //! `y_i = [x (Q/q_i)^-1]_(q_i)`. Then
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Each term is `2^49 y_i/q_i` less at most 1.25, so `v` is the nearest integer unless `Σ y_i/q_i`
-//! is within `1.25 n 2^-49` above a half, which means `|x| > (1/2 - 1.25 n 2^-49) Q`. What comes
-//! out is congruent to `x` and at most `(1/2 + 1.25 n 2^-49) Q` in absolute value in any case, and
+//! is within `1.25 n 2^-49` above a half, which means `|x| > (1/2 - 1.25 n 2^-49) Q`. The result is
+//! congruent to `x` and at most `(1/2 + 1.25 n 2^-49) Q` in absolute value in any case, and
 //! **exactly the centred `x`** for all `|x| < (1/2 - 2^-41) Q`.
 //!
 //! Cost for a coefficient and `m` primes: `n m` products, and `m` reductions for every eight of the
@@ -30,10 +30,10 @@ use crate::kernels::Modulus;
 use crate::kernels::{Combination, RingKernels, Term};
 use zeroize::Zeroizing;
 
-/// Coefficients worked at once, so that what is between fits the first-level cache.
+/// Coefficients processed at once, so that intermediate values fit the first-level cache.
 const BLOCK: usize = 128;
 
-/// Most primes of either side.
+/// The most primes on either side.
 const MOST: usize = 128;
 
 /// Tables of one conversion.
@@ -50,12 +50,12 @@ const MOST: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Conversion {
     terms: Vec<Term>,
-    /// By prime of the target, for the terms and their quotient.
+    /// For each prime of the target, the factors of the terms and of their quotient.
     sums: Vec<Combination>,
 }
 
 impl Conversion {
-    /// From the primes `from`, which are distinct, to any moduli.
+    /// A conversion from the distinct primes `from` to any moduli.
     ///
     /// # Panics
     /// If `from` is empty, has more than 128 moduli, or two that are not prime to one another.
@@ -89,12 +89,12 @@ impl Conversion {
         &self.sums
     }
 
-    /// Converts rows of coefficients without `v`: what comes out is congruent to `x + v Q`,
-    /// `0 ≤ v ≤ n`, the same `v` for all targets. One product a coefficient less, where a multiple
-    /// of `Q` does no harm.
+    /// Converts rows of coefficients without `v`: the result is congruent to `x + v Q`,
+    /// `0 ≤ v ≤ n`, with the same `v` for all targets. It saves one product a coefficient if a
+    /// multiple of `Q` is harmless.
     ///
     /// # Panics
-    /// If there are not as many rows as moduli, or their lengths differ.
+    /// If the number of rows differs from that of moduli, or their lengths differ.
     pub fn apply_approximate(&self, rows: &[&[u64]], out: &mut [&mut [u64]]) {
         self.apply_with(rows, out, self.terms.len());
     }
@@ -102,18 +102,18 @@ impl Conversion {
     /// Converts rows of coefficients.
     ///
     /// # Panics
-    /// If there are not as many rows as moduli, or their lengths differ.
+    /// If the number of rows differs from that of moduli, or their lengths differ.
     pub fn apply(&self, rows: &[&[u64]], out: &mut [&mut [u64]]) {
         self.apply_with(rows, out, self.terms.len() + 1);
     }
 
-    /// Whether every coefficient is below a quarter of `Q` in absolute value, to within `2^-56 Q`.
+    /// Is every coefficient below a quarter of `Q` in absolute value, to within `2^-56 Q`?
     ///
-    /// `x/Q` is `Σ y_i/q_i` up to an integer, so that words hold it as a fraction whose sum wraps
-    /// at 1. Each term is off by less than two units of `2^-64`.
+    /// `x/Q` is `Σ y_i/q_i` up to an integer, so words hold it as a fraction whose sum wraps at 1.
+    /// The error of each term is below two units of `2^-64`.
     ///
     /// # Panics
-    /// If there are not as many rows as moduli, or their lengths differ.
+    /// If the number of rows differs from that of moduli, or their lengths differ.
     pub(crate) fn are_below_quarter(&self, rows: &[&[u64]]) -> bool {
         assert!(rows.len() == self.terms.len(), "one row for each modulus");
         let mut fractions = Zeroizing::new(vec![0u64; rows[0].len()]);
@@ -126,19 +126,19 @@ impl Conversion {
                 *fraction = fraction.wrapping_add((u128::from(y).wrapping_mul(reciprocal) >> 50) as u64);
             }
         }
-        // from -1/4 to below 1/4 as a signed fraction: the highest bit of a quarter more is
+        // from -1/4 to below 1/4 as a signed fraction: after adding a quarter the highest bit is
         // clear
         let outside = fractions.iter().fold(0, |outside, fraction| outside | fraction.wrapping_add(1 << 62));
         outside >> 63 == 0
     }
 
-    /// With the first `used` of the terms and their quotient.
+    /// Converts with the first `used` of the terms and their quotient.
     fn apply_with(&self, rows: &[&[u64]], out: &mut [&mut [u64]], used: usize) {
         assert!(rows.len() == self.terms.len() && out.len() == self.sums.len(), "one row for each modulus");
         let length = rows[0].len();
         assert!(rows.iter().all(|row| row.len() == length) && out.iter().all(|row| row.len() == length));
         let kernels = RingKernels::best();
-        // what is converted may be secret
+        // the converted values may be secret
         let mut terms = Zeroizing::new(vec![[0; BLOCK]; rows.len() + 1]);
         let mut sums = Zeroizing::new([0; BLOCK]);
         for start in (0..length).step_by(BLOCK) {
@@ -187,7 +187,7 @@ mod tests {
         out
     }
 
-    /// Primes of many sizes, so that shifts and small moduli are met.
+    /// Primes of many sizes, to cover shifts and small moduli.
     fn some(seed: usize, count: usize) -> Vec<Modulus> {
         let sizes = [50, 30, 50, 20, 45, 50, 27, 50];
         let mut all = Vec::new();

@@ -1,18 +1,19 @@
-//! Division by primes of the basis, rounding.
+//! Division by primes of the basis, with rounding.
 //!
-//! Let `D` be the product of the primes that go, and `r` the centred residue of `x` modulo `D`.
-//! Then `x - δ` is divisible by `D` for every `δ ≡ r (mod D)`, and over the primes that stay
-//! `(x - δ)/D` is `(x - δ) D^-1`. Two choices of `δ` ([`Rounding`]):
+//! Let `D` be the product of the dropped primes, and `r` the centred residue of `x` modulo `D`.
+//! Then `x - δ` is divisible by `D` for every `δ ≡ r (mod D)`, and over the kept primes `(x - δ)/D`
+//! is `(x - δ) D^-1`. Two choices of `δ` ([`Rounding`]):
 //!
-//! * `δ = r`: the quotient is `⌊x/D⌉`, off by at most 1/2;
+//! * `δ = r`: the quotient is `⌊x/D⌉`, with an error of at most 1/2;
 //! * `δ = r + D k` with `k = [-r D^-1]_t`, centred: `δ ≡ 0 (mod t)`, so the quotient is `x D^-1`
-//!   modulo `t`, and off by at most `(1 + t)/2`. So BGV keeps its messages, times a known factor.
+//!   modulo `t`, with an error of at most `(1 + t)/2`. So BGV keeps its messages, times a known
+//!   factor.
 //!
 //! With `r = Σ y_i D/d_i - v D` ([`Conversion`]) both are one sum of products: `k + ⌊t/2⌋` is
 //! `(-r D^-1 mod t) + ⌊t/2⌋ mod t`, at least 0, and another term, with the factor `D`.
 //!
-//! Of an element in the form of values only the rows that go are transformed back, and `δ` forward
-//! again.
+//! For an element in the form of values, only the dropped rows are transformed back, and `δ`
+//! forward again.
 
 use super::Ring;
 use super::conversion::Conversion;
@@ -23,13 +24,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use tobari_simd::Buffer;
 
-/// How a quotient is rounded.
+/// The rounding of a quotient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// To the nearest.
+    /// To the nearest integer.
     Nearest,
-    /// To a near one that is congruent to the exact quotient modulo this number, which must be
-    /// prime to what is divided by.
+    /// To a near integer that is congruent to the exact quotient modulo this number, which must be
+    /// prime to the divisor.
     Congruent(Modulus),
 }
 
@@ -37,11 +38,11 @@ pub enum Rounding {
 #[derive(Clone, Debug)]
 pub struct Division {
     ring: Arc<Ring>,
-    /// Before and after.
+    /// The basis before the division, and after.
     from: Basis,
     to: Basis,
     terms: Vec<Term>,
-    /// For the second choice of `δ`: `k + ⌊t/2⌋`, at least 0, from the terms of `r`.
+    /// For the second choice of `δ`: computes `k + ⌊t/2⌋`, at least 0, from the terms of `r`.
     congruent: Option<Combination>,
     /// `δ` by row, from the terms, and from `k + ⌊t/2⌋` if there is one.
     corrections: Vec<Combination>,
@@ -50,7 +51,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// By the last data prime of an element over the first `data` data primes.
+    /// Division by the last data prime, for an element over the first `data` data primes.
     ///
     /// # Panics
     /// If there are fewer than two, or the modulus of the rounding is not prime to it.
@@ -59,7 +60,8 @@ impl Division {
         Self::new(ring, ring.basis(data), ring.basis(data - 1), rounding)
     }
 
-    /// By all special primes of an element over the first `data` data primes and them.
+    /// Division by all special primes, for an element over the first `data` data primes and the
+    /// special ones.
     ///
     /// # Panics
     /// If the ring has none, or the modulus of the rounding is not prime to them.
@@ -67,8 +69,8 @@ impl Division {
         Self::new(ring, ring.key_basis(data), ring.basis(data), rounding)
     }
 
-    /// By all special primes and the last data prime at once: what both divisions in turn would
-    /// give, rounded once.
+    /// Division by all special primes and the last data prime at once: as both divisions in turn,
+    /// with one rounding.
     ///
     /// # Panics
     /// As [`Self::by_last`] and [`Self::by_special`].
@@ -111,7 +113,7 @@ impl Division {
         }
     }
 
-    /// The quotient, of values.
+    /// The quotient of an element in the form of values.
     ///
     /// # Panics
     /// If the element is of another ring or basis.
@@ -119,8 +121,8 @@ impl Division {
         self.divide_and(dividend, None, |_, _, _| {})
     }
 
-    /// What `finish` makes of the quotient's rows, given their number and modulus, and then their
-    /// images if there is an automorphism. It is done while they are near.
+    /// Divides, applies `finish` to the quotient's rows with their number and modulus, and then
+    /// applies the automorphism, if there is one. All this happens while a row is in the cache.
     ///
     /// # Panics
     /// If the element is of another ring or basis.
@@ -158,7 +160,7 @@ impl Division {
         quotient
     }
 
-    /// The quotient, of coefficients.
+    /// The quotient of an element in the form of coefficients.
     ///
     /// # Panics
     /// If the element is of another ring or basis.
@@ -185,7 +187,7 @@ struct Corrections<'a> {
 }
 
 impl<'a> Corrections<'a> {
-    /// For an element of which `coefficients` makes a row coefficients.
+    /// The corrections of an element; `coefficients` turns its rows into coefficients.
     fn new<F: super::Form>(
         division: &'a Division,
         dividend: &Poly<F>,
@@ -211,7 +213,7 @@ impl<'a> Corrections<'a> {
         Self { division, terms }
     }
 
-    /// Coefficients of `δ` modulo some of the primes that stay, one row after another.
+    /// Writes the coefficients of `δ` modulo some of the kept primes, one row after another.
     fn write(&self, rows: Range<usize>, out: &mut [u64]) {
         let degree = self.division.ring.degree();
         let terms: Vec<&[u64]> = self.terms.chunks_exact(degree).collect();
@@ -219,10 +221,11 @@ impl<'a> Corrections<'a> {
     }
 }
 
-/// Rows that are made together: what they are made of is read once for all of them.
+/// Rows that are computed together, so that their inputs are read once for all of them.
 pub(crate) const GROUP: usize = 8;
 
-/// Sums of the same rows, of some coefficients at a time: of many rows no more stays near.
+/// Sums of the same rows, a block of coefficients at a time, because larger blocks of many rows
+/// would not stay in the cache.
 pub(crate) fn combine_blocks(sums: &[Combination], rows: &[&[u64]], mut out: Vec<&mut [u64]>) {
     /// Coefficients, so that twenty rows of them fit the nearest cache.
     const BLOCK: usize = 256;

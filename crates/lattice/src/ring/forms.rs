@@ -4,24 +4,25 @@
 //! Σ_(i,j) w_ij x_i ⊗ y_j,      x_0 = y_0 = 1,
 //! ```
 //!
-//! of pairs `x_i = (x_i0, x_i1)` and `y_j`, three parts each; the constants `x_0` and `y_0` are
-//! given. For each `i` the sum `Σ_j w_ij y_j` comes first, which are small weights times
-//! polynomials ([`WeightMatrix`]), then one sum of tensors: `n m` multiply-adds and `n` tensors for
-//! `n` left and `m` right pairs. Several forms of the same pairs read them once. Rows are gone
-//! through in tiles, so that nothing between is larger than a cache.
+//! for pairs `x_i = (x_i0, x_i1)` and `y_j`, with three parts each; the constants `x_0` and `y_0`
+//! are given. For each `i` the sum `Σ_j w_ij y_j` is first, small weights times polynomials
+//! ([`WeightMatrix`]), then one sum of tensors: `n m` multiply-adds and `n` tensors for `n` left
+//! and `m` right pairs. Several forms of the same pairs read them once. Rows are processed in
+//! tiles, so that all intermediate values fit a cache.
 //!
-//! **Functions of two nibbles.** Where there are sixteen on either side and the Walsh transform of
-//! the weights has one absolute value `c`,
+//! **Functions of two nibbles.** If there are sixteen on either side and the Walsh transform of
+//! the weights has one absolute value `c`, then
 //!
 //! ```text
-//! Σ w_ij x_i ⊗ y_j = c/256 Σ_(p,q) ±X_p ⊗ Y_q,      X_p = Σ_i (-1)^(i·p) x_i,   Y_q = Σ_j (-1)^(j·q) y_j,
+//! Σ w_ij x_i ⊗ y_j = c/256 Σ_(p,q) ±X_p ⊗ Y_q,
+//! X_p = Σ_i (-1)^(i·p) x_i,      Y_q = Σ_j (-1)^(j·q) y_j,
 //! ```
 //!
-//! and no multiplication is left but those of the tensors: inner sums have signs for weights, four
-//! additions each from tables of all sums of four. So it is where the `x_i` and `y_j` are the
+//! and the only multiplications are those of the tensors: inner sums have signs as weights, four
+//! additions each from tables of all sums of four. This applies if the `x_i` and `y_j` are the
 //! characters of two nibbles, and the form is a character of any function of both.
 //!
-//! Weights of the constants may have any size: they multiply no product of two residues.
+//! Weights of the constants may have any size, because they multiply no product of two residues.
 
 use super::{Basis, Eval, Factor, Modulus, Poly};
 use crate::kernels::RingKernels;
@@ -30,28 +31,29 @@ use std::sync::Arc;
 
 /// The weights of a form.
 pub(crate) struct FormWeights {
-    /// Weights of a row, `y_0` among them.
+    /// Weights of a row, including that of `y_0`.
     width: usize,
     weights: Vec<i64>,
     /// `x_0` and `y_0`.
     constants: [i64; 2],
-    /// The `i` from 1 on that have weights.
+    /// The `i` from 1 on with weights.
     rows: Vec<usize>,
-    /// Theirs, but those of `y_0`; none where they are not small.
+    /// Their weights, except those of `y_0`; none if they are not small.
     matrix: Option<WeightMatrix>,
     signs: Option<Signs>,
 }
 
 /// A function of two nibbles.
 struct Signs {
-    /// For each `p` the `q` where the sign is negative.
+    /// For each `p` the `q` with a negative sign.
     rows: [u16; SIGNED],
     /// `c`.
     scale: i64,
 }
 
 impl Signs {
-    /// From sixteen rows of sixteen weights; none if the transform has several absolute values.
+    /// The signs for sixteen rows of sixteen weights; none if the transform has several absolute
+    /// values.
     fn new(weights: &[i64]) -> Option<Self> {
         let mut walsh: Vec<i64> = weights.to_vec();
         if walsh.len() != SIGNED * SIGNED || walsh.iter().any(|weight| weight.unsigned_abs() >> 40 != 0) {
@@ -80,10 +82,10 @@ impl Signs {
 }
 
 impl FormWeights {
-    /// From `w_ij` row by row, and `x_0` and `y_0`.
+    /// A form from `w_ij` row by row, and `x_0` and `y_0`.
     ///
     /// # Panics
-    /// If they are no rows of `right + 1` weights, or no row but the first has any.
+    /// If the weights are not rows of `right + 1`, or only the first row has any.
     pub(crate) fn new(right: usize, weights: Vec<i64>, constants: [i64; 2]) -> Self {
         let width = right + 1;
         assert!(right > 0 && weights.len().is_multiple_of(width), "whole rows");
@@ -113,7 +115,7 @@ struct Residues<'a> {
     form: &'a FormWeights,
     /// Weights of the first row.
     first: Vec<Factor>,
-    /// Those of `y_0`, of the first row and those that have weights.
+    /// Weights of `y_0` in the first row and in the rows with weights.
     constants: Vec<u64>,
 }
 
@@ -174,7 +176,7 @@ impl<'a> Residues<'a> {
     }
 }
 
-/// What a tile takes.
+/// Buffers for one tile.
 struct Tile {
     /// A part of the inner sums.
     sums: Vec<u64>,
@@ -184,13 +186,13 @@ struct Tile {
     out: Vec<u64>,
 }
 
-/// Forms that are functions of two nibbles, all of them.
+/// All forms that are functions of two nibbles.
 struct Nibbles {
-    /// Of all forms.
+    /// The signs of all forms.
     rows: Vec<u16>,
     characters: [u16; SIGNED],
     constants: [i64; 2],
-    /// Of sixteen pairs on either side, and of their characters.
+    /// Sixteen pairs on either side, and their characters.
     pairs: [Vec<u64>; 2],
     transformed: [Vec<u64>; 2],
     /// The inner sums.
@@ -209,14 +211,14 @@ impl Nibbles {
         Some(Self { rows, characters: Signs::characters(), constants, pairs: pairs(), transformed: pairs(), sums })
     }
 
-    /// The constants, modulo a prime.
+    /// Sets the constants modulo a prime.
     fn begin(&mut self, q: &Modulus) {
         for (constant, pairs) in self.constants.iter().zip(&mut self.pairs) {
             pairs[..TILE].fill(q.reduce_signed(*constant));
         }
     }
 
-    /// What forms have in common in a tile, whose pairs stand in their places.
+    /// Computes the common part of all forms in a tile; the pairs must be in their places.
     fn prepare(&mut self, q: &Modulus) {
         let sign_sums = RingKernels::best().sign_sums;
         for part in [0, TILE] {
@@ -227,7 +229,7 @@ impl Nibbles {
         }
     }
 
-    /// A form, times what it is to be divided by.
+    /// A form, with its factor `c/256` in `scale`.
     fn apply(&self, q: &Modulus, which: usize, scale: Factor, out: &mut [u64]) {
         const ALL: [u32; SIGNED] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
         let own = &self.sums[2 * TILE * SIGNED * which..][..2 * TILE * SIGNED];
@@ -251,10 +253,11 @@ fn unpack(made: &mut [Poly<Eval>; 3], row: usize, from: usize, out: &[u64]) {
 }
 
 impl Poly<Eval> {
-    /// For each form its three parts over `basis`, which the bases of the pairs contain.
+    /// The three parts of each form over `basis`; the bases of the pairs must contain it.
     ///
     /// # Panics
-    /// If there is no form, or it is not of as many pairs, or a basis does not contain the other.
+    /// If there is no form, a form has another number of pairs, or a basis does not contain
+    /// `basis`.
     pub(crate) fn bilinear_forms(
         forms: &[FormWeights],
         left: &[[&Self; 2]],

@@ -1,25 +1,27 @@
-//! The ring `R_Q = Z_Q[X]/(X^N + 1)`, `N` a power of two, by residues.
+//! The ring `R_Q = Z_Q[X]/(X^N + 1)`, `N` a power of two, in residues.
 //!
 //! `Q` is a product of distinct primes below 2^50, each 1 modulo `2N`. By the Chinese remainder
 //! theorem an element of `R_Q` is one row of `N` residues for each prime, and additions, products
-//! and transforms work on rows, one at a time ([`ntt`](Ntt)). Only what compares with `Q` itself
-//! needs several rows at once: [`Conversion`], [`Division`].
+//! and transforms work on rows, one at a time ([`ntt`](Ntt)). Only operations that depend on the
+//! size of `Q` need several rows at once: [`Conversion`], [`Division`].
 //!
 //! | object | is |
 //! |---|---|
 //! | [`Modulus`] | arithmetic modulo one number |
 //! | [`Ntt`] | coefficients to values and back, modulo one prime |
-//! | [`Ring`] | `N` and a chain of primes with their tables: **data** primes, of which ciphertexts lose one after another, and **special** primes, which keys have besides |
+//! | [`Ring`] | `N` and a chain of **data** primes and **special** primes, with their tables |
 //! | [`Basis`] | some of a ring's primes: the first data primes, and all special ones or none |
 //! | [`Poly`] | an element over a basis; its form, [`Coeff`] or [`Eval`], is its type |
-//! | [`Conversion`] | from some primes to others |
-//! | [`Division`] | by some primes, rounding |
+//! | [`Conversion`] | conversion from some primes to others |
+//! | [`Division`] | division by some primes, with rounding |
 //! | [`Reconstruction`] | coefficients as integers |
 //! | [`WeightMatrix`] | small integers, by which many elements are summed at once |
-//! | [`Seed`], [`Stream`] | where random elements come from |
+//! | [`Seed`], [`Stream`] | the source of random elements |
 //!
-//! Products are of values; rounding, lifting and reading off are of coefficients. A type says which
-//! form it wants, so that no transform is forgotten or done twice.
+//! Ciphertexts lose the data primes one by one. Only keys have the special primes.
+//!
+//! Products work on values; rounding, lifting and decoding work on coefficients. Types state the
+//! required form, so that no transform is forgotten or repeated.
 
 mod conversion;
 mod division;
@@ -69,15 +71,15 @@ pub struct Ring {
     data: usize,
     /// Data primes, then special ones.
     rows: Vec<Ntt>,
-    /// Memory of elements that are gone, for those to come.
+    /// Memory of dropped elements, for reuse.
     pool: Arc<Pool>,
 }
 
-/// Why numbers make no ring.
+/// Why numbers do not define a ring.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RingError {
-    /// The degree is no power of two in the range.
+    /// The degree is not a power of two in the range.
     #[error("expected a degree that is a power of two from {MIN_DEGREE} to {MAX_DEGREE}, found {degree}")]
     Degree {
         /// The degree given.
@@ -86,10 +88,10 @@ pub enum RingError {
     /// No data prime, or too many primes.
     #[error("expected from 1 to {MAX_PRIMES} primes, at least one for data, found {found}")]
     Primes {
-        /// Primes given, or 0 if none was for data.
+        /// Primes given, or 0 if there was no data prime.
         found: usize,
     },
-    /// A modulus that is not such a prime.
+    /// A modulus that is not a suitable prime.
     #[error("expected a prime below 2^{MAX_BITS} that is 1 modulo {step}, found {value}")]
     Prime {
         /// The modulus given.
@@ -109,7 +111,7 @@ impl Ring {
     /// The ring of degree `degree` over these primes.
     ///
     /// # Errors
-    /// [`RingError`] for a degree or primes that make none.
+    /// [`RingError`] for an invalid degree or invalid primes.
     pub fn new(degree: usize, data: &[u64], special: &[u64]) -> Result<Arc<Self>, RingError> {
         if !degree.is_power_of_two() || !(MIN_DEGREE..=MAX_DEGREE).contains(&degree) {
             return Err(RingError::Degree { degree });
@@ -150,7 +152,7 @@ impl Ring {
     /// The first `data` data primes.
     ///
     /// # Panics
-    /// Unless there are so many, and at least one.
+    /// Unless `data` is from 1 to the number of data primes.
     pub fn basis(&self, data: usize) -> Basis {
         assert!((1..=self.data).contains(&data), "from 1 to {} data primes, not {data}", self.data);
         Basis { data, special: 0 }
@@ -169,7 +171,7 @@ impl Ring {
         self.rows[..basis.data].iter().chain(&self.rows[self.data..][..basis.special])
     }
 
-    /// All that was given back.
+    /// All words in the pool.
     #[cfg(test)]
     pub(crate) fn kept_words(&self) -> Vec<u64> {
         self.pool.kept()

@@ -1,25 +1,25 @@
 //! The number-theoretic transform of `Z_q[X]/(X^N + 1)`.
 //!
 //! Let `ψ` be a root of unity of order `2N` modulo a prime `q ≡ 1 (mod 2N)`; then
-//! `X^N + 1 = Π (X - ψ^(2i+1))`, and a polynomial is its values at these roots, with which products
-//! are pointwise. The forward transform writes the value at `ψ^(2 rev(i) + 1)` to place `i`, `rev`
-//! reversing the `log N` bits of an index; the inverse one reads them there. So neither has to
-//! permute (Longa, Naehrig, CANS 2016): stage `m` splits every factor `X^(2t) - ψ^(2e)` into
-//! `X^t - ψ^e` and `X^t + ψ^e`.
+//! `X^N + 1 = Π (X - ψ^(2i+1))`, and a polynomial is given by its values at these roots, which
+//! makes products pointwise. The forward transform writes the value at `ψ^(2 rev(i) + 1)` to place
+//! `i`, where `rev` reverses the `log N` bits of an index. The inverse reads values in this order.
+//! So neither permutes (Longa, Naehrig, CANS 2016): stage `m` splits every factor `X^(2t) - ψ^(2e)`
+//! into `X^t - ψ^e` and `X^t + ψ^e`.
 //!
-//! **`ψ` is fixed**: `g^((q-1)/2N)` for the smallest `g ≥ 2` for which that has order `2N`. Values
+//! **`ψ` is fixed**: `g^((q-1)/2N)` for the smallest `g ≥ 2` such that this has order `2N`. Values
 //! are part of wire formats.
 //!
-//! Cost: `(N/2) log N` butterflies, each a product by a number known beforehand, two additions, and
-//! no reduction of the sums going forward: the module `kernels` says why they fit.
+//! Cost: `(N/2) log N` butterflies, each with a product by a known number and two additions. The
+//! forward transform does not reduce the sums; the module `kernels` explains why they fit.
 
 use super::prime::root_of_unity;
 use crate::kernels::{Factor, Modulus};
 use crate::kernels::{NttTable, RingKernels, Roots};
 use std::sync::OnceLock;
 
-/// The tables of one prime and one length. They are made when they are first used: until then,
-/// parameters that somebody sent take little more memory than their bytes.
+/// The tables of one prime and one length. They are made at their first use: until then, received
+/// parameters take little more memory than their bytes.
 #[derive(Clone, Debug)]
 pub struct Ntt {
     modulus: Modulus,
@@ -28,8 +28,8 @@ pub struct Ntt {
 }
 
 impl Ntt {
-    /// For transforms of length `degree` modulo a prime `q`; none unless `degree` is a power of two
-    /// from 2 on and `q ≡ 1 (mod 2 degree)`.
+    /// Tables for transforms of length `degree` modulo a prime `q`; none unless `degree` is a power
+    /// of two, at least 2, and `q ≡ 1 (mod 2 degree)`.
     pub fn new(modulus: Modulus, degree: usize) -> Option<Self> {
         if !degree.is_power_of_two() || degree < 2 {
             return None;
@@ -43,7 +43,7 @@ impl Ntt {
         self.degree
     }
 
-    /// What the loops read.
+    /// The tables for the loops.
     pub(crate) fn table(&self) -> &NttTable {
         self.table.get_or_init(|| {
             let table = made(&self.modulus, self.degree);
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Everywhere `q - 1`, or as far as sums can drift: the bounds of the lazy stages.
+    /// All values `q - 1`, or the largest possible sums: the bounds of the lazy stages.
     #[test]
     fn extreme_values_come_back_at_every_length() {
         for log in 1..=17 {

@@ -46,7 +46,7 @@ impl Basis {
         self.special
     }
 
-    /// All of them: a row each.
+    /// Number of primes, one row for each.
     pub fn rows(self) -> usize {
         self.data + self.special
     }
@@ -82,12 +82,12 @@ impl<F: Form> Poly<F> {
         poly
     }
 
-    /// Any numbers, all of which the caller replaces by residues.
+    /// Arbitrary numbers; the caller must replace all of them by residues.
     pub(crate) fn any(ring: &Arc<Ring>, basis: Basis) -> Self {
         Self { ring: Arc::clone(ring), basis, values: ring.scratch(basis.rows()), form: PhantomData }
     }
 
-    /// Rows one after another.
+    /// An element from its rows, one after another.
     #[cfg(test)]
     pub(crate) fn from_values(ring: &Arc<Ring>, basis: Basis, values: &[u64]) -> Self {
         let mut poly = Self::any(ring, basis);
@@ -95,8 +95,8 @@ impl<F: Form> Poly<F> {
         poly
     }
 
-    /// Uniform on all elements: row after row from the streams that `stream` gives to the primes by
-    /// their place in the ring, so that a row does not depend on which others there are.
+    /// A uniform element, row after row. `stream` gives a stream for each prime by its place in the
+    /// ring, so a row does not depend on the other rows.
     pub fn uniform(ring: &Arc<Ring>, basis: Basis, mut stream: impl FnMut(usize) -> Stream) -> Self {
         let mut poly = Self::any(ring, basis);
         for (row, values) in poly.values.chunks_exact_mut(ring.degree()).enumerate() {
@@ -118,7 +118,7 @@ impl<F: Form> Poly<F> {
     /// The residues modulo prime `row` of the basis.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     pub fn row(&self, row: usize) -> &[u64] {
         &self.values[row * self.ring.degree()..(row + 1) * self.ring.degree()]
     }
@@ -174,7 +174,7 @@ impl<F: Form> Poly<F> {
     /// If the rings or the bases differ.
     #[must_use]
     pub fn sum(&self, other: &Self) -> Self {
-        const BLOCK: usize = 512; // what is copied is still in the nearest cache when the sum is made
+        const BLOCK: usize = 512; // the copied block is still in the nearest cache for the sum
         self.check(other);
         let mut sum = Self::any(&self.ring, self.basis);
         let add_assign = RingKernels::best().add_assign;
@@ -255,7 +255,7 @@ impl<F: Form> Poly<F> {
         self.row(if row < basis.data { row } else { row - basis.data + self.basis.data })
     }
 
-    /// Forgets all rows but the first.
+    /// Drops all rows except those of `basis`.
     pub(crate) fn truncate(&mut self, basis: Basis) {
         assert!(basis.data <= self.basis.data && (basis.special == 0 || basis == self.basis), "not the first rows");
         self.values.truncate(basis.rows() * self.ring.degree());
@@ -297,8 +297,8 @@ impl Poly<Coeff> {
         poly
     }
 
-    /// The element whose coefficients are uniform on the integers from `-2^bits` to below `2^bits`,
-    /// of any size: made of pieces of 32 bits, of which the highest has the sign.
+    /// The element with uniform integer coefficients from `-2^bits` to below `2^bits`, for any
+    /// `bits`. Each coefficient consists of pieces of 32 bits; the highest piece has the sign.
     pub fn uniform_integers(ring: &Arc<Ring>, basis: Basis, bits: u32, stream: &mut Stream) -> Self {
         const PIECE: u32 = 32;
         let mut piece = Zeroizing::new(vec![0; ring.degree()]);
@@ -313,7 +313,7 @@ impl Poly<Coeff> {
         sum
     }
 
-    /// To values: `N/2 log N` butterflies a row.
+    /// Transforms to values: `N/2 log N` butterflies a row.
     pub fn forward(mut self) -> Poly<Eval> {
         for (table, row) in self.rows_mut() {
             table.forward(row);
@@ -321,8 +321,7 @@ impl Poly<Coeff> {
         self.into_form()
     }
 
-    /// `f(X^g)`: coefficient `i` goes to place `g i mod 2N`, with the sign that `X^N = -1` gives
-    /// it.
+    /// `f(X^g)`: coefficient `i` moves to place `g i mod 2N`, with the sign given by `X^N = -1`.
     pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
         let mut out = Self::any(&self.ring, self.basis);
         let mask = 2 * self.ring.degree() - 1;
@@ -338,7 +337,7 @@ impl Poly<Coeff> {
 }
 
 impl Poly<Eval> {
-    /// To coefficients.
+    /// Transforms to coefficients.
     pub fn inverse(mut self) -> Poly<Coeff> {
         for (table, row) in self.rows_mut() {
             table.inverse(row);
@@ -376,8 +375,8 @@ impl Poly<Eval> {
         Self::all_times_assign(std::slice::from_mut(self), other);
     }
 
-    /// `part *= other` for all parts, which are over one basis: what is read of `other` is used for
-    /// all of them while it is near.
+    /// `part *= other` for all parts, which are over one basis. Each piece of `other` is used for
+    /// all parts while it is in the cache.
     ///
     /// # Panics
     /// If the rings or the bases of the parts differ, or their basis does not fit.
@@ -413,7 +412,7 @@ impl Poly<Eval> {
         }
     }
 
-    /// `Σ a b` over the pairs `(a, b)`: each is read once, and the sum is written once.
+    /// `Σ a b` over the pairs `(a, b)`. Each element is read once, and the sum is written once.
     ///
     /// # Panics
     /// If there is no pair, the rings or the bases of the `a` differ, or a `b` is not over their
@@ -447,7 +446,7 @@ impl Poly<Eval> {
         out
     }
 
-    /// `f(X^g)`: the value at `ψ^e` becomes that at `ψ^(g e)`, so values change places only.
+    /// `f(X^g)`: the value at `ψ^e` becomes that at `ψ^(g e)`, so values are only permuted.
     pub fn automorphism(&self, automorphism: &Automorphism) -> Self {
         let mut out = Self::any(&self.ring, self.basis);
         let degree = self.ring.degree();
@@ -475,7 +474,7 @@ impl<F: Form> PartialEq for Poly<F> {
 #[derive(Clone, Debug)]
 pub struct Automorphism {
     element: usize,
-    /// What it does to values.
+    /// Its permutation of values.
     permutation: Permutation,
 }
 

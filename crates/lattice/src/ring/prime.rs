@@ -2,8 +2,8 @@
 
 use crate::kernels::{MAX_BITS, Modulus};
 
-/// Whether `n < 2^50` is prime: Miller and Rabin's test with the first twelve primes as bases,
-/// which has no exception below 3.18 · 10^23 (Sorenson, Webster, Math. Comp. 86, 2017).
+/// Is `n < 2^50` prime? Miller and Rabin's test with the first twelve primes as bases; it has no
+/// exception below 3.18 · 10^23 (Sorenson, Webster, Math. Comp. 86, 2017).
 pub fn is_prime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     let Some(modulus) = Modulus::new(n) else { return false };
@@ -42,8 +42,9 @@ pub(crate) fn root_of_unity(modulus: &Modulus, order: u64) -> Option<u64> {
     if !order.is_power_of_two() || !(q - 1).is_multiple_of(order) {
         return None;
     }
-    // the power of a random element has the order wanted with chance 1/2: that power to the order/2
-    // is -1. The smallest candidate is taken, so that a root depends on q and the order only
+    // the power of a random element has the wanted order with chance 1/2, namely if its power to
+    // order/2 is -1. The smallest candidate is taken, so that a root depends only on q and the
+    // order
     (2..q).map(|base| modulus.pow(base, (q - 1) / order)).find(|root| modulus.pow(*root, order / 2) == q - 1)
 }
 

@@ -26,14 +26,14 @@ pub struct Reconstruction {
 
 /// A coefficient: its sign, and the words of its absolute value, least significant first.
 pub struct Signed<'a> {
-    /// Whether it is below zero.
+    /// Is it below zero?
     pub negative: bool,
     /// The absolute value.
     pub words: &'a [u64],
 }
 
 impl Reconstruction {
-    /// For elements of this ring over this basis.
+    /// Tables for elements of this ring over this basis.
     pub fn new(ring: &Ring, basis: Basis) -> Self {
         let moduli: Vec<Modulus> = ring.tables(basis).map(|table| *table.modulus()).collect();
         let bases = |k: usize| moduli[..k].iter().map(|q| moduli[k].factor(moduli[k].reduce(q.value()))).collect();
@@ -56,7 +56,7 @@ impl Reconstruction {
         }
     }
 
-    /// Gives every coefficient to `take`, with its place.
+    /// Passes every coefficient to `take`, with its place.
     ///
     /// # Panics
     /// If the element is over a smaller basis.

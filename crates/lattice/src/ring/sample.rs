@@ -2,22 +2,27 @@
 //!
 //! A [`Stream`] is the key stream of ChaCha20 in Bernstein's original form: the seed is the key,
 //! the 64-bit nonce is a [`Domain`] in its highest byte and an index below, the 64-bit block
-//! counter starts at 0. Bytes are read as little-endian words. So anything drawn has a name, no two
-//! names share bytes, and any residue row expands alone.
+//! counter starts at 0. Bytes are read as little-endian words. So every random object has a name,
+//! no two names share bytes, and every row of residues can be expanded alone.
 //!
 //! | drawn | from | how |
 //! |---|---|---|
-//! | uniform residues | words of 4 bytes for moduli of at most 32 bits, else 8 | the low bits, as many as `q` has; words with `q` or more are passed over |
-//! | ternary, uniform on -1, 0, 1 | crumbs of two bits, lowest first | less one; crumbs of 3 are passed over |
+//! | uniform residues | words of 4 or 8 bytes | the low bits, as many as `q` has; words with `q` or more are rejected |
+//! | ternary, uniform on -1, 0, 1 | crumbs of two bits, lowest first | less one; crumbs of 3 are rejected |
 //! | centred binomial, `η ≤ 32` | words of 8 bytes | ones among the low `η` bits less ones among the next `η`; variance `η/2` |
-//! | rounded Gaussian, `σ = 3.2` | words of 8 bytes | the highest bit is the sign, the others are compared with the distribution function of the absolute value |
+//! | rounded Gaussian, `σ = 3.2` | words of 8 bytes | the highest bit is the sign, the others select the absolute value |
+//!
+//! Uniform residues take words of 4 bytes for moduli of at most 32 bits, and words of 8 bytes for
+//! larger moduli. The other bits of a Gaussian's word are compared with the distribution function
+//! of the absolute value.
 //!
 //! The Gaussian's table holds `⌊2^63 P(|round(3.2 Z)| ≤ k)⌉` for `k = 0 … 28`, computed with 200
 //! bits: every probability is right to `2^-63`, and larger values, which have a chance of `2^-60`
 //! together, do not occur. Its standard deviation is 3.213, the root of `3.2² + 1/12`.
 //!
 //! # Leakage
-//! Constant time in what is kept. Which words are passed over is independent of it.
+//! Constant time in the accepted values. The positions of rejected words are independent of these
+//! values.
 
 use crate::kernels::Modulus;
 use crate::kernels::RingKernels;
@@ -28,8 +33,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 32;
 
-/// Where polynomials come from: 32 bytes. It may be public, as that of the uniform half of a key,
-/// or secret.
+/// The seed of random polynomials: 32 bytes. It may be secret, or public, such as that of the
+/// uniform half of a key.
 ///
 /// ```
 /// use tobari_lattice::ring::{Domain, Modulus, Seed};
@@ -41,7 +46,7 @@ pub const SEED_BYTES: usize = 32;
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Seed([u8; SEED_BYTES]);
 
-/// What a stream is for; part of its name.
+/// The purpose of a stream, part of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Domain {
@@ -53,26 +58,26 @@ pub enum Domain {
     Error = 3,
     /// The ephemeral secret of an encryption under a public key.
     Ephemeral = 4,
-    /// Errors that are wide enough to hide others.
+    /// Errors wide enough to hide other errors.
     Flood = 5,
     /// Seeds of further objects.
     Seed = 6,
 }
 
 impl Seed {
-    /// A new one.
+    /// A random seed.
     pub fn random(rng: &mut impl CryptoRng) -> Self {
         let mut seed = Self([0; SEED_BYTES]);
         rng.fill_bytes(&mut seed.0);
         seed
     }
 
-    /// These bytes.
+    /// A seed from its bytes.
     pub const fn from_bytes(bytes: [u8; SEED_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, of a seed that is public or goes to where it is kept.
+    /// The bytes, for storage or for a public seed.
     pub fn to_bytes(&self) -> [u8; SEED_BYTES] {
         self.0
     }
@@ -99,15 +104,15 @@ impl Seed {
 pub struct Stream {
     seed: Seed,
     name: u64,
-    /// The block after those that were drawn.
+    /// The next block to draw.
     block: u64,
     words: Zeroizing<[u64; CHUNK]>,
-    /// Of those: how many were drawn, and how many half words of them were read.
+    /// Words drawn into the buffer, and half words of them that were read.
     drawn: usize,
     read: usize,
 }
 
-/// Words that are drawn at once, at most.
+/// The most words drawn at once.
 const CHUNK: usize = 512;
 /// Words of a block.
 const BLOCK: usize = 8;
@@ -131,7 +136,7 @@ impl Stream {
         &self.words[first..last]
     }
 
-    /// A word of 32 bits, of about so many that will be wanted.
+    /// A word of 32 bits; `wanted` is about the number still needed.
     fn half(&mut self, wanted: usize) -> u32 {
         if self.read % 2 == 1 {
             self.read += 1;
@@ -152,7 +157,7 @@ impl Stream {
         let narrow = modulus.bits() <= 32;
         let mut kept = 0;
         while kept < out.len() {
-            // as many candidates are drawn as places are left
+            // draw one candidate for each remaining place
             let left = out.len() - kept;
             if narrow && (left == 1 || self.read % 2 == 1) {
                 let candidate = u64::from(self.half(1)) & (u64::MAX >> (64 - modulus.bits()));
@@ -198,7 +203,7 @@ impl Stream {
         self.blocks(out, |words, out| (RingKernels::best().gaussian)(&GAUSSIAN, words, out));
     }
 
-    /// Uniform on the integers of absolute value below `2^bits`, and `-2^bits`.
+    /// Uniform on the integers from `-2^bits` to below `2^bits`.
     ///
     /// # Panics
     /// If there are more than 62 bits.
@@ -211,7 +216,7 @@ impl Stream {
         self.blocks(out, |words, out| out.iter_mut().zip(words).for_each(|(out, word)| *out = of(*word)));
     }
 
-    /// Gives all of `out` to `work`, with as many words.
+    /// Passes all of `out` to `work` in blocks, with as many words.
     fn blocks(&mut self, out: &mut [i64], work: impl Fn(&[u64], &mut [i64])) {
         let mut rest = out;
         while !rest.is_empty() {
@@ -271,8 +276,8 @@ mod tests {
 
     const MANY: usize = 1 << 17;
 
-    /// RFC 8439's first test vector of the block function: key and nonce zero, counter 0, which
-    /// both forms share.
+    /// RFC 8439's first test vector of the block function: key and nonce zero, counter 0. Both
+    /// forms of ChaCha20 share it.
     #[test]
     fn the_stream_is_chacha20() {
         let mut residues = [0; 2];

@@ -7,13 +7,13 @@
 //! residue by residue. Weights are small, so a product of a residue below `2^36` and a weight,
 //! shifted by `2^15` to be positive, stays below `2^52`, and a thousand of them below `2^62`: one
 //! multiply-add a product, and one reduction a sum. Wider residues take two multiply-adds. Rows are
-//! gone through in tiles of [`TILE`] residues of all inputs, copied together first: rows of a power
-//! of two bytes would fall on each other in every cache.
+//! processed in tiles of [`TILE`] residues of all inputs, which are first copied together: rows of
+//! a power of two bytes would collide in every cache.
 //!
-//! Cost: one multiply-add of eight lanes for eight residues, an input and an output; inputs are
+//! Cost: one multiply-add of eight lanes for every eight residues, input and output. Inputs are
 //! read once for each matrix.
 //!
-//! [`Poly::tensor_sums`] does the same where weights are ciphertexts: sums of products
+//! [`Poly::tensor_sums`] does the same for weights that are ciphertexts: sums of products
 //! `(x_0, x_1) ⊗ (w_0, w_1)` of three parts. Weights that many sums share are read once for all of
 //! them.
 
@@ -22,18 +22,19 @@ use crate::kernels::{BLOCK, MAX_INPUTS, RingKernels, TILE, WeightMatrix};
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-/// Sums that share their weights: one for each list of inputs, which are as many as the weights.
+/// Sums that share their weights: one for each list of inputs. Each list is as long as that of the
+/// weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProductSums {
-    /// Which weights.
+    /// The numbers of the weights.
     pub weights: Vec<u32>,
-    /// For each sum, which inputs they are multiplied with.
+    /// For each sum, the numbers of the inputs that they multiply.
     pub inputs: Vec<Vec<u32>>,
 }
 
 impl ProductSums {
-    /// Whether there are from 1 to [`MAX_INPUTS`] weights, of `weights` that there are, and as many
-    /// inputs in each sum, of `inputs`.
+    /// Are there from 1 to [`MAX_INPUTS`] weights with numbers below `weights`, and in each sum as
+    /// many inputs with numbers below `inputs`?
     pub fn fits(&self, inputs: usize, weights: usize) -> bool {
         let within = |list: &[u32], count: usize| list.iter().all(|i| (*i as usize) < count);
         (1..=MAX_INPUTS).contains(&self.weights.len())
@@ -50,7 +51,7 @@ fn pack(parts: [&Poly<Eval>; 2], row: usize, from: usize, tile: usize, packed: &
 }
 
 impl Poly<Eval> {
-    /// For each sum of each of `sums` the three parts of `Σ x ⊗ w`, one sum after the other.
+    /// The three parts of `Σ x ⊗ w` for each sum of each of `sums`, one after the other.
     ///
     /// # Panics
     /// If sums do not fit ([`ProductSums::fits`]), or polynomials are not over the same primes.
@@ -89,11 +90,11 @@ impl Poly<Eval> {
         made
     }
 
-    /// `Σ_i f_i x_i`, for each prime by factors of its own.
+    /// `Σ_i f_i x_i`, with separate factors for each prime.
     ///
     /// # Panics
-    /// If there is no polynomial, there are not as many factors for each prime, or polynomials are
-    /// not over the same primes.
+    /// If there is no polynomial, a prime has another number of factors, or polynomials are not
+    /// over the same primes.
     pub(crate) fn combination(factors: &[Vec<u64>], inputs: &[&Self]) -> Self {
         let (ring, basis) = (inputs[0].ring(), inputs[0].basis());
         assert!(factors.len() == basis.rows() && factors.iter().all(|factors| factors.len() == inputs.len()));
@@ -111,8 +112,8 @@ impl Poly<Eval> {
     /// `Σ_i w_ji x_i` for each row `j` of a matrix.
     ///
     /// # Panics
-    /// If there are not as many polynomials as the matrix has inputs, or they are not over the same
-    /// primes.
+    /// If the number of polynomials differs from the inputs of the matrix, or they are not over the
+    /// same primes.
     pub fn weighted_sums<P: Borrow<Self>>(matrix: &WeightMatrix, inputs: &[P]) -> Vec<Self> {
         assert_eq!(inputs.len(), matrix.inputs(), "as many polynomials as weights in a row");
         let (ring, basis) = (inputs[0].borrow().ring(), inputs[0].borrow().basis());

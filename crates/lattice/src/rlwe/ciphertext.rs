@@ -15,7 +15,7 @@ pub struct Ciphertext {
 }
 
 impl Ciphertext {
-    /// The ciphertext of these parts, which have one basis.
+    /// The ciphertext of these parts, all over one basis.
     pub(crate) fn new(parameters: &LatticeParameters, parts: Vec<Poly<Eval>>) -> Self {
         assert!((2..=3).contains(&parts.len()), "two or three parts");
         assert!(parts.iter().all(|part| part.basis() == parts[0].basis() && part.basis().special() == 0));
@@ -40,7 +40,7 @@ impl Ciphertext {
         self.parts[0].basis().data()
     }
 
-    /// Whether it is a product whose third part has not been switched.
+    /// Is this a product whose third part has not been switched?
     pub fn needs_relinearization(&self) -> bool {
         self.parts.len() > 2
     }
@@ -53,7 +53,7 @@ impl Ciphertext {
     /// `self + other`.
     ///
     /// # Panics
-    /// If their levels differ, or their parameters.
+    /// If their levels or parameters differ.
     #[must_use]
     pub fn sum(&self, other: &Self) -> Self {
         let both = self.parts.iter().zip(&other.parts).map(|(a, b)| a.sum(b));
@@ -65,7 +65,7 @@ impl Ciphertext {
     /// `self += other`.
     ///
     /// # Panics
-    /// If their levels differ, or their parameters.
+    /// If their levels or parameters differ.
     pub fn add_assign(&mut self, other: &Self) {
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.add_assign(other);
@@ -76,7 +76,7 @@ impl Ciphertext {
     /// `self -= other`.
     ///
     /// # Panics
-    /// If their levels differ, or their parameters.
+    /// If their levels or parameters differ.
     pub fn sub_assign(&mut self, other: &Self) {
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.sub_assign(other);
@@ -131,7 +131,7 @@ impl Ciphertext {
         Self { parameters: first.parameters.clone(), parts: (0..first.parts.len()).map(part).collect() }
     }
 
-    /// Adds such a sum: an element is read once for both parts, while it is near.
+    /// Adds such a sum. Each element is read once for both parts, while it is in the cache.
     ///
     /// # Panics
     /// As [`Self::inner_product`], or for three parts.
@@ -211,7 +211,7 @@ impl SeededCiphertext {
         self.body.add_assign(element);
     }
 
-    /// With its second half drawn from the seed.
+    /// Draws the second half from the seed.
     pub fn expand(&self) -> Ciphertext {
         let a = uniform(self.parameters.ring(), self.body.basis(), &self.seed, 0);
         Ciphertext::new(&self.parameters, vec![self.body.clone(), a])

@@ -15,7 +15,7 @@ pub(crate) struct EvaluationKeys {
     automorphisms: BTreeMap<usize, GaloisKey>,
 }
 
-/// A key from `s` to `s(X^(1/g))`, and `X -> X^g`, which makes that `s` again.
+/// A key from `s` to `s(X^(1/g))`, and `X -> X^g`, which turns that back into `s`.
 #[derive(Clone)]
 pub(crate) struct GaloisKey {
     pub(crate) automorphism: Automorphism,
@@ -43,12 +43,12 @@ impl EvaluationKeys {
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
     }
 
-    /// With this key, from `s²`.
+    /// Sets the key from `s²`.
     pub(crate) fn set_for_products(&mut self, key: EvaluationKey) {
         self.products = Some(key);
     }
 
-    /// With this key, from `s` to `s(X^(1/element))`.
+    /// Sets the key from `s` to `s(X^(1/element))`.
     pub(crate) fn set_for_automorphism(&mut self, element: usize, key: EvaluationKey) {
         let automorphism = Automorphism::new(key.parameters().degree(), element);
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
@@ -65,10 +65,10 @@ impl EvaluationKeys {
         Some(Self { automorphisms, ..Self::default() })
     }
 
-    /// What of them serves `level` and below.
+    /// The part of these keys that serves `level` and below.
     ///
     /// # Panics
-    /// If there is no such level.
+    /// If the level does not exist.
     pub(crate) fn cut(&self, level: usize) -> Self {
         let cut = |key: &EvaluationKey| key.cut(level.min(key.level()));
         let galois = |(element, galois): (&usize, &GaloisKey)| {
@@ -108,8 +108,8 @@ impl EvaluationKeys {
 
 /// `5^steps mod 2N`: the automorphism that moves slot `j + steps` to slot `j`.
 pub(crate) fn rotation(degree: usize, steps: i64) -> usize {
-    // N/2 and 2N are powers of two, so that masks are remainders, of negative steps and of what
-    // wrapped around, too
+    // N/2 and 2N are powers of two, so a mask gives the remainder, also of negative and wrapped
+    // numbers
     let steps = steps as u32 & (degree as u32 / 2 - 1);
     5usize.wrapping_pow(steps) & (2 * degree - 1)
 }

@@ -34,7 +34,7 @@ pub struct SecretKey {
 }
 
 impl SecretKey {
-    /// A new one.
+    /// Generates a key.
     pub fn generate(parameters: &LatticeParameters, rng: &mut impl CryptoRng) -> Self {
         Self::from_seed(parameters, Seed::random(rng))
     }
@@ -49,7 +49,7 @@ impl SecretKey {
         Self { parameters: parameters.clone(), seed, values }
     }
 
-    /// The seed, for where the key is kept: the whole secret.
+    /// The seed, for storage of the key. It is the whole secret.
     pub fn to_seed(&self) -> &Seed {
         &self.seed
     }
@@ -59,7 +59,7 @@ impl SecretKey {
         &self.parameters
     }
 
-    /// Somebody else's secret; it has no seed.
+    /// Another party's secret; it has no seed.
     #[cfg(test)]
     pub(crate) fn from_ternary(parameters: &LatticeParameters, coefficients: &[i64]) -> Self {
         let ring = parameters.ring();
@@ -72,7 +72,7 @@ impl SecretKey {
         &self.values
     }
 
-    /// `s²`, which products of two ciphertexts need switched.
+    /// `s²`, from which products of two ciphertexts are switched.
     pub(crate) fn square(&self) -> Zeroizing<Poly<Eval>> {
         let mut square = Zeroizing::new(self.values.clone());
         square.mul_assign(&self.values);
@@ -84,10 +84,10 @@ impl SecretKey {
         Zeroizing::new(self.values.automorphism(automorphism))
     }
 
-    /// An encryption of zero over the first `data` data primes, whose second half is a seed.
+    /// An encryption of zero over the first `data` data primes; its second half is a seed.
     ///
     /// # Panics
-    /// Unless there are so many.
+    /// If there are fewer.
     pub fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
         let (seed, secret) = (Seed::random(rng), Seed::random(rng));
         let ring = self.parameters.ring();
@@ -95,13 +95,13 @@ impl SecretKey {
         SeededCiphertext::new(&self.parameters, mask(&self.parameters, &self.values, &a, &secret, 0), seed)
     }
 
-    /// An encryption of this element: as [`Self::encrypt_zero`] with it added, for one transform
+    /// An encryption of this element: [`Self::encrypt_zero`] plus the element, with one transform
     /// instead of two.
     pub(crate) fn encrypt_seeded(&self, mut element: Poly<Coeff>, rng: &mut impl CryptoRng) -> SeededCiphertext {
         let (seed, secret) = (Seed::random(rng), Seed::random(rng));
         let (ring, basis) = (self.parameters.ring(), element.basis());
         element.add_assign(&Zeroizing::new(error_coefficients(&self.parameters, basis, &secret, 0)));
-        // -(-m - e + a s): in place, so that neither is left anywhere
+        // -(-m - e + a s), in place, so that no copy of m or e is left
         let mut body = element.forward();
         body.neg_assign();
         body.mul_add_assign(&uniform(ring, basis, &seed, 0), &self.values);
@@ -156,7 +156,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// That of a secret.
+    /// The public key of a secret.
     pub fn generate(secret: &SecretKey, rng: &mut impl CryptoRng) -> Self {
         let parameters = secret.parameters();
         let SeededCiphertext { body, seed, .. } = secret.encrypt_zero(parameters.data_primes(), rng);
@@ -188,7 +188,7 @@ impl PublicKey {
     /// ternary `u`.
     ///
     /// # Panics
-    /// Unless there are so many.
+    /// If there are fewer.
     pub fn encrypt_zero(&self, data: usize, rng: &mut impl CryptoRng) -> Ciphertext {
         let secret = Seed::random(rng);
         let ring = self.parameters.ring();
@@ -205,7 +205,7 @@ impl PublicKey {
     }
 }
 
-/// A uniform element: row after row from streams of `seed`, `index` being that of the element.
+/// A uniform element, row after row from streams of `seed`; `index` is that of the element.
 pub(crate) fn uniform(ring: &Arc<Ring>, basis: Basis, seed: &Seed, index: u64) -> Poly<Eval> {
     Poly::uniform(ring, basis, |place| row_stream(seed, index, place))
 }
@@ -308,7 +308,7 @@ mod tests {
             let kept = ring.kept_words();
             assert!(kept.len() >= 64 * 4, "memory is given back");
             for secret in forbidden.iter().filter(|row| row.iter().any(|word| *word != 0)) {
-                // eight words that stand together would be enough
+                // eight adjacent words would be enough
                 let found = kept.windows(8).any(|words| words == &secret[..8]);
                 assert!(!found, "a row of a secret is still there");
             }

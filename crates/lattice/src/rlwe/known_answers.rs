@@ -1,10 +1,10 @@
-//! What Microsoft SEAL computed, read from `vectors/lattice`; `vectors/README.md` says how it was
+//! Results of Microsoft SEAL, read from `vectors/lattice`; `vectors/README.md` says how they were
 //! made.
 //!
 //! SEAL's transform keeps the value at `ψ^(2 rev(i) + 1)` at place `i`, as [`Ntt`] does, but its
 //! `ψ` is the **smallest** root of unity of order `2N` modulo each prime, `ψ = φ^u` for our `φ` and
 //! an odd `u`. So its value at place `i` is ours at the place of the exponent `u (2 rev(i) + 1)`.
-//! And its slots are at the powers of 3, of which every other one is an opposite of a power of 5.
+//! Its slots are at the powers of 3; every other one is the negative of a power of 5.
 
 use super::SecretKey;
 use crate::params::{LatticeParameters, Plaintext};
@@ -13,7 +13,7 @@ use crate::ring::{Eval, Modulus, Ntt, Poly, Reconstruction, reverse};
 /// Hexadecimal digits of a residue in a file.
 const DIGITS: usize = 10;
 
-/// A file of records, and the parameters it is for: one special prime, a digit for each data prime.
+/// A file of records, and its parameters: one special prime, a digit for each data prime.
 pub(crate) struct Answers {
     pub(crate) parameters: LatticeParameters,
     records: Vec<Vec<String>>,
@@ -51,7 +51,7 @@ impl Answers {
     }
 
     /// SEAL's secret: one row of values for each prime, or for the first ones only. All rows must
-    /// be of one ternary polynomial.
+    /// belong to one ternary polynomial.
     pub(crate) fn secret(&self) -> SecretKey {
         let ring = self.parameters.ring();
         let rows = self.all("secret").next().unwrap();
@@ -94,7 +94,7 @@ fn residues(text: &str) -> Vec<u64> {
     (0..text.len() / DIGITS).map(|i| u64::from_str_radix(&text[DIGITS * i..DIGITS * (i + 1)], 16).unwrap()).collect()
 }
 
-/// Puts SEAL's values modulo one prime where our transform has them.
+/// Puts SEAL's values modulo one prime into the order of our transform.
 fn in_our_order(table: &Ntt, values: &[u64]) -> Vec<u64> {
     let (degree, u) = (table.degree(), seals_root(table));
     assert!(values.len() == degree && values.iter().all(|value| *value < table.modulus().value()));
@@ -121,8 +121,7 @@ pub(crate) fn power(degree: usize, base: usize, power: i64) -> usize {
     (0..power).fold(1, |product, _| product * base % (2 * degree))
 }
 
-/// `(j, sign)` with `exponent = sign 5^j mod 2N`: our slot, and whether the exponent is an
-/// opposite.
+/// `(j, sign)` with `exponent = sign 5^j mod 2N`: our slot, and whether the sign is negative.
 pub(crate) fn slot(degree: usize, exponent: usize) -> (usize, bool) {
     let opposite = exponent % 4 == 3;
     let wanted = if opposite { 2 * degree - exponent } else { exponent };

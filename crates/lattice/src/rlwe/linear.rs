@@ -1,28 +1,28 @@
 //! Linear maps of the slots, with few key switches.
 //!
-//! Let `ρ_d` turn the slots by `d` steps, `ρ_d(x)_j = x_(j+d)`. A matrix `M` is its generalised
-//! diagonals, `m_d[j] = M[j][j+d]`:
+//! Let `ρ_d` rotate the slots by `d` steps, `ρ_d(x)_j = x_(j+d)`. A matrix `M` is given by its
+//! generalised diagonals, `m_d[j] = M[j][j+d]`:
 //!
 //! ```text
-//! M x = Σ_d m_d ρ_d(x) = Σ_g ρ_g( Σ_b ρ_(-g)(m_(g+b)) ρ_b(x) ),     d = g + b,  0 ≤ b < n, n a divisor of g,
+//! M x = Σ_d m_d ρ_d(x) = Σ_g ρ_g( Σ_b ρ_(-g)(m_(g+b)) ρ_b(x) ),
+//! d = g + b,      0 ≤ b < n,      n a divisor of g,
 //! ```
 //!
 //! so that `D` diagonals take about `2√D` rotations (baby steps, giant steps: Halevi, Shoup, CRYPTO
 //! 2014).
 //!
 //! # Hoisted twice
-//! All baby steps share one decomposition into digits. And **nothing is divided by `P` until it
-//! must be** (Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, EUROCRYPT 2021, section 4): products
-//! with a key stay modulo `Q P`, the ciphertext's own parts are multiplied by `P`, plaintexts are
-//! given modulo `Q P`, and only the second part of each giant step's sum is divided, because it is
-//! cut into digits; the first part, and the sum over the giant steps, are divided once, at the very
-//! end.
+//! All baby steps share one decomposition into digits. And **division by `P` happens as late as
+//! possible** (Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, EUROCRYPT 2021, section 4). Products
+//! with a key stay modulo `Q P`, the ciphertext's own parts are multiplied by `P`, and plaintexts
+//! are given modulo `Q P`. Only the second part of each giant step's sum is divided, because it is
+//! cut into digits. The first part, and the sum over the giant steps, are divided once, at the end.
 //!
 //! # Cost
 //! `B` baby steps, `G` giant steps, at `l` primes and `k` special ones: one decomposition; `B`
 //! products with a key; `2 D (l + k) N` products; for each giant step a division, a decomposition
-//! and a product with a key; two divisions. No ciphertext stands between: the baby steps are made
-//! row by row, and forgotten with the row.
+//! and a product with a key; two divisions. No intermediate ciphertext is stored: the baby steps
+//! are computed row by row, and discarded with the row.
 //!
 //! # Error
 //! That of a key switch for each baby step, times the plaintexts; that of a key switch for each
@@ -34,7 +34,7 @@ use crate::kernels::RingKernels;
 use crate::ring::{Eval, Modulus, Poly};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which rotations a linear map takes.
+/// The rotations of a linear map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// `n`.
@@ -44,9 +44,9 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// For the diagonals that are there, as steps below `slots`, a power of two: the `n` with the
-    /// least work. A giant step counts for three baby steps, having a division and a decomposition
-    /// besides.
+    /// Chooses the `n` with the least work for these diagonals, given as steps below `slots`, a
+    /// power of two. A giant step counts for three baby steps, because it also has a division and a
+    /// decomposition.
     pub(crate) fn new(diagonals: &BTreeSet<usize>, slots: usize) -> Self {
         let of = |stride: usize| {
             let babies = diagonals.iter().map(|step| step % stride).collect();
@@ -83,8 +83,8 @@ pub(crate) struct LinearMap {
 }
 
 impl LinearMap {
-    /// From the diagonals, by steps; `encode` gets a giant step, a baby step, and a diagonal that
-    /// has to be turned back by the first.
+    /// Prepares the diagonals, given by steps. `encode` gets a giant step, a baby step, and a
+    /// diagonal, which it must rotate back by the giant step.
     pub(crate) fn new<D, E>(
         diagonals: &BTreeMap<usize, D>,
         slots: usize,
@@ -104,22 +104,22 @@ impl LinearMap {
     }
 }
 
-/// A ciphertext and its diagonals over the data primes of its level and the special ones: giant
-/// step by giant step, the baby steps in order.
+/// A ciphertext and its diagonals over the data primes of its level and the special ones, by giant
+/// step and then by baby step.
 pub(crate) struct Diagonals<'a> {
     pub(crate) parts: [&'a Poly<Eval>; 2],
     pub(crate) plaintexts: Vec<&'a Poly<Eval>>,
 }
 
 impl KeySwitcher {
-    /// The sum of maps of several ciphertexts whose diagonals stand in a grid: `babies` are the
-    /// keys of all baby steps but 0, `giant` that of one giant step, which is taken again and again
+    /// The sum of maps of several ciphertexts with diagonals in a grid: `babies` are the keys of
+    /// all baby steps except 0, and `giant` is the key of one giant step, which is repeated
     /// (Horner's rule). A row of a key is read once for all ciphertexts.
     ///
     /// # Panics
-    /// If there is no ciphertext, they have unlike numbers of diagonals, not a multiple of the baby
-    /// steps, several giant steps without a key, or a key or a plaintext is of other parameters or
-    /// a lower level.
+    /// If there is no ciphertext, their numbers of diagonals differ or are not a multiple of the
+    /// baby steps, there are several giant steps without a key, or a key or a plaintext is of other
+    /// parameters or a lower level.
     pub(crate) fn transform_sum(
         &self,
         inputs: &[Diagonals<'_>],
@@ -190,7 +190,7 @@ impl KeySwitcher {
         sums
     }
 
-    /// The map of a ciphertext; `key` has one for every step of the schedule, of its level.
+    /// The map of a ciphertext; `key` gives a key of its level for every step of the schedule.
     ///
     /// # Panics
     /// If a key or the map is of other parameters or a lower level.

@@ -1,18 +1,19 @@
-//! What every scheme on ring learning with errors shares.
+//! The common base of all schemes on ring learning with errors.
 //!
 //! A **secret** is a ternary `s`. A **ciphertext** is a pair `(c_0, c_1)` over the first `l` data
 //! primes, `Q` their product, and its **phase** is `c_0 + c_1 s mod Q`: a message with an error in
-//! it. [`crate::bgv`] and [`crate::ckks`] say where the message stands and how errors are kept off
-//! it; here is only
+//! it. [`crate::bgv`] and [`crate::ckks`] define the place of the message and its separation from
+//! the error. This module only has
 //!
 //! ```text
-//! phase = μ + f e        with f = t where messages are integers modulo t, and f = 1 where they are approximate,
+//! phase = μ + f e        f = t for messages that are integers modulo t,
+//!                        f = 1 for approximate messages,
 //! ```
 //!
-//! so that a multiple of `f` is what adds up. Sums of ciphertexts have sums of phases, and products
-//! products, but for a third part: `(c_0 d_0, c_0 d_1 + c_1 d_0, c_1 d_1)` has the phase
-//! `c_0 d_0 + … + c_1 d_1 s²`, and parts beyond the second are switched back to `s`
-//! ([`KeySwitcher`]).
+//! so the accumulated error is a multiple of `f`. The phase of a sum is the sum of the phases. The
+//! phase of a product is the product of the phases, but has a third part:
+//! `(c_0 d_0, c_0 d_1 + c_1 d_0, c_1 d_1)` has the phase `c_0 d_0 + … + c_1 d_1 s²`. Parts beyond
+//! the second are switched back to `s` ([`KeySwitcher`]).
 //!
 //! | object | is |
 //! |---|---|
@@ -24,10 +25,10 @@
 //!
 //! # Security
 //! Semantic security of ciphertexts is that of ring-LWE at the parameters' level; evaluation keys
-//! assume circular security, as everywhere. Nothing here resists who may ask for decryptions of
-//! ciphertexts of their own making (IND-CCA): no scheme that computes does. Who sees the **error**
-//! of a decrypted ciphertext learns of the secret: BGV keeps it to itself as long as messages come
-//! out right, CKKS does not: [`crate::ckks`] says what follows.
+//! assume circular security, as everywhere. The schemes do not resist an attacker that can have
+//! chosen ciphertexts decrypted (IND-CCA); no homomorphic scheme does. The **error** of a decrypted
+//! ciphertext leaks information about the secret. BGV does not reveal the error as long as messages
+//! decrypt correctly; CKKS does, and [`crate::ckks`] explains the consequences.
 
 mod ciphertext;
 mod evaluation_keys;
@@ -56,13 +57,13 @@ pub(crate) mod tests {
     use chacha20::ChaCha20Rng;
     use rand_core::SeedableRng;
 
-    /// Four data primes in two digits, at a degree that is no protection.
+    /// Four data primes in two digits, at a degree without security.
     pub(crate) fn toy(t: Option<u64>) -> LatticeParameters {
         let plaintext = t.map_or(Plaintext::Approximate, |t| Plaintext::Integers(Modulus::new(t).unwrap()));
         LatticeParameters::insecure_of_sizes(64, &[40; 4], &[45; 2], 2, plaintext).unwrap()
     }
 
-    /// Cases of a property: so many, or as many as `TOBARI_CASES` says, for long runs.
+    /// Number of cases of a property: `usual`, or `TOBARI_CASES` for long runs.
     pub(crate) fn cases(usual: u32) -> proptest::prelude::ProptestConfig {
         let cases = std::env::var("TOBARI_CASES").ok().and_then(|text| text.parse().ok());
         proptest::prelude::ProptestConfig::with_cases(cases.unwrap_or(usual))

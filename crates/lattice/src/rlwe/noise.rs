@@ -1,4 +1,4 @@
-//! How large an error is: measured with the key.
+//! The size of an error, measured with the key.
 
 use super::{Ciphertext, SecretKey};
 use crate::ring::{Coeff, Poly, Reconstruction};

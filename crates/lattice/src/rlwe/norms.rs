@@ -1,9 +1,9 @@
 //! Bounds on canonical norms, as logarithms to base 2.
 //!
 //! The canonical norm of an element is the largest absolute value that it takes at the complex
-//! roots of `X^N + 1`: those of sums and products are at most the sums and products. Of independent
-//! coefficients of variance `V` it is at most `6 √(N V)`, but for a chance of `N/2 e^-36` (Gentry,
-//! Halevi, Smart, CRYPTO 2012, appendix A.5).
+//! roots of `X^N + 1`. The norm of a sum or product is at most the sum or product of the norms. For
+//! independent coefficients of variance `V` it is at most `6 √(N V)`, except with a chance of
+//! `N/2 e^-36` (Gentry, Halevi, Smart, CRYPTO 2012, appendix A.5).
 
 use crate::params::LatticeParameters;
 use crate::ring::Modulus;
@@ -17,33 +17,33 @@ pub(crate) fn sum<const T: usize>(terms: [f64; T]) -> f64 {
     largest + terms.into_iter().map(|term| (term - largest).exp2()).sum::<f64>().log2()
 }
 
-/// Of random coefficients, given the logarithm of their variance.
+/// Norm of random coefficients, given the logarithm of their variance.
 fn random(parameters: &LatticeParameters, log_variance: f64) -> f64 {
     6f64.log2() + ((parameters.degree() as f64).log2() + log_variance) / 2.0
 }
 
-/// Of a ternary `s` or `u`.
+/// Norm of a ternary `s` or `u`.
 pub(crate) fn ternary(parameters: &LatticeParameters) -> f64 {
     random(parameters, (2.0f64 / 3.0).log2())
 }
 
-/// Of `f e`.
+/// Norm of `f e`.
 pub(crate) fn secret_error(parameters: &LatticeParameters) -> f64 {
     random(parameters, (3.2f64 * 3.2 + 1.0 / 12.0).log2()) + (parameters.error_factor() as f64).log2()
 }
 
-/// Of `f (e u + e_0 + e_1 s)`.
+/// Norm of `f (e u + e_0 + e_1 s)`.
 pub(crate) fn public_error(parameters: &LatticeParameters) -> f64 {
     let (error, ternary) = (secret_error(parameters), ternary(parameters));
     sum([error + ternary, error, error + ternary])
 }
 
-/// Of any polynomial with coefficients from `-f/2` to `f/2`, however they were chosen.
+/// Norm of any polynomial with coefficients from `-f/2` to `f/2`, even chosen by an attacker.
 pub(crate) fn message(parameters: &LatticeParameters) -> f64 {
     (parameters.degree() as f64).log2() + (parameters.error_factor() as f64).log2() - 1.0
 }
 
-/// Of what rounding leaves after a division of a ciphertext of so many parts: `τ_0 + τ_1 s + …`
+/// Norm of the rounding error after a division of a ciphertext of `parts` parts: `τ_0 + τ_1 s + …`
 /// with `|τ_i| ≤ (1 + f)/2`.
 pub(crate) fn rounding(parameters: &LatticeParameters, parts: usize) -> f64 {
     let factor = parameters.error_factor() as f64;
@@ -52,12 +52,12 @@ pub(crate) fn rounding(parameters: &LatticeParameters, parts: usize) -> f64 {
     (1..parts).fold(one, |total, power| sum([total, one + power as f64 * secret]))
 }
 
-/// Of what a key switch adds at a level: that of its digits, and a rounding.
+/// Norm of the error of a key switch at a level: that of its digits, and a rounding.
 pub(crate) fn switch(parameters: &LatticeParameters, level: usize) -> f64 {
     sum([rounding(parameters, 2), digits(parameters, level)])
 }
 
-/// Of `Σ f e_d [c]_(Q_d) / P` at a level.
+/// Norm of `Σ f e_d [c]_(Q_d) / P` at a level.
 pub(crate) fn digits(parameters: &LatticeParameters, level: usize) -> f64 {
     let ring = parameters.ring();
     let log2 = |q: &Modulus| (q.value() as f64).log2();

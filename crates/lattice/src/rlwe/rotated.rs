@@ -1,32 +1,32 @@
-//! Sums of rotations, switched to a level once.
+//! Sums of rotations, divided by `P` once.
 //!
 //! ```text
 //! Σ_i a_i + Σ_g ρ_g( Σ_i c_(g,i) )
 //! ```
 //!
-//! Of an element that is hoisted the digits exist, and a product with a key costs little beside the
-//! division by `P` that follows. Products of all rotations are moved and summed modulo `Q P`, and
-//! divided once: with the digits of `n` elements at hand, `n` decompositions and two divisions for
-//! each sum, however many rotations it has. Digits of elements that are rotated alike are summed
-//! first: a sum of digits is a digit of the sum.
+//! The digits of a hoisted element already exist, and a product with a key costs little compared
+//! with the following division by `P`. The products of all rotations are permuted and summed modulo
+//! `Q P`, and divided once. So `n` elements take `n` decompositions, and each sum two divisions,
+//! however many rotations it has. Digits of elements with the same rotation are summed first,
+//! because a sum of digits is a digit of the sum.
 //!
 //! # Error
-//! That of the digits of a key switch for each element that is rotated, and one rounding.
+//! The digit error of a key switch for each rotated element, and one rounding.
 
 use super::evaluation_keys::GaloisKey;
 use super::switch::{Digits, KeySwitcher};
 use crate::kernels::RingKernels;
 use crate::ring::{Eval, Poly};
 
-/// Elements that are rotated alike: first parts of ciphertexts and digits of the second, and the
-/// key.
+/// Elements with the same rotation: the first parts of ciphertexts, the digits of the second parts,
+/// and the key.
 pub(crate) struct Turned<'a> {
     pub(crate) inputs: Vec<(&'a Poly<Eval>, &'a Digits)>,
     pub(crate) key: &'a GaloisKey,
 }
 
 impl KeySwitcher {
-    /// The sum; everything is of one level.
+    /// The sum; all inputs are of one level.
     ///
     /// # Panics
     /// If nothing is rotated, a key is of other parameters or a lower level, or levels differ.

@@ -1,11 +1,12 @@
 //! Key switching: from a multiple of another secret to one of `s`.
 //!
 //! The hybrid method (Gentry, Halevi, Smart, CRYPTO 2012; Han, Ki, CT-RSA 2020). The data primes
-//! stand in groups of [`LatticeParameters::digit_size`]; let `Q_d` be the product of group `d`, and
-//! `P` that of the special primes. A key for `s'` is one pair a group,
+//! form groups of [`LatticeParameters::digit_size`]. Let `Q_d` be the product of group `d`, and `P`
+//! that of the special primes. A key for `s'` has one pair for each group,
 //!
 //! ```text
-//! (b_d, a_d) over Q P,     b_d = -a_d s + f e_d + P g_d s',     g_d = 1 modulo Q_d, 0 modulo the other groups,
+//! (b_d, a_d) over Q P,     b_d = -a_d s + f e_d + P g_d s',
+//! g_d = 1 modulo Q_d, 0 modulo the other groups,
 //! ```
 //!
 //! and `P g_d` is `P` in the rows of the group and 0 in all others. An element `c` modulo `Q` is
@@ -17,20 +18,20 @@
 //! ```
 //!
 //! and division by `P` with rounding ([`Division`]) leaves `c s'` and an error of about
-//! `f √(N/12 Σ Q_d²) σ / P`, below the rounding's own while `P` is no smaller than every `Q_d`
-//! times some `√N`.
+//! `f √(N/12 Σ Q_d²) σ / P`, which is below the rounding error if `P` is at least every `Q_d` times
+//! about `√N`.
 //!
-//! At a lower level the groups lose their last primes, and those that have none left go. A key
-//! serves the level that it was made for, and all lower ones.
+//! At a lower level the last groups lose primes, and empty groups are dropped. A key serves the
+//! level that it was made for, and all lower ones.
 //!
 //! **Automorphisms come last.** A key for `X -> X^g` switches from `s` to `s(X^(1/g))`; then the
-//! automorphism makes that `s` again, and two elements over `Q` are moved, not the digits over
-//! `Q P`. So digits are the same for all automorphisms: an element is cut once
+//! automorphism turns that back into `s`. It permutes two elements over `Q`, not the digits over
+//! `Q P`. So the digits are the same for all automorphisms: an element is cut once
 //! ([`KeySwitcher::digits`]) and rotated many times (hoisting: Halevi, Shoup, CRYPTO 2018).
 //!
-//! **A few rows after others.** The digits of an element that is used once are made a few rows at a
-//! time, so that what they are made of is read once for all of these, multiplied with those rows of
-//! the key, and forgotten; a key is stored in the order of that reading.
+//! **A few rows at a time.** The digits of an element that is used once are computed a few rows
+//! at a time, so that their input is read once for all these rows. They are multiplied by those
+//! rows of the key and discarded. A key is stored in this reading order.
 //!
 //! Cost at `l` rows, `d` digits, `k` special primes: `l` transforms back, `d (l + k) - l` forward,
 //! `2 d (l + k) N` products, then `2 k` transforms back and `2 l` forward.
@@ -46,23 +47,24 @@ use std::sync::{Arc, OnceLock};
 use tobari_simd::{Buffer, LANES};
 use zeroize::Zeroizing;
 
-/// Lets anybody switch multiples of some `s'` to multiples of `s`, at one level and below.
+/// With this key, anybody can switch multiples of some `s'` to multiples of `s`, at one level and
+/// below.
 #[derive(Clone)]
 pub struct EvaluationKey {
     parameters: LatticeParameters,
     level: usize,
     seed: Seed,
-    /// Row after row; in a row for each eight values those of `b_0, a_0, b_1, a_1, …`: in the order
-    /// of reading.
+    /// Row after row, in reading order: within a row, eight values each of `b_0, a_0, b_1, a_1, …`,
+    /// then the next eight of each.
     values: Buffer,
 }
 
 impl EvaluationKey {
-    /// From `source` to `target`, secrets over all primes, for ciphertexts of `level` data primes
-    /// and fewer.
+    /// A key from `source` to `target`, secrets over all primes, for ciphertexts of `level` data
+    /// primes and fewer.
     ///
     /// # Panics
-    /// If there are not so many, or no special prime.
+    /// If there are fewer, or no special prime.
     pub(crate) fn generate(
         parameters: &LatticeParameters,
         [source, target]: [&Poly<Eval>; 2],
@@ -93,8 +95,8 @@ impl EvaluationKey {
         key.unwrap_or_else(|| unreachable!("no row was refused"))
     }
 
-    /// From what lies in memory, row after row ([`Self::values`]): `fill` is told the number of a
-    /// row and its prime, and says whether it is one.
+    /// Reads a key from its form in memory, row after row ([`Self::values`]). `fill` gets the
+    /// number of a row and its prime, and returns whether the row is valid.
     pub(crate) fn from_rows(
         parameters: &LatticeParameters,
         level: usize,
@@ -109,8 +111,8 @@ impl EvaluationKey {
         good.then(|| Self { parameters: parameters.clone(), level, seed, values })
     }
 
-    /// From its seed and row after row of the `b_d`: `fill` is told the prime of the next, and says
-    /// whether they are rows.
+    /// Reads a key from its seed and the rows of the `b_d`. `fill` gets the prime of the next row,
+    /// and returns whether the row is valid.
     pub(crate) fn from_bodies(
         parameters: &LatticeParameters,
         level: usize,
@@ -133,11 +135,11 @@ impl EvaluationKey {
         })
     }
 
-    /// What of it serves `level` and below: the key that would have been made for that level, from
-    /// the same randomness.
+    /// The part of this key that serves `level` and below. It equals the key made for that level
+    /// from the same randomness.
     ///
     /// # Panics
-    /// If it serves no such level.
+    /// If the key does not serve this level.
     pub(crate) fn cut(&self, level: usize) -> Self {
         assert!((1..=self.level).contains(&level), "a key for level {} cut to {level}", self.level);
         let count = groups(&self.parameters, level);
@@ -178,7 +180,7 @@ impl EvaluationKey {
         })
     }
 
-    /// How many pairs a key for this level has.
+    /// Number of pairs in a key for this level.
     pub(crate) fn digits_at(parameters: &LatticeParameters, level: usize) -> usize {
         groups(parameters, level)
     }
@@ -223,14 +225,14 @@ fn group(parameters: &LatticeParameters, digit: usize, level: usize) -> Range<us
     digit * size..((digit + 1) * size).min(level)
 }
 
-/// How many digits an element of a level has.
+/// Number of digits of an element of a level.
 fn groups(parameters: &LatticeParameters, level: usize) -> usize {
     level.div_ceil(parameters.digit_size())
 }
 
-/// Switches keys; holds the tables of every level that was used.
+/// Switches keys; holds the tables of every level used so far.
 ///
-/// It knows no secret: the server has one.
+/// It holds no secret; the server has one.
 pub struct KeySwitcher {
     parameters: LatticeParameters,
     levels: Vec<OnceLock<Level>>,
@@ -238,7 +240,7 @@ pub struct KeySwitcher {
 
 /// Tables of one level.
 struct Level {
-    /// By digit: from its own rows to all others of the key basis.
+    /// For each digit, from its own rows to all others of the key basis.
     lifts: Vec<Conversion>,
     /// By the special primes.
     division: Division,
@@ -266,7 +268,7 @@ impl Digits {
 }
 
 impl KeySwitcher {
-    /// For these parameters. Without a special prime there are no keys to switch with.
+    /// A key switcher for these parameters. Without a special prime there are no keys.
     pub fn new(parameters: &LatticeParameters) -> Self {
         let levels = (0..=parameters.data_primes()).map(|_| OnceLock::new()).collect();
         Self { parameters: parameters.clone(), levels }
@@ -325,8 +327,8 @@ impl KeySwitcher {
         out
     }
 
-    /// The same for an element that is used once: digits are made row by row, and used while they
-    /// are near.
+    /// The same for an element that is used once: digits are computed row by row, and used while
+    /// they are in the cache.
     pub(crate) fn product_once(&self, element: &Poly<Eval>, key: &EvaluationKey) -> [Poly<Eval>; 2] {
         let (ring, cut) = (self.parameters.ring(), Cut::new(self, element));
         let mut out = [(); 2].map(|()| Poly::any(ring, cut.basis));
@@ -371,7 +373,7 @@ impl KeySwitcher {
         self.level(product.basis().data()).division.divide(product)
     }
 
-    /// The same, and then what `finish` makes of each row while it is near.
+    /// The same, and applies `finish` to each row while it is in the cache.
     pub(super) fn divide_and(&self, product: &Poly<Eval>, finish: impl Fn(usize, &Modulus, &mut [u64])) -> Poly<Eval> {
         self.level(product.basis().data()).division.divide_and(product, None, finish)
     }
@@ -384,7 +386,7 @@ impl KeySwitcher {
         self.product_once(element, key).map(|part| self.divide(&part))
     }
 
-    /// A product of three parts in two.
+    /// Switches a product of three parts to two parts.
     ///
     /// # Panics
     /// As [`Self::switch`].
@@ -395,8 +397,8 @@ impl KeySwitcher {
         [(u0, c0), (u1, c1)].map(|(u, c)| division.divide_and(&u, None, |row, q, values| add(q, values, c.row(row))))
     }
 
-    /// A product of three parts in two, divided by the last data prime, and rounded once for both:
-    /// with `d = c + u/P`, `d/q = (P c + u)/(P q)`.
+    /// Switches a product of three parts to two and divides by the last data prime, with one
+    /// rounding for both: with `d = c + u/P`, `d/q = (P c + u)/(P q)`.
     ///
     /// # Panics
     /// As [`Self::switch`], or if there is one prime only.
@@ -448,7 +450,7 @@ fn add(q: &Modulus, values: &mut [u64], others: &[u64]) {
     (RingKernels::best().add_assign)(q, values, others);
 }
 
-/// How quotients are rounded.
+/// The rounding of quotients.
 fn rounding(parameters: &LatticeParameters) -> Rounding {
     match parameters.plaintext() {
         Plaintext::Approximate => Rounding::Nearest,
@@ -456,7 +458,7 @@ fn rounding(parameters: &LatticeParameters) -> Rounding {
     }
 }
 
-/// An element made ready to be cut: the terms of its digits, and their quotients.
+/// An element prepared for cutting: the terms of its digits, and their quotients.
 struct Cut<'a> {
     ring: &'a Ring,
     basis: Basis,
@@ -491,14 +493,14 @@ impl<'a> Cut<'a> {
         (row < self.basis.data() && row / self.digit_size == digit).then(|| self.element.row(row))
     }
 
-    /// Values of a digit in some rows, one after another, but for those of the digit itself.
+    /// Values of a digit in some rows, one after another, except the digit's own rows.
     fn lift(&self, digit: usize, rows: Range<usize>, out: &mut [u64]) {
         let (data, degree) = (self.basis.data(), self.ring.degree());
         let first = digit * self.digit_size;
         let last = (first + self.digit_size).min(data);
         let terms = (first..last).chain([data + digit]);
         let terms: Vec<&[u64]> = terms.map(|row| &self.terms[row * degree..(row + 1) * degree]).collect();
-        // a lift has no sums for rows of its own: what lies before them, and what after
+        // a lift has no sums for the digit's own rows: handle the rows before them and after them
         let sums = self.level.lifts[digit].sums();
         let (before, after) = (rows.start..rows.end.min(first), rows.start.max(last)..rows.end);
         for (part, skipped) in [(before, 0), (after, last - first)] {

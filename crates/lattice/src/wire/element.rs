@@ -1,4 +1,4 @@
-//! The bytes of an element: row after row, bit after bit.
+//! The encoding of an element: row after row, bit after bit.
 
 use super::LatticeWireError;
 use crate::bgv::{EncodeError, Plaintext, centred, modulus};
@@ -25,8 +25,8 @@ pub(super) fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
     }
 }
 
-/// A word is written after every residue, again until it is full: a store costs less than a branch
-/// that is taken for some.
+/// A word is written after every residue, repeatedly until it is full: a store costs less than an
+/// unpredictable branch.
 fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
     let (bits, start) = (q.bits(), out.len());
     out.resize(start + row_bytes(residues.len(), q), 0);
@@ -43,8 +43,8 @@ fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
     rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
 }
 
-/// A public plaintext of BGV in its shortest form: no head, its coefficients modulo `t` as a row of
-/// an element.
+/// A public plaintext of BGV in its shortest form, without a head: its coefficients modulo `t` as a
+/// row of an element.
 ///
 /// # Errors
 /// [`EncodeError::Approximate`] for parameters of another scheme.
@@ -57,10 +57,10 @@ pub fn pack_plaintext(plaintext: &Plaintext, parameters: &LatticeParameters) -> 
     Ok(out)
 }
 
-/// Reads such a plaintext.
+/// Decodes the output of [`pack_plaintext`].
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn unpack_plaintext(bytes: &[u8], parameters: &LatticeParameters) -> Result<Plaintext, LatticeWireError> {
     let t = modulus(parameters).map_err(|_| LatticeWireError::Malformed("scheme"))?;
     let mut reader = Reader::new(bytes);
@@ -79,7 +79,7 @@ pub(super) fn read_element(
     basis: Basis,
 ) -> Result<Poly<Eval>, LatticeWireError> {
     let ring = parameters.ring();
-    // all of it is there before there is memory for it
+    // the length is checked before memory is allocated
     let mut bytes = reader.take(element_bytes(parameters, basis))?;
     let mut element = Poly::any(ring, basis);
     for (index, table) in ring.tables(basis).enumerate() {
@@ -93,12 +93,12 @@ pub(super) fn read_element(
     Ok(element)
 }
 
-/// Bytes that hold eight values and the word that the last of them is read in.
+/// Bytes of eight values, with the word that holds the last of them.
 const WINDOW: usize = 64;
 
-/// Residues of as many bits as `q` has, and whether all are below it. Eight of them are so many
-/// whole bytes, and each lies in a word that begins at a byte, because none has more than 57 bits;
-/// nothing is left at the end of a row, of which eight divides the length.
+/// Reads residues of as many bits as `q` has. Returns whether all are below `q`. Eight residues
+/// fill whole bytes, and each lies in a word that starts at a byte, because none has more than 57
+/// bits. The length of a row is a multiple of eight, so nothing is left at its end.
 pub(super) fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
     let bits = q.bits() as usize;
     let mask = u64::MAX >> (64 - bits);

@@ -1,31 +1,33 @@
 //! The bytes of the lattice schemes' objects.
 //!
 //! Every object begins with the version (`01`), its kind, and its parameters: `log2 N` (1), data
-//! primes (1), special primes (1), digits (1), the plaintext modulus (8; 0 where numbers are
-//! approximate), then each prime (7). They take a hundred bytes or so, of objects of a hundred
-//! thousand, and whoever reads an object says which parameters it must have.
+//! primes (1), special primes (1), digits (1), the plaintext modulus (8; 0 for approximate
+//! numbers), then each prime (7). They take about a hundred bytes of objects of a hundred thousand.
+//! The reader of an object states the parameters that it must have.
 //!
 //! | kind | object | after the parameters |
 //! |---|---|---|
 //! | 10 | parameters | nothing |
 //! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
 //! | 12 | public key | seed 32, `b` |
-//! | 13 | evaluation keys of BGV | whether there is one for products (1), how many automorphisms (2); then for each key: `g` (4; 0 for products), level (1), seed 32, `b_0 b_1 …` |
+//! | 13 | evaluation keys of BGV | whether there is one for products (1), number of automorphisms (2), the keys |
 //! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), bound on the noise in 1,024ths of a bit (4), the parts |
 //! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
 //! | 16 | evaluation keys of CKKS | as 13; each `g` is that of a rotation, 1 modulo 4 and not 1, or `2N - 1` |
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
 //!
-//! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and
-//! below 2^40 in absolute value. Plaintexts have no such bytes: who has the numbers encodes them,
-//! to the same plaintext on every machine. Where one waits in a file of its owner,
-//! [`pack_plaintext`] has a short form for it, without a head.
+//! An evaluation key is `g` (4; 0 for products), level (1), seed 32, `b_0 b_1 …`.
 //!
-//! Integers are big-endian. An element is its rows, and a row its `N` values in the order of
-//! [`crate::ring::Ntt`], each in as many bits as its prime has, lowest bits first, filled up with
-//! zero bits to a byte. Uniform halves are seeds: [`crate::ring::Seed`]. So an object is its
-//! coefficients and less than one per cent more, and there is one byte string for each.
+//! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and
+//! below 2^40 in absolute value. Plaintexts have no format here: the owner of the numbers encodes
+//! them, to the same plaintext on every machine. For files of their owner, [`pack_plaintext`] has a
+//! short form without a head.
+//!
+//! Integers are big-endian. An element is encoded row by row. A row has its `N` values in the order
+//! of [`crate::ring::Ntt`], each in as many bits as its prime has, lowest bits first, padded with
+//! zero bits to a byte. Uniform halves are encoded as seeds ([`crate::ring::Seed`]). So an object
+//! is less than one per cent longer than its coefficients. Each object has exactly one encoding.
 
 mod element;
 pub mod words;
@@ -40,19 +42,19 @@ use crate::{bgv, ckks};
 use tobari_octets::{LengthError, Reader};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Version of every format here.
+/// Version of all formats of this module.
 pub const VERSION: u8 = 1;
 
 /// The first bytes of a key file.
 const KEY_MAGIC: &[u8; 6] = b"TOBARI";
-/// Where a secret key's check is drawn from.
+/// The stream of a secret key's check bytes.
 const CHECK: u64 = 1 << 40;
-/// Bytes of it.
+/// Number of check bytes.
 const CHECK_BYTES: usize = 8;
 /// Bytes of a prime.
 const PRIME_BYTES: usize = 7;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatticeKind {
     /// Parameters alone.
@@ -61,21 +63,21 @@ pub enum LatticeKind {
     SecretKey = 0x11,
     /// A public key.
     PublicKey = 0x12,
-    /// What a server computes with, in BGV.
+    /// Evaluation keys of BGV.
     EvaluationKeys = 0x13,
     /// A ciphertext of BGV.
     Ciphertext = 0x14,
-    /// A fresh ciphertext of BGV, half of it a seed.
+    /// A fresh ciphertext of BGV; one half is a seed.
     SeededCiphertext = 0x15,
-    /// What a server computes with, in CKKS.
+    /// Evaluation keys of CKKS.
     CkksEvaluationKeys = 0x16,
     /// A ciphertext of CKKS.
     CkksCiphertext = 0x17,
-    /// A fresh ciphertext of CKKS, half of it a seed.
+    /// A fresh ciphertext of CKKS; one half is a seed.
     CkksSeededCiphertext = 0x18,
 }
 
-/// Bytes that are not the object expected.
+/// Bytes that are not the expected object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LatticeWireError {
@@ -94,7 +96,7 @@ pub enum LatticeWireError {
     /// Another object.
     #[error("wrong kind of object: expected {expected:?}, found number {found}")]
     Kind {
-        /// What was asked for.
+        /// The expected value.
         expected: LatticeKind,
         /// The number found.
         found: u8,
@@ -102,13 +104,13 @@ pub enum LatticeWireError {
     /// Other parameters than those expected.
     #[error("wrong parameters: expected {expected}, found others")]
     Parameters {
-        /// What was asked for.
+        /// The expected value.
         expected: String,
     },
-    /// Numbers that are no parameters, or less than 128 bits of security.
+    /// Invalid parameters, or less than 128 bits of security.
     #[error(transparent)]
     Lattice(#[from] LatticeError),
-    /// A number out of its range, or written otherwise than in its one form.
+    /// A number out of its range, or not in its only valid form.
     #[error("malformed {0}")]
     Malformed(&'static str),
 }
@@ -135,7 +137,7 @@ fn head(kind: LatticeKind, parameters: &LatticeParameters) -> Vec<u8> {
     out
 }
 
-/// Reads version, kind and parameters, which must be these.
+/// Reads version, kind and parameters, which must equal the given ones.
 fn read_head(
     reader: &mut Reader<'_>,
     expected: LatticeKind,
@@ -152,7 +154,7 @@ fn read_head(
     Ok(())
 }
 
-/// Begins to read an object of one scheme, after its parameters.
+/// Starts to read an object of one scheme, after its parameters.
 fn open<'a>(
     expected: LatticeKind,
     bytes: &'a [u8],
@@ -179,7 +181,7 @@ pub fn encode_parameters(parameters: &LatticeParameters) -> Vec<u8> {
 /// Reads parameters.
 ///
 /// # Errors
-/// [`LatticeWireError`]: numbers that are no parameters, or have less than 128 bits of security.
+/// [`LatticeWireError`] for invalid parameters, or less than 128 bits of security.
 pub fn decode_parameters(bytes: &[u8]) -> Result<LatticeParameters, LatticeWireError> {
     let mut reader = Reader::new(bytes);
     let found = version_and_kind(&mut reader)?;
@@ -258,7 +260,7 @@ pub fn encode_ring_public_key(key: &PublicKey) -> Vec<u8> {
 /// Reads a public key.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ring_public_key(bytes: &[u8], parameters: &LatticeParameters) -> Result<PublicKey, LatticeWireError> {
     let mut reader = Reader::new(bytes);
     read_head(&mut reader, LatticeKind::PublicKey, parameters)?;
@@ -268,15 +270,15 @@ pub fn decode_ring_public_key(bytes: &[u8], parameters: &LatticeParameters) -> R
     Ok(PublicKey::from_parts(parameters, read_element(&mut reader, parameters, basis)?, seed))
 }
 
-/// What a server computes with, in BGV.
+/// Evaluation keys of BGV.
 pub fn encode_evaluation_keys(keys: &bgv::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
     write_keys(LatticeKind::EvaluationKeys, keys.inner(), parameters)
 }
 
-/// Reads what a server computes with, in BGV.
+/// Reads evaluation keys of BGV.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_evaluation_keys(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -285,15 +287,15 @@ pub fn decode_evaluation_keys(
     Ok(bgv::EvaluationKeys::from_inner(keys))
 }
 
-/// What a server computes with, in CKKS.
+/// Evaluation keys of CKKS.
 pub fn encode_ckks_evaluation_keys(keys: &ckks::EvaluationKeys) -> Vec<u8> {
     write_keys(LatticeKind::CkksEvaluationKeys, keys.inner(), keys.parameters())
 }
 
-/// Reads what a server computes with, in CKKS.
+/// Reads evaluation keys of CKKS.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ckks_evaluation_keys(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -313,14 +315,14 @@ fn write_keys(kind: LatticeKind, keys: &rlwe::EvaluationKeys, parameters: &Latti
     out
 }
 
-/// All of a key but its elements.
+/// Writes all of a key except its elements.
 fn write_key_head(element: usize, key: &EvaluationKey, out: &mut Vec<u8>) {
     out.extend_from_slice(&(element as u32).to_be_bytes());
     out.push(key.level() as u8);
     out.extend_from_slice(&key.seed().to_bytes());
 }
 
-/// Whether `X -> X^element` is one that a scheme's keys are for.
+/// Can a key of this scheme be for `X -> X^element`?
 fn has_use(kind: LatticeKind, parameters: &LatticeParameters, element: usize) -> bool {
     let degree = parameters.degree();
     let of_scheme = match kind {
@@ -367,7 +369,7 @@ fn read_key(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<E
     let basis = parameters.ring().key_basis(level);
     let seed = Seed::from_bytes(reader.array()?);
     let digits = EvaluationKey::digits_at(parameters, level);
-    // all of it is there before there is memory for it
+    // the length is checked before memory is allocated
     reader.expect(digits * element_bytes(parameters, basis))?;
     let length = element_bytes(parameters, basis);
     let bodies = reader.take(digits * length)?;
@@ -387,9 +389,9 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
     if (1..=parameters.data_primes()).contains(&level) { Ok(level) } else { Err(LatticeWireError::Malformed("level")) }
 }
 
-/// A ciphertext of BGV. The bound on its noise is the sender's word. One that is too large makes
-/// [`Decryptor::decrypt`](bgv::Decryptor::decrypt) refuse a good ciphertext, one that is too small
-/// changes nothing.
+/// A ciphertext of BGV. The bound on its noise is the sender's claim. If it is too large,
+/// [`Decryptor::decrypt`](bgv::Decryptor::decrypt) rejects a good ciphertext. If it is too small,
+/// nothing changes.
 pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     write_parts(exact_head(ciphertext), ciphertext.inner())
 }
@@ -397,7 +399,7 @@ pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
 /// Reads a ciphertext of BGV.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
     let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
     Ok(bgv::Ciphertext::new(inner, factor, bound))
@@ -411,7 +413,7 @@ pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
 /// Reads a ciphertext of CKKS.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ckks_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -420,7 +422,7 @@ pub fn decode_ckks_ciphertext(
     Ok(ckks::Ciphertext::new(inner, scale))
 }
 
-/// All of a ciphertext of BGV but its parts.
+/// All of a ciphertext of BGV except its parts.
 fn exact_head(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     let mut out = ciphertext_head(LatticeKind::Ciphertext, ciphertext.inner());
     out.extend_from_slice(&ciphertext.factor().to_be_bytes());
@@ -428,7 +430,7 @@ fn exact_head(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     out
 }
 
-/// All of a ciphertext of CKKS but its parts.
+/// All of a ciphertext of CKKS except its parts.
 fn approximate_head(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
     let mut out = ciphertext_head(LatticeKind::CkksCiphertext, ciphertext.inner());
     write_scale(ciphertext.scale(), ciphertext.parameters(), &mut out);
@@ -447,10 +449,10 @@ fn write_parts(mut out: Vec<u8>, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
     out
 }
 
-/// Reads what a scheme has of its own, for so many data primes.
+/// Reads the scheme-specific fields, for this number of data primes.
 type OfScheme<T> = fn(&mut Reader<'_>, &LatticeParameters, usize) -> Result<T, LatticeWireError>;
 
-/// Level, number of parts, and what the scheme has of its own.
+/// Reads the level, the number of parts, and the scheme-specific fields.
 fn read_ciphertext_head<T>(
     reader: &mut Reader<'_>,
     parameters: &LatticeParameters,
@@ -478,7 +480,7 @@ fn read_ciphertext<T>(
     Ok((rlwe::Ciphertext::new(parameters, parts), of_scheme))
 }
 
-/// A fresh ciphertext of BGV, half of it a seed.
+/// A fresh ciphertext of BGV; one half is a seed.
 pub fn encode_seeded_ciphertext(ciphertext: &bgv::SeededCiphertext) -> Vec<u8> {
     write_seeded(LatticeKind::SeededCiphertext, ciphertext.inner(), |_| ())
 }
@@ -486,7 +488,7 @@ pub fn encode_seeded_ciphertext(ciphertext: &bgv::SeededCiphertext) -> Vec<u8> {
 /// Reads a fresh ciphertext of BGV.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_seeded_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -495,7 +497,7 @@ pub fn decode_seeded_ciphertext(
     Ok(bgv::SeededCiphertext::new(inner))
 }
 
-/// A fresh ciphertext of CKKS, half of it a seed.
+/// A fresh ciphertext of CKKS; one half is a seed.
 pub fn encode_ckks_seeded_ciphertext(ciphertext: &ckks::SeededCiphertext) -> Vec<u8> {
     write_seeded(LatticeKind::CkksSeededCiphertext, ciphertext.inner(), |out| {
         write_scale(ciphertext.scale(), ciphertext.parameters(), out);
@@ -505,7 +507,7 @@ pub fn encode_ckks_seeded_ciphertext(ciphertext: &ckks::SeededCiphertext) -> Vec
 /// Reads a fresh ciphertext of CKKS.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ckks_seeded_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -514,7 +516,7 @@ pub fn decode_ckks_seeded_ciphertext(
     Ok(ckks::SeededCiphertext::new(inner, scale))
 }
 
-/// Level, what `of_scheme` writes, seed and `c_0`.
+/// Writes the level, the fields from `of_scheme`, the seed and `c_0`.
 fn write_seeded(
     kind: LatticeKind,
     ciphertext: &rlwe::SeededCiphertext,
@@ -528,7 +530,7 @@ fn write_seeded(
     out
 }
 
-/// Level, what the scheme has of its own, seed and `c_0`.
+/// Reads the level, the scheme-specific fields, the seed and `c_0`.
 fn read_seeded<T>(
     kind: LatticeKind,
     bytes: &[u8],

@@ -1,13 +1,11 @@
-//! Objects as a machine puts them aside for itself: as they lie in memory, so that they come back
-//! at the speed of a copy.
+//! Objects in their form in memory, for a machine's own storage. Reading is as fast as a copy.
 //!
-//! Whatever the object has on the wire but its elements, then zeros up to a multiple of 64 bytes,
-//! then the words of all rows, lowest byte first, in the order of memory. Keys have both halves
-//! here, where the wire has a seed for one. **This is no format for others**: it is as large as
-//! memory, and the version that wrote it reads it. What is read is checked as on the wire:
-//! parameters, level, lengths, and that every residue is below its prime. That the uniform half of
-//! a key is that of its seed is not: bytes that somebody else may have written are for a checksum
-//! to find.
+//! The format has the object's wire form without its elements, then zeros up to a multiple of 64
+//! bytes, then the words of all rows, lowest byte first, in memory order. Keys have both halves
+//! here, while the wire form has a seed for one. **This is not an exchange format**: it is as large
+//! as memory, and only the version that wrote it can read it. Reading checks the same as on the
+//! wire: parameters, level, lengths, and that every residue is below its prime. It does not check
+//! that the uniform half of a key belongs to its seed. Use a checksum to detect changes by others.
 
 use super::{
     LatticeKind, LatticeWireError, OfScheme, approximate_head, exact_head, has_use, head, open, read_ciphertext_head,
@@ -21,10 +19,10 @@ use tobari_octets::Reader;
 
 /// Bytes of a word.
 const WORD: usize = 8;
-/// Words begin at a multiple of so many bytes: lines of a cache.
+/// Words begin at a multiple of this many bytes, a cache line.
 const LINE: usize = 64;
 
-/// Bytes of a ciphertext of so many parts over `level` data primes.
+/// Bytes of a ciphertext of `parts` parts over `level` data primes.
 pub fn ciphertext_bytes(parameters: &LatticeParameters, level: usize, parts: usize) -> usize {
     ciphertext_head(parameters) + WORD * parts * level * parameters.degree()
 }
@@ -51,7 +49,7 @@ fn key_head(parameters: &LatticeParameters) -> usize {
 /// Writes a ciphertext of BGV: exactly [`ciphertext_bytes`].
 ///
 /// # Errors
-/// [`LatticeWireError`] if there is room for more or fewer.
+/// [`LatticeWireError`] if `out` has another length.
 pub fn write_ciphertext(ciphertext: &bgv::Ciphertext, out: &mut [u8]) -> Result<(), LatticeWireError> {
     let parts = ciphertext.inner().parts().iter().map(Poly::values);
     write(exact_head(ciphertext), parts, out)
@@ -60,7 +58,7 @@ pub fn write_ciphertext(ciphertext: &bgv::Ciphertext, out: &mut [u8]) -> Result<
 /// Reads a ciphertext of BGV.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn read_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
     let (inner, (factor, bound)) = read_parts(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
     Ok(bgv::Ciphertext::new(inner, factor, bound))
@@ -69,7 +67,7 @@ pub fn read_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<b
 /// Writes a ciphertext of CKKS: exactly [`ciphertext_bytes`].
 ///
 /// # Errors
-/// [`LatticeWireError`] if there is room for more or fewer.
+/// [`LatticeWireError`] if `out` has another length.
 pub fn write_ckks_ciphertext(ciphertext: &ckks::Ciphertext, out: &mut [u8]) -> Result<(), LatticeWireError> {
     let parts = ciphertext.inner().parts().iter().map(Poly::values);
     write(approximate_head(ciphertext), parts, out)
@@ -78,7 +76,7 @@ pub fn write_ckks_ciphertext(ciphertext: &ckks::Ciphertext, out: &mut [u8]) -> R
 /// Reads a ciphertext of CKKS.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn read_ckks_ciphertext(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -87,10 +85,10 @@ pub fn read_ckks_ciphertext(
     Ok(ckks::Ciphertext::new(inner, scale))
 }
 
-/// Writes the only key of these, of BGV: exactly [`key_bytes`].
+/// Writes the only key of an object of BGV: exactly [`key_bytes`].
 ///
 /// # Errors
-/// [`LatticeWireError`] if there is room for more or fewer, or not one key.
+/// [`LatticeWireError`] if `out` has another length, or there is not exactly one key.
 pub fn write_evaluation_key(keys: &bgv::EvaluationKeys, out: &mut [u8]) -> Result<(), LatticeWireError> {
     write_key(LatticeKind::EvaluationKeys, keys.inner(), out)
 }
@@ -98,7 +96,7 @@ pub fn write_evaluation_key(keys: &bgv::EvaluationKeys, out: &mut [u8]) -> Resul
 /// Reads a key of BGV.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn read_evaluation_key(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -106,10 +104,10 @@ pub fn read_evaluation_key(
     Ok(bgv::EvaluationKeys::from_inner(read_key(LatticeKind::EvaluationKeys, bytes, parameters)?))
 }
 
-/// Writes the only key of these, of CKKS: exactly [`key_bytes`].
+/// Writes the only key of an object of CKKS: exactly [`key_bytes`].
 ///
 /// # Errors
-/// [`LatticeWireError`] if there is room for more or fewer, or not one key.
+/// [`LatticeWireError`] if `out` has another length, or there is not exactly one key.
 pub fn write_ckks_evaluation_key(keys: &ckks::EvaluationKeys, out: &mut [u8]) -> Result<(), LatticeWireError> {
     write_key(LatticeKind::CkksEvaluationKeys, keys.inner(), out)
 }
@@ -117,7 +115,7 @@ pub fn write_ckks_evaluation_key(keys: &ckks::EvaluationKeys, out: &mut [u8]) ->
 /// Reads a key of CKKS.
 ///
 /// # Errors
-/// [`LatticeWireError`] that names what was expected and found.
+/// [`LatticeWireError`], with the expected and the found value.
 pub fn read_ckks_evaluation_key(
     bytes: &[u8],
     parameters: &LatticeParameters,
@@ -126,7 +124,7 @@ pub fn read_ckks_evaluation_key(
     Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
 }
 
-/// A head, then words.
+/// Writes a head, then words.
 fn write<'a>(
     mut head: Vec<u8>,
     words: impl Iterator<Item = &'a [u64]>,
@@ -147,7 +145,7 @@ fn write<'a>(
     Ok(Reader::new(out).expect_rest(0)?)
 }
 
-/// The words after a head that was read: so many.
+/// The `count` words after the head.
 fn words_after<'a>(mut reader: Reader<'a>, count: usize) -> Result<&'a [u8], LatticeWireError> {
     let padding = reader.taken().next_multiple_of(LINE) - reader.taken();
     if reader.take(padding)?.iter().any(|byte| *byte != 0) {
@@ -157,7 +155,7 @@ fn words_after<'a>(mut reader: Reader<'a>, count: usize) -> Result<&'a [u8], Lat
     Ok(reader.take(WORD * count)?)
 }
 
-/// Words modulo `q`, and whether all are below it.
+/// Reads words modulo `q`. Returns whether all are below `q`.
 fn read_words(bytes: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
     let mut outside = 0;
     for (word, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {

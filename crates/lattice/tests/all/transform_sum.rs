@@ -1,5 +1,5 @@
-//! Sums of linear maps of several ciphertexts: they are products with their matrices, and what does
-//! not fit is refused.
+//! Sums of linear maps of several ciphertexts equal products with their matrices, and mismatched
+//! input is rejected.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;

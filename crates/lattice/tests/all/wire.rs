@@ -1,5 +1,5 @@
-//! Objects of the lattice schemes in version 1 stay readable, and everything else is refused by
-//! name.
+//! Objects of the lattice schemes in version 1 stay readable, and all other bytes are rejected with
+//! their reason.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_lattice::bgv::{self, Decryptor, Encryptor, Evaluator, Plaintext};
@@ -136,7 +136,7 @@ fn all() -> Vec<(&'static str, Vec<u8>, LatticeParameters)> {
     of(exact, integers.parameters.clone()).chain(of(approximates, approximate.parameters.clone())).collect()
 }
 
-/// What reading and writing again gives.
+/// Reads an object and writes it again.
 fn again(name: &str, bytes: &[u8], p: &LatticeParameters) -> Result<Vec<u8>, LatticeWireError> {
     let mut room = vec![0xa5; bytes.len()];
     Ok(match name {
@@ -185,7 +185,7 @@ fn objects_come_back_and_still_decrypt() {
     assert_eq!(found.coefficients(), [9, -24, 46, -40, 25, 0, 0, 0]);
 }
 
-/// That of the secret in these bytes.
+/// Decrypts with the secret in these bytes.
 fn decrypt(secret: &[u8], ciphertext: &ckks::Ciphertext) -> Vec<ckks::Complex> {
     let secret = wire::decode_ring_secret_key(secret, ciphertext.parameters()).unwrap();
     let encoder = ckks::Encoder::new(ciphertext.parameters()).unwrap();
@@ -258,14 +258,14 @@ fn objects_of_one_scheme_are_none_of_the_other() {
             let mut changed = bytes.clone();
             changed[1] = kind;
             assert_eq!(again(other, &changed, &parameters), scheme, "{name} as {other}");
-            // with the head of the other scheme's parameters, the parameters are what is wrong
+            // with the head of the other scheme's parameters, the error is about the parameters
             let error = again(other, &changed, &toy_of(if kind < 0x16 { integers() } else { Scheme::Approximate }));
             assert!(matches!(error, Err(LatticeWireError::Parameters { .. })), "{name} as {other}");
         }
     }
 }
 
-/// One bit off: another object or none, never the same one.
+/// After one changed bit: another object or none, never the same one.
 #[test]
 fn every_changed_bit_is_refused_or_kept() {
     for (name, bytes, parameters) in all() {
@@ -285,7 +285,7 @@ fn every_changed_bit_is_refused_or_kept() {
     }
 }
 
-/// A fuzzer found one that was not: thousandths of a bit, rounded twice.
+/// A fuzzer found an exception: thousandths of a bit, rounded twice.
 #[test]
 fn every_bound_is_written_as_it_was_read() {
     let o = objects(toy());
@@ -367,7 +367,7 @@ fn numbers_out_of_their_range_are_refused_by_name() {
         let refused = Err(LatticeWireError::Malformed(what));
         assert_eq!(again("ckks-evaluation-keys", &with(&keys, at, value), p), refused, "{what}");
     }
-    // many more than there are
+    // more keys than the object holds
     let error = again("ckks-evaluation-keys", &with(&keys, HEAD + 1, 0xff), p).unwrap_err();
     assert!(matches!(error, LatticeWireError::Length(LengthError::Truncated { .. })), "{error}");
     for (name, bytes, p) in [
@@ -438,7 +438,7 @@ fn parameters_come_back_and_weak_ones_do_not() {
     for length in 0..bytes.len() {
         assert!(wire::decode_parameters(&bytes[..length]).is_err());
     }
-    // all but the plaintext modulus, which might be another
+    // all bytes except the plaintext modulus, which may be another valid one
     for byte in (0..6).chain(14..bytes.len()) {
         let mut changed = bytes.clone();
         changed[byte] ^= 0x41;
@@ -446,7 +446,8 @@ fn parameters_come_back_and_weak_ones_do_not() {
     }
 }
 
-/// Coefficients and less than one per cent more: 106 bits a coefficient, on average over its rows.
+/// Objects are less than one per cent longer than their coefficients: 106 bits a coefficient, on
+/// average over its rows.
 #[test]
 fn objects_are_their_coefficients_and_hardly_more() {
     let o = objects_of_search();
@@ -473,8 +474,8 @@ fn path(file: &str) -> String {
     format!("{}/../../vectors/wire/v1/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Writes a file anew, but for its head: before the first release only, and after it for objects
-/// that are added.
+/// Rewrites a file except its head: allowed before the first release, and later only for new
+/// objects.
 fn write(file: &str, made: &[(&str, Vec<u8>)]) {
     let text = std::fs::read_to_string(path(file)).unwrap();
     let head = text.lines().filter(|line| line.starts_with('#')).map(str::to_owned);

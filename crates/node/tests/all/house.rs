@@ -1,4 +1,4 @@
-//! What a house says of jobs that it does not know.
+//! The server's answers about jobs that it does not know.
 
 use std::{future::Future, io, sync::Arc, sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -31,7 +31,7 @@ impl TestServer {
         Ok(Self { url, stop, running: tokio::spawn(server.run(async { drop(stopped.await) })) })
     }
 
-    /// With one toy.
+    /// A server with one toy job.
     async fn of(toy: ToyOffer) -> (Self, Arc<Strings>) {
         let strings = Arc::clone(&toy.strings);
         let house = Self::with(|options| options.jobs.push(Box::new(toy))).await.unwrap();
@@ -57,7 +57,7 @@ impl TestServer {
         (reply.status, text(&reply))
     }
 
-    /// The same of `/readyz`, for programs.
+    /// The same for `/readyz`, as JSON.
     async fn ready(&self) -> (u16, Value) {
         let reply = self.ask("/readyz", None, &[("accept", "application/json")]).await;
         (reply.status, serde_json::from_slice(&reply.body).unwrap())
@@ -191,7 +191,7 @@ fn what_a_job_keeps_up_ends_with_the_house() {
     });
 }
 
-/// Waits; [`run`] ends the waiting.
+/// Waits; [`run`] limits the wait.
 async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! The house over real sockets, with a job that nothing else knows and without any.
+//! The server over real sockets, with a job for tests only and without any job.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! A job of a few lines: it echoes, counts, keeps a file, and is in trouble when it is told to be.
+//! A job of a few lines: it echoes, counts, keeps a file, and fails on request.
 
 use std::{
     fmt::Write,
@@ -27,18 +27,18 @@ use tobari_node::{
     reading, reply::Reply,
 };
 
-/// What a test sees of the job, and tells it.
+/// The state through which a test observes and controls the job.
 #[derive(Default)]
 pub(crate) struct Strings {
     pub(crate) is_full: AtomicBool,
     pub(crate) began: AtomicBool,
     pub(crate) ended: AtomicBool,
-    /// Whether a body was begun.
+    /// Whether the reading of a body began.
     pub(crate) came: AtomicBool,
     echoes: AtomicU64,
 }
 
-/// The job as options say it.
+/// The job that is not open yet.
 pub(crate) struct ToyOffer {
     pub(crate) folder: PathBuf,
     pub(crate) strings: Arc<Strings>,
@@ -112,7 +112,7 @@ impl Job for Toy {
     }
 }
 
-/// Sends a body back, which is counted with its client while it is here.
+/// Sends a body back; its bytes count for its client until then.
 async fn echo(
     State(strings): State<Arc<Strings>>,
     Extension(memory): Extension<Memory>,

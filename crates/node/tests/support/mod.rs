@@ -1,4 +1,5 @@
-//! What tests of servers over real sockets share: a house on a free port. Jobs' tests use it, too.
+//! Shared code for tests of servers over real sockets: a server on a free port. The jobs' tests use
+//! it, too.
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
@@ -16,12 +17,12 @@ pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     Runtime::new().unwrap().block_on(async { timeout(PATIENCE, test).await.expect("the test hangs") })
 }
 
-/// Options of a house on a free port of this machine, without a job.
+/// Options of a server on a free port of this machine, without a job.
 pub(crate) fn on_any_port() -> ServerOptions {
     ServerOptions::new(([127, 0, 0, 1], 0).into())
 }
 
-/// A server in this process; what it knows comes over its sockets.
+/// A server in this process; tests use it over its sockets only.
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) addr: SocketAddr,
@@ -46,7 +47,7 @@ impl Server {
     }
 }
 
-/// Reads up to these bytes, and not beyond.
+/// Reads up to and including these bytes, and not beyond.
 pub(crate) async fn read_until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
     let mut read = Vec::new();
     while !read.windows(end.len()).any(|window| window == end) {

@@ -1,64 +1,65 @@
-//! The policy by costs.
+//! The policy that decides by costs.
 
 use super::cost::class;
 use super::waiting::{End, Place};
 use super::{Cost, Dispatcher, Handle, Policy, Unit};
 
-/// Handing over must cost the CPU less than this part of doing: a gain that is smaller would drown
-/// in what is not measured.
+/// Handing over must cost the CPU less than this part of the computation: a smaller gain would
+/// drown in unmeasured effects.
 const WORTH: f64 = 0.9;
-/// A module that could do less than this part is left alone.
+/// A module that could do less than this part of the work gets nothing.
 const LEAST_SHARE: f64 = 0.02;
-/// The same of CPU workers beside modules.
+/// The same for CPU workers beside modules.
 const LEAST_CPU_SHARE: f64 = 0.01;
 /// Rates are measured over windows of this length.
 const WINDOW_NS: u64 = 4_000_000;
-/// After so many windows another way is tried, for one window after one that is not counted: two in
-/// this many.
+/// After this many windows the dispatcher tries another arm, for one window after one that is not
+/// counted: two of this many.
 const WINDOWS: u32 = 250;
-/// Another way must be so much faster than both together to be taken.
+/// Another arm must be this much faster than both kinds together to be chosen.
 const FASTER: f64 = 1.03;
-/// A module that does not pay by the model is handed one item so often: the model may be wrong.
+/// A module that does not pay according to the model gets one item this often: the model may be
+/// wrong.
 const PROBE_NS: u64 = 250_000_000;
-/// Nor does it need that long to find out where the model is in doubt: a module of which nothing of
-/// a length was measured yet, and that would lose less than this part, is handed this part of what
-/// waits, once. At worst that costs half a hundredth of the whole, and what a batch costs whatever
-/// is in it: no more than a tenth of another.
+/// Where the model is in doubt, the test comes sooner. A module without a measurement of a length,
+/// for which CPU workers would lose less than this factor, gets this part of the waiting items,
+/// once. At worst the test costs half a percent of the whole, plus the fixed cost of a batch: at
+/// most a tenth of a percent.
 const DOUBT: f64 = 1.5;
 const FIRST_PART: usize = 100;
 const FIRST_BATCH: f64 = 1000.0;
-/// A CPU worker that has not done such items yet, when modules have, begins with so many: what
-/// memory costs while it is new is known of one kind alone by then.
+/// The first batch of a CPU worker that has not done such items yet, when modules have: only the
+/// modules' measurement includes the cost of cold memory by then.
 const FIRST_OF_CPU: u32 = 32;
-/// What is left of a bad opinion of a module that does nothing after the CPU has worked for so
-/// long; half as much is lost after each try in vain. A try may cost tens of microseconds, so what
-/// a thousand short items take must not be enough for several.
+/// Part of a bad opinion of an idle module that is left after this much work of the CPU; each try
+/// in vain halves the loss. A try may cost tens of microseconds, so the time for a thousand short
+/// items must not allow several tries.
 const REMEMBERED: f64 = 0.9;
 const REMEMBERED_NS: f64 = 160_000.0;
 
-/// Who may take items.
+/// The kinds of workers that may take items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Arm {
-    /// Whoever the costs say.
+    /// Any worker, by costs.
     #[default]
     Both,
     Cpu,
     Module,
 }
 
-/// Compares, in long runs, what both kinds of engine do together with what each does alone.
+/// Compares, in long runs, the throughput of both kinds of engine together with each kind alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arms {
     current: Arm,
     best: Arm,
-    /// Work, in nanoseconds of the model's CPU, in a nanosecond: of both, of the CPU alone, of the
+    /// Work per nanosecond, in nanoseconds of the model's CPU: for both, for the CPU alone, for the
     /// modules alone.
     rates: [Option<f64>; 3],
     began_ns: u64,
     work_ns: f64,
-    /// What was begun before the arm changed is still being done.
+    /// Batches from before the change of the arm are still running.
     settling: bool,
-    /// Somebody had nothing to take.
+    /// A worker found nothing to take.
     starved: bool,
     windows: u32,
     last_tried: bool,
@@ -95,7 +96,7 @@ impl Arms {
         (self.began_ns, self.work_ns, self.starved) = (now, 0.0, false);
     }
 
-    /// Both together, unless one alone was measured to be faster.
+    /// Both together, unless one kind alone was measured to be faster.
     fn fastest(&self) -> Arm {
         let Some(both) = self.rates[0] else { return Arm::Both };
         let [_, cpu, module] = self.rates.map(|rate| rate.unwrap_or(0.0));
@@ -107,8 +108,8 @@ impl Arms {
     }
 }
 
-/// What can be done in a nanosecond of items of one length, many at a time: by both kinds together,
-/// and by the CPU workers without modules.
+/// Items of one length per nanosecond, in large numbers: for both kinds together, and for the CPU
+/// workers without modules.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     cpu: f64,
@@ -117,7 +118,7 @@ struct Rates {
 }
 
 impl Rates {
-    /// Nanoseconds in which all CPU workers together do one item beside modules.
+    /// Nanoseconds per item for all CPU workers together, beside modules.
     fn cpu_ns(&self) -> f64 {
         1.0 / self.cpu.max(self.cpu_alone / 100.0)
     }
@@ -127,7 +128,7 @@ impl Rates {
         1.0 / self.cpu_alone
     }
 
-    /// Nanoseconds in which all modules together do one item.
+    /// Nanoseconds per item for all modules together.
     fn module_ns(&self) -> f64 {
         1.0 / self.modules.max(1e-12)
     }
@@ -138,7 +139,7 @@ impl Rates {
     }
 }
 
-/// For how many items `begin + n · mine = others - n · theirs`: at least one.
+/// The number of items, at least one, with `begin + n · mine = others - n · theirs`.
 fn balanced(begin: f64, mine: f64, others: f64, theirs: f64) -> u32 {
     ((others - begin) / (mine + theirs)).clamp(1.0, 1e9) as u32
 }
@@ -155,13 +156,13 @@ impl Dispatcher {
         }
     }
 
-    /// Workers of a kind that can be given something.
+    /// Workers of a kind that can get work.
     fn useful(&self, unit: Unit) -> impl Iterator<Item = &super::Worker> {
         self.workers.iter().filter(move |worker| worker.unit == unit && !worker.dead && !worker.is_late())
     }
 
-    /// Whether CPU workers, drivers and what modules compute themselves are more than there are
-    /// cores.
+    /// Whether there are more threads than cores: CPU workers, drivers, and the modules' own
+    /// computation.
     fn is_crowded(&self) -> bool {
         let threads = |worker: &super::Worker| match worker.unit {
             Unit::Cpu => 1.0,
@@ -171,7 +172,7 @@ impl Dispatcher {
         alive.map(threads).sum::<f64>() > self.model.cores
     }
 
-    /// Items of all CPU workers without modules, and nanoseconds of a core for one of them.
+    /// Items per nanosecond of all CPU workers without modules, and nanoseconds of a core for each.
     fn cpu_alone(&self, bytes: u32) -> (f64, f64) {
         let (model, crowded) = (self.model.cpu.item(bytes), self.is_crowded());
         let (mut rate, mut count, mut cost) = (0.0, 0, 0.0);
@@ -185,37 +186,37 @@ impl Dispatcher {
         (rate.min(self.cores() / cost), cost)
     }
 
-    /// Cores that nobody outside takes.
+    /// Cores that no other program takes.
     fn cores(&self) -> f64 {
         self.model.cores * self.core_available.max(0.02)
     }
 
-    /// Items of a module that does nothing else, `k` at a time, and nanoseconds of the cores for
-    /// each of them.
+    /// Items per nanosecond of a module that does nothing else, `k` at a time, and nanoseconds of
+    /// the cores for each item.
     fn module_alone(&self, module: &super::Worker, bytes: u32, k: u32) -> (f64, f64) {
         let k = f64::from(k.max(1));
         let each = |cost: &Cost| cost.item(bytes) + cost.batch_ns / k;
         let device = each(&self.model.device) * module.drift.factor(bytes);
         let handing = each(&self.model.handing) * module.handing_drift.factor(bytes);
         let handed = handing / self.core_available.max(0.02);
-        // With two batches one is handed over while the other is done.
+        // With two batches, one is handed over while the module computes the other.
         let ns = if self.limits.module_batches > 1 { device.max(handed) } else { device + handed };
         (1.0 / ns.max(1e-3), handing + device * self.model.device_takes)
     }
 
-    /// Items that CPU workers lose for each that the module gains.
+    /// Items that CPU workers lose for each item that the module gains.
     fn loss(&self, module: &super::Worker, bytes: u32, k: u32) -> f64 {
         let ((alone, cost), (rate, load)) = (self.cpu_alone(bytes), self.module_alone(module, bytes, k));
         let left = ((self.cores() - rate * load) / cost).clamp(0.0, alone);
         (alone - left) / rate
     }
 
-    /// Whether handing such items over gains anything; `k` at a time.
+    /// Whether it pays to hand over such items, `k` at a time.
     fn module_pays(&self, module: &super::Worker, bytes: u32, k: u32) -> bool {
         self.useful(Unit::Cpu).next().is_none() || self.loss(module, bytes, k) < WORTH
     }
 
-    /// What modules that pay do of such items in a nanosecond, and how many cores that takes.
+    /// Items per nanosecond of the modules that pay, and the cores that they need.
     fn modules(&self, bytes: u32) -> (f64, f64) {
         let k = self.batch_items(self.limits.module_items, bytes);
         let (mut rate, mut load) = (0.0, 0.0);
@@ -227,8 +228,8 @@ impl Dispatcher {
         (rate * part, load * part)
     }
 
-    /// The most that can be done in a nanosecond: modules that pay do all they can of the longest
-    /// items, and CPU workers what that leaves.
+    /// The highest throughput: modules that pay take all they can of the longest items, and CPU
+    /// workers use the time that is left.
     fn rates(&self, bytes: u32) -> Rates {
         let held = self.useful(Unit::Module).filter_map(|module| module.held.back()).map(|held| held.typical);
         let longest = self.waiting.longest().into_iter().chain(held).max().unwrap_or(bytes);
@@ -245,14 +246,13 @@ impl Dispatcher {
         (self.limits.batch_bytes / u64::from(bytes.max(1))).clamp(1, u64::from(most.max(1))) as u32
     }
 
-    /// Whether modules leave CPU workers some time that is worth taking.
+    /// Whether modules leave CPU workers enough time to be useful.
     fn cpu_pays(&self, bytes: u32) -> bool {
         let rates = self.rates(bytes);
         rates.cpu > LEAST_CPU_SHARE * (rates.cpu + rates.modules)
     }
 
-    /// Nanoseconds in which one kind would do everything that waits; for CPU workers, beside
-    /// modules or alone.
+    /// Nanoseconds for one kind to do all waiting items; for CPU workers, beside modules or alone.
     fn all_waiting(&self, unit: Unit, beside_modules: bool) -> f64 {
         let each = |bytes| match (unit, beside_modules) {
             (Unit::Cpu, true) => self.rates(bytes).cpu_ns(),
@@ -262,7 +262,7 @@ impl Dispatcher {
         self.waiting.classes().map(|(bytes, count)| f64::from(count) * each(bytes)).sum()
     }
 
-    /// When the first worker of this kind is free, from now on.
+    /// Nanoseconds until the first worker of this kind is free.
     fn free_in(&self, unit: Unit, now: u64) -> f64 {
         self.useful(unit).map(|worker| worker.free_at(now) - now).min().unwrap_or(0) as f64
     }
@@ -275,7 +275,7 @@ impl Dispatcher {
         }
     }
 
-    /// How many of the longest items a module would take now.
+    /// The number of the longest items that a module would take now.
     fn module_count(&mut self, worker: usize, now: u64) -> u32 {
         let Some(bytes) = self.waiting.peek(End::Large, &self.slots) else { return 0 };
         let full = self.batch_items(self.limits.module_items, bytes);
@@ -302,16 +302,16 @@ impl Dispatcher {
         if count > 0 && self.module_pays(&self.workers[worker], bytes, count) { count } else { 0 }
     }
 
-    /// A module was measured: counts how often in a row it was of no use for such items.
+    /// After a measurement of a module: counts how often in a row it did not pay for such items.
     pub(super) fn judge_module(&mut self, worker: usize, bytes: u32, count: u32) {
         let pays = self.module_pays(&self.workers[worker], bytes, count);
         let doubts = &mut self.workers[worker].doubts[class(bytes)];
         *doubts = if pays { 0 } else { doubts.saturating_add(1) };
     }
 
-    /// The CPU has done a batch. What is believed of modules that do nothing gets old: their first
-    /// batches may have been slow because memory was new, or the machine was busy. So they are
-    /// tried again, the more rarely the more often that was in vain.
+    /// After a batch of the CPU: the opinion of idle modules ages. Their first batches may have
+    /// been slow because memory was cold or the machine was busy. So they are tried again, more
+    /// rarely after each failure.
     pub(super) fn forget_modules(&mut self, bytes: u32, count: usize) {
         let lost = 1.0 - REMEMBERED.powf(count as f64 * self.model.cpu.item(bytes) / REMEMBERED_NS);
         let idle = |worker: &&mut super::Worker| worker.unit == Unit::Module && worker.held.is_empty() && !worker.dead;
@@ -322,7 +322,7 @@ impl Dispatcher {
         }
     }
 
-    /// How many items a module is handed to see whether the model is right.
+    /// The number of items that a module gets as a test of the model.
     fn first_part(&self, worker: usize, bytes: u32, full: u32) -> Option<u32> {
         let module = &self.workers[worker];
         let part = (self.waiting.count() / FIRST_PART) as u32;
@@ -332,13 +332,13 @@ impl Dispatcher {
         (unknown && part > 0 && self.loss(module, bytes, full) < DOUBT && worth_it()).then_some(part.min(full))
     }
 
-    /// Up to `most`: as many as end when the CPU workers end with the rest; none if those would
-    /// have done everything sooner.
+    /// At most `most` items: as many as end when the CPU workers finish the rest; none if those
+    /// would finish everything sooner.
     fn module_count_at_the_end(&self, worker: usize, now: u64, bytes: u32, most: u32) -> u32 {
         let rates = self.rates(bytes);
         let (start, free) = ((self.workers[worker].free_at(now) - now) as f64, self.free_in(Unit::Cpu, now));
-        // A device that has nothing to do waits while its batch is handed over; one that waits for
-        // its driver always does, and its rate says so.
+        // An idle device waits while its batch is handed over. A device that waits for its driver
+        // does so always, and its rate includes this.
         let idle = self.workers[worker].held.is_empty() && self.limits.module_batches > 1;
         let handing = self.model.handing.item(bytes) * self.workers[worker].handing_drift.factor(bytes);
         let mine = rates.module_ns() + if idle { handing } else { 0.0 };
@@ -348,8 +348,8 @@ impl Dispatcher {
         if ends > free + self.all_waiting(Unit::Cpu, false) { 0 } else { count }
     }
 
-    /// Whether modules are at work, or would take some of what waits: then a CPU worker may leave
-    /// it to them.
+    /// Whether modules are busy, or would take some of the waiting items: then a CPU worker may
+    /// leave the items to them.
     fn modules_will(&mut self, now: u64) -> bool {
         (0..self.workers.len()).any(|at| {
             let worker = &self.workers[at];
@@ -368,7 +368,7 @@ impl Dispatcher {
         let share = if modules { 1.0 - rates.share_of_modules() } else { 1.0 };
         let cpus = self.useful(Unit::Cpu).count().max(1) as f64;
         let full = self.groups_within(self.batch_items(self.limits.cpu_items, bytes));
-        // What is added only fills a group, whose other lanes would do nothing.
+        // The rounding only fills a group, whose other lanes would be idle.
         let part = self.guided(share / cpus, self.least_for_cpu(bytes)).next_multiple_of(self.lanes());
         let mut count = part.min(full);
         let known = |worker: &super::Worker| worker.drift.was_measured(bytes);
@@ -376,8 +376,8 @@ impl Dispatcher {
             count = count.min(FIRST_OF_CPU.max(self.lanes()));
         }
         if self.closed && modules && rates.modules > 0.0 {
-            // As many as end when the modules end with the rest; none if they would have done
-            // everything sooner.
+            // As many as end when the modules finish the rest; none if they would finish everything
+            // sooner.
             let (all, free) = (self.all_waiting(Unit::Module, true), self.free_in(Unit::Module, now));
             let (item, free) = (rates.cpu_ns() * cpus, free + self.model.device.batch_ns);
             if self.model.cpu.batch_ns + item > free + all {
@@ -389,31 +389,31 @@ impl Dispatcher {
         self.fill(worker, Place::ByLength, End::Small, count, items);
     }
 
-    /// Items that a CPU worker does side by side.
+    /// Items that a CPU worker computes side by side.
     fn lanes(&self) -> u32 {
         self.limits.cpu_lanes.max(1)
     }
 
-    /// As many full groups as there are within so many items; all of those, if they are less than
-    /// one group.
+    /// The number of items in full groups; all items if they are fewer than one group.
     fn groups_within(&self, items: u32) -> u32 {
         if items < self.lanes() { items } else { items - items % self.lanes() }
     }
 
-    /// Half of this worker's share of what waits, so that parts get smaller towards the end; but
-    /// not so small that a batch's own cost counts, and all of a share that is small.
+    /// Half of this worker's share of the waiting items, so that parts get smaller towards the end.
+    /// A part is large enough to hide the fixed cost of a batch, and a small share is taken whole.
     fn guided(&self, share: f64, least: f64) -> u32 {
         let all = self.waiting.count() as f64 * share.min(1.0);
         let half = if share >= 1.0 { all } else { all / 2.0 };
         (half.max(least.min(all)).ceil() as u32).max(1)
     }
 
-    /// Items of which a CPU worker's batch has to have some for its own cost not to count.
+    /// The least number of items at which the fixed cost of a CPU worker's batch does not count.
     fn least_for_cpu(&self, bytes: u32) -> f64 {
         10.0 * self.model.cpu.batch_ns / self.model.cpu.item(bytes)
     }
 
-    /// The same of a module, which must not wait for the next batch to be handed over either.
+    /// The same for a module, which must not have to wait for the handover of the next batch
+    /// either.
     fn least_for_module(&self, bytes: u32) -> f64 {
         let (device, handing) =
             (self.model.device.batch_ns, self.model.handing.batch_ns / self.core_available.max(0.02));
@@ -425,14 +425,15 @@ impl Dispatcher {
         own / self.model.device.item(bytes)
     }
 
-    /// Nothing waits: takes what another has and this worker would have done much sooner, once.
+    /// Nothing waits: repeats, once, a batch of another worker if this one would finish much
+    /// sooner.
     fn take_again(&mut self, worker: usize, now: u64, items: &mut Vec<Handle>) {
         if !self.closed || !self.workers[worker].held.is_empty() {
             return;
         }
         let unit = self.workers[worker].unit;
         let others = self.workers.iter().enumerate().filter(|(at, other)| *at != worker && !other.dead);
-        // The last of which something was not taken again yet.
+        // The last batch with items that nobody has repeated yet.
         let open = |held: &&super::Held| held.items.iter().any(|handle| self.is_alone(*handle));
         let batches = others.flat_map(|(_, other)| &other.held).filter(open);
         let Some(held) = batches.max_by_key(|held| held.expected_end_ns) else { return };
@@ -447,7 +448,8 @@ impl Dispatcher {
                 begin + count * (rates.module_ns() + self.model.handing.item(held.typical))
             }
         };
-        // By its end if that is still to come; what is behind it is as late again.
+        // Time until its expected end; a batch that is late is expected to be late by as much
+        // again.
         let left = (held.expected_end_ns as f64 - now as f64).abs();
         let late = held.expected_end_ns < now;
         if 2.0 * mine < left || late && mine < left {
@@ -458,13 +460,13 @@ impl Dispatcher {
         }
     }
 
-    /// Whether one worker has the item, and no result is there.
+    /// Whether exactly one worker has the item, and there is no result.
     fn is_alone(&self, handle: Handle) -> bool {
         let alone = |slot: &super::slots::Slot| slot.state == super::State::Open && slot.holders.count_ones() == 1;
         self.slots.get(handle).is_some_and(alone)
     }
 
-    /// Takes what was published into the window: so many items of about this length.
+    /// Counts published items in the window: this many of about this length.
     pub(super) fn watch(&mut self, bytes: u32, count: usize, now: u64) {
         if self.policy != Policy::Best || !self.workers.iter().any(|worker| worker.unit == Unit::Module) {
             return;

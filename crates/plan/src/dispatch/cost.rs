@@ -1,13 +1,12 @@
-//! What work costs: measured at the start, and followed while it goes on.
+//! Costs of work: measured at the start, and corrected during the run.
 
-/// Nanoseconds of a batch: a part for each batch, and a part for each item that depends on its
-/// length.
+/// Nanoseconds of a batch: a fixed part, and a part for each item that depends on its length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// For each batch.
     pub batch_ns: f64,
-    /// For one item among many in a batch: lengths in bytes, rising, and nanoseconds. In between it
-    /// is straight lines, and beyond the last the line goes on.
+    /// For one item among many in a batch: rising lengths in bytes, with nanoseconds. Linear
+    /// between the points; the last segment continues beyond the last point.
     pub items: Vec<(u32, f64)>,
 }
 
@@ -17,7 +16,7 @@ impl Cost {
         Self { batch_ns, items: vec![(0, item_ns), (1 << 20, item_ns + byte_ns * f64::from(1 << 20))] }
     }
 
-    /// Nanoseconds for an item of so many bytes, at least a hundredth of one.
+    /// Nanoseconds for an item of this length, at least a hundredth of one.
     pub fn item(&self, bytes: u32) -> f64 {
         let at = self.items.partition_point(|point| point.0 < bytes);
         let line = |a: (u32, f64), b: (u32, f64)| {
@@ -35,27 +34,28 @@ impl Cost {
     }
 }
 
-/// What is known of the engines before the first item: nanoseconds on this machine.
+/// Knowledge about the engines before the first item: nanoseconds on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Of a CPU worker.
     pub cpu: Cost,
-    /// Of a module, from when it was handed items to when it is done.
+    /// Of a module, from the handover of the items to the end.
     pub device: Cost,
-    /// Of the CPU, to hand items to a module and to take results back, checks included.
+    /// Of the CPU, to hand items to a module and to fetch results, checks included.
     pub handing: Cost,
-    /// Cores that CPU workers and the drivers of modules run on, together: handing over takes time
-    /// from CPU workers where there are no more than those need.
+    /// Cores for CPU workers and the drivers of modules, together. Handing over takes time from CPU
+    /// workers if there are no more cores than those need.
     pub cores: f64,
-    /// Part of a module's time that it computes on those cores itself: none for a device, all for
-    /// one that is emulated by a process there.
+    /// Part of a module's time in which it computes on those cores itself: 0 for a device, 1 for
+    /// one that a process on them emulates.
     pub device_takes: f64,
-    /// Part of the cores' time that nobody else took while this was measured, above 0 and up to 1.
+    /// Part of the cores' time that no other program took during the measurement, above 0 and up to
+    /// 1.
     pub available: f64,
 }
 
 impl Model {
-    /// For a machine without modules.
+    /// A model of a machine without modules.
     pub fn cpu_only(cpu: Cost) -> Self {
         Self {
             cpu,
@@ -68,17 +68,17 @@ impl Model {
     }
 }
 
-/// Lengths fall into classes, four to a power of two.
+/// Lengths fall into classes, four for each power of two.
 pub(super) const CLASSES: usize = 128;
 
-/// The class of a length: the longer, the higher.
+/// The class of a length; it rises with the length.
 pub(super) fn class(bytes: u32) -> usize {
     let exponent = bytes.max(4).ilog2();
     (4 * exponent + (bytes.max(4) >> (exponent - 2) & 3)) as usize
 }
 
-/// The class of the last length: most items are as long as the one before, and where that is
-/// guessed nothing waits for the length of this one.
+/// The class of the last length. Most items are as long as the one before, and with this guess
+/// nothing waits for the length of the present one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastClass {
     bytes: u32,
@@ -99,22 +99,22 @@ impl LastClass {
     }
 }
 
-/// How fast what is measured pulls what is believed of the class that was measured. At first
-/// faster: the model counts as one measurement, and so does each that follows, until one among so
-/// many has the lasting weight.
+/// Weight of a measurement in the estimate of its own class. It is larger at first: the model
+/// counts as one measurement, and so does each following one, until the weight has fallen to this
+/// value.
 const OWN_WEIGHT: f64 = 0.25;
-/// How fast it pulls what is believed of all other classes, as part of that.
+/// Weight in the estimates of all other classes, as part of the weight above.
 const OTHERS_PART: f64 = 0.2;
 
-/// The first measurement of a class says at most that it is so many times as slow as was believed:
-/// it is of a batch that met memory and caches which were cold.
+/// The first measurement of a class raises the estimate at most by this factor: that batch met cold
+/// memory and caches.
 const FIRST_AT_MOST: f64 = 1.5;
 
-/// How much slower than the model something is, by class.
+/// How much slower than the model something runs, by class.
 #[derive(Clone, Debug)]
 pub(super) struct Drift {
     factors: [f64; CLASSES],
-    /// Measurements, counted as far as it matters.
+    /// Measurements, counted as far as they matter.
     seen: [u8; CLASSES],
 }
 
@@ -127,21 +127,21 @@ impl Drift {
         self.factors[class(bytes)]
     }
 
-    /// Whether anything of this length was measured.
+    /// Whether there is a measurement of this length.
     pub(super) fn was_measured(&self, bytes: u32) -> bool {
         self.seen[class(bytes)] > 0
     }
 
-    /// Items of this length were long not measured: what is believed of them goes back to the model
-    /// by this weight, where it is worse.
+    /// Items of this length were not measured for long: an estimate that is worse than the model
+    /// moves back to it by this weight.
     pub(super) fn forget(&mut self, bytes: u32, weight: f64) {
         let factor = &mut self.factors[class(bytes)];
         *factor -= weight * (*factor - 1.0).max(0.0);
     }
 
-    /// A batch whose items were mostly of this length took `ratio` of what is believed now.
+    /// A batch, mostly of items of this length, took `ratio` times the present estimate.
     pub(super) fn measured(&mut self, bytes: u32, ratio: f64) {
-        // One wild measurement, as when the machine slept, must not be believed whole.
+        // One wild measurement, as after a sleep of the machine, must not count in full.
         let own = class(bytes);
         let ratio = ratio.clamp(0.05, if self.seen[own] == 0 { FIRST_AT_MOST } else { 20.0 });
         let own_weight = OWN_WEIGHT.max(1.0 / (2.0 + f64::from(self.seen[own])));

@@ -1,40 +1,40 @@
-//! Which of several engines does which item, when all of them could: CPU workers, and modules that
-//! are handed items.
+//! Assigns items to engines that could all do them: CPU workers, and modules that get items handed
+//! over.
 //!
-//! A state machine: it is told what there is to do ([`Dispatcher::submit`]), is asked by each
-//! worker that is free what it should do now ([`Dispatcher::take`]), and is told what came of it
-//! ([`Dispatcher::finish`], [`Dispatcher::fail`]). Times are handed in; buffers, threads and rings
-//! are the machine's affair. An item may be done more than once, on the same bytes and with the
-//! same result; it is *published* exactly once, by whoever is first.
+//! The dispatcher is a state machine. [`Dispatcher::submit`] adds an item; each free worker asks
+//! for work with [`Dispatcher::take`] and reports the outcome with [`Dispatcher::finish`] or
+//! [`Dispatcher::fail`]. Times are arguments; the machine around it manages buffers, threads and
+//! rings. Several workers may do the same item, on the same bytes and with the same result; it is
+//! *published* exactly once, by the first worker to finish it.
 //!
-//! The source of the question is a processor with a crypto module (IPSJ Journal 56(9), 2015): a
-//! queue from which both pull is twice as fast as the CPU alone at 16 KB, and slower below 2 KB,
-//! because handing over costs the CPU more than doing. With `c` what an item costs on the CPU,
-//! `o(k)` what handing over `k` at once costs the CPU, each, and `d` what it takes the module, all
-//! per item, the most that can be done in a second is
+//! The question comes from a processor with a crypto module (IPSJ Journal 56(9), 2015). A queue
+//! from which both pull is twice as fast as the CPU alone at 16 KB, and slower below 2 KB, because
+//! handing over costs the CPU more than the computation. All costs are per item: `c` on the CPU,
+//! `o(k)` for the CPU to hand over `k` at once, and `d` on the module. The highest throughput per
+//! second is
 //!
 //! ```text
 //! max x_c + x_d   subject to   x_c · c + x_d · o(k) ≤ CPU workers,   x_d · d ≤ 1
 //! ```
 //!
-//! whose answer is: the module does nothing if `o(k) ≥ c`; if not it does all it can, and the CPU
-//! what its time is left for: nothing, if handing over takes all of it. [`Policy::Best`] does that
-//! with costs that it follows, takes long items for the module and short ones for the CPU, hands
-//! out smaller parts towards the end, and begins nothing that somebody else would have finished
-//! sooner. In long runs it tries each kind alone now and then, for less than a hundredth of the
-//! time, and leaves the model for what was measured to be faster.
+//! The solution: the module does nothing if `o(k) ≥ c`. Otherwise it does all it can, and the CPU
+//! works in the time that is left: none, if handing over takes all of it. [`Policy::Best`] does
+//! that with costs that it keeps measuring. It takes long items for the module and short ones for
+//! the CPU, hands out smaller parts towards the end, and starts nothing that another worker would
+//! finish sooner. In long runs it tries each kind alone now and then, for less than a hundredth of
+//! the time, and prefers the measured winner to the model.
 //!
-//! | policy | who takes what |
+//! | policy | assignment |
 //! |---|---|
 //! | `cpu`, `module` | one kind of worker does all |
-//! | `round-robin` | items are dealt in turn when they come |
-//! | `weighted` | the same, in proportion to the speeds that the model gives |
-//! | `queue` | one queue, whoever is free takes the next: the paper's |
+//! | `round-robin` | items are dealt in turn on arrival |
+//! | `weighted` | the same, in proportion to the speeds in the model |
+//! | `queue` | one queue, the next free worker takes the next item: the policy of the paper |
 //! | `polling` | the same, and the machine does not sleep while it waits |
-//! | `best` | above |
+//! | `best` | described above |
 //!
-//! Under every policy the items of a worker that died or is late are done elsewhere, if need be by
-//! a kind that the policy leaves out.
+//! Under every policy, other workers do the items of a worker that died or is late, if need be of a
+//! kind that the policy leaves out.
 
 mod best;
 mod cost;
@@ -51,44 +51,44 @@ use slots::{Slots, State};
 use std::collections::VecDeque;
 use waiting::{End, Most, Place, Waiting};
 
-/// Workers at most.
+/// The largest number of workers.
 pub const MAX_WORKERS: usize = 64;
 
-/// A worker that is so much behind with its first batch stands: more than one of the scheduler's
-/// turns is no error of the model's.
+/// A worker that is this late with its first batch counts as stalled: more than one turn of the
+/// scheduler is no error of the model.
 const STANDS_NS: u64 = 1_000_000;
 
-/// What a worker is.
+/// The kind of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A thread that does items itself.
+    /// A thread that computes items itself.
     Cpu,
-    /// Something that items are handed to.
+    /// A device that gets items handed over.
     Module,
 }
 
-/// Sizes that bound memory, batches and patience.
+/// Limits on memory, batches and patience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of items that have been submitted and not let go by everybody. One item may be larger,
-    /// alone.
+    /// Bytes of submitted items that some worker still holds or that wait. One larger item may be
+    /// in flight alone.
     pub in_flight_bytes: u64,
-    /// Items that a CPU worker takes at once, at most.
+    /// The most items that a CPU worker takes at once.
     pub cpu_items: u32,
-    /// Items that a CPU worker does side by side, where fewer take as long: [`Policy::Best`] gives
-    /// it full groups of so many.
+    /// Items that a CPU worker computes side by side, if fewer take as long: [`Policy::Best`] gives
+    /// it full groups of this size.
     pub cpu_lanes: u32,
-    /// Items that a module is handed at once, at most.
+    /// The most items that a module gets at once.
     pub module_items: u32,
-    /// Bytes that either takes at once, at most, unless it is one item.
+    /// The most bytes that either takes at once, unless one item is larger.
     pub batch_bytes: u64,
-    /// Batches that a module has at once: with two it need not wait for the next.
+    /// Batches that a module has at once: with two it does not wait for the next.
     pub module_batches: u32,
-    /// How much longer than expected a batch may take, on top of four times that, before its items
-    /// are done elsewhere too, in nanoseconds.
+    /// Nanoseconds that a batch may take beyond four times the expected time before other workers
+    /// do its items, too.
     pub patience_ns: u64,
-    /// How much longer still before a module is given up, so that the memory of what it has comes
-    /// back.
+    /// Further nanoseconds before a module is given up, so that the memory of its items is free
+    /// again.
     pub give_up_ns: u64,
 }
 
@@ -107,7 +107,7 @@ impl Default for Limits {
     }
 }
 
-/// An item that was submitted.
+/// A submitted item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {
     slot: u32,
@@ -115,35 +115,35 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The slot: below the number of items that were ever in flight at once, and used again when
-    /// all have let go of the item.
+    /// The slot: below the largest number of items ever in flight at once. It is reused after all
+    /// workers have released the item.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 }
 
-/// Why an item was not taken in.
+/// Why an item was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// There is no room until something is let go.
+    /// There is no room until an item is released.
     #[error("expected room for {found} bytes, found {room}")]
     Full {
         /// Bytes of the item.
         found: u32,
-        /// Bytes that may come in.
+        /// Bytes that are free.
         room: u64,
     },
-    /// Nothing comes after [`Dispatcher::close`].
+    /// No item is accepted after [`Dispatcher::close`].
     #[error("expected no item after the last one")]
     Closed,
 }
 
-/// What a free worker should do.
+/// Work for a free worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// The items that were handed out.
     Batch(Batch),
-    /// Nothing now. Ask again after anything happened, and at this moment at the latest.
+    /// Nothing now. Ask again after any event, and at the latest at this time.
     Wait {
         /// In nanoseconds, as `now`.
         until_ns: Option<u64>,
@@ -152,36 +152,36 @@ pub enum Take {
     End,
 }
 
-/// A batch that a worker has.
+/// A batch of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Batch(u64);
 
-/// How a batch went.
+/// The times of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// From its start to its end. For a module: from when it had been handed over, or the module
-    /// was done with the batch before, to when the results were there.
+    /// From its start to its end. For a module: from the end of the handover, or of the batch
+    /// before, to the arrival of the results.
     pub wall_ns: u64,
-    /// What the worker's thread computed: for a module, handing over, fetching and checking.
+    /// Time that the worker's thread computed: for a module, handing over, fetching and checking.
     pub cpu_ns: u64,
-    /// How long it took to get to compute that: more where somebody else wanted the core.
+    /// Elapsed time for that computation: longer if another program wanted the core.
     pub wanted_ns: u64,
 }
 
-/// What a worker did.
+/// The work of one worker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Items that it was the first to finish.
     pub items: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Items that somebody else had finished before.
+    /// Items that another worker had finished before.
     pub late_items: u64,
     /// Batches.
     pub batches: u64,
     /// Batches that were late.
     pub stalls: u64,
-    /// Whether it is of no use any more.
+    /// Whether the worker gets no more work.
     pub dead: bool,
 }
 
@@ -189,7 +189,7 @@ pub struct Done {
 struct Held {
     batch: Batch,
     items: Vec<Handle>,
-    /// A length that stands for all, and what it should take: by the model, and with drift.
+    /// A typical length in the batch, and its expected time: by the model, and with drift.
     typical: u32,
     model_ns: f64,
     model_cpu_ns: f64,
@@ -210,14 +210,14 @@ struct Worker {
     held: VecDeque<Held>,
     dead: bool,
     done: Done,
-    /// Of the time of its work: for a module, the device's.
+    /// Of the time of the computation: for a module, the device's.
     drift: Drift,
-    /// Of the time that handing over takes.
+    /// Of the time for handing over.
     handing_drift: Drift,
-    /// Part of its time in which it computes: the rest, somebody else has the core.
+    /// Part of the time in which it computes: in the rest, another program has the core.
     available: f64,
     credit: f64,
-    /// By class: how often in a row it was tried and found of no use.
+    /// By class: how often in a row a try did not pay.
     doubts: [u8; CLASSES],
 }
 
@@ -240,8 +240,8 @@ impl Worker {
         self.held.iter().any(|held| held.late)
     }
 
-    /// When it is through with what it has, as far as is known: one that stands will stand for as
-    /// long again.
+    /// When the worker will have finished its batches, as far as is known: a stalled worker is
+    /// expected to stall for as long again.
     fn free_at(&self, now: u64) -> u64 {
         let late = self.held.front().map_or(0, |first| now.saturating_sub(first.expected_end_ns));
         let ends = self.held.iter().map(|held| held.expected_end_ns).max().unwrap_or(now).max(now);
@@ -249,7 +249,7 @@ impl Worker {
     }
 }
 
-/// The state machine.
+/// The state machine that assigns items to workers.
 ///
 /// ```
 /// use tobari_plan::dispatch::{Cost, Dispatcher, Limits, Model, Policy, Report, Take, Unit};
@@ -278,12 +278,12 @@ pub struct Dispatcher {
     batches: u64,
     next_dealt: usize,
     arms: Arms,
-    /// Part of a core that nobody outside takes.
+    /// Part of a core that no other program takes.
     core_available: f64,
 }
 
 impl Dispatcher {
-    /// Nothing submitted yet. Workers are numbered as they stand in `units`; those beyond
+    /// An empty dispatcher. Workers have the numbers of their places in `units`; those beyond
     /// [`MAX_WORKERS`] get nothing.
     pub fn new(policy: Policy, units: &[Unit], limits: Limits, model: Model) -> Self {
         let workers: Vec<_> = units.iter().take(MAX_WORKERS).map(|unit| Worker::new(*unit, model.available)).collect();
@@ -302,12 +302,12 @@ impl Dispatcher {
         }
     }
 
-    /// Bytes that may come in now.
+    /// Bytes that can be accepted now.
     pub fn room(&self) -> u64 {
         self.limits.in_flight_bytes.saturating_sub(self.slots.bytes)
     }
 
-    /// Bytes of all items that somebody still has or that wait.
+    /// Bytes of all items that wait or that some worker still holds.
     pub fn in_flight_bytes(&self) -> u64 {
         self.slots.bytes
     }
@@ -317,12 +317,12 @@ impl Dispatcher {
         self.slots.open
     }
 
-    /// What a worker did so far.
+    /// The work of one worker so far.
     pub fn done(&self, worker: usize) -> Done {
         self.workers.get(worker).map_or_else(Done::default, |worker| Done { dead: worker.dead, ..worker.done })
     }
 
-    /// Takes an item in.
+    /// Accepts an item.
     ///
     /// # Errors
     /// [`SubmitError`].
@@ -340,7 +340,7 @@ impl Dispatcher {
         Ok(handle)
     }
 
-    /// Nothing more will be submitted. Whether that was known already.
+    /// Declares that no item will follow. Returns whether that was known already.
     pub fn close(&mut self) -> bool {
         std::mem::replace(&mut self.closed, true)
     }
@@ -365,7 +365,8 @@ impl Dispatcher {
         self.workers.get(worker).is_some_and(|worker| !worker.dead)
     }
 
-    /// Each worker earns its speed, and whoever has most takes the item and pays for all.
+    /// Each worker earns credit by its speed; the one with most credit takes the item and pays for
+    /// all.
     fn next_by_weight(&mut self, bytes: u32) -> usize {
         let per_batch = f64::from(self.limits.module_items.max(1));
         let (cpu, module) =
@@ -388,7 +389,7 @@ impl Dispatcher {
         best
     }
 
-    /// What this worker should do now; the items go into `items`, which is emptied first.
+    /// Work for this worker; the items go into `items`, which is emptied first.
     pub fn take(&mut self, worker: usize, now_ns: u64, items: &mut Vec<Handle>) -> Take {
         items.clear();
         if self.closed && self.slots.open == 0 {
@@ -407,7 +408,7 @@ impl Dispatcher {
         if items.is_empty() { wait } else { Take::Batch(self.hold(worker, now_ns, items)) }
     }
 
-    /// The policies that do not look at costs.
+    /// The policies that ignore costs.
     fn take_plain(&mut self, worker: usize, items: &mut Vec<Handle>) {
         let unit = self.workers[worker].unit;
         let place = match self.policy {
@@ -431,7 +432,7 @@ impl Dispatcher {
         self.waiting.take(place, end, most, &mut self.slots, |slot| slot.holders |= 1 << worker, items);
     }
 
-    /// Writes down what the worker has now, and until when it should be done.
+    /// Records the worker's new batch and its expected end.
     fn hold(&mut self, worker: usize, now: u64, items: &[Handle]) -> Batch {
         let bytes =
             items.iter().filter_map(|handle| self.slots.get(*handle)).map(|slot| u64::from(slot.bytes)).sum::<u64>();
@@ -440,7 +441,7 @@ impl Dispatcher {
             Unit::Cpu => (&self.model.cpu, None),
             Unit::Module => (&self.model.device, Some(&self.model.handing)),
         };
-        // As if all were of one length: a cost is nearly straight over the lengths of one batch.
+        // As if all items had one length: a cost is nearly linear over the lengths of one batch.
         let sum = |cost: &Cost| cost.batch_ns + items.len() as f64 * cost.item(typical);
         let (model_ns, model_cpu_ns) = (sum(work), handing.map_or_else(|| sum(work), sum));
         let state = &mut self.workers[worker];
@@ -467,8 +468,8 @@ impl Dispatcher {
         batch
     }
 
-    /// A worker has done a batch: adds to `published` the items whose results are to be used, and
-    /// no others.
+    /// Ends a batch of a worker. Adds to `published` exactly the items whose results are to be
+    /// used.
     pub fn finish(&mut self, worker: usize, batch: Batch, report: Report, now_ns: u64, published: &mut Vec<Handle>) {
         let Some(state) = self.workers.get_mut(worker) else { return };
         let Some(at) = state.held.iter().position(|held| held.batch == batch) else { return };
@@ -502,8 +503,7 @@ impl Dispatcher {
         self.watch(held.typical, published.len() - before, now_ns);
     }
 
-    /// A worker has died, or does not answer right: it gets nothing more, and what it has is done
-    /// elsewhere.
+    /// The worker has died or gives wrong answers: it gets no more work, and others do its items.
     pub fn fail(&mut self, worker: usize) {
         let Some(state) = self.workers.get_mut(worker) else { return };
         state.dead = true;
@@ -520,8 +520,8 @@ impl Dispatcher {
         }
     }
 
-    /// Finds batches that are late, and lets others have their items too; gives up modules that are
-    /// much too late. Answers whether there were any.
+    /// Finds late batches and lets others do their items, too; gives up modules that are much too
+    /// late. Returns whether there were any.
     pub fn tick(&mut self, now_ns: u64) -> bool {
         let mut late = Vec::new();
         let mut lost = Vec::new();
@@ -542,12 +542,12 @@ impl Dispatcher {
         !late.is_empty() || !lost.is_empty()
     }
 
-    /// The item waits again, unless it does so already or there is a result.
+    /// Puts the item back into the queue, unless it waits already or has a result.
     fn again(&mut self, handle: Handle) {
         let open = |slot: &&slots::Slot| slot.state == State::Open && !slot.waiting;
         let Some(bytes) = self.slots.get(handle).filter(open).map(|slot| slot.bytes) else { return };
         let place = match self.place(bytes) {
-            // Not to the one that is late with it.
+            // Not to the worker that is late with it.
             Place::Dealt(_) => Place::Dealt(self.next_useful()),
             place => place,
         };
@@ -561,8 +561,8 @@ impl Dispatcher {
         self.workers.iter().position(useful).or(alive).unwrap_or(0)
     }
 
-    /// When a batch is late, or what is best may have become something else only because time has
-    /// passed.
+    /// The next time at which a batch becomes late, or at which the best choice may change only
+    /// because time has passed.
     fn ask_again_at(&self, now: u64) -> Option<u64> {
         let held = self.workers.iter().filter(|worker| !worker.dead).flat_map(|worker| &worker.held);
         let deadline = |held: &Held| if held.late { held.gives_up_at(&self.limits) } else { held.deadline_ns };
@@ -573,13 +573,13 @@ impl Dispatcher {
 }
 
 impl Worker {
-    /// Follows what was measured.
+    /// Updates the estimates from a measurement.
     fn learn(&mut self, held: &Held, report: Report) {
         let (wall, cpu) = (report.wall_ns.max(1) as f64, report.cpu_ns as f64);
         match self.unit {
             Unit::Cpu => {
                 self.drift.measured(held.typical, cpu.max(1.0) / (held.model_ns * self.drift.factor(held.typical)));
-                // A short batch says little about who else wants the core.
+                // A short batch says little about other programs that want the core.
                 let (wanted, weight) = (report.wanted_ns.max(1) as f64, (wall / 2e6).min(0.25));
                 self.available += weight * ((cpu / wanted).clamp(0.0, 1.0) - self.available);
             }

@@ -1,26 +1,26 @@
 //! The policies by name.
 
-/// Who does what.
+/// How items are assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// CPU workers only.
     Cpu,
     /// Modules only.
     Module,
-    /// Dealt in turn.
+    /// Items are dealt in turn.
     RoundRobin,
-    /// Dealt in proportion to speed.
+    /// Items are dealt in proportion to speed.
     Weighted,
-    /// One queue, asked without sleeping.
+    /// One queue; workers poll it without sleeping.
     Polling,
-    /// One queue: the paper's.
+    /// One queue: the policy of the paper.
     Queue,
-    /// By costs that are followed.
+    /// By costs, which are updated during the run.
     Best,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 7] =
         [Self::Cpu, Self::Module, Self::RoundRobin, Self::Weighted, Self::Polling, Self::Queue, Self::Best];
 
@@ -37,7 +37,7 @@ impl Policy {
         }
     }
 
-    /// What it does, in a few words.
+    /// A description of a few words.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Cpu => "CPU threads only",
@@ -50,7 +50,7 @@ impl Policy {
         }
     }
 
-    /// The one of this name.
+    /// The policy with this name.
     ///
     /// ```
     /// use tobari_plan::dispatch::Policy;

@@ -1,4 +1,4 @@
-//! The items that are somewhere in the dispatcher, each in a slot that is used again.
+//! The items inside the dispatcher, each in a slot that is reused.
 
 use super::Handle;
 
@@ -7,7 +7,7 @@ use super::Handle;
 pub(super) struct Slot {
     pub(super) bytes: u32,
     pub(super) generation: u32,
-    /// Workers that have it now, one bit each.
+    /// Workers that have the item now, one bit each.
     pub(super) holders: u64,
     pub(super) waiting: bool,
     pub(super) state: State,
@@ -16,9 +16,9 @@ pub(super) struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
-    /// Nobody has published a result.
+    /// There is no published result.
     Open,
-    /// Somebody has; others may still be at it.
+    /// There is a result; other workers may still compute the item.
     Done,
 }
 
@@ -46,7 +46,7 @@ impl Slots {
         Handle { slot, generation: item.generation }
     }
 
-    /// The item, unless its slot has another by now.
+    /// The item, unless its slot holds another one by now.
     pub(super) fn get(&self, handle: Handle) -> Option<&Slot> {
         let slot = self.slots.get(handle.slot as usize)?;
         (slot.generation == handle.generation && slot.state != State::Free).then_some(slot)
@@ -69,8 +69,8 @@ impl Slots {
         }
     }
 
-    /// The worker has it no more. Frees the slot if there is a result and nobody else has it
-    /// either.
+    /// Ends the worker's hold on the item. Frees the slot if there is a result and no other worker
+    /// holds it.
     pub(super) fn release(&mut self, handle: Handle, worker: usize) {
         let Some(slot) = self.get_mut(handle) else { return };
         slot.holders &= !(1 << worker);
@@ -83,7 +83,7 @@ impl Slots {
         }
     }
 
-    /// The worker brings a result, and has the item no more. It waits no more either.
+    /// The worker delivers a result and releases the item, which also stops waiting.
     pub(super) fn finish(&mut self, handle: Handle, worker: usize) -> Option<Finished> {
         let slot = self.get_mut(handle)?;
         let finished = Finished { bytes: slot.bytes, first: slot.state == State::Open, waited: slot.waiting };
@@ -94,12 +94,12 @@ impl Slots {
     }
 }
 
-/// What came of an item.
+/// The outcome of an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finished {
     pub(super) bytes: u32,
-    /// Whether nobody had brought a result before.
+    /// Whether this is the first result.
     pub(super) first: bool,
-    /// Whether it waited for somebody else to do it, too.
+    /// Whether the item also waited for another worker.
     pub(super) waited: bool,
 }

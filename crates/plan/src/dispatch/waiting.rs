@@ -1,36 +1,37 @@
-//! Items that wait: by length, in order of arrival, or dealt out to workers.
+//! Waiting items: by length, in order of arrival, or dealt out to workers.
 
 use super::Handle;
 use super::cost::{CLASSES, LastClass, class};
 use super::slots::{Slot, Slots};
 use std::collections::VecDeque;
 
-/// Where an item waits.
+/// The queue of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Among all of its class.
+    /// Among all items of its class.
     ByLength,
-    /// In the one queue.
+    /// In the one common queue.
     InOrder,
-    /// In a worker's own.
+    /// In the queue of one worker.
     Dealt(usize),
 }
 
-/// Which end is taken from.
+/// The end of the queue to take from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Small,
     Large,
 }
 
-/// What is taken at once, at most: so many items, and so many bytes unless it is one item.
+/// The most to take at once: this many items, and this many bytes unless one item is larger.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Most {
     pub(super) items: usize,
     pub(super) bytes: u64,
 }
 
-/// Entries are removed late: one whose item waits no more is passed over. The counts are exact.
+/// Entries are removed lazily: an entry whose item no longer waits is skipped. The counts are
+/// exact.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     by_length: Vec<VecDeque<Handle>>,
@@ -38,7 +39,7 @@ pub(super) struct Waiting {
     dealt: Vec<VecDeque<Handle>>,
     counts: [u32; CLASSES],
     pushed: LastClass,
-    /// A bit for each class that has items.
+    /// One bit for each class with items.
     taken: u128,
     count: usize,
 }
@@ -60,7 +61,7 @@ impl Waiting {
         self.count
     }
 
-    /// Every class that has items: a length of it, and how many.
+    /// For each class with items: a typical length, and the number of items.
     pub(super) fn classes(&self) -> impl Iterator<Item = (u32, u32)> {
         let mut left = self.taken;
         let next = move || {
@@ -71,12 +72,12 @@ impl Waiting {
         std::iter::from_fn(next)
     }
 
-    /// A length of the highest class that has items.
+    /// A typical length of the highest class with items.
     pub(super) fn longest(&self) -> Option<u32> {
         (self.taken != 0).then(|| length_of(self.taken.ilog2() as usize))
     }
 
-    /// Adds an item that is marked as waiting.
+    /// Adds an item already marked as waiting.
     pub(super) fn push(&mut self, place: Place, handle: Handle, bytes: u32) {
         let class = self.pushed.of(bytes);
         let queue = match place {
@@ -92,7 +93,7 @@ impl Waiting {
         self.count += 1;
     }
 
-    /// An item waits no more, whoever has it now; the entry is passed over later.
+    /// Removes a waiting item from the counts; its entry is skipped later.
     pub(super) fn forget(&mut self, bytes: u32) {
         let class = class(bytes);
         self.counts[class] -= 1;
@@ -102,7 +103,7 @@ impl Waiting {
         self.count -= 1;
     }
 
-    /// A length from this end of the classes: of the next item that still waits there.
+    /// The length of the next item that still waits at this end of the classes.
     pub(super) fn peek(&mut self, end: End, slots: &Slots) -> Option<u32> {
         let queue = self.queue(Place::ByLength, end)?;
         while let Some(handle) = queue.front() {
@@ -114,7 +115,7 @@ impl Waiting {
         None
     }
 
-    /// Where the next item is, if there is one: at this end of the classes, or in a queue.
+    /// The queue of the next item, if there is one: at this end of the classes, or one queue.
     fn queue(&mut self, place: Place, end: End) -> Option<&mut VecDeque<Handle>> {
         Some(match place {
             Place::InOrder => &mut self.in_order,
@@ -127,8 +128,7 @@ impl Waiting {
         })
     }
 
-    /// Adds to `items` up to `most` of those that wait, which wait no more; `begin` is done to
-    /// each.
+    /// Moves up to `most` waiting items to `items`, and calls `begin` for each.
     pub(super) fn take(
         &mut self,
         place: Place,
@@ -164,7 +164,7 @@ impl Waiting {
         self.count_off(&mut taken);
     }
 
-    /// So many of each class wait no more.
+    /// Subtracts this many items of each class from the counts.
     fn count_off(&mut self, taken: &mut [u32; CLASSES]) {
         for (class, taken) in taken.iter_mut().enumerate().filter(|(_, taken)| **taken > 0) {
             self.counts[class] -= *taken;
@@ -175,7 +175,7 @@ impl Waiting {
         }
     }
 
-    /// All that was dealt to a worker.
+    /// All items that were dealt to a worker.
     pub(super) fn take_dealt(&mut self, worker: usize, slots: &mut Slots) -> Vec<(Handle, u32)> {
         let mut all = Vec::new();
         let (most, mut dealt) = (Most { items: usize::MAX, bytes: u64::MAX }, Vec::new());
@@ -184,7 +184,7 @@ impl Waiting {
     }
 }
 
-/// A length of this class: in the middle of it.
+/// A length in the middle of this class.
 fn length_of(class: usize) -> u32 {
     let (exponent, quarter) = ((class / 4) as u32, (class % 4) as u32);
     if exponent < 3 { 4 + quarter } else { (2 * (4 + quarter) + 1) << (exponent - 3) }

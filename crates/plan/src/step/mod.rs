@@ -10,7 +10,7 @@ use results::{after_polynomial, bilinear, key_fits, rotate_sum, transform};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a step does, slot by slot unless it says otherwise.
+/// The operation of a step, slot by slot unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Op {
@@ -20,82 +20,83 @@ pub enum Op {
     Sub,
     /// `-a`.
     Neg,
-    /// `a b`. Of two encrypted values with a relinearisation key as third argument; the result is a
-    /// level lower, rescaled.
+    /// `a b`. For two encrypted values a relinearisation key is the third argument, and the result
+    /// is a level lower, rescaled.
     Mul,
-    /// `a_0 b_0 + a_1 b_1 + …` of `a_0, b_0, a_1, b_1, …`: one step, because a sum that is streamed
-    /// through memory costs more than its products. The level stays. Every `b` is plain; or all are
-    /// encrypted and a relinearisation key comes last, which is used once, for the sum.
+    /// `a_0 b_0 + a_1 b_1 + …` of `a_0, b_0, a_1, b_1, …`. This is one step, because streaming a
+    /// sum through memory costs more than its products. The level stays. Every `b` is plain; or all
+    /// are encrypted, and a relinearisation key comes last, used once, for the sum.
     Dot,
     /// `c a` for an integer.
     Scale(i64),
     /// `a + c` for an integer.
     Offset(i64),
-    /// Slot `i` of the result is slot `i + steps`; the second argument is the key for these steps,
-    /// where the first is encrypted.
+    /// Slot `i` of the result is slot `i + steps`. If the first argument is encrypted, the second
+    /// is the key for these steps.
     Rotate(i64),
-    /// The two rows change places; the second argument is the key for it, where the first is
-    /// encrypted. Exact integers stand in two rows.
+    /// Swaps the two rows. If the first argument is encrypted, the second is the key for the swap.
+    /// Exact integers are in two rows.
     Swap,
-    /// What all rotations of one encrypted value have in common.
+    /// The common part of all rotations of one encrypted value.
     Hoist,
-    /// [`Op::Rotate`] of what was hoisted.
+    /// [`Op::Rotate`] of a hoisted value.
     RotateHoisted(i64),
     /// `Σ_g ρ_(g giant)( Σ_(i,b) w_(g,i,b) ρ_(b baby)(a_i) )`, `b < babies` and `g < giants`: a
-    /// linear map by its diagonals, in one step, because what rotations and sums share is most of
-    /// their cost. Arguments: the encrypted `a_i`; the plain `w`, by giant step, then `i`, then
-    /// baby step; the keys of the baby steps but 0, and that of one giant step if there are
+    /// linear map by its diagonals. It is one step, because rotations and sums share most of their
+    /// cost. Arguments: the encrypted `a_i`; the plain `w`, by giant step, then `i`, then baby
+    /// step; the keys of the baby steps except 0, and the key of one giant step if there are
     /// several. The level stays.
     Transform {
         /// Slots of a baby step.
         baby: i64,
-        /// How many baby steps.
+        /// Number of baby steps.
         babies: u16,
         /// Slots of a giant step.
         giant: i64,
-        /// How many giant steps.
+        /// Number of giant steps.
         giants: u16,
     },
-    /// `Σ_(i<n) c_i a^i`, the second argument having the `c_i` in its first slots: one step,
+    /// `Σ_(i<n) c_i a^i`; the second argument has the `c_i` in its first slots. It is one step,
     /// because powers and sums share most of the work. A relinearisation key comes third; the
     /// result is `⌈log2 n⌉` levels lower.
     Polynomial(u16),
-    /// `1/divisor Σ_(i,j) w_(i,j) a_i b_j` with `a_0 = b_0 = 1`, for several lists `w`: arguments
-    /// are the encrypted `a_1, …`, the encrypted `b_1, …`, for each form a plain vector with the
-    /// `w`, row by row, in its first slots, and a relinearisation key, which is used once for each.
-    /// Results are a level lower, rescaled; more than one are [`Kind::Several`].
+    /// `1/divisor Σ_(i,j) w_(i,j) a_i b_j` with `a_0 = b_0 = 1`, for several lists `w`. Arguments:
+    /// the encrypted `a_1, …`; the encrypted `b_1, …`; for each form a plain vector with the `w`,
+    /// row by row, in its first slots; and a relinearisation key, used once for each form. Results
+    /// are a level lower, rescaled; several results are [`Kind::Several`].
     Bilinear {
-        /// How many `a`.
+        /// Number of `a`.
         left: u8,
-        /// How many `b`.
+        /// Number of `b`.
         right: u8,
-        /// How many forms.
+        /// Number of forms.
         forms: u8,
-        /// What sums are divided by: an integer that has an inverse.
+        /// The divisor of the sums: an integer that has an inverse.
         divisor: i64,
     },
-    /// One of several.
+    /// One value of [`Kind::Several`].
     Part(u8),
-    /// `Σ a + Σ_g ρ_(steps_g)(Σ h_g)`: arguments are the encrypted `a`, as many as there are, then
-    /// what was hoisted for each of three rotations, `counts` of each, and a key for each that has
-    /// any. One step, because the sum is switched to its level once.
+    /// `Σ a + Σ_g ρ_(steps_g)(Σ h_g)`. Arguments: the encrypted `a`, any number; then hoisted
+    /// values for each of three rotations, `counts` for each; and a key for each rotation with a
+    /// count above 0. It is one step, because the sum is switched to its level once.
     RotateSum {
-        /// Of the three rotations.
+        /// Steps of the three rotations.
         steps: [i64; 3],
-        /// How many are rotated by each; the first ones have some.
+        /// Number of values for each rotation; zeros are last.
         counts: [u8; 3],
     },
-    /// The same value a level lower: divided by its last prime, and its scale with it, or switched.
+    /// The same value a level lower: divided by its last prime together with its scale, or
+    /// switched.
     Rescale,
     /// The same value at a lower level, without a division.
     LowerTo(u16),
-    /// The same value with noise of so many bits more than it has, drawn for this step: what leaves
-    /// may not tell how it came about.
+    /// The same value with additional noise of this many bits, drawn for this step, so that an
+    /// output does not reveal how it was computed.
     Flood(u16),
 }
 
 impl Op {
-    /// A name for tables of costs.
+    /// The name in tables of costs.
     pub fn name(self) -> &'static str {
         match self {
             Op::Add => "add",
@@ -120,7 +121,7 @@ impl Op {
         }
     }
 
-    /// The same with one form in place of several.
+    /// The same operation with one form instead of several.
     pub(crate) fn once(self) -> Self {
         match self {
             Op::Bilinear { left, right, divisor, .. } => Op::Bilinear { left, right, forms: 1, divisor },
@@ -128,17 +129,17 @@ impl Op {
         }
     }
 
-    /// Whether it draws randomness: done twice within a run it must draw the same.
+    /// Whether it draws randomness: a repetition within a run must draw the same.
     pub fn is_randomised(self) -> bool {
         matches!(self, Op::Flood(_))
     }
 
-    /// What kind of value it makes of these, and at which level: the same under every engine. Plain
-    /// arguments are to serve the level of the result. Scales of approximate numbers are no part of
-    /// shapes: engines compare them.
+    /// The kind and the level of the result, equal under every engine. Plain arguments must serve
+    /// the level of the result. Scales of approximate numbers are no part of shapes: engines
+    /// compare them.
     ///
     /// # Errors
-    /// Why it makes none.
+    /// The reason why there is no result.
     pub fn result(self, args: &[Shape]) -> Result<(Kind, u16), String> {
         use Kind::{Encrypted, Hoisted, Key, Plain, Several};
         let kinds: Vec<Kind> = args.iter().map(|arg| arg.kind).collect();
@@ -196,7 +197,7 @@ impl Op {
         })
     }
 
-    /// How many arguments it takes, at least and at most.
+    /// The least and the largest number of arguments.
     pub(crate) fn arity(self) -> (usize, usize) {
         match self {
             Op::Add | Op::Dot | Op::Transform { .. } | Op::RotateSum { .. } => (2, usize::MAX),
@@ -238,29 +239,29 @@ impl fmt::Display for Op {
     }
 }
 
-/// What kind of thing a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A vector in the clear.
+    /// A plaintext vector.
     Plain,
     /// An encrypted vector.
     Encrypted,
-    /// What [`Op::Hoist`] makes.
+    /// The result of [`Op::Hoist`].
     Hoisted,
     /// Encrypted vectors that one step made together.
     Several,
-    /// A key that a server computes with, public.
+    /// A public key that a server computes with.
     Key,
 }
 
-/// What is known of a value before there is one.
+/// The properties of a value that are known before it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Multiplications that are left, where it is encrypted; those that it is fit for, where it is
-    /// a key or plain.
+    /// The multiplications left in an encrypted value; for a key or a plain value, the level that
+    /// it serves.
     pub level: u16,
     /// Bytes in memory.
     pub resident: u64,
@@ -280,12 +281,12 @@ impl Shape {
     }
 }
 
-/// How a value's bytes stand in the tier.
+/// The encoding of a value's bytes in the tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// As few as there can be: packed bits, seeds for what is random, small integers for what they
-    /// are expanded to. Cores have to work for it.
+    /// As small as possible: packed bits, seeds for random parts, small integers before their
+    /// expansion. Encoding and decoding cost time of the cores.
     Packed,
-    /// As in memory: cores copy.
+    /// As in memory: the cores only copy.
     Raw,
 }

@@ -1,9 +1,9 @@
-//! What steps of many arguments make.
+//! Results of steps with many arguments.
 
 use super::{Kind, Shape};
 
-/// The result of [`Op::Transform`](super::Op::Transform); none for arguments of other kinds or of
-/// another number.
+/// The result of [`Op::Transform`](super::Op::Transform); `None` if the kinds or the number of the
+/// arguments are wrong.
 pub(super) fn transform(args: &[Shape], babies: usize, giants: usize) -> Result<Option<(Kind, u16)>, String> {
     let count = |from: usize, kind| args[from..].iter().take_while(|arg| arg.kind == kind).count();
     let inputs = count(0, Kind::Encrypted);
@@ -18,8 +18,8 @@ pub(super) fn transform(args: &[Shape], babies: usize, giants: usize) -> Result<
     Ok(level.filter(|_| good).map(|level| (Kind::Encrypted, level)))
 }
 
-/// The result of [`Op::Bilinear`](super::Op::Bilinear); none for arguments of other kinds or of
-/// another number.
+/// The result of [`Op::Bilinear`](super::Op::Bilinear); `None` if the kinds or the number of the
+/// arguments are wrong.
 pub(super) fn bilinear(args: &[Shape], [left, right, forms]: [usize; 3]) -> Result<Option<(Kind, u16)>, String> {
     let all = |args: &[Shape], kind| args.iter().all(|arg| arg.kind == kind);
     let (values, rest) = args.split_at(args.len().min(left + right));
@@ -34,8 +34,8 @@ pub(super) fn bilinear(args: &[Shape], [left, right, forms]: [usize; 3]) -> Resu
     Ok(Some((if forms > 1 { Kind::Several } else { Kind::Encrypted }, lower)))
 }
 
-/// The result of [`Op::RotateSum`](super::Op::RotateSum); none for arguments of other kinds or of
-/// another number.
+/// The result of [`Op::RotateSum`](super::Op::RotateSum); `None` if the kinds or the number of the
+/// arguments are wrong.
 pub(super) fn rotate_sum(args: &[Shape], counts: [u8; 3]) -> Result<Option<(Kind, u16)>, String> {
     let turns = counts.iter().take_while(|count| **count > 0).count();
     let hoisted = counts.iter().copied().map(usize::from).sum::<usize>();

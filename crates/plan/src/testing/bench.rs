@@ -1,4 +1,4 @@
-//! A machine for tests: memory, a tier, and work that ends in whatever order.
+//! A machine for tests: memory, a tier, and work that ends in any order.
 
 use super::{Draw, ENGINE};
 use crate::check::CheckedPlan;
@@ -10,7 +10,7 @@ use crate::program::{Program, Value};
 use crate::run::{Runner, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What there is while a plan is followed, with the values themselves.
+/// The state while a plan is followed, with the values themselves.
 pub struct Bench<'a> {
     program: &'a Program,
     pub(super) memory: BTreeMap<Value, ClearValue>,
@@ -25,7 +25,7 @@ impl<'a> Bench<'a> {
         Self { program, memory, tier: all().filter(|_| plan.inputs_stored).collect() }
     }
 
-    /// Whether the instruction can be done at all.
+    /// Whether the instruction is possible.
     fn can(&self, instruction: Instruction) -> bool {
         match instruction {
             Instruction::Run(step) => {
@@ -55,23 +55,23 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Bytes of what is in memory.
+    /// Bytes of the values in memory.
     fn used(&self) -> u128 {
         self.memory.keys().map(|value| u128::from(self.program.shape(*value).resident)).sum()
     }
 
-    /// The outputs; none if one is nowhere.
+    /// The outputs; `None` if one is missing.
     fn outputs(&self) -> Option<Vec<ClearValue>> {
         let find = |output: &Value| self.memory.get(output).or_else(|| self.tier.get(output)).cloned();
         self.program.outputs().iter().map(find).collect()
     }
 }
 
-/// Runs a plan with `units` units and moves that end in random order: the outputs, and bytes in
-/// memory at most.
+/// Runs a plan with `units` units and moves that end in random order. Returns the outputs, and the
+/// largest number of bytes in memory.
 ///
 /// # Panics
-/// If it gets stuck, does what cannot be done, or has more in memory than the site.
+/// If the run is stuck, does something impossible, or has more in memory than the site.
 pub fn run(checked: &CheckedPlan, inputs: &[ClearValue], units: usize, draw: &mut Draw<'_>) -> (Vec<ClearValue>, u64) {
     let plan = checked.plan();
     let (mut bench, (mut runner, dropped)) = (Bench::new(plan, inputs), Runner::new(checked));
@@ -96,9 +96,9 @@ pub fn run(checked: &CheckedPlan, inputs: &[ClearValue], units: usize, draw: &mu
     (bench.outputs().unwrap(), runner.progress().peak)
 }
 
-/// Follows a plan with the values themselves, telling `watch` what there is after each instruction
-/// and before the first; none if it does something impossible, has too much in memory, or loses an
-/// output.
+/// Follows a plan with the values themselves, and calls `watch` with the state before the first
+/// instruction and after each. `None` if the plan does something impossible, has too much in
+/// memory, or loses an output.
 pub fn simulate(plan: &Plan, inputs: &[ClearValue], mut watch: impl FnMut(&Bench<'_>)) -> Option<Vec<ClearValue>> {
     let resident: BTreeSet<Value> = plan.resident.iter().copied().collect();
     let inputs_only = resident.iter().all(|value| value.index() < plan.program.inputs().len());

@@ -1,4 +1,4 @@
-//! The fuzz target of the check: a random program, its plan, and mistakes in both.
+//! The fuzz target of the check: a random program, its plan, and errors in both.
 
 use super::{Draw, change, directly, disguise, labelled, readers, run, simulate, squeezed};
 use crate::check::{Requirements, Unsound};
@@ -7,22 +7,22 @@ use crate::plan::Plan;
 use crate::program::{Input, Kind, Program, Value};
 use crate::site::{Owner, Site};
 
-/// Mistakes that one input makes at most.
+/// The most errors that one input makes.
 const MOST: usize = 24;
 
-/// What became of a plan.
+/// The verdict on a plan.
 pub type CheckResult = Result<(), Unsound>;
 
-/// Bytes are a program, a site, and mistakes. **Whatever the check accepts a simulator that has the
-/// values themselves finds sound**: it reads nothing that is not there, has never more in memory
-/// than the site, shows no site what it may not see, and gives the right outputs, in the plan's
-/// order and in any other that the run may choose. What it refuses, but for a program that it does
-/// not understand, is unsound. Nothing panics.
+/// The bytes encode a program, a site, and errors. **A simulator with the values themselves finds
+/// every accepted plan sound**: the plan reads nothing that is missing, never has more in memory
+/// than the site, shows no site a forbidden value, and gives the right outputs, in the plan's order
+/// and in any other that the run may choose. Rejected plans are unsound, except for programs that
+/// the check does not understand. Nothing panics.
 pub fn fuzz_check(data: &[u8]) {
     judge(data, &mut |_| {});
 }
 
-/// [`fuzz_check`], telling what became of each plan.
+/// [`fuzz_check`], with the verdict on each plan.
 pub fn judge(data: &[u8], seen: &mut dyn FnMut(&CheckResult)) {
     let mut draw = Draw::Bytes(data);
     let (program, values) = labelled(&mut draw);
@@ -47,7 +47,7 @@ pub fn judge(data: &[u8], seen: &mut dyn FnMut(&CheckResult)) {
         } else {
             change(&mut plan, &mut draw);
         }
-        // mostly on from what is sound: of two mistakes one may hide the other
+        // mostly continue from a sound plan: of two errors one may hide the other
         if draw.below(4) > 0 && plan.clone().check(&requirements).is_err() {
             seen(&compare(&plan, &values, &requirements, &mut draw));
             plan = before;
@@ -55,7 +55,7 @@ pub fn judge(data: &[u8], seen: &mut dyn FnMut(&CheckResult)) {
     }
 }
 
-/// What the check says of a plan, after comparing it with what happens.
+/// The verdict of the check, after a comparison with the simulation.
 fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw: &mut Draw<'_>) -> CheckResult {
     let values = &as_described(&plan.program, values);
     let expected = directly(&plan.program, values);
@@ -68,8 +68,8 @@ fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw
             Ok(())
         }
         Err(refused) => {
-            // steps that nobody could do are no matter of plans, and the check has rules of its own
-            // for what may come together
+            // impossible steps do not concern plans, and the check has its own rules for
+            // combinations
             let of_the_program = matches!(refused, Unsound::Step { .. } | Unsound::Mixed { .. });
             assert!(of_the_program || !sound, "refused as {refused}: {plan:?}");
             Err(refused)
@@ -77,8 +77,7 @@ fn compare(plan: &Plan, values: &[ClearValue], requirements: &Requirements, draw
     }
 }
 
-/// Values that are what the program says of its inputs: a key may be none any more, and a vector
-/// one.
+/// Values as the program describes its inputs: a key may have become a vector, and a vector a key.
 fn as_described(program: &Program, values: &[ClearValue]) -> Vec<ClearValue> {
     let described = |(input, value): (&Input, &ClearValue)| match (input.shape.kind, value) {
         (Kind::Key, _) => ClearValue::Key,
@@ -88,7 +87,7 @@ fn as_described(program: &Program, values: &[ClearValue]) -> Vec<ClearValue> {
     program.inputs().iter().zip(values).map(described).collect()
 }
 
-/// The outputs, if all goes well and nobody sees what is not for them.
+/// The outputs, if all goes well and no site sees a forbidden value.
 fn happens(plan: &Plan, values: &[ClearValue], requirements: &Requirements) -> Option<Vec<ClearValue>> {
     let (readers, mut seen) = (readers(&plan.program).ok()?, false);
     let outputs = simulate(plan, values, |bench| {

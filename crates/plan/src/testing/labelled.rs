@@ -1,5 +1,5 @@
-//! Random programs whose inputs are whatever there is, and who can read each value: told from what
-//! went into it, not by the rules of [`check`](crate::check).
+//! Random programs with inputs of every kind, and the readers of each value. The readers are
+//! derived from the inputs of the value, not by the rules of [`check`](crate::check).
 
 use super::mistakes::{key, op, owner, secrecy};
 use super::{Draw, ENGINE};
@@ -8,20 +8,20 @@ use crate::program::{Input, Kind, Op, Program, Shape, Value};
 use crate::site::{Guard, KeyDomain, Owner, Secrecy, Site};
 use std::collections::BTreeSet;
 
-/// What one has to have to read a value, and what reading it tells.
+/// The keys and masks needed to read a value, and the parties about whom it reveals something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readers {
-    /// Keys that hide it.
+    /// Keys that hide the value.
     pub keys: BTreeSet<KeyDomain>,
-    /// Whose plain data can be read off it by whoever sees it.
+    /// Parties whose plaintext any reader of the value can derive.
     pub owners: BTreeSet<Owner>,
-    /// Masks over it.
+    /// Masks on the value.
     pub masks: BTreeSet<Owner>,
-    /// Whose plain data whoever has the key may learn of by its noise.
+    /// Parties whose plaintext the holder of the key may learn about from the noise.
     pub noise: BTreeSet<Owner>,
 }
 
-/// What must not be computed, in words.
+/// The reason why something must not be computed.
 pub type Refusal = &'static str;
 
 impl Readers {
@@ -43,7 +43,7 @@ impl Readers {
         self.noise.extend(other.noise.iter().cloned());
     }
 
-    /// What a step makes of these arguments and keys.
+    /// The readers of a step's result.
     fn after(op: Op, args: &[&Self], keys: &[&Self]) -> Result<Self, Refusal> {
         let mut all = Self::default();
         args.iter().for_each(|arg| all.absorb(arg));
@@ -56,7 +56,7 @@ impl Readers {
             return Err("two keys");
         }
         if !all.keys.is_empty() {
-            // the key hides them, but not from whoever has it
+            // the key hides the secrets, but not from its holder
             let hidden = std::mem::take(&mut all.owners);
             all.noise.extend(hidden);
         }
@@ -73,7 +73,7 @@ impl Readers {
         Ok(all)
     }
 
-    /// Why it must not be in the memory of a site.
+    /// Why the value must not be in the memory of a site.
     pub fn not_at(&self, site: &Site) -> Option<Refusal> {
         let known = self.keys.iter().any(|key| site.keys.contains(key));
         if known && site.guard == Guard::Process {
@@ -83,7 +83,7 @@ impl Readers {
         told.then_some("plain data of whoever does not trust the site")
     }
 
-    /// Why it must not be in its tier.
+    /// Why the value must not be in the tier of a site.
     pub fn not_in_tier_of(&self, site: &Site) -> Option<Refusal> {
         if !site.tier {
             return Some("there is no tier");
@@ -99,10 +99,10 @@ impl Readers {
     }
 }
 
-/// Who can read each value of a program.
+/// The readers of each value of a program.
 ///
 /// # Errors
-/// What it computes that must not be.
+/// The first forbidden computation.
 pub fn readers(program: &Program) -> Result<Vec<Readers>, Refusal> {
     let mut all: Vec<Readers> = program.inputs().iter().map(|input| Readers::of(&input.secrecy)).collect();
     for (number, step) in program.steps().iter().enumerate() {
@@ -124,7 +124,7 @@ fn shape(kind: Kind, level: u16, draw: &mut Draw<'_>) -> Shape {
 pub fn labelled(draw: &mut Draw<'_>) -> (Program, Vec<ClearValue>) {
     let (mut program, mut values) = (Program::default(), Vec::new());
     for number in 0..2 + draw.below(7) {
-        // a vector first, that there is something to compute with
+        // the first input is a vector, so that there is something to compute with
         let kind = draw.of(&[Kind::Encrypted, Kind::Plain, Kind::Key][..if number == 0 { 2 } else { 3 }]);
         let secrecy = match (kind, draw.below(8)) {
             (_, 7) => secrecy(draw),
@@ -146,14 +146,14 @@ pub fn labelled(draw: &mut Draw<'_>) -> (Program, Vec<ClearValue>) {
     let mut outputs: Vec<Value> = program.values().collect();
     let kept = 1 + draw.below(3);
     while outputs.len() > kept {
-        // the last stays
+        // the last output stays
         outputs.remove(draw.below(outputs.len() - 1));
     }
     program.set_outputs(&outputs).unwrap();
     (program, values)
 }
 
-/// One more step: what the bytes say if it is sound, and something that is if not.
+/// Adds a step: the one that the bytes encode if it is sound, otherwise a sound one.
 fn step(program: &mut Program, draw: &mut Draw<'_>) {
     let all: Vec<Value> = program.values().collect();
     let near = all.len().min(6);

@@ -1,4 +1,4 @@
-//! Mistakes: those that a planner could make, and those of whoever describes a program or a site.
+//! Errors: of a planner, and in the description of a program or a site.
 
 use super::Draw;
 use crate::page::Instruction;
@@ -6,17 +6,17 @@ use crate::plan::Plan;
 use crate::program::{Encoding, Input, Kind, Op, Program, ProgramError, Shape, Step, Value};
 use crate::site::{Guard, KeyDomain, Owner, Secrecy, Site};
 
-/// Parties of labelled programs: two.
+/// One of the two parties of labelled programs.
 pub(super) fn owner(draw: &mut Draw<'_>) -> Owner {
     Owner(draw.of(&["ann", "bob"]).to_owned())
 }
 
-/// Keys of labelled programs: mostly one, and another.
+/// One of the two keys of labelled programs, mostly the same one.
 pub(super) fn key(draw: &mut Draw<'_>) -> KeyDomain {
     KeyDomain(draw.of(&["home", "home", "home", "away"]).to_owned())
 }
 
-/// Who may know an input, whatever it is.
+/// Who may know an input of any kind.
 pub(super) fn secrecy(draw: &mut Draw<'_>) -> Secrecy {
     match draw.below(4) {
         0 => Secrecy::Public,
@@ -26,7 +26,7 @@ pub(super) fn secrecy(draw: &mut Draw<'_>) -> Secrecy {
     }
 }
 
-/// An operation with numbers that are easy to get wrong.
+/// An operation with extreme numbers.
 pub(super) fn op(draw: &mut Draw<'_>) -> Op {
     let number = draw.of(&[0, 1, -1, 3, i64::MIN, i64::MAX]);
     let count = draw.of(&[0, 1, 2, 40, u16::MAX]);
@@ -47,7 +47,7 @@ pub(super) fn op(draw: &mut Draw<'_>) -> Op {
     ])
 }
 
-/// A value of the program, the latest most likely; hardly ever one that it does not have.
+/// A value of the program, most likely the latest; rarely one that does not exist.
 fn value(plan: &Plan, draw: &mut Draw<'_>) -> Value {
     match draw.below(16) {
         0 => Value(draw.of(&[plan.program.len() as u32, u32::MAX])),
@@ -65,7 +65,7 @@ fn instruction(plan: &Plan, draw: &mut Draw<'_>) -> Instruction {
     }
 }
 
-/// One mistake that a planner could make.
+/// Makes one error that a planner could make.
 pub fn change(plan: &mut Plan, draw: &mut Draw<'_>) {
     let count = plan.instructions.len();
     if count == 0 {
@@ -80,7 +80,7 @@ pub fn change(plan: &mut Plan, draw: &mut Draw<'_>) {
         3 => plan.instructions.insert(i, instruction(plan, draw)),
         4 => plan.instructions[i] = instruction(plan, draw),
         5 => {
-            // the same about another value
+            // the same instruction with another value
             let value = value(plan, draw);
             plan.instructions[i] = match plan.instructions[i] {
                 Instruction::Run(_) => Instruction::Run(plan.program.maker(value).unwrap_or(value.index()) as u32),
@@ -102,7 +102,7 @@ pub fn change(plan: &mut Plan, draw: &mut Draw<'_>) {
     }
 }
 
-/// A program taken apart, to be put together otherwise.
+/// The parts of a program, to be combined differently.
 struct Parts {
     inputs: Vec<Input>,
     steps: Vec<(Op, Vec<Value>, Shape)>,
@@ -132,7 +132,7 @@ impl Parts {
     }
 }
 
-/// One mistake of whoever says what is computed and where.
+/// Makes one error in the description of the program or the site.
 pub fn disguise(plan: &mut Plan, draw: &mut Draw<'_>) {
     let mut parts = Parts::of(&plan.program);
     let any = value(plan, draw);
@@ -160,7 +160,7 @@ pub fn disguise(plan: &mut Plan, draw: &mut Draw<'_>) {
             }
         }
     }
-    // what is no program at all is refused by other rooms
+    // other modules reject parts that form no program
     if let Ok(program) = parts.together() {
         plan.program = program;
     }

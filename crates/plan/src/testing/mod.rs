@@ -1,5 +1,5 @@
-//! For tests, of this crate and of others: random programs in the clear, a machine that follows
-//! plans, mistakes that a planner could make, and the fuzz target of the check.
+//! For tests of this crate and of others: random plaintext programs, a machine that follows plans,
+//! errors of a planner, and the fuzz target of the check.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
@@ -24,11 +24,11 @@ use std::collections::BTreeSet;
 /// Vectors of four numbers.
 pub const ENGINE: ClearEngine = ClearEngine { arithmetic: Arithmetic::Modulo(257), rows: 1, columns: 4 };
 
-/// Numbers that tests choose by.
+/// The source of the choices of tests.
 pub enum Draw<'a> {
-    /// From a generator that is not worth a name.
+    /// A simple pseudorandom generator.
     Seed(u64),
-    /// From bytes, as a fuzzer wants it: one for each number, zero when there are no more.
+    /// Bytes, for a fuzzer: one for each number, and zeros after the last.
     Bytes(&'a [u8]),
 }
 
@@ -48,7 +48,7 @@ impl Draw<'_> {
         }
     }
 
-    /// One of some.
+    /// One element of a list.
     pub fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())].clone()
     }
@@ -59,7 +59,7 @@ impl Draw<'_> {
     }
 }
 
-/// A plan with the least memory from that of the site on that there is a plan for.
+/// A plan with the least memory, from that of the site upwards, for which a plan exists.
 pub fn squeezed(program: &Program, mut site: Site) -> Plan {
     loop {
         match plan(program.clone(), site.clone(), &Costs::unmeasured()) {
@@ -108,7 +108,7 @@ pub fn program(seed: u64, inputs: usize, steps: usize) -> (Program, Vec<ClearVal
     (program, values)
 }
 
-/// The outputs, with everything in memory; none if a step has no result in the clear.
+/// The outputs, with everything in memory; `None` if a step has no plaintext result.
 pub fn directly(program: &Program, inputs: &[ClearValue]) -> Option<Vec<ClearValue>> {
     let mut all = inputs.to_vec();
     for (step, what) in program.steps().iter().enumerate() {

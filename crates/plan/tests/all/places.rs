@@ -1,4 +1,4 @@
-//! Placements of small jobs, against all that are possible.
+//! Placements of small jobs, compared with all possible ones.
 
 use proptest::prelude::*;
 use tobari_plan::place::{Choice, Conversion, Data, PlaceCosts, PlaceError, Placement, place};
@@ -47,8 +47,8 @@ fn encrypted(level: u16) -> Form {
     Form::Encrypted { level, layout: "rows".to_owned() }
 }
 
-/// Stages that take two levels each if encrypted, from three; the data comes encrypted or through a
-/// channel.
+/// Stages that take two levels each if encrypted, from three on; the data arrives encrypted or
+/// through a channel.
 fn job(stages: usize) -> Job {
     let variant = |stage: usize, name: &str, takes: Form, gives: Form| Variant {
         name: format!("{name} {stage}"),
@@ -79,8 +79,8 @@ fn job(stages: usize) -> Job {
     }
 }
 
-/// The same with what else may be asked of it, by the bits of a number; the enclave's memory may be
-/// watched, then.
+/// The same job with further requirements, by the bits of a number; with some, the enclave's memory
+/// may be observed.
 fn job_and_sites(stages: usize, bits: u8) -> (Job, [Site; 2]) {
     let (mut job, mut sites) = (job(stages), sites());
     let set = |bit: u32| bits >> bit & 1 == 1;
@@ -94,7 +94,7 @@ fn job_and_sites(stages: usize, bits: u8) -> (Job, [Site; 2]) {
     (job, sites)
 }
 
-/// Seconds of the cheapest of all placements that the check lets pass.
+/// Seconds of the cheapest of all placements that pass the check.
 fn exhaustively(job: &Job, sites: &[Site], costs: &Costs) -> Option<f64> {
     let moved = |form: &Form, from: usize, to: usize| match from == to {
         true => 0.0,
@@ -131,7 +131,7 @@ fn exhaustively(job: &Job, sites: &[Site], costs: &Costs) -> Option<f64> {
                     }
                 }
             }
-            // what is no way so far never becomes one
+            // a rejected beginning cannot become a valid placement
             next.retain(|(choices, ..)| {
                 let mut part = job.clone();
                 part.segments.truncate(choices.len());
@@ -179,7 +179,7 @@ proptest! {
             let plain = segment.variants[choice.variant].takes == Form::Plain;
             prop_assert!(!(plain && choice.site == 0) && choice.conversion.is_none_or(|(_, by)| by == 1));
         }
-        // and whoever puts it there is refused
+        // and the check rejects a placement there
         let plain = Choice { variant: 2, site: 0, conversion: Some((Conversion::Decrypt, 1)), seconds: [0.0; 2] };
         let mut choices = found.choices;
         choices[0] = plain;
@@ -193,19 +193,19 @@ proptest! {
 fn what_the_requirements_rule_out_is_refused_by_name() {
     let reasons = |job: &Job, sites: &[Site]| place(job, sites, 0, &Costs(1)).unwrap_err().to_string();
     let [server, enclave] = sites();
-    // a result that nobody checked, where it must be right
+    // an unchecked result where results must be right
     let (mut honest, _) = job_and_sites(1, 1);
     honest.inputs.truncate(1);
     let found = place(&honest, &[server.clone(), enclave.clone()], 0, &Costs(1)).unwrap();
     assert!(found.choices[0].site == 1 || found.choices[0].variant == 1);
     honest.segments[0].variants.truncate(1);
     assert!(reasons(&honest, std::slice::from_ref(&server)).contains("nothing tells whether its result is right"));
-    // a secret that holds against a passive site alone
+    // a secret that is safe only from a passive site
     let (mut passive, _) = job_and_sites(1, 2);
     passive.segments[0].variants.truncate(1);
     assert!(reasons(&passive, std::slice::from_ref(&server)).contains("could have what it holds decrypted"));
     place(&passive, &[server.clone(), enclave.clone()], 0, &Costs(1)).unwrap();
-    // a reset where nobody may see the data, with a mask and without
+    // a reset where no site may see the data, with a mask and without
     for (bits, possible) in [(0b01100u8, true), (0b01000, false)] {
         let (mut watched, sites) = job_and_sites(3, bits);
         watched.outputs = vec![encrypted(0)];

@@ -50,7 +50,7 @@ proptest! {
     }
 }
 
-/// The fuzz target without a fuzzer, and that it gets anywhere.
+/// Runs the fuzz target without a fuzzer, and checks its coverage.
 #[test]
 fn noise_meets_every_refusal_of_the_check_and_no_disagreement_with_the_simulator() {
     let mut met: BTreeMap<String, usize> = BTreeMap::new();
@@ -111,8 +111,7 @@ fn what_cannot_fit_is_refused_by_its_step() {
     assert!(error.to_string().contains("tier"), "{error}");
 }
 
-/// What comes to more than 2^64 bytes was once counted as 2^64, and more was taken off than had
-/// been added.
+/// Sums beyond 2^64 bytes were once counted as 2^64, and more was subtracted than had been added.
 #[test]
 fn sizes_that_no_number_holds_are_too_much_for_any_memory() {
     let mut program = Program::default();
@@ -132,7 +131,7 @@ fn sizes_that_no_number_holds_are_too_much_for_any_memory() {
 
 #[test]
 fn steps_with_one_key_are_done_one_after_another() {
-    // 8 keys that are 10 times as large as what they are used for, used in turn by 32 chains
+    // 8 keys, each 10 times as large as the values it is used for, used in turn by 32 chains
     let shape = |kind, resident| Shape { kind, level: 0, resident, packed: resident, raw: resident };
     let mut program = Program::default();
     let input = |program: &mut Program, kind, resident| {
@@ -149,7 +148,7 @@ fn steps_with_one_key_are_done_one_after_another() {
     }
     program.set_outputs(&outputs).unwrap();
     let plan = plan(program, site(6_000), &Costs::unmeasured()).unwrap();
-    // 11,200 bytes of inputs, each once and little more
+    // 11,200 bytes of inputs, each read once, and little more
     assert!(plan.forecast.read < 12_000, "{:?}", plan.forecast);
     plan.check(&Requirements::default()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Who may know what: labels, sites, and plans that would let something out.
+//! Secrecy: labels, sites, and plans that would leak.
 
 use tobari_plan::check::{Requirements, Unsound, labels};
 use tobari_plan::cost::Costs;
@@ -88,7 +88,7 @@ fn a_secret_stays_with_its_owner_and_out_of_others_tiers() {
     plan.inputs_stored = true;
     let refused = plan.clone().check(&Requirements::default()).unwrap_err();
     assert!(matches!(refused, Unsound::MayNotStore { .. }), "{refused}");
-    // unless the disk is its owner's, too
+    // unless the disk is also its owner's
     plan.site.tier_of.push(Owner("bank".to_owned()));
     plan.check(&Requirements::default()).unwrap();
 }
@@ -101,7 +101,7 @@ fn noise_that_tells_of_a_secret_does_not_leave_unflooded() {
     let mut program = one(Op::Mul, &inputs, shape(Kind::Encrypted, 2));
     let refused = at(program.clone(), model.clone()).check(&protecting("hospital")).unwrap_err();
     assert!(matches!(refused, Unsound::Unflooded { .. }), "{refused}");
-    // nobody asked for it
+    // without the requirement
     at(program.clone(), model.clone()).check(&protecting("client")).unwrap();
     let product = program.outputs()[0];
     let flooded = program.add_step(Op::Flood(40), &[product], shape(Kind::Encrypted, 2)).unwrap();
@@ -116,7 +116,7 @@ fn shapes_that_no_step_makes_are_refused_whoever_says_so() {
     let program = one(Op::Mul, &keyed, shape(Kind::Encrypted, 2));
     assert!(matches!(labels(&program), Err(Unsound::Step { step: 0, .. })));
     assert!(labels(&one(Op::Mul, &keyed, shape(Kind::Encrypted, 1))).is_ok());
-    // a plain argument that was made for a lower level than the result's
+    // a plain argument made for a lower level than the result's
     let mixed = |plain: u16| {
         let mut program = Program::default();
         for (kind, level) in [(Kind::Encrypted, 2), (Kind::Plain, plain)] {
@@ -129,7 +129,7 @@ fn shapes_that_no_step_makes_are_refused_whoever_says_so() {
     };
     assert!(mixed(2).is_ok() && mixed(3).is_ok());
     assert!(matches!(mixed(1), Err(Unsound::Step { step: 0, .. })));
-    // an encrypted value is none in the clear
+    // the step turns an encrypted value into plaintext
     let program = one(Op::Neg, &[(Kind::Encrypted, encrypted("a"))], shape(Kind::Plain, 2));
     assert!(matches!(labels(&program), Err(Unsound::Step { step: 0, .. })));
 }

@@ -1,5 +1,4 @@
-//! Sums of products and maps by diagonals: which arguments they take, and what they give in the
-//! clear.
+//! Sums of products and maps by diagonals: their arguments, and their plaintext results.
 
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Machine, Shapes};
@@ -32,7 +31,7 @@ fn encrypted_pairs_are_summed_with_one_key_that_comes_last() {
         recorder.step(Op::Dot, &[&x, &x, &x]),
         Err(ProgramError::Shape { .. } | ProgramError::Arguments { .. })
     ));
-    // in the clear the key says nothing
+    // on plaintext the key has no effect
     let x = EIGHT.integers(&[1, 2, 3]).unwrap();
     let sum = EIGHT.step(0, Op::Dot, &[&x, &x, &x, &x, &ClearValue::Key]).unwrap();
     assert_eq!(sum, EIGHT.integers(&[2, 8, 18]).unwrap());
@@ -138,7 +137,7 @@ fn a_bilinear_form_takes_two_lists_their_weights_and_a_key_and_costs_a_level() {
     assert!(form(Op::Bilinear { left: 1, right: 2, forms: 1, divisor: 97 }).is_err(), "97 has no inverse modulo 97");
     assert!(form(Op::Bilinear { left: 2, right: 2, forms: 1, divisor: 1 }).is_err());
     assert!(form(Op::Bilinear { left: 1, right: 2, forms: 1, divisor: -1 }).is_ok());
-    // several forms of one step are told apart, and survive bytes
+    // several forms of one step stay distinct, also after encoding to bytes
     let two = Op::Bilinear { left: 1, right: 2, forms: 2, divisor: 5 };
     let shape = EIGHT.shape(two, &[a, a, a, w_shape(), w_shape(), key]).unwrap();
     assert_eq!((shape.kind, shape.level, shape.raw), (Kind::Several, 2, 128));

@@ -1,4 +1,4 @@
-//! The way into rooms: an HTTP request turns into the WebSocket of one member.
+//! The entry to rooms: upgrades an HTTP request to the WebSocket of one member.
 
 use axum::{
     Extension,
@@ -17,13 +17,13 @@ use crate::{
     session::{Call, session},
 };
 
-/// The header with the word for programs of why a request is refused.
+/// The header with the machine-readable reason of a refusal.
 pub(crate) const REFUSAL: &str = "tobari-refusal";
-/// What is said to whoever comes while the server ends.
+/// The answer to a join during shutdown.
 pub(crate) const CLOSING: &str = "the server is shutting down or restarting, and lets nobody in";
 
-/// A WebSocket for one member of a room of this kind. Where the protocol is not `CURRENT`, the
-/// client is told to update.
+/// A WebSocket for one member of a room of this kind. If the protocol is not `CURRENT`, the answer
+/// asks the client to update.
 pub(crate) async fn call<K: Kind, const CURRENT: bool>(
     State(rooms): State<Rooms<K>>,
     Path(room): Path<String>,
@@ -62,7 +62,7 @@ fn answer_call<K: Kind>(
     }
 }
 
-/// To whoever wants to join while the server ends.
+/// The response to a join during shutdown.
 fn closing(seconds: u64) -> Response {
     let text = format!("{CLOSING}: try again in {seconds} s\n");
     let headers = [(RETRY_AFTER, seconds.to_string()), (HeaderName::from_static(REFUSAL), Code::Shutdown.to_string())];

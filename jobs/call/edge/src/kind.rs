@@ -1,8 +1,9 @@
-//! Kinds of rooms: what is said in them differs, and how members come, are heard and go does not.
+//! Kinds of rooms. Their messages differ; joining, sending and leaving are the same.
 //!
 //! Rooms of [`crate::room_task`] mix recordings and calls by points alone; those of [`crate::live`]
-//! are live. The doors ([`crate::rooms`]) and the members' connections ([`crate::session`]) are the
-//! same for both: a [`Kind`] says what a join is, what comes in, and which [`Task`] owns a room.
+//! are live. Both share the entry ([`crate::rooms`]) and the members' connections
+//! ([`crate::session`]). A [`Kind`] defines the join, the messages, and the [`Task`] that owns a
+//! room.
 
 use std::{
     collections::HashMap,
@@ -27,77 +28,77 @@ use tokio::{
 
 use crate::limits::RoomLimits;
 
-/// What differs between kinds of rooms.
+/// A kind of room.
 pub(crate) trait Kind: Clone + Send + Sync + 'static {
-    /// What it is called in the log.
+    /// The name of the kind in the log.
     const NAME: &str;
-    /// How many happenings may wait for a room, and how many are handled in one go.
+    /// How many events may wait for a room, and how many are handled in one batch.
     const QUEUE: usize;
     const BATCH: usize;
     /// The longest message from a member.
     const MAX_MESSAGE_BYTES: usize;
     /// The first message of a member, checked.
     type Join: Clone + Send + Sync + 'static;
-    /// What the server asks a member before that.
+    /// The server's challenge before the join.
     type Asked: Send + Sync + 'static;
-    /// What members say, what the server says, and with what it lets somebody in.
+    /// The members' messages, the server's messages, and the welcome.
     type FromMember: Send + 'static;
     type ToMember: Send + Sync + 'static;
     type Welcome: Copy + Send + Sync + 'static;
-    /// The way in for a member's binary messages.
+    /// The decoder of a member's binary messages.
     type Intake: Intake;
-    /// What owns a room.
+    /// The owner of a room.
     type Task: Task<Self>;
-    /// What other servers say that hold a room together with this one.
+    /// Messages of other servers that hold the same room.
     #[cfg(feature = "cascade")]
     type FromBus: Send + 'static;
 
     /// Opens a room as its first member asks for it.
     fn open(&self, opening: &Opening<'_, Self>, join: &Self::Join, limits: &RoomLimits) -> Result<Self::Task, Refusal>;
-    /// Takes note of whether somebody was let in.
+    /// Counts an admission or a refusal.
     fn entered(&self, _let_in: bool) {}
 
     fn parse(text: &str) -> Result<Self::FromMember, MessageError>;
-    /// What is asked of whoever wants into this room and named this host, and how that is said, if
-    /// anything is; none if there is no randomness.
+    /// The challenge to a client that wants to join this room and named this host, with its message
+    /// if there is one; none if there is no randomness.
     fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(Self::Asked, Option<Self::ToMember>)>;
-    /// The join, if it is one and answers what was asked.
+    /// The join, if the message is a join that answers the challenge.
     fn join(said: Self::FromMember, asked: &Self::Asked) -> Result<Self::Join, NotAJoin>;
-    /// The number of who was let in.
+    /// The number of the admitted member.
     fn member(welcome: &Self::Welcome) -> u16;
     fn welcome(welcome: Self::Welcome) -> Self::ToMember;
     fn refused(code: Code, reason: String) -> Self::ToMember;
     fn removed(code: Code, reason: String) -> Self::ToMember;
     fn text(told: &Self::ToMember) -> String;
-    /// Why the member has to go, where `told` is a last word and says so.
+    /// The reason of a removal or refusal, if `told` is one.
     fn code(told: &Self::ToMember) -> Option<Code>;
 }
 
-/// Why what a member says first does not let it in.
+/// Why a member's first message is not a valid join.
 pub(crate) enum NotAJoin {
-    /// It is something else.
+    /// The message is not a join.
     Other,
-    /// It does not answer what was asked.
+    /// The message does not answer the challenge.
     Refused(Refusal),
 }
 
-/// What a room has before it is open.
+/// The parameters of a new room.
 pub(crate) struct Opening<'a, K: Kind> {
     /// A number that no other room has.
     pub(crate) id: RoomId,
-    /// Under which name it is found.
+    /// The name of the room.
     #[cfg_attr(
         not(feature = "cascade"),
         expect(dead_code, reason = "only rooms of several servers are found by name elsewhere")
     )]
     pub(crate) name: &'a RoomName,
-    /// The way to tell it something, while anybody can find it.
+    /// A sender of events to the room, while clients can find the room.
     #[cfg_attr(not(feature = "cascade"), expect(dead_code, reason = "as above"))]
     pub(crate) inbox: mpsc::WeakSender<Happening<K>>,
 }
 
-/// What a [`Kind`] says of its words, which are called the same in both protocols: `Join`,
-/// `ClientMessage`, `ServerMessage`, `Welcome`.
+/// The part of a [`Kind`] that names message types, which have the same names in both protocols:
+/// `Join`, `ClientMessage`, `ServerMessage`, `Welcome`.
 macro_rules! words {
     () => {
         type FromMember = ClientMessage;
@@ -139,31 +140,31 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// Makes of a member's binary messages what a room can take.
+/// Decodes a member's binary messages for a room.
 pub(crate) trait Intake: Send + 'static {
-    /// What that is.
+    /// A decoded message.
     type Binary: Send + 'static;
 
-    /// Checks and decodes; what costs more than a glance waits for a core.
+    /// Checks and decodes. Expensive work waits for a core.
     fn take(&mut self, bytes: Bytes, cpu: &Cpu) -> impl Future<Output = Result<Self::Binary, Fault>> + Send;
 }
 
-/// What comes in from a member of such a room, decoded.
+/// A decoded binary message from a member of such a room.
 pub(crate) type Binary<K> = <<K as Kind>::Intake as Intake>::Binary;
 
-/// What a session tells its room.
+/// An event from a session to its room.
 pub(crate) enum Happening<K: Kind> {
-    /// Somebody wants in.
+    /// A client asks to join.
     Join { join: K::Join, reply: oneshot::Sender<Result<Seat<K>, Refusal>> },
-    /// A packet, or what else is not a message, decoded.
+    /// A decoded packet, or another binary message.
     Binary { member: u16, binary: Binary<K> },
     /// A control message.
     Message { member: u16, message: K::FromMember },
-    /// Something that the session does not put up with.
+    /// The member broke a rule that the session enforces.
     Fault { member: u16, fault: Fault },
     /// The connection is gone.
     Left { member: u16 },
-    /// Another server says something.
+    /// A message from another server.
     #[cfg(feature = "cascade")]
     Heard(K::FromBus),
 }
@@ -173,8 +174,8 @@ pub(crate) struct Seat<K: Kind> {
     pub(crate) welcome: K::Welcome,
     pub(crate) intake: K::Intake,
     pub(crate) queue: mpsc::Receiver<Message>,
-    /// The last message, after the queue has run dry; none where the member is to come again. An
-    /// error if the room's task died.
+    /// The last message, after the queue is empty; none if the member should rejoin. An error if
+    /// the room's task panicked.
     pub(crate) farewell: oneshot::Receiver<Option<K::ToMember>>,
 }
 
@@ -184,7 +185,7 @@ struct Link<K: Kind> {
     farewell: oneshot::Sender<Option<K::ToMember>>,
 }
 
-/// The members of a room by number, and how they are reached.
+/// The members of a room by number, and their queues.
 pub(crate) struct Links<K: Kind>(HashMap<u16, Link<K>>);
 
 impl<K: Kind> Links<K> {
@@ -200,7 +201,7 @@ impl<K: Kind> Links<K> {
         self.0.is_empty()
     }
 
-    /// A member's place, with a queue for so many messages.
+    /// Adds a member's place, with a queue for `queue` messages.
     pub(crate) fn seat(&mut self, welcome: K::Welcome, intake: K::Intake, queue: usize) -> Seat<K> {
         let (link, queue) = mpsc::channel(queue);
         let (goodbye, farewell) = oneshot::channel();
@@ -214,51 +215,51 @@ impl<K: Kind> Links<K> {
     }
 
     /// Puts a message into a member's queue unless fewer than `spare` places would be left; false
-    /// if it found no place.
+    /// if there was no place.
     pub(crate) fn send(&self, member: u16, message: Message, spare: usize) -> bool {
         let Some(link) = self.0.get(&member) else { return true };
-        // whoever is gone is told of by its session
+        // the session reports a member that has left
         link.queue.is_closed()
             || link.queue.capacity() > spare && !matches!(link.queue.try_send(message), Err(TrySendError::Full(_)))
     }
 
-    /// Ends a member's connection after what is in its queue; false if there was none.
+    /// Ends a member's connection after the messages in its queue; false if there was none.
     pub(crate) fn dismiss(&mut self, member: u16, last: K::ToMember) -> bool {
-        // If the session is gone there is nobody to tell.
+        // If the session has ended, nothing receives this.
         self.0.remove(&member).map(|link| link.farewell.send(Some(last))).is_some()
     }
 
-    /// Ends all connections without a word.
+    /// Ends all connections without a last message.
     #[cfg(feature = "cascade")]
     pub(crate) fn hang_up(&mut self) {
         for (_, link) in self.0.drain() {
-            // If the session is gone there is nobody to part from.
+            // If the session has ended, nothing receives this.
             let _ = link.farewell.send(None);
         }
     }
 }
 
-/// What owns a room. It works on the blocking pool, unless that costs more than the work; in
-/// between it waits for what happens.
+/// The owner of a room. It works on the blocking pool, unless the hand-over costs more than the
+/// work. In between it waits for events.
 pub(crate) trait Task<K: Kind>: Sized + Send + 'static {
     /// The room's number, for the log.
     fn id(&self) -> String;
-    /// When something follows without anything happening.
+    /// When the task must run without an event.
     fn deadline(&self) -> Option<Instant>;
-    /// Is its work over sooner than another thread would have begun with it?
+    /// Is the work done sooner than another thread would have started?
     fn is_light(&self) -> bool {
         false
     }
-    /// Everything that costs time. With `close` the server is closing, or nobody can come any more;
-    /// that is said once.
+    /// Does the expensive work. `close` says once that the server is closing, or that no client can
+    /// join any more.
     fn work(&mut self, batch: Vec<Happening<K>>, close: bool);
-    /// Is nobody left?
+    /// Is the room empty?
     fn is_left(&self) -> bool;
     /// The tick that is open.
     fn ticks(&self) -> u32;
 }
 
-/// Runs a room until nobody is left in it.
+/// Runs a room until it is empty.
 pub(crate) async fn run<K: Kind>(mut room: K::Task, mut inbox: mpsc::Receiver<Happening<K>>, mut stopped: Stop) {
     let (id, mut happenings, mut closing) = (room.id(), Vec::new(), false);
     loop {
@@ -276,7 +277,7 @@ pub(crate) async fn run<K: Kind>(mut room: K::Task, mut inbox: mpsc::Receiver<Ha
             room.work(batch, close);
             room
         };
-        // a room that panicked is not seen again in either case
+        // a room that panicked is dropped in either case
         let worked = match is_light {
             true => catch_unwind(AssertUnwindSafe(work)).ok(),
             false => task::spawn_blocking(work).await.ok(),
@@ -289,7 +290,7 @@ pub(crate) async fn run<K: Kind>(mut room: K::Task, mut inbox: mpsc::Receiver<Ha
     }
 }
 
-/// Until then; for ever if there is no such time.
+/// Waits until the deadline, or for ever without one.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline.into()).await,

@@ -2,22 +2,21 @@
 //! commands of `tobari call`.
 //!
 //! ```text
-//!   GET /call/v1/{room}      a WebSocket: one member of a call (tobari_call::messages has the protocol)
+//!   GET /call/v1/{room}      a WebSocket: one member of a call (protocol: tobari_call::messages)
 //!   GET /call/v3/{room}      a WebSocket: one member of a live room (tobari_call::live::messages)
 //!   GET /call/, /call/{room} the page of live rooms
 //! ```
 //!
-//! **What the server holds.** Points of a curve, room names and member numbers. It has no option,
-//! file or message that could bring it a key of a call, and writes no sample, point, address or
-//! room name to its log.
+//! **What the server holds.** Points of a curve, room names and member numbers. No option, file or
+//! message can give it a key of a call. Its log contains no sample, point, address or room name.
 //!
-//! **Who runs what.** Each room is one task that owns its state machine and hears of everything
-//! through one bounded queue. Arithmetic on points never runs on the asynchronous threads: decoding
-//! passes a gate as wide as the machine has cores, additions run on the blocking pool. Masked words
-//! are added on the asynchronous threads: handing them over would take longer.
+//! **Threads.** Each room is one task that owns its state machine and receives all events through
+//! one bounded queue. Arithmetic on points never runs on the asynchronous threads: decoding passes
+//! a gate as wide as the machine has cores, additions run on the blocking pool. Masked words are
+//! added on the asynchronous threads, because a hand-over would take longer.
 //!
-//! **What is bounded**, beside what the house bounds: rooms, of all and of each client; members,
-//! the length of every message, every queue, and the time for a join, a write, and for silence.
+//! **Bounds**, besides those of the node: rooms in total and for each client, members, the length
+//! of every message, every queue, and the time for a join, a write, and for silence.
 
 #![forbid(unsafe_code)]
 

@@ -1,25 +1,25 @@
-//! The limits of calls: what a server accepts of all clients and of each one.
+//! The limits of calls, for all clients together and for each one.
 
 use std::time::Duration;
 
 use tobari_call::live::LiveLimits;
 use tobari_call::server::Limits;
 
-/// What calls put up with, beside what the house does.
+/// The limits of calls, besides those of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallLimits {
     /// Rooms at once, of each kind.
     pub rooms: usize,
-    /// Rooms at once that one client has opened.
+    /// Rooms at once that one client may have opened.
     pub client_rooms: usize,
-    /// What each room puts up with.
+    /// The limits of each room.
     pub room: Limits,
-    /// What each live room puts up with.
+    /// The limits of each live room.
     pub live: LiveLimits,
     /// Time from the start of a WebSocket to its join.
     pub join: Duration,
-    /// Time without anything from a member, not even the answer to a ping, of which there are three
-    /// in this time. More than three minutes would make clients give up on a quiet server.
+    /// Time without any message from a member, answers to pings included; the server pings three
+    /// times in this time. Above three minutes, clients would give up on a quiet server.
     pub silence: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Default for CallLimits {
     }
 }
 
-/// What rooms go by: limits of calls, and those of the house that hold for members too.
+/// Limits of rooms: those of calls, and those of the node that also hold for members.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RoomLimits {
     pub(crate) call: CallLimits,

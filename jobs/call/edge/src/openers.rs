@@ -1,8 +1,8 @@
-//! How many rooms one client has opened, and may.
+//! The number of rooms that one client has opened, and its limit.
 //!
-//! Rooms are counted by the address of whoever opened them, for both kinds together, and only
-//! addresses are counted that the house counts connections of. A room counts until it ends, also
-//! without who opened it. An address is kept while a room of its is there, and written nowhere.
+//! Rooms are counted by the address of the client that opened them, for both kinds together. Only
+//! addresses whose connections the node counts are counted. A room counts until it ends, even after
+//! its opener has left. An address is kept in memory while one of its rooms exists.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use crate::limits::RoomLimits;
 /// Rooms are counted in one place for each of the two kinds.
 const KINDS: usize = 2;
 
-/// What clients have opened, and what they may.
+/// The rooms that clients have opened, and the limit.
 #[derive(Clone)]
 pub(crate) struct Openers {
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ struct Shared {
     held: Mutex<Held>,
     /// Rooms that one client may have opened.
     most: usize,
-    /// Rooms of all.
+    /// The limit for all clients together.
     all: usize,
     share: Share,
 }
@@ -37,7 +37,7 @@ struct Held {
     each: HashMap<IpAddr, usize>,
 }
 
-/// A room that a client opened; ends when it is dropped.
+/// A room that a client opened; dropping it ends the count.
 pub(crate) struct Opened {
     address: Option<IpAddr>,
     openers: Openers,
@@ -51,7 +51,7 @@ impl Openers {
         Self { shared: Arc::new(Shared { held, most, all, share }) }
     }
 
-    /// A room that this client opens; none if it has opened as many as it may.
+    /// Counts a room for this client; none if the client is at its limit.
     pub(crate) fn open(&self, guest: &Guest) -> Option<Opened> {
         self.open_from(guest.address())
     }
@@ -71,7 +71,7 @@ impl Openers {
         Some(opened())
     }
 
-    /// How many rooms a client may have opened.
+    /// The limit for one client.
     pub(crate) fn most(&self) -> usize {
         self.shared.most
     }

@@ -1,5 +1,5 @@
-//! The task that owns one room: hears what happens, does the arithmetic off the asynchronous
-//! threads, and tells members.
+//! The task that owns one room: receives events, does the arithmetic off the asynchronous threads,
+//! and sends to members.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ use crate::{
 /// The longest message from a member: a packet on the largest curve in mode `elgamal`, two
 /// uncompressed points of 96 bytes for each sample.
 pub(crate) const MAX_MESSAGE_BYTES: usize = PACKET_SAMPLES * 2 * 96 + MAX_CONTROL_BYTES;
-/// What a member's queue holds beyond the sums that it may leave unacknowledged.
+/// Length of a member's queue beyond the sums that it may leave unacknowledged.
 const QUEUE_MARGIN: usize = 8;
 
 /// Rooms for points without tags, on curves of at least this strength.
@@ -64,14 +64,14 @@ impl Kind for Points {
     words!();
 }
 
-/// The way in for packets.
+/// The decoder of packets.
 pub(crate) struct Packets(Uplink);
 
 impl Intake for Packets {
     type Binary = (u32, AnyPayload);
 
     async fn take(&mut self, packet: Bytes, cpu: &Cpu) -> Result<(u32, AnyPayload), Fault> {
-        // What is wrong on the face of it costs no place at the cores.
+        // An obviously wrong packet does not wait for a core.
         self.0.check(&packet)?;
         let uplink = self.0;
         cpu.run(move || uplink.decode(&packet)).await.ok_or(Fault::Internal)?
@@ -99,7 +99,7 @@ impl Task<Points> for RoomTask {
 
     /// Additions, encodings.
     fn work(&mut self, batch: Vec<Happening>, close: bool) {
-        // First what is due: a packet that was still waiting when its tick ended is late.
+        // Close due ticks first: a packet that was still waiting when its tick ended is late.
         self.follow();
         for happening in batch {
             self.hear(happening);
@@ -125,7 +125,7 @@ impl RoomTask {
         let origin = Instant::now();
         let room = Room::open(id, join, floor, limits, origin.elapsed())?;
         let limits = room.limits();
-        // The number on the wire stands for the room in the log: its name is the members' own.
+        // The log shows the room's wire number, because the name is private to the members.
         let id = id.to_string();
         tracing::info!(room = id, pace = ?join.pace, curve = %join.curve, mode = %join.mode, "room opened");
         Ok(Self { room, id, pace: join.pace, limits, origin, links: Links::new() })
@@ -161,7 +161,7 @@ impl RoomTask {
         }
     }
 
-    /// Tells members all that follows by now.
+    /// Sends members everything that is due.
     fn follow(&mut self) {
         while let Some(event) = self.room.poll(self.origin.elapsed()) {
             match event {
@@ -180,8 +180,8 @@ impl RoomTask {
         }
     }
 
-    /// Sends a sum to those who listen, encoded once for each encoding; the others hear that the
-    /// tick is over.
+    /// Sends a sum to listeners, encoded once for each encoding. The others learn that the tick is
+    /// over.
     fn tell(&mut self, tick: &Tick) {
         for encoding in [PointEncoding::Compressed, PointEncoding::Uncompressed] {
             let members = || tick.listeners.iter().filter(|listener| listener.1 == encoding).map(|listener| listener.0);
@@ -196,8 +196,8 @@ impl RoomTask {
         }
     }
 
-    /// Puts a message into a member's queue. One that does not take its messages misses them in a
-    /// live room; in a lockstep room, which drops nothing, it is removed.
+    /// Puts a message into a member's queue. A member whose queue is full misses the message in a
+    /// live room. In a lockstep room, which drops nothing, it is removed.
     fn send(&mut self, member: u16, message: &Message) {
         if !self.links.send(member, message.clone(), 0) && self.pace != Pace::Live {
             self.room.remove(member, Fault::Slow);
@@ -237,7 +237,7 @@ mod tests {
         task.work(vec![Happening::Binary { member, binary: (tick, ciphertexts) }], false);
     }
 
-    /// Lets time go by, as far as the room can tell.
+    /// Advances the room's clock.
     fn wait(task: &mut RoomTask, time: Duration) {
         task.origin -= time;
         task.work(Vec::new(), false);

@@ -1,4 +1,4 @@
-//! Rooms of one kind by name, and the way in.
+//! Rooms of one kind by name, and joining them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,7 +17,7 @@ use crate::{
     openers::Openers,
 };
 
-/// How often to look for a room again that ended while somebody was on the way in.
+/// Attempts to join if the room ends during each attempt.
 const ENTRY_ATTEMPTS: usize = 8;
 
 /// All rooms of a kind, and what every session needs.
@@ -35,14 +35,14 @@ struct Shared<K: Kind> {
     stopped: Stop,
 }
 
-/// A way to a room that is open, or was.
+/// A handle of an open or ended room.
 #[derive(Clone)]
 struct Handle<K: Kind> {
     id: RoomId,
     happenings: mpsc::Sender<Happening<K>>,
 }
 
-/// A seat, and the way to tell its room.
+/// A seat, and the sender of events to its room.
 pub(crate) type Entered<K> = (Seat<K>, mpsc::Sender<Happening<K>>);
 
 impl<K: Kind> Rooms<K> {
@@ -55,7 +55,7 @@ impl<K: Kind> Rooms<K> {
         &self.shared.limits
     }
 
-    /// What is asked of whoever wants in.
+    /// The challenge to a client that wants to join.
     pub(crate) fn ask(&self, room: &RoomName, host: Option<&str>) -> Option<(K::Asked, Option<K::ToMember>)> {
         self.shared.kind.ask(room, host)
     }
@@ -69,8 +69,7 @@ impl<K: Kind> Rooms<K> {
         self.shared.stopped.clone()
     }
 
-    /// Gives a member its seat in the room of that name, which its first member opens, and the way
-    /// to tell the room.
+    /// Seats a member in the room of that name, which its first member opens.
     pub(crate) async fn enter(&self, name: &RoomName, join: &K::Join, guest: &Guest) -> Result<Entered<K>, EnterError> {
         let entered = self.try_enter(name, join, guest).await;
         self.shared.kind.entered(entered.is_ok());
@@ -138,7 +137,7 @@ impl<K: Kind> Rooms<K> {
     }
 }
 
-/// Why somebody cannot enter.
+/// Why a client cannot join.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EnterError {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Calls as a job of the house: rooms for points, and live rooms.
+//! Calls as a job of the node: rooms for points, and live rooms.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ const NAME: &str = "call";
 pub const PAGE: Page =
     Page { job: NAME, file: "call.html", also: &["/call/{room}"], calling: &["call.html", "worker.js"] };
 
-/// How calls are served. There is no field for a key: the server has no use for one.
+/// Options of the job. There is no field for a key: the server does not use one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CallOptions {
-    /// Which curves a room for points may use.
+    /// The lowest security of a curve in a room for points.
     pub floor: SecurityFloor,
-    /// What calls put up with.
+    /// The limits of calls.
     pub limits: CallLimits,
-    /// What joins this server with others in live rooms.
+    /// The bus to other servers of live rooms.
     #[cfg(feature = "cascade")]
     pub bus: Option<crate::CallBus>,
 }

@@ -1,5 +1,5 @@
-//! One member's connection: join, then packets and messages in, sums and messages out, until one
-//! side has enough.
+//! One member's connection: the join, then packets and messages in, sums and messages out, until
+//! one side ends it.
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ use crate::{
 type Sink = SplitSink<WebSocket, Message>;
 type Stream = SplitStream<WebSocket>;
 
-/// How often a member is pinged within the silence that is put up with.
+/// Pings to a member within the permitted silence.
 const PINGS: u32 = 3;
 
-/// From the WebSocket's first message to its end.
+/// Serves a WebSocket from its first message to its end.
 pub(crate) async fn session<K: Kind>(socket: WebSocket, call: Call<'_>, rooms: Rooms<K>) {
     let (mut sink, mut stream) = socket.split();
     let mut stopped = rooms.stopped();
@@ -51,18 +51,18 @@ pub(crate) async fn session<K: Kind>(socket: WebSocket, call: Call<'_>, rooms: R
     linger(&mut stream, rooms.limits().house.grace).await;
 }
 
-/// Whom somebody called, and who it is.
+/// The room that a client wants to join, and the client.
 pub(crate) struct Call<'a> {
     pub(crate) room: RoomName,
     /// The host of the request.
     pub(crate) host: Option<String>,
-    /// Does the client know that it is asked something first? One of an earlier protocol does not.
+    /// Does the client expect a challenge? A client of an earlier protocol does not.
     pub(crate) is_asked: bool,
     pub(crate) guest: &'a Guest,
 }
 
-/// Asks what is to be asked, waits for the join and takes the seat; or says why not, unless nobody
-/// is there to hear it.
+/// Sends the challenge, waits for the join and takes the seat. On failure it sends the reason,
+/// unless the client is gone.
 async fn enter<K: Kind>(
     sink: &mut Sink,
     stream: &mut Stream,
@@ -98,7 +98,7 @@ async fn first_message<K: Kind>(stream: &mut Stream, asked: &K::Asked) -> Option
     }
 }
 
-/// What a member can say.
+/// A message from a member.
 enum MemberInput<K: Kind> {
     Binary(Bytes),
     Message(K::FromMember),
@@ -106,7 +106,7 @@ enum MemberInput<K: Kind> {
     Alive,
 }
 
-/// Makes sense of what came; none at the end of the connection.
+/// Parses a received message; none at the end of the connection.
 fn read<K: Kind>(came: Option<Result<Message, Error>>) -> Option<Result<MemberInput<K>, Fault>> {
     match came? {
         Ok(Message::Binary(bytes)) => Some(Ok(MemberInput::Binary(bytes))),
@@ -121,7 +121,7 @@ fn read<K: Kind>(came: Option<Result<Message, Error>>) -> Option<Result<MemberIn
     }
 }
 
-/// The member's time in the room: reading and writing go on side by side until one of them ends.
+/// Serves a member in the room: reads and writes concurrently until one of them ends.
 async fn attend<K: Kind>(entered: Entered<K>, sink: &mut Sink, stream: &mut Stream, rooms: &Rooms<K>) {
     let (mut seat, room) = entered;
     let (write, silence) = (rooms.limits().house.write, rooms.limits().call.silence);
@@ -133,7 +133,7 @@ async fn attend<K: Kind>(entered: Entered<K>, sink: &mut Sink, stream: &mut Stre
         let internal = || K::removed(Code::Internal, Fault::Internal.to_string());
         match (&mut seat.farewell).await.unwrap_or_else(|_| Some(internal())) {
             Some(last) => part::<K>(sink, &last, write).await,
-            // no last word: the member comes again
+            // no last message: the member rejoins
             None => hang_up(sink, close_code::RESTART, write).await,
         }
     });
@@ -142,17 +142,17 @@ async fn attend<K: Kind>(entered: Entered<K>, sink: &mut Sink, stream: &mut Stre
         _ = &mut writing => {}
         fault = reader.run(stream, silence) => {
             if let Some(fault) = fault {
-                // The room puts the member out, and thereby ends what is being written.
+                // The room removes the member, and thereby ends the writing.
                 let _ = room.send(Happening::Fault { member, fault }).await;
                 let _ = writing.await;
             }
         }
     }
-    // Where the room has put the member out itself, it knows already.
+    // If the room has removed the member itself, it knows already.
     let _ = room.send(Happening::Left { member }).await;
 }
 
-/// A member is to be disconnected without another word: it does not take what is sent.
+/// Disconnect the member without a last message: it does not take what is sent.
 struct Gone;
 
 async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), Gone> {
@@ -162,7 +162,7 @@ async fn send(sink: &mut Sink, message: Message, limit: Duration) -> Result<(), 
     }
 }
 
-/// Sends what the room puts into the queue, until the room closes it; pings in between.
+/// Sends messages from the queue until the room closes it, with pings in between.
 async fn deliver(
     sink: &mut Sink,
     queue: &mut mpsc::Receiver<Message>,
@@ -197,13 +197,13 @@ async fn hang_up(sink: &mut Sink, code: u16, limit: Duration) -> Result<(), Gone
     send(sink, Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::default() })), limit).await
 }
 
-/// Reads on for a while and forgets what it reads: a socket closed over unread bytes is reset, and
-/// the member might never see why it was put out.
+/// Reads and discards for a while. Closing a socket with unread bytes resets the connection, and
+/// the member might miss the reason of its removal.
 async fn linger(stream: &mut Stream, limit: Duration) {
     let _ = timeout(limit, async { while let Some(Ok(_)) = stream.next().await {} }).await;
 }
 
-/// What a member sends, on its way to the room.
+/// Passes a member's messages to the room.
 struct Reader<K: Kind> {
     member: u16,
     intake: K::Intake,
@@ -212,9 +212,8 @@ struct Reader<K: Kind> {
 }
 
 impl<K: Kind> Reader<K> {
-    /// Until the connection ends, or the member does what is not allowed. One message at a time:
-    /// while the room or the cores are busy nothing more is read, and the member's own sending
-    /// comes to a halt.
+    /// Runs until the connection ends or the member breaks a rule. It reads one message at a time:
+    /// while the room or the cores are busy it reads nothing, which stops the member's sending.
     async fn run(mut self, stream: &mut Stream, silence: Duration) -> Option<Fault> {
         loop {
             let Ok(came) = timeout(silence, stream.next()).await else {
@@ -231,7 +230,7 @@ impl<K: Kind> Reader<K> {
                 Err(fault) => return Some(fault),
             };
             if self.room.send(happening).await.is_err() {
-                // The room is over, and its last word on the way: this fault will find nobody.
+                // The room has ended and sent its last message, so this fault is not delivered.
                 return Some(Fault::Internal);
             }
         }

@@ -1,7 +1,7 @@
 //! The sum of many members' packets on all cores.
 //!
-//! Addition is associative, so each thread adds a share of the packets with memory of its own, and
-//! the partial sums are added at the end: `n` packets on `t` threads take the time of `n/t + t`
+//! Addition is associative, so each thread adds a share of the packets in its own memory, and the
+//! partial sums are added at the end: `n` packets on `t` threads take the time of `n/t + t`
 //! additions.
 
 use std::panic::resume_unwind;
@@ -9,8 +9,8 @@ use std::thread;
 use tobari_curve::wire::Payload;
 use tobari_curve::{Adder, Mismatch};
 
-/// The sum of `packets` on as many threads as there are adders, whose memory serves again next
-/// time; `None` without packets. A thread takes two packets at least.
+/// The sum of `packets` on as many threads as there are adders; `None` without packets. The adders'
+/// memory is reused. Each thread takes at least two packets.
 ///
 /// # Errors
 /// [`Mismatch`] if two packets differ in curve or length.

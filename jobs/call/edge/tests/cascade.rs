@@ -31,7 +31,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-/// A broker, ended when this is dropped; none where there is no nats-server.
+/// A broker, stopped on drop; none if there is no nats-server.
 struct Broker(Child, u16);
 
 impl Broker {
@@ -65,10 +65,10 @@ impl Drop for Broker {
     }
 }
 
-/// The variable that makes [`a_server_of_its_own`] one.
+/// The variable that turns [`a_server_of_its_own`] into a server.
 const BUS: &str = "TOBARI_TEST_CALL_BUS";
 
-/// Not a test: the program of the server processes that the tests start, which are this file's own.
+/// Not a test: the program of the server processes that the tests start from this file's binary.
 #[test]
 fn a_server_of_its_own() {
     let Ok(bus) = std::env::var(BUS) else { return };
@@ -99,7 +99,8 @@ impl Site {
         Self { child, url }
     }
 
-    /// Without a word, as a machine that is switched off; on Unix with signal 9.
+    /// Stops the process without warning, like a machine that is switched off; on Unix with signal
+    /// 9.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -119,10 +120,10 @@ impl Drop for Site {
     }
 }
 
-/// What a member heard: when, how many others, and of which level.
+/// A sum that a member heard: the time, the number of others, and the level.
 type OpenedTick = (Instant, u32, i32);
 
-/// What members found, by number.
+/// Observations of members, by number.
 #[derive(Default)]
 struct Log {
     heard: Vec<OpenedTick>,
@@ -130,15 +131,14 @@ struct Log {
     entered: u32,
 }
 
-/// A person whose client comes again, to the next server of a list, whenever it loses its
-/// connection.
+/// A person whose client rejoins at the next server of a list whenever it loses its connection.
 struct Person {
     log: Arc<Mutex<Log>>,
     running: JoinHandle<()>,
 }
 
 impl Person {
-    /// One that says the level `2^number`, so that each sum tells exactly who is in it.
+    /// A person that speaks at the level `2^number`, so that each sum shows exactly its speakers.
     fn comes(link: &RoomLink, servers: Vec<String>, number: u8) -> Self {
         let (link, log) = (link.clone(), Arc::new(Mutex::new(Log::default())));
         let noted = Arc::clone(&log);
@@ -163,7 +163,7 @@ impl Person {
         self.log.lock().unwrap().heard.iter().filter(|(at, _, _)| *at >= from).copied().collect()
     }
 
-    /// The longest time after `from` without a sum in which so many others are.
+    /// The longest time after `from` without a sum of this many others.
     fn longest_gap(&self, others: u32, from: Instant) -> Duration {
         let (mut last, mut longest) = (from, Duration::ZERO);
         for (at, _, _) in self.heard_since(from).into_iter().filter(|(_, count, _)| *count >= others) {
@@ -180,13 +180,13 @@ impl Drop for Person {
     }
 }
 
-/// A member until its connection is gone; false if it never came in.
+/// A member until its connection is gone; false if it was never admitted.
 async fn stay(link: &RoomLink, number: u8, attempt: u8, log: &Mutex<Log>) -> bool {
-    // no session comes twice
+    // no session is used twice
     let seed = number.wrapping_mul(60).wrapping_add(attempt);
     let Ok(mut caller) = Caller::enter(link, seed, 1 << number).await else { return false };
     log.lock().unwrap().entered += 1;
-    // an error is a connection that is gone: the client comes again
+    // after an error the connection is gone and the client rejoins
     let _ = attend(&mut caller, log).await;
     true
 }
@@ -232,7 +232,7 @@ fn link() -> RoomLink {
     RoomLink::new("http://h", "canary-room".parse().unwrap(), settings, &mut rng(1))
 }
 
-/// Waits until it is so; fails if it never is.
+/// Waits until the condition holds; fails if it never does.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let from = Instant::now();
     while !is_so() {
@@ -241,7 +241,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Everybody hears all others now.
+/// Waits until every person hears all others.
 async fn all_hear_all(people: &[&Person]) {
     let others = people.len() as u32 - 1;
     let hears = |person: &&Person| {
@@ -251,8 +251,8 @@ async fn all_hear_all(people: &[&Person]) {
     until("all hear all", || people.iter().all(&hears)).await;
 }
 
-/// Each sum that was ever heard is that of as many levels as there are others in its list, and no
-/// client was told anything that does not verify.
+/// Each decrypted sum has as many levels as its list has other members, and no client received
+/// anything that does not verify.
 fn nobody_heard_garbage(people: &[&Person]) {
     for (number, person) in people.iter().enumerate() {
         let log = person.log.lock().unwrap();
@@ -268,7 +268,7 @@ fn nobody_heard_garbage(people: &[&Person]) {
     }
 }
 
-/// The place in the list of who leads: it has added parts, and the others have not.
+/// The place of the leading server in the list: it has added parts, and the others have not.
 async fn leader(sites: &[Site]) -> usize {
     for _ in 0..100 {
         for (place, site) in sites.iter().enumerate() {
@@ -281,7 +281,8 @@ async fn leader(sites: &[Site]) -> usize {
     panic!("nobody leads");
 }
 
-/// Three servers, a person at each, who comes to the next in the list if its own fails.
+/// Three servers with a person at each. A person moves to the next server in the list if its own
+/// fails.
 async fn three(broker: &Broker) -> (Vec<Site>, Vec<Person>) {
     let sites: Vec<Site> = (0..3).map(|_| Site::start(&broker.url())).collect();
     let link = link();
@@ -316,7 +317,8 @@ fn members_at_three_processes_hear_the_exact_sum_of_all() {
     });
 }
 
-/// Kills the server that `which` says, and answers how long each person was without all others.
+/// Kills the leading server if `leads`, otherwise another one. Returns how long each person was
+/// without all others.
 fn a_server_is_killed(test: &str, leads: bool) -> Option<Vec<Duration>> {
     let broker = Broker::start(test)?;
     Some(run(async {
@@ -339,14 +341,13 @@ fn a_server_is_killed(test: &str, leads: bool) -> Option<Vec<Duration>> {
     }))
 }
 
-/// Ticks of a measurement: with `TOBARI_CASCADE_TICKS=3000` figures are wanted, of a machine that
-/// has nothing else to do.
+/// Ticks of a measurement. Set `TOBARI_CASCADE_TICKS=3000` to measure figures on an idle machine.
 fn ticks() -> usize {
     std::env::var("TOBARI_CASCADE_TICKS").map_or(250, |ticks| ticks.parse().unwrap())
 }
 
-/// Says how long it took. Less than three seconds is what is promised, and held where time is the
-/// test's own or figures are wanted; between processes on a machine that others use too it is four.
+/// Prints the gaps. The promise is less than three seconds. It is checked with simulated time, and
+/// here when figures are measured; between processes on a shared machine the limit is four seconds.
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn told(what: &str, gaps: &[Duration]) {
     println!("{what}: without all others for {gaps:.2?}");
@@ -366,7 +367,7 @@ fn a_killed_leader_is_followed_by_another() {
     gaps.into_iter().for_each(|gaps| told("the leader was killed", &gaps));
 }
 
-/// A way to the broker that can be cut and mended.
+/// A connection to the broker that the test can cut and restore.
 struct Wire {
     port: u16,
     broker: u16,
@@ -436,7 +437,7 @@ fn a_torn_bus_makes_two_rooms_and_a_mended_one_makes_one_and_nobody_hears_garbag
     });
 }
 
-/// How long before a sum comes back a packet was sent, and whether it is in it.
+/// For each packet, the time from its sending to the sum, and whether the sum contains it.
 async fn ages(link: &RoomLink, seed: u8, ticks: usize) -> Vec<(Duration, bool)> {
     let mut caller = Caller::enter(link, seed, 0).await.unwrap();
     caller.call(100).await;
@@ -461,8 +462,8 @@ async fn ages(link: &RoomLink, seed: u8, ticks: usize) -> Vec<(Duration, bool)> 
                     ages.push((now - at, sum.speakers.contains(number)));
                 }
                 if due.is_none() && sum.epoch > 0 {
-                    // the tick after the next will be heard of in 40 ms: a packet for it, some time
-                    // from now to then
+                    // the sum of the tick after the next arrives in 40 ms: send its packet some
+                    // time before
                     let tick = sum.tick + 2;
                     let header = LiveHeader { room: sum.room, member: number, epoch: sum.epoch, tick };
                     due = Some((now + Duration::from_micros(u64::from(sum.tick) * 7919 % 40_000), header));
@@ -473,7 +474,7 @@ async fn ages(link: &RoomLink, seed: u8, ticks: usize) -> Vec<(Duration, bool)> 
     ages
 }
 
-/// The ages from which on half of the packets, and 95 of a hundred, are in, in milliseconds.
+/// The ages in milliseconds from which 50 % and 95 % of the packets are in their sum.
 fn least(ages: &[(Duration, bool)]) -> [f64; 2] {
     [0.5, 0.95].map(|part| {
         let is_enough = |least: u32| {
@@ -486,9 +487,9 @@ fn least(ages: &[(Duration, bool)]) -> [f64; 2] {
     })
 }
 
-/// Says what a cascade of three adds to the least age of a voice, from its packet to the sum:
-/// `TOBARI_CASCADE_TICKS=3000` for figures. On a quiet machine it is to be 25 ms at most, as a run
-/// for figures requires; a short one among other tests is only held to be no more than a few ticks.
+/// Prints the time that a cascade of three adds to the least age of a voice, from its packet to the
+/// sum: `TOBARI_CASCADE_TICKS=3000` for figures. A run for figures on a quiet machine requires at
+/// most 25 ms. A short run among other tests requires only a few ticks at most.
 #[test]
 #[allow(clippy::print_stdout, reason = "it is said to whoever runs the test")]
 fn a_cascade_of_three_adds_little_time() {
@@ -499,7 +500,7 @@ fn a_cascade_of_three_adds_little_time() {
         let sites: Vec<Site> = (0..3).map(|_| Site::start(&broker.url())).collect();
         let link = link();
         let at = |server: &str| RoomLink { server: server.to_owned(), ..link.clone() };
-        // somebody else at each server, so that there are sums and parts
+        // another member at each server, so that there are sums and parts
         let _others: Vec<Person> = [&alone.url, &sites[0].url, &sites[1].url, &sites[2].url]
             .into_iter()
             .enumerate()
@@ -509,7 +510,7 @@ fn a_cascade_of_three_adds_little_time() {
         let leader = leader(&sites).await;
         let edge = &sites[(leader + 1) % 3].url;
         let mut measured = Vec::new();
-        // one after another, twice each, so that what else the machine does hits both
+        // alternately, twice each, so that other load of the machine affects both
         for round in 0..2 {
             for (place, url) in [&alone.url, edge].into_iter().enumerate() {
                 measured.push((place, ages(&at(url), 200 + 2 * round + place as u8, ticks).await));

@@ -1,4 +1,4 @@
-//! What the server writes to its log: that things happen and why, and nothing of whom or what.
+//! The server's log names events and reasons, but no member and no content.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -38,8 +38,8 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// A call of two, one of whom ends badly: the bad member's reasons must not tell more. Returns its
-/// good packet.
+/// A call of two in which one member is removed. The reasons in the log must reveal nothing more.
+/// Returns that member's valid packet.
 async fn one_is_removed<E: Encrypt, D: Decrypt>(server: &Server, join: &Join, keys: &Keys<E, D>) -> Vec<u8> {
     let mut one = Caller::enter(server, "canary-of-a-name", join, keys).await;
     let mut two = Caller::enter(server, "canary-of-a-name", join, keys).await;

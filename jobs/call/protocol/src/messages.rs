@@ -51,7 +51,7 @@ pub enum Pace {
     /// A tick closes when every speaker has sent its packet or ended. No packet is dropped, and no
     /// clock sets the pace.
     Lockstep {
-        /// Tick 0 waits until so many speakers have joined: from 1 to
+        /// Tick 0 waits until this many speakers have joined: from 1 to
         /// [`tobari_curve::wire::MAX_MEMBERS`].
         members: u16,
     },

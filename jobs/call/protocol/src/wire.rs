@@ -33,7 +33,7 @@ pub enum LiveLayout {
     Mask {
         /// Bits of a word.
         width: Width,
-        /// How words lie in bytes.
+        /// The layout of words in bytes.
         form: Form,
     },
     /// In mode `elgamal-shared`.

@@ -1,5 +1,5 @@
-//! Inference in the demonstration: a drawn digit, classified by a server process that has a model
-//! and no key, and compared with the plain model in integers.
+//! Inference in the demonstration: a server process with a model and without a key classifies drawn
+//! digits; the results are compared with the plain model in integers.
 
 use crate::command::Remote;
 use std::time::Instant;
@@ -14,12 +14,13 @@ use tobari_infer::client::Output;
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::holder::{Holder, Sealed, SealedKind};
 
-/// The paper's seconds for an image, encrypted, outside the enclave: table 6, all layers.
+/// The paper's seconds for an encrypted image outside the enclave: table 6, all layers.
 const PAPER_SECONDS: f64 = 397.422;
-/// Logits may be off by this: less than half of what is foretold, six deviations or 0.65.
+/// The allowed error of logits: less than half of the predicted error, which is six deviations or
+/// 0.65.
 const TOLERANCE: f64 = 0.25;
 
-/// Ten digits, each drawn, encrypted, classified and opened.
+/// Draws, encrypts, classifies and decrypts ten digits.
 pub fn demo() -> Result<Line, Failure> {
     let model = Model::digits()?;
     let fixed = model.fixed()?;
@@ -40,7 +41,7 @@ pub fn demo() -> Result<Line, Failure> {
             let answer = remote.answer(&sealed, keys).await?;
             let answer = Sealed { kind: SealedKind::Answer, body: &answer, ..sealed }.encode();
             let told = holder.decrypt(&answer, Output::Logits)?;
-            // keys are made and sent with the first, once
+            // keys are made and sent once, with the first digit
             if digit > 0 {
                 seconds.push(started.elapsed().as_secs_f64());
             }

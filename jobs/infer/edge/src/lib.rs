@@ -1,7 +1,7 @@
-//! Inference at the edge of the network: what a server answers, and the commands of `tobari infer`.
+//! Inference at the edge of the network: the HTTP server, and the commands of `tobari infer`.
 //!
-//! [`serve`] has the routes and what the server holds. An enclave is this program again:
-//! [`begin`] is the first thing that a program does which may be one.
+//! [`serve`] has the routes and the server's state. An enclave is a process of the same program, so
+//! a program that may start as one calls [`begin`] first.
 
 #![forbid(unsafe_code)]
 
@@ -11,8 +11,8 @@ pub mod serve;
 
 use std::process::ExitCode;
 
-/// Where this process is an enclave that another of the same executable started, that is all of its
-/// life, and its exit status comes back. To be called before any thread is started.
+/// If another process of this executable started this one as an enclave, runs the enclave to its
+/// end and returns the exit status. Call this before any thread is started.
 pub fn begin() -> Option<ExitCode> {
     #[cfg(linux_64)]
     if tobari_host::enclave::is_inside(tobari_host::enclave::VERB) {

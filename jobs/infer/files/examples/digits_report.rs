@@ -1,11 +1,11 @@
-//! How well the built-in model reads digits.
+//! Reports how well the built-in model classifies digits.
 //!
 //! ```sh
 //! cargo run --release -p tobari-infer-files --example digits_report -- MNIST-FOLDER
 //! ```
 //!
-//! Labels of all test images in doubles and in integers, the confusion matrix, the range of every
-//! stage, time for an image on one thread, and digits that are drawn.
+//! The report has the labels of all test images in doubles and in integers, the confusion matrix,
+//! the range of every stage, the time of an image on one thread, and drawn digits.
 
 #![allow(clippy::print_stdout, reason = "an example tells what it does")]
 

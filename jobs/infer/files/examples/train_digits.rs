@@ -1,12 +1,12 @@
-//! Trains the paper's network (table 4) on handwritten digits and folds it; writes the model, and
-//! the network beside it as ONNX.
+//! Trains the paper's network (table 4) on handwritten digits and folds it. Writes the model, and
+//! the network as ONNX beside it.
 //!
 //! ```sh
 //! cargo run --release -p tobari-infer-files --example train_digits -- MNIST-FOLDER OUT.tim [EPOCHS]
 //! ```
 //!
-//! The folder holds the four files of MNIST, compressed or not. Two threads take half of every
-//! batch each; the seed is written below, and the weights are the same in every run on one machine.
+//! The folder holds the four files of MNIST, compressed or not. Two threads each take half of every
+//! batch. The seed is fixed below, so every run on one machine gives the same weights.
 
 #![allow(clippy::print_stdout, reason = "an example tells what it does")]
 
@@ -65,7 +65,7 @@ fn read(folder: &Path, part: &str) -> Result<Data, Box<dyn Error>> {
     Ok((images, labels))
 }
 
-/// Images for one gradient, drawn and changed.
+/// Images for one gradient, drawn and augmented.
 fn batch(data: &Data, order: &[usize], seed: u64) -> (Vec<f32>, Vec<u8>) {
     let mut rng = rng(seed);
     let mut pixels = vec![0.0; order.len() * INPUT.len()];
@@ -88,7 +88,7 @@ fn trained(data: &Data, epochs: usize) -> Result<Network, Box<dyn Error>> {
     let mut trainer = Trainer::new(INPUT, &BLOCKS, 10, PIXELS, recipe, &mut rng(u64::MAX))?;
     println!("{} parameters, {steps} steps an epoch", trainer.parameters());
     let mut last: Vec<Gradient> = Vec::new();
-    // one epoch more for the statistics alone
+    // one more epoch, for the statistics alone
     for epoch in 0..=epochs {
         let order = shuffled(data.0.len(), &mut rng((epoch as u64) << 32 | 0xffff_ffff));
         let (mut loss, mut correct) = (0.0, 0);
@@ -127,7 +127,7 @@ fn shuffled(count: usize, rng: &mut ChaCha20Rng) -> Vec<usize> {
     order
 }
 
-/// Images over which the ranges are taken: 4,000 as they are and 4,000 changed.
+/// Images for the ranges: 4,000 unchanged and 4,000 augmented.
 fn calibration(data: &Data) -> Vec<Vec<u8>> {
     let order: Vec<usize> = (0..4000).map(|at| at * (data.0.len() / 4000)).collect();
     let (changed, _) = batch(data, &order, u64::MAX - 1);

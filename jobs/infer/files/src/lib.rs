@@ -1,4 +1,4 @@
-//! Files of inference: pictures from `idx` and PNG, networks from ONNX and back.
+//! Files for inference: pictures from `idx` and PNG files, networks from and to ONNX.
 
 #![forbid(unsafe_code)]
 

@@ -248,7 +248,7 @@ fn put_integers(out: &mut Vec<u8>, numbers: &[f64], bits: u32) {
     integers.iter().for_each(|x| out.extend_from_slice(&x.to_be_bytes()[8 - width..]));
 }
 
-/// Whether integers of so many bytes hold all.
+/// Whether integers of `width` bytes hold all numbers.
 fn fit(integers: &[i64], width: usize) -> bool {
     let most = 1i64 << (8 * width - 1);
     integers.iter().all(|x| (-most..most).contains(x))

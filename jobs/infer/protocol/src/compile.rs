@@ -521,7 +521,7 @@ fn last_bits(options: Options) -> u32 {
     if options.encrypted { LAST_BITS_ENCRYPTED } else { LAST_BITS }
 }
 
-/// The scales of a stage whose square should have a scale of about so many bits.
+/// The scales of a stage whose square should have a scale of about `next` bits.
 fn scales(parameters: &LatticeParameters, manner: &Manner, input: Scale, next: u32) -> Option<Scales> {
     if !manner.divide {
         // over the first prime alone

@@ -1,13 +1,12 @@
-//! Layers and moves for [`placement`](super::placement) from what was measured on a machine.
+//! Layers and moves for [`placement`](super::placement), from measurements of a machine.
 //!
 //! A stage is a layer and its activation. On ciphertexts from the first stage to the last, and with
-//! encrypted weights, the two are done together and were measured together: the layer has the
-//! seconds of both, the activation none. Reset stages are the maps alone, over one prime; their
-//! squares are done in plain numbers. Stages between masked resets have their squares with them,
-//! and parameters of their own.
+//! encrypted weights, both run and were measured together: the layer has the seconds of both, the
+//! activation none. Reset stages are the maps alone, over one prime; their squares run on plain
+//! numbers. Stages between masked resets include their squares and have separate parameters.
 //!
-//! An enclave's seconds are the process's, times a factor: 1 for an enclave that is a process, for
-//! it runs the same code.
+//! An enclave's seconds are those of the process times a factor. The factor is 1 for an enclave
+//! that is a process, because it runs the same code.
 
 use super::Model;
 use super::compile::{Compiled, Flow};
@@ -18,8 +17,8 @@ use tobari_lattice::params::LatticeParameters;
 use tobari_plan::place::Data;
 use tobari_plan::segment::Form;
 
-/// Of a ciphertext's bytes, those that leave the enclave: it is fresh there, and a seed stands for
-/// its second half.
+/// The part of a ciphertext's bytes that leaves the enclave: the ciphertext is fresh there, and a
+/// seed replaces its second half.
 const OUT: f64 = 0.5;
 
 /// Seconds of a stage in the process.
@@ -37,58 +36,58 @@ pub struct StageSeconds {
     pub masked: f64,
 }
 
-/// Seconds of what is between the stages.
+/// Seconds of the steps between the stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredMoves {
-    /// Of a message of no bytes.
+    /// For an empty message.
     pub call: f64,
-    /// Of a byte of a message.
+    /// For each byte of a message.
     pub byte: f64,
-    /// Of a byte of a ciphertext that is written by one and read by the other.
+    /// For each byte of a ciphertext that one side writes and the other reads.
     pub written: f64,
-    /// Of a client's messages that are sealed, opened, and checked to come in their turn: the image
-    /// in the clear, and what is told of it.
+    /// To seal, open and check the order of a client's messages: the plaintext image, and the
+    /// output.
     pub sealed: f64,
-    /// Of encoding and encryption, by byte of ciphertext.
+    /// For encoding and encryption, by byte of ciphertext.
     pub encrypt: f64,
-    /// Of decryption and decoding, by byte of ciphertext.
+    /// For decryption and decoding, by byte of ciphertext.
     pub decrypt: f64,
-    /// Of a mask, put on and taken off, by byte of ciphertext before the reset.
+    /// To add and remove a mask, by byte of ciphertext before the reset.
     pub mask: f64,
-    /// By what an enclave's work is slower.
+    /// The factor by which an enclave's work is slower.
     pub factor: f64,
 }
 
-/// Seconds of a session's steps, from which its moves follow ([`Costs::new`]).
+/// Seconds of a session's steps; the moves follow from them ([`Costs::new`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
-    /// Of a message of no bytes.
+    /// For an empty message.
     pub call: f64,
-    /// Of a byte of a message.
+    /// For each byte of a message.
     pub byte: f64,
-    /// Of a byte of a ciphertext that is written and read again.
+    /// For each byte of a ciphertext that is written and read again.
     pub written: f64,
-    /// Of an image that the enclave classifies in plain numbers, from the client's pixels to its
+    /// For an image that the enclave classifies in plain numbers, from the client's pixels to the
     /// label.
     pub clear: f64,
-    /// Of an image that is encrypted inside, out and read, for stages between resets.
+    /// For an image that is encrypted inside, sent out and read, for stages between resets.
     pub input: f64,
-    /// Of such a result, in and decrypted.
+    /// For such a result, read and decrypted inside.
     pub result: f64,
-    /// Of all masks of an image, put on and taken off.
+    /// For adding and removing all masks of an image.
     pub mask: f64,
 }
 
 /// The built-in network's stages on a machine without AVX-512: medians of
 /// `bench/record/amd-zen3-2-cores/2026-11-24-infer/infer-f` (`layers.csv`; plain numbers from
-/// `table6.csv`, shared out by products).
+/// `table6.csv`, divided among the stages by products).
 pub const RECORDED: [StageSeconds; 3] = [
     StageSeconds { plain: 8e-6, user_data: 4.074e-3, both: 6.369e-3, reset: 0.135e-3, masked: 3.021e-3 },
     StageSeconds { plain: 47e-6, user_data: 7.768e-3, both: 13.362e-3, reset: 2.093e-3, masked: 11.742e-3 },
     StageSeconds { plain: 4e-6, user_data: 3.236e-3, both: 4.718e-3, reset: 1.292e-3, masked: 3.299e-3 },
 ];
-/// The steps beside them; a byte by the mebibyte of `table7.csv`, bytes that are written and read
-/// by that of `operations.csv`, an empty message by ADR 0018.
+/// The steps beside these stages. A byte is from the mebibyte of `table7.csv`, bytes written and
+/// read from the mebibyte of `operations.csv`, an empty message from ADR 0018.
 pub const RECORDED_STEPS: Steps = Steps {
     call: 1e-6,
     byte: 1.87e-10,
@@ -99,14 +98,14 @@ pub const RECORDED_STEPS: Steps = Steps {
     mask: 1.015e-3,
 };
 
-/// A network in its four forms on ciphertexts: with weights in the clear, encrypted, between
-/// resets, and between resets under masks.
+/// A network in its four forms on ciphertexts: with plaintext weights, with encrypted weights,
+/// between resets, and between masked resets.
 pub type Forms = [Compiled; 4];
 
-/// A network's forms, the last over parameters of its own.
+/// A network's forms. The last one has separate parameters.
 ///
 /// # Errors
-/// [`RouteError`] for a network or parameters that the layouts do not take.
+/// [`RouteError`] for a network or parameters that do not fit the layouts.
 pub fn forms(model: &Model, ring: &LatticeParameters, masked: &LatticeParameters) -> Result<Forms, RouteError> {
     let of = |combination: Combination, parameters: &LatticeParameters| -> Result<Compiled, RouteError> {
         let route = Route::new(combination, parameters);
@@ -122,19 +121,19 @@ pub fn forms(model: &Model, ring: &LatticeParameters, masked: &LatticeParameters
     ])
 }
 
-/// What a network is placed by.
+/// The costs for placing a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// Its layers, with all ways to do them.
+    /// The layers, with all ways to run them.
     pub layers: Vec<Layer>,
-    /// What moves cost.
+    /// The costs of moves.
     pub moves: MeasuredMoves,
-    /// The level that masks take.
+    /// The level that masks need.
     pub masked_level: u16,
 }
 
 impl Costs {
-    /// From seconds of stages and steps; `factor` is by what an enclave's work is slower than a
+    /// Costs from seconds of stages and steps; `factor` is an enclave's time divided by a
     /// process's.
     ///
     /// # Errors
@@ -144,7 +143,7 @@ impl Costs {
         let computed: f64 = seconds.iter().map(|stage| stage.plain).sum();
         let last = reset.len().saturating_sub(1);
         let mut resets = (0..masked.len()).filter(|stage| masked.needs_reset(*stage));
-        // by byte, of what was measured with its way out or in
+        // per byte, for a step that was measured together with its message
         let without_message =
             |seconds: f64, bytes: f64, share: f64| (seconds / bytes - share * (steps.byte + steps.written)).max(0.0);
         let masks = resets.try_fold(0.0, |sum, stage| Ok::<f64, EngineError>(sum + bytes(masked, stage, false)?))?;
@@ -162,13 +161,13 @@ impl Costs {
         Ok(Self { layers, moves, masked_level: masked.stage(0).manner.results().saturating_sub(1) as u16 })
     }
 
-    /// The network to be placed.
+    /// The network to place.
     pub fn inference(&self) -> Inference<'_> {
         inference(&self.layers, &self.moves, self.masked_level)
     }
 }
 
-/// Bytes of the ciphertexts that a stage takes, or gives.
+/// Bytes of the ciphertexts that a stage takes or gives.
 fn bytes(compiled: &Compiled, stage: usize, takes: bool) -> Result<f64, EngineError> {
     let engine = CkksEngine::new(compiled.parameters())?;
     let stage = compiled.stage(stage);
@@ -185,8 +184,8 @@ impl Moves for MeasuredMoves {
         if *data.form == Form::Plain {
             return 0.0;
         }
-        // clients send their image sealed; what is encrypted of it is encrypted inside, and goes
-        // out or does not come in
+        // clients send their image sealed; it is encrypted inside and then either leaves the
+        // enclave, or stays there and saves the transfer in
         let moved = if into_enclave { -self.transfer(data, true) } else { self.transfer(data, false) };
         self.sealed + self.encrypt(data, true) + moved
     }
@@ -212,7 +211,7 @@ impl Moves for MeasuredMoves {
     }
 }
 
-/// Numbers between layers, eight bytes each.
+/// Plain numbers between layers, eight bytes each.
 fn plain_way(inputs: usize, outputs: usize, seconds: f64, factor: f64) -> Way {
     let bytes = [8 * inputs as u64, 8 * outputs as u64];
     Way {
@@ -225,14 +224,13 @@ fn plain_way(inputs: usize, outputs: usize, seconds: f64, factor: f64) -> Way {
     }
 }
 
-/// Ciphertexts of one point of a compiled model: their form, and bytes.
+/// Form and bytes of the ciphertexts at one point of a compiled model.
 fn point(engine: &CkksEngine, name: &str, primes: usize, count: usize) -> Result<(Form, u64), EngineError> {
     let level = primes.saturating_sub(1) as u16;
     Ok((Form::Encrypted { level, layout: name.to_owned() }, engine.ciphertext_shape(level)?.packed * count as u64))
 }
 
-/// The layers of a model that was compiled through, with encrypted weights, between resets, and
-/// between resets under masks, with as many seconds as stages.
+/// The layers of a model in its four forms ([`Forms`]), with seconds for each stage.
 ///
 /// # Errors
 /// [`EngineError`] for parameters of another scheme.
@@ -261,7 +259,7 @@ pub fn layers(
             let (takes, gives) = (stage.linear.takes.len(), stage.linear.outputs.len());
             let before = point(&engine, &named(number, "in"), stage.manner.primes, takes)?;
             let sums = point(&engine, &named(number, "sums"), stage.manner.sums(), gives)?;
-            // what is between resets is done in the process: no route does it inside
+            // stages between resets run in the process: no route runs them inside
             let factor = if compiled.options().flow == Flow::Through { moves.factor } else { f64::INFINITY };
             let way = |from: &(Form, u64), to: &(Form, u64), taken: f64| Way {
                 mode,
@@ -286,8 +284,8 @@ pub fn layers(
     Ok(all)
 }
 
-/// Whether a way of doing a layer at a site is the one that a combination has; all in plain numbers
-/// in the process where there is none.
+/// Whether a combination runs a layer in this way at this site; `None` stands for plain numbers in
+/// the process.
 pub fn belongs(combination: Option<Combination>, layer: &Layer, way: &Way, site: usize) -> bool {
     let flow = |wanted: &str| {
         let named = |form: &Form| matches!(form, Form::Encrypted { layout, .. } if layout.contains(wanted));
@@ -303,14 +301,14 @@ pub fn belongs(combination: Option<Combination>, layer: &Layer, way: &Way, site:
         Some(Combination::MixedPlainReset) if layer.weights => {
             way.mode == Mode::UserData && site == PROCESS && flow("Reset")
         }
-        // all of the first, and the squares of the second
+        // all layers of the first combination, and the squares of the second
         Some(Combination::EnclavePlain | Combination::MixedPlainReset) => way.mode == Mode::Plain && site == ENCLAVE,
         Some(Combination::MixedMaskedReset) => way.mode == Mode::UserData && site == PROCESS && flow("Masked"),
     }
 }
 
-/// The network to be placed: a user sends plain numbers to an enclave, or ciphertexts in any form
-/// that the first layer takes. Masks take ciphertexts of `masked_level`.
+/// The network to place: a user sends plain numbers to an enclave, or ciphertexts in any form that
+/// the first layer takes. Masked resets take ciphertexts of `masked_level`.
 pub fn inference<'a>(layers: &'a [Layer], moves: &'a MeasuredMoves, masked_level: u16) -> Inference<'a> {
     let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
     Inference { layers, inputs: inputs.collect(), masked_level: Some(masked_level), moves }
@@ -371,8 +369,8 @@ mod tests {
         let resets: Vec<_> = resets.filter(|(conversion, _)| *conversion == Conversion::MaskedReset).collect();
         assert_eq!(resets, [(Conversion::MaskedReset, ENCLAVE)], "the last stage takes what the second gives");
         assert!((0.015..0.03).contains(&best.seconds), "{}", best.seconds);
-        // activations in the clear may save two thirds, but then all in the clear inside is cheaper
-        // still
+        // plaintext activations may save two thirds, but then plaintext for all layers inside is
+        // cheaper still
         let free = Protect { side_channels: false, plain_in_enclave: Some(Inside::Yes), ..protect };
         let best = inference(&rows, &moves, 1).place(&free).unwrap();
         assert!(best.choices.iter().all(|choice| choice.site == ENCLAVE) && best.seconds < 1e-3);

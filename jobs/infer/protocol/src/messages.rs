@@ -1,18 +1,18 @@
-//! What is said: keys, a question, an answer, as bytes.
+//! Bytes of messages: keys, a question, an answer.
 //!
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 30 | keys | the keys of the model's card in its order, each an object of the lattice schemes with one key, at its level |
-//! | 31 | question | how many ciphertexts (1), and these, seeded |
-//! | 32 | answer | how many ciphertexts (1), and these |
-//! | 33 | what a client may know of a model | [`super::card`] |
+//! | 31 | question | number of ciphertexts (1), and the ciphertexts, seeded |
+//! | 32 | answer | number of ciphertexts (1), and the ciphertexts |
+//! | 33 | the public facts of a model | [`super::card`] |
 //! | 34 | a file with a question | the model's digest (32), SHA-256 of the keys (32), a question |
 //! | 35 | a file with an answer | the same with an answer |
 //!
-//! Both sides know the model's [`Card`]: how many of what there are, over how many primes and at
-//! which scale. Whatever differs is refused, and there is one byte string for each message.
-//! **Uniform halves of questions and keys are seeds only.** Lengths are checked before there is
-//! memory for what they announce.
+//! Both sides know the model's [`Card`], which states the number of ciphertexts, their primes and
+//! their scale. Any difference is rejected, and each message has exactly one byte string. **Uniform
+//! halves of questions and keys are sent only as seeds.** Lengths are checked before the announced
+//! memory is allocated.
 
 use super::compile::{Card, name};
 use super::program::Input;
@@ -21,23 +21,23 @@ use tobari_lattice::rlwe::EvaluationKey;
 use tobari_lattice::wire::VERSION;
 use tobari_lattice::wire::{self, LatticeWireError};
 
-/// Ciphertexts of a message at most.
+/// The most ciphertexts of a message.
 pub const MAX_CIPHERTEXTS: usize = 64;
 
 const KEYS: u8 = 0x30;
 const QUESTION: u8 = 0x31;
 const ANSWER: u8 = 0x32;
 
-/// Bytes that are no message.
+/// Errors of a message's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Fewer or more than there must be.
+    /// Too few or too many bytes.
     #[error("expected {expected} bytes, found {found}")]
     Length {
-        /// How many there must be.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
     /// Another version or kind.
@@ -53,12 +53,12 @@ pub enum MessageError {
     /// Another number of ciphertexts.
     #[error("expected {expected} ciphertexts, found {found}")]
     Count {
-        /// How many there should be.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A ciphertext over other primes or at another scale, or a product.
+    /// A ciphertext over other primes or at another scale, or a product that is not relinearised.
     #[error("expected ciphertexts over {primes} data primes at scale {scale}, found another one")]
     Ciphertext {
         /// Data primes.
@@ -66,18 +66,18 @@ pub enum MessageError {
         /// The scale.
         scale: String,
     },
-    /// A key of another purpose or level.
+    /// A key of another kind or level.
     #[error("expected a {name}, found another key")]
     Key {
-        /// What it should be.
+        /// The key expected.
         name: String,
     },
-    /// What follows is no object of the lattice schemes.
+    /// Bytes that are not an object of the lattice schemes.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
 }
 
-/// What comes after version and kind.
+/// The bytes after version and kind.
 pub(super) fn open(bytes: &[u8], expected: u8) -> Result<&[u8], MessageError> {
     match bytes {
         [version, found, rest @ ..] if *version == VERSION && *found == expected => Ok(rest),
@@ -86,7 +86,7 @@ pub(super) fn open(bytes: &[u8], expected: u8) -> Result<&[u8], MessageError> {
     }
 }
 
-/// So many parts of one length.
+/// Splits bytes into the expected number of parts of one length.
 fn parts(bytes: &[u8], expected: usize) -> Result<impl Iterator<Item = &[u8]>, MessageError> {
     let [count, rest @ ..] = bytes else { return Err(MessageError::Length { expected: 1, found: 0 }) };
     let found = usize::from(*count);
@@ -100,19 +100,19 @@ fn parts(bytes: &[u8], expected: usize) -> Result<impl Iterator<Item = &[u8]>, M
     Ok(rest.chunks_exact(each))
 }
 
-/// Bytes of a message of keys.
+/// The length of a message of keys.
 pub fn keys_bytes(card: &Card) -> usize {
     2 + card.keys.iter().map(|input| key_bytes(card, *input)).sum::<usize>()
 }
 
-/// Bytes of a message of a question.
+/// The length of a question.
 pub fn question_bytes(card: &Card) -> usize {
     // version, kind and parameters; primes, scale, seed; a half
     let head = wire::encode_parameters(&card.parameters).len() + 1 + scale_bytes(card) + 32;
     3 + card.places.len() * (head + element_bytes(card, card.sent.0))
 }
 
-/// Bytes of a message of an answer.
+/// The length of an answer.
 pub fn answer_bytes(card: &Card) -> usize {
     let head = wire::encode_parameters(&card.parameters).len() + 2 + scale_bytes(card);
     3 + card.answers() * (head + 2 * element_bytes(card, card.answer.0))
@@ -122,15 +122,15 @@ fn scale_bytes(card: &Card) -> usize {
     8 * (1 + card.parameters.data_primes())
 }
 
-/// A polynomial over so many data primes.
+/// The bytes of a polynomial over this many data primes.
 fn element_bytes(card: &Card, primes: usize) -> usize {
     let (ring, degree) = (card.parameters.ring(), card.parameters.degree());
     let tables = &ring.data_primes()[..primes];
     tables.iter().map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum()
 }
 
-/// Bytes of one key: version, kind and parameters; how many there are; automorphism, level, seed; a
-/// half of each digit.
+/// The bytes of one key: version, kind and parameters; the number of keys; automorphism, level,
+/// seed; a half of each digit.
 fn key_bytes(card: &Card, input: Input) -> usize {
     let level = match input {
         Input::Rotation { level, .. } | Input::Relinearization { level } => usize::from(level) + 1,
@@ -143,17 +143,17 @@ fn key_bytes(card: &Card, input: Input) -> usize {
     wire::encode_parameters(&card.parameters).len() + 3 + 4 + 1 + 32 + digits * element
 }
 
-/// Keys, in the order of the card.
+/// Encodes keys, in the order of the card.
 pub fn encode_keys(keys: &[(Input, EvaluationKeys)]) -> Vec<u8> {
     let mut out = vec![VERSION, KEYS];
     keys.iter().for_each(|(_, key)| out.extend_from_slice(&wire::encode_ckks_evaluation_keys(key)));
     out
 }
 
-/// Reads keys.
+/// Decodes keys.
 ///
 /// # Errors
-/// [`MessageError`]; the first key that is not the one that the card asks for is named.
+/// [`MessageError`]; it names the first key that differs from the card.
 pub fn decode_keys(bytes: &[u8], card: &Card) -> Result<Vec<(Input, EvaluationKeys)>, MessageError> {
     let mut rest = open(bytes, KEYS)?;
     let (expected, found) = (keys_bytes(card), bytes.len());
@@ -177,14 +177,14 @@ pub fn decode_keys(bytes: &[u8], card: &Card) -> Result<Vec<(Input, EvaluationKe
     Ok(keys)
 }
 
-/// A question.
+/// Encodes a question.
 pub fn encode_question(image: &[SeededCiphertext]) -> Vec<u8> {
     let mut out = vec![VERSION, QUESTION, image.len() as u8];
     image.iter().for_each(|part| out.extend_from_slice(&wire::encode_ckks_seeded_ciphertext(part)));
     out
 }
 
-/// Reads a question.
+/// Decodes a question.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -198,14 +198,14 @@ pub fn decode_question(bytes: &[u8], card: &Card) -> Result<Vec<SeededCiphertext
     parts(open(bytes, QUESTION)?, card.places.len())?.map(part).collect()
 }
 
-/// An answer.
+/// Encodes an answer.
 pub fn encode_answer(answer: &[Ciphertext]) -> Vec<u8> {
     let mut out = vec![VERSION, ANSWER, answer.len() as u8];
     answer.iter().for_each(|part| out.extend_from_slice(&wire::encode_ckks_ciphertext(part)));
     out
 }
 
-/// Reads an answer.
+/// Decodes an answer.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -219,7 +219,7 @@ pub fn decode_answer(bytes: &[u8], card: &Card) -> Result<Vec<Ciphertext>, Messa
     parts(open(bytes, ANSWER)?, card.answers())?.map(part).collect()
 }
 
-/// Whatever decodes as a message encodes to the same bytes.
+/// Fuzzing: bytes that decode as a message must encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_messages(data: &[u8]) {
     let Some(card) = toy_card() else { return };

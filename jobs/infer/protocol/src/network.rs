@@ -5,10 +5,11 @@
 //! offset`, channel by channel. The layers follow in order, in doubles:
 //!
 //! ```text
-//! convolution    y[o][r][c] = bias[o] + Σ w[o][i][a][b] x[i][stride r + a - top][stride c + b - left]    (0 outside x)
-//! affine         y = scale x + shift                     (batch normalisation with its statistics fixed)
+//! convolution    y[o][r][c] = bias[o]
+//!                  + Σ w[o][i][a][b] x[i][stride r + a - top][stride c + b - left]   (0 outside x)
+//! affine         y = scale x + shift                   (batch normalisation with fixed statistics)
 //! quadratic      y = square x² + linear x + constant
-//! average pool   y[i][r][c] = the mean of what lies under the window
+//! average pool   y[i][r][c] = the mean of the numbers of x[i] under the window
 //! reshape        y = x, in the same order
 //! dense          y[o] = bias[o] + Σ w[o][i] x[i]
 //! ```

@@ -1,22 +1,23 @@
 //! The paper's own costs and policy: its tables 6 to 14.
 //!
-//! [`layers`] and [`PaperMoves`] hold what the paper measured (tables 6 to 10, one thread of a Xeon
-//! Gold 6334, SEAL 3.6.6, Gramine-SGX), and [`policy`] the choice that its tables 11 and 12 make by
-//! hand; priced by the planner they give its tables 13 and 14 to the millisecond, but for one cell:
-//! that without integrity and without side channels reads 561,345 ms in table 13, where its own
-//! numbers add up to 554,251; the excess is about as many milliseconds as the transfers take
-//! microseconds.
+//! [`layers`] and [`PaperMoves`] hold the paper's measurements (tables 6 to 10, one thread of a
+//! Xeon Gold 6334, SEAL 3.6.6, Gramine-SGX). [`policy`] holds the choice that its tables 11 and 12
+//! make by hand. Priced by the planner, they give its tables 13 and 14 to the millisecond, except
+//! for one cell. The cell without integrity and without side channels is 561,345 ms in table 13,
+//! but the paper's own numbers add up to 554,251. The excess is about as many milliseconds as the
+//! transfers take microseconds.
 //!
-//! That cell's policy is not the cheapest, either: plain numbers in the enclave take 340 ms under
-//! the same assumptions, and their results are right besides. [`Inference::place`] finds that. And
-//! table 14 decrypts activations in the enclave in the column in which its memory may be watched;
-//! here that has to be allowed ([`Inside::Yes`]).
+//! The policy of that cell is not the cheapest, either: under the same assumptions plain numbers in
+//! the enclave take 340 ms, and their results are also right. [`Inference::place`] finds that
+//! placement. In table 14, the column whose enclave memory may be observed also decrypts
+//! activations in the enclave; here that must be allowed explicitly ([`Inside::Yes`]).
 
 use super::placement::{ENCLAVE, Inference, Inside, Layer, Mode, Moves, PROCESS, Protect, Way};
 use tobari_plan::place::{Data, PlaceError, Placement};
 use tobari_plan::segment::Form;
 
-/// Table 6 in ms: by layer, in the process plain, user data encrypted, both; then in the enclave.
+/// Table 6 in ms, by layer: in the process with plain numbers, user data encrypted, both encrypted;
+/// then the same in the enclave.
 const LATENCY: [(&str, bool, [f64; 6]); 5] = [
     ("conv1", true, [3.97, 22_989.0, 35_008.0, 6.31, 29_897.0, 46_048.0]),
     ("act1", false, [0.04, 3_025.0, 5_388.0, 0.07, 3_684.0, 6_473.0]),
@@ -25,7 +26,7 @@ const LATENCY: [(&str, bool, [f64; 6]); 5] = [
     ("fc", true, [5.81, 14_502.0, 15_917.0, 7.34, 17_862.0, 19_650.0]),
 ];
 
-/// Table 10 in ms: the same at level 1, without the plain columns.
+/// Table 10 in ms: the same at level 1, without the columns of plain numbers.
 pub const LATENCY_AT_ONE: [(&str, [f64; 4]); 5] = [
     ("conv1", [5_923.0, 9_564.0, 7_601.0, 12_369.0]),
     ("act1", [914.0, 1_588.0, 1_122.0, 1_924.0]),
@@ -43,10 +44,10 @@ const TRANSFER: [[f64; 6]; 2] =
 const ENCRYPT: f64 = 5.62 + 155.54;
 const DECRYPT: f64 = 11.17 + 2.92;
 
-/// Ciphertexts between the layers: one a channel.
+/// Ciphertexts between the layers: one for each channel.
 const CIPHERTEXTS: [u64; 6] = [1, 5, 5, 50, 50, 10];
 
-/// Bytes of a ciphertext: two parts of `2^14` coefficients, eight bytes each prime (formula 1).
+/// Bytes of a ciphertext: two parts of `2^14` coefficients, eight bytes for each prime (formula 1).
 fn ciphertext_bytes(level: u16) -> u64 {
     2 * (1 << 14) * (u64::from(level) + 1) * 8
 }
@@ -55,8 +56,9 @@ fn form(stage: usize, level: u16) -> Form {
     Form::Encrypted { level, layout: format!("{} ciphertexts", CIPHERTEXTS[stage]) }
 }
 
-/// The paper's network with its costs. With `at_level_one` encrypted ways take ciphertexts of level
-/// 1, of table 10, so that each needs a reset before it; else those of table 6 from level 5 down.
+/// The paper's network with its costs. With `at_level_one`, encrypted layers take ciphertexts of
+/// level 1 (table 10), so each layer needs a reset before it. Otherwise the levels go down from 5
+/// (table 6).
 pub fn layers(at_level_one: bool) -> Vec<Layer> {
     let layer = |stage: usize| {
         let (name, weights, seconds) = LATENCY[stage];
@@ -85,10 +87,10 @@ pub fn layers(at_level_one: bool) -> Vec<Layer> {
     (0..LATENCY.len()).map(layer).collect()
 }
 
-/// What the paper measured of moves.
+/// The paper's measurements of moves.
 pub struct PaperMoves;
 
-/// How many ciphertexts, and of which level.
+/// The number of ciphertexts, and their level.
 fn ciphertexts(data: Data<'_>) -> Option<(u64, u16)> {
     let Form::Encrypted { level, .. } = data.form else { return None };
     Some((data.bytes / ciphertext_bytes(*level), *level))
@@ -99,7 +101,7 @@ impl Moves for PaperMoves {
         let microseconds = &TRANSFER[usize::from(!into_enclave)];
         match ciphertexts(data) {
             Some((count, level)) => count as f64 * microseconds[usize::from(level).min(5)] / 1e6,
-            // plain numbers are few: the paper does not count them
+            // the paper does not count transfers of plain numbers, which are few
             None => 0.0,
         }
     }
@@ -117,8 +119,8 @@ impl Moves for PaperMoves {
     }
 }
 
-/// The paper's network, with resets after each layer (tables 10 and 14) or without (tables 6 and
-/// 13).
+/// The paper's network for [`layers`] with resets after each layer (tables 10 and 14) or without
+/// (tables 6 and 13).
 pub fn inference(layers: &[Layer]) -> Inference<'_> {
     let inputs = layers.first().into_iter().flat_map(|layer| &layer.ways).map(|way| (way.takes.clone(), way.bytes[0]));
     let mut inputs: Vec<(Form, u64)> = inputs.collect();
@@ -126,7 +128,7 @@ pub fn inference(layers: &[Layer]) -> Inference<'_> {
     Inference { layers, inputs, masked_level: None, moves: &PaperMoves }
 }
 
-/// What the paper protects in tables 13 and 14, with its two questions.
+/// The protection of one cell of tables 13 and 14.
 pub fn protect(integrity: bool, side_channels: bool, resets: bool) -> Protect {
     Protect {
         user_data: true,
@@ -140,7 +142,7 @@ pub fn protect(integrity: bool, side_channels: bool, resets: bool) -> Protect {
     }
 }
 
-/// Tables 11 and 12: how a layer with weights, and an activation, is done and where.
+/// Tables 11 and 12: the mode and the site of a layer with weights, and of an activation.
 pub fn policy(weights: bool, integrity: bool, side_channels: bool) -> (Mode, usize) {
     match (weights, integrity, side_channels) {
         (true, true, true) => (Mode::Both, ENCLAVE),
@@ -151,10 +153,10 @@ pub fn policy(weights: bool, integrity: bool, side_channels: bool) -> (Mode, usi
     }
 }
 
-/// One cell of table 13 (`resets`: of table 14), by the paper's policy.
+/// One cell of table 13 (with `resets`, of table 14), by the paper's policy.
 ///
 /// # Errors
-/// [`PlaceError`], where the policy could not be followed.
+/// [`PlaceError`] if the policy cannot be followed.
 pub fn cell(integrity: bool, side_channels: bool, resets: bool) -> Result<Placement, PlaceError> {
     let layers = layers(resets);
     inference(&layers).place_among(&protect(integrity, side_channels, resets), &|layer, way, site| {
@@ -165,22 +167,22 @@ pub fn cell(integrity: bool, side_channels: bool, resets: bool) -> Result<Placem
 /// One cell of tables 13 and 14.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// Whether results have to be right.
+    /// Whether results must be right.
     pub integrity: bool,
-    /// Whether the enclave may be watched.
+    /// Whether an attacker may observe the enclave.
     pub side_channels: bool,
     /// Whether levels are reset: table 14.
     pub resets: bool,
-    /// What the paper printed, in ms.
+    /// The number that the paper printed, in ms.
     pub printed: f64,
 }
 
-/// What is found for a [`Cell`], in ms.
+/// Computed times of a [`Cell`], in ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellTimes {
-    /// By the paper's policy.
+    /// The time of the paper's policy.
     pub policy: f64,
-    /// The cheapest.
+    /// The time of the cheapest placement.
     pub cheapest: f64,
 }
 
@@ -197,15 +199,15 @@ pub const CELLS: [Cell; 8] = [
 ];
 
 impl Cell {
-    /// The table that it is of.
+    /// The number of the cell's table.
     pub fn table(&self) -> u32 {
         if self.resets { 14 } else { 13 }
     }
 
-    /// Its milliseconds by the paper's costs.
+    /// The times of the cell by the paper's costs, in ms.
     ///
     /// # Errors
-    /// [`PlaceError`], where the policy could not be followed.
+    /// [`PlaceError`] if the policy cannot be followed.
     pub fn found(&self) -> Result<CellTimes, PlaceError> {
         let policy = cell(self.integrity, self.side_channels, self.resets)?;
         let layers = layers(self.resets);

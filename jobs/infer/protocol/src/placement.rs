@@ -1,22 +1,22 @@
-//! Which layer runs where, and in which form: the cheapest that what is to be protected allows.
+//! The site and form of each layer: the cheapest placement that the required protection allows.
 //!
-//! A layer can be done in plain numbers, on the user's data under encryption, or with the model
-//! encrypted as well; and each of these in a plain process (the paper's REE) or in an enclave (its
-//! TEE): the paper's six combinations (section 4.2, table 3). What each one protects follows from
-//! who holds what:
+//! A layer can run on plain numbers, on encrypted user data, or with encrypted user data and an
+//! encrypted model. Each of these can run in a plain process (the paper's REE) or in an enclave
+//! (its TEE): the paper's six combinations (section 4.2, table 3). Their protection follows from
+//! the data and keys at each site:
 //!
 //! | | user data | model | results right |
 //! |---|---|---|---|
 //! | process, plain | no | no | no |
 //! | process, user data encrypted | yes | no | no |
 //! | process, both encrypted | yes | from a passive host | no |
-//! | enclave, plain | unless its memory is watched, or plain data is refused it | unless its memory is watched | yes |
-//! | enclave, user data encrypted | yes | unless its memory is watched | yes |
+//! | enclave, plain | unless its memory is observed, or plaintext is not allowed in it | unless its memory is observed | yes |
+//! | enclave, user data encrypted | yes | unless its memory is observed | yes |
 //! | enclave, both encrypted | yes | yes | yes |
 //!
-//! [`Protect`] becomes labels of data and rights of sites, and [`tobari_plan::place`] looks for the
-//! cheapest path among ways, levels, resets and transfers. Requirements are relaxed one by one
-//! ([`relaxations`]), so that one sees what binds and what it costs.
+//! [`Protect`] becomes labels of data and rights of sites, and [`tobari_plan::place`] finds the
+//! cheapest path among ways, levels, resets and transfers. [`relaxations`] drops the requirements
+//! one by one, to show the ones that matter and their cost.
 
 use std::fmt;
 use tobari_plan::place::{Conversion, Data, PlaceCosts, PlaceError, Placement, place};
@@ -24,7 +24,7 @@ use tobari_plan::program::Program;
 use tobari_plan::segment::{Form, Job, Segment, Trust, Variant};
 use tobari_plan::site::{Guard, KeyDomain, Owner, Secrecy, Site};
 
-/// What of the user's data the enclave may have in the clear from the first layer to the last: in
+/// The user's data that the enclave may hold as plaintext between the first layer and the last: in
 /// plain layers, and where levels are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Inside {
@@ -32,30 +32,31 @@ pub enum Inside {
     No,
     /// Numbers under a mask that the enclave does not know.
     Masked,
-    /// Anything: whoever watches the enclave's memory sees activations.
+    /// All data: an attacker who observes the enclave's memory sees activations.
     Yes,
 }
 
-/// What has to be protected, and from whom.
+/// The data to protect, and the attackers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Protect {
     /// The user's data.
     pub user_data: bool,
     /// The model's weights.
     pub model: bool,
-    /// That results are right.
+    /// The correctness of results.
     pub integrity: bool,
-    /// Somebody may watch the enclave's memory accesses and its contents by side channels.
+    /// An attacker may observe the enclave's memory accesses and contents by side channels.
     pub side_channels: bool,
-    /// The host may do other than it was told, together with a user, and results tell more than a
+    /// The host may deviate from the protocol, together with a user, and results reveal more than a
     /// label.
     pub active_host: bool,
-    /// What the enclave may have in the clear of the user's data; where nothing is said, anything
-    /// if nobody watches it, and else nothing.
+    /// The user's data that the enclave may hold as plaintext. By default all data, or none with
+    /// `side_channels`.
     pub plain_in_enclave: Option<Inside>,
     /// There is an enclave.
     pub enclave: bool,
-    /// The enclave holds the key of the user's data, one of each session; or else the user does.
+    /// The enclave holds the key of the user's data, a new key for each session; otherwise the user
+    /// holds it.
     pub key_in_enclave: bool,
 }
 
@@ -77,20 +78,20 @@ impl fmt::Display for Protect {
 }
 
 impl Protect {
-    /// What the enclave may have in the clear of the user's data, where it is protected.
+    /// The user's data that the enclave may hold as plaintext, if the data is protected.
     pub fn inside(&self) -> Inside {
         self.plain_in_enclave.unwrap_or(if self.side_channels { Inside::No } else { Inside::Yes })
     }
 }
 
-/// In which form a layer is done.
+/// The form of a layer's computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// In plain numbers.
     Plain,
-    /// The user's data encrypted, the weights not.
+    /// The user's data is encrypted, the weights are not.
     UserData,
-    /// Both encrypted.
+    /// Both are encrypted.
     Both,
 }
 
@@ -104,60 +105,60 @@ impl fmt::Display for Mode {
     }
 }
 
-/// One way to do a layer.
+/// One way to run a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// Its form.
+    /// The form of the computation.
     pub mode: Mode,
-    /// What it takes.
+    /// The form of the input.
     pub takes: Form,
-    /// What it gives.
+    /// The form of the output.
     pub gives: Form,
-    /// Bytes of both.
+    /// Bytes of the input and of the output.
     pub bytes: [u64; 2],
     /// Seconds in a plain process, and in the enclave.
     pub seconds: [f64; 2],
-    /// Whether the enclave checks what a plain process makes.
+    /// Whether the enclave checks the results of a plain process.
     pub checked: bool,
 }
 
 /// A layer, or an activation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// What people call it.
+    /// A name for people.
     pub name: String,
     /// Whether it has weights; activations have none (the paper's table 12).
     pub weights: bool,
-    /// The ways to do it.
+    /// The ways to run it.
     pub ways: Vec<Way>,
 }
 
-/// What moves and conversions cost, in seconds.
+/// Costs of moves and conversions, in seconds.
 pub trait Moves {
-    /// Until an image is there in a form, where the enclave encrypts it; for a first layer in the
-    /// enclave, beside what [`Self::transfer`] costs into it.
+    /// Until an image exists in a form, if the enclave encrypts it. For a first layer in the
+    /// enclave, [`Self::transfer`] into it is not included.
     fn enter(&self, _: Data<'_>, _into_enclave: bool) -> f64 {
         0.0
     }
-    /// Into the enclave, or out of it.
+    /// To transfer data into the enclave, or out of it.
     fn transfer(&self, data: Data<'_>, into_enclave: bool) -> f64;
-    /// Plain numbers encoded and encrypted.
+    /// To encode and encrypt plain numbers.
     fn encrypt(&self, to: Data<'_>, in_enclave: bool) -> f64;
-    /// Ciphertexts decrypted and decoded.
+    /// To decrypt and decode ciphertexts.
     fn decrypt(&self, from: Data<'_>, in_enclave: bool) -> f64;
-    /// A mask put on and taken off.
+    /// To add and remove a mask.
     fn mask(&self, from: Data<'_>, to: Data<'_>) -> f64;
 }
 
-/// A network to be placed.
+/// A network to place.
 pub struct Inference<'a> {
-    /// Its layers and activations, in order.
+    /// The layers and activations, in order.
     pub layers: &'a [Layer],
-    /// Forms and bytes of the input, of which the user sends one.
+    /// Forms and bytes of the input; the user sends one of them.
     pub inputs: Vec<(Form, u64)>,
-    /// Levels that a ciphertext needs for a reset under a mask.
+    /// Levels that a ciphertext needs for a masked reset.
     pub masked_level: Option<u16>,
-    /// What moves cost.
+    /// The costs of moves.
     pub moves: &'a dyn Moves,
 }
 
@@ -178,8 +179,8 @@ fn session_key() -> KeyDomain {
     KeyDomain("the user's session".to_owned())
 }
 
-/// The plain process, and the enclave if there is one: who trusts them with what follows from what
-/// has to be protected.
+/// The plain process, and the enclave if there is one. The required protection determines the
+/// parties that trust each site.
 pub fn sites(protect: &Protect) -> Vec<Site> {
     let mut process = Site::blind("process", 1, 1 << 34);
     process.trusted_by.extend((!protect.user_data).then(user));
@@ -197,7 +198,7 @@ pub fn sites(protect: &Protect) -> Vec<Site> {
 }
 
 impl Inference<'_> {
-    /// The job under requirements; the variant `v` of stage `k` is way `v` of layer `k`.
+    /// The job for a required protection; variant `v` of stage `k` is way `v` of layer `k`.
     pub fn job(&self, protect: &Protect) -> Job {
         let variant = |layer: &Layer, way: &Way| {
             let weights = match way.mode {
@@ -225,8 +226,8 @@ impl Inference<'_> {
             variants: layer.ways.iter().map(|way| variant(layer, way)).collect(),
         });
         let last = self.layers.last().into_iter().flat_map(|layer| &layer.ways).map(|way| way.gives.clone());
-        // where the user has the key, a result goes home as it is; where the enclave has it, it is
-        // released there
+        // a user with the key gets the encrypted result; an enclave with the key releases the
+        // result
         let mut outputs: Vec<Form> = vec![Form::Plain];
         if !protect.key_in_enclave {
             outputs.extend(last.filter(|form| matches!(form, Form::Encrypted { .. })));
@@ -246,7 +247,7 @@ impl Inference<'_> {
     /// The cheapest placement.
     ///
     /// # Errors
-    /// [`PlaceError`] that names the first layer that can be done nowhere, and why.
+    /// [`PlaceError`] with the first layer that can run nowhere, and the reasons.
     pub fn place(&self, protect: &Protect) -> Result<Placement, PlaceError> {
         let (job, sites) = (self.job(protect), sites(protect));
         let placement =
@@ -255,10 +256,10 @@ impl Inference<'_> {
         finite(placement)
     }
 
-    /// The cheapest placement among some ways at some sites: those for which a function of layer,
-    /// way and site says yes.
+    /// The cheapest placement among the ways and sites that a function of layer, way and site
+    /// allows.
     ///
-    /// # Errors
+    /// As in [`Self::place`]; [`PlaceError::Output`] if none is allowed.
     /// As [`Self::place`]; [`PlaceError::Output`] if there is none among them.
     pub fn place_among(
         &self,
@@ -277,7 +278,7 @@ impl Inference<'_> {
     }
 }
 
-/// A placement that takes no way without an end.
+/// Rejects a placement of infinite cost.
 fn finite(placement: Placement) -> Result<Placement, PlaceError> {
     match placement.seconds.is_finite() {
         true => Ok(placement),
@@ -291,7 +292,7 @@ type Allowed<'a> = &'a dyn Fn(usize, &Way, usize) -> bool;
 struct Priced<'a> {
     of: &'a Inference<'a>,
     allowed: Option<Allowed<'a>>,
-    /// Or else the user encrypts, whose time is not the job's.
+    /// If false, the user encrypts, whose time is not part of the job.
     key_inside: bool,
 }
 
@@ -329,18 +330,18 @@ impl PlaceCosts for Priced<'_> {
     }
 }
 
-/// A requirement less, and what it would bring.
+/// A dropped requirement, and the gain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxation {
-    /// What is given up, in words.
+    /// The requirement to drop, in words.
     pub gives_up: &'static str,
-    /// What is left.
+    /// The remaining protection.
     pub protect: Protect,
-    /// Seconds with it.
+    /// Seconds with the remaining protection.
     pub seconds: f64,
 }
 
-/// All requirements that cost something, the one that brings most first: each given up alone.
+/// All requirements whose removal saves time, each dropped alone, largest gain first.
 pub fn relaxations(inference: &Inference<'_>, protect: &Protect) -> Vec<Relaxation> {
     let now = inference.place(protect).map_or(f64::INFINITY, |placement| placement.seconds);
     let mut ways: Vec<(&'static str, Protect)> = Vec::new();

@@ -1,29 +1,30 @@
-//! A [`Model`] computed in the clear: in doubles, and in integers that are the same on every
+//! Computes a [`Model`] on plaintext: in doubles, and in integers that are the same on every
 //! machine.
 //!
-//! **Doubles.** [`Model::forward`]. Sums are taken in one written order and without fused
-//! operations, so that results do not depend on the machine either; they are no reference for
-//! labels, because what an encrypted run computes has an error of its own.
+//! **Doubles.** [`Model::forward`]. Sums have a fixed order and no fused operations, so the results
+//! do not depend on the machine either. They are no reference for labels, because an encrypted run
+//! has an error of its own.
 //!
-//! **Integers.** [`FixedModel`] is what labels of encrypted runs are held against, and what runs
+//! **Integers.** [`FixedModel`] is the reference for labels of encrypted runs, and the computation
 //! inside an enclave. Numbers have [`FRACTION_BITS`] = 24 bits after the point:
 //!
 //! ```text
-//! v_0 = 2^16 p                                    (pixels p/256, exactly)
-//! u_k = ⌊(W_k v_(k-1) + b_k) / 2^weight_bits + 1/2⌋,  then set to the nearest of ±2^28 if it is beyond       (all but the last stage)
+//! v_0 = 2^16 p                                         (pixels p/256, exactly)
+//! u_k = ⌊(W_k v_(k-1) + b_k) / 2^weight_bits + 1/2⌋,   then limited to [-2^28, 2^28]
+//!                                                      (all stages but the last)
 //! v_k = ⌊u_k² / 2^24 + 1/2⌋
 //! ```
 //!
-//! with `W_k` the integer weights and `b_k` the offsets on the grid of `W_k v_(k-1)`, exactly. The
-//! last stage's `u` is not limited. Before there is a `FixedModel` it is checked that no sum leaves
-//! 62 bits: a row's absolute weights times `2^32`, with the offset. Nothing wraps then.
+//! `W_k` are the integer weights and `b_k` the offsets on the grid of `W_k v_(k-1)`, both exact.
+//! The last stage's `u` is not limited. Before a `FixedModel` is made, a check ensures that no sum
+//! exceeds 62 bits: a row's absolute weights times `2^32`, plus the offset. So nothing overflows.
 //!
 //! # Leakage
 //!
-//! Which instructions run and which memory is read follows from the model's shapes alone, in both;
-//! [`argmax`] has no branch and no index that depends on the numbers. Integer products take the
-//! same time for all numbers on the processors that this is for; those of doubles may not
-//! (subnormal numbers), so an enclave uses integers.
+//! In both forms, instructions and memory accesses depend only on the model's shapes; [`argmax`]
+//! has no branch and no index that depends on the numbers. Integer products take constant time on
+//! the supported processors. Products of doubles may not (subnormal numbers), so an enclave uses
+//! integers.
 
 use super::fold::interval;
 use super::model::{Map, Model, Stage};
@@ -33,9 +34,9 @@ use zeroize::Zeroize;
 
 /// Bits after the point of the integers.
 pub const FRACTION_BITS: u32 = 24;
-/// Largest number before a square, as an integer: 16.
+/// The largest number before a square, as an integer: 16.
 const MOST: i64 = 1 << (FRACTION_BITS + 4);
-/// Results that are computed at once.
+/// Results that are computed together.
 const TILE: usize = 16;
 
 /// Why a model has no integer form.
@@ -45,35 +46,36 @@ pub enum FixedError {
     /// A sum that may be too large.
     #[error("stage {stage}: expected sums of integers below 2^62, found a row of weights that may exceed it")]
     Sum {
-        /// Its name.
+        /// The stage's name.
         stage: String,
     },
     /// Offsets finer than the grid of the sums.
     #[error("stage {stage}: expected offsets of at most {expected} bits after the point, found {found}")]
     Bias {
-        /// Its name.
+        /// The stage's name.
         stage: String,
         /// `24 + weight_bits`.
         expected: u32,
-        /// Bits of its offsets.
+        /// The bits of its offsets.
         found: u32,
     },
 }
 
-/// How large a stage's numbers become.
+/// The size of a stage's numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageRange {
-    /// Its name.
+    /// The stage's name.
     pub name: String,
-    /// The largest `|u|` over the images that were given.
+    /// The largest `|u|` over the given images.
     pub seen: f64,
     /// The largest `|u|` that any image can have, by interval arithmetic over the weights.
     pub bound: f64,
-    /// The largest sum of absolute weights of a row: by how much errors of the input may grow.
+    /// The largest sum of absolute weights of a row: the factor by which errors of the input may
+    /// grow.
     pub gain: f64,
 }
 
-/// What sums are taken of: doubles or integers.
+/// The numbers in sums: doubles or integers.
 trait Number: Copy + Default {
     fn add_product(self, weight: Self, number: Self) -> Self;
     fn plus(self, other: Self) -> Self;
@@ -100,19 +102,19 @@ impl Number for i64 {
 }
 
 impl Stage {
-    /// `u = W v + b`, for as many numbers as the input has.
+    /// `u = W v + b`; `v` has as many numbers as the input.
     pub fn apply(&self, v: &[f64]) -> Vec<f64> {
         sums(self, self.map.weights(), &self.bias, v)
     }
 }
 
 impl Model {
-    /// Pixels as the first stage takes them: `p/256`.
+    /// Pixels as numbers of the first stage: `p/256`.
     pub fn numbers(pixels: &[u8]) -> Vec<f64> {
         pixels.iter().map(|pixel| f64::from(*pixel) / 256.0).collect()
     }
 
-    /// `u_k` of every stage, the last being logits over `2^logit_bits`.
+    /// `u_k` of every stage; the last are the logits divided by `2^logit_bits`.
     ///
     /// # Errors
     /// [`InputError`] for an image of another size.
@@ -150,7 +152,7 @@ impl Model {
         Ok(logits)
     }
 
-    /// How large the numbers of each stage become, over images and at most.
+    /// The sizes of the numbers of each stage, over images and over all possible inputs.
     ///
     /// # Errors
     /// [`InputError`] for an image of another size.
@@ -190,7 +192,7 @@ impl Model {
     }
 }
 
-/// A model in integers; the head of the module says what it computes, bit by bit.
+/// A model in integers; the head of the module defines its computation, bit by bit.
 #[derive(Clone, Debug)]
 pub struct FixedModel {
     model: Model,
@@ -204,7 +206,7 @@ impl FixedModel {
         &self.model
     }
 
-    /// The last stage's numbers, `2^24` standing for one: logits over `2^logit_bits`.
+    /// The last stage's numbers, with `2^24` for 1: logits divided by `2^logit_bits`.
     ///
     /// # Errors
     /// [`InputError`] for an image of another size.
@@ -225,7 +227,7 @@ impl FixedModel {
         Ok(v)
     }
 
-    /// `u_k` of one stage, from as many numbers as it takes.
+    /// `u_k` of one stage, from the numbers of its input.
     fn stage(&self, stage: usize, v: &[i64]) -> Vec<i64> {
         let (weights, bias) = &self.weights[stage];
         let stage = &self.model.stages()[stage];
@@ -235,7 +237,7 @@ impl FixedModel {
         u
     }
 
-    /// The class with the largest logit, the first of several.
+    /// The class with the largest logit; the first one if several are equal.
     ///
     /// # Errors
     /// [`InputError`] for an image of another size.
@@ -247,7 +249,7 @@ impl FixedModel {
     }
 }
 
-/// The square of each number, limited and rounded as the head of the module says.
+/// The square of each number, limited and rounded as in the head of the module.
 fn square(numbers: &mut [i64]) {
     for u in numbers {
         let limited = (*u).clamp(-MOST, MOST); // two selections, no branch
@@ -255,12 +257,12 @@ fn square(numbers: &mut [i64]) {
     }
 }
 
-/// Where the largest number is, the first of several. No branch and no index depends on the
-/// numbers, which lie within ±2^62.
+/// The position of the largest number, the first one if several are equal. No branch and no index
+/// depends on the numbers, which are within ±2^62.
 pub fn argmax(numbers: &[i64]) -> usize {
     let (mut best, mut place) = (i64::MIN >> 1, 0);
     for (at, number) in numbers.iter().enumerate() {
-        // all ones if the number is larger; the compiler may not know, or it would make a branch of
+        // all ones if the number is larger; hidden from the compiler, which could make a branch of
         // it
         let larger = black_box(best.wrapping_sub(*number) >> 63);
         best ^= (best ^ number) & larger;
@@ -276,7 +278,7 @@ fn fixed_weights(stage: &Stage) -> Result<(Vec<i64>, Vec<i64>), FixedError> {
     if stage.bias_bits > expected {
         return Err(FixedError::Bias { stage: name(), expected, found: stage.bias_bits });
     }
-    // both are below 2^52 on their grids, as the model's check says
+    // both are below 2^52 on their grids: the model's check ensures it
     let integer = |bits: u32| move |x: &f64| (x * 2f64.powi(bits as i32)) as i64;
     let weights: Vec<i64> = stage.map.weights().iter().map(integer(stage.weight_bits)).collect();
     let up = expected - stage.bias_bits;
@@ -294,7 +296,7 @@ fn fixed_weights(stage: &Stage) -> Result<(Vec<i64>, Vec<i64>), FixedError> {
     Ok((weights, bias.into_iter().map(|b| b as i64).collect()))
 }
 
-/// A map and its offsets, [`TILE`] results of a channel at a time.
+/// A map and its offsets, computed for [`TILE`] results of a channel at a time.
 fn sums<T: Number>(stage: &Stage, weights: &[T], bias: &[T], v: &[T]) -> Vec<T> {
     match &stage.map {
         Map::Dense { .. } => {
@@ -323,7 +325,7 @@ fn sums<T: Number>(stage: &Stage, weights: &[T], bias: &[T], v: &[T]) -> Vec<T> 
     }
 }
 
-/// What lies under the kernel for each of [`TILE`] results from the first on, tap by tap.
+/// The inputs under the kernel for each of [`TILE`] results from `first` on, tap by tap.
 fn gather<T: Number>(
     stage: &Stage,
     (kernel, stride, padding): ([usize; 2], [usize; 2], [usize; 2]),
@@ -336,7 +338,7 @@ fn gather<T: Number>(
     for (tap, lanes) in tile.iter_mut().enumerate() {
         let [channel, a, b] = [tap / rows, tap % rows / kernel[1], tap % kernel[1]];
         for (lane, number) in lanes.iter_mut().enumerate().take(stage.output.height * width - first) {
-            // outside, also above and to the left, where this wraps
+            // outside the input; above and to the left the subtraction wraps around
             let y = ((first + lane) / width * stride[0] + a).wrapping_sub(padding[0]);
             let x = ((first + lane) % width * stride[1] + b).wrapping_sub(padding[1]);
             let inside = y < input.height && x < input.width;
@@ -345,7 +347,7 @@ fn gather<T: Number>(
     }
 }
 
-/// A scalar product, in eight sums that are added up in order.
+/// A scalar product, as eight partial sums that are added in order.
 fn dot<T: Number>(weights: &[T], numbers: &[T]) -> T {
     let (first, rest) = weights.as_chunks::<8>();
     let (others, rest_of_others) = numbers.as_chunks::<8>();

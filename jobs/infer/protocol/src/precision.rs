@@ -1,40 +1,39 @@
-//! How precise logits will be, and whether numbers fit: told before anything is encrypted.
+//! Predicts, before any encryption, the precision of logits and whether all numbers fit.
 //!
-//! # What is counted
-//! Errors are taken for independent from slot to slot, with a deviation `σ` that a stage carries
-//! on, `‖w‖₂` being the largest Euclidean norm of a row and `v` a bound of what comes in, `D` the
-//! products of an output ciphertext, `F` its folds:
+//! # Error model
+//! Errors count as independent between slots. A stage passes on a deviation `σ`. `‖w‖₂` is the
+//! largest Euclidean norm of a row, `v` a bound of the inputs, `D` the number of products of an
+//! output ciphertext, `F` the number of its folds:
 //!
-//! | from | adds to `σ²` of the sums |
+//! | source | adds to `σ²` of the sums |
 //! |---|---|
-//! | what comes in, and its rotations | `‖w‖₂² (σ_in² + σ_switch²)` |
-//! | weights as they are encoded, or encrypted | `2^F D v² σ_w²`: in every slot, also where the weight is 0 |
+//! | inputs, and their rotations | `‖w‖₂² (σ_in² + σ_switch²)` |
+//! | encoding or encryption of weights | `2^F D v² σ_w²`: in every slot, also where the weight is 0 |
 //! | giant steps | `2^F G σ_switch²`, at the scale of products |
-//! | relinearisations of encrypted weights | likewise, one for each giant step |
+//! | relinearisations of encrypted weights | the same, one for each giant step |
 //! | a division by a prime | `2^F σ_rescale²` |
 //! | folds | `2^F σ_switch²`, at the scale of sums |
-//! | offsets | `σ_encode²`, or of an encryption |
+//! | offsets | `σ_encode²`, or that of an encryption |
 //!
-//! and a square of numbers up to `R` gives `4 R² σ² + 2 σ⁴ + σ_product²`. The `σ` of operations are
-//! those that the core's [`Estimator`] bounds: it bounds polynomials by six deviations, and
-//! products of two by thirty-six. **The stated error is `6 σ`**: a model, not a proof; tests hold
-//! measured errors to it. It is a bound of logits before they are multiplied by the model's power
-//! of two.
+//! A square of numbers up to `R` gives `4 R² σ² + 2 σ⁴ + σ_product²`. The `σ` of operations come
+//! from the core's [`Estimator`], which bounds polynomials by six deviations and products of two by
+//! thirty-six. **The stated error is `6 σ`**: this is a model, not a proof; tests compare measured
+//! errors with it. It bounds logits before they are multiplied by the model's power of two.
 //!
-//! **Slots without a use** hold what the sums before left there, and meet weights that are 0 but
-//! for their own errors. `v²` is therefore counted slot by slot: a number of the model is within
-//! its range, and what stands elsewhere is a sum of products with independent signs, whose square
+//! **Unused slots** hold leftovers of the previous sums, and are multiplied by weights that are 0
+//! except for their errors. `v²` is therefore computed slot by slot. A number of the model is
+//! within its range. Any other slot holds a sum of products with independent signs, whose square
 //! has the mean square `3 (Σ w² v²)²`.
 //!
-//! Where images told how large numbers are on average ([`Calibration`]), that counts for `v²` of
-//! the model's numbers, and in place of `R²`; else the ranges.
+//! If images gave the average size of the numbers ([`Calibration`]), that size is used for `v²` of
+//! the model's numbers and instead of `R²`; otherwise the ranges are used.
 //!
 //! [`Calibration`]: super::calibration::Calibration
 //!
 //! # Ranges
-//! A stage's sums are said to stay within a range ([`Ranges`]): of training images, or the worst
-//! that pixels from 0 to 1 can do. Where a number with its error could reach half the modulus it
-//! would wrap around: such a stage is refused, by its name.
+//! A stage's sums are assumed to stay within a range ([`Ranges`]): that of training images, or the
+//! worst case for pixels from 0 to 1. A number with its error must stay below half the modulus, or
+//! it would overflow. A stage that could overflow is rejected by name.
 
 use super::compile::{Compiled, Flow};
 use super::layout::{Linear, Output};
@@ -46,12 +45,12 @@ use tobari_lattice::ckks::{Estimate, Estimator, Scale};
 pub struct Ranges(pub Vec<f64>);
 
 impl Ranges {
-    /// The same for every stage: 1 is what models are folded for.
+    /// The same range for every stage; models are folded for 1.
     pub fn all(model: &Model, most: f64) -> Self {
         Self(vec![most; model.stages().len()])
     }
 
-    /// The largest that any pixels from 0 to 1 lead to, each number taken for itself.
+    /// The largest values for any pixels from 0 to 1, with each number bounded on its own.
     pub fn worst(model: &Model) -> Self {
         // neither pixels nor squares are negative
         let mut most = vec![1.0; model.input().len()];
@@ -73,7 +72,7 @@ impl Ranges {
         Self(ranges)
     }
 
-    /// The largest of some images, times a margin.
+    /// The largest values of some images, times a margin.
     pub fn of_images<'a>(model: &Model, images: impl IntoIterator<Item = &'a [f64]>, margin: f64) -> Self {
         let mut ranges = vec![0.0f64; model.stages().len()];
         for image in images {
@@ -91,18 +90,18 @@ impl Ranges {
     }
 }
 
-/// What is foretold of a stage.
+/// The prediction for a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageReport {
-    /// Its name.
+    /// The stage's name.
     pub name: String,
-    /// Data primes of what comes in.
+    /// Data primes of the input.
     pub primes: usize,
     /// The range of its sums.
     pub range: f64,
-    /// What they are off by: six deviations.
+    /// The error of the sums: six deviations.
     pub error: f64,
-    /// Bits between the largest number, at its scale, and half the modulus, where they are fewest.
+    /// The fewest bits at any step between the largest number, at its scale, and half the modulus.
     pub headroom_bits: f64,
 }
 
@@ -110,27 +109,27 @@ pub struct StageReport {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrecisionError {
-    /// Numbers could wrap around.
+    /// Numbers could overflow.
     #[error("stage {stage}: expected numbers below {most}, found a range of {found}")]
     Range {
-        /// Its name.
+        /// The stage's name.
         stage: String,
-        /// What they must be below.
+        /// The bound for the sums.
         most: f64,
         /// The range.
         found: f64,
     },
-    /// Too large an error.
+    /// The error is too large.
     #[error("stage {stage}: expected an error of at most {most}, found {found}")]
     Error {
-        /// Its name.
+        /// The stage's name.
         stage: String,
-        /// The most.
+        /// The largest allowed error.
         most: f64,
-        /// What is foretold.
+        /// The predicted error.
         found: f64,
     },
-    /// Another number of ranges than of stages.
+    /// The number of ranges differs from the number of stages.
     #[error("expected a range for each of {expected} stages, found {found}")]
     Ranges {
         /// Stages.
@@ -140,15 +139,15 @@ pub enum PrecisionError {
     },
 }
 
-/// Bits that must be left.
+/// Bits that must remain.
 const LEAST_HEADROOM: f64 = 1.0;
 
-/// What is foretold of every stage of a model, which must be the one that was compiled; `most` is
-/// the largest error that a stage's sums may have.
+/// Predicts every stage of a model, which must be the one that was compiled; `most` is the largest
+/// allowed error of a stage's sums.
 ///
 /// # Errors
-/// [`PrecisionError`] with the name of the first stage whose numbers do not fit, or whose error is
-/// larger.
+/// [`PrecisionError`] with the name of the first stage whose numbers do not fit or whose error is
+/// too large.
 pub fn report(
     compiled: &Compiled,
     model: &Model,
@@ -167,14 +166,14 @@ pub fn report(
         let noise = Noise { compiled, estimator: &estimator, number };
         let incoming = match (deviation, compiled.options().flow) {
             (Some(deviation), Flow::Through) => deviation,
-            // encrypted anew, from numbers that have the error that they have
+            // encrypted again, from numbers with their previous error
             (carried, _) => f64::hypot(noise.fresh(largest), carried.unwrap_or(0.0)),
         };
         let norm = norm(model, number);
         let linear = compiled.stage(number).linear;
         let known = |stage: usize| model.calibration().and_then(|known| known.powers.get(stage).copied());
         if number == 0 || matches!(compiled.options().flow, Flow::Reset { .. }) {
-            // the client that encrypts them places them
+            // a fresh encryption: every slot counts with the bound of the inputs
             squares =
                 vec![vec![known(number).unwrap_or(largest * largest); compiled.layout().slots()]; linear.takes.len()];
         }
@@ -205,7 +204,7 @@ fn norm(model: &Model, stage: usize) -> f64 {
     (0..stage.output.len()).map(of).fold(0.0, f64::max).sqrt()
 }
 
-/// For each slot of each output, the sum over its products, folded, of what `term` says of weight
+/// For each slot of each output, the folded sum over its products of `term`, a function of weight
 /// and mean square.
 fn sums_of(linear: &Linear, squares: &[Vec<f64>], term: impl Fn(f64, f64) -> f64) -> Vec<Vec<f64>> {
     let one = |output: &Output| {
@@ -232,15 +231,15 @@ fn sums_of(linear: &Linear, squares: &[Vec<f64>], term: impl Fn(f64, f64) -> f64
     linear.outputs.iter().map(one).collect()
 }
 
-/// The largest sum of mean squares that a number of the output has under its products.
+/// The largest sum of mean squares of the inputs in the products of one output number.
 fn largest_sum(linear: &Linear, squares: &[Vec<f64>]) -> f64 {
     let sums = sums_of(linear, squares, |_, square| square);
     let used = linear.outputs.iter().zip(&sums).flat_map(|(output, sums)| output.gives.iter().zip(sums));
     used.filter(|(number, _)| number.is_some()).fold(0.0, |most, (_, sum)| sum.max(most))
 }
 
-/// Mean squares of what stands in the slots after the square of a stage whose numbers have squares
-/// of this mean square.
+/// Mean squares of all slots after the square of a stage, if the squares of the model's numbers
+/// have the mean square `power`.
 fn squares_after(linear: &Linear, squares: &[Vec<f64>], power: f64) -> Vec<Vec<f64>> {
     let mut sums = sums_of(linear, squares, |weight, square| weight * weight * square);
     for (output, sums) in linear.outputs.iter().zip(&mut sums) {
@@ -260,28 +259,28 @@ struct Noise<'a> {
 }
 
 impl Noise<'_> {
-    /// Nothing, exactly.
+    /// An exact zero.
     fn nothing(&self, scale: &Scale, primes: usize) -> Estimate {
         self.estimator.encoded(0.0, scale, primes)
     }
 
-    /// Of numbers up to `most` as a client encrypts them.
+    /// The deviation of numbers up to `most` in a fresh encryption.
     fn fresh(&self, most: f64) -> f64 {
         let (scales, primes) = (self.compiled.scales(self.number), self.compiled.stage(self.number).manner.primes);
         self.estimator.encrypt_seeded(&self.estimator.encode(most, &scales.input, primes)).error() / 6.0
     }
 
-    /// Of a key switch.
+    /// The deviation of a key switch.
     fn switch(&self, scale: &Scale, primes: usize) -> f64 {
         self.estimator.switch(&self.nothing(scale, primes)).error() / 36.0
     }
 
-    /// Of the sums, before the square; `products` is the sum of the mean squares that a result's
-    /// weights are multiplied by.
+    /// The deviation of the sums before the square; `products` is the sum of the mean squares that
+    /// the weights of a result multiply.
     fn sums(&self, incoming: f64, products: f64, norm: f64) -> f64 {
         let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
         let (manner, linear) = (stage.manner, stage.linear);
-        // the client may fold after decryption: errors of that many slots add up there as well
+        // the client may fold after decryption, where the errors of all these slots also add up
         let folds = 2f64.powi(linear.folds.len() as i32);
         let outputs = linear.outputs.iter();
         let giants = outputs.clone().map(|output| output.giants.len()).max().unwrap_or(0) as f64;
@@ -310,7 +309,7 @@ impl Noise<'_> {
         (come + encoded + folds * (turned + squared(divided) + folded) + offsets).sqrt()
     }
 
-    /// Of the squares of numbers of this size.
+    /// The deviation of the squares of numbers of this size.
     fn square(&self, range: f64, sums: f64) -> f64 {
         let (stage, scales) = (self.compiled.stage(self.number), self.compiled.scales(self.number));
         let own = match stage.manner.square {
@@ -326,8 +325,8 @@ impl Noise<'_> {
         (4.0 * range * range * sums * sums + 2.0 * sums.powi(4) + own * own).sqrt()
     }
 
-    /// Bits that are left where they are fewest, and what the sums would have to be below for the
-    /// least.
+    /// The fewest remaining bits of any step, and the bound on the sums at which [`LEAST_HEADROOM`]
+    /// would remain.
     fn headroom(&self, range: f64, sums: f64) -> (f64, f64) {
         let (manner, scales) = (self.compiled.stage(self.number).manner, self.compiled.scales(self.number));
         let largest = range + 6.0 * sums;
@@ -341,7 +340,7 @@ impl Noise<'_> {
         let sums = bits(largest, &scales.sums, manner.sums());
         let mut least = products.min(sums);
         if manner.square {
-            // a square takes twice the bits, so that half of what is missing counts
+            // a square takes twice the bits, so half of the missing bits count
             least = least.min(bits(largest * largest, &scales.results, manner.results()) / 2.0);
         }
         (least, largest * (least - LEAST_HEADROOM).exp2())

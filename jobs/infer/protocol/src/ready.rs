@@ -1,5 +1,4 @@
-//! A model made ready with the layout that suits it, and checked: what a server does with a file
-//! before it serves it.
+//! Compiles a model in a suitable layout and checks it, as a server does before it serves a file.
 
 use super::calibration::{self, MarginError};
 use super::compile::{CompileError, Compiled, Options};
@@ -7,29 +6,28 @@ use super::model::Model;
 use super::precision::{self, PrecisionError, Ranges, StageReport};
 use tobari_lattice::params::LatticeParameters;
 
-/// Layouts in the order in which they are tried: the fastest first, and last the one that takes
-/// every model.
+/// The order in which layouts are tried: the fastest first, and last the one for every model.
 pub const ORDER: [&str; 4] = ["wide", "balanced", "compact", "dense"];
-/// The set of parameters where nothing is said: the fastest.
+/// The default set of parameters: the fastest.
 pub const SET: &str = "infer-f";
 
 /// Why a model cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadyError {
-    /// No layout, or not the one asked for, or parameters that do not suffice.
+    /// No layout fits, or the requested one does not, or the parameters do not suffice.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// A stage whose numbers would not fit.
+    /// A stage's numbers do not fit.
     #[error(transparent)]
     Precision(#[from] PrecisionError),
-    /// Errors that labels would not survive.
+    /// The errors could change labels.
     #[error(transparent)]
     Margin(#[from] MarginError),
 }
 
-/// A model that labels come out right of: as [`inspect`], and the foretold error is within half the
-/// margin between labels ([`calibration`]).
+/// Compiles a model and ensures right labels: as in [`inspect`], and the predicted error is within
+/// half the margin between labels ([`calibration`]).
 ///
 /// # Errors
 /// [`ReadyError`].
@@ -43,11 +41,12 @@ pub fn ready(
     Ok((compiled, report))
 }
 
-/// A model in the layout of this name, or in the first of [`ORDER`] that takes it, and what is
-/// foretold of its stages where sums stay within 1, for which models are folded.
+/// Compiles a model in the layout of this name, or in the first of [`ORDER`] that fits. Also
+/// returns the predictions for its stages if sums stay within 1, the range for which models are
+/// folded.
 ///
 /// # Errors
-/// [`ReadyError`]; of several layouts that do not fit, what the last says.
+/// [`ReadyError`]; if several layouts do not fit, the error of the last one.
 pub fn inspect(
     model: &Model,
     layout: Option<&str>,

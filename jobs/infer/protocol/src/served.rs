@@ -1,40 +1,40 @@
-//! A placement as what an enclave can run.
+//! A placement as a combination that an enclave can run.
 //!
-//! A placement chooses for each layer. An enclave runs one [`Combination`] from the first layer to
-//! the last: its script of messages, its keys and its parameters are those of that route. So a
-//! placement is served where every layer is done as one combination does it ([`belongs`]). Another
-//! mixture is refused, layer by layer, with the fastest combination that the same requirements
-//! allow. All layers in plain numbers in the process are never taken: whoever needs nothing
-//! protected needs no enclave, and no route has them.
+//! A placement makes a choice for each layer, but an enclave runs one [`Combination`] from the
+//! first layer to the last: the route determines its script of messages, keys and parameters. So a
+//! placement is served if one combination runs every layer in the chosen way ([`belongs`]). Any
+//! other mixture is rejected; the error lists each layer, and the fastest combination that the same
+//! requirements allow. Plain numbers for all layers in the process are never chosen: a job without
+//! protection needs no enclave, and no route supports them.
 //!
-//! Whatever is chosen, the enclave encrypts the image and decrypts what is told of it: both are in
-//! the clear there. What [`Protect::plain_in_enclave`] is about lies between.
+//! In every combination the enclave encrypts the image and decrypts the output: it holds both as
+//! plaintext. [`Protect::plain_in_enclave`] is about the data between them.
 
 use super::guarded::Combination;
 use super::measured::belongs;
 use super::placement::{self, Inference, Mode, PROCESS, Protect, Relaxation};
 use tobari_plan::place::{PlaceError, Placement};
 
-/// What is served for requirements.
+/// The chosen combination for a set of requirements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// What is done where.
+    /// The site and form of each step.
     pub combination: Combination,
-    /// The plan that it carries out.
+    /// The plan that the combination runs.
     pub placement: Placement,
 }
 
-/// Why nothing is served.
+/// Why no combination is served.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotServed {
-    /// Nothing is admissible.
+    /// No plan satisfies the requirements.
     #[error("no plan: {0}")]
     Nowhere(#[from] PlaceError),
-    /// The fastest plan is no combination's.
+    /// The fastest plan is not a plan of any combination.
     #[error("expected a plan that one combination serves, found {plan} ({:.3} ms); {}", 1e3 * .seconds, told(.nearest.as_ref()))]
     Mixture {
-        /// Each layer's way and place.
+        /// The way and site of each layer.
         plan: String,
         /// Seconds of an image.
         seconds: f64,
@@ -52,12 +52,12 @@ fn told(nearest: Option<&(Combination, f64)>) -> String {
     }
 }
 
-/// The combination that carries out the fastest plan.
+/// The combination that runs the fastest plan.
 ///
 /// # Errors
 /// [`NotServed`].
 pub fn choose(inference: &Inference<'_>, protect: &Protect) -> Result<Chosen, NotServed> {
-    // no route computes on an image that the process has in the clear
+    // no route computes on a plaintext image in the process
     let placement = inference.place_among(protect, &|_, way, site| way.mode != Mode::Plain || site != PROCESS)?;
     let done_by = |combination: &Combination| {
         let mut layers = inference.layers.iter().zip(&placement.choices);
@@ -73,7 +73,7 @@ pub fn choose(inference: &Inference<'_>, protect: &Protect) -> Result<Chosen, No
     }
 }
 
-/// The fastest of all combinations that the requirements allow, with its seconds.
+/// The fastest combination that the requirements allow, with its seconds.
 pub fn nearest(inference: &Inference<'_>, protect: &Protect) -> Option<(Combination, f64)> {
     let priced = Combination::ALL.into_iter().filter_map(|combination| {
         let allowed = |layer: usize, way: &_, site| belongs(Some(combination), &inference.layers[layer], way, site);
@@ -82,7 +82,7 @@ pub fn nearest(inference: &Inference<'_>, protect: &Protect) -> Option<(Combinat
     priced.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Requirements that cost something of what is served, the one that brings most first.
+/// Requirements whose removal speeds up the served combination, largest gain first.
 pub fn relaxations(inference: &Inference<'_>, protect: &Protect) -> Vec<Relaxation> {
     let now = nearest(inference, protect).map_or(f64::INFINITY, |(_, seconds)| seconds);
     let served = placement::relaxations(inference, protect).into_iter().filter_map(|way| {
@@ -170,14 +170,14 @@ mod tests {
         assert!(encrypted.contains(&served(watched)));
         let accepted = Protect { plain_in_enclave: Some(Inside::Yes), ..watched };
         assert_eq!(served(accepted), Combination::EnclavePlain, "watched, and accepted");
-        // the model's owner did not accept it
+        // the model's owner did not accept the combination
         let model = Protect { model: true, ..accepted };
         assert!([Combination::ProcessBoth, Combination::EnclaveBoth].contains(&served(model)));
     }
 
     #[test]
     fn a_mixture_of_layers_is_refused_by_name_with_the_nearest_that_is_served() {
-        // one layer that is dear in plain numbers, before two that are not
+        // one layer that is expensive in plain numbers, before two cheap ones
         let mut seconds = RECORDED;
         seconds[0] = StageSeconds { plain: 1.0, ..seconds[0].clone() };
         seconds[1].reset = 0.5;

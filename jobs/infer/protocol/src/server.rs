@@ -1,24 +1,24 @@
 //! The server's half: runs a compiled model on encrypted images. It holds no secret key.
 //!
-//! A [`Service`] has a model and its weights, encoded once; a [`Session`] has the keys of one
-//! client, and where weights are encrypted those under the client's key. A server that keeps keys
-//! between two questions keeps them as a [`Keyring`].
+//! A [`Service`] has a model and its weights, encoded once. A [`Session`] has the keys of one
+//! client and, if weights are encrypted, the weights under the client's key. Between two questions
+//! a server stores the keys as a [`Keyring`].
 //!
-//! # What leaves
-//! The slots of an answer that are no logits hold partial sums of the last map: numbers of the
-//! model's that the client has no business with. Before an answer leaves, a plaintext is added that
-//! is 0 in the slots of logits and uniform elsewhere, **as wide as the modulus has room for**: with
-//! `q` the modulus of the answer and `Δ` its scale, numbers up to `A = q √(3 N) / (48 Δ)`, so that
-//! the coefficients of what is added have a deviation of `q/48`, and the answer stays below `q/2`
-//! in absolute value by 24 deviations. A partial sum `m` is then hidden up to a statistical
-//! distance of `|m| / (2 A)` a slot: about `2^-8 |m|` where `q / Δ` is `2^6`.
+//! # Hiding partial sums
+//! The slots of an answer without logits hold partial sums of the last map: numbers of the model
+//! that the client must not learn. Before an answer is sent, the server adds a plaintext that is 0
+//! in the slots of logits and uniform elsewhere, **as wide as the modulus has room for**. With `q`
+//! the modulus of the answer and `Δ` its scale, the numbers go up to `A = q √(3 N) / (48 Δ)`. The
+//! coefficients of the added plaintext then have a deviation of `q/48`, and the answer stays below
+//! `q/2` in absolute value by 24 deviations. So a partial sum `m` is hidden up to a statistical
+//! distance of `|m| / (2 A)` for each slot: about `2^-8 |m|` if `q / Δ` is `2^6`.
 //!
-//! What remains, and against whom: a client with the key who asks again and again averages the
-//! hiding away, and it learns the partial sums to more and more bits; the logits of many images
-//! tell of the model by themselves (model extraction), and the noise of an answer depends on the
-//! weights and is not flooded. So this protects weights against a client that asks seldom or is
-//! shown labels only, not against one that sets out to learn the model. Where weights must stay
-//! secret from clients, decrypt in an enclave and give out labels.
+//! Some leakage remains. A client with the key that repeats questions averages the hiding away and
+//! learns the partial sums to more and more bits. The logits of many images alone reveal the model
+//! (model extraction). The noise of an answer depends on the weights and is not flooded. So the
+//! hiding protects weights against a client that asks rarely or sees only labels, not against one
+//! that tries to learn the model. If weights must stay secret from clients, decrypt in an enclave
+//! and release only labels.
 
 use super::compile::{Card, Compiled, name};
 use super::program::Input;
@@ -36,18 +36,18 @@ use zeroize::Zeroizing;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A key that is not among those given, or of another level or other parameters.
+    /// A key is missing, or has another level or other parameters.
     #[error("expected a {name}, found none")]
     Key {
-        /// What it is called.
+        /// The name of the key.
         name: String,
     },
-    /// Another number of ciphertexts.
+    /// A wrong number of ciphertexts.
     #[error("expected {expected} ciphertexts, found {found}")]
     Count {
-        /// How many there should be.
+        /// The number expected.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
     /// A ciphertext over other primes, at another scale or of other parameters.
@@ -60,39 +60,39 @@ pub enum ServeError {
         /// The scale.
         scale: String,
     },
-    /// Weights in the clear where they should be encrypted, or the other way round.
+    /// Plaintext weights instead of encrypted ones, or the reverse.
     #[error("expected {expected}, found the other kind of weights")]
     Weights {
-        /// What there should be.
+        /// The kind of weights expected.
         expected: &'static str,
     },
-    /// A stage that there is not.
+    /// The stage does not exist.
     #[error("expected a stage below {most}, found {found}")]
     Stage {
-        /// How many there are.
+        /// The number of stages.
         most: usize,
-        /// The one asked for.
+        /// The requested stage.
         found: usize,
     },
-    /// What the engine says.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// Weights and offsets by their place.
+/// Weights and offsets by their input.
 pub type Constants = BTreeMap<Input, Arc<CkksValue>>;
 
-/// A model that answers.
+/// A model that answers questions.
 pub struct Service {
     compiled: Compiled,
     engine: CkksEngine,
-    /// All, or none where they are encoded when they are needed, or encrypted.
+    /// All weights; empty if they are encrypted, or encoded on demand.
     weights: Constants,
     card: Card,
 }
 
-/// Keys of a client, made ready, and perhaps weights under its key: what a server keeps of a client
-/// between two questions. It is cheap to copy.
+/// A client's decoded keys, and weights under its key if they are encrypted: the state that a
+/// server stores for a client between two questions. It is cheap to clone.
 #[derive(Clone)]
 pub struct Keyring {
     keys: Arc<BTreeMap<Input, Arc<CkksValue>>>,
@@ -116,8 +116,8 @@ pub struct Session<'a> {
 pub type Seconds = Vec<(String, f64)>;
 
 impl Service {
-    /// With the weights encoded if they take at most `memory` bytes; beyond, each run encodes them
-    /// anew. Encrypted weights come with the session.
+    /// Encodes the weights if they take at most `memory` bytes; otherwise each run encodes them
+    /// again. Encrypted weights belong to the session.
     ///
     /// # Errors
     /// [`ServeError::Engine`].
@@ -146,35 +146,35 @@ impl Service {
         &self.engine
     }
 
-    /// What clients may know.
+    /// The public facts of the model.
     pub fn card(&self) -> &Card {
         &self.card
     }
 
-    /// A session with these keys, each an object of its own, in any order; keys that are not needed
+    /// A session with these keys, each an object of its own, in any order. Keys that are not needed
     /// are dropped.
     ///
     /// # Errors
-    /// [`ServeError::Key`] names the first that is missing.
+    /// [`ServeError::Key`] names the first missing key.
     pub fn session(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<Session<'_>, ServeError> {
         self.open(keys, Constants::new(), false)
     }
 
-    /// The keys of a session alone, for a server that keeps them.
+    /// Only the keys of a session, for a server that stores them.
     ///
     /// # Errors
-    /// As [`Self::session`].
+    /// As in [`Self::session`].
     pub fn keyring(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<Keyring, ServeError> {
         Ok(self.session(keys)?.ring)
     }
 
-    /// A session with keys that were made ready by [`Self::keyring`] of this service, or for
-    /// another session of it: a stage that lacks a key fails.
+    /// A session with keys from [`Self::keyring`] of this service, or from another session of it. A
+    /// stage without its key fails.
     pub fn resume(&self, ring: &Keyring) -> Session<'_> {
         Session { service: self, ring: ring.clone() }
     }
 
-    /// Bytes that the keys of a session take in memory, before there are any.
+    /// The bytes of memory that a session's keys will take.
     ///
     /// # Errors
     /// [`ServeError::Engine`].
@@ -186,8 +186,8 @@ impl Service {
     /// A session with encrypted weights.
     ///
     /// # Errors
-    /// As [`Self::session`]; [`ServeError::Weights`] for a model that is not compiled for them, or
-    /// weights that are missing or of another shape.
+    /// As in [`Self::session`]; [`ServeError::Weights`] if the model is not compiled for encrypted
+    /// weights, or weights are missing or have another shape.
     pub fn session_with(
         &self,
         keys: Vec<(Input, EvaluationKeys)>,
@@ -237,7 +237,7 @@ impl Service {
 }
 
 impl Session<'_> {
-    /// Its keys.
+    /// The session's keys.
     pub fn into_keys(self) -> Keyring {
         self.ring
     }
@@ -247,19 +247,19 @@ impl Session<'_> {
         self.ring.memory()
     }
 
-    /// From the ciphertexts of an image to those of its logits, other slots hidden.
+    /// Computes the ciphertexts of the logits from those of an image, with all other slots hidden.
     ///
     /// # Errors
-    /// [`ServeError`] for other ciphertexts than the model takes.
+    /// [`ServeError`] for ciphertexts that do not match the model.
     pub fn run(&self, image: Vec<Ciphertext>, rng: &mut impl CryptoRng) -> Result<Vec<Ciphertext>, ServeError> {
         Ok(self.run_timed(image, rng, &mut || 0.0)?.0)
     }
 
-    /// The same, and the seconds of each stage by the caller's clock; the last of them is the
+    /// The same, with the seconds of each stage by the caller's clock; the last entry is the
     /// hiding.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// As in [`Self::run`].
     pub fn run_timed(
         &self,
         image: Vec<Ciphertext>,
@@ -281,11 +281,11 @@ impl Session<'_> {
         Ok((hidden, seconds))
     }
 
-    /// One stage alone: from the ciphertexts of its input to those of its output, nothing hidden.
-    /// This is for stages whose results go to an enclave.
+    /// One stage alone: from the ciphertexts of its input to those of its output, without hiding.
+    /// For stages whose results go to an enclave.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// As in [`Self::run`].
     pub fn stage(&self, number: usize, values: Vec<Ciphertext>) -> Result<Vec<Ciphertext>, ServeError> {
         let Service { compiled, engine, weights, .. } = self.service;
         if number >= compiled.len() {
@@ -325,7 +325,7 @@ impl Session<'_> {
         results.into_iter().map(taken).collect()
     }
 
-    /// With random numbers in all slots that are no logits.
+    /// Adds random numbers to all slots without logits.
     fn hide(
         &self,
         stage: usize,
@@ -349,7 +349,7 @@ impl Session<'_> {
     }
 }
 
-/// `A`.
+/// The width `A` of the hiding.
 fn width(compiled: &Compiled, value: &Ciphertext) -> f64 {
     let parameters = compiled.parameters();
     let primes = &parameters.ring().data_primes()[..value.level()];
@@ -358,8 +358,8 @@ fn width(compiled: &Compiled, value: &Ciphertext) -> f64 {
     modulus * (3.0 * parameters.degree() as f64).sqrt() / (48.0 * scale)
 }
 
-/// The weights and offsets of a model under a key: for whoever has both, the model's owner or an
-/// enclave.
+/// Encrypts the weights and offsets of a model under a key. The caller has both: the model's owner,
+/// or an enclave.
 ///
 /// # Errors
 /// [`EngineError`] for a model that is not compiled for encrypted weights, or a secret of other

@@ -1,8 +1,8 @@
-//! A run in the clear, slot by slot: the programs of a compiled model's stages on doubles, with the
-//! rotations, products and sums that a run under encryption does.
+//! A run on plaintext, slot by slot: the programs of a compiled model's stages on doubles, with the
+//! same rotations, products and sums as an encrypted run.
 //!
-//! It tells what a layout computes, free of noise: a difference from the plain model is a fault of
-//! the layout, and rounding otherwise.
+//! The result is that of the layout without noise: a difference from the plain model is rounding or
+//! a fault of the layout.
 
 use super::compile::Compiled;
 use super::program::Input;
@@ -13,7 +13,7 @@ use tobari_plan::engine::Direct;
 /// The logits of an image: its pixels, from 0 to 1, row by row, as many as the model has.
 ///
 /// # Errors
-/// [`ClearError`] for a program that is none.
+/// [`ClearError`] for an invalid program.
 pub fn simulate(compiled: &Compiled, image: &[f64]) -> Result<Vec<f64>, ClearError> {
     let (layout, arithmetic) = (compiled.layout(), Arithmetic::Real);
     let engine = ClearEngine { arithmetic, rows: 1, columns: layout.slots() };

@@ -50,29 +50,29 @@ pub struct SealArguments {
 }
 
 impl SealArguments {
-    /// What is sealed, if it is a folder or a file that is to be.
+    /// The source, if the command seals.
     pub(crate) fn source(&self) -> Option<&Path> {
         self.source.as_deref().filter(|_| self.verb.is_none())
     }
 
-    /// Whether a set is verified or listed, and nothing sealed.
+    /// Whether the command only verifies or lists a set.
     pub(crate) fn is_look(&self) -> bool {
         self.verb.is_some()
     }
 }
 
 impl UnsealArguments {
-    /// Where to.
+    /// The output.
     pub(crate) fn output(&self) -> &Path {
         &self.output
     }
 
-    /// Whether files that are there are replaced.
+    /// Whether existing files are replaced.
     pub(crate) fn replaces(&self) -> bool {
         self.force
     }
 
-    /// Whether only one file is asked for.
+    /// Whether the command decrypts only one file.
     pub(crate) fn is_part(&self) -> bool {
         self.only.is_some()
     }

@@ -1,12 +1,12 @@
-//! `tobari backup` and `tobari restore`: a server's folder of data, sealed as `tobari seal` seals.
+//! `tobari backup` and `tobari restore`: a server's data folder, sealed as by `tobari seal`.
 
 use crate::{SealArguments, UnsealArguments};
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_host::data::{DataError, DataFolder};
 
-/// Seals a folder that no server uses meanwhile, so that what is sealed is of one moment. A look
-/// at a backup is a look at a set.
+/// Seals a data folder. The folder is locked against servers meanwhile, so that the backup shows
+/// one moment. Verifying or listing a backup works as for any set.
 pub fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
     if arguments.is_look() {
         return crate::run(arguments);
@@ -20,7 +20,7 @@ pub fn backup(arguments: &SealArguments) -> Result<ExitCode, Failure> {
     crate::run(arguments)
 }
 
-/// Opens a backup into a folder where nothing is yet, and checks that this release can use it.
+/// Opens a backup into a new or empty folder, and checks that this release can use it.
 pub fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     if arguments.is_part() {
         return Err(Failure::Call(
@@ -33,7 +33,7 @@ pub fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
         let found = "this folder holds a server's data already. Choose a new or empty folder";
         return Err(Failure::Work(format!("{name}: {found}")));
     }
-    // what a killed run restored may be there, and nothing else; with --force nobody would look
+    // Only the files of a killed restore may be there; with --force nothing would check this.
     if full && arguments.replaces() {
         return Err(Failure::Work(format!("{name} is not empty: choose a new or an empty folder")));
     }

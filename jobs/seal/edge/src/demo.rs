@@ -1,5 +1,5 @@
-//! Sealed files in the demonstration: a small folder is sealed by the CPU and an emulated module,
-//! which is killed on the way; opened again, and compared with what it was.
+//! Sealed files in the demonstration. The CPU and an emulated module seal a small folder; the
+//! module is killed on the way. Then the folder is opened again and compared with the source.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -13,12 +13,12 @@ use tobari_seal::{KeyFile, Layout, Suite};
 use tobari_seal_files::dispatch::{Emulated, EmulatedOptions, Options, Pool};
 use tobari_seal_files::{Keys, Reader, Writer};
 
-/// Copies of each clip: enough that both engines have something to do.
+/// Copies of each clip: enough work for both engines.
 const COPIES: usize = 12;
-/// The module does no more bytes in a second, so that it is at work when it is killed.
+/// The most bytes of the module in a second: slow enough to be at work when it is killed.
 const MODULE_RATE: u64 = 100_000_000;
 
-/// The clips in folders, a link, an empty file, and a folder without anything.
+/// Writes the clips in folders, a link, an empty file, and an empty folder.
 fn folder(root: &Path, clips: &[(&str, &[u8])]) -> Result<(), Failure> {
     for (at, (name, bytes)) in clips.iter().cycle().take(COPIES * clips.len()).enumerate() {
         let place = root.join(format!("{name}/{}", at % 4));
@@ -31,7 +31,7 @@ fn folder(root: &Path, clips: &[(&str, &[u8])]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of everything below: path, kind and permissions, time, content.
+/// Path, kind and permissions, time and content of everything in a folder.
 type Listing = Vec<(PathBuf, u32, i64, Vec<u8>)>;
 
 fn listing(root: &Path) -> Result<Listing, Failure> {
@@ -44,7 +44,7 @@ fn listing(root: &Path) -> Result<Listing, Failure> {
                 left.push(path.join(entry?.file_name()));
             }
         } else if metadata.is_symlink() {
-            // links have no time of their own here
+            // The times of links are not compared.
             (time, content) = (0, fs::read_link(&place)?.into_os_string().into_encoded_bytes());
         } else {
             content = fs::read(&place)?;

@@ -1,4 +1,4 @@
-//! Keys of the command line, and whoever has to be asked for one.
+//! Keys from the command line, and questions for passphrases at the terminal.
 
 #[cfg(feature = "age")]
 use super::arguments::IdentityArguments;
@@ -15,13 +15,13 @@ use zeroize::Zeroizing;
 
 /// Bytes of a key file.
 const KEY_BYTES: u64 = 32;
-/// Bytes of a file with a passphrase at most.
+/// The most bytes of a file with a passphrase.
 const MAX_PASSPHRASE_BYTES: u64 = 4096;
-/// Bytes of a file with recipients or identities at most.
+/// The most bytes of a file with recipients or identities.
 #[cfg(feature = "age")]
 const MAX_AGE_BYTES: u64 = 1 << 20;
 
-/// What was given, before it is known to be enough.
+/// Keys from the command line, not yet checked to be at least one.
 struct Given {
     files: Vec<KeyFile>,
     passphrases: Vec<Zeroizing<Vec<u8>>>,
@@ -74,7 +74,7 @@ fn first_line(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(Zeroizing::new(line.to_vec()))
 }
 
-/// A passphrase from the terminal, which does not show it.
+/// Reads a passphrase from the terminal, without showing it.
 fn asked(twice: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let ask = |prompt: &str| {
         let line = rpassword::prompt_password(prompt).map(|line| Zeroizing::new(line.into_bytes()));
@@ -92,7 +92,7 @@ fn asked(twice: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(line)
 }
 
-/// Keys to seal with; the new key file is written when all others are there.
+/// Keys to seal with. A new key file is written only after all other keys were read.
 pub(super) fn to_seal(arguments: &SealArguments, rng: &mut ChaCha20Rng) -> Result<Keys, Failure> {
     let mut given = Given::of(&arguments.keys, true)?;
     #[cfg(feature = "age")]
@@ -176,7 +176,7 @@ fn terminal() -> std::sync::Arc<dyn Ask> {
     std::sync::Arc::new(Terminal)
 }
 
-/// Who sits at the terminal, for plugins of age.
+/// The terminal, where plugins of age ask their questions.
 #[cfg(feature = "age")]
 struct Terminal;
 
@@ -188,7 +188,7 @@ impl Ask for Terminal {
 
     fn line(&self, question: &str) -> Option<String> {
         use std::io::{BufRead, Write};
-        // Not standard input: that may be what is sealed.
+        // Not standard input: it may be the source to seal.
         let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         write!(terminal, "{question}").ok()?;
         let mut line = String::new();

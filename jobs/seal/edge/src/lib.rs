@@ -1,8 +1,8 @@
 //! The commands of sealed folders: `tobari seal`, `tobari seal verify`, `tobari seal ls`,
 //! `tobari unseal`, `tobari backup` and `tobari restore`. They are for Linux.
 //!
-//! The emulated module is this program again: [`begin`] is the first thing that a program does
-//! which may be one.
+//! The emulated module is a second process of the same program. So such a program calls [`begin`]
+//! before anything else.
 
 #![cfg(linux_64)]
 #![forbid(unsafe_code)]
@@ -32,14 +32,14 @@ use tobari_seal::{Kind, Layout, Meta, Suite};
 use tobari_seal_files::dispatch::{Emulated, EmulatedOptions, Options, Pool};
 use tobari_seal_files::{Destination, FileProblem, Missing, Opened, Reader, Sealed, Target, Writer};
 
-/// Where this process is a module that another of the same executable started, that is all of its
-/// life, and its exit status comes back. To be called before any thread is started.
+/// Runs the module and returns its exit status, if another process of the same executable started
+/// this process as a module. Otherwise returns `None`. Call this before you start a thread.
 pub fn begin() -> Option<ExitCode> {
     let is_module = tobari_host::enclave::is_inside(tobari_seal_files::dispatch::MODULE_VERB);
     is_module.then(tobari_seal_files::dispatch::run_module)
 }
 
-/// Problems that are told one by one to people.
+/// The most problems that are printed one by one.
 const SHOWN: usize = 20;
 
 fn is_standard(path: &Path) -> bool {
@@ -55,7 +55,7 @@ fn is_folder(path: &Path) -> Result<bool, Failure> {
 }
 
 fn pool(arguments: &EngineArguments, suite: Suite) -> Result<Pool, Failure> {
-    // Chunks come and go by the thousand.
+    // Thousands of chunks are allocated and freed.
     memory::keep_small(memory::KEPT_SMALL);
     let mut options = Options { policy: arguments.policy, suite, ..Options::new() };
     if let Some(threads) = arguments.threads {
@@ -73,7 +73,7 @@ fn pool(arguments: &EngineArguments, suite: Suite) -> Result<Pool, Failure> {
     Ok(Pool::start(options)?)
 }
 
-/// What each kind of engine did.
+/// The work of each kind of engine.
 fn engines(pool: &Pool) -> Vec<Value> {
     let engine = |engine: &tobari_seal_files::dispatch::EngineReport| {
         let labels: Vec<&String> = Some(&engine.label).into_iter().filter(|label| !label.is_empty()).collect();
@@ -122,7 +122,7 @@ impl Meter {
         if now - self.shown > 0.1 {
             self.shown = now;
             let rate = bytes as f64 / now / 1e6;
-            // A file alone is not counted.
+            // A single file needs no count.
             let files = if entries > 1 { format!("{entries} files, ") } else { String::new() };
             output::status(&format!("{what} {files}{:.1} MB, {rate:.0} MB/s", bytes as f64 / 1e6));
         }
@@ -192,7 +192,7 @@ fn seal(arguments: &SealArguments, source: &Path, target: &Path) -> Result<ExitC
     Ok(status_of(problems))
 }
 
-/// A set is a folder, and a terminal shows no sealed file.
+/// Rejects a folder, as a set needs a folder, and a terminal, as sealed bytes are not text.
 fn can_be_streamed(source: &Path) -> Result<(), Failure> {
     if is_folder(source)? {
         let name = source.display();
@@ -206,7 +206,7 @@ fn can_be_streamed(source: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says which entries are not of this moment.
+/// Prints the entries that are older than this run, or grew during it.
 fn say_aged(sealed: &Sealed) {
     let mut notes: Vec<String> = Vec::new();
     for path in &sealed.stale {
@@ -268,7 +268,7 @@ pub fn unseal(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     report("opened", &opened, meter.end(), &pool, arguments.json && !is_standard(target), is_standard(target))
 }
 
-/// Opens one file to where it is to go.
+/// Opens one file into its destination.
 fn to_target(
     path: &Path,
     force: bool,
@@ -278,7 +278,7 @@ fn to_target(
         return Ok(open(Target::File(path, force))?);
     }
     open(Target::Stream(&mut std::io::stdout().lock())).map_err(|error| match error {
-        // A stream that was cut looks like one that was altered at its end.
+        // A stream that was cut looks like a stream altered at its end.
         FileProblem::Seal { .. } => {
             let prefix = "standard output has a verified part from the start at most, and not the whole";
             Failure::Work(format!("{error}; {prefix}"))
@@ -329,8 +329,8 @@ fn report(
     Ok(status_of(problems))
 }
 
-/// Of each damaged file all ranges that are missing: from a byte on, up to another, or to the end,
-/// which nobody knows.
+/// The missing ranges of each damaged file: first byte, and the byte after the last one, or the
+/// unknown end of the file.
 fn missing(problems: &[FileProblem]) -> Vec<Value> {
     let ranges = |Missing(ranges): &Missing| -> Vec<Value> {
         ranges.iter().map(|[from, to]| json!([from, Some(to).filter(|to| **to < u64::MAX)])).collect()

@@ -1,4 +1,4 @@
-//! `tobari seal ls`, and how one thing of a set is named.
+//! `tobari seal ls`, and the search for one entry of a set.
 
 use super::arguments::LookArguments;
 use super::{input, is_folder, keys, pool};
@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &LookArguments) -> Result<ExitCode, Failure> {
     lines.map(|()| ExitCode::SUCCESS)
 }
 
-/// One line; `bytes` where they are known.
+/// Prints one line, with `bytes` if known.
 fn line(json: bool, kind: Kind, path: &[u8], bytes: Option<u64>, sealed: &str, stale: bool) -> Result<(), Failure> {
     let kind = match kind {
         Kind::File => "file",
@@ -52,12 +52,12 @@ fn line(json: bool, kind: Kind, path: &[u8], bytes: Option<u64>, sealed: &str, s
     Ok(())
 }
 
-/// A path for people: a name may have control characters, which a terminal must not get.
+/// A path for people. A name may have control characters; they must not reach a terminal.
 pub(super) fn printed(path: &[u8]) -> String {
     String::from_utf8_lossy(path).escape_debug().to_string()
 }
 
-/// The one thing of a set that has this path, as it is or as a line of `ls` has it.
+/// The one entry of a set with this path, either exact or as `ls` prints it.
 pub(super) fn find(reader: &Reader<'_>, set: &Path, path: &Path) -> Result<SetEntry, Failure> {
     let wanted = path.as_os_str().as_bytes();
     let (mut same, mut alike) = (None, Vec::new());

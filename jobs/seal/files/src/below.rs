@@ -1,14 +1,14 @@
-//! One folder, and all that lies below it, by descriptors of folders.
+//! One folder and everything below it, opened by descriptors of folders.
 //!
 //! A path is walked one name at a time. Each name is opened in the folder before it, without
-//! following a symbolic link, so that no path leads out of the folder, whatever lies in it or
-//! appears there meanwhile. Names are checked when a record is decoded: none is empty, `.`, `..` or
-//! holds a slash. `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` would say the same of
-//! a whole path. One name at a time needs no recent kernel, passes filters of system calls that
-//! know no `openat2`, and has no limit of 4,096 bytes of path.
+//! following a symbolic link. So no path leads out of the folder, whatever the folder contains now
+//! or later. Names are checked when a record is decoded: no name is empty, `.` or `..`, or holds a
+//! slash. `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS` would ensure the same for a
+//! whole path. Walking name by name needs no recent kernel, passes filters of system calls that
+//! lack `openat2`, and has no limit of 4,096 bytes of path.
 //!
-//! A walk asks for neighbours again and again: descriptors of the last path are kept, so that the
-//! next one costs one call for each folder that is new.
+//! A walk opens neighbours again and again. So the descriptors of the last path are kept, and the
+//! next path costs one call for each new folder.
 
 use super::PART;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RawMode, RenameFlags};
@@ -21,25 +21,25 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Folders of one path whose descriptors are kept. A deeper one is found again from here.
+/// The most folders of one path whose descriptors are kept. Deeper folders are opened again.
 const KEPT: usize = 64;
-/// A folder that is made gets what the process's mask leaves of this.
+/// Permissions of a new folder, before the process's mask.
 const FOLDER_MODE: RawMode = 0o777;
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const UNFOLLOWED: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
 
-/// What is done about a folder that a path needs.
+/// Whether a folder of a path must exist, or is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// It has to be there.
+    /// It must exist.
     Found,
-    /// It is made where nothing is in its place.
+    /// It is made if nothing is in its place.
     Made,
-    /// It is made; a file or link in its place is removed first.
+    /// It is made, after a file or link in its place was removed.
     Replaced,
 }
 
-/// What a file that is whole may replace.
+/// The existing files that a whole file may replace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Onto {
     /// Nothing.
@@ -55,11 +55,11 @@ struct Step {
     folder: Option<Arc<OwnedFd>>,
 }
 
-/// A folder, and the way to what lies below it.
+/// A folder, and cached descriptors of folders below it.
 pub(super) struct Below {
     place: PathBuf,
     root: Arc<OwnedFd>,
-    /// From the root down to the folder that was asked for last.
+    /// From the root down to the folder opened last.
     steps: Mutex<Vec<Step>>,
 }
 
@@ -72,13 +72,13 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &OsStr) {
 }
 
 impl Below {
-    /// A folder that the caller named: links on the way to it, and in its own place, are followed.
+    /// Opens a folder that the caller named. Links in its path are followed.
     pub(super) fn open(place: &Path) -> io::Result<Self> {
         let root = rustix::fs::open(place, FOLDER, Mode::empty())?;
         Ok(Self { place: place.to_owned(), root: Arc::new(root), steps: Mutex::default() })
     }
 
-    /// The same; the folder is made if it is not there.
+    /// The same, and makes the folder if it does not exist.
     pub(super) fn made(place: &Path) -> io::Result<Self> {
         Self::open(place).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => fs::create_dir_all(place).and_then(|()| Self::open(place)),
@@ -86,7 +86,7 @@ impl Below {
         })
     }
 
-    /// Where a path is, for messages.
+    /// The full path, for messages.
     pub(super) fn place(&self, path: &[u8]) -> PathBuf {
         if path.is_empty() { self.place.clone() } else { self.place.join(OsStr::from_bytes(path)) }
     }
@@ -95,13 +95,13 @@ impl Below {
         &self.root
     }
 
-    /// Keeps other runs out as long as this descriptor lives; false if one is there. A file system
-    /// without locks lets all in.
+    /// Locks the folder against other runs as long as this descriptor lives; false if another run
+    /// has the lock. True on a file system without locks.
     pub(super) fn lock(&self) -> bool {
         rustix::fs::flock(&self.root, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK)
     }
 
-    /// The folder of a path; the root's is empty.
+    /// The folder at a path; an empty path is the root.
     pub(super) fn folder(&self, path: &[u8], need: Need) -> io::Result<Arc<OwnedFd>> {
         if path.is_empty() {
             return Ok(self.root.clone());
@@ -116,7 +116,7 @@ impl Below {
         let mut folder = steps.last().and_then(|step| step.folder.clone()).unwrap_or_else(|| self.root.clone());
         for name in &names[steps.len()..] {
             folder = Arc::new(enter(&folder, OsStr::from_bytes(name), need)?);
-            // of a deep path only the last folder is kept, until the next one is entered
+            // Beyond `KEPT` folders only the last descriptor of a path is kept.
             if let Some(before) = steps.len().checked_sub(1).filter(|before| *before >= KEPT) {
                 steps[before].folder = None;
             }
@@ -130,14 +130,14 @@ impl Below {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Opens a file for reading: no link, no pipe, no device.
+    /// Opens a file for reading; rejects links, pipes and devices.
     pub(super) fn file(&self, path: &[u8]) -> io::Result<File> {
         let (folder, name) = split(path);
         let folder = self.folder(folder, Need::Found)?;
         open_file(&folder, name)
     }
 
-    /// Names in a folder, with what each is.
+    /// The names in a folder, and their kinds.
     pub(super) fn names(&self, path: &[u8]) -> io::Result<Vec<(OsString, FileType)>> {
         let folder = self.folder(path, Need::Found)?;
         let mut names = Vec::new();
@@ -149,7 +149,7 @@ impl Below {
             }
             let name = OsString::from_vec(name.to_vec());
             let kind = match entry.file_type() {
-                // a file system that does not list what its names are
+                // The file system does not list kinds.
                 FileType::Unknown => {
                     let found = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
                     FileType::from_raw_mode(found.st_mode)
@@ -173,7 +173,7 @@ impl Below {
         Ok(rustix::fs::syncfs(&self.root)?)
     }
 
-    /// Waits until names in this folder, not in those below it, are on the disk.
+    /// Waits until the names in this folder are on the disk, without folders below it.
     pub(super) fn sync_names(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.root)?)
     }
@@ -197,13 +197,12 @@ fn enter(folder: &OwnedFd, name: &OsStr, need: Need) -> io::Result<OwnedFd> {
     }
 }
 
-/// A name as it is, neither read nor followed: for what it is, its times, and where a link leads.
+/// Opens a name for its metadata only; a link is not followed.
 pub(super) fn look(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     Ok(rustix::fs::openat(folder, name, OFlags::PATH | UNFOLLOWED, Mode::empty())?.into())
 }
 
-/// A file in a folder, for reading. `NONBLOCK`, so that nobody waits at a pipe that somebody put
-/// there.
+/// Opens a file in a folder for reading. With `NONBLOCK`, as a pipe in its place would block.
 pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | UNFOLLOWED;
     let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
@@ -213,7 +212,7 @@ pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// Where a link leads.
+/// The target of a link.
 pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<Vec<u8>> {
     Ok(rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes())
 }
@@ -223,7 +222,7 @@ pub(super) fn is_temporary(name: &OsStr) -> bool {
     name.as_bytes().starts_with(PART.as_bytes())
 }
 
-/// Gives something its name, in the same folder.
+/// Renames a file or link in its folder.
 pub(super) fn rename(folder: &OwnedFd, from: &OsStr, to: &OsStr, onto: Onto) -> io::Result<()> {
     if onto == Onto::Anything {
         return Ok(rustix::fs::renameat(folder, from, folder, to)?);
@@ -238,7 +237,7 @@ pub(super) fn rename(folder: &OwnedFd, from: &OsStr, to: &OsStr, onto: Onto) -> 
 
 fn rename_to_nothing(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // a file system that does not know how: a second name, then without the first
+        // Without support by the file system: add the new name, then remove the old one.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::fs::linkat(folder, from, folder, to, AtFlags::empty())?;
             rustix::fs::unlinkat(folder, from, AtFlags::empty())
@@ -247,7 +246,7 @@ fn rename_to_nothing(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> rustix::io::
     }
 }
 
-/// Whether two files have the same content, or two links lead to the same place.
+/// Whether two files have the same content, or two links the same target.
 fn is_same(folder: &OwnedFd, one: &OsStr, other: &OsStr) -> bool {
     if let (Ok(one), Ok(other)) = (link_target(folder, one), link_target(folder, other)) {
         return one == other;
@@ -274,7 +273,7 @@ fn same_content(mut one: File, mut other: File) -> io::Result<bool> {
     }
 }
 
-/// Whether another process holds a file.
+/// Locks a file; true if another process has the lock.
 pub(super) fn is_held(file: impl AsFd) -> bool {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
 }
@@ -318,7 +317,7 @@ mod tests {
         assert!(open_file(&again, OsStr::new("file")).is_ok() && below.file(&file).is_ok());
         let open = fs::read_dir("/proc/self/fd").unwrap().count();
         assert!(open < 2 * KEPT, "{open} descriptors");
-        // so that the folder can be removed again
+        // Clean up, so that the temporary folder can be removed.
         let mut path = deep;
         below.remove(&file).unwrap();
         while let Some(at) = path.iter().rposition(|byte| *byte == b'/') {

@@ -1,4 +1,4 @@
-//! The ends of files: what the system has to do for one that is whole, on threads of their own.
+//! The last system calls for each whole file, on separate threads.
 
 use super::FileProblem;
 use std::collections::HashSet;
@@ -7,24 +7,24 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Files whose end waits, at most: they are in memory until then, but for large ones.
+/// The most files that wait for their end. Until then they are in memory, except large ones.
 const WAITING: usize = 64;
-/// Threads at most: they wait for one another in the file system.
+/// The most threads: they wait for one another in the file system.
 const MAX_THREADS: usize = 4;
 
-/// What is left to do at the end of a file.
+/// The remaining work at the end of a file.
 pub(super) type Rest<T> = Box<dyn FnOnce() -> Result<T, FileProblem> + Send>;
 
 /// How a file ends.
 pub(super) enum Ending<T> {
-    /// It has.
+    /// The file has ended.
     Now(T),
-    /// When this is done, which may be anywhere.
+    /// The file ends after this work, on any thread.
     Later(Rest<T>),
 }
 
 impl<T> Ending<T> {
-    /// Does what is left, here.
+    /// Does the remaining work on this thread.
     pub(super) fn now(self) -> Result<T, FileProblem> {
         match self {
             Self::Now(output) => Ok(output),
@@ -35,7 +35,7 @@ impl<T> Ending<T> {
 
 type Ended<T> = (u32, Result<T, FileProblem>);
 
-/// Threads, and what they do. Dropped, it ends after what they are doing now, and leaves the rest.
+/// Threads and their queue. Dropping waits for the work in progress, and abandons the queue.
 pub(super) struct Endings<T> {
     work: Option<SyncSender<(u32, Rest<T>)>>,
     done: Option<Receiver<Ended<T>>>,
@@ -45,19 +45,19 @@ pub(super) struct Endings<T> {
 }
 
 impl<T: Send + 'static> Endings<T> {
-    /// No thread yet.
+    /// Starts no thread yet.
     pub(super) fn new() -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         Self { work: None, done: None, open: HashSet::new(), stopped, threads: Vec::new() }
     }
 
-    /// Whether the end of this file is on its way.
+    /// Whether the end of this file is still in progress.
     pub(super) fn has(&self, file: u32) -> bool {
         self.open.contains(&file)
     }
 
-    /// Has it done, by a thread if there is one; waits for room. What has ended meanwhile goes into
-    /// `ended`.
+    /// Queues the work for a thread, or does it here without threads. Waits for room. Adds files
+    /// that have ended meanwhile to `ended`.
     pub(super) fn add(&mut self, file: u32, rest: Rest<T>, ended: &mut Vec<Ended<T>>) {
         self.start();
         let Some(work) = self.work.as_ref().filter(|_| !self.threads.is_empty()) else {
@@ -81,13 +81,13 @@ impl<T: Send + 'static> Endings<T> {
         for _ in 0..(tobari_host::threads::available() / 2).clamp(1, MAX_THREADS) {
             let (queue, results, stopped) = (queue.clone(), results.clone(), self.stopped.clone());
             let thread = std::thread::Builder::new().name("files".to_owned());
-            // Without threads it is done by whoever asks.
+            // Without threads, `add` does the work.
             self.threads.extend(thread.spawn(move || work_on(&queue, &results, &stopped)).ok());
         }
         (self.work, self.done) = (Some(work), Some(done));
     }
 
-    /// What has ended since.
+    /// Adds files that have ended since the last call.
     pub(super) fn take(&mut self, ended: &mut Vec<Ended<T>>) {
         for result in self.done.iter().flat_map(Receiver::try_iter) {
             self.open.remove(&result.0);
@@ -95,7 +95,7 @@ impl<T: Send + 'static> Endings<T> {
         }
     }
 
-    /// Waits for all.
+    /// Waits for all files.
     pub(super) fn take_all(&mut self, ended: &mut Vec<Ended<T>>) {
         while !self.open.is_empty() {
             let Some(Ok(result)) = self.done.as_ref().map(Receiver::recv) else { return };
@@ -120,7 +120,7 @@ impl<T> Drop for Endings<T> {
         self.stopped.store(true, Ordering::Relaxed);
         self.work = None;
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // A panic was already reported by its thread.
             let _ = thread.join();
         }
     }

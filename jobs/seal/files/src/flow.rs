@@ -1,8 +1,8 @@
-//! Many files on their way through the engines at once.
+//! Many files in the engines at once.
 //!
-//! Most files are small, and waking a thread costs more than sealing one: chunks are handed over
-//! many at a time, and what makes a finished file of a whole one (its bytes written, its name
-//! given) is done by other threads, beside the reading of the next ones.
+//! Most files are small, and waking a thread costs more than sealing a small file. So chunks are
+//! handed over many at a time. Other threads do the last steps of each file (writing its bytes,
+//! giving it its name), while this thread reads the next files.
 
 use super::FileProblem;
 use super::ending::{Ending, Endings};
@@ -13,49 +13,49 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use tobari_seal::Chunk;
 
-/// Files that are open at once, at most.
+/// The most files open at once.
 const MAX_OPEN: usize = 128;
-/// Chunks, and bytes of them, that are handed over together.
+/// The number of chunks, and of their bytes, that are handed over together.
 const TOGETHER: usize = 32;
 const TOGETHER_BYTES: usize = 256 << 10;
-/// Bytes of results that wait for an earlier one of their file, at most, but for what is on its
-/// way.
+/// The most bytes of results that wait for an earlier result of their file, without results still
+/// in the engines.
 const MAX_HELD: usize = 8 << 20;
-/// A result from this length on has a quarter of a batch's buffer or more.
+/// A result of at least this length fills a quarter or more of its batch's buffer.
 const SHORT: usize = 64 << 10;
 
-/// What becomes of the chunks of one file.
+/// The use of one file's results.
 pub(super) trait Job {
-    /// What is known when all are there.
+    /// The result of a whole file.
     type Output: Send + 'static;
 
     /// The name for messages.
     fn path(&self) -> PathBuf;
 
-    /// The next chunk, in order.
+    /// Takes the next result, in order.
     fn take(&mut self, bytes: &[u8]) -> Result<(), FileProblem>;
 
-    /// All were taken.
+    /// Ends the file, after all results.
     fn end(self, rng: &mut dyn CryptoRng) -> Result<Ending<Self::Output>, FileProblem>;
 }
 
 struct Running<J> {
     job: J,
     next: u32,
-    /// What came before its turn, failures too: of a damaged stream all that precedes the damage is
-    /// written.
+    /// Results that arrived before their turn, failures too: all bytes before the damage of a
+    /// stream are written.
     held: BTreeMap<u32, Made>,
-    /// How many chunks there are, when that is known.
+    /// The number of chunks, once known.
     count: Option<u32>,
 }
 
-/// Files on their way.
+/// Files in the engines.
 pub(super) struct Flow<'a, J: Job> {
     pool: &'a Pool,
     running: HashMap<u32, Running<J>>,
     next: u32,
     held_bytes: usize,
-    /// Not handed over yet.
+    /// Chunks not handed over yet.
     waiting: Vec<(u64, Chunk)>,
     waiting_bytes: usize,
     endings: Endings<J::Output>,
@@ -76,7 +76,7 @@ impl<'a, J: Job> Flow<'a, J> {
         }
     }
 
-    /// Begins a file; answers its number.
+    /// Begins a file, and returns its number.
     pub(super) fn begin(&mut self, job: J, rng: &mut dyn CryptoRng) -> u32 {
         while self.running.len() >= MAX_OPEN && self.pump(rng) {}
         let number = self.next;
@@ -85,23 +85,23 @@ impl<'a, J: Job> Flow<'a, J> {
         number
     }
 
-    /// A number for a file that needs no engine.
+    /// Takes a number for a file that needs no engine.
     pub(super) fn skip(&mut self, output: Result<J::Output, FileProblem>) {
         self.ended.push((self.next, output));
         self.next += 1;
     }
 
-    /// The number that was given out last.
+    /// The last number given out.
     pub(super) fn last_number(&self) -> u32 {
         self.next.saturating_sub(1)
     }
 
-    /// Numbers that were given out.
+    /// The count of numbers given out.
     pub(super) fn numbers(&self) -> u32 {
         self.next
     }
 
-    /// Whether the file is still on its way: nothing went wrong.
+    /// Whether the file is still running, without a failure.
     pub(super) fn is_running(&self, file: u32) -> bool {
         self.running.contains_key(&file) || self.endings.has(file)
     }
@@ -110,7 +110,7 @@ impl<'a, J: Job> Flow<'a, J> {
         self.running.get_mut(&file).map(|running| &mut running.job)
     }
 
-    /// A chunk for the engines; takes results while there is no room.
+    /// Submits a chunk to the engines; takes results while there is no room.
     pub(super) fn submit(&mut self, file: u32, chunk: Chunk, rng: &mut dyn CryptoRng) {
         let ticket = u64::from(file) << 32 | u64::from(chunk.number());
         while self.held_bytes > MAX_HELD && self.pump(rng) {}
@@ -121,7 +121,7 @@ impl<'a, J: Job> Flow<'a, J> {
         }
     }
 
-    /// Hands over what was submitted.
+    /// Hands over the submitted chunks.
     fn hand_over(&mut self, rng: &mut dyn CryptoRng) {
         self.waiting_bytes = 0;
         let mut chunks = std::mem::take(&mut self.waiting).into_iter().peekable();
@@ -131,7 +131,7 @@ impl<'a, J: Job> Flow<'a, J> {
                 break;
             }
             if !self.receive(rng) {
-                return; // the pool has nothing and takes nothing: it is closed
+                return; // the pool has no results and takes no chunks: it is closed
             }
         }
         while let Some(finished) = self.pool.take() {
@@ -139,7 +139,7 @@ impl<'a, J: Job> Flow<'a, J> {
         }
     }
 
-    /// All chunks of this file were submitted.
+    /// Notes that all chunks of this file were submitted.
     pub(super) fn all(&mut self, file: u32, count: u32, rng: &mut dyn CryptoRng) {
         if let Some(running) = self.running.get_mut(&file) {
             running.count = Some(count);
@@ -147,8 +147,7 @@ impl<'a, J: Job> Flow<'a, J> {
         self.end_if_whole(file, rng);
     }
 
-    /// The file is given up: its temporary file goes away, and what is still on its way is dropped
-    /// when it comes.
+    /// Gives up the file: removes its temporary file, and drops its later results.
     pub(super) fn give_up(&mut self, file: u32) {
         if let Some(running) = self.running.remove(&file) {
             self.held_bytes -= running.held.values().flatten().map(Bytes::len).sum::<usize>();
@@ -161,19 +160,19 @@ impl<'a, J: Job> Flow<'a, J> {
         self.ended.push((file, Err(problem)));
     }
 
-    /// What has ended since.
+    /// Files that have ended since the last call.
     pub(super) fn take_ended(&mut self) -> Vec<(u32, Result<J::Output, FileProblem>)> {
         self.endings.take(&mut self.ended);
         std::mem::take(&mut self.ended)
     }
 
-    /// Waits for all that is on its way.
+    /// Waits for all results.
     pub(super) fn drain(&mut self, rng: &mut dyn CryptoRng) {
         while self.pump(rng) {}
         self.endings.take_all(&mut self.ended);
     }
 
-    /// Waits for a result; false if nothing is on its way.
+    /// Waits for a result; false if none is due.
     fn pump(&mut self, rng: &mut dyn CryptoRng) -> bool {
         self.hand_over(rng);
         self.receive(rng)
@@ -188,7 +187,7 @@ impl<'a, J: Job> Flow<'a, J> {
         let (file, number) = ((ticket >> 32) as u32, ticket as u32);
         let Some(running) = self.running.get_mut(&file) else { return };
         self.held_bytes += result.as_ref().map_or(0, Bytes::len);
-        // What waits for its turn keeps the buffer of its whole batch: too much for a short one.
+        // A waiting result keeps the buffer of its whole batch: too much for a short result.
         let result = result.map(|bytes| match number != running.next && bytes.len() < SHORT {
             true => Bytes::copy_from_slice(&bytes),
             false => bytes,

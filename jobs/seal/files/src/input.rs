@@ -1,4 +1,4 @@
-//! A sealed file that is read from its start.
+//! Reading of a sealed file from its start.
 
 use super::below::Below;
 use super::source::{Content, read_full};
@@ -12,11 +12,11 @@ use tobari_seal::{
     process,
 };
 
-/// A sealed file that is being read, from its first chunk on.
+/// A sealed file with a verified head, read from its first chunk on.
 pub(super) struct Input {
     file: Box<dyn Read>,
     opening: Opening,
-    /// Bytes that were read and not handed out.
+    /// Bytes read but not yet handed out.
     ahead: Vec<u8>,
     ended: bool,
 }
@@ -38,7 +38,7 @@ impl Input {
         Ok((Self { file, opening, ahead: Vec::new(), ended: false }, head.stanzas().clone(), key))
     }
 
-    /// What was said of the source.
+    /// The record about the source.
     pub(super) fn meta(&self) -> &Meta {
         self.opening.meta()
     }
@@ -48,7 +48,7 @@ impl Input {
         self.opening.layout().chunk_bytes()
     }
 
-    /// The next chunk, or `None` where only the end is left.
+    /// The next chunk, or `None` at the end of the file.
     pub(super) fn next(&mut self, place: &Path) -> Result<Option<(Chunk, bool)>, FileProblem> {
         loop {
             match self.opening.next(self.ahead.len(), self.ended).map_err(FileProblem::seal(place))? {
@@ -69,12 +69,12 @@ impl Input {
         }
     }
 
-    /// The state that judges the end, and the bytes of it.
+    /// The state that verifies the end, and the end's bytes.
     pub(super) fn into_end(self) -> (Opening, Vec<u8>) {
         (self.opening, self.ahead)
     }
 
-    /// Opens all on this thread: small files, and the list.
+    /// Decrypts all chunks on this thread: for small files, and the list.
     pub(super) fn each(
         mut self,
         place: &Path,
@@ -92,8 +92,8 @@ impl Input {
     }
 }
 
-/// The key of a set, and how it is wrapped, from its mark, which is verified: to seal more under
-/// it, so that only a key of one's own will do.
+/// The key of a set and its stanzas, from the set's verified mark. More files will be sealed under
+/// this key, so only a key file or passphrase may unwrap it.
 pub(super) fn key_to_continue(set: &Below, keys: &Keys) -> Result<(SetKey, Stanzas), FileProblem> {
     let mark = &set.place(super::SET.as_bytes());
     let file = set.file(super::SET.as_bytes()).map_err(FileProblem::system(mark))?;
@@ -112,8 +112,7 @@ pub(super) fn key_to_continue(set: &Below, keys: &Keys) -> Result<(SetKey, Stanz
     Ok((key, stanzas))
 }
 
-/// Whether a sealed file is whole, is about the same source and has the same content: then who it
-/// is.
+/// The identity of a sealed file, if it is whole and has the record and the content of the source.
 pub(super) fn sealed_content_is(
     set: &Below,
     name: &str,
@@ -131,12 +130,12 @@ pub(super) fn sealed_content_is(
         same &= reader.read_content(text.len()).is_ok_and(|source| source == text);
         if same { Ok(()) } else { Err(FileProblem::Changed { name: String::new() }) }
     });
-    // Nothing may be left in the source either.
+    // The source must end here, too.
     identity.ok().filter(|_| same && reader.read_content(1).is_ok_and(|rest| rest.is_empty()))
 }
 
-/// What a list says of a sealed file whose source cannot be read now, if that file opens as a whole
-/// under the set's key, to the path that its name stands for.
+/// The list's entry for a sealed file whose source cannot be read now. `None` unless the whole file
+/// decrypts under the set's key, and its path gives the file's name.
 pub(super) fn stale_entry(set: &Below, name: &str, key: &SetKey) -> Option<Entry> {
     let (file, place) = (set.file(name.as_bytes()).ok()?, &set.place(name.as_bytes()));
     let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(key.clone()))).ok()?;
@@ -160,7 +159,7 @@ pub(super) fn stale_entry(set: &Below, name: &str, key: &SetKey) -> Option<Entry
     })
 }
 
-/// The path of what a sealed file was sealed from, if its beginning opens under the set's key.
+/// The path of a sealed file's source, if the file's head decrypts under the set's key.
 pub(super) fn sealed_path(set: &Below, name: &str, key: &SetKey) -> Option<Vec<u8>> {
     let (file, place) = (set.file(name.as_bytes()).ok()?, &set.place(name.as_bytes()));
     let (input, ..) = Input::open(Box::new(file), place, |_| Ok(Some(key.clone()))).ok()?;

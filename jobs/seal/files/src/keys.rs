@@ -1,4 +1,4 @@
-//! Who may open a set.
+//! The keys of a set, and how they wrap and unwrap the set's key.
 
 use super::FileProblem;
 #[cfg(feature = "age")]
@@ -9,8 +9,8 @@ use std::path::Path;
 use tobari_seal::{CostLimits, KeyFile, PassphraseCost, SetKey, Stanza, Stanzas};
 use zeroize::Zeroizing;
 
-/// Key files and passphrases, and recipients and identities of age. Each of them opens what is
-/// sealed for all.
+/// Key files and passphrases, and recipients and identities of age. Each one alone decrypts a set
+/// that is sealed for all of them.
 pub struct Keys {
     files: Vec<KeyFile>,
     passphrases: Vec<Zeroizing<Vec<u8>>>,
@@ -20,12 +20,13 @@ pub struct Keys {
     identities: Identities,
     cost: PassphraseCost,
     limits: CostLimits,
-    /// The files of a set have the same stanzas, and a passphrase takes a second.
+    /// The last result. All files of a set have the same stanzas, and deriving a key from a
+    /// passphrase takes a second.
     known: RefCell<Option<(Stanzas, SetKey)>>,
 }
 
 impl Keys {
-    /// These; passphrases of the usual cost.
+    /// Keys with the usual cost of passphrases.
     pub fn new(files: Vec<KeyFile>, passphrases: Vec<Zeroizing<Vec<u8>>>) -> Self {
         Self {
             files,
@@ -40,30 +41,30 @@ impl Keys {
         }
     }
 
-    /// Passphrases at another cost.
+    /// Sets another cost of passphrases.
     pub fn with_cost(mut self, cost: PassphraseCost) -> Self {
         self.cost = cost;
         self
     }
 
-    /// Seals for recipients of age too.
+    /// Adds recipients of age.
     #[cfg(feature = "age")]
     pub fn with_recipients(mut self, recipients: Recipients) -> Self {
         self.recipients = Some(recipients);
         self
     }
 
-    /// Opens with identities of age too.
+    /// Adds identities of age.
     #[cfg(feature = "age")]
     pub fn with_identities(mut self, identities: Identities) -> Self {
         self.identities = identities;
         self
     }
 
-    /// The set's key, wrapped for each.
+    /// Wraps the set's key for each key and recipient.
     ///
     /// # Errors
-    /// [`FileProblem::Seal`] if there are none or too many, [`FileProblem::Age`] if a plugin fails
+    /// [`FileProblem::Seal`] without keys or with too many, [`FileProblem::Age`] if a plugin fails
     /// or recipients must not be mixed.
     pub fn wrap(&self, set: &SetKey, rng: &mut dyn CryptoRng) -> Result<Stanzas, FileProblem> {
         let wrong = FileProblem::seal(Path::new("keys"));
@@ -83,11 +84,11 @@ impl Keys {
         Ok(stanzas)
     }
 
-    /// The set's key, if one of these opens a stanza.
+    /// The set's key, if one of the keys unwraps a stanza.
     ///
     /// # Errors
-    /// [`FileProblem::Seal`] for a passphrase that asks for too much, if no key file opens it;
-    /// [`FileProblem::Age`] for a plugin that fails.
+    /// [`FileProblem::Seal`] for a passphrase whose cost is beyond the limits, if no key file
+    /// unwraps the key; [`FileProblem::Age`] for a plugin that fails.
     pub fn unwrap(&self, stanzas: &Stanzas) -> Result<Option<SetKey>, FileProblem> {
         if let Some((known, key)) = &*self.known.borrow()
             && known == stanzas
@@ -106,8 +107,9 @@ impl Keys {
         Ok(key)
     }
 
-    /// The same by key files and passphrases alone: whoever wrapped it had one of them, so that it
-    /// may be sealed under again. For a recipient of age anybody can wrap a key.
+    /// The same with key files and passphrases only. Only a holder of one of them could have
+    /// wrapped this key, so more files may be sealed under it. For a recipient of age anybody can
+    /// wrap a key.
     ///
     /// # Errors
     /// As [`Keys::unwrap`].

@@ -1,4 +1,4 @@
-//! Where opened content goes.
+//! Destinations of opened content.
 
 use super::FileProblem;
 use super::below::Onto;
@@ -14,43 +14,44 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tobari_seal::{Identity, Kind, Meta, Opening, SealError, Time};
 
-/// Where one file's content goes.
+/// The destination of one file's content.
 pub enum Target<'a> {
-    /// To a file: whole, or not at all; permissions and time too.
+    /// A file, written whole or not at all, with permissions and time. The second field says
+    /// whether an existing file is replaced.
     File(&'a Path, bool),
-    /// To a writer, as soon as each chunk is verified, with zeros for holes: if an error comes,
-    /// what was written is a verified beginning.
+    /// A writer, which gets each chunk once it is verified, and zeros for holes. After an error it
+    /// has received a verified beginning.
     Stream(&'a mut dyn Write),
-    /// Nowhere: it is only verified.
+    /// None: the content is only verified.
     Nowhere,
 }
 
 pub(super) enum Sink<'a> {
     File {
         made: PartFile,
-        /// Where it goes, for messages.
+        /// Its path, for messages.
         place: PathBuf,
-        /// The same below the folder that is written to.
+        /// Its path below the target folder.
         path: Vec<u8>,
         onto: Onto,
-        /// Whether its bytes have to be on the disk before it is called whole.
+        /// Whether its bytes must be on the disk before it counts as whole.
         durable: bool,
     },
     Stream(&'a mut dyn Write),
-    /// The target of a link, which is made at the end at this path.
+    /// The target of a link, and the path at which the link is made at the end.
     Link(Vec<u8>, Vec<u8>),
     Nowhere,
 }
 
-/// What came of a file.
+/// The result of opening one file.
 pub(super) enum Landed {
-    /// Nothing is left to do.
+    /// Nothing remains to do.
     Done,
     Whole(Whole),
     Link(Link),
 }
 
-/// The content of one sealed file on its way.
+/// One sealed file during its opening.
 pub(super) struct Output<'a> {
     place: PathBuf,
     meta: Meta,
@@ -58,7 +59,7 @@ pub(super) struct Output<'a> {
     sink: Sink<'a>,
     places: Places,
     content: u64,
-    /// How far a stream is, holes included.
+    /// Bytes written to a stream, holes included.
     at: u64,
     end: Option<(Opening, Vec<u8>)>,
 }
@@ -69,7 +70,7 @@ impl<'a> Output<'a> {
         Self { place: place.to_owned(), meta, expected, sink, places, content: 0, at: 0, end: None }
     }
 
-    /// All chunks were read, and this is what follows them.
+    /// Notes that all chunks were read, and takes the end of the file.
     pub(super) fn read_to(&mut self, end: (Opening, Vec<u8>)) {
         self.end = Some(end);
     }
@@ -90,7 +91,7 @@ impl<'a> Output<'a> {
                     (self.at, rest) = (at + count as u64, after);
                 }
             }
-            // More content than ranges is refused at the end.
+            // Content beyond the ranges is rejected at the end.
             Sink::File { made, .. } => write_at_places(&made.file, &mut self.places, bytes)?,
         }
         Ok(())
@@ -169,7 +170,7 @@ fn complete(file: &File, meta: &Meta, durable: bool) -> std::io::Result<()> {
     if durable { file.sync_all() } else { Ok(()) }
 }
 
-/// Permissions and time. Set-user and set-group bits are left out: the file has another owner now.
+/// Sets permissions and time, without set-user and set-group bits: the file has another owner now.
 pub(super) fn describe(file: &File, meta: &Meta) -> std::io::Result<()> {
     file.set_times(FileTimes::new().set_modified(system_time(meta.modified)))?;
     file.set_permissions(Permissions::from_mode(meta.mode & 0o1777))

@@ -1,31 +1,32 @@
-//! Folders, files and streams, sealed and opened: the machine's half of [`tobari_seal`].
+//! Sealing and opening of folders, files and streams: the input and output for [`tobari_seal`].
 //!
-//! Files are read, cut into chunks, sealed by all engines of a [`Pool`](crate::dispatch::Pool), and
-//! written in order, many files at a time and within a bound on memory. Each goes to a temporary
-//! name and is renamed when its last byte is there, so that whatever has a final name is whole; a
-//! set's list is written last, after one `syncfs`, and the list of an older state is gone before
-//! the first file is replaced. What was killed is begun anew file by file: a file that is there is
-//! left alone only if it opens and its content is that of the source, byte for byte. Opened files
-//! get their names after one `syncfs` for many.
+//! Files are read and cut into chunks. All engines of a [`Pool`](crate::dispatch::Pool) seal the
+//! chunks, and the results are written in order: many files at a time, within a bound on memory.
+//!
+//! Each file is written under a temporary name and renamed after its last byte. So every file with
+//! a final name is whole. The list of a set is written last, after one `syncfs`. The list of an
+//! older state is removed before the first file is replaced. After an interruption the next run
+//! compares file by file: it keeps a sealed file only if the file decrypts and its content equals
+//! the source, byte for byte. Opened files get their names after one `syncfs` for many files.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `dispatch` | chunks sealed and opened by all engines of the machine |
-//! | `keys` | who may open: key files, passphrases, recipients of age |
+//! | `keys` | key files, passphrases, recipients and identities of age |
 //! | `recipients` | recipients and identities of age (feature `age`) |
-//! | `flow` | many files on their way through the engines at once, each in its order |
-//! | `below` | a folder, and the way to what lies below it: by descriptors, past no link |
-//! | `ending` | what makes finished files of whole ones, on threads of its own |
+//! | `flow` | many files in the engines at once, each in its order |
+//! | `below` | access to everything below a folder by descriptors, without following links |
+//! | `ending` | last steps of written files, on separate threads |
 //! | `source` | a walk through a folder; files with holes, and their content |
-//! | `update` | what the list of a set gets, and what becomes of what was sealed earlier |
+//! | `update` | the list of an updated set, and the sealed files of earlier runs |
 //! | `write` | sealing a folder, a file, a stream |
-//! | `input` | a sealed file that is read from its start |
+//! | `input` | reading of a sealed file from its start |
 //! | `read` | opening, verifying and listing |
-//! | `opening` | a set on its way into a folder |
-//! | `landing` | where opened content goes |
-//! | `naming` | temporary files, and the names that whole ones get |
-//! | `listing` | what lies in a set's folder, beside what its list says |
-//! | `salvage` | what is left of a damaged file |
+//! | `opening` | opening of a set into a folder |
+//! | `landing` | destinations of opened content |
+//! | `naming` | temporary files, and the final names of whole files |
+//! | `listing` | the files in a set's folder, compared with its list |
+//! | `salvage` | recovery of a damaged file's intact chunks |
 
 #![cfg(linux_64)]
 #![deny(unsafe_code)] // foreign interfaces allow it, and say why
@@ -61,34 +62,34 @@ use std::fmt;
 use std::path::Path;
 use tobari_seal::SealError;
 
-/// The name of a set's list, and of the mark of an unfinished set.
+/// The name of a set's list.
 pub const MANIFEST: &str = "manifest.seal";
-/// From this file whoever continues has the set's key.
+/// The name of a set's mark. A run that continues the set unwraps the set's key from this file.
 pub const SET: &str = "set.seal";
-/// What temporary files begin with: never a finished file.
+/// The prefix of temporary files; no finished file has it.
 const PART: &str = ".tobari-part-";
 
-/// Why something was not sealed or opened.
+/// Why sealing or opening failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileProblem {
-    /// The system refused.
+    /// An error of the system.
     #[error("{name}: {source}")]
     System {
         /// The file, as the caller named it.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Not a sealed file, or not as it was sealed.
+    /// Not a sealed file, or an altered one.
     #[error("{name}: {source}")]
     Seal {
         /// The file.
         name: String,
-        /// What is wrong.
+        /// The fault.
         source: SealError,
     },
-    /// Something is in the way.
+    /// A file of this name exists.
     #[error("{name} already exists: choose another name, or add --force to replace it")]
     Exists {
         /// The file.
@@ -102,13 +103,13 @@ pub enum FileProblem {
         /// The folder.
         name: String,
     },
-    /// A folder with files that are no set's.
+    /// A folder that holds other files than a set.
     #[error("{name}: this folder is not empty and holds no set of sealed files. Choose a new or an empty folder")]
     NotASet {
         /// The folder.
         name: String,
     },
-    /// A set that has its list already.
+    /// A finished set: it has its list.
     #[error("{name}: this set is finished. Add --force to bring it up to date")]
     Finished {
         /// The set.
@@ -120,7 +121,7 @@ pub enum FileProblem {
         /// The folder.
         name: String,
     },
-    /// No key opens it.
+    /// None of the given keys decrypts the file.
     #[error(
         "{name}: none of the given keys decrypts this file: give the key file or the passphrase with which it was sealed"
     )]
@@ -128,7 +129,7 @@ pub enum FileProblem {
         /// The file.
         name: String,
     },
-    /// The set is there, and no key of one's own opens it.
+    /// The set exists, and no given key file or passphrase unwraps its key.
     #[error(
         "{name}: expected a key file or passphrase of the set, to continue it, found none: an identity of age does not say who began it"
     )]
@@ -136,12 +137,12 @@ pub enum FileProblem {
         /// The set's mark.
         name: String,
     },
-    /// A recipient, an identity or a plugin of age.
+    /// A fault of a recipient, an identity or a plugin of age.
     #[error("{name}: {found}")]
     Age {
-        /// Where it stands.
+        /// The file or the input.
         name: String,
-        /// What was found there.
+        /// The fault.
         found: String,
     },
     /// The source changed again and again.
@@ -150,18 +151,18 @@ pub enum FileProblem {
         /// The file.
         name: String,
     },
-    /// A pipe, a socket, a device.
+    /// A source of an unsupported kind: a pipe, a socket, a device.
     #[error("{name}: expected a file, a folder or a symbolic link, found something else: left out")]
     Kind {
         /// The file.
         name: String,
     },
-    /// A file of which only a part opens: the rest are holes.
+    /// A damaged file, written with holes for the chunks that do not decrypt.
     #[error("{name}: expected the whole file, found all of it but {missing}")]
     Damaged {
-        /// What was written.
+        /// The file written.
         name: String,
-        /// What is not in it.
+        /// The missing ranges.
         missing: Missing,
     },
     /// The list and the files do not agree.
@@ -169,17 +170,17 @@ pub enum FileProblem {
     List {
         /// The file.
         name: String,
-        /// What the list says.
+        /// The expectation, by the list.
         expected: &'static str,
     },
 }
 
-/// Ranges of a file that are missing: from a byte on, up to another, or up to [`u64::MAX`] where
-/// nobody knows its length.
+/// Missing ranges of a file: the first byte, and the byte after the last one, or [`u64::MAX`] if
+/// the length is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub Vec<[u64; 2]>);
 
-/// Ranges that are told one by one.
+/// The most ranges that a message names.
 const TOLD: usize = 100;
 
 impl fmt::Display for Missing {
@@ -211,7 +212,8 @@ impl FileProblem {
         |source| Self::Seal { name: path.display().to_string(), source }
     }
 
-    /// Whether nothing else can succeed either: a full disk.
+    /// Whether every later file will fail, too: a full disk, a reached quota, a read-only file
+    /// system.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::System { source, .. } if matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::ReadOnlyFilesystem))

@@ -1,7 +1,7 @@
-//! What lies in the folder of a set, beside what its list says.
+//! The files in a set's folder, compared with its list.
 //!
-//! Only folders and files that lie in the set count: a link in it is never followed, neither to
-//! read nor to remove what it leads to.
+//! Only folders and files in the set itself count. A link in the set is never followed, neither to
+//! read nor to remove its target.
 
 use super::below::{Below, is_temporary};
 use super::naming::clean;
@@ -24,7 +24,7 @@ fn folders(set: &Below) -> Result<Vec<Vec<u8>>, FileProblem> {
     Ok(names(set, b"")?.into_iter().filter(is_ours).map(|(name, _)| name).collect())
 }
 
-/// What looks like a sealed file in the folders of a set, as paths below it.
+/// All names like those of sealed files in the folders of a set, as paths below it.
 pub(super) fn sealed_files(set: &Below) -> Result<Vec<Vec<u8>>, FileProblem> {
     let mut files = Vec::new();
     for (folder, kind) in names(set, b"")? {
@@ -62,13 +62,13 @@ fn unlisted(set: &Below, path: &[u8]) -> FileProblem {
     FileProblem::List { name, expected: "only files that the list names, found this one" }
 }
 
-/// Removes what a killed run left in a set.
+/// Removes temporary files of killed runs from a set.
 pub(super) fn clean_set(set: &Below) -> Result<(), FileProblem> {
     clean(set, b"")?;
     folders(set)?.iter().try_for_each(|folder| clean(set, folder))
 }
 
-/// Sealed files that the list will not name, as paths below the set.
+/// Sealed files that the new list does not name, as paths below the set.
 pub(super) fn others(set: &Below, known: &HashSet<String>) -> Result<Vec<String>, FileProblem> {
     let mut others = Vec::new();
     for folder in folders(set)? {

@@ -1,15 +1,15 @@
-//! Temporary files, and the names that they get when they are whole.
+//! Temporary files, and their final names.
 //!
-//! A name is given by one rename, so that whatever has a final name is whole, wherever a process
-//! was killed. That this holds where the machine lost its power, too, takes an order on the disk:
-//! bytes first, names after them. The files of a folder get their names many at a time, after one
-//! `syncfs` for all of them.
+//! One rename gives a file its name. So every file with a final name is whole, wherever a process
+//! was killed. To hold after a power failure, too, this needs an order on the disk: bytes first,
+//! names after them. The files of a folder get their names many at a time, after one `syncfs` for
+//! all of them.
 //!
-//! Whoever writes a set, or opens one into a folder, holds a lock on that folder: temporary files
-//! in it belong to nobody else, and a later run removes what a killed one left. A file that is
-//! written alone lies in a folder that others may use. Its temporary file has a name of its own
-//! kind and holds a lock, which ends with its process, so that the next run knows what is left
-//! over.
+//! A run that writes a set, or opens one into a folder, holds a lock on that folder. So all
+//! temporary files in the folder are from this run or from killed ones, and a later run removes
+//! those of killed runs. A single file goes into a folder that other programs may use. Its
+//! temporary file has another prefix and holds a lock, which ends with its process. So the next run
+//! recognizes leftovers.
 
 use super::below::{Below, Need, Onto, is_held, is_temporary, open_file, rename, split};
 use super::{FileProblem, PART};
@@ -25,45 +25,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use tobari_seal::Time;
 
-/// Files of a set that wait for their names, at most: more would be lost to whoever interrupts it,
-/// fewer would wait for the disk more often.
+/// The most files of a set that wait for their names. With more, an interruption loses more work;
+/// with fewer, the run waits for the disk more often.
 const UNNAMED: usize = 4096;
-/// What temporary files of files that are written alone begin with.
+/// The prefix of temporary files for single files.
 const ALONE: &str = ".tobari-part-alone-";
 
-/// Something under a temporary name, which goes away unless it gets its own.
+/// A file or link under a temporary name. Dropping removes it unless it got its final name.
 pub(super) struct Part {
     below: Arc<Below>,
-    /// Path of the folder that it is in.
+    /// Path of its folder.
     path: Vec<u8>,
-    /// That folder, as long as few parts wait.
+    /// Descriptor of its folder; closed while the file waits for its name.
     folder: Option<Arc<OwnedFd>>,
-    /// Empty when it has a name of its own.
+    /// The temporary name; empty once it has its final name.
     name: OsString,
-    /// A file that is written alone stays locked until it has its name.
+    /// The lock of a single file, held until it has its name.
     lock: Option<File>,
 }
 
-/// A temporary file that is open.
+/// An open temporary file.
 pub(super) struct PartFile {
     pub(super) file: File,
     pub(super) part: Part,
 }
 
-/// Who else may be in the folder of a temporary file.
+/// Whether other processes may use the folder of a temporary file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folder {
-    /// Nobody: this run holds its lock.
+    /// No: this run holds the folder's lock.
     Ours,
-    /// Others.
+    /// Yes.
     Shared,
 }
 
-/// A name that no other process of this machine uses now. What a killed one left under it is passed
-/// over by whoever makes it.
+/// A name that no other process of this machine uses now. A killed process may have left a file of
+/// this name; then [`make`] takes the next name.
 fn fresh(prefix: &str) -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // asked for once: there may be a million files
+    // Queried once: there may be a million files.
     static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}{:x}-{number:x}", *PROCESS).into()
@@ -92,7 +92,7 @@ fn make<T>(
     }
 }
 
-/// A temporary file beside `path`; only its owner reads it.
+/// Makes a temporary file beside `path` that only its owner can read.
 pub(super) fn temporary(below: &Arc<Below>, path: &[u8], need: Need, whose: Folder) -> io::Result<PartFile> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let create = |folder: &OwnedFd, name: &OsStr| {
@@ -104,7 +104,7 @@ pub(super) fn temporary(below: &Arc<Below>, path: &[u8], need: Need, whose: Fold
     }
     loop {
         let (file, mut part) = make(below, path, need, ALONE, create)?;
-        // another run may have removed it between its making and its lock
+        // Another run may have removed the file before it was locked.
         if !is_held(&file) && file.metadata()?.nlink() > 0 {
             part.lock = Some(file.try_clone()?);
             return Ok(PartFile { file, part });
@@ -117,7 +117,7 @@ impl Part {
         self.folder.clone().map_or_else(|| self.below.folder(&self.path, Need::Found), Ok)
     }
 
-    /// Gives it the last name of `path`, which is in the same folder.
+    /// Renames it to the last name of `path`, which is in the same folder.
     pub(super) fn name(mut self, path: &[u8], onto: Onto) -> Result<(), FileProblem> {
         let named = self.folder().and_then(|folder| rename(&folder, &self.name, split(path).1, onto));
         let place = self.below.place(path);
@@ -142,16 +142,16 @@ impl Drop for Part {
         if !self.name.is_empty()
             && let Ok(folder) = self.folder()
         {
-            // where it cannot be removed now the next run does it
+            // If this fails, the next run removes it.
             let _ = rustix::fs::unlinkat(&folder, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// A file that has everything but its name.
+/// A whole file without its final name.
 pub(super) struct Whole {
     pub(super) made: Part,
-    /// Below the folder that it is opened into.
+    /// Its path below the target folder.
     pub(super) path: Vec<u8>,
     pub(super) onto: Onto,
     /// Bytes of its content.
@@ -165,8 +165,7 @@ pub(super) struct Unnamed {
 }
 
 impl Unnamed {
-    /// A file; its folder is closed meanwhile, as a process may have a thousand descriptors and no
-    /// more.
+    /// Adds a file, and closes its folder: a process may have only about a thousand descriptors.
     pub(super) fn push(&mut self, mut whole: Whole) {
         whole.made.folder = None;
         self.all.push(whole);
@@ -176,8 +175,8 @@ impl Unnamed {
         self.all.len() >= UNNAMED
     }
 
-    /// Gives all of them their names, once they are on the disk: those that did not get theirs, as
-    /// bytes of content and why.
+    /// Waits until all files are on the disk, and gives them their names. Returns the failures:
+    /// bytes of content, and the problem.
     pub(super) fn name_all(&mut self, below: &Below) -> Result<Vec<(u64, FileProblem)>, FileProblem> {
         let all = std::mem::take(&mut self.all);
         if !all.is_empty() {
@@ -188,15 +187,15 @@ impl Unnamed {
     }
 }
 
-/// A link that is made when all files are there.
+/// A link, made after all files.
 pub(super) struct Link {
     pub(super) target: Vec<u8>,
     pub(super) path: Vec<u8>,
     pub(super) modified: Time,
 }
 
-/// Makes a link with its time under a temporary name, so that it replaces what is there at once or,
-/// unless it may, not at all.
+/// Makes a link with its time under a temporary name, and renames it. So it replaces an existing
+/// file at once or, without permission in `onto`, not at all.
 pub(super) fn make_link(below: &Arc<Below>, link: &Link, need: Need, onto: Onto) -> Result<(), FileProblem> {
     let target = OsStr::from_bytes(&link.target);
     let symlink = |folder: &OwnedFd, name: &OsStr| rustix::fs::symlinkat(target, folder, name);
@@ -211,7 +210,7 @@ pub(super) fn make_link(below: &Arc<Below>, link: &Link, need: Need, onto: Onto)
     made.map_err(FileProblem::system(&below.place(&link.path)))?.name(&link.path, onto)
 }
 
-/// Removes what a killed run left in a folder that nobody else writes to.
+/// Removes temporary files of killed runs from a folder that only this run writes to.
 pub(super) fn clean(below: &Below, path: &[u8]) -> Result<(), FileProblem> {
     let failed = |error| FileProblem::system(&below.place(path))(error);
     for (name, _) in below.names(path).map_err(failed)? {
@@ -222,7 +221,7 @@ pub(super) fn clean(below: &Below, path: &[u8]) -> Result<(), FileProblem> {
     Ok(())
 }
 
-/// Removes what killed runs left that wrote a file alone; whatever cannot be removed stays.
+/// Removes temporary files that killed runs left for single files, as far as possible.
 pub(super) fn clean_alone(below: &Below) {
     for (name, _) in below.names(b"").unwrap_or_default() {
         if name.as_bytes().starts_with(ALONE.as_bytes()) && !is_used_alone(below, b"", &name) {
@@ -236,14 +235,13 @@ fn remove_in(below: &Below, folder: &[u8], name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
 }
 
-/// Whether a file that is written alone still has its process.
+/// Whether the process that writes this single file is still alive.
 fn is_used_alone(below: &Below, folder: &[u8], name: &OsStr) -> bool {
     name.as_bytes().starts_with(ALONE.as_bytes())
         && below.folder(folder, Need::Found).and_then(|folder| open_file(&folder, name)).is_ok_and(is_held)
 }
 
-/// The folder of a file that is written alone, which is made if it is not there, and the file's
-/// name.
+/// The folder of a single file, made if necessary, and the file's name.
 pub(super) fn folder_of(target: &Path) -> Result<(Arc<Below>, Vec<u8>), FileProblem> {
     let Some(name) = target.file_name() else {
         return Err(FileProblem::IsFolder { name: target.display().to_string() });

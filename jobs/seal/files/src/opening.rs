@@ -1,4 +1,4 @@
-//! A set on its way into a folder.
+//! Opening of a set into a folder.
 
 use super::FileProblem;
 use super::below::{Below, Need, Onto, is_temporary, split};
@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tobari_seal::{Identity, Kind, Meta};
 
-/// Permissions without which nothing can be written into a folder of one's own.
+/// Permissions that the owner of a folder needs to write into it.
 const OWNERS: u32 = 0o700;
 
-/// The first names of paths: what a set has in the folder itself.
+/// The first names of a set's paths: the names in the target folder itself.
 #[derive(Default)]
 pub(super) struct Names(HashSet<Vec<u8>>);
 
@@ -34,23 +34,23 @@ impl Names {
         }
     }
 
-    /// Whether a set has this name, or a damaged file of it may have.
+    /// Whether the set has this name, or a recovered part of one of its files may have it.
     fn has(&self, name: &[u8]) -> bool {
         self.0.contains(name) || name.strip_suffix(super::DAMAGED.as_bytes()).is_some_and(|name| self.0.contains(name))
     }
 }
 
-/// The folder that a set is opened into.
+/// The target folder of a set.
 struct Out {
     place: PathBuf,
-    /// None until something is written, as long as the folder is not there.
+    /// The folder. `None` until the first write if the folder does not exist yet.
     below: Option<Arc<Below>>,
     need: Need,
     onto: Onto,
 }
 
 impl Out {
-    /// Into a folder that is new, or has nothing but what the set has, or may be written over.
+    /// A target folder. Without `replace` it must be new, or hold only names of the set.
     fn new(
         place: &Path,
         replace: bool,
@@ -76,7 +76,7 @@ impl Out {
         Ok(Self { place: place.to_owned(), below, need, onto })
     }
 
-    /// The folder, which is made if it is not there.
+    /// The folder, made if it does not exist.
     fn below(&mut self) -> Result<Arc<Below>, FileProblem> {
         if let Some(below) = &self.below {
             return Ok(below.clone());
@@ -93,9 +93,9 @@ fn lock(below: &Below) -> Result<(), FileProblem> {
     if below.lock() { Ok(()) } else { Err(FileProblem::Busy { name: name() }) }
 }
 
-/// A set that is being opened: where it goes, and what came of it so far.
+/// A set during its opening: the target, and the results so far.
 pub(super) struct Run<'a> {
-    /// None where files are only verified.
+    /// `None` if files are only verified.
     out: Option<Out>,
     pub(super) flow: Flow<'a, Output<'static>>,
     folders: Vec<Meta>,
@@ -105,7 +105,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Into a folder, or nowhere. `names` are asked for where the folder has something in it.
+    /// Opens into a folder, or only verifies. Calls `names` only if the folder is not empty.
     pub(super) fn new(
         pool: &'a Pool,
         target: Option<&Path>,
@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
         Ok(Self { out, flow: Flow::new(pool), folders, links, unnamed, opened })
     }
 
-    /// Has a file opened to where it belongs by its own path.
+    /// Opens a file to its own path below the target.
     pub(super) fn place(
         &mut self,
         input: Input,
@@ -137,8 +137,8 @@ impl<'a> Run<'a> {
     }
 
     fn sink(&mut self, meta: &Meta, in_order: bool) -> Result<Sink<'static>, FileProblem> {
-        // what a killed run left in a source is verified and nothing else: it would be removed
-        // again
+        // A temporary file that a killed run left in the source is only verified: a written one
+        // would be removed again.
         let Some(out) = self.out.as_mut().filter(|_| !is_temporary(split(&meta.path).1)) else {
             return Ok(Sink::Nowhere);
         };
@@ -147,8 +147,7 @@ impl<'a> Run<'a> {
         Ok(match meta.kind {
             Kind::Directory => {
                 open_up(&below, &meta.path, need).map_err(FileProblem::system(&place))?;
-                // a list has each folder before what is in it, so that no temporary file there is
-                // ours
+                // A list has each folder before its content, so no temporary file there is ours.
                 if in_order {
                     clean(&below, &meta.path)?;
                 }
@@ -163,7 +162,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Takes what has ended.
+    /// Takes the files that have ended.
     pub(super) fn collect(&mut self) -> Result<(), FileProblem> {
         for (_, ended) in self.flow.take_ended() {
             match ended {
@@ -183,7 +182,7 @@ impl<'a> Run<'a> {
         if self.unnamed.is_full() { self.name_all() } else { Ok(()) }
     }
 
-    /// Gives what is whole its names.
+    /// Gives all whole files their names.
     pub(super) fn name_all(&mut self) -> Result<(), FileProblem> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let Some(below) = &out.below else { return Ok(()) };
@@ -195,7 +194,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Waits for the rest, and makes links.
+    /// Waits for the remaining files, and makes links.
     pub(super) fn settle(&mut self, rng: &mut dyn CryptoRng) -> Result<(), FileProblem> {
         self.flow.drain(rng);
         self.collect()?;
@@ -211,7 +210,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes what is right of a damaged file beside its place.
+    /// Writes the intact chunks of a damaged file beside its place.
     pub(super) fn pieces(
         &mut self,
         input: Input,
@@ -227,8 +226,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Waits for the rest; then folders are described, the innermost first: a folder's time changes
-    /// when something is made in it.
+    /// Waits for the remaining files, and then sets permissions and times of folders. The innermost
+    /// folders come first, as a folder's time changes with its content.
     pub(super) fn finish(mut self, rng: &mut dyn CryptoRng) -> Result<Opened, FileProblem> {
         self.settle(rng)?;
         let Some(below) = self.out.as_ref().and_then(|out| out.below.clone()) else { return Ok(self.opened) };
@@ -236,7 +235,7 @@ impl<'a> Run<'a> {
         self.folders.sort_by_key(depth);
         below.forget();
         for meta in self.folders.iter().rev() {
-            // without a list, folders come in any order: only now is no temporary file ours
+            // Without a list, folders have any order: only now is no temporary file ours.
             let cleaned = clean(&below, &meta.path);
             let described = below
                 .folder(&meta.path, Need::Found)
@@ -250,13 +249,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A folder to write into. One that an earlier run has described already may be closed to its
-/// owner, as its source was: it is opened up until it is described again.
+/// Makes a folder writable. After an earlier run it may have its source's permissions, without
+/// write access for the owner. It gets them again at the end.
 fn open_up(below: &Below, path: &[u8], need: Need) -> std::io::Result<()> {
     let folder = below.folder(path, need)?;
     let mode = File::from(folder.try_clone()?).metadata()?.mode() & 0o7777;
     if mode & OWNERS != OWNERS {
-        // of somebody else's folder the owner decides
+        // This fails for a folder of another user, and may.
         let _ = rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode | OWNERS));
     }
     Ok(())

@@ -18,48 +18,47 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tobari_seal::{Entry, Identity, Kind, ListOrder, MAX_ENTRY_BYTES, Meta, SealError, SetKey, Stanzas};
 
-/// What was opened, or verified.
+/// The result of opening or verifying.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// Files, folders and links that are right.
+    /// Intact files, folders and links.
     pub entries: u64,
     /// Bytes of their content.
     pub bytes: u64,
-    /// Bytes of sealed content that were read so far.
+    /// Bytes of sealed content read so far.
     pub read: u64,
-    /// What is not right, or could not be written.
+    /// Damaged files, and files that could not be written.
     pub problems: Vec<FileProblem>,
-    /// Paths of entries that are as they were sealed earlier: their source could not be read when
-    /// the set was brought up to date last.
+    /// Paths of stale entries: their source could not be read at the last update of the set, so
+    /// their sealed file is from an earlier run.
     pub stale: Vec<Vec<u8>>,
 }
 
-/// One thing in a set, as [`Reader::list`] tells.
+/// One entry of a set, from [`Reader::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetEntry {
-    /// What it is.
+    /// The kind of its source.
     pub kind: Kind,
-    /// Its path.
+    /// The path of its source.
     pub path: Vec<u8>,
     /// Its sealed file, below the set's folder.
     pub name: String,
     /// Bytes of its content.
     pub bytes: u64,
-    /// By what the sealed file is known.
+    /// The identity of the sealed file.
     pub identity: Identity,
-    /// Whether it is older than the set: its source could not be read when the set was brought up
-    /// to date last.
+    /// Whether it is older than the set: its source could not be read at the last update.
     pub stale: bool,
 }
 
-/// Opens for whoever has a key.
+/// Opens, verifies and lists sealed files and sets.
 pub struct Reader<'a> {
     pool: &'a Pool,
     keys: &'a Keys,
 }
 
 impl<'a> Reader<'a> {
-    /// With these keys.
+    /// A reader with these keys.
     pub fn new(pool: &'a Pool, keys: &'a Keys) -> Self {
         Self { pool, keys }
     }
@@ -68,14 +67,14 @@ impl<'a> Reader<'a> {
         Input::open(file, place, |head| self.keys.unwrap(head.stanzas()))
     }
 
-    /// A sealed file of a set; never what a link in its place leads to.
+    /// A sealed file of a set. A link in its place is not followed.
     fn file(&self, set: &Below, name: &[u8]) -> Result<Input, FileProblem> {
         let place = &set.place(name);
         let file = set.file(name).map_err(FileProblem::system(place))?;
         self.input(Box::new(file), place).map(|(input, ..)| input)
     }
 
-    /// What is said of the source of one sealed file. Only its beginning is read, and verified.
+    /// The record about the source of one sealed file. Reads and verifies only the file's head.
     ///
     /// # Errors
     /// [`FileProblem`].
@@ -83,10 +82,10 @@ impl<'a> Reader<'a> {
         self.input(file, place).map(|(input, ..)| input.meta().clone())
     }
 
-    /// Opens one sealed file, of whatever kind but a folder's.
+    /// Opens one sealed file of any kind except a folder.
     ///
     /// # Errors
-    /// [`FileProblem`]; to a stream, a verified beginning may have been written.
+    /// [`FileProblem`]. A stream may have received a verified beginning.
     pub fn one(
         &self,
         file: Box<dyn Read>,
@@ -99,8 +98,8 @@ impl<'a> Reader<'a> {
         self.alone(input, place, None, target, rng, progress)
     }
 
-    /// Opens one file or link of a set, which [`Reader::list`] told of: nothing else will do in its
-    /// place.
+    /// Opens one file or link of a set, as listed by [`Reader::list`]. Another file in its place is
+    /// rejected.
     ///
     /// # Errors
     /// As [`Reader::one`].
@@ -155,14 +154,13 @@ impl<'a> Reader<'a> {
         Ok(Opened { bytes, ..opened })
     }
 
-    /// Goes through the list of a set: `take` gets each entry once it is verified; the whole list
-    /// is judged at the end.
+    /// Reads the list of a set. `take` gets each entry once its chunk is verified; the whole list
+    /// is verified only at the end.
     fn entries(&self, set: &Below, take: impl FnMut(Entry) -> Result<(), FileProblem>) -> Result<(), FileProblem> {
         read_list(self.file(set, MANIFEST.as_bytes())?, &set.place(MANIFEST.as_bytes()), take)
     }
 
-    /// Reads a list to its end, so that nothing is done for one that does not hold: the first names
-    /// of its paths.
+    /// Verifies a whole list, before anything is done for it. Returns the first names of its paths.
     fn check_list(&self, set: &Below) -> Result<Names, FileProblem> {
         let mut names = Names::default();
         self.entries(set, |entry| {
@@ -172,10 +170,10 @@ impl<'a> Reader<'a> {
         Ok(names)
     }
 
-    /// What is in a set, by its list.
+    /// Calls `take` with each entry of a set's list.
     ///
     /// # Errors
-    /// [`FileProblem`] if the list does not open or does not hold; nothing was told then.
+    /// [`FileProblem`] if the list does not decrypt or is invalid; `take` was not called then.
     pub fn list(&self, set: &Path, mut take: impl FnMut(SetEntry)) -> Result<(), FileProblem> {
         let set = folder(set)?;
         self.check_list(&set)?;
@@ -185,16 +183,16 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Opens a whole set into a folder, or only verifies it where there is none.
+    /// Opens a whole set into a folder, or only verifies it without a target.
     ///
-    /// Nothing outside that folder is read, written or described, whatever the set holds and
-    /// whatever lies in the folder: no link in it is followed. A file that is missing, altered, or
-    /// not the one that the list names is a problem of its own; all others are written. Without
-    /// `replace` the folder may hold what an earlier run made of this set, which stays.
+    /// Nothing outside that folder is read or changed, whatever the set and the folder contain: no
+    /// link in the folder is followed. A missing, altered or replaced file adds a problem; all
+    /// other files are written. Without `replace` the folder may already hold files that an earlier
+    /// run opened from this set; they stay.
     ///
     /// # Errors
-    /// [`FileProblem`] if the list does not open or does not hold, or without `replace` the folder
-    /// has something in it that the set does not; nothing was written then.
+    /// [`FileProblem`] if the list does not decrypt or is invalid, or if, without `replace`, the
+    /// folder holds names that the set does not have. Nothing was written then.
     pub fn set(
         &self,
         set: &Path,
@@ -219,8 +217,7 @@ impl<'a> Reader<'a> {
             Ok(())
         });
         if let Err(problem) = walked {
-            // What is whole gets its name, whatever ended the rest; and that is what has to be
-            // told.
+            // Whole files still get their names. The caller gets the first problem.
             let _ = run.name_all();
             return Err(problem);
         }
@@ -230,13 +227,12 @@ impl<'a> Reader<'a> {
         Ok(opened)
     }
 
-    /// Opens whatever opens in a set's folder, without its list: what a killed run left, or a set
-    /// whose list is lost. What is missing, was added, or is older is not seen. Of a file that is
-    /// damaged the chunks that are right are written, and what is missing is listed
-    /// ([`FileProblem::Damaged`]).
+    /// Recovers every readable file of a set without its list: after a killed run, or a lost list.
+    /// Missing, added and outdated files are not detected. Of a damaged file the intact chunks are
+    /// written, and the missing ranges are listed ([`FileProblem::Damaged`]).
     ///
     /// # Errors
-    /// As [`Reader::set`], but for the list.
+    /// As [`Reader::set`], without those of the list.
     pub fn salvage(
         &self,
         set: &Path,
@@ -264,7 +260,7 @@ impl<'a> Reader<'a> {
         run.settle(rng)?;
         let broken: Vec<PathBuf> = run.opened.problems.iter().filter_map(broken).collect();
         for name in files.iter().filter(|name| broken.contains(&set.place(name))) {
-            // one whose beginning is not right tells nothing, and was named
+            // A file with a damaged head gives nothing; its problem is already in the list.
             let Ok(input) = self.file(&set, name) else { continue };
             match run.pieces(input, &set.place(name), progress) {
                 Ok(damaged) => run.opened.problems.extend(damaged),
@@ -275,12 +271,12 @@ impl<'a> Reader<'a> {
         run.finish(rng)
     }
 
-    /// Opens what can be opened of one sealed file that does not open as a whole, to a file of
-    /// `target`'s name with [`DAMAGED`](super::DAMAGED) added: what is missing in it. None if no
-    /// chunk is right, or it is no file's.
+    /// Writes the intact chunks of one damaged sealed file to a file named `target` plus
+    /// [`DAMAGED`](super::DAMAGED), and returns the missing ranges. `None` if no chunk is intact,
+    /// or the source was neither a file nor a stream.
     ///
     /// # Errors
-    /// [`FileProblem`] if its beginning does not open, or nothing can be written.
+    /// [`FileProblem`] if the head does not decrypt, or nothing can be written.
     pub fn pieces(
         &self,
         place: &Path,
@@ -300,7 +296,7 @@ impl<'a> Reader<'a> {
         pieces(input, place, &to, &mut taken)
     }
 
-    /// One entry of a list.
+    /// Opens one entry of a list.
     fn entry(
         &self,
         set: &Below,
@@ -313,7 +309,7 @@ impl<'a> Reader<'a> {
         run.place(input, &set.place(entry.name.as_bytes()), Some(entry.identity), rng, progress)
     }
 
-    /// The sealed file of an entry: of this kind and path, or none.
+    /// The sealed file of an entry, which must have this kind and path.
     fn entry_input(&self, set: &Below, name: &str, kind: Kind, path: &[u8]) -> Result<Input, FileProblem> {
         let input = self.file(set, name.as_bytes())?;
         if input.meta().path != path || input.meta().kind != kind {
@@ -370,7 +366,7 @@ fn broken(problem: &FileProblem) -> Option<PathBuf> {
     }
 }
 
-/// Where the content of one file goes that is opened alone, and the folder that it goes to.
+/// The destination of a file that is opened alone, and its folder.
 fn sink_of<'o>(meta: &Meta, place: &Path, target: &Path, replace: bool) -> Result<(Sink<'o>, Arc<Below>), FileProblem> {
     if meta.kind == Kind::Directory {
         let expected = "a sealed file or link, found a sealed folder";
@@ -393,7 +389,7 @@ fn sink_of<'o>(meta: &Meta, place: &Path, target: &Path, replace: bool) -> Resul
     Ok((sink, below))
 }
 
-/// Hands all chunks of a file to the engines; `taken` is told the bytes of each.
+/// Hands all chunks of a file to the engines, and calls `taken` with the length of each.
 pub(super) fn send<'o>(
     mut input: Input,
     place: &Path,
@@ -412,12 +408,12 @@ pub(super) fn send<'o>(
                 flow.submit(file, chunk, rng);
                 count += 1;
                 if !flow.is_running(file) {
-                    return; // it failed, and that is written down
+                    return; // it failed, and its problem is noted
                 }
             }
             Ok(None) => break,
             Err(problem) => {
-                // What was sent comes out first: a stream gets its verified beginning.
+                // First finish the chunks already sent: a stream gets its verified beginning.
                 flow.drain(rng);
                 flow.fail(file, problem);
                 return;

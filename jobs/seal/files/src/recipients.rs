@@ -1,15 +1,15 @@
 //! Recipients and identities of [age](https://age-encryption.org): the set's key in a small age
-//! file, which whoever has one of the identities opens.
+//! file, decrypted by any one of the identities.
 //!
-//! Native keys (X25519, and the tagged ones of hardware, post-quantum too) are the `age` crate's;
-//! any other kind is a plugin's, a program `age-plugin-NAME` in the search path, which may turn to
-//! whoever sits at the terminal ([`Ask`]). All recipients of a set share one age file where it is
-//! short enough, so that age's own rule holds: recipients that are safe from quantum computers are
-//! not mixed with others that are not.
+//! The `age` crate implements native keys (X25519, and tagged keys of hardware, also post-quantum).
+//! A plugin implements every other kind: a program `age-plugin-NAME` in the search path, which may
+//! ask the user at the terminal ([`Ask`]). All recipients of a set share one age file if it is
+//! short enough. So age's own rule holds: post-quantum recipients are not mixed with others.
 //!
-//! **A recipient is public**: anybody can wrap a key for it. So an identity says who may read, and
-//! nothing of who wrote; and no set is ever *continued* with a key that only an identity opened
-//! (`Keys::unwrap_own`): whoever stores an unfinished set could have put a key of their own there.
+//! **A recipient is public**: anybody can wrap a key for it. So an identity proves the right to
+//! read, but says nothing about the writer. For this reason no set is *continued* with a key that
+//! only an identity unwrapped (`Keys::unwrap_own`): the storage provider of an unfinished set could
+//! have replaced the key by its own.
 
 use super::FileProblem;
 use age::armor::ArmoredReader;
@@ -22,22 +22,22 @@ use std::sync::Arc;
 use tobari_seal::{MAX_WRAPPED_BYTES, SetKey, Stanza};
 use zeroize::Zeroizing;
 
-/// Recipients of a set at most.
+/// The most recipients of a set.
 pub const MAX_RECIPIENTS: usize = 256;
-/// What stretching the passphrase of an identity file may cost: 2^20 blocks of 1 KiB.
+/// The most memory for the passphrase of an identity file, as a power of two: 2^20 blocks of 1 KiB.
 const MAX_WORK_FACTOR: u8 = 20;
 
-/// Whoever sits at the terminal, for plugins and for identity files with a passphrase.
+/// Questions to the user, from plugins and for identity files with a passphrase.
 pub trait Ask: Send + Sync {
-    /// Shows a message, as "touch the key".
+    /// Shows a message, such as "touch the key".
     fn tell(&self, message: &str);
-    /// Asks for a line; `None` if nobody is there.
+    /// Asks for a line; `None` without a user.
     fn line(&self, question: &str) -> Option<String>;
-    /// Asks for a line that is not shown; `None` if nobody is there.
+    /// Asks for a line that is not shown; `None` without a user.
     fn secret(&self, question: &str) -> Option<Zeroizing<String>>;
 }
 
-/// Nobody is there: whatever has to ask fails.
+/// No user: every question fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 
@@ -79,17 +79,17 @@ fn problem(name: &str, found: impl std::fmt::Display) -> FileProblem {
     FileProblem::Age { name: name.to_owned(), found: found.to_string() }
 }
 
-/// For whom a set is sealed.
+/// The recipients of a set.
 pub struct Recipients {
     all: Vec<Box<dyn age::Recipient + Send>>,
 }
 
 impl Recipients {
-    /// Of their text, as `age1…`; at least one.
+    /// Parses recipients from their texts, such as `age1…`; at least one.
     ///
     /// # Errors
-    /// [`FileProblem::Age`] for what is no recipient, a plugin that is not there, none, or more
-    /// than [`MAX_RECIPIENTS`].
+    /// [`FileProblem::Age`] for an invalid recipient, a missing plugin, no recipient, or more than
+    /// [`MAX_RECIPIENTS`].
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>, ask: &Arc<dyn Ask>) -> Result<Self, FileProblem> {
         let (mut all, mut plugins) = (Vec::new(), BTreeMap::<String, Vec<age::plugin::Recipient>>::new());
         let mut count = 0;
@@ -114,8 +114,7 @@ impl Recipients {
         Ok(Self { all })
     }
 
-    /// The set's key, wrapped for all of them: in one age file, or in several if one would be too
-    /// long.
+    /// Wraps the set's key for all recipients: in one age file, or in several if one is too long.
     pub(super) fn wrap(&self, set: &SetKey) -> Result<Vec<Stanza>, FileProblem> {
         let all: Vec<&dyn age::Recipient> =
             self.all.iter().map(|recipient| &**recipient as &dyn age::Recipient).collect();
@@ -125,8 +124,8 @@ impl Recipients {
     }
 }
 
-/// The first file is for all, so that recipients that must not be mixed are refused before any is
-/// split off.
+/// Tries one file for all first. So recipients that must not be mixed are rejected before any
+/// split.
 fn wrap(recipients: &[&dyn age::Recipient], set: &SetKey, stanzas: &mut Vec<Stanza>) -> Result<(), FileProblem> {
     let file = encrypted(recipients, set)?;
     if file.len() > MAX_WRAPPED_BYTES && recipients.len() > 1 {
@@ -160,7 +159,7 @@ fn native(text: &str) -> Option<Box<dyn age::Recipient + Send>> {
     text.parse::<age::tag::Recipient>().ok().map(|recipient| Box::new(recipient) as _)
 }
 
-/// A secret key in the place of a recipient must not be repeated.
+/// The problem of an invalid recipient. A message must not repeat a secret key given by mistake.
 fn no_recipient(text: &str) -> FileProblem {
     if text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("age-")) {
         return problem("recipients", "expected a recipient (age1…), found an identity, which is secret");
@@ -169,24 +168,25 @@ fn no_recipient(text: &str) -> FileProblem {
     problem("recipients", format!("expected a recipient of age (age1…), found {}", start.escape_debug()))
 }
 
-/// The recipients of a file: one a line, without empty lines and those that begin with `#`.
+/// The recipients of a file: one on each line. Empty lines and lines that begin with `#` are
+/// skipped.
 pub fn recipients_of_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// What opens age files.
+/// Identities, which decrypt age files.
 #[derive(Default)]
 pub struct Identities {
     all: Vec<Box<dyn age::Identity + Send + Sync>>,
 }
 
 impl Identities {
-    /// Adds those of an identity file, which may be encrypted with a passphrase; `name` is for
-    /// messages.
+    /// Adds the identities of an identity file, which may be encrypted with a passphrase; `name` is
+    /// for messages.
     ///
     /// # Errors
-    /// [`FileProblem::Age`] for another file, one without identities, a passphrase that nobody
-    /// gives or that is wrong, a plugin that is not there.
+    /// [`FileProblem::Age`] for another file, a file without identities, a missing or wrong
+    /// passphrase, or a missing plugin.
     pub fn add(&mut self, name: &str, bytes: &[u8], ask: &Arc<dyn Ask>) -> Result<(), FileProblem> {
         let callbacks = Callbacks(ask.clone());
         let wrong = |error: DecryptError| problem(name, error);
@@ -207,14 +207,14 @@ impl Identities {
         Ok(())
     }
 
-    /// The set's key, if the stanza is an age file that one of these opens.
+    /// The set's key, if the stanza is an age file that one of the identities decrypts.
     pub(super) fn unwrap(&self, stanza: &Stanza) -> Result<Option<SetKey>, FileProblem> {
-        // What is no age file was not made for these.
+        // Other stanzas were not made for identities.
         let Some(decryptor) = stanza.age().and_then(|file| Decryptor::new_buffered(file).ok()) else { return Ok(None) };
         let mut key = Zeroizing::new(Vec::with_capacity(33));
         let opened = match decryptor.decrypt(self.all.iter().map(|identity| &**identity as &dyn age::Identity)) {
             Ok(reader) => reader.take(33).read_to_end(&mut key),
-            // Somebody has to hear that the plugin is missing, or why it did not open.
+            // The user has to know that a plugin is missing, or why it failed.
             Err(
                 error @ (DecryptError::Plugin(_) | DecryptError::PluginResolve(_) | DecryptError::KeyDecryptionFailed),
             ) => {
@@ -226,8 +226,8 @@ impl Identities {
     }
 }
 
-/// A new identity in an identity file's form, and its recipient: for tests and demonstrations;
-/// people use `age-keygen`.
+/// A new identity in the form of an identity file, and its recipient. For tests and demonstrations;
+/// users run `age-keygen`.
 pub fn new_identity() -> (Zeroizing<String>, String) {
     let identity = age::x25519::Identity::generate();
     let secret = identity.to_string();

@@ -1,9 +1,9 @@
-//! What is left of a sealed file that does not open as a whole.
+//! Recovery of a damaged sealed file.
 //!
-//! Every chunk has a tag of its own, over its number and its file, so that those that are right are
-//! where they were sealed, whatever became of others. They are written to a file that says by its
-//! name ([`DAMAGED`]) that it is not whole, with holes for the rest, and the ranges that are
-//! missing are listed. Nothing unverified is written.
+//! Every chunk has its own tag, over its number and its file. So an intact chunk proves its place,
+//! whatever happened to other chunks. Intact chunks are written to a file whose name
+//! ([`DAMAGED`]) shows that it is not whole, with holes for the other chunks. The missing ranges
+//! are listed. Nothing unverified is written.
 
 use super::below::{Below, Need, Onto};
 use super::input::Input;
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tobari_seal::{Kind, Range, process};
 
-/// What is added to the name of a file that is not whole.
+/// The suffix of a recovered file that is not whole.
 pub const DAMAGED: &str = ".damaged";
 
-/// The next bytes of content that are missing, so many at most.
+/// Adds the next bytes of content, at most `count`, to the missing ranges.
 fn note(places: &mut Places, mut count: u64, missing: &mut Vec<[u64; 2]>) {
     while count > 0 {
         let Some((at, length)) = places.next(usize::try_from(count).unwrap_or(usize::MAX)) else { return };
@@ -32,7 +32,7 @@ fn note(places: &mut Places, mut count: u64, missing: &mut Vec<[u64; 2]>) {
     }
 }
 
-/// Where the right chunks of a damaged file go: beside a path below a folder.
+/// The destination of a damaged file's intact chunks: beside a path below a folder.
 pub(super) struct Beside<'a> {
     pub(super) below: &'a Arc<Below>,
     pub(super) path: &'a [u8],
@@ -41,8 +41,9 @@ pub(super) struct Beside<'a> {
     pub(super) onto: Onto,
 }
 
-/// Writes the chunks that are right to a file beside another, and says what is missing; none for
-/// what is no file, or where no chunk is right. `taken` is told the bytes of each chunk.
+/// Writes the intact chunks to a file beside `to`'s path, and returns the missing ranges. `None` if
+/// the source was neither a file nor a stream, or no chunk is intact. Calls `taken` with the length
+/// of each chunk.
 pub(super) fn pieces(
     mut input: Input,
     place: &Path,
@@ -52,7 +53,7 @@ pub(super) fn pieces(
     let (meta, full) = (input.meta().clone(), input.chunk_bytes() as u64);
     let ranges = match meta.kind {
         Kind::File => meta.ranges.clone(),
-        // nobody said how long it would be
+        // The length of a stream is unknown.
         Kind::Stream => vec![Range { offset: 0, bytes: u64::MAX }],
         _ => return Ok(None),
     };
@@ -61,7 +62,7 @@ pub(super) fn pieces(
     let made = temporary(to.below, &path, to.need, to.whose).map_err(FileProblem::system(&damaged))?;
     let file = &made.file;
     let (mut places, mut missing, mut right, mut ended) = (Places::new(&ranges), Vec::new(), false, false);
-    // a file that was cut ends here, as one that the system does not read further
+    // A cut file ends this loop, and so does a read error.
     while let Ok(Some((chunk, last))) = input.next(place) {
         ended = last;
         taken(chunk.bytes() as u64);

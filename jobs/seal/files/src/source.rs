@@ -1,4 +1,4 @@
-//! What there is to seal.
+//! The sources: a walk through a folder, and the content of files.
 
 use super::FileProblem;
 use super::below::{Below, Need, is_temporary, link_target, look, split};
@@ -12,23 +12,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tobari_seal::{Kind, MAX_RANGES, Meta, Range, Time};
 
-/// One thing in a folder.
+/// One file, folder or link to seal.
 pub(super) struct Source {
-    /// Where it is, for messages.
+    /// Its full path, for messages.
     pub(super) place: PathBuf,
     /// Its path below the folder; empty for the folder itself.
     pub(super) path: Vec<u8>,
     pub(super) kind: Kind,
-    /// Of a folder or a link; a file's is asked for when it is open.
+    /// The metadata of a folder or a link; a file's is read when it is open.
     pub(super) metadata: Option<Metadata>,
-    /// The folder that it is found in; none for a file that the caller named, where a link is
-    /// followed.
+    /// The root of the walk. `None` for a file that the caller named; there a link is followed.
     below: Option<Arc<Below>>,
 }
 
 impl Source {
-    /// One file that the caller named, under its last name. None where the length does not say how
-    /// much there is to read: pipes, devices, files that the system makes up when they are read.
+    /// One file that the caller named, under its last name. `None` if its length is unknown before
+    /// it is read: pipes, devices, and files that the system generates.
     pub(super) fn alone(place: &Path) -> Result<Option<Self>, FileProblem> {
         let metadata = fs::metadata(place).map_err(FileProblem::system(place))?;
         let Some(name) = place.file_name().filter(|_| metadata.is_file()) else { return Ok(None) };
@@ -42,12 +41,12 @@ impl Source {
         Ok(Some(Self { place: place.to_owned(), path, kind: Kind::File, metadata: None, below: None }))
     }
 
-    /// Of a folder or a link.
+    /// The metadata of a folder or a link.
     pub(super) fn metadata(&self) -> Result<&Metadata, FileProblem> {
         self.metadata.as_ref().ok_or_else(|| FileProblem::Kind { name: self.place.display().to_string() })
     }
 
-    /// Where a link leads.
+    /// The target of a link.
     fn link(&self) -> Result<Vec<u8>, FileProblem> {
         let below = self.below.as_ref().ok_or_else(|| FileProblem::Kind { name: self.place.display().to_string() })?;
         let (folder, name) = split(&self.path);
@@ -56,37 +55,36 @@ impl Source {
     }
 }
 
-/// Something that a walk could not look at: it, and what may lie below it, is left out.
+/// A path that a walk could not read. The walk omits it and everything below it.
 pub(super) struct Unread {
     pub(super) path: Vec<u8>,
     pub(super) problem: FileProblem,
 }
 
-/// A walk: each folder before what is in it, names by their bytes. A folder whose names cannot be
-/// read is followed by its problem.
+/// A walk: each folder before its content, names in the order of their bytes. If the names of a
+/// folder cannot be read, the problem follows the folder.
 ///
-/// Temporary files of this program are passed over: they are what a killed run left.
+/// The walk skips temporary files of this program: killed runs left them.
 pub(super) struct Walk {
     below: Arc<Below>,
-    /// Of each folder that we are in: its path, and the names that are left with their kinds, the
-    /// next one last.
+    /// Each open folder: its path, and its remaining names with their kinds, the next one last.
     stack: Vec<(Vec<u8>, Names)>,
     first: bool,
-    /// A folder that is left out: its device and number.
+    /// Device and inode number of a folder to omit.
     without: Option<(u64, u64)>,
     unread: Option<Unread>,
 }
 
-/// What a folder lists.
+/// The names in a folder, and their kinds.
 type Names = Vec<(OsString, FileType)>;
 
-/// Which folder it is, whatever it is called.
+/// Device and inode number: the identity of a folder, independent of its path.
 pub(super) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
 impl Walk {
-    /// Of all that is in a folder, but for what is in the folder `without`.
+    /// A walk through a folder, without the folder `without`.
     pub(super) fn new(below: Arc<Below>, without: Option<(u64, u64)>) -> Self {
         Self { below, stack: Vec::new(), first: true, without, unread: None }
     }
@@ -160,7 +158,7 @@ impl Iterator for Walk {
     }
 }
 
-/// Opens a file for reading, if it is one: not a pipe that somebody put in its place, nor a link.
+/// Opens a file for reading. Rejects a pipe or a link in its place.
 fn open(source: &Source) -> Result<(File, Metadata), FileProblem> {
     let place = source.place.as_path();
     let opened = match &source.below {
@@ -175,22 +173,23 @@ fn open(source: &Source) -> Result<(File, Metadata), FileProblem> {
     if metadata.is_file() { Ok((file, metadata)) } else { Err(FileProblem::Kind { name: place.display().to_string() }) }
 }
 
-/// Permissions and time.
+/// The record about a source, with permissions and time.
 fn describe(kind: Kind, path: &[u8], metadata: &Metadata, bytes: u64) -> Meta {
     let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
     let modified = Time { seconds: metadata.mtime(), nanoseconds };
     Meta { mode: metadata.mode() & 0o7777, modified, ..Meta::new(kind, path, bytes) }
 }
 
-/// Everything about a file that stays the same unless somebody writes to it.
+/// Length and times of a file: every write changes them.
 fn stamp(metadata: &Metadata) -> (u64, i64, i64, i64, i64) {
     (metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec())
 }
 
-/// What is not a hole. A file system that does not tell has no holes, nor has a file with too many.
+/// The ranges that hold data. A file with more than [`MAX_RANGES`], or on a file system that does
+/// not report holes, counts as without holes.
 fn ranges(file: &File, metadata: &Metadata) -> Vec<Range> {
     let bytes = metadata.len();
-    // As much on the disk as the file is long: there is no hole to look for.
+    // The disk holds as many bytes as the file: there is no hole.
     if bytes > 0 && metadata.blocks().saturating_mul(512) >= bytes {
         return vec![Range { offset: 0, bytes }];
     }
@@ -212,7 +211,7 @@ fn ranges(file: &File, metadata: &Metadata) -> Vec<Range> {
             return vec![Range { offset: 0, bytes }];
         }
     }
-    // Data after the last hole that was found ends at the end; beyond it `Data` finds none.
+    // The ranges are complete if they end at the file's end, or `Data` finds nothing after them.
     let told = at >= bytes || matches!(seek(file, SeekFrom::Data(at)), Err(rustix::io::Errno::NXIO));
     if told || bytes == 0 { ranges } else { vec![Range { offset: 0, bytes }] }
 }
@@ -229,7 +228,7 @@ impl Places {
         Self { now: ranges.next(), ranges }
     }
 
-    /// Where the next bytes are, at most so many in one piece; `None` at the end.
+    /// The place and the number of the next bytes, at most `most`; `None` at the end.
     pub(super) fn next(&mut self, most: usize) -> Option<(u64, usize)> {
         let range = self.now.as_mut()?;
         let count = usize::try_from(range.bytes).unwrap_or(usize::MAX).min(most);
@@ -255,11 +254,11 @@ fn read(file: &File, places: &mut Places, count: usize) -> std::io::Result<Vec<u
     Ok(bytes)
 }
 
-/// What is sealed of a source.
+/// The content of a source.
 pub(super) enum Content {
     /// A file, and its stamp before it was read.
     File(File, (u64, i64, i64, i64, i64)),
-    /// Where a link leads; nothing for a folder.
+    /// The target of a link; empty for a folder.
     Bytes(Vec<u8>),
 }
 
@@ -287,13 +286,13 @@ impl Content {
         ContentReader { content: self, places: Places::new(&meta.ranges), at: 0 }
     }
 
-    /// What became of a source while it was read.
+    /// The change of the source while it was read.
     pub(super) fn since(&self) -> Since {
         match self {
             Self::Bytes(_) => Since::Same,
             Self::File(file, before) => match file.metadata() {
                 Ok(now) if stamp(&now) == *before => Since::Same,
-                // what was written to its end changes nothing of what was read
+                // Bytes added at the end do not change the bytes already read.
                 Ok(now) if now.len() > before.0 => Since::Grown,
                 _ => Since::Changed,
             },
@@ -301,19 +300,19 @@ impl Content {
     }
 }
 
-/// What became of a source while it was read.
+/// The change of a source while it was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
     /// Nothing.
     Same,
-    /// It is longer: a log, a recording. Whether anything before its old end was altered too is not
-    /// known.
+    /// It is longer: a log, a recording. Bytes before its old end may have changed, too; this is
+    /// not known.
     Grown,
     /// It was altered, or cut.
     Changed,
 }
 
-/// Content from its start on, holes left out.
+/// Reads content from its start, without holes.
 pub(super) struct ContentReader<'a> {
     content: &'a Content,
     places: Places,
@@ -342,7 +341,7 @@ impl Read for ContentReader<'_> {
     }
 }
 
-/// Reads so many bytes, or to the end.
+/// Reads `count` bytes, or all to the end.
 pub(super) fn read_full(input: &mut dyn Read, count: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(count);
     input.take(count as u64).read_to_end(&mut bytes)?;

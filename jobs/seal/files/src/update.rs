@@ -1,12 +1,13 @@
-//! A set on its way: what its list gets, and what becomes of what was sealed earlier.
+//! The update of a set: its new list, and the sealed files of earlier runs.
 //!
-//! A sealed file stays right when its source cannot be read for once: a disk that fails,
-//! permissions that changed. It is then listed again as *stale*, so that a set is whole after each
-//! run, and says of what it knows that it is old. Only what is known to be gone is removed.
+//! A source may be unreadable in one run, after a disk error or a change of permissions. Its sealed
+//! file stays valid. The new list then names the sealed file as *stale*, so that the set is whole
+//! after each run and shows its old entries. A sealed file is removed only if its source is known
+//! to be gone.
 //!
-//! The storage may have put an older file back meanwhile. So the sealed file has to be the one that
-//! the list before named. Where an interrupted run left no list, nobody can tell, and the entry
-//! says no more than that it is old.
+//! The storage may have put an older sealed file back meanwhile. So a stale file must be the one
+//! that the last list named. If an interrupted run left no list, this cannot be checked, and the
+//! entry only says that the file is old.
 
 use super::below::Below;
 use super::flow::Flow;
@@ -20,35 +21,35 @@ use std::fs::File;
 use std::sync::Arc;
 use tobari_seal::{Entry, Identity, SetKey};
 
-/// What could not be read.
+/// A source that could not be read.
 enum Unlisted {
     /// The source of this sealed file.
     Source(String),
-    /// Something of this path, and all that may lie below it.
+    /// The source of this path, and everything that may lie below it.
     Path(Vec<u8>),
 }
 
-/// A folder on its way into a set.
+/// The state of a run that seals a folder into a set.
 pub(super) struct Update<'a> {
     pub(super) sealed: Sealed,
     /// Sealed files that the list names.
     pub(super) names: HashSet<String>,
     pub(super) manifest: Option<Manifest>,
-    /// The set that goes on, and its key.
+    /// The set to continue, and its key.
     pub(super) before: Option<(Arc<Below>, SetKey)>,
-    /// Whether the list of a finished set that is brought up to date is still there.
+    /// Whether the finished set still has its old list.
     has_list: bool,
-    /// That list, open: it is removed before anything is replaced.
+    /// The old list, open: its file is removed before any sealed file is replaced.
     list: Option<File>,
-    /// What it names, once that was looked up; nothing if it does not open as a whole.
+    /// The entries of the old list, once read; empty if the list does not decrypt as a whole.
     listed: Option<HashMap<String, Identity>>,
     pub(super) waiting: BTreeMap<u32, Result<Entry, FileProblem>>,
     next: u32,
     open: HashMap<u32, Unlisted>,
-    /// Of all sealed files that were there: their paths, name by name, and their names. Made when a
-    /// folder cannot be read.
+    /// All sealed files of earlier runs: the path of the source, name by name, and the name of the
+    /// sealed file. Made when a folder cannot be read.
     earlier: Option<BTreeMap<Vec<Vec<u8>>, String>>,
-    /// Whether something of a path could not be looked at.
+    /// Whether a path could not be read.
     has_unread: bool,
     pub(super) progress: &'a mut dyn FnMut(&Sealed),
 }
@@ -76,10 +77,10 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// Takes up the list of the set that goes on, if it has one.
+    /// Opens the list of the set to continue, if it has one.
     ///
     /// # Errors
-    /// [`FileProblem::System`] if it is there and cannot be read.
+    /// [`FileProblem::System`] if the list exists and cannot be opened.
     pub(super) fn take_list(&mut self) -> Result<(), FileProblem> {
         let Some((set, _)) = &self.before else { return Ok(()) };
         match set.file(MANIFEST.as_bytes()) {
@@ -90,7 +91,7 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Whether the list before named this sealed file. Without a list nobody knows.
+    /// Whether the old list named this sealed file. Without an old list always true.
     fn was_listed(&mut self, set: &Below, key: &SetKey, entry: &Entry) -> bool {
         if let Some(list) = self.list.take() {
             let (place, mut names) = (set.place(MANIFEST.as_bytes()), HashMap::new());
@@ -106,22 +107,22 @@ impl<'a> Update<'a> {
         self.listed.as_ref().is_none_or(|names| names.get(&entry.name) == Some(&entry.identity))
     }
 
-    /// This number is on its way to this sealed file.
+    /// Notes that this number will become this sealed file.
     pub(super) fn begun(&mut self, number: u32, name: &[u8]) {
         if self.before.is_some() {
             self.open.insert(number, Unlisted::Source(String::from_utf8_lossy(name).into_owned()));
         }
     }
 
-    /// This number stands for a path that could not be looked at.
+    /// Notes that this number stands for a path that could not be read.
     pub(super) fn unread(&mut self, number: u32, path: Vec<u8>) {
         self.has_unread = true;
         self.open.insert(number, Unlisted::Path(path));
     }
 
-    /// What comes next in the order of the walk, once it has ended.
+    /// The next result in the order of the walk, once it has ended.
     pub(super) fn next(&mut self, flow: &Flow<'_, Output<'static>>) -> Option<(u32, Result<Entry, FileProblem>)> {
-        // A number that was given up is followed by another for the same source.
+        // After a number that was given up, another one follows for the same source.
         while self.next < flow.numbers() && !self.waiting.contains_key(&self.next) && !flow.is_running(self.next) {
             self.open.remove(&self.next);
             self.next += 1;
@@ -135,8 +136,8 @@ impl<'a> Update<'a> {
         Some((number, ended))
     }
 
-    /// What was sealed earlier of something that cannot be read now, and opens as a whole: in the
-    /// order of a walk.
+    /// The sealed files of earlier runs for a source that cannot be read now, in the order of a
+    /// walk. Only files that decrypt as a whole count.
     pub(super) fn earlier(&mut self, number: u32) -> Result<Vec<Entry>, FileProblem> {
         let Some((set, key)) = self.before.clone() else { return Ok(Vec::new()) };
         let names = match self.open.remove(&number) {
@@ -146,13 +147,13 @@ impl<'a> Update<'a> {
         };
         let opened: Vec<Entry> = names.iter().filter_map(|name| stale_entry(&set, name, &key)).collect();
         let entries = opened.into_iter().filter(|entry| self.was_listed(&set, &key, entry)).collect();
-        // one that does not open, or is another than was listed, is not listed and stays: `verify`
-        // names it, and something of it may be salvaged
+        // A file that does not decrypt, or that the old list did not name, is not listed, but
+        // stays: `verify` reports it, and a part of it may be recovered.
         self.names.extend(names);
         Ok(entries)
     }
 
-    /// Sealed files of a path and of all that lay below it, but for those that are listed already.
+    /// Sealed files of a path and of everything below it, without those listed already.
     fn below(&mut self, set: &Below, key: &SetKey, path: &[u8]) -> Result<Vec<String>, FileProblem> {
         let parts = |path: &[u8]| -> Vec<Vec<u8>> {
             let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
@@ -173,8 +174,8 @@ impl<'a> Update<'a> {
         Ok(found.filter(|name| !self.names.contains(name)).collect())
     }
 
-    /// The first change makes an unfinished set of a finished one: a list that stayed would call
-    /// whatever is new wrong, if this run were killed.
+    /// Removes the old list before the first change: the set is unfinished from then on. If the
+    /// list stayed and this run were killed, the list would report every new file as wrong.
     pub(super) fn retire_list(&mut self) -> Result<(), FileProblem> {
         if let Some((set, _)) = self.before.as_ref().filter(|_| std::mem::take(&mut self.has_list)) {
             let removed = set.remove(MANIFEST.as_bytes()).and_then(|()| set.sync_names());
@@ -183,12 +184,12 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Removes sealed files whose source is gone: all that the list does not name, as it names what
-    /// could not be read, too.
+    /// Removes sealed files whose source is gone: all files that the list does not name. It names
+    /// files with an unreadable source, too.
     pub(super) fn remove_others(&mut self) -> Result<(), FileProblem> {
         let Some((set, key)) = self.before.clone() else { return Ok(()) };
         for file in others(&set, &self.names)? {
-            // it may have been below a folder that cannot be read now
+            // Its source may be below a folder that cannot be read now.
             if self.has_unread && sealed_path(&set, &file, &key).is_none() {
                 continue;
             }

@@ -17,35 +17,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tobari_seal::{Entry, Kind, Layout, ListOrder, Meta, PortableGcm, Sealing, SetKey, Stanzas, process};
 
-/// Tries at a file that changes while it is read.
+/// Attempts at a file that changes while it is read.
 const TRIES: u32 = 3;
 
-/// What was sealed.
+/// The result of sealing.
 #[derive(Debug, Default)]
 pub struct Sealed {
     /// Files, folders and links of the set.
     pub entries: u64,
     /// Bytes of their content.
     pub bytes: u64,
-    /// Bytes of sources that were read so far: more than [`Sealed::bytes`] until the end.
+    /// Bytes of sources read so far: more than [`Sealed::bytes`] until the end.
     pub read: u64,
-    /// Whether the set was there, and goes on under its key, for those it was begun for.
+    /// Whether an existing set was continued, under its key and for its first recipients.
     pub continued: bool,
-    /// Those of them that were there already, with the same content.
+    /// Entries whose sealed file existed already, with the same content.
     pub kept: u64,
-    /// Sealed files whose source is gone, which were removed.
+    /// Sealed files removed because their source is gone.
     pub removed: u64,
-    /// Entries that are as they were sealed earlier, since their source cannot be read now: paths
-    /// below the folder.
+    /// Stale entries, as paths below the folder: their source cannot be read now, so their sealed
+    /// file is from an earlier run.
     pub stale: Vec<Vec<u8>>,
-    /// Files that grew while they were read, and how many of their bytes were sealed: their length
-    /// when they were opened.
+    /// Files that grew while they were read, and the number of bytes sealed: their length when they
+    /// were opened.
     pub grown: Vec<(PathBuf, u64)>,
-    /// What was left out, and why.
+    /// Sources left out, and why.
     pub problems: Vec<FileProblem>,
 }
 
-/// Seals for somebody.
+/// Seals files, streams and folders under one set's key.
 pub struct Writer<'a> {
     pool: &'a Pool,
     layout: Layout,
@@ -54,16 +54,17 @@ pub struct Writer<'a> {
     rng: &'a mut dyn CryptoRng,
 }
 
-/// So many bytes of a sealed file are kept before they are written: most files are shorter, and one
+/// Bytes of a sealed file that are buffered before the first write. Most files are shorter, so one
 /// call writes them.
 const KEPT: usize = 32 << 10;
 
-/// Where a sealed file goes that does not belong to a set.
+/// The destination of a sealed file that belongs to no set.
 pub enum Destination<'a> {
-    /// To a file: whole, or not at all; something else of this name is replaced if the second says
-    /// so.
+    /// A file, written whole or not at all. The second field says whether an existing file is
+    /// replaced.
     File(&'a Path, bool),
-    /// To a writer, as it is sealed: if an error comes, what was written does not open as a whole.
+    /// A writer, which gets each chunk as it is sealed. After an error the bytes written do not
+    /// decrypt as a whole file.
     Stream(&'a mut dyn Write),
 }
 
@@ -83,21 +84,21 @@ enum Outgoing<'o> {
     Stream(&'o mut dyn Write),
 }
 
-/// A file under a temporary name, which there is when there is something to write.
+/// A file under a temporary name, made at the first write.
 struct OutFile {
     made: Option<PartFile>,
     kept: Vec<u8>,
     to: Goal,
 }
 
-/// Where a sealed file goes.
+/// The destination of a sealed file on the disk.
 #[derive(Clone)]
 pub(super) struct Goal {
     below: Arc<Below>,
     path: Vec<u8>,
     onto: Onto,
     whose: Folder,
-    /// Whether its bytes have to be on the disk before it has its name.
+    /// Whether its bytes must be on the disk before it gets its name.
     durable: bool,
 }
 
@@ -111,7 +112,7 @@ impl Goal {
         Self { below: set.clone(), path: name.as_bytes().to_vec(), onto, whose: Folder::Ours, durable }
     }
 
-    /// A file that belongs to no set. What a killed run left in its folder is removed.
+    /// A file that belongs to no set. Removes temporary files of killed runs from its folder.
     fn alone(target: &Path, replace: bool) -> Result<Self, FileProblem> {
         if !replace && fs::symlink_metadata(target).is_ok() {
             return Err(FileProblem::Exists { name: target.display().to_string() });
@@ -142,7 +143,7 @@ impl OutFile {
         write().map_err(FileProblem::system(&self.to.place()))
     }
 
-    /// Writes what is left, and gives the file its name.
+    /// Writes the remaining bytes, and gives the file its name.
     fn finish(self) -> Result<(), FileProblem> {
         let mut made = self.made.map_or_else(|| self.to.temporary(), Ok)?;
         let failed = |error| FileProblem::system(&self.to.place())(error);
@@ -195,7 +196,7 @@ impl Job for Output<'_> {
 }
 
 impl<'a> Writer<'a> {
-    /// Under a new key of a set, wrapped for `keys`.
+    /// A writer with a new set's key, wrapped for `keys`.
     ///
     /// # Errors
     /// [`FileProblem::Seal`] if there is no key.
@@ -217,11 +218,11 @@ impl<'a> Writer<'a> {
         Ok(Output { sealing, out, source, kind, path, name: String::new(), bytes: 0 })
     }
 
-    /// Seals one file, with its last name, its time, permissions and holes; as a stream what has no
-    /// length before it is read, as a pipe.
+    /// Seals one file, with its last name, its time, permissions and holes. A source without a
+    /// known length, such as a pipe, is sealed as a stream.
     ///
     /// # Errors
-    /// [`FileProblem`]; nothing has the target's name then that had not before.
+    /// [`FileProblem`]. A file target is unchanged then.
     pub fn file(
         &mut self,
         place: &Path,
@@ -234,7 +235,7 @@ impl<'a> Writer<'a> {
         };
         let (target, replace) = match to {
             Destination::File(target, replace) => (target, replace),
-            // what went down a pipe cannot be sealed anew: one try
+            // Bytes sent through a pipe cannot be taken back, so there is only one attempt.
             Destination::Stream(_) => {
                 let (content, meta) = Content::of(&source)?;
                 let mut sealed = self.stream(&mut content.reader(&meta), &meta, to, progress)?;
@@ -261,10 +262,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Seals what a reader gives, to its end.
+    /// Seals all bytes of a reader.
     ///
     /// # Errors
-    /// [`FileProblem`]; nothing has the target's name then that had not before.
+    /// [`FileProblem`]. A file target is unchanged then.
     pub fn stream(
         &mut self,
         input: &mut dyn Read,
@@ -286,7 +287,7 @@ impl<'a> Writer<'a> {
         let mut next = read_full(input, full).map_err(FileProblem::system(target))?;
         let (mut count, mut sealed) = (0, Sealed { entries: 1, ..Sealed::default() });
         loop {
-            // The last chunk is known as such only when nothing comes after it.
+            // A chunk is the last one only if no byte follows it.
             let after = if next.len() < full {
                 Vec::new()
             } else {
@@ -319,11 +320,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Seals a folder into another, which is new, or unfinished, or to be brought up to date with
-    /// `replace`. Where `root` is a link to a folder, that folder is sealed.
+    /// Seals a folder into a new or unfinished set, or updates a finished set with `replace`. If
+    /// `root` is a link to a folder, that folder is sealed.
     ///
     /// # Errors
-    /// [`FileProblem`] if it cannot be done at all. What single sources were left out for is in
+    /// [`FileProblem`] if the whole run fails. Problems of single sources are in
     /// [`Sealed::problems`].
     pub fn folder(
         &mut self,
@@ -347,13 +348,13 @@ impl<'a> Writer<'a> {
         update.manifest = Some(Manifest::begin(self, &set)?);
         let mut flow = Flow::new(self.pool);
         let without = fs::metadata(target).ok().as_ref().map(source::identity);
-        // What was sealed is not sealed again.
+        // Sealed files are never sealed again.
         let walk = if is_inside(root, target) { None } else { Some(Walk::new(source, without)) };
         for source in walk.into_iter().flatten() {
             match source {
                 Ok(source) => self.listed_source(&source, &set, resumes, &mut flow, &mut update),
                 Err(Unread { path, problem }) => {
-                    // of a pipe or a socket it is known that no file is there any more
+                    // A pipe or a socket shows that the file is gone.
                     let is_known = matches!(problem, FileProblem::Kind { .. });
                     flow.skip(Err(problem));
                     if !is_known {
@@ -368,7 +369,7 @@ impl<'a> Writer<'a> {
         self.collect(&mut flow, &mut update)?;
         (update.progress)(&update.sealed);
         update.remove_others()?;
-        // Whatever the list names is on the disk before the list is.
+        // All files of the list reach the disk before the list does.
         set.sync().map_err(FileProblem::system(target))?;
         if let Some(manifest) = update.manifest.take() {
             manifest.finish(self)?;
@@ -377,8 +378,8 @@ impl<'a> Writer<'a> {
         Ok(update.sealed)
     }
 
-    /// The set's mark: read if it is there, written if not. Answers whether something may be there
-    /// already.
+    /// Reads the set's mark, or writes it if there is none. Returns whether the set may already
+    /// hold sealed files.
     fn open_set(&mut self, set: &Arc<Below>, keys: &Keys, replace: bool) -> Result<bool, FileProblem> {
         let names = set.names(b"").map_err(FileProblem::system(&set.place(b"")))?;
         let has = |wanted: &str| names.iter().any(|(name, _)| name == wanted);
@@ -389,8 +390,7 @@ impl<'a> Writer<'a> {
             (self.set, self.stanzas) = key_to_continue(set, keys)?;
             return Ok(true);
         }
-        // a run that was killed before it had written the mark leaves temporary files and nothing
-        // else
+        // A run killed before it wrote the mark leaves only temporary files.
         if !names.iter().all(|(name, _)| is_temporary(name)) {
             return Err(FileProblem::NotASet { name: set.place(b"").display().to_string() });
         }
@@ -399,7 +399,7 @@ impl<'a> Writer<'a> {
         Ok(false)
     }
 
-    /// Writes the mark of a new set, to the disk: without it nobody could continue.
+    /// Writes the mark of a new set to the disk: no run could continue the set without it.
     fn mark(&mut self, set: &Arc<Below>) -> Result<(), FileProblem> {
         let target = &set.place(SET.as_bytes());
         let goal = Goal::in_set(set, SET, Onto::Nothing, true);
@@ -412,7 +412,7 @@ impl<'a> Writer<'a> {
         set.sync_names().map_err(FileProblem::system(target))
     }
 
-    /// One thing of a folder.
+    /// Seals one source of a folder.
     fn listed_source(
         &mut self,
         source: &Source,
@@ -447,7 +447,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// One try; false if the source changed meanwhile.
+    /// One attempt; false if the source changed meanwhile.
     fn attempt(
         &mut self,
         source: &Source,
@@ -486,7 +486,7 @@ impl<'a> Writer<'a> {
             };
             update.sealed.read += bytes as u64;
             (update.progress)(&update.sealed);
-            let Some(job) = flow.job(file) else { return Ok(true) }; // it failed, and that is written down
+            let Some(job) = flow.job(file) else { return Ok(true) }; // it failed, and its problem is noted
             match job.sealing.chunk(text, number + 1 == count, self.rng) {
                 Ok(chunk) => flow.submit(file, chunk, self.rng),
                 Err(error) => {
@@ -507,7 +507,7 @@ impl<'a> Writer<'a> {
         Ok(true)
     }
 
-    /// The entry of a sealed file that is there already, with the same content.
+    /// The entry of an existing sealed file with the same content.
     fn kept(&self, source: &Source, goal: &Goal, update: &Update<'_>, meta: &Meta, content: &Content) -> Option<Entry> {
         let (set, _) = update.before.as_ref()?;
         let name = str::from_utf8(&goal.path).ok()?;
@@ -516,8 +516,8 @@ impl<'a> Writer<'a> {
         Some(Entry { kind, path, name: name.to_owned(), identity, bytes, stale: false })
     }
 
-    /// Takes what has ended into the list, in the order of the walk. What cannot be read now is
-    /// listed as it was sealed earlier, if it was.
+    /// Adds finished files to the list, in the order of the walk. For a source that cannot be read
+    /// now, the list gets the sealed file of an earlier run, if there is one.
     fn collect(&mut self, flow: &mut Flow<'_, Output<'static>>, update: &mut Update<'_>) -> Result<(), FileProblem> {
         for (number, ended) in flow.take_ended() {
             update.waiting.insert(number, ended);
@@ -545,7 +545,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Where a sealed file goes.
+/// The destination of a sealed file.
 enum To<'o> {
     File(Goal),
     Stream(&'o mut dyn Write),
@@ -555,7 +555,7 @@ fn changed(source: &Source) -> FileProblem {
     FileProblem::Changed { name: source.place.display().to_string() }
 }
 
-/// The list on its way.
+/// The set's list while it is written.
 pub(super) struct Manifest {
     output: Output<'static>,
     place: PathBuf,
@@ -572,10 +572,10 @@ impl Manifest {
     }
 
     fn add(&mut self, entry: &Entry, writer: &mut Writer<'_>) -> Result<(), FileProblem> {
-        // no list is written that no reader would take
+        // Readers reject a list in another order.
         self.order.next(entry.kind, &entry.path).map_err(FileProblem::seal(&self.place))?;
         entry.encode(&mut self.text).map_err(FileProblem::seal(&self.place))?;
-        // One byte at least stays for the last chunk.
+        // At least one byte stays for the last chunk.
         while self.text.len() > writer.layout.chunk_bytes() {
             let rest = self.text.split_off(writer.layout.chunk_bytes());
             let text = std::mem::replace(&mut self.text, rest);
@@ -599,7 +599,7 @@ impl Manifest {
     }
 }
 
-/// Whether a folder is (in) the one that is written to.
+/// Whether a folder is the target folder, or lies in it.
 fn is_inside(place: &Path, target: &Path) -> bool {
     match (fs::canonicalize(place), fs::canonicalize(target)) {
         (Ok(place), Ok(target)) => place.starts_with(target),

@@ -3,13 +3,16 @@
 //! | suite | sealed chunk |
 //! |---|---|
 //! | 1, AES-256-GCM | ciphertext, tag (16); nonce `prefix (7) ‖ number (4) ‖ last (1)`, associated data: the context |
-//! | 2, AES-256-CBC and HMAC-SHA-256 | IV (16), padded ciphertext, `HMAC(k_mac, context ‖ number (4) ‖ last (1) ‖ IV ‖ ciphertext)` (32), which is checked before anything is decrypted |
+//! | 2, AES-256-CBC and HMAC-SHA-256 | IV (16), padded ciphertext, MAC (32) |
 //!
-//! The context is 32 bytes that stand for all that precedes: the digest of the header, and for
-//! content that of the sealed record about the source too.
+//! The MAC of suite 2 is `HMAC(k_mac, context ‖ number (4) ‖ last (1) ‖ IV ‖ ciphertext)`. It is
+//! checked before anything is decrypted.
 //!
-//! Beside them there is CBC alone ([`BareCbc`]), which no file has: it says nothing of who altered
-//! a message, and is here to be compared with what others encrypt so.
+//! The context is a digest of 32 bytes: of the header and, for content, of the sealed record about
+//! the source too.
+//!
+//! A third mode is CBC alone ([`BareCbc`]). No file uses it, as it does not detect altered
+//! messages. It exists for comparisons with programs that encrypt so.
 
 use super::SealError;
 use super::keys::{RecordKeys, mac};
@@ -46,7 +49,7 @@ impl Suite {
         }
     }
 
-    /// Bytes of a sealed chunk with so many bytes of content.
+    /// Bytes of a sealed chunk with `bytes` bytes of content.
     pub const fn sealed_bytes(self, bytes: usize) -> usize {
         match self {
             Self::Gcm => bytes + TAG_BYTES,
@@ -54,7 +57,7 @@ impl Suite {
         }
     }
 
-    /// Bytes at the end of a sealed chunk that stand for it in the MAC over the file.
+    /// Bytes of a sealed chunk's tag, at its end. The MAC over the file covers only this tag.
     pub(super) const fn tag_bytes(self) -> usize {
         match self {
             Self::Gcm => TAG_BYTES,
@@ -63,16 +66,15 @@ impl Suite {
     }
 }
 
-/// AES-256-GCM with nonces of 12 bytes and tags of 16 (NIST SP 800-38D), as whoever calls provides
-/// it.
+/// AES-256-GCM with nonces of 12 bytes and tags of 16 (NIST SP 800-38D), provided by the caller.
 pub trait Gcm {
-    /// Encrypts in place; answers the tag.
+    /// Encrypts in place and returns the tag.
     fn seal(&self, key: &[u8; 32], nonce: &[u8; 12], data: &[u8], text: &mut [u8]) -> [u8; 16];
-    /// Decrypts in place if the tag is right; if not, what is in `text` then means nothing.
+    /// Decrypts in place if the tag is right; if not, `text` holds meaningless bytes.
     fn open(&self, key: &[u8; 32], nonce: &[u8; 12], data: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool;
 }
 
-/// The `aes-gcm` crate: runs everywhere, and says what the others must give.
+/// The `aes-gcm` crate: runs everywhere, and is the reference for other implementations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PortableGcm;
 
@@ -81,7 +83,7 @@ impl Gcm for PortableGcm {
         let cipher = Aes256Gcm::new(&(*key).into());
         match cipher.encrypt_inout_detached(&Nonce::from(*nonce), data, InOutBuf::from(&mut *text)) {
             Ok(tag) => tag.into(),
-            // Only beyond 64 GiB, and a chunk has 4 MiB at most: then nothing may leave.
+            // Only beyond 64 GiB, and a chunk has at most 4 MiB. No plaintext may leave then.
             Err(_) => {
                 text.zeroize();
                 [0; 16]
@@ -95,7 +97,7 @@ impl Gcm for PortableGcm {
     }
 }
 
-/// What all chunks of one file have in common.
+/// The keys and parameters that all chunks of one file share.
 pub(super) struct Secret {
     suite: Suite,
     keys: RecordKeys,
@@ -104,7 +106,7 @@ pub(super) struct Secret {
     context: [u8; 32],
     /// Bytes of content in every chunk but the last.
     full: usize,
-    /// Bytes of the key that counts.
+    /// Bytes of the key in use.
     key_bytes: usize,
 }
 
@@ -130,7 +132,7 @@ impl Secret {
         Ok(mac(&self.keys.mac)?.chain_update(self.context).chain_update(place).chain_update(body))
     }
 
-    /// One record that stands alone, number 0 and last.
+    /// Seals a record that stands alone, as chunk 0 and the last one.
     pub(super) fn seal_record(self, text: &[u8], iv: [u8; 16]) -> Result<Vec<u8>, SealError> {
         let chunk = Chunk::new(Arc::new(self), Task::Seal { iv }, 0, true, text.to_vec());
         process(&[&chunk], &PortableGcm).pop().ok_or(SealError::OutOfTurn("a record"))?.map(Vec::from)
@@ -155,9 +157,9 @@ pub(super) enum Task {
     },
 }
 
-/// A chunk that is to be sealed or opened: by any engine, any number of times, with one result.
+/// A chunk to seal or to open: by any engine, any number of times, with one result.
 ///
-/// It owns its bytes and its number, and nothing changes either: that is what makes doing it twice
+/// A chunk owns its bytes and its number, and neither ever changes. So sealing it twice is
 /// harmless.
 pub struct Chunk {
     secret: Arc<Secret>,
@@ -172,7 +174,7 @@ impl Chunk {
         Self { secret, task, number, last, input }
     }
 
-    /// Bytes that go in.
+    /// The length of the input in bytes.
     pub fn bytes(&self) -> usize {
         self.input.len()
     }
@@ -182,18 +184,18 @@ impl Chunk {
         self.number
     }
 
-    /// The bytes that go in.
+    /// The input.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
 
-    /// Whether a module can do a part of it: all but what is to be opened.
+    /// Whether a module can do the AES part: always, except for a sealed chunk to open.
     pub fn is_for_modules(&self) -> bool {
         self.task != Task::Open
     }
 
-    /// What a module needs to do the AES part: `None` for one that is to be opened, of which the
-    /// check is most.
+    /// The input of a module for the AES part. `None` for a sealed chunk to open: most of that work
+    /// is the check of the tag or MAC.
     pub fn for_module(&self) -> Option<ForModule<'_>> {
         let (secret, text) = (&self.secret, self.input.as_slice());
         let mut nonce = [0; 16];
@@ -216,8 +218,7 @@ impl Chunk {
         Some(ForModule { operation, key: &secret.keys.encrypt[..secret.key_bytes], nonce, nonce_bytes, data, text })
     }
 
-    /// Bytes of the result, at most: one that is decrypted loses its padding, and what is opened
-    /// its tag.
+    /// The most bytes of the result. Decryption removes the padding, and opening the tag.
     fn result_bytes(&self) -> usize {
         match (self.task, self.secret.suite) {
             (Task::Open, _) | (Task::Bare { encrypts: false, .. }, _) => self.input.len(),
@@ -226,7 +227,7 @@ impl Chunk {
         }
     }
 
-    /// Where in a result of [`Chunk::result_bytes`] the AES part of it is.
+    /// The place of the AES part in a result of [`Chunk::result_bytes`].
     fn answer(&self) -> Range<usize> {
         match (self.task, self.secret.suite) {
             (Task::Seal { .. }, Suite::CbcHmac) => IV_BYTES..self.result_bytes() - MAC_BYTES,
@@ -234,8 +235,7 @@ impl Chunk {
         }
     }
 
-    /// Adds what is around the AES part, which is there; answers how many bytes of the room are the
-    /// result.
+    /// Adds the bytes around the AES part, which must be there. Returns the length of the result.
     fn complete(&self, room: &mut [u8]) -> Result<usize, SealError> {
         match (self.task, self.secret.suite) {
             (Task::Seal { iv }, Suite::CbcHmac) => {
@@ -252,8 +252,8 @@ impl Chunk {
         Ok(room.len())
     }
 
-    /// Whether a result is that of this chunk: what one of somebody else is asked before it is
-    /// believed. What was sealed is opened and compared.
+    /// Whether a result belongs to this chunk: the check of every result from a module. A sealed
+    /// result is decrypted and compared with the input.
     pub fn check(&self, result: &[u8], gcm: &dyn Gcm) -> bool {
         let (task, input) = match self.task {
             Task::Seal { .. } | Task::Open => (Task::Open, result),
@@ -270,15 +270,15 @@ impl Chunk {
     }
 }
 
-/// What a module is to do.
+/// An operation of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
     /// AES-256-GCM: ciphertext, then the tag.
     Gcm = 1,
-    /// AES-CBC of the plaintext, padded by PKCS#7.
+    /// AES-CBC encryption of the plaintext, padded by PKCS#7.
     CbcEncrypt = 2,
-    /// AES-CBC backwards; the padding stays.
+    /// AES-CBC decryption; the padding stays.
     CbcDecrypt = 3,
 }
 
@@ -293,7 +293,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of the answer to a text of so many.
+    /// Bytes of the answer to a text of `text` bytes.
     pub const fn answer_bytes(self, text: usize) -> usize {
         match self {
             Self::Gcm => text + TAG_BYTES,
@@ -305,7 +305,7 @@ impl Operation {
 
 /// The AES part of a chunk.
 pub struct ForModule<'a> {
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
     /// The key: 16, 24 or 32 bytes.
     pub key: &'a [u8],
@@ -313,7 +313,7 @@ pub struct ForModule<'a> {
     nonce_bytes: usize,
     /// The associated data of GCM; empty for CBC.
     pub data: &'a [u8],
-    /// What goes in.
+    /// The input.
     pub text: &'a [u8],
 }
 
@@ -329,23 +329,22 @@ impl ForModule<'_> {
     }
 }
 
-/// Room for the results of some chunks, one after another, and in each the part that a module
-/// fills.
+/// Room for the results of some chunks, one after another. A module fills a part of each.
 pub struct Rooms {
     buffer: Vec<u8>,
     rooms: Vec<(Range<usize>, Range<usize>)>,
-    /// Whether the answers are all that is in them.
+    /// Whether the answers fill the rooms completely.
     dense: bool,
 }
 
 impl Rooms {
-    /// Room for these; `None` if one of them is to be opened.
+    /// Room for the results of `chunks`; `None` if one of them is a sealed chunk to open.
     pub fn new(chunks: &[&Chunk]) -> Option<Self> {
         let all = chunks.iter().all(|chunk| chunk.is_for_modules());
         all.then(|| Self::of(chunks.iter().map(|chunk| (chunk.result_bytes(), chunk.answer()))))
     }
 
-    /// Room for answers of so many bytes each, with nothing around them.
+    /// Room for answers of these lengths, with no bytes around them.
     pub fn for_answers(bytes: impl Iterator<Item = usize>) -> Self {
         Self::of(bytes.map(|bytes| (bytes, 0..bytes)))
     }
@@ -362,12 +361,12 @@ impl Rooms {
         Self { buffer: vec![0; at], rooms, dense }
     }
 
-    /// How many there are.
+    /// The number of rooms.
     pub fn count(&self) -> usize {
         self.rooms.len()
     }
 
-    /// The bytes of each answer, to be filled.
+    /// The place of each answer, for a module to fill.
     pub fn answers(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (mut rest, mut at) = (self.buffer.as_mut_slice(), 0);
         self.rooms.iter().map(move |(_, answer)| {
@@ -378,8 +377,8 @@ impl Rooms {
         })
     }
 
-    /// All answers one after another, if nothing is around them: to be filled at once, and to be as
-    /// long afterwards.
+    /// All answers one after another, if no bytes are around them. A module fills them at once and
+    /// must not change the length.
     pub fn all_answers(&mut self) -> Option<&mut Vec<u8>> {
         self.dense.then_some(&mut self.buffer)
     }
@@ -390,14 +389,13 @@ impl Rooms {
         self.rooms.into_iter().map(|(_, answer)| whole.slice(answer)).collect()
     }
 
-    /// The results of these chunks, for which the rooms were made, once a module has answered:
-    /// ciphertext and tag of GCM as they are; padded ciphertext of CBC, to which this adds IV and
-    /// MAC; of bare CBC the ciphertext, or the plaintext without its padding. Whether the bytes are
-    /// right is not looked at: see [`Chunk::check`].
+    /// The results of the chunks for which the rooms were made, after a module has answered. For
+    /// GCM: the ciphertext and the tag, unchanged. For CBC: the padded ciphertext, to which this
+    /// function adds IV and MAC. For bare CBC: the ciphertext, or the plaintext without its
+    /// padding. This function does not check the module's bytes: see [`Chunk::check`].
     ///
     /// # Errors
-    /// [`SealError::Malformed`] for other chunks, answers of another length, or padding that is
-    /// none.
+    /// [`SealError::Malformed`] for other chunks, answers of another length, or invalid padding.
     pub fn complete(mut self, chunks: &[&Chunk]) -> Result<Vec<Bytes>, SealError> {
         let wrong = SealError::Malformed("an answer of the chunk's length");
         if chunks.len() != self.rooms.len() {
@@ -419,7 +417,7 @@ impl Rooms {
 pub struct BareCbc(Arc<Secret>);
 
 impl BareCbc {
-    /// AES-128, 192 or 256 by the key's length.
+    /// AES-128, 192 or 256, by the key's length.
     ///
     /// # Errors
     /// [`SealError::Malformed`] for another length.
@@ -432,31 +430,31 @@ impl BareCbc {
         Ok(Self(Arc::new(Secret { suite, keys, aes: Some(aes), context, full, key_bytes })))
     }
 
-    /// A message to be encrypted: its result is the ciphertext, without the IV.
+    /// A message to encrypt. Its result is the ciphertext, without the IV.
     pub fn encrypt(&self, plaintext: Vec<u8>, rng: &mut (impl CryptoRng + ?Sized)) -> Chunk {
         let mut iv = [0; 16];
         rng.fill_bytes(&mut iv);
         Chunk::new(self.0.clone(), Task::Bare { iv, encrypts: true }, 0, true, plaintext)
     }
 
-    /// A message to be decrypted.
+    /// A message to decrypt.
     pub fn decrypt(&self, iv: [u8; 16], ciphertext: Vec<u8>) -> Chunk {
         Chunk::new(self.0.clone(), Task::Bare { iv, encrypts: false }, 0, true, ciphertext)
     }
 }
 
-/// Seals or opens every chunk. Those of the suite with CBC are encrypted side by side, so give many
-/// at a time.
+/// Seals or opens every chunk. Chunks of the suite with CBC are encrypted side by side, so pass
+/// many at a time.
 ///
 /// The results are in the order of the chunks, parts of one buffer. Only opening can fail.
 pub fn process(chunks: &[&Chunk], gcm: &dyn Gcm) -> Vec<Result<Bytes, SealError>> {
     process_in_lanes(chunks, gcm, None)
 }
 
-/// The same with so many chains of CBC side by side, 1 to 32: to compare with engines that do one
-/// after another.
+/// The same with `lanes` chains of CBC side by side, 1 to 32: for comparisons with engines that
+/// encrypt one chain after another.
 pub fn process_in_lanes(chunks: &[&Chunk], gcm: &dyn Gcm, lanes: Option<usize>) -> Vec<Result<Bytes, SealError>> {
-    // At once: a buffer that grows leaves what was opened where it was.
+    // Allocated at once: a buffer that grows leaves copies of the plaintext behind.
     let mut out = Vec::with_capacity(chunks.iter().map(|chunk| chunk.result_bytes()).sum());
     let mut places: Vec<_> = chunks.iter().map(|chunk| prepare(chunk, gcm, &mut out)).collect();
     let (mut messages, mut longest) = (Vec::with_capacity(chunks.len()), 0);
@@ -484,7 +482,8 @@ pub fn process_in_lanes(chunks: &[&Chunk], gcm: &dyn Gcm, lanes: Option<usize>) 
     places.into_iter().map(|place| place.map(|place| whole.slice(place))).collect()
 }
 
-/// Adds the result, but for what CBC does of many chunks at once; of one that fails, nothing.
+/// Adds the result to `out`. For CBC encryption it adds only the room, as that runs for many chunks
+/// at once. For a chunk that fails it adds nothing.
 fn prepare(chunk: &Chunk, gcm: &dyn Gcm, out: &mut Vec<u8>) -> Result<Range<usize>, SealError> {
     let (secret, start) = (&chunk.secret, out.len());
     match (&chunk.task, secret.suite) {
@@ -506,8 +505,8 @@ fn prepare(chunk: &Chunk, gcm: &dyn Gcm, out: &mut Vec<u8>) -> Result<Range<usiz
     Ok(start..out.len())
 }
 
-/// Checks, then decrypts to the end of `out`, where anything may be after a failure. All chunks but
-/// the last must be full, and only the first may be empty.
+/// Checks, then decrypts to the end of `out`. After a failure `out` may end with any bytes. All
+/// chunks except the last must be full, and only the first may be empty.
 fn open(chunk: &Chunk, gcm: &dyn Gcm, out: &mut Vec<u8>) -> Result<(), SealError> {
     let (secret, wrong, start) = (&chunk.secret, SealError::NotAuthentic("a chunk"), out.len());
     let padded = |iv, ciphertext: &[u8], out: &mut Vec<u8>| {

@@ -3,9 +3,9 @@
 use super::record::Trailer;
 use super::{Entry, FIXED_BYTES, Head, KeyFile, Meta, Next, Opening, PortableGcm, SetKey, head_bytes, process};
 
-/// A head that decodes encodes to the same bytes, and whatever follows it is opened or refused,
-/// never a panic. The key file of the corpus is 32 bytes of 7; a file that opens to its end has
-/// been sealed under it.
+/// A head that decodes encodes to the same bytes. All bytes after it are opened or rejected, never
+/// with a panic. The key file of the corpus is 32 bytes of 7; a file that opens to its end was
+/// sealed under it.
 #[doc(hidden)]
 pub fn fuzz_seal_stream(data: &[u8]) {
     let Some(start) = data.first_chunk::<FIXED_BYTES>() else { return };
@@ -14,7 +14,7 @@ pub fn fuzz_seal_stream(data: &[u8]) {
     let Ok(head) = Head::decode(head) else { return };
     assert_eq!(head.encode(), data[..length]);
     let file = KeyFile([7; 32]);
-    // Passphrases are left out: each try costs 8 MiB and more.
+    // Without passphrases: each try costs at least 8 MiB.
     let Ok(mut opening) = Opening::begin(&head, |stanza| stanza.open_with_key_file(&file)) else { return };
     let mut content = 0;
     loop {
@@ -36,7 +36,7 @@ pub fn fuzz_seal_stream(data: &[u8]) {
     }
 }
 
-/// What decodes as a record about a source or a trailer encodes to the same bytes.
+/// Bytes that decode as a record about a source, or as a trailer, encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_seal_records(data: &[u8]) {
     if let Ok(meta) = Meta::decode(data) {

@@ -1,8 +1,9 @@
 //! The bytes before the first chunk.
 //!
 //! ```text
-//! "tobari-seal" | version 1 | suite 1 | log2 of a chunk's bytes 1 | salt 32 | length of the sealed record about the source 4 | length of stanzas 2
-//! | stanzas | HMAC-SHA-256(k_header, all bytes before) 32 | sealed record
+//! "tobari-seal" | version 1 | suite 1 | log2 of a chunk's bytes 1 | salt 32
+//! | length of the sealed record about the source 4 | length of stanzas 2 | stanzas
+//! | HMAC-SHA-256(k_header, all bytes before) 32 | sealed record
 //! ```
 
 use super::chunk::{Secret, Suite};
@@ -13,14 +14,13 @@ use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 11] = b"tobari-seal";
 const VERSION: u8 = 1;
-/// Bytes before the stanzas: from them, [`head_bytes`] tells how many there are before the first
-/// chunk.
+/// Bytes before the stanzas. [`head_bytes`] computes the length of the whole head from them.
 pub const FIXED_BYTES: usize = 11 + 3 + 32 + 4 + 2;
 const MAC_BYTES: usize = 32;
-/// A sealed record about a source is never longer.
+/// The most bytes of a sealed record about a source.
 const MAX_META_BYTES: usize = 2 << 20;
 
-/// How a file is cut and sealed.
+/// The suite and the size of the chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     suite: Suite,
@@ -28,15 +28,15 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Chunks of 64 KiB.
+    /// A layout with chunks of 64 KiB.
     pub const fn new(suite: Suite) -> Self {
         Self { suite, chunk_log2: 16 }
     }
 
-    /// Chunks of `2^log2` bytes.
+    /// A layout with chunks of `2^chunk_log2` bytes.
     ///
     /// # Errors
-    /// [`SealError::Malformed`] unless that is 4 KiB to 4 MiB.
+    /// [`SealError::Malformed`] unless a chunk has 4 KiB to 4 MiB.
     pub fn with_chunks(suite: Suite, chunk_log2: u8) -> Result<Self, SealError> {
         let fits = (12..=22).contains(&chunk_log2);
         if fits { Ok(Self { suite, chunk_log2 }) } else { Err(SealError::Malformed("chunks of 2^12 to 2^22 bytes")) }
@@ -52,7 +52,7 @@ impl Layout {
         1 << self.chunk_log2
     }
 
-    /// Bytes of a sealed chunk that is full.
+    /// Bytes of a full sealed chunk.
     pub const fn sealed_bytes(&self) -> usize {
         self.suite.sealed_bytes(self.chunk_bytes())
     }
@@ -101,7 +101,7 @@ impl Fixed {
     }
 }
 
-/// How many bytes there are before the first chunk, by the first of them.
+/// The number of bytes before the first chunk, computed from the start of the file.
 ///
 /// # Errors
 /// [`SealError`] for bytes that are not the start of a sealed file.
@@ -110,7 +110,7 @@ pub fn head_bytes(start: &[u8; FIXED_BYTES]) -> Result<usize, SealError> {
     Ok(FIXED_BYTES + fixed.stanza_bytes + MAC_BYTES + fixed.meta_bytes)
 }
 
-/// Everything before the first chunk, not opened yet.
+/// Everything before the first chunk, not verified yet.
 pub struct Head {
     fixed: Fixed,
     stanzas: Stanzas,
@@ -120,20 +120,20 @@ pub struct Head {
     meta: Vec<u8>,
 }
 
-/// What a head is once it is opened.
+/// A head after its verification and decryption.
 pub(super) struct OpenHead {
     pub(super) keys: FileKeys,
     pub(super) meta: Meta,
     pub(super) context: [u8; 32],
-    /// The digest of the header, and the sealed record: where the MAC over the file begins.
+    /// The digest of the header, and the sealed record: the first input of the MAC over the file.
     pub(super) begin: Vec<u8>,
 }
 
 impl Head {
-    /// Reads the header; nothing is opened or believed yet.
+    /// Parses the head. Nothing is verified or decrypted yet.
     ///
     /// # Errors
-    /// [`SealError`] for bytes that are not the whole start of a sealed file, and nothing but that.
+    /// [`SealError`] unless the bytes are exactly one head.
     pub fn decode(bytes: &[u8]) -> Result<Self, SealError> {
         let start = bytes.first_chunk::<FIXED_BYTES>().ok_or(SealError::Truncated)?;
         let fixed = Fixed::decode(start)?;
@@ -152,12 +152,12 @@ impl Head {
         [&self.header[..], &self.mac, &self.meta].concat()
     }
 
-    /// The ways to the set's key.
+    /// The stanzas, which wrap the set's key.
     pub fn stanzas(&self) -> &Stanzas {
         &self.stanzas
     }
 
-    /// How the file is cut and sealed.
+    /// The suite and the size of the chunks.
     pub fn layout(&self) -> Layout {
         self.fixed.layout
     }
@@ -192,7 +192,7 @@ impl Head {
         Ok((head, OpenHead { keys, meta: meta.clone(), context, begin }))
     }
 
-    /// Checks the header and opens the record.
+    /// Verifies the header and decrypts the record.
     pub(super) fn open(&self, set: &SetKey) -> Result<OpenHead, SealError> {
         let keys = FileKeys::derive(set, &self.fixed.salt);
         let wrong = |_| SealError::NotAuthentic("the header");
@@ -210,7 +210,8 @@ fn digest_of_header(header: &[u8], mac: &[u8; MAC_BYTES]) -> [u8; 32] {
     Sha256::new().chain_update(b"tobari-seal/1/header").chain_update(header).chain_update(mac).finalize().into()
 }
 
-/// What chunks are bound to: the header, and through the record the path and the times.
+/// The associated data of every chunk. It binds chunks to the header and, through the record, to
+/// the path and the times.
 fn context_of(digest: &[u8; 32], sealed_meta: &[u8]) -> [u8; 32] {
     Sha256::new()
         .chain_update(b"tobari-seal/1/context")

@@ -9,12 +9,12 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 pub(super) type HmacSha256 = Hmac<Sha256>;
 
-/// What all derivations begin with.
+/// The prefix of every derivation's name.
 const DOMAIN: &[u8] = b"tobari-seal/1/";
 
 /// `HKDF-Expand(HKDF-Extract(salt, secret), "tobari-seal/1/" ‖ name)`.
 pub(super) fn derive(salt: &[u8], secret: &[u8; 32], name: &str, key: &mut [u8]) {
-    // No more than 64 bytes are ever asked for; HKDF-SHA256 gives 8,160.
+    // No caller derives more than 64 bytes; HKDF-SHA256 gives up to 8,160.
     let _ = Hkdf::<Sha256>::new(Some(salt), secret).expand_multi_info(&[DOMAIN, name.as_bytes()], key);
 }
 
@@ -24,20 +24,19 @@ pub(super) fn mac(key: &[u8; 32]) -> Result<HmacSha256, SealError> {
     HmacSha256::new_from_slice(key).map_err(|_| SealError::OutOfTurn("a key for a MAC"))
 }
 
-/// The key of a set of files: 32 random bytes, never used but to derive others. Wiped when it is
-/// dropped.
+/// The key of a set of files: 32 random bytes, used only to derive other keys. Wiped when dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SetKey(pub(super) [u8; 32]);
 
 impl SetKey {
-    /// A new one.
+    /// A new random key.
     pub fn random(rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut key = Self([0; 32]);
         rng.fill_bytes(&mut key.0);
         key
     }
 
-    /// From what an `age` file contained.
+    /// A key from the content of an `age` file.
     ///
     /// # Errors
     /// [`SealError::Malformed`] unless it is 32 bytes.
@@ -45,13 +44,13 @@ impl SetKey {
         bytes.try_into().map(Self).map_err(|_| SealError::Malformed("a key of 32 bytes"))
     }
 
-    /// The bytes, to be wrapped and for nothing else.
+    /// The bytes. Use them only to wrap the key.
     pub fn expose_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The path of the sealed file for a source, below the set's folder: 32 hexadecimal digits of a
-    /// MAC over the source's path, the first two of which are a folder.
+    /// The path of a source's sealed file below the set's folder: 32 hexadecimal digits of a MAC
+    /// over the source's path. The first two digits name a folder.
     pub fn output_name(&self, path: &[u8]) -> Result<String, SealError> {
         use std::fmt::Write;
         let mut key = [0; 32];
@@ -68,19 +67,19 @@ impl SetKey {
     }
 }
 
-/// What a key file holds: exactly 32 bytes. Wiped when it is dropped.
+/// The content of a key file: exactly 32 bytes. Wiped when dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct KeyFile(pub(super) [u8; 32]);
 
 impl KeyFile {
-    /// A new one.
+    /// A new random key.
     pub fn random(rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut key = Self([0; 32]);
         rng.fill_bytes(&mut key.0);
         key
     }
 
-    /// From a file's content.
+    /// A key from a file's content.
     ///
     /// # Errors
     /// [`SealError::Malformed`] unless it is 32 bytes.
@@ -97,22 +96,22 @@ impl KeyFile {
 /// The keys of one attempt at one file.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(super) struct FileKeys {
-    /// Over the header.
+    /// The key of the MAC over the header.
     pub(super) head: [u8; 32],
-    /// Over the whole file.
+    /// The key of the MAC over the whole file.
     pub(super) file: [u8; 32],
     pub(super) meta: RecordKeys,
     pub(super) content: RecordKeys,
     pub(super) trailer: RecordKeys,
 }
 
-/// What one kind of record is sealed under.
+/// The keys for one kind of record.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(super) struct RecordKeys {
     pub(super) encrypt: [u8; 32],
-    /// Of the suite with CBC.
+    /// For the suite with CBC.
     pub(super) mac: [u8; 32],
-    /// Of the suite with GCM: the first seven bytes of every nonce.
+    /// For the suite with GCM: the first seven bytes of every nonce.
     pub(super) prefix: [u8; 7],
 }
 

@@ -1,45 +1,45 @@
-//! Which files belong together: the content of the sealed file that is written last.
+//! The list of a set's files: the content of the sealed file that is written last.
 //!
-//! Entry after entry, in the order of a walk through the folder; each is kind (1), length of the
-//! path (2), path, length of the name (2), name, salt (32), MAC (32), bytes of content (8). That
-//! the list is whole and unaltered is the affair of the file that it is the content of.
+//! The entries stand in the order of a walk through the folder. Each is kind (1), length of the
+//! path (2), path, length of the name (2), name, salt (32), MAC (32), bytes of content (8). The
+//! list itself is sealed: its sealed file proves that the list is whole and unaltered.
 //!
-//! **Order.** A walk visits each folder before what is in it, and names by their bytes. So the
-//! paths of a list increase, compared name by name, and all that lies below a path follows it at
-//! once. [`ListOrder`] needs the entry before only, and finds every path that comes twice and every
-//! entry that lies below a file or a link. A reader that followed such a link would write outside
-//! its folder.
+//! **Order.** A walk visits each folder before its content, and sorts names by their bytes. So the
+//! paths of a list increase, compared name by name, and everything below a path follows the path
+//! directly. [`ListOrder`] compares each entry only with the entry before. It rejects every
+//! repeated path and every entry below a file or a link. A reader that followed such a link would
+//! write outside its folder.
 
 use super::record::{Fields, Kind, MAX_PATH_BYTES, is_path};
 use super::{Identity, SealError};
 
-/// An entry is never longer, in bytes.
+/// The most bytes of an entry.
 pub const MAX_ENTRY_BYTES: usize = 1 + 2 + MAX_PATH_BYTES + 2 + 255 + 64 + 8;
-/// Added to the kind of an entry whose source could not be read when the list was made.
+/// A flag in the kind of an entry: its source could not be read when the list was made.
 const STALE: u8 = 0x80;
-/// Bytes of the name of a sealed file at most.
+/// The most bytes of the name of a sealed file.
 const MAX_NAME_BYTES: usize = 255;
 
 /// One sealed file of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What its source is: a file, a folder or a symbolic link.
+    /// The kind of its source: a file, a folder or a symbolic link.
     pub kind: Kind,
     /// The path of its source.
     pub path: Vec<u8>,
-    /// Where the sealed file is, below the set's folder.
+    /// The path of the sealed file below the set's folder.
     pub name: String,
-    /// By what it is known.
+    /// The identity of the sealed file.
     pub identity: Identity,
     /// Bytes of its content.
     pub bytes: u64,
-    /// Whether its source could not be read when the set was brought up to date last: it is as it
-    /// was sealed before.
+    /// Whether its source could not be read at the last update of the set. The sealed file then is
+    /// from an earlier run.
     pub stale: bool,
 }
 
-/// Checks that the entries of a list come in the order of a walk, each path once, and none below a
-/// file or a link.
+/// Checks the entries of a list: in the order of a walk, each path once, and none below a file or a
+/// link.
 ///
 /// ```
 /// use tobari_seal::{Kind, ListOrder};
@@ -53,10 +53,10 @@ pub struct ListOrder {
 }
 
 impl ListOrder {
-    /// The next entry.
+    /// Checks the next entry.
     ///
     /// # Errors
-    /// [`SealError::Malformed`]; nothing of such a list may be opened.
+    /// [`SealError::Malformed`]; a caller must then reject the whole list.
     pub fn next(&mut self, kind: Kind, path: &[u8]) -> Result<(), SealError> {
         if let Some((before, last)) = &self.last {
             let below = last.is_empty() || path.strip_prefix(&last[..]).is_some_and(|rest| rest.first() == Some(&b'/'));
@@ -84,7 +84,7 @@ impl Entry {
     /// Adds the entry's bytes.
     ///
     /// # Errors
-    /// [`SealError::Malformed`] for what no entry can say.
+    /// [`SealError::Malformed`] for values that no entry can have.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), SealError> {
         self.check()?;
         out.push(self.kind as u8 | if self.stale { STALE } else { 0 });
@@ -108,8 +108,8 @@ impl Entry {
         if path && name { Ok(()) } else { Err(SealError::Malformed("a path and a name in an entry of the list")) }
     }
 
-    /// The first entry of `bytes`, and how many bytes it has; `None` if more bytes are needed,
-    /// which is never so from [`MAX_ENTRY_BYTES`] on.
+    /// The first entry of `bytes`, and its length. `None` if more bytes are needed;
+    /// [`MAX_ENTRY_BYTES`] are always enough.
     ///
     /// # Errors
     /// [`SealError::Malformed`].
@@ -173,7 +173,7 @@ mod tests {
             (Symlink, "b"),
         ];
         assert_eq!(order(&walk), Ok(()));
-        // a folder that could not be sealed has no entry, and what is in it has one
+        // A folder that could not be sealed has no entry, but its files may have one.
         assert_eq!(order(&[(Directory, ""), (File, "a/b"), (File, "a/c/d")]), Ok(()));
         for leaf in [File, Symlink] {
             assert!(order(&[(leaf, "a"), (File, "a/b")]).is_err());

@@ -1,4 +1,4 @@
-//! A file that is being opened.
+//! The state of reading a sealed file.
 
 use super::chunk::{Chunk, Secret, Task};
 use super::header::{Head, Layout};
@@ -11,24 +11,25 @@ use std::sync::Arc;
 
 const MAC_BYTES: usize = 32;
 
-/// What comes next in a sealed file.
+/// The next part of a sealed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It cannot be told before so many bytes can be seen, or the end.
+    /// The caller must read ahead until it has this many bytes, or reaches the end.
     Need(usize),
-    /// A chunk of so many bytes.
+    /// A chunk.
     Chunk {
-        /// Bytes.
+        /// Its sealed length in bytes.
         bytes: usize,
         /// Whether it is the last one.
         last: bool,
     },
-    /// What is left is the end: for [`Opening::finish`].
+    /// All remaining bytes are the end of the file, for [`Opening::finish`].
     End,
 }
 
-/// A sealed file on its way: hands out chunks to be opened, and judges the end. What was opened may
-/// be used at once, as a *part* of the file; only [`Opening::finish`] says that it is all.
+/// A sealed file during its reading: hands out chunks to open, and verifies the end. Opened chunks
+/// may be used at once, as a *part* of the file. Only [`Opening::finish`] proves that the file is
+/// whole.
 pub struct Opening {
     layout: Layout,
     secret: Arc<Secret>,
@@ -42,10 +43,10 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Begins: tries each stanza until `unwrap` has the set's key from one.
+    /// Begins: calls `unwrap` with each stanza until one gives the set's key.
     ///
     /// # Errors
-    /// [`SealError::NotAuthentic`] if none gives the key, or the header is not as it was sealed.
+    /// [`SealError::NotAuthentic`] if no stanza gives the key, or the header was altered.
     pub fn begin(head: &Head, unwrap: impl FnMut(&Stanza) -> Option<SetKey>) -> Result<Self, SealError> {
         let set = head.stanzas().iter().find_map(unwrap).ok_or(SealError::NotAuthentic("a key"))?;
         Self::with_key(head, &set)
@@ -71,12 +72,12 @@ impl Opening {
         })
     }
 
-    /// What was said of the source.
+    /// The record about the source.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// How the file is cut.
+    /// The suite and the size of the chunks.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -86,11 +87,12 @@ impl Opening {
         self.layout.suite().sealed_bytes(Trailer::BYTES) + MAC_BYTES
     }
 
-    /// What comes next if `ahead` bytes can be seen, and there are no more if `ended`.
+    /// The next part of the file. The caller has read `ahead` bytes beyond the last chunk; with
+    /// `ended` these are all.
     ///
     /// # Errors
-    /// [`SealError::Truncated`] if the file ends too early, [`SealError::Malformed`] if it does not
-    /// end.
+    /// [`SealError::Truncated`] if the file ends too early, [`SealError::Malformed`] if bytes
+    /// follow its end.
     pub fn next(&self, ahead: usize, ended: bool) -> Result<Next, SealError> {
         let (full, end) = (self.layout.sealed_bytes(), self.end_bytes());
         if self.ended {
@@ -107,16 +109,16 @@ impl Opening {
         if !ended {
             return Ok(Next::Need(full + end + 1));
         }
-        // The shortest last chunk is an empty one.
+        // The shortest possible last chunk is empty.
         let bytes = ahead.checked_sub(end).filter(|bytes| *bytes >= self.layout.suite().sealed_bytes(0));
         bytes.map(|bytes| Next::Chunk { bytes, last: true }).ok_or(SealError::Truncated)
     }
 
-    /// The next chunk, to be opened.
+    /// The next chunk to open.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] after the last one; [`SealError::Malformed`] for another length
-    /// than [`Opening::next`] says.
+    /// [`SealError::OutOfTurn`] after the last chunk; [`SealError::Malformed`] for another length
+    /// than [`Opening::next`] gave.
     pub fn chunk(&mut self, sealed: Vec<u8>, last: bool) -> Result<Chunk, SealError> {
         if self.ended {
             return Err(SealError::OutOfTurn("no chunk after the last one"));
@@ -132,7 +134,7 @@ impl Opening {
         Ok(Chunk::new(self.secret.clone(), Task::Open, number, last, sealed))
     }
 
-    /// Judges the end: `content_bytes` were opened in all.
+    /// Verifies the end, after `content_bytes` bytes were opened in all.
     ///
     /// # Errors
     /// [`SealError`] unless this is the end of this file and the content is whole.

@@ -1,29 +1,29 @@
-//! What is said of a source, and of the whole at its end.
+//! The record about a source, and the trailer.
 
 use super::SealError;
 
-/// Bytes of a path at most: as many as its length can say. No system call takes as long a path;
-/// whoever writes such files goes from folder to folder.
+/// The most bytes of a path: its length has two bytes. No system call takes so long a path, so a
+/// program opens such files folder by folder.
 pub(super) const MAX_PATH_BYTES: usize = u16::MAX as usize;
-/// Bytes of a link's target at most.
+/// The most bytes of a link's target.
 const MAX_LINK_BYTES: u64 = 4096;
-/// Ranges of a sparse file at most; whoever has more of them calls the smallest holes data.
+/// The most ranges of a sparse file. A file with more ranges stores its smallest holes as data.
 pub const MAX_RANGES: usize = 65_536;
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
     File = 1,
-    /// A folder; it has no content. The set's own has an empty path.
+    /// A folder; it has no content. The path of the source folder itself is empty.
     Directory = 2,
-    /// A symbolic link; its content is where it leads.
+    /// A symbolic link; its content is the target.
     Symlink = 3,
-    /// What came through a pipe: its length is known at its end only.
+    /// A stream, such as a pipe: its length is known only at its end.
     Stream = 4,
     /// The list of a set: [`Entry`](super::Entry) after entry.
     Manifest = 5,
-    /// What stands for a set before it is finished; it has no content.
+    /// The mark of a set, written before the set is finished; it has no content.
     Set = 6,
 }
 
@@ -39,39 +39,39 @@ pub struct Time {
 /// Bytes of a file that are not a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first of them.
+    /// The first byte.
     pub offset: u64,
-    /// How many, at least one.
+    /// The length, at least one.
     pub bytes: u64,
 }
 
-/// What is said of a source.
+/// The record about a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// What it is.
+    /// The kind of the source.
     pub kind: Kind,
     /// The path below the set's folder, with `/` between names; empty for a stream and for the
     /// folder itself.
     pub path: Vec<u8>,
     /// Permissions: the lower twelve bits.
     pub mode: u32,
-    /// When it was last modified.
+    /// The time of the last modification.
     pub modified: Time,
     /// Its length in bytes, holes included; 0 for a stream.
     pub bytes: u64,
-    /// What is not a hole, in order and not touching one another: one range, of all, for a file
-    /// without holes.
+    /// The ranges that hold data, in order; two ranges never touch. A file without holes has one
+    /// range over all its bytes.
     pub ranges: Vec<Range>,
 }
 
 impl Meta {
-    /// A source without holes.
+    /// The record about a source without holes.
     pub fn new(kind: Kind, path: &[u8], bytes: u64) -> Self {
         let ranges = if bytes == 0 { Vec::new() } else { vec![Range { offset: 0, bytes }] };
         Self { kind, path: path.to_vec(), mode: 0o600, modified: Time::default(), bytes, ranges }
     }
 
-    /// Bytes of content, holes left out; `None` where only the end tells.
+    /// Bytes of content, without holes; `None` if only the trailer says.
     pub fn content_bytes(&self) -> Option<u64> {
         match self.kind {
             Kind::Stream | Kind::Manifest => None,
@@ -114,7 +114,7 @@ impl Meta {
     }
 
     /// Kind (1), permissions (4), seconds (8), nanoseconds (4), bytes (8), length of the path (2),
-    /// path, number of ranges (4), of each offset (8) and bytes (8).
+    /// path, number of ranges (4); for each range its offset (8) and bytes (8).
     pub(super) fn encode(&self) -> Result<Vec<u8>, SealError> {
         self.check()?;
         let mut out = vec![self.kind as u8];
@@ -162,13 +162,14 @@ impl Meta {
     }
 }
 
-/// Names between slashes, none of them empty, `.` or `..`, and no zero byte.
+/// Whether a path is relative and safe: names between slashes, none of them empty, `.` or `..`, and
+/// no zero byte.
 pub(super) fn is_path(path: &[u8]) -> bool {
     let name = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
     path.len() <= MAX_PATH_BYTES && !path.contains(&0) && path.split(|byte| *byte == b'/').all(name)
 }
 
-/// What is said at the end.
+/// The record at the end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trailer {
     pub(super) chunks: u32,
@@ -193,7 +194,7 @@ impl Trailer {
     }
 }
 
-/// Bytes that are read from the front.
+/// A reader of fields from the front of some bytes.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -203,7 +204,7 @@ impl<'a> Fields<'a> {
         Ok(*field)
     }
 
-    /// A string after its length in two bytes.
+    /// A string, preceded by its length in two bytes.
     pub(super) fn short_string(&mut self) -> Result<&'a [u8], SealError> {
         let length = usize::from(u16::from_be_bytes(self.array()?));
         let (field, rest) = self.0.split_at_checked(length).ok_or(SealError::Malformed("a whole record"))?;

@@ -1,4 +1,4 @@
-//! A file that is being sealed.
+//! The state of writing a sealed file.
 
 use super::chunk::{Chunk, Secret, Task};
 use super::header::{Head, Layout};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// let (end, _identity) = sealing.finish(&mut rng)?;
 /// bytes.extend(end);
 ///
-/// // who has the key file reads it
+/// // the owner of the key file decrypts it
 /// let head = head_bytes(bytes.first_chunk().expect("a header"))?;
 /// let (head, rest) = bytes.split_at(head);
 /// let mut opening = Opening::begin(&Head::decode(head)?, |stanza| stanza.open_with_key_file(&file))?;
@@ -50,7 +50,7 @@ pub struct Sealing {
     context: [u8; 32],
     mac: HmacSha256,
     salt: [u8; 32],
-    /// What the record promised.
+    /// Bytes of content, if the record about the source says how many.
     expected: Option<u64>,
     content_bytes: u64,
     handed_out: u32,
@@ -59,10 +59,10 @@ pub struct Sealing {
 }
 
 impl Sealing {
-    /// Begins, and gives the bytes before the first chunk.
+    /// Begins, and returns the bytes before the first chunk.
     ///
     /// # Errors
-    /// [`SealError`] for a record that no source has.
+    /// [`SealError`] for an invalid record about the source.
     pub fn begin(
         set: &SetKey,
         stanzas: &Stanzas,
@@ -93,11 +93,11 @@ impl Sealing {
 
     /// The next chunk: full, or the last one. An empty source has one empty chunk.
     ///
-    /// The chunk gets a number that no other chunk of this attempt has, and keeps its bytes.
+    /// The chunk gets a number that no other chunk of this attempt has, and owns its bytes.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] after the last chunk and for a length that no chunk has there;
-    /// [`SealError::TooMany`] chunks.
+    /// [`SealError::OutOfTurn`] after the last chunk and for a wrong length; [`SealError::TooMany`]
+    /// for too many chunks.
     pub fn chunk(
         &mut self,
         plaintext: Vec<u8>,
@@ -120,10 +120,10 @@ impl Sealing {
         Ok(Chunk::new(self.secret.clone(), Task::Seal { iv }, number, last, plaintext))
     }
 
-    /// Takes note of the next sealed chunk, in the order of the numbers.
+    /// Adds the next sealed chunk to the MAC, in the order of the numbers.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] for more than were handed out, or one that is too short to be one.
+    /// [`SealError::OutOfTurn`] for more chunks than were handed out, or for one that is too short.
     pub fn sealed(&mut self, sealed: &[u8]) -> Result<(), SealError> {
         if self.taken_back == self.handed_out {
             return Err(SealError::OutOfTurn("a chunk that was handed out"));
@@ -133,11 +133,11 @@ impl Sealing {
         Ok(())
     }
 
-    /// The bytes after the last chunk, and by what the file is known.
+    /// The bytes after the last chunk, and the file's identity.
     ///
     /// # Errors
-    /// [`SealError::OutOfTurn`] unless all chunks are back and the content has the length that the
-    /// record says.
+    /// [`SealError::OutOfTurn`] unless all chunks are back and the content has the length in the
+    /// record.
     pub fn finish(self, rng: &mut (impl CryptoRng + ?Sized)) -> Result<(Vec<u8>, Identity), SealError> {
         if !self.ended || self.taken_back != self.handed_out {
             return Err(SealError::OutOfTurn("every chunk, the last one too"));
@@ -156,8 +156,8 @@ impl Sealing {
     }
 }
 
-/// Takes a sealed chunk into the MAC over the file: number (4), length (4), and its tag or MAC,
-/// which stands for its bytes.
+/// Adds a sealed chunk to the MAC over the file: number (4), length (4), and the chunk's tag or MAC
+/// instead of its bytes.
 pub(super) fn absorb(mac: &mut HmacSha256, suite: super::Suite, number: u32, sealed: &[u8]) -> Result<(), SealError> {
     let at = sealed.len().checked_sub(suite.tag_bytes()).ok_or(SealError::OutOfTurn("a whole sealed chunk"))?;
     mac.update(&number.to_be_bytes());

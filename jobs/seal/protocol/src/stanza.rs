@@ -1,8 +1,9 @@
-//! The set's key, wrapped for whoever may open the set.
+//! The set's key, wrapped by a key file, by a passphrase, or for a recipient of `age`.
 //!
-//! A key file and a passphrase wrap by AES-256-GCM with a nonce of zeros, under a key that is used
-//! once: it is derived with a salt that is drawn for the stanza. A recipient of `age` gets an `age`
-//! file that contains the key; making and reading those is the machine's affair.
+//! A key file and a passphrase wrap the set's key with AES-256-GCM and a nonce of zeros. The nonce
+//! may be zero because each wrapping key is used once: it is derived with a salt drawn for the
+//! stanza. A recipient of `age` gets an `age` file that contains the key. Another crate
+//! (`tobari-seal-files`) writes and reads these files.
 
 use super::chunk::{Gcm, PortableGcm};
 use super::keys::derive;
@@ -16,43 +17,43 @@ const WRAPPED_BYTES: usize = 48;
 const KEY_FILE: u8 = 1;
 const PASSPHRASE: u8 = 2;
 const AGE: u8 = 3;
-/// Stanzas of a set at most.
+/// The most stanzas of a set.
 const MAX_STANZAS: usize = 32;
-/// Bytes of a stanza's body at most: an `age` file for one recipient is below 500, and for one with
-/// a post-quantum key below 2,000.
+/// The most bytes of a stanza's body. An `age` file for one recipient has fewer than 500 bytes, or
+/// fewer than 2,000 for a post-quantum key.
 pub const MAX_WRAPPED_BYTES: usize = 4096;
 
-/// What a guess at a passphrase costs (Argon2id, RFC 9106).
+/// The cost of one guess at a passphrase (Argon2id, RFC 9106).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassphraseCost {
     /// Memory, in KiB.
     pub memory_kib: u32,
-    /// Passes over it.
+    /// Passes over the memory.
     pub passes: u8,
     /// Independent lanes.
     pub lanes: u8,
 }
 
 impl PassphraseCost {
-    /// RFC 9106, section 4, the second recommendation but for one lane: 64 MiB, 3 passes.
+    /// The second recommendation of RFC 9106, section 4, with one lane: 64 MiB, 3 passes.
     pub const USUAL: Self = Self { memory_kib: 64 * 1024, passes: 3, lanes: 1 };
 }
 
-/// What a stanza may ask for before anything is allocated.
+/// Limits on the cost that a stanza names, checked before anything is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostLimits {
-    /// Memory at most, in KiB.
+    /// The most memory, in KiB.
     pub memory_kib: u32,
-    /// Passes at most.
+    /// The most passes.
     pub passes: u8,
-    /// Lanes at most.
+    /// The most lanes.
     pub lanes: u8,
 }
 
 impl CostLimits {
     /// 1 GiB, 10 passes, 16 lanes.
     pub const USUAL: Self = Self { memory_kib: 1 << 20, passes: 10, lanes: 16 };
-    /// Less memory protects nothing.
+    /// Less memory gives no protection.
     const LEAST_MEMORY_KIB: u32 = 8 * 1024;
 
     fn check(&self, cost: PassphraseCost) -> Result<(), SealError> {
@@ -74,7 +75,7 @@ pub struct Stanza {
 }
 
 impl Stanza {
-    /// For whoever has the key file.
+    /// Wraps the set's key by a key file.
     ///
     /// # Errors
     /// None that a caller can cause.
@@ -85,7 +86,7 @@ impl Stanza {
         Ok(Self { kind: KEY_FILE, body: [&salt[..], &wrapped].concat() })
     }
 
-    /// For whoever knows the passphrase.
+    /// Wraps the set's key by a passphrase.
     ///
     /// # Errors
     /// [`SealError::Cost`] beyond the usual limits, or [`SealError::Memory`].
@@ -104,7 +105,7 @@ impl Stanza {
         Ok(Self { kind: PASSPHRASE, body })
     }
 
-    /// For a recipient of `age`: a file of theirs that contains [`SetKey::expose_bytes`].
+    /// Wraps an `age` file for a recipient; `file` contains [`SetKey::expose_bytes`].
     ///
     /// # Errors
     /// [`SealError::TooMany`] bytes.
@@ -124,12 +125,12 @@ impl Stanza {
         if fits { Ok(()) } else { Err(SealError::Malformed("a stanza of the length of its kind")) }
     }
 
-    /// The `age` file, if it is one.
+    /// The `age` file, if the stanza holds one.
     pub fn age(&self) -> Option<&[u8]> {
         (self.kind == AGE).then_some(&self.body)
     }
 
-    /// Whether a passphrase opens it.
+    /// Whether a passphrase unwraps this stanza.
     pub fn takes_passphrase(&self) -> bool {
         self.kind == PASSPHRASE
     }
@@ -143,7 +144,7 @@ impl Stanza {
     /// The set's key, if this passphrase wrapped it.
     ///
     /// # Errors
-    /// [`SealError::Cost`] for a stanza that asks for more than the limits, [`SealError::Memory`].
+    /// [`SealError::Cost`] for a stanza beyond the limits, [`SealError::Memory`].
     pub fn open_with_passphrase(&self, passphrase: &[u8], limits: &CostLimits) -> Result<Option<SetKey>, SealError> {
         if self.kind != PASSPHRASE {
             return Ok(None);
@@ -194,12 +195,12 @@ fn unwrap(key: &[u8; 32], wrapped: &[u8; WRAPPED_BYTES]) -> Option<SetKey> {
     PortableGcm.open(key, &[0; 12], WRAPPING, &mut set.0, tag.try_into().ok()?).then_some(set)
 }
 
-/// All the ways in which a set's key is wrapped: at least one.
+/// All stanzas of a set: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stanzas(Vec<Stanza>);
 
 impl Stanzas {
-    /// These.
+    /// A list of stanzas.
     ///
     /// # Errors
     /// [`SealError::TooMany`], or [`SealError::Malformed`] if there are none.
@@ -222,12 +223,12 @@ impl Stanzas {
         }
     }
 
-    /// Each of them.
+    /// Each stanza.
     pub fn iter(&self) -> impl Iterator<Item = &Stanza> {
         self.0.iter()
     }
 
-    /// Of each: kind (1), length of the body (2), body.
+    /// The fields of each stanza: kind (1), length of the body (2), body.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for stanza in &self.0 {

@@ -1,5 +1,5 @@
-//! The search of the demonstration: questions to a server process that has a simulated panel and no
-//! key, each answer compared with a count over the haplotypes.
+//! The demonstration of the search: questions to a server process with a simulated panel and no
+//! key. Each answer is compared with a count over the haplotypes.
 
 use crate::command::{Remote, Wanted};
 use crate::simulated as panel;
@@ -18,17 +18,18 @@ use tobari_search::server::Granularity;
 use tobari_search::simulated;
 use tobari_search::table::{Question, encode_table};
 
-/// As many haplotypes as the prior work that the paper builds on, and sites.
+/// The number of haplotypes is that of the prior work that the paper builds on.
 const HAPLOTYPES: usize = 2_184;
 const SITES: usize = 300;
-/// Alleles of a question: the paper's longest.
+/// Alleles of a question: the paper's longest question.
 const LENGTH: usize = 6;
 const QUESTIONS: usize = 60;
 /// The paper's seconds for one question of six alleles: table 6, memory without a limit.
 const PAPER_SECONDS: f64 = 2_416.0;
 
-/// The rows of the demonstration: the place of a question is public; it is hidden among a hundred;
-/// and it is hidden from a server that trusts no client to follow the protocol.
+/// The rows of the demonstration. The place of a question is public in the first row, and hidden
+/// among 100 places in the second. In the third row it is hidden among 10 places, from a server
+/// that does not trust clients to follow the protocol.
 ///
 /// # Errors
 /// [`Failure`] if a server cannot be started, or does not answer.
@@ -71,13 +72,13 @@ fn search(mode: &'static str, places: u32, labels: bool) -> Result<Line, Failure
     })
 }
 
-/// How many haplotypes have these alleles, one by one.
+/// The number of haplotypes with these alleles, counted one by one.
 fn plain(columns: &[Vec<bool>], (start, pattern): (usize, u128)) -> u64 {
     let has = |haplotype: &usize| (0..LENGTH).all(|i| columns[start + i][*haplotype] == (pattern >> i & 1 == 1));
     (0..HAPLOTYPES).filter(has).count() as u64
 }
 
-/// Counts, seconds of each question, and bytes that the server got.
+/// Counts, seconds of each question, and bytes that the server received.
 async fn ask(url: &str, questions: &[(usize, u128)], wish: Wish) -> Result<(Vec<u64>, Vec<f64>, u64), Failure> {
     let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
     let wanted = Wanted { table: None, labels: false, keep: false };

@@ -1,7 +1,7 @@
-//! Searches at the edge of the network: what a server answers, the commands of `tobari search`, and
-//! a Beacon of version 2 on the asker's own machine.
+//! Searches over the network: the server's answers, the commands of `tobari search`, and a Beacon
+//! of version 2 on the client's own machine.
 //!
-//! [`serve`] has the routes and what the server holds; [`beacon`] those of the Beacon.
+//! [`serve`] has the server's routes and state; [`beacon`] has the routes of the Beacon.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The positional Burrows-Wheeler transform under encryption: the job of `tobari plan search` and
 //! `tobari-bench search --paper`.
 //!
-//! The panel is made up: what a run does and how long it takes depends on sizes alone.
+//! The panel is simulated: the operations and the running time depend on sizes alone.
 
 use chacha20::rand_core::Rng;
 use clap::{Args, ValueEnum};
@@ -51,10 +51,10 @@ pub enum SearchMethod {
 }
 
 impl SearchPlan {
-    /// Plans and prints, and carries it out if that is asked for.
+    /// Plans the search and prints the plan, and runs it if the options say so.
     ///
     /// # Errors
-    /// [`Failure`] if there is no such search, or no plan for it.
+    /// [`Failure`] if the search or its plan is impossible.
     pub fn explain(&self) -> Result<ExitCode, Failure> {
         let SearchMethod::PbwtHe = self.method;
         let job = Reference::new(Pbwt::new(self.panel.size(self.length))?);
@@ -74,25 +74,25 @@ pub struct PanelArguments {
 }
 
 impl PanelArguments {
-    /// A search of it for a pattern of `length` sites.
+    /// The size of a search in the panel for a pattern of `length` sites.
     pub fn size(&self, length: usize) -> Size {
         Size { haplotypes: self.haplotypes, places: self.places, length }
     }
 }
 
-/// Whom the made-up haplotypes descend from: so many, so that patterns are shared.
+/// The founders of the simulated haplotypes. Few founders make haplotypes share patterns.
 const FOUNDERS: usize = 12;
 
-/// The search and who takes part in it.
+/// A search with its program and the parties' inputs.
 pub struct Pbwt {
     engine: BgvEngine,
     layout: Layout,
     parameters: LatticeParameters,
     secret: SecretKey,
     maps: Maps,
-    /// Asked for at place 0: what some haplotype has there.
+    /// The pattern of the question at place 0, which some haplotype has.
     pattern: Vec<bool>,
-    /// How many haplotypes have it.
+    /// The number of haplotypes with the pattern.
     expected: u64,
     program: Program,
     inputs: Vec<Input>,
@@ -194,7 +194,7 @@ impl Work for Pbwt {
         let (encoder, holder) = (Encoder::new(&self.parameters)?, Decryptor::new(&self.secret)?);
         let slots = client::slots(&self.layout, 0, true)?;
         let vector = holder.encrypt(&encoder.encode(&slots)?, primes, &mut generator(16, 0)).expand();
-        // of the whole set's level, which a shorter pattern does not begin with
+        // keys at the whole set's level, although a shorter pattern begins at a lower one
         let rng = &mut generator(16, 1);
         let none = tobari_lattice::bgv::EvaluationKeys::none;
         let (rotation, product) = (

@@ -5,7 +5,7 @@ use tobari_command::randomness;
 use tobari_search::simulated::Numbers;
 use tobari_search::table::{Content, Site, Table};
 
-/// A table of haplotypes, site after site; positions are made up.
+/// A table of haplotypes, site after site, with simulated positions.
 pub fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
     let mut content = Content::panel(columns.first().map_or(0, Vec::len))?;
     for (index, alleles) in columns.iter().enumerate() {
@@ -16,8 +16,9 @@ pub fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
     Ok(Table::new(content, 1, "simulated", &mut randomness::generator()?))
 }
 
-/// Where questions begin, and somebody's alleles there; in every other question one of them is
-/// another. With several `places`, which hide one, all begin at the same.
+/// First sites of questions, with the alleles of one haplotype there. In every other question one
+/// allele is changed. With several `places`, which hide one place, all questions have the same
+/// first site.
 pub fn questions(columns: &[Vec<bool>], length: usize, places: u32, count: usize) -> Vec<(usize, u128)> {
     let mut numbers = Numbers::new(length as u64);
     let mut place = numbers.below(columns.len() - length + 1);

@@ -1,40 +1,39 @@
-//! Keys and counts from a table of text: `KEY`, or `KEY<tab>COUNT`, one a line; a count that is
-//! absent is 1.
+//! Keys and counts from a text table: `KEY`, or `KEY<tab>COUNT`, one a line. A missing count is 1.
 //!
-//! Keys are any bytes but tabs and ends of lines; a carriage return before an end of line belongs
-//! to it. The file may be gzip or BGZF, and `-` is standard input.
+//! Keys are any bytes except tabs and ends of lines. A carriage return before an end of line is
+//! part of the end. The file may be gzip or BGZF, and `-` is standard input.
 
 use crate::variants::input;
 use std::path::Path;
 
-/// Bytes of a line at most.
+/// The most bytes of a line.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// Why a table cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TsvError {
-    /// The system refused to read it, or it is damaged.
+    /// The system cannot read the table, or the table is damaged.
     #[error("{name}: cannot read: {source}")]
     Read {
         /// The file, as the caller named it.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A line that is no key and count.
+    /// The line is not a key and a count.
     #[error("{name}, line {line}: {what}")]
     Line {
         /// The file, as the caller named it.
         name: String,
-        /// The first is 1.
+        /// The number of the line, from 1.
         line: u64,
-        /// What was expected, and found.
+        /// The text that was expected, and found.
         what: String,
     },
 }
 
-/// Shows every key and its count to `take`, which may refuse them with a reason.
+/// Passes every key and its count to `take`, which may reject them with a reason.
 ///
 /// # Errors
 /// [`TsvError`], which names the line.
@@ -50,7 +49,7 @@ pub fn read_keys(
     })
 }
 
-/// Shows every line, without its end, to `take`, which may refuse it with a reason.
+/// Passes every line, without its end, to `take`, which may reject it with a reason.
 ///
 /// # Errors
 /// [`TsvError`], which names the line.
@@ -78,8 +77,8 @@ fn entry(line: &[u8]) -> Result<(&[u8], u64), String> {
     Ok((key, number.ok_or_else(wrong)?))
 }
 
-/// Whatever the bytes, each line is a key and a count, which are the same when they are written and
-/// read again, or refused.
+/// For any bytes, each line is rejected, or is a key and a count that stay the same when they are
+/// written and read again.
 #[doc(hidden)]
 pub fn fuzz_keys(data: &[u8]) {
     let Ok(mut reader) = input::from_reader(std::io::Cursor::new(data.to_vec())) else { return };

@@ -1,5 +1,5 @@
-//! No object that somebody sends costs more than ten times its bytes to read, and a little that is
-//! the same for all.
+//! Reading an object from an untrusted sender takes at most ten times its bytes of memory, and a
+//! small constant.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -14,7 +14,7 @@ use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
 
 thread_local! {
-    /// Bytes that this thread holds, and the most that it held.
+    /// Bytes that this thread holds, and the most bytes that it held.
     static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The most bytes that were held at once while this ran, above those before.
+/// The most bytes that were held while `run` ran, above those before.
 fn peak<T>(run: impl FnOnce() -> T) -> (usize, T) {
     let before = HELD.with(|held| {
         held.set((held.get().0, held.get().0));
@@ -56,7 +56,7 @@ fn peak<T>(run: impl FnOnce() -> T) -> (usize, T) {
     (HELD.with(|held| held.get().1 - before) as usize, result)
 }
 
-/// The same for every object: shared structures, a message of an error.
+/// The constant for every object: shared structures, the message of an error.
 const FIXED: usize = 2048;
 
 #[test]
@@ -70,7 +70,7 @@ fn fault_32_parameters_cost_no_more_than_ten_times_their_bytes() {
     let (most, read) = peak(|| wire::decode_parameters(&bytes));
     assert_eq!(read.unwrap().data_primes(), 60);
     assert!(most <= 10 * bytes.len() + FIXED, "{most} bytes for {}", bytes.len());
-    // 440 ms before, when tables were made at once
+    // it took 440 ms when tables were made at once
     assert!(start.elapsed().as_millis() < 100, "{:?}", start.elapsed());
     // malformed parameters cost no more
     let mut repeated = bytes.clone();
@@ -83,8 +83,8 @@ fn fault_32_parameters_cost_no_more_than_ten_times_their_bytes() {
 #[test]
 fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
     let t = Plaintext::Integers(Modulus::new(257).unwrap());
-    // short primes make short objects. Words in memory have 64 bits, so shorter ones than these
-    // cost more, and no set that has a name has any
+    // short primes make short objects. Words in memory have 64 bits, so shorter primes than these
+    // cost more; no named set has shorter primes
     for (data, special) in [(&[20u32, 20][..], &[20u32][..]), (&[36, 35], &[35])] {
         let parameters = LatticeParameters::of_sizes(1 << 12, data, special, 2, t).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
@@ -111,18 +111,17 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
     }
 }
 
-/// Reads an object of parameters that nobody has used: a ring that was used has memory that it
-/// gives again.
+/// Reads an object of unused parameters: a ring that was used has memory that it reuses.
 fn check(name: &str, bytes: &[u8], parameters: &LatticeParameters, read: impl FnOnce(&[u8], &LatticeParameters)) {
     let fresh = wire::decode_parameters(&wire::encode_parameters(parameters)).unwrap();
     let (most, ()) = peak(|| read(bytes, &fresh));
     assert!(most <= 10 * bytes.len() + FIXED, "{name}: {most} bytes for {}", bytes.len());
 }
 
-/// A catalogue of a table: of each chromosome its sites, each how far it is after the last, and an
-/// alternate allele.
+/// A catalogue of a table: for each chromosome its sites, each with its distance from the last one
+/// and an alternate allele.
 fn catalogue(chromosomes: &[(String, Vec<(u8, String)>)]) -> Vec<u8> {
-    // numbers below 2^21, in as few bytes as they take
+    // numbers below 2^21, in as few bytes as possible
     fn number(out: &mut Vec<u8>, number: usize) {
         match number {
             ..0x80 => out.push(number as u8),
@@ -146,7 +145,7 @@ fn catalogue(chromosomes: &[(String, Vec<(u8, String)>)]) -> Vec<u8> {
 
 #[test]
 fn fault_32_no_catalogue_costs_more_than_ten_times_its_bytes() {
-    // three characters for each number, none of them in lower case: alleles are the same in both
+    // three characters for each number, without lower case, because alleles ignore case
     let short = |number: usize| -> String {
         [number % 64, number / 64 % 64, number / 64 / 64].iter().map(|c| char::from(b'!' + *c as u8)).collect()
     };
@@ -155,7 +154,7 @@ fn fault_32_no_catalogue_costs_more_than_ten_times_its_bytes() {
     let crowd = one((0..115_000).map(|number| (u8::from(number == 0), short(number))).collect());
     let few = one((0..200_000).map(|number| (u8::from(number % 17 == 0), short(number % 17))).collect());
     let long = one(vec![(1, "C".repeat(100)); 10_000]);
-    // of as many names a table of hashes has just grown
+    // a hash table has just grown at this number of names
     let many = |names: usize| (0..names).map(|number| (short(number), vec![(1, "C".to_owned())])).collect();
     for (name, chromosomes) in [
         ("small sites", small),

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `TSF`, version | 4 |
 //! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
-//! | of kind 0, for each number of sites from 1 to 128: how many windows are listed (1), and the patterns of each, descending | 1 + 4 each |
+//! | of kind 0, for each number of sites from 1 to 128: number of listed windows | 1 |
+//! | … followed by the number of patterns of each of these windows, descending | 4 each |
 //! | of kind 2: keys | 8 |
 
 use super::messages::{MAX_BLOCKS, MAX_PLACES};

@@ -7,7 +7,7 @@
 //! number `q`, encrypted. For each entry the server computes, in a slot of its own,
 //!
 //! ```text
-//!   R = M (q - K),        V = c + m' (q - K),        M uniform and invertible, m' uniform, both fresh
+//!   R = M (q - K),      V = c + m' (q - K),      M uniform and invertible, m' uniform, both fresh
 //! ```
 //!
 //! ([`program`]). Where `q = K`, `R` is zero and `V` is the count; everywhere else both are

@@ -3,8 +3,22 @@
 //! | kind (hex) | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 20 | registration | the client's public key, as an object of the lattice schemes |
-//! | 21 | query | table 32, client 16, question (0 pattern, 1 longest match, 2 key; with labels 4 more), granularity (0 boolean, 1 count), sites of the pattern or bits of the key (1), places (1; none for a key), with labels the name of their key 16, the first site of each place (4), ascending; number of ciphertexts (2), and these, seeded |
-//! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`: ciphertexts over one prime |
+//! | 21 | query | the fields below |
+//! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V` |
+//!
+//! `R` and `V` are ciphertexts over one prime. A query has these fields:
+//!
+//! | field | bytes |
+//! |---|---|
+//! | table, client | 32, 16 |
+//! | question: 0 pattern, 1 longest match, 2 key; 4 more with labels | 1 |
+//! | granularity: 0 boolean, 1 count | 1 |
+//! | sites of the pattern, or bits of the key | 1 |
+//! | number of places; 0 for a key | 1 |
+//! | with labels: the name of their key | 16 |
+//! | first site of each place, ascending | 4 each |
+//! | number of ciphertexts | 2 |
+//! | the ciphertexts, seeded | |
 //!
 //! A question with labels exchanges two messages before these ([`super::oprf::messages`]). Integers
 //! are big-endian, and each message has exactly one byte string. **Uniform halves are sent as seeds

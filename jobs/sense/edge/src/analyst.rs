@@ -1,16 +1,17 @@
-//! Figures for analysts: what a key holder released, as JSON and for Prometheus. It is the key
-//! holder's process that serves them, and never the server that computed with encrypted readings.
+//! Figures for analysts: released results, as JSON and for Prometheus. The key holder's process
+//! serves them, never the server that computed with encrypted readings.
 //!
 //! ```text
-//!   GET /                    one line: what this is
+//!   GET /                    one line about this endpoint
 //!   GET /releases            JSON: the newest release of every question
-//!   GET /releases/{question} JSON: all releases of a question that are at hand, the oldest first
-//!   GET /metrics             the newest release of every question for Prometheus, and how many results were released, withheld and refused
+//!   GET /releases/{question} JSON: all releases of a question in memory, the oldest first
+//!   GET /metrics             for Prometheus: the newest release of every question, and the numbers
+//!                            of results that were released, withheld and refused
 //! ```
 //!
-//! With a file of tokens, only analysts who have one are served. Without, whoever is on this
-//! machine; other addresses are refused then. A request must name this machine as its host where
-//! there are no tokens, which keeps web pages out that have other machines' names point here.
+//! With a file of tokens, the endpoint serves only analysts with a token. Without tokens, it serves
+//! only this machine, and rejects other addresses. A request must then also name this machine as
+//! its host. This stops web pages that make other machines' names point here.
 
 use axum::{
     Router,
@@ -38,17 +39,17 @@ use tobari_sense::desk::Opened;
 use tobari_sense::release::Release;
 use tokio::net::TcpListener;
 
-/// Releases of a question that are at hand; older ones are files.
+/// Releases of a question in memory; older ones are only files.
 const KEPT: usize = 1000;
 
-/// What analysts are shown.
+/// The figures that analysts can read.
 #[derive(Default)]
 pub struct Figures {
     questions: BTreeMap<String, Vec<Release>>,
     opened: Opened,
 }
 
-/// The same, for those who write and those who read.
+/// Figures that writers and readers share.
 pub type SharedFigures = Arc<RwLock<Figures>>;
 
 impl Figures {
@@ -62,7 +63,7 @@ impl Figures {
         }
     }
 
-    /// Says what became of results so far.
+    /// Sets the numbers of results by outcome.
     pub fn count(&mut self, opened: Opened) {
         self.opened = opened;
     }
@@ -88,19 +89,19 @@ struct Shared {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnalystError {
-    /// The address cannot be had.
+    /// The address is not available.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// What is wrong with the file of tokens.
+    /// The file of tokens is invalid.
     #[error(transparent)]
     Tokens(#[from] TokensError),
 }
 
 impl Analysts {
-    /// Takes the address.
+    /// Binds the address.
     ///
     /// # Errors
-    /// [`AnalystError`]: without tokens, for an address that others reach.
+    /// [`AnalystError`], also for an address that other machines can reach without tokens.
     pub async fn bind(
         addr: SocketAddr,
         tokens: Option<&FilePath>,
@@ -117,15 +118,15 @@ impl Analysts {
         Ok(Self { listener, addr, shared: Arc::new(Shared { figures, tokens }) })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Answers until `shutdown` is done.
+    /// Serves requests until `shutdown` is done.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let routes = Router::new()
             .route("/", get(|| async { "Tobari: figures of devices, released by the key holder.\n" }))
@@ -172,7 +173,7 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let mut text: String = figures.newest().map(Release::prometheus).collect();
     let Opened { released, withheld, refused } = figures.opened;
     for (what, count) in [("released", released), ("withheld", withheld), ("refused", refused)] {
-        // writing to a string does not fail
+        // writing to a string cannot fail
         let _ = writeln!(text, "tobari_sense_results_total{{outcome=\"{what}\"}} {count}");
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()

@@ -1,5 +1,5 @@
-//! Devices in the demonstration: readings sealed one device at a time, summed by a server process
-//! that can read none, opened by the key holder, and compared with the plain figures.
+//! Devices in the demonstration: each encrypts its readings, a server process without keys sums
+//! them, and the key holder decrypts the sums. The figures are compared with the plaintext ones.
 
 use crate::command::{CloudConnection, KeyFolder, publish};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,12 +20,12 @@ use tobari_sense::schema::Schema;
 const DEVICES: usize = 100;
 const SAMPLES: usize = 32;
 const WINDOW_MS: u64 = 1000;
-/// Degrees from -40 in half degrees, whether they are above 30, and their squares.
+/// Degrees from -40 in half degrees, a threshold of 30, and the readings' squares.
 const SCHEMA: &str = r#"{"profile":"u25","samples":32,"channel":[{"name":"temperature","least":-40,"step":0.5,"square":true,"edges":[0,20],"above":[30]}]}"#;
 const QUESTION: &str = r#"{"name":"demo","window":{"length":"1s"},"statistic":[{"kind":"mean","channel":"temperature"},{"kind":"variance","channel":"temperature"},
     {"kind":"histogram","channel":"temperature"},{"kind":"alarm","channel":"temperature","threshold":30,"at-least":50}]}"#;
 
-/// Half degrees above -40: a day's course, a place's own warmth, and some unrest.
+/// Half degrees above -40: the course of a day, an offset for each place, and some variation.
 fn reading(device: usize, sample: usize) -> u8 {
     let hour = sample as f64 * 24.0 / SAMPLES as f64;
     let course = 8.0 * ((hour - 9.0) / 24.0 * std::f64::consts::TAU).sin();
@@ -33,7 +33,7 @@ fn reading(device: usize, sample: usize) -> u8 {
     (2.0 * (own + course + 40.0)) as u8
 }
 
-/// What the figures must be.
+/// The figures computed from plaintext readings.
 fn expected(rows: &[Vec<u8>]) -> [Figure; 4] {
     let bytes: Vec<i128> = rows.iter().flatten().map(|byte| i128::from(*byte)).collect();
     let (n, sum) = (bytes.len() as i128, bytes.iter().sum::<i128>());
@@ -62,7 +62,7 @@ fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }
 
-/// Waits for the next window of time.
+/// Waits for the beginning of the next window.
 async fn next_window() -> u64 {
     let left = WINDOW_MS - now_ms() % WINDOW_MS;
     tokio::time::sleep(Duration::from_millis(left + 20)).await;

@@ -1,7 +1,8 @@
-//! The job of sensors at the edge of the network: what a server answers, the commands of
-//! `tobari sense`, and the page of figures that a key holder's process serves.
+//! The job of sensors at the edge of the network: the server's routes, the commands of
+//! `tobari sense`, and the figures that a key holder's process serves.
 //!
-//! [`serve`] has the routes and what the server keeps; [`analyst`] those of released figures.
+//! [`serve`] has the routes and the server's storage; [`analyst`] has the routes of released
+//! figures.
 
 #![forbid(unsafe_code)]
 

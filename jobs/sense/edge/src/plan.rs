@@ -1,9 +1,9 @@
 //! AES-128 under BGV, the paper's design 2 at 128 bits: the job of `tobari plan sense`, and a cell
 //! of `tobari-bench sense --paper`.
 //!
-//! Frames of devices, each with a key of its own, are decrypted blindly within a limit of memory.
-//! Inputs are made when the plan asks for them: a switching key for the level at which it is used,
-//! which is the key holder's one key cut to that level.
+//! The job decrypts frames of devices under encryption, within a memory limit. Each device has its
+//! own key. Inputs are made when the plan needs them. A switching key is made for the level of its
+//! use: it is the key holder's one key, cut to that level.
 
 use chacha20::rand_core::Rng;
 use clap::Args;
@@ -54,7 +54,7 @@ pub struct SensePlan {
 }
 
 impl SensePlan {
-    /// Plans and prints, and carries it out if that is asked for.
+    /// Prints the plan, and runs it if requested.
     ///
     /// # Errors
     /// [`Failure`] if there is no such batch, or no plan for it.
@@ -70,20 +70,20 @@ impl SensePlan {
 
 /// The parameter set's name.
 const SET: &str = "sense-aes";
-/// Rows of a step besides values: the forms of a round in three parts each, and digits, products
-/// and quotients of a switch of keys.
+/// Rows of a step besides values: the forms of a round in three parts each, and the digits,
+/// products and quotients of a key switch.
 const SCRATCH_ROWS: u64 = 3 * 8 * 56 + 600;
 
-/// The job and who takes part in it.
+/// The job and its parties.
 pub struct Aes {
     engine: BgvEngine,
     circuit: Circuit,
     secret: SecretKey,
     batch: Batch,
     table: KeyTable,
-    /// What devices encrypted.
+    /// The plaintext bytes of the devices.
     sent: Vec<u8>,
-    /// With their keys, by place.
+    /// The blocks with their keys, by place.
     blocks: Vec<(Zeroizing<[u8; BLOCK]>, Block)>,
     insecure: bool,
     rounds: bool,
@@ -97,8 +97,9 @@ pub struct Aes {
 type Times = BTreeMap<(usize, &'static str), (f64, u32)>;
 
 impl Aes {
-    /// Of so many blocks, sixteen of each device; with a degree that protects nothing, for tests of
-    /// the program. With `rounds` every round is compared with AES, and times are told.
+    /// A job of this many blocks, sixteen for each device. An insecure degree protects nothing, and
+    /// tests only the program. With `rounds`, every round is compared with AES, and its time is
+    /// printed.
     pub fn new(blocks: usize, insecure_degree: Option<usize>, rounds: bool) -> Result<Self, Failure> {
         let chain = Chain::new()?;
         let parameters = match insecure_degree {
@@ -133,7 +134,7 @@ impl Aes {
         Ok(job)
     }
 
-    /// A frame of a device: of the last one perhaps only the first blocks.
+    /// Sends a frame of a device; of the last frame perhaps only the first blocks.
     fn send(&mut self, device: usize, blocks: usize) -> Result<(), Failure> {
         let mut source = generator(4, device);
         let (mut root, mut readings, mut frame) = ([0; 32], [0; READINGS], [0; GCM_FRAME]);
@@ -160,8 +161,8 @@ impl Aes {
         self.secret.parameters()
     }
 
-    /// Made from the randomness of its name alone, so that a key of a low level is that of the
-    /// highest, cut.
+    /// Makes an input only from the randomness of its name, so that a key of a low level is the key
+    /// of the highest level, cut.
     fn of(&self, input: Input) -> Result<BgvValue, Failure> {
         let name = match input {
             Input::Rotation { steps, .. } => Some(1 + steps.unsigned_abs() as usize),
@@ -183,7 +184,7 @@ impl Aes {
         Ok(program::plain(&self.engine, circuit, input, &slots)?)
     }
 
-    /// A key, or zero encrypted by nobody.
+    /// An example key, or a trivial ciphertext of zero.
     fn example(&self, kind: Kind, level: u16) -> Result<BgvValue, Failure> {
         match kind {
             Kind::Key => self.of(Input::Relinearization { level }),
@@ -191,8 +192,8 @@ impl Aes {
         }
     }
 
-    /// Bytes that the key holder sends: evaluation keys, once, each for the highest level at which
-    /// it is used; and round keys for a batch. Halves of all are seeds.
+    /// Bytes that the key holder sends: evaluation keys, once, each for the highest level of its
+    /// use, and round keys for a batch. Half of each object is a seed.
     pub fn uploads(&self) -> Result<[u64; 2], Failure> {
         let (mut keys, mut ciphertexts) = (BTreeMap::new(), 0);
         for input in &self.inputs {
@@ -212,13 +213,13 @@ impl Aes {
         Ok([keys.values().sum(), ciphertexts])
     }
 
-    /// How secure that is.
+    /// The security level as text.
     fn security(&self) -> String {
         let bits = self.parameters().security().map(|security| format!("{} bits of security", security.bits()));
         bits.unwrap_or_else(|| "NO SECURITY".to_owned())
     }
 
-    /// Compares what rounds begin with with AES, wherever it is to be right.
+    /// Compares the state at the start of each round with AES, in the slots that must be right.
     fn rounds_are_right(&self, probes: &[Arc<BgvValue>]) -> Result<bool, Failure> {
         let layout = self.circuit.layout();
         let per_row = layout.places(0, 0).count() / 4;
@@ -237,7 +238,7 @@ impl Aes {
         Ok(true)
     }
 
-    /// Seconds of a core, by round and by kind of step.
+    /// Prints the core seconds, by round and by kind of step.
     fn tell_times(&self) {
         let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         for round in 0..=ROUNDS + 1 {
@@ -252,7 +253,7 @@ impl Aes {
         output::result(format!("steps: {:.1} s of a core", times.values().map(|sum| sum.0).sum::<f64>()));
     }
 
-    /// How many blocks a batch has room for.
+    /// The number of blocks in a full batch.
     pub fn room(&self) -> usize {
         self.circuit.layout().blocks()
     }
@@ -267,7 +268,7 @@ impl Aes {
         Ok(batch::open(&self.secret, ciphertext)?.to_vec())
     }
 
-    /// Whether a result bears as many squarings as are promised.
+    /// Whether a result bears as many squarings as promised.
     fn bears_products(&self, result: &BgvValue, bytes: &[i64]) -> Result<bool, Failure> {
         let (key, t) = (self.of(Input::Relinearization { level: PRODUCTS as u16 })?, MODULUS as i64);
         let mut value = self.engine.step(0, Op::Scale(1), &[result])?;
@@ -282,7 +283,7 @@ impl Aes {
         Ok(true)
     }
 
-    /// Seconds of a transform of one row.
+    /// The seconds for the transform of one row.
     fn transform_seconds(&self) -> f64 {
         let ring = self.parameters().ring();
         let (seed, rows, start) = (Seed::from_bytes([0; 32]), 4, Instant::now());
@@ -329,8 +330,9 @@ impl Work for Aes {
         SCRATCH_ROWS * 8 * self.parameters().degree() as u64
     }
 
-    /// From the time of a transform: a switch of keys is mostly transforms, and the sums between
-    /// them as much again as a half. Measuring each step would take minutes, and keys of gigabytes.
+    /// Costs derived from the time of a transform. A key switch consists mostly of transforms, and
+    /// the sums between them take half as long again. Measuring each step would take minutes, and
+    /// gigabytes of keys.
     fn measure(&self) -> Result<Costs, Failure> {
         let parameters = self.parameters();
         let (transform, special) = (self.transform_seconds(), parameters.ring().special_primes().len());

@@ -1,10 +1,10 @@
 //! A device's counter as a file.
 //!
-//! The file has the next counter that may be used, as a decimal number and a line's end; it is
-//! replaced whole and flushed before any of the counters that it gives away is used
-//! ([`CounterStore`]). It is made with the device's key and **never made again**: a key without its
-//! counter is not used, because counters would come twice. While it is open a lock beside it keeps
-//! other processes out.
+//! The file has the next unused counter, as a decimal number and a line's end. It is replaced as a
+//! whole and flushed before a device uses any of the reserved counters ([`CounterStore`]). It is
+//! made with the device's key and **never made again**: a key without its counter is not used,
+//! because counters would repeat. While the file is open, a lock file beside it excludes other
+//! processes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ pub enum CounterFileError {
     /// The file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It is no counter.
+    /// The file is not a counter.
     #[error("{}: expected a counter up to {FRAME_LIMIT}, found something else: a device without its counter must be given a new key", .0.display())]
     Malformed(PathBuf),
-    /// Another process has it.
+    /// Another process uses the counter.
     #[error("{}: expected a device that no other process sends for, found one that is used", .0.display())]
     Used(PathBuf),
 }
@@ -31,7 +31,7 @@ pub enum CounterFileError {
 /// A counter in a file, open and locked.
 pub struct CounterFile {
     path: PathBuf,
-    /// Locked while it is open.
+    /// Locked while the counter is open.
     _lock: File,
 }
 
@@ -39,12 +39,12 @@ impl CounterFile {
     /// Makes the file of a new key.
     ///
     /// # Errors
-    /// [`CounterFileError::File`], if there is one, too.
+    /// [`CounterFileError::File`], also if the file exists.
     pub fn create(path: &Path) -> Result<(), CounterFileError> {
         Ok(write_secret(path, b"0\n")?)
     }
 
-    /// Opens it.
+    /// Opens and locks a counter.
     ///
     /// # Errors
     /// [`CounterFileError`].

@@ -20,8 +20,8 @@ impl StoreError {
         Self(Fault::Closed(trouble))
     }
 
-    /// What is wrong with the storage, if it is the storage. The store is closed then, and is
-    /// opened again by a later call.
+    /// The trouble with the storage, if it caused the error. The store is then closed, and a later
+    /// call opens it again.
     pub fn trouble(&self) -> Option<Trouble> {
         match &self.0 {
             Fault::Closed(trouble) => Some(*trouble),

@@ -1,4 +1,4 @@
-//! What devices and servers of the job `sense` keep: a device's counter, and a server's frames.
+//! The files of the job `sense`: a device's counter, and a server's frames.
 
 #![forbid(unsafe_code)]
 

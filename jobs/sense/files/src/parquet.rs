@@ -2,18 +2,21 @@
 //!
 //! | file | a row | columns |
 //! |---|---|---|
-//! | frames, from a server's store | a frame as it came | `time`, `device`, `counter`, `profile`, `frame` |
-//! | figures, from a key holder's folder | a figure, a bin, or a threshold of a group in a window | `question`, `id`, `start`, `end`, `group`, `devices`, `frames`, `statistic`, `channel`, `edge`, `value`, `exact`, `alarm` |
+//! | frames, from a server's store | a frame as it arrived | `time`, `device`, `counter`, `profile`, `frame` |
+//! | figures, from a key holder's folder | a figure, a bin, or a threshold of a group in a window | see below |
+//!
+//! The columns of figures are `question`, `id`, `start`, `end`, `group`, `devices`, `frames`,
+//! `statistic`, `channel`, `edge`, `value`, `exact` and `alarm`.
 //!
 //! `time`, `start` and `end` are UTC in milliseconds. `frame` is a fixed-length binary of 553 or
-//! 840 bytes, stored as it is: it does not compress. `edge` is where a bin of a histogram ends, or
-//! the threshold; it is null elsewhere and in the last bin. `value` is in physical units, `exact`
-//! in steps of bytes, an integer or a fraction.
+//! 840 bytes, stored uncompressed because it does not compress. `edge` is the upper end of a
+//! histogram's bin, or the threshold; it is null elsewhere and in the last bin. `value` is in
+//! physical units, `exact` in steps of bytes, an integer or a fraction.
 //!
-//! **Who sees what**: a file of frames says what the server's disk says, who sent when, and no
-//! reading; a file of figures says what analysts were told.
+//! **Who sees what**: a file of frames reveals the same as the server's disk, the senders and times
+//! of frames, and no reading. A file of figures reveals the same as analysts' releases.
 //!
-//! Rows are gathered to [`ROWS`] and then written, so that memory does not grow with the file.
+//! Rows are written in groups of [`ROWS`], so memory does not grow with the file.
 
 use super::FrameStore;
 use parquet::basic::Compression;
@@ -36,7 +39,7 @@ use tobari_sense::ProfileName;
 use tobari_sense::ingest::Checked;
 use tobari_sense::release::{Figure, GroupFigures, Release};
 
-/// Rows of a group at most: 3.4 MB of frames.
+/// The largest number of rows of a group: 3.4 MB of frames.
 pub const ROWS: usize = 4096;
 
 const FIGURES: &str = "message figures {
@@ -58,11 +61,11 @@ const FIGURES: &str = "message figures {
 type Writer<'a> = SerializedFileWriter<&'a mut File>;
 type Group<'a, 'b> = SerializedRowGroupWriter<'a, &'b mut File>;
 
-/// Writes the frames of a stretch of time, in the order in which they came: how many there are.
+/// Writes the frames of a time range, in the order of their arrival. Returns their number.
 ///
 /// # Errors
-/// [`FileError::Write`], with what the store or the format says; nothing of the name is changed
-/// then.
+/// [`FileError::Write`], with the error of the store or the format; the file of this name is then
+/// unchanged.
 pub fn export_frames(
     path: &Path,
     store: &FrameStore,
@@ -99,10 +102,10 @@ pub fn export_frames(
     Ok(written)
 }
 
-/// Writes figures: how many rows there are.
+/// Writes figures. Returns the number of rows.
 ///
 /// # Errors
-/// [`FileError::Write`]; nothing of the name is changed then.
+/// [`FileError::Write`]; the file of this name is then unchanged.
 pub fn export_releases(path: &Path, fleet: &str, releases: &[Release]) -> Result<u64, FileError> {
     let mut written = 0;
     write_atomically_with(path, |file| {
@@ -137,7 +140,7 @@ fn ended<T>(result: Result<T, ParquetError>) -> io::Result<T> {
     result.map_err(io::Error::other)
 }
 
-/// Writes the next column; values that are missing have the level 0.
+/// Writes the next column; missing values have the level 0.
 fn column<T: DataType>(group: &mut Group<'_, '_>, values: &[T::T], levels: Option<&[i16]>) -> io::Result<()> {
     let next = ended(group.next_column())?;
     let mut column = next.ok_or_else(|| io::Error::other("expected another column, found none"))?;
@@ -145,14 +148,14 @@ fn column<T: DataType>(group: &mut Group<'_, '_>, values: &[T::T], levels: Optio
     ended(column.close())
 }
 
-/// A column whose values may be missing.
+/// Writes a column whose values may be missing.
 fn optional<T: DataType>(group: &mut Group<'_, '_>, values: &[Option<T::T>]) -> io::Result<()> {
     let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
     let there: Vec<T::T> = values.iter().flatten().cloned().collect();
     column::<T>(group, &there, Some(&levels))
 }
 
-/// A number that a signed column holds.
+/// The number as a signed integer.
 fn signed<T: TryFrom<u64>>(number: u64) -> io::Result<T> {
     T::try_from(number)
         .map_err(|_| io::Error::other("expected a number that a signed column holds, found a larger one"))
@@ -178,7 +181,7 @@ impl FrameRows {
         Ok(())
     }
 
-    /// Writes what waits as one group: how many there were.
+    /// Writes the waiting rows as one group. Returns their number.
     fn write(&mut self, writer: &mut Writer<'_>, profile: ProfileName) -> io::Result<u64> {
         let rows = std::mem::take(self);
         if rows.times.is_empty() {
@@ -210,7 +213,7 @@ struct FigureRows {
     alarms: Vec<Option<bool>>,
 }
 
-/// What a row says beside its group and window.
+/// The values of a row besides its group and window.
 struct Cell<'a> {
     names: [&'a str; 2],
     edge: Option<f64>,
@@ -324,7 +327,7 @@ mod tests {
                 Device::<U25, _>::open(&Root::from_bytes([device as u8; 32]), number, InsecureVolatileCounter(5))
                     .unwrap();
             let mut frames = Vec::new();
-            // more than a group's rows in all
+            // more rows than one group has
             for reading in 0..ROWS as u32 / 2 {
                 let mut frame = U25::EMPTY;
                 sealer.seal(&[reading as u8; READINGS], &mut frame).unwrap();

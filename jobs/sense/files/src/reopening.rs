@@ -1,28 +1,29 @@
-//! A database that closes when its storage fails, and is opened again.
+//! A database that closes when its storage fails, and opens again later.
 //!
-//! A database whose file met one error refuses all work from then on, although the disk may work
-//! again a second later. Here the first such error closes it; each later call opens it again, no
-//! oftener than a pause allows, and says what is wrong until that succeeds. Nobody waits for an
-//! attempt of somebody else's, because taking up a large file may take a while.
+//! After one file error a database rejects all work, although the disk may work again a second
+//! later. Here the first such error closes the database. Each later call tries to open it again,
+//! after a minimum pause, and returns the trouble until that succeeds. No caller waits for the
+//! attempt of another one, because opening a large file may take a while.
 
 use super::error::StoreError;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 use tobari_host::storage::Trouble;
 
-/// The pause before the first attempt to open it again. In this time everything is refused: whoever
-/// hands over several things in order learns that the first was refused before the next is taken.
+/// The pause before the first attempt to open it again. Until then every call fails. So a caller
+/// that submits several things in order learns of the first failure before the next thing can
+/// succeed.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-/// After an attempt that took long the pause is so many times as long.
+/// After a slow attempt the pause is this many times as long as the attempt.
 const FACTOR: u32 = 3;
 
-/// How to open it: the first time, or again after an error.
+/// Opens it for the first time, or again after an error.
 type Open<T> = Box<dyn Fn(bool) -> Result<T, StoreError> + Send + Sync>;
 
-/// Something that is open, or is not while its storage fails.
+/// A value that is open, or closed while its storage fails.
 pub(super) struct Reopening<T> {
     how: Open<T>,
-    /// Counts openings, so that an error closes the one that it is of.
+    /// The number of openings, so that an error closes only its own opening.
     open: RwLock<(u64, Option<T>)>,
     closed: Mutex<Option<Closed>>,
     opening: Mutex<()>,
@@ -35,8 +36,8 @@ struct Closed {
 }
 
 impl<T> Reopening<T> {
-    /// Opens it. Where the storage fails that is an error, or with `lenient` something that is
-    /// closed for now.
+    /// Opens it. If the storage fails, this is an error, or with `lenient` a value that is closed
+    /// for now.
     pub(super) fn new(
         lenient: bool,
         how: impl Fn(bool) -> Result<T, StoreError> + Send + Sync + 'static,
@@ -56,7 +57,7 @@ impl<T> Reopening<T> {
         })
     }
 
-    /// What is wrong while it is closed.
+    /// The trouble while it is closed.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.closed().map(|closed| closed.trouble)
     }
@@ -77,7 +78,7 @@ impl<T> Reopening<T> {
             Err(TryLockError::WouldBlock) => return Err(StoreError::closed(trouble)),
         };
         if self.closed().is_none() {
-            return Ok(()); // somebody else has opened it just now
+            return Ok(()); // another thread has just opened it
         }
         let began = Instant::now();
         match (self.how)(true) {
@@ -95,7 +96,7 @@ impl<T> Reopening<T> {
         }
     }
 
-    /// Works with it, opened where it was closed. An error of the storage closes it.
+    /// Runs work on it, after opening it if necessary. A storage error closes it.
     pub(super) fn with<R>(&self, work: impl FnOnce(&T) -> Result<R, StoreError>) -> Result<R, StoreError> {
         self.open()?;
         let (opening, done) = {
@@ -111,7 +112,7 @@ impl<T> Reopening<T> {
         done
     }
 
-    /// Closes what was opened then, unless it is closed already.
+    /// Closes this opening, unless it is closed already.
     fn close(&self, opening: u64, trouble: Trouble) {
         let gone = {
             let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +122,7 @@ impl<T> Reopening<T> {
             *self.closed() = Some(Closed { trouble, next: Instant::now() + PAUSE });
             open.1.take()
         };
-        // closing may wait for the disk, and nobody else has to
+        // closing may wait for the disk, so it happens outside the lock
         drop(gone);
     }
 }

@@ -1,5 +1,5 @@
-//! How long conversions take on this machine, on one core: linear sums of U25 frames, and exact
-//! readings of P1 frames.
+//! Measures conversions on this machine, on one core: linear sums of U25 frames, and exact readings
+//! of P1 frames.
 //!
 //!     cargo run --release -p tobari-sense --example sense_measure
 
@@ -26,7 +26,7 @@ use tobari_sense::{Arrangement, Layout, Scheme};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// One frame each of a full cohort.
+/// One frame from each device of a full cohort.
 struct Fleet<P: Profile> {
     parameters: LatticeParameters,
     layout: Layout,

@@ -1,13 +1,13 @@
 //! Means, variances and covariances from exact sums: fractions of integers.
 //!
-//! Sums of squares and of products come in two bytes, high and low: a device sends those beside the
-//! reading ([`super::schema`]), or the exact path takes them ([`super::exact::Measure`]). What is
-//! summed for which question is said in [`super::question`].
+//! Sums of squares and of products come in two bytes, high and low. A device sends those beside the
+//! reading ([`super::schema`]), or the exact path computes them ([`super::exact::Measure`]).
+//! [`super::question`] tells which question sums which bytes.
 
-/// A sum, and of how many.
+/// The sums of readings and of their squares, with the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moments {
-    /// Readings.
+    /// The number of readings.
     pub count: i128,
     /// Their sum.
     pub sum: i128,
@@ -15,34 +15,35 @@ pub struct Moments {
     pub squares: i128,
 }
 
-/// An exact quotient of integers; whoever shows it rounds.
+/// An exact quotient of integers. Round it only to show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fraction {
-    /// Above.
+    /// The numerator.
     pub numerator: i128,
-    /// Below: positive.
+    /// The denominator, which is positive.
     pub denominator: i128,
 }
 
 impl Fraction {
-    /// As a double.
+    /// The quotient as a double.
     pub fn value(&self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 }
 
 impl Moments {
-    /// From sums of readings and of the two bytes of their squares.
+    /// Moments from sums of readings and of the two bytes of their squares.
     pub fn of(count: u64, sum: i64, [high, low]: [i64; 2]) -> Self {
         Self { count: count.into(), sum: sum.into(), squares: 256 * i128::from(high) + i128::from(low) }
     }
 
-    /// The mean; none of nothing.
+    /// The mean; `None` without readings.
     pub fn mean(&self) -> Option<Fraction> {
         (self.count > 0).then_some(Fraction { numerator: self.sum, denominator: self.count })
     }
 
-    /// The variance, of the whole and not of a sample: `(n Σx² - (Σx)²)/n²`; none of nothing.
+    /// The population variance (not the sample variance), `(n Σx² - (Σx)²)/n²`; `None` without
+    /// readings.
     pub fn variance(&self) -> Option<Fraction> {
         let numerator = self.count * self.squares - self.sum * self.sum;
         (self.count > 0).then_some(Fraction { numerator, denominator: self.count * self.count })
@@ -50,7 +51,7 @@ impl Moments {
 }
 
 /// The covariance `(n Σxy - Σx Σy)/n²`, from sums of the readings and of the two bytes of their
-/// products; none of nothing.
+/// products; `None` without readings.
 pub fn covariance(count: u64, [x, y]: [i64; 2], [high, low]: [i64; 2]) -> Option<Fraction> {
     let (count, products) = (i128::from(count), 256 * i128::from(high) + i128::from(low));
     let numerator = count * products - i128::from(x) * i128::from(y);

@@ -1,4 +1,4 @@
-//! What fits, told before anything is computed.
+//! Bounds on results, checked before any computation.
 //!
 //! **Linear.** With readings up to `m`, weights `w` and noise of CBD(3), of variance 3/2, a
 //! coefficient of a sum is `Δ Σ w_d m_d + Σ w_d e_d` modulo `q`. Rounding finds `Σ w m` if
@@ -7,17 +7,17 @@
 //! Δ m (Σ_(w>0) w + Σ_(w<0) |w|) + 2 E < q      and      E < Δ/2,
 //! ```
 //!
-//! `E` being a bound on `|Σ w e|`: surely `3 Σ |w|`, and but for a chance of
-//! `2 e^(-13²/2) < 2^-120` also `13 √(3/2 Σ w²)`, since CBD(3) is the sum of six signs of one half
-//! (Hoeffding). For 254 devices of full scale in U25, `Δ m Σ w = 33,162,240` and `E < 254 < 256`;
-//! 255 would be `q + 511`.
+//! where `E` is a bound on `|Σ w e|`. The certain bound is `3 Σ |w|`. Except with probability
+//! `2 e^(-13²/2) < 2^-120`, `13 √(3/2 Σ w²)` is also a bound, since CBD(3) is the sum of six signs
+//! of one half (Hoeffding). For 254 devices of full scale in U25, `Δ m Σ w = 33,162,240` and
+//! `E < 254 < 256`; 255 devices would need `q + 511`.
 //!
-//! **Exact.** Sums of values of a byte, with no noise: `Σ |w| g` must be below `q`.
+//! **Exact.** Sums of byte values, without noise: `Σ |w| g` must be below `q`.
 
 use std::fmt;
 use tobari_device::Profile;
 
-/// Standard deviations of noise that rounding bears.
+/// Standard deviations of noise that rounding tolerates.
 const DEVIATIONS: f64 = 13.0;
 /// Variance of CBD(3).
 const VARIANCE: f64 = 1.5;
@@ -29,14 +29,14 @@ pub const MOST_NOISE: i64 = 3;
 pub struct Scheme {
     /// `q`.
     pub modulus: i64,
-    /// Polynomials of a secret.
+    /// The number of polynomials of a secret.
     pub rank: usize,
     /// `Δ`.
     pub delta: i64,
 }
 
 impl Scheme {
-    /// Of a profile.
+    /// The numbers of a profile.
     ///
     /// ```
     /// use tobari_sense::Scheme;
@@ -46,10 +46,10 @@ impl Scheme {
         Self { modulus: i64::from(P::MODULUS), rank: P::RANK, delta: i64::from(P::DELTA) }
     }
 
-    /// What a sum of frames with these weights can be, for readings up to `most`.
+    /// The range of a sum of frames with these weights, for readings up to `most`.
     ///
     /// # Errors
-    /// [`Overflow`] if it would not be exact.
+    /// [`Overflow`] if the sum would not be exact.
     pub fn linear(&self, weights: impl IntoIterator<Item = i64>, most: u8) -> Result<Range, Overflow> {
         let (mut below, mut above, mut squares) = (0i128, 0i128, 0f64);
         for weight in weights {
@@ -73,11 +73,11 @@ impl Scheme {
         if needed >= i128::from(self.modulus) {
             return Err(Overflow::Range { needed, modulus: self.modulus });
         }
-        // both fit, as their product with Δ does
+        // both fit in 64 bits, as their product with Δ does
         Ok(Range { least: (below * most) as i64, most: (above * most) as i64, noise: noise as i64 })
     }
 
-    /// What a sum of exact values up to `most` with these weights can be.
+    /// The range of a sum of exact values up to `most` with these weights.
     ///
     /// # Errors
     /// [`Overflow::Range`].
@@ -94,20 +94,20 @@ impl Scheme {
     }
 }
 
-/// What a result can be.
+/// The possible values of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The smallest.
+    /// The smallest value.
     pub least: i64,
-    /// The largest.
+    /// The largest value.
     pub most: i64,
-    /// Of the noise that comes with it.
+    /// The largest noise of the result.
     pub noise: i64,
 }
 
 impl Range {
-    /// The sum that a coefficient of a linear result stands for; none if it is not in range, or its
-    /// noise is too large: then it is no such result.
+    /// The sum that a coefficient of a linear result represents; `None` if the sum is out of range
+    /// or its noise is too large, so the coefficient is not such a result.
     pub fn round(&self, scheme: &Scheme, coefficient: i64) -> Option<i64> {
         let lowest = scheme.delta * self.least - self.noise;
         let shifted = (coefficient - lowest).rem_euclid(scheme.modulus) + lowest;
@@ -117,37 +117,38 @@ impl Range {
         good.then_some(rounded)
     }
 
-    /// The number that an exact residue stands for; none if it is not in range.
+    /// The number that an exact residue represents; `None` if it is out of range.
     pub fn place(&self, scheme: &Scheme, residue: i64) -> Option<i64> {
         let value = (residue - self.least).rem_euclid(scheme.modulus) + self.least;
         (value <= self.most).then_some(value)
     }
 }
 
-/// A query whose result would wrap, or drown in noise. Refused before a frame is converted.
+/// A query whose result would overflow, or whose noise would be too large. It is rejected before a
+/// frame is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// Too many, too large, or too heavy.
+    /// The sum could overflow.
     #[error(
         "a sum of this question could overflow: with all devices at full scale it takes {needed}, and the limit is \
          {modulus}. Ask about fewer devices or frames, divide the devices (group-by), or split the sum (part)"
     )]
     Range {
-        /// What there would have to be.
+        /// The modulus that the sum would need.
         needed: i128,
         /// `q`.
         modulus: i64,
     },
-    /// Noise that rounding does not bear.
+    /// The noise is too large for rounding.
     #[error(
         "noise could make a sum of this question wrong: the noise of so many frames reaches {bound}, and the limit is \
          {most}. Ask about fewer devices or frames, divide the devices (group-by), or split the sum (part)"
     )]
     Noise {
-        /// Of the sum.
+        /// The bound on the noise of the sum.
         bound: i128,
-        /// Below half of `Δ`.
+        /// The largest noise that rounding tolerates, below half of `Δ`.
         most: i128,
     },
 }
@@ -177,10 +178,10 @@ mod tests {
         assert!(range.noise < 256);
         let refused = u25.linear(ones(255), 255).unwrap_err();
         assert!(matches!(refused, Overflow::Range { needed, modulus: 33_292_289 } if needed >= 33_292_289 + 511));
-        // a smaller step has room for one more
+        // a smaller step has room for one more device
         let finer = Scheme { delta: 511, ..u25 };
         assert_eq!(finer.linear(ones(255), 255).unwrap().most, 255 * 255);
-        // smaller readings leave the noise to decide
+        // with smaller readings the noise decides
         assert!(matches!(u25.linear(ones(300), 100).unwrap_err(), Overflow::Noise { most: 255, .. }));
         assert!(Scheme::of::<P1>().linear(ones(2), 255).is_err() && Scheme::of::<P1>().linear(ones(1), 254).is_ok());
     }

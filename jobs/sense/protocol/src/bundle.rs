@@ -1,9 +1,9 @@
-//! What a key holder gives a server for a fleet: its devices' MAC keys, and the names of what it
-//! computes with.
+//! The bundle that a key holder gives a server for a fleet: the devices' MAC keys, and the names of
+//! the objects for the server's computations.
 //!
-//! Objects are called by the SHA-256 of their bytes and sent once; the bundle says which there are.
-//! Of a device the server has a number, a key that tells frames from forgeries, whether new frames
-//! are taken and whether stored ones count; **no name**.
+//! The name of an object is the SHA-256 of its bytes, and each object is sent once; the bundle
+//! lists them. For each device the server has a number, a key that detects forged frames, whether
+//! the server accepts new frames and whether stored frames count. It has **no names of devices**.
 
 use super::order::{MAX_DEVICES, Seat, at_most};
 use super::registry::{FLEET, Registry};
@@ -32,7 +32,7 @@ const MAX_KEYS: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceLine {
-    /// Its number, whether new frames are taken, and whether stored ones count.
+    /// The number, whether new frames are accepted, and whether stored frames count.
     #[serde(rename = "seat")]
     pub seat: Seat,
     /// The MAC key, in hexadecimal digits.
@@ -40,7 +40,7 @@ pub struct DeviceLine {
 }
 
 impl DeviceLine {
-    /// Those of a registry, by place.
+    /// The devices of a registry, by place.
     pub fn of_registry(registry: &Registry, profile: ProfileName) -> Vec<Self> {
         let line = |(entry, seat): (&super::registry::Entry, Seat)| {
             let mac = Zeroizing::new(match profile {
@@ -53,7 +53,7 @@ impl DeviceLine {
     }
 }
 
-/// The SHA-256 of an object in hexadecimal digits; another text is not kept.
+/// The SHA-256 of an object in hexadecimal digits; any other text is rejected.
 struct ObjectName;
 
 impl<'de> DeserializeSeed<'de> for ObjectName {
@@ -77,7 +77,7 @@ impl Visitor<'_> for ObjectName {
     }
 }
 
-/// Names of a cohort's objects, read no further than the first one too many.
+/// Names of a cohort's objects. Reading stops at the first name too many.
 struct Parts;
 
 impl<'de> DeserializeSeed<'de> for Parts {
@@ -107,7 +107,7 @@ impl<'de> Visitor<'de> for Parts {
     }
 }
 
-/// Cohorts, read no further than the first one too many.
+/// Cohorts. Reading stops at the first cohort too many.
 struct Cohorts;
 
 impl<'de> Visitor<'de> for Cohorts {
@@ -133,7 +133,7 @@ fn cohorts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<String>
     deserializer.deserialize_seq(Cohorts)
 }
 
-/// Keys by name, read no further than the first one too many.
+/// Keys by name. Reading stops at the first key too many.
 struct Keys;
 
 impl<'de> Visitor<'de> for Keys {
@@ -160,17 +160,17 @@ fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, S
     deserializer.deserialize_map(Keys)
 }
 
-/// What a server is given.
+/// The data of a fleet that a server needs.
 ///
-/// Its lists are read no further than their limits: longer ones are rejected, and take no memory.
+/// Reading stops at the limit of each list: longer lists are rejected, and take no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
     /// The fleet's name.
     pub fleet: String,
-    /// How its frames are made.
+    /// The profile of its frames.
     pub profile: ProfileName,
-    /// By place.
+    /// The devices by place.
     #[serde(deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub devices: Vec<DeviceLine>,
     /// Secrets under encryption, by cohort and polynomial: SHA-256 in hexadecimal digits.
@@ -181,7 +181,7 @@ pub struct Bundle {
     pub keys: BTreeMap<String, String>,
 }
 
-/// Text that is no bundle.
+/// Text that is not a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed bundle of a fleet: expected {0}, found another")]
 pub struct MalformedBundle(&'static str);
@@ -189,7 +189,7 @@ pub struct MalformedBundle(&'static str);
 const FIELDS: &str = "its fields, with lists as long as they may be and names that are SHA-256";
 
 impl Bundle {
-    /// From JSON.
+    /// Reads a bundle from JSON.
     ///
     /// # Errors
     /// [`MalformedBundle`].
@@ -213,12 +213,12 @@ impl Bundle {
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err(MalformedBundle(rule.1)))
     }
 
-    /// What is planned with.
+    /// The devices' places for a plan.
     pub fn seats(&self) -> Vec<Seat> {
         self.devices.iter().map(|device| device.seat).collect()
     }
 
-    /// Number, MAC key, and whether frames are taken, of each device.
+    /// The number and MAC key of each device, and whether its new frames are accepted.
     pub fn keys_of_devices(&self) -> Vec<(DeviceNumber, [u8; 32], bool)> {
         let of = |device: &DeviceLine| {
             Some((DeviceNumber::new(device.seat.number)?, unhex_lower::<32>(&device.mac)?, device.seat.takes))
@@ -226,7 +226,7 @@ impl Bundle {
         self.devices.iter().filter_map(of).collect()
     }
 
-    /// All objects, each once.
+    /// The names of all objects, each once.
     pub fn objects(&self) -> Vec<&str> {
         let all = self.cohorts.iter().flatten().chain(self.keys.values());
         let mut names: Vec<&str> = all.map(String::as_str).collect();
@@ -236,7 +236,8 @@ impl Bundle {
     }
 }
 
-/// Whatever reads as a bundle is checked without a panic, and is read back as itself.
+/// Checks that any bytes that parse as a bundle are checked without a panic, and survive a round
+/// trip.
 #[doc(hidden)]
 pub fn fuzz_bundle(data: &[u8]) {
     if let Ok(bundle) = Bundle::decode(data) {
@@ -261,8 +262,8 @@ mod tests {
         Bundle { fleet: "00112233aabbccdd".to_owned(), profile: ProfileName::U25, devices, cohorts, keys }
     }
 
-    /// Every text ends within a list that is too long by then: a reader that looks at limits only
-    /// at the end would find the end of the text first.
+    /// Every text ends inside a list that is already too long. A reader that checks limits only at
+    /// the end would first find the end of the text.
     #[test]
     fn fault_32_a_bundle_is_read_no_further_than_its_limits() {
         let whole = serde_json::to_string(&bundle(vec![], BTreeMap::new())).unwrap();

@@ -1,9 +1,10 @@
-//! The half that holds keys: the key holder's.
+//! The key holder's half: it has the keys.
 //!
-//! **It is a decryption oracle**: it cannot check that a ciphertext is the result of the query that
-//! it is sent under. What it can check it checks, and withholds the whole result otherwise, without
-//! saying why: declared numbers are in the range that the plan allows, noise is no larger than the
-//! plan's, slots that are not declared are zero, and one number in many slots is the same in all.
+//! **The key holder is a decryption oracle**: it cannot check that a ciphertext is the result of
+//! the query under which it arrives. It checks everything that it can and, if a check fails,
+//! withholds the whole result without a reason. The checks: declared numbers are in the plan's
+//! range, the noise is at most the plan's, undeclared slots are zero, and a number that fills many
+//! slots is the same in all of them.
 
 use super::bounds::Scheme;
 use super::exact::{ExactPlan, of_block};
@@ -16,29 +17,29 @@ use tobari_lattice::bgv::{Ciphertext, Decryptor, EncodeError, Encoder, Evaluatio
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// A result that is withheld. There is one reason for all, because whoever asked could learn from
-/// another.
+/// A withheld result. All cases have the same reason, because the asker could learn from different
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a result of the registered query, found something else")]
 pub struct Withheld;
 
-/// The numbers of an output: for each coefficient one sum, or one for each block.
+/// The sums of an output, by coefficient: one array, or one for each block.
 pub type Sums = Vec<[i64; READINGS]>;
 
 /// The transforms of the secrets of a cohort's devices, by block.
 pub struct Cohort {
     layout: Layout,
-    /// By polynomial, then by slot.
+    /// The transforms by polynomial, then by slot.
     secrets: Vec<Zeroizing<Vec<i64>>>,
 }
 
 impl Cohort {
-    /// No device yet.
+    /// A cohort without devices.
     pub fn new(scheme: &Scheme, layout: Layout) -> Self {
         Self { layout, secrets: vec![Zeroizing::new(vec![0; layout.slots()]); scheme.rank] }
     }
 
-    /// Puts a device in a block. Answers whether there is such a block, and such a rank.
+    /// Puts a device in a block. Returns whether the block exists and the rank fits.
     pub fn put<P: Profile>(&mut self, block: usize, opener: &Opener<P>) -> bool {
         let fits = block < self.layout.blocks() && self.secrets.len() == P::RANK;
         if fits {
@@ -49,7 +50,7 @@ impl Cohort {
         fits
     }
 
-    /// What the server computes with: a ciphertext for each polynomial, half of it a seed.
+    /// Encrypts the secrets for the server: a ciphertext for each polynomial, half of it a seed.
     ///
     /// # Errors
     /// [`EncodeError`] for a key of other parameters.
@@ -60,7 +61,8 @@ impl Cohort {
     }
 }
 
-/// The key of an input that is one; none for other inputs, or if the parameters have no such key.
+/// The evaluation key for an input that is a key; `None` for other inputs, or if the parameters
+/// have no such key.
 pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let none = EvaluationKeys::none();
     match input {
@@ -71,7 +73,7 @@ pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option
     }
 }
 
-/// The slots of a result.
+/// Decrypts a result into slots.
 fn decrypted(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i64>>, Withheld> {
     let parameters = secret.parameters();
     if result.parameters() != parameters || result.needs_relinearization() {
@@ -82,7 +84,7 @@ fn decrypted(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i6
     Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result).map_err(|_| Withheld)?)))
 }
 
-/// The sums of an output of a linear plan.
+/// Decrypts and checks the sums of an output of a linear plan.
 ///
 /// # Errors
 /// [`Withheld`].
@@ -117,7 +119,7 @@ pub fn linear<P: Profile>(
     if all.len() == 1 { Ok(all) } else { Err(Withheld) }
 }
 
-/// The sums of an output of an exact plan.
+/// Decrypts and checks the sums of an output of an exact plan.
 ///
 /// # Errors
 /// [`Withheld`].

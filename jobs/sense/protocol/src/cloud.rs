@@ -1,9 +1,9 @@
-//! The server's half of a question: frames of a window, converted when they are asked for, and
-//! computed with.
+//! The server's half of a question: it converts the frames of a window when their input is needed,
+//! and computes with them.
 //!
-//! It has device numbers, frames, secrets under encryption and keys that decrypt nothing. What it
-//! computes is the [`Job`] of its own tally, which goes with the results, so that the key holder
-//! knows the same plan.
+//! The server has device numbers, frames, encrypted secrets and keys that decrypt nothing. It
+//! computes the [`Job`] of its own tally. The tally accompanies the results, so the key holder
+//! derives the same plan.
 
 use super::client::Withheld;
 use super::exact;
@@ -23,20 +23,21 @@ use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_plan::engine::Direct;
 use tobari_plan::program::{Program, Value};
 
-/// What the key holder gave the server.
+/// The objects that the key holder gave the server.
 pub trait Material {
-    /// The `i`-th polynomials of a cohort's secrets, encrypted; none where they did not come.
+    /// The `i`-th polynomials of a cohort's secrets, encrypted; `None` if the server does not have
+    /// them.
     fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext>;
-    /// A key; none where it did not come.
+    /// An evaluation key; `None` if the server does not have it.
     fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>>;
-    /// Puts frames into a batch, for [`Cloud::prepare_counted`]. None where a frame is not there
-    /// any more.
+    /// Puts frames into a batch, for [`Cloud::prepare_counted`]. `None` if a frame no longer
+    /// exists.
     fn fill(&mut self, _batch: &mut Batch, _wanted: &[Wanted]) -> Option<()> {
         None
     }
 }
 
-/// A frame that belongs in a batch.
+/// A frame that a batch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Its block.
@@ -54,29 +55,30 @@ pub type Frames<P> = BTreeMap<DeviceNumber, Vec<Envelope<P>>>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloudError {
-    /// No job.
+    /// The order gives no job.
     #[error(transparent)]
     Order(#[from] OrderError),
-    /// Something that the key holder did not give.
+    /// The key holder did not give this object.
     #[error("expected {0} from the key holder, found none")]
     Material(&'static str),
-    /// What the engine says.
+    /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A program that cannot be written down.
+    /// A program that cannot be recorded.
     #[error(transparent)]
     Plan(#[from] linear::PlanError),
-    /// A result that is none.
+    /// A value that is not a result.
     #[error(transparent)]
     Result(#[from] Withheld),
 }
 
-/// How many frames of each device an order takes.
+/// The number of frames of each device that an order takes.
 pub fn tally<P: Profile>(order: &Order, seats: &[Seat], frames: &Frames<P>) -> Vec<Tally> {
     tally_of(order, seats, frames.iter().map(|(number, frames)| (*number, frames.len() as u64)))
 }
 
-/// The same of how many frames a window has of each device, by ascending numbers.
+/// As [`tally`], from the numbers of frames of each device in a window, by ascending device
+/// numbers.
 pub fn tally_of(order: &Order, seats: &[Seat], found: impl Iterator<Item = (DeviceNumber, u64)>) -> Vec<Tally> {
     let wanted = order.devices();
     let counts: std::collections::BTreeSet<u32> =
@@ -94,7 +96,7 @@ pub fn tally_of(order: &Order, seats: &[Seat], found: impl Iterator<Item = (Devi
     found.filter_map(of).collect()
 }
 
-/// A job with its frames, to be computed.
+/// A job with its frames, ready to compute.
 pub struct Prepared {
     job: Job,
     tally: Vec<Tally>,
@@ -103,18 +105,18 @@ pub struct Prepared {
     inputs: Vec<Input>,
 }
 
-/// The frames of a job, laid out.
+/// The batches of a job's frames.
 struct Batches {
     all: Vec<Batch>,
-    /// By batch, where not all are in memory at once.
+    /// The frames of each batch, if not all batches are in memory at once.
     wanted: Vec<Vec<Wanted>>,
-    /// Those that are, the oldest first, and how many may be.
+    /// The batches in memory, the oldest first. At most `most` batches are in memory.
     loaded: VecDeque<usize>,
     most: usize,
 }
 
 impl Batches {
-    /// Has a batch in memory. None where a frame is not there any more.
+    /// Loads a batch into memory. `None` if a frame no longer exists.
     fn load(&mut self, batch: usize, material: &mut dyn Material) -> Option<()> {
         if self.loaded.contains(&batch) {
             return Some(());
@@ -131,15 +133,15 @@ impl Batches {
 }
 
 impl Prepared {
-    /// What is computed.
+    /// The program to run.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The message of what came out of it.
+    /// The message with the outputs of the program.
     ///
     /// # Errors
-    /// [`CloudError::Result`] for values that are no results.
+    /// [`CloudError::Result`] for values that are not results.
     pub fn message(&self, outputs: &[Arc<BgvValue>]) -> Result<Vec<u8>, CloudError> {
         let ciphertext =
             |value: &Arc<BgvValue>| value.as_ciphertext().map(|result| result.clone().with_written_bound());
@@ -156,10 +158,10 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// With tables of its own.
+    /// Computations with this setting, with their own tables.
     ///
     /// # Errors
-    /// [`EngineError`] for parameters that no engine takes.
+    /// [`EngineError`] for parameters that the engine rejects.
     pub fn new(setting: Setting, rng: &mut impl CryptoRng) -> Result<Self, EngineError> {
         let engine = BgvEngine::new(&setting.parameters, None, rng)?;
         let root = match setting.profile {
@@ -170,15 +172,15 @@ impl Cloud {
         Ok(Self { setting, engine, transform })
     }
 
-    /// What it computes with.
+    /// The setting of the computations.
     pub fn setting(&self) -> &Setting {
         &self.setting
     }
 
-    /// What is to be computed for an order and the frames of a window, without computing any of it.
+    /// Prepares the computation of an order on the frames of a window, without running any of it.
     ///
     /// # Errors
-    /// [`CloudError`]; [`OrderError::Empty`] in it where no group has enough devices.
+    /// [`CloudError`]; it contains [`OrderError::Empty`] if no group has enough devices.
     pub fn prepare<P: Profile>(
         &self,
         order: &Order,
@@ -198,8 +200,9 @@ impl Cloud {
         Ok(prepared)
     }
 
-    /// The same of a tally ([`tally_of`]). Inputs ask [`Material::fill`] for frames, and batches
-    /// take so many bytes of memory at a time (at least one batch is there).
+    /// As [`Self::prepare`], for a tally ([`tally_of`]). Inputs request frames with
+    /// [`Material::fill`]. Batches take at most this many bytes of memory at a time, but at least
+    /// one batch is in memory.
     ///
     /// # Errors
     /// As [`Self::prepare`].
@@ -242,7 +245,7 @@ impl Cloud {
         self.engine.next_run(rng)
     }
 
-    /// An input of what was prepared.
+    /// An input of a prepared job.
     ///
     /// # Errors
     /// [`CloudError`].
@@ -272,9 +275,9 @@ impl Cloud {
         })
     }
 
-    /// The results of an order for the frames of a window, as a message: computed here and now,
-    /// with everything in memory. A server with a limit [prepares](Self::prepare), and has a plan
-    /// carried out.
+    /// The results of an order for the frames of a window, as a message. This computes at once,
+    /// with everything in memory. A server with a memory limit [prepares](Self::prepare) the job
+    /// and runs a plan.
     ///
     /// # Errors
     /// As [`Self::prepare`].

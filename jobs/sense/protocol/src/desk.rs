@@ -1,22 +1,22 @@
-//! Where results of a server are opened, once, and checked, and released or withheld.
+//! Decrypts the results of a server, each once, checks them, and releases or withholds them.
 //!
-//! **The key holder is a decryption oracle**, and this is all that stands before it. A result is
-//! withheld as a whole, for one reason that is told nobody, unless
+//! **The key holder is a decryption oracle**, and this module is its only protection. A result is
+//! withheld as a whole, without a reason, unless
 //!
-//! * it is one of a question that is registered, for a window that a question has, and no result of
-//!   that question and window was opened before;
-//! * its tally is one that the question allows, with groups of the least size, in which devices of
-//!   weight 0 do not count and each other weight is that of as many devices;
+//! * it answers a registered question, for a window of that question, and no result of that
+//!   question and window was decrypted before;
+//! * the question allows its tally: every group has the least size, devices of weight 0 do not
+//!   count, and each other weight belongs to as many devices as the least size;
 //! * there are as many ciphertexts as the plan of that tally has, and they decrypt
 //!   ([`decrypt`](tobari_lattice::bgv::Decryptor::decrypt));
-//! * every sum is in the range that its plan allows, sums of places that no column has are those of
-//!   zeros, slots that are not declared are zero, and one number in many slots is the same in all
+//! * every sum is in the range of its plan, sums of places without a column are those of zeros,
+//!   undeclared slots are zero, and a number that fills many slots is the same in all of them
 //!   ([`super::client`]).
 //!
-//! Sums are exact integers: no noise leaves, and nothing has to flood any. **These are limits of
-//! damage, no proof**: a server that hands in something else of the right form is not found out.
-//! Opening ends where a result is found wrong. So it happens where the server does not hear when it
-//! ends: nothing that is sent to the server may wait for it.
+//! Sums are exact integers: no noise is released, so noise flooding is not needed. **These checks
+//! limit damage and prove nothing**: they do not detect a server that submits another ciphertext of
+//! the right form. Decryption stops at the first error. So the server must not learn when
+//! decryption ends: nothing sent to the server may wait for it.
 
 use super::client::{self, Withheld};
 use super::message::{self, WindowResults};
@@ -31,18 +31,19 @@ use tobari_device::{P1, READINGS, U25};
 use tobari_lattice::bgv::Ciphertext;
 use tobari_lattice::rlwe::SecretKey;
 
-/// What became of results so far.
+/// The number of results by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Released.
+    /// Released results.
     pub released: u64,
-    /// Withheld.
+    /// Withheld results.
     pub withheld: u64,
-    /// Of a question and window that was opened before, or of none that there is: not looked at.
+    /// Results that were not decrypted: the question does not exist, or the window was decrypted
+    /// before.
     pub refused: u64,
 }
 
-/// Where results are opened.
+/// Decrypts and checks results.
 pub struct ResultOpener {
     setting: Setting,
     schema: Schema,
@@ -53,16 +54,16 @@ pub struct ResultOpener {
 }
 
 impl ResultOpener {
-    /// With the key holder's key.
+    /// An opener with the key holder's key.
     pub fn new(setting: Setting, schema: Schema, secret: SecretKey) -> Self {
         Self { setting, schema, secret, questions: BTreeMap::new(), opened: BTreeSet::new(), counts: Opened::default() }
     }
 
-    /// Takes up a question that is registered.
+    /// Adds a registered question.
     ///
     /// # Errors
-    /// [`QuestionError`] where its statistics are not the schema's, or a weight singles devices
-    /// out: it may have been registered before that was refused.
+    /// [`QuestionError`] if the statistics do not fit the schema, or a weight singles out devices.
+    /// An older version may have registered such a question.
     pub fn register(&mut self, registered: Registered) -> Result<(), QuestionError> {
         let statistics = registered.check(&self.schema)?;
         self.questions.insert(registered.id(), (registered, statistics));
@@ -74,26 +75,26 @@ impl ResultOpener {
         self.questions.iter().map(|(id, question)| (id, &question.0))
     }
 
-    /// Notes that a result was opened before: in an earlier run.
+    /// Records that an earlier run decrypted a result.
     pub fn note_opened(&mut self, id: &str, start_ms: u64) {
         self.opened.insert((id.to_owned(), start_ms));
     }
 
-    /// Whether a result was opened.
+    /// Whether a result was decrypted before.
     pub fn was_opened(&self, id: &str, start_ms: u64) -> bool {
         self.opened.contains(&(id.to_owned(), start_ms))
     }
 
-    /// What became of results so far.
+    /// The number of results by outcome.
     pub fn counts(&self) -> Opened {
         self.counts
     }
 
-    /// Opens what a server says is the result of a question for the window that begins then. It is
-    /// not opened again, whatever comes of it.
+    /// Decrypts a server's result of a question for the window that begins at `start_ms`. A second
+    /// call for the same window is refused, whatever the outcome of the first.
     ///
     /// # Errors
-    /// [`Withheld`], for every reason there is.
+    /// [`Withheld`], for every reason.
     pub fn open(&mut self, id: &str, start_ms: u64, bytes: &[u8], registry: &Registry) -> Result<Release, Withheld> {
         let known = self.questions.get(id);
         let fits = known.is_some_and(|(question, _)| start_ms.is_multiple_of(question.order.every_ms));
@@ -137,9 +138,8 @@ impl ResultOpener {
         Ok(Release { question, id, start_ms, end_ms, groups, too_few, left_out })
     }
 
-    /// All sums of all results, each checked by its plan. The bound on the noise that came with a
-    /// result is the server's word: no noise is compared with it, or the answer would measure the
-    /// noise.
+    /// All sums of all results, each checked against its plan. The bound on a result's noise comes
+    /// from the server, so no noise is compared with it: the answer would measure the noise.
     fn sums(&self, job: &Job, results: &[Ciphertext]) -> Result<Vec<client::Sums>, Withheld> {
         let mut all = Vec::with_capacity(results.len());
         for (output, result) in results.iter().enumerate() {
@@ -155,7 +155,8 @@ impl ResultOpener {
         Ok(all)
     }
 
-    /// The sums of a group by measure, and that places without a column have those of zeros.
+    /// The sums of a group by measure. It checks that places without a column have the sums of
+    /// zeros.
     fn group(
         &self,
         job: &Job,
@@ -187,8 +188,8 @@ impl ResultOpener {
         if fits { Ok(all) } else { Err(Withheld) }
     }
 
-    /// Whether columns that have ones and zeros have no more ones than there are frames: sums
-    /// straight from frames share a range, and these are smaller.
+    /// Whether every column of ones and zeros has at most as many ones as there are frames. All
+    /// sums straight from frames share one range, and the range of these columns is smaller.
     fn ones_fit(&self, sums: &[[i64; READINGS]], frames: i64) -> bool {
         let columns = self.schema.columns();
         let unit = |column: &Column| matches!(column, Column::Present | Column::Bin(..) | Column::Above(..));

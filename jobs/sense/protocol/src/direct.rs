@@ -1,15 +1,16 @@
-//! Design 1: the device encrypts under the homomorphic scheme itself, and nothing has to be
-//! converted. What conversions are compared with.
+//! Design 1: the device encrypts under the homomorphic scheme itself, and no conversion is needed.
+//! It is the baseline for conversions.
 //!
-//! **Bitwise**, as in the paper: a ciphertext for each bit of each reading, 2,048 for 256 bytes,
-//! and the server adds bits with their weights. **Packed**, its best form: all readings in the
-//! slots of one ciphertext. What a server computes of either is a [`Job`] for the planner; fleets'
-//! frames are none of these.
+//! **Bitwise**, as in the paper: one ciphertext for each bit of each reading, 2,048 for 256 bytes.
+//! The server adds bits with their weights. **Packed**, the best form of the design: all readings
+//! in the slots of one ciphertext. The server's computation of either is a [`Job`] for the planner.
+//! Fleets' frames use neither.
 //!
-//! Both with parameters of 128 bits that leave three products ([`parameters`]); the paper's are its
-//! own. A fleet encrypts under the key holder's public key. With the secret key a ciphertext is
-//! half as long, half of it being a seed, and is made sooner, but then every device could read
-//! every other's: good for measurements alone, and each line that quotes one says which it was.
+//! Both use our own parameters of 128 bits that leave three products ([`parameters`]), not the
+//! paper's. A fleet encrypts under the key holder's public key. With the secret key a ciphertext is
+//! half as long, because half of it is a seed, and is made sooner. But then every device could
+//! decrypt the readings of all others, so this serves measurements only. Each line that quotes a
+//! measurement names its key.
 
 use super::linear::{PlanError, key_holder};
 use tobari_device::READINGS;
@@ -23,27 +24,27 @@ use tobari_plan::site::Secrecy;
 
 /// Bits of a reading.
 pub const BITS: usize = 8;
-/// Products that ciphertexts bear.
+/// Products that ciphertexts can bear.
 pub const PRODUCTS: usize = 3;
 
 /// Integers modulo 65,537 at `N = 2^13`, three products deep.
 ///
 /// # Errors
-/// None that could come about: [`LatticeError`] for numbers that are no parameters.
+/// [`LatticeError`] for invalid parameters; it cannot occur for these.
 pub fn parameters() -> Result<LatticeParameters, LatticeError> {
     let t = Modulus::new(65_537).ok_or(LatticeError::PlaintextModulus { found: 65_537 })?;
     LatticeParameters::of_sizes(1 << 13, &[37, 35, 35, 41], &[42], 4, Scheme::Integers(t))
 }
 
-/// All readings, the first in slot 0.
+/// All readings in one plaintext, the first in slot 0.
 ///
 /// # Errors
-/// [`EncodeError`] for parameters without so many slots.
+/// [`EncodeError`] for parameters with too few slots.
 pub fn packed(encoder: &Encoder, readings: &[u8; READINGS]) -> Result<Plaintext, EncodeError> {
     encoder.encode(&readings.map(i64::from))
 }
 
-/// Every bit of every reading as a message of its own, the lowest first.
+/// Every bit of every reading as its own plaintext, the lowest bit first.
 ///
 /// # Errors
 /// [`EncodeError`] for parameters of another scheme.
@@ -55,7 +56,7 @@ pub fn bitwise(parameters: &LatticeParameters, readings: &[u8; READINGS]) -> Res
 /// A reading from its bits, in every slot: `Σ 2^i b_i`.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn recomposed<M: Machine>(machine: &mut M, bits: &[M::Value; BITS]) -> Result<M::Value, M::Error> {
     let mut terms = vec![bits[0].clone()];
     for (weight, bit) in (1..).zip(&bits[1..]) {
@@ -64,18 +65,17 @@ pub fn recomposed<M: Machine>(machine: &mut M, bits: &[M::Value; BITS]) -> Resul
     machine.step(Op::Add, &terms.iter().collect::<Vec<_>>())
 }
 
-/// What a server computes of a design's ciphertexts.
+/// The server's computation on a design's ciphertexts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
     /// A reading from its eight bits, times itself.
     Bitwise,
-    /// The sum of the readings of so many devices, place by place, and its square: of two devices
-    /// and more.
+    /// The sum of the readings of this many devices (at least two), place by place, and its square.
     Packed(usize),
 }
 
 impl Job {
-    /// Ciphertexts that come from devices.
+    /// The number of ciphertexts from devices.
     pub fn ciphertexts(self) -> usize {
         match self {
             Self::Bitwise => BITS,
@@ -83,13 +83,14 @@ impl Job {
         }
     }
 
-    /// The value and its square, by any machine: ciphertexts first, then the key of products.
+    /// The value and its square, on any machine. Inputs are the ciphertexts, then the
+    /// relinearization key.
     ///
     /// # Errors
-    /// The machine's.
+    /// Errors of the machine.
     ///
     /// # Panics
-    /// For another number of inputs than ciphertexts and a key.
+    /// If the inputs are not as many ciphertexts and one key.
     pub fn program<M: Machine>(self, machine: &mut M, inputs: &[M::Value]) -> Result<[M::Value; 2], M::Error> {
         let (ciphertexts, key) = inputs.split_at(self.ciphertexts());
         let value = match self {
@@ -100,10 +101,10 @@ impl Job {
         Ok([value, square])
     }
 
-    /// The same, written down for a planner.
+    /// The same computation, recorded for a planner.
     ///
     /// # Errors
-    /// [`PlanError`] for what cannot be written down.
+    /// [`PlanError`] for a program that cannot be recorded.
     pub fn record(self, engine: &BgvEngine) -> Result<Program, PlanError> {
         let (mut recorder, level) = (Recorder::new(engine), engine.top_level());
         let encrypted = || Secrecy::Encrypted { key: key_holder() };
@@ -160,8 +161,8 @@ mod tests {
         assert_eq!(bitwise(&parameters, &readings).unwrap().len(), 2_048);
     }
 
-    /// Ciphertexts and a key as an engine takes them, the results of a job, opened, and its plan,
-    /// which a server without keys may carry out.
+    /// Runs a job on ciphertexts and a key, decrypts its results, and checks that a server without
+    /// keys can run its plan.
     fn run(job: Job, messages: &[Plaintext], rng: &mut ChaCha20Rng) -> [Vec<i64>; 2] {
         let parameters = parameters().unwrap();
         let secret = SecretKey::generate(&parameters, rng);
@@ -178,7 +179,7 @@ mod tests {
         let results = job.program(&mut Direct::new(&engine), &inputs).unwrap();
         let program = job.record(&engine).unwrap();
         assert_eq!((program.inputs().len(), program.outputs().len()), (messages.len() + 1, 2));
-        // of two ciphertexts and a key, each is needed to the end
+        // the two ciphertexts and the key are all needed to the end
         let part = if job == Job::Bitwise { 3 } else { 4 };
         for memory in [program.bytes()[0], program.bytes()[0] * part / 4] {
             let planned = plan(program.clone(), Site::blind("cloud", 1, memory), &Costs::unmeasured()).unwrap();

@@ -1,19 +1,19 @@
 //! How a device and the key holder agree on the device's secret.
 //!
-//! The key holder gives away a **card** of its fleet, which is public: what readings mean, and a
-//! key of ML-KEM-768. A device encapsulates to it and sends what comes out, a **request** of some
-//! 1,100 bytes, by whatever way there is; both know 32 bytes then:
+//! The key holder publishes a **card** of its fleet: the meaning of readings, and a key of
+//! ML-KEM-768. A device encapsulates to that key and sends the ciphertext in a **request** of about
+//! 1,100 bytes, by any channel. Then both know 32 bytes:
 //!
 //! ```text
 //! root = SHA-256("tobari-sense 1 root" ‖ shared secret ‖ fleet ‖ number).
 //! ```
 //!
-//! **A request proves nothing of who sent it**: anybody with the card can make one. Whoever takes
-//! one in compares its fingerprint with what the device shows, or brings it from the device by a
-//! way that is trusted. The other way round goes without agreement: the key holder draws a secret,
-//! and a token carries it to the device ([`super::registry::Token`]).
+//! **A request does not prove its origin**: anybody with the card can make one. Before you accept a
+//! request, compare its fingerprint with the device's display, or bring the request from the device
+//! over a trusted channel. The opposite direction needs no agreement: the key holder draws a
+//! secret, and a token carries it to the device ([`super::registry::Token`]).
 //!
-//! ML-KEM is used as it is, through a library.
+//! ML-KEM is a library's, unchanged.
 
 use super::holder::Holder;
 use super::registry::{FLEET, Secret, Token};
@@ -29,34 +29,34 @@ use tobari_octets::unhex_lower;
 use zeroize::Zeroizing;
 
 const LABEL: &[u8] = b"tobari-sense 1 root";
-/// Bytes of a key of ML-KEM-768 for encapsulation.
+/// Bytes of an ML-KEM-768 encapsulation key.
 pub const KEM_KEY: usize = 1_184;
-/// Bytes of what a device sends.
+/// Bytes of the ML-KEM-768 ciphertext that a device sends.
 pub const KEM_CIPHERTEXT: usize = 1_088;
-/// Bytes of a card or a request at most.
+/// Largest size of a card or a request in bytes.
 pub const MAX_CARD: u64 = 1 << 18;
 
-/// What everybody may know of a fleet.
+/// The public data of a fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
     /// The beginning of the SHA-256 of the key, in hexadecimal digits.
     pub fleet: String,
-    /// What readings mean.
+    /// The meaning of readings.
     pub schema: Schema,
     /// The key of ML-KEM-768, in hexadecimal digits.
     pub key: String,
 }
 
-/// What a device sends once.
+/// The message that a device sends once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Whose fleet.
+    /// The device's fleet.
     pub fleet: String,
-    /// Under which number the device will send.
+    /// The number of the device in its frames.
     pub number: u32,
-    /// What it encapsulated, in hexadecimal digits.
+    /// The encapsulation ciphertext, in hexadecimal digits.
     pub ciphertext: String,
 }
 
@@ -64,23 +64,23 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrolError {
-    /// What is no card.
+    /// The card is malformed.
     #[error(
         "malformed card of a fleet: expected a key of ML-KEM-768 and the fleet's name that follows from it, found others"
     )]
     Card,
-    /// What is no request.
+    /// The request is malformed.
     #[error(
         "malformed request of a device: expected a number below 2^24 and {KEM_CIPHERTEXT} bytes of ML-KEM-768, found others"
     )]
     Request,
-    /// Another fleet's.
+    /// The request is for another fleet.
     #[error("expected a request to the fleet {expected}, found one to another")]
     Fleet {
-        /// The key holder's.
+        /// The key holder's fleet.
         expected: String,
     },
-    /// A schema that is none.
+    /// An invalid schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
@@ -92,13 +92,13 @@ fn fleet_of(key: &[u8]) -> [u8; FLEET] {
 }
 
 impl Card {
-    /// Of a key holder.
+    /// The card of a key holder.
     pub fn new(holder: &Holder, schema: Schema) -> Self {
         let key = pair(holder).1.as_bytes();
         Self { fleet: hex(&fleet_of(&key)), schema, key: hex(&key) }
     }
 
-    /// Whether it is one.
+    /// Checks the card, and gives the fleet's name.
     ///
     /// # Errors
     /// [`EnrolError`].
@@ -110,7 +110,7 @@ impl Card {
         if unhex_lower(&self.fleet) == Some(fleet) { Ok(fleet) } else { Err(EnrolError::Card) }
     }
 
-    /// A device's half: its token, to be kept, and what it sends.
+    /// The device's half: a token for the device to keep, and the request to send.
     ///
     /// # Errors
     /// [`EnrolError::Card`].
@@ -128,7 +128,7 @@ impl Card {
 }
 
 impl Request {
-    /// Eight bytes of its SHA-256, for people to compare.
+    /// The first eight bytes of the request's SHA-256, for people to compare.
     pub fn fingerprint(&self) -> String {
         let hash = Sha256::new()
             .chain_update(&self.fleet)
@@ -139,7 +139,7 @@ impl Request {
         [0, 4, 8, 12].map(|at| &digits[at..at + 4]).join("-")
     }
 
-    /// The key holder's half: the number, and the secret of the device.
+    /// The key holder's half: the number and the secret of the device.
     ///
     /// # Errors
     /// [`EnrolError`]. A request that was changed on its way gives a secret that the device does
@@ -157,7 +157,7 @@ impl Request {
     }
 }
 
-/// A key whose numbers are all below the modulus, as FIPS 203 wants it checked: then it has one
+/// Reads a key whose numbers are all below the modulus, as FIPS 203 requires. Such a key has one
 /// byte string.
 fn encapsulation_key(key: &[u8; KEM_KEY]) -> Result<EncapsulationKey<MlKem768Params>, EnrolError> {
     let read = EncapsulationKey::from_bytes(&(*key).into());
@@ -180,7 +180,7 @@ fn root(shared: &[u8; 32], fleet: &[u8; FLEET], number: DeviceNumber) -> Secret 
     Secret::from_bytes(hash.into())
 }
 
-/// Whatever reads as a card or a request is taken or refused, and never panics.
+/// Any bytes that parse as a card or a request are accepted or rejected without a panic.
 #[doc(hidden)]
 pub fn fuzz_enrolment(data: &[u8]) {
     if let Ok(card) = serde_json::from_slice::<Card>(data) {
@@ -222,7 +222,7 @@ mod tests {
         assert!(found == number && key(&secret) == token.root().mac_key::<U25>());
         let (again, renewed) = card.request(number, &mut rng).unwrap();
         assert!(again.root().mac_key::<U25>() != key(&secret) && renewed.fingerprint() != request.fingerprint());
-        // on its way to somebody else, or changed
+        // sent to another fleet, or changed
         assert!(matches!(request.accept(&stranger, &other), Err(EnrolError::Fleet { .. })));
         let moved = Request { fleet: other.fleet.clone(), ..request.clone() };
         assert!(key(&moved.accept(&stranger, &other).unwrap().1) != key(&secret));

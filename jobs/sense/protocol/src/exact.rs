@@ -1,16 +1,16 @@
-//! Exact readings under encryption, functions of them, and sums of those: planned, run, and read.
+//! Exact readings under encryption, functions of them, and sums of these: planned, run, and read.
 //!
-//! A frame's phase is transformed back, a polynomial removes its noise and applies a function of a
-//! byte, and sums go over batches and devices. Three primes go to the linear parts and eleven to
-//! the polynomial; a sum that folds blocks takes one more. Whoever wants to multiply what comes out
-//! has three levels.
+//! A frame's phase is transformed back. A polynomial removes its noise and applies a function of a
+//! byte. Sums then go over batches and devices. The linear parts take three primes and the
+//! polynomial eleven; a sum that folds blocks takes one more. Three levels are left to multiply the
+//! output.
 //!
-//! Frames of 16 bits take the set `sense`, of 25 bits `sense-wide`, of twice the degree and so
-//! twice as many devices in a batch. Other parameters are refused when a program is written down.
+//! Frames of 16 bits use the set `sense`. Frames of 25 bits use `sense-wide`, of twice the degree
+//! and so with twice as many devices in a batch. The recorder rejects other parameters.
 //!
-//! **Sums stay below `q`**, or are refused when they are planned. A square of a byte is above
-//! 65,537 with a second one, so that [`Measure::SquareHigh`] and [`Measure::SquareLow`] are its two
-//! bytes: sums of up to 257 each.
+//! **Sums stay below `q`**, or the planner rejects them. Two squares of bytes can already exceed
+//! 65,537. So [`Measure::SquareHigh`] and [`Measure::SquareLow`] are the two bytes of a square.
+//! Each can be summed over up to 257 readings.
 
 use super::bounds::{Range, Scheme};
 use super::interpolation::{BYTES, ByteFunction, Points};
@@ -25,26 +25,26 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
 
-/// The set that frames of [`P1`](tobari_device::P1) are converted with.
+/// The parameter set for frames of [`P1`](tobari_device::P1).
 pub const SET: &str = "sense";
-/// The set that frames of [`U25`](tobari_device::U25) are converted with. Rounding leaves noise in
-/// proportion to `q`, so that its primes have ten bits more, and 865 bits do not fit `N = 2^15` at
-/// 128 bits of security.
+/// The parameter set for frames of [`U25`](tobari_device::U25). Rounding leaves noise in proportion
+/// to `q`, so its primes have ten bits more, and 865 bits do not fit `N = 2^15` at 128 bits of
+/// security.
 pub const WIDE_SET: &str = "sense-wide";
 /// Levels before the polynomial.
 pub const LINEAR_LEVELS: u16 = 3;
 /// Levels of the polynomial: its degree is 1,791.
 pub const POLYNOMIAL_LEVELS: u16 = 11;
 
-/// What is taken of a reading.
+/// A function of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Measure {
-    /// Itself.
+    /// The reading itself.
     Reading,
-    /// 1 if it is above this: for alarms, and counts of them.
+    /// 1 if the reading is above this: for alarms, and counts of them.
     Above(u8),
-    /// 1 if it is from the first to the second: for histograms.
+    /// 1 if the reading is between the first and the second, inclusive: for histograms.
     Within(u8, u8),
     /// `⌊m²/256⌋`.
     SquareHigh,
@@ -53,7 +53,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Its value for each byte, from 0 to 255.
+    /// The function's value for each byte, from 0 to 255.
     pub fn table(self) -> [i64; BYTES] {
         std::array::from_fn(|m| match self {
             Measure::Reading => m as i64,
@@ -64,7 +64,7 @@ impl Measure {
         })
     }
 
-    /// The largest of those.
+    /// The largest value.
     pub fn most(self) -> u8 {
         self.table().into_iter().max().map_or(0, |most| most as u8)
     }
@@ -73,15 +73,15 @@ impl Measure {
 /// One result: a sum of a measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Of what.
+    /// The measure of the sum.
     pub measure: Measure,
-    /// Batches, each once, with a weight for each block: 0 for a block without a frame.
+    /// The batches, each once, with a weight for each block: 0 for a block without a frame.
     pub terms: Vec<(usize, Vec<i64>)>,
     /// Whether blocks stay apart.
     pub by_block: bool,
 }
 
-/// Sums that fit, and the polynomials that they take.
+/// Sums that cannot overflow, and the polynomials that they need.
 pub struct ExactPlan {
     scheme: Scheme,
     layout: Layout,
@@ -90,16 +90,16 @@ pub struct ExactPlan {
     batches: Vec<usize>,
     outputs: Vec<Output>,
     ranges: Vec<Vec<Range>>,
-    /// In the order of their numbers.
+    /// The functions in the order of their numbers.
     functions: Vec<(Measure, ByteFunction)>,
 }
 
 impl ExactPlan {
-    /// For batches of these cohorts.
+    /// Plans the outputs for batches of these cohorts.
     ///
     /// # Errors
-    /// [`PlanError::Overflow`] for a sum that would wrap; [`PlanError::Shape`] for a scheme without
-    /// valid points, no outputs, weights that are not one a block, or batches that there are not.
+    /// [`PlanError::Overflow`] for a sum that could overflow. [`PlanError::Shape`] for a scheme
+    /// without valid points, no outputs, a wrong number of weights, or batches that do not exist.
     pub fn new(scheme: Scheme, layout: Layout, batches: Vec<usize>, outputs: Vec<Output>) -> Result<Self, PlanError> {
         let shape = |expected, found| PlanError::Shape { expected, found };
         if outputs.is_empty() {
@@ -137,12 +137,12 @@ impl ExactPlan {
         &self.scheme
     }
 
-    /// Where blocks stand.
+    /// The layout of blocks.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How many batches there are.
+    /// The number of batches.
     pub fn batches(&self) -> usize {
         self.batches.len()
     }
@@ -152,7 +152,7 @@ impl ExactPlan {
         &self.outputs
     }
 
-    /// What an output can be: one range, or one for each block.
+    /// The range of an output: one range, or one for each block.
     pub fn ranges(&self, output: usize) -> &[Range] {
         &self.ranges[output]
     }
@@ -162,7 +162,7 @@ impl ExactPlan {
         &self.functions
     }
 
-    /// The slots of an input that is a mask or coefficients; none for others.
+    /// The slots of an input that is a mask or coefficients; `None` for other inputs.
     pub fn slots(&self, input: Input) -> Option<Vec<i64>> {
         match input {
             Input::Polynomial(which) => Some(self.functions[which].1.coefficients.clone()),
@@ -180,13 +180,13 @@ impl ExactPlan {
     }
 }
 
-/// What a program takes.
+/// The inputs of a program.
 #[derive(Clone, Debug)]
 pub struct Inputs<V> {
     frames: Frames<V>,
     maps: Maps<V>,
     polynomials: Vec<V>,
-    /// By output and term.
+    /// The masks by output and term.
     masks: Vec<Vec<V>>,
     declared: Option<V>,
     folds: Vec<V>,
@@ -195,13 +195,13 @@ pub struct Inputs<V> {
 }
 
 impl<V> Inputs<V> {
-    /// All inputs of a plan, with fresh ciphertexts at this level, by whoever has them.
+    /// Makes all inputs of a plan with `make`, for fresh ciphertexts at this level.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// Errors of `make`.
     ///
     /// # Panics
-    /// If there are fewer levels than a conversion and a sum take.
+    /// If there are fewer levels than a conversion and a sum need.
     pub fn new<E>(plan: &ExactPlan, top: u16, mut make: impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         assert!(top > LINEAR_LEVELS + POLYNOMIAL_LEVELS, "levels for a conversion and a sum");
         let make = &mut make;
@@ -225,10 +225,10 @@ impl<V> Inputs<V> {
         Ok(Self { frames, maps, polynomials, masks, declared, folds, swap, relinearization })
     }
 
-    /// A batch as valid points, ready for polynomials.
+    /// The valid points of a batch, ready for polynomials.
     ///
     /// # Errors
-    /// The machine's.
+    /// Errors of the machine.
     pub fn points<M: Machine<Value = V>>(&self, machine: &mut M, plan: &ExactPlan, batch: usize) -> Result<V, M::Error>
     where
         V: Clone,
@@ -237,15 +237,15 @@ impl<V> Inputs<V> {
         points(machine, &plan.layout, &self.maps, &plan.points, &phase)
     }
 
-    /// The key of products.
+    /// The relinearization key.
     pub fn relinearization(&self) -> &V {
         &self.relinearization
     }
 
-    /// One of the plan's measures of such points, with three levels left.
+    /// A measure of the plan on such points, with three levels left.
     ///
     /// # Errors
-    /// The machine's.
+    /// Errors of the machine.
     ///
     /// # Panics
     /// If there is no such function.
@@ -266,14 +266,14 @@ impl<V> Inputs<V> {
 /// All outputs of a plan.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn program<M: Machine>(
     machine: &mut M,
     plan: &ExactPlan,
     inputs: &Inputs<M::Value>,
 ) -> Result<Vec<M::Value>, M::Error> {
     let points = (0..plan.batches()).map(|batch| inputs.points(machine, plan, batch)).collect::<Result<Vec<_>, _>>()?;
-    // a measure of a batch is computed once, whatever sums it is in
+    // each measure of a batch is computed once for all its sums
     let mut values: BTreeMap<(usize, usize), M::Value> = BTreeMap::new();
     let mut results = Vec::with_capacity(plan.outputs.len());
     for (output, masks) in plan.outputs.iter().zip(&inputs.masks) {
@@ -298,8 +298,8 @@ pub fn program<M: Machine>(
     Ok(results)
 }
 
-/// The program of a plan, and what its inputs are, by their numbers. Diagonals are prepared values:
-/// every batch takes them.
+/// The program of a plan, and its inputs in the order of their numbers. Diagonals are prepared
+/// values, because every batch needs them.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -326,7 +326,7 @@ pub fn record(engine: &BgvEngine, plan: &ExactPlan) -> Result<(Program, Vec<Inpu
     Ok((recorder.finish(&outputs)?, all))
 }
 
-/// The level that a plain input is for.
+/// The level of a plain input.
 fn level_of(top: u16, input: Input) -> u16 {
     let after = top - LINEAR_LEVELS - POLYNOMIAL_LEVELS;
     match input {
@@ -337,7 +337,7 @@ fn level_of(top: u16, input: Input) -> u16 {
     }
 }
 
-/// A plain input as a value: frames and masks are prepared when they are used, diagonals once.
+/// Encodes a plain input as a value: frames and masks are prepared at each use, diagonals once.
 ///
 /// # Errors
 /// [`EngineError`].

@@ -1,4 +1,4 @@
-//! What the key holder has: one seed, of which all its keys follow.
+//! The key holder's secret: one seed from which all its keys follow.
 //!
 //! | bytes | the file: all of it secret |
 //! |---|---|
@@ -6,10 +6,10 @@
 //! | 1 | the profile's code |
 //! | 32 | the seed |
 //!
-//! From the seed follow the secret key of the homomorphic scheme, **the keys that a server computes
-//! with, always the same bytes**, the key that devices agree on their secret with (ML-KEM-768), and
-//! the key that names questions. Secrets of devices are encrypted anew whenever a cohort changes,
-//! with randomness of the caller's.
+//! From the seed follow the secret key of the homomorphic scheme, **the server's evaluation keys,
+//! always the same bytes**, the ML-KEM-768 key with which devices agree on their secret, and the
+//! key that names questions. Secrets of devices are encrypted afresh whenever a cohort changes,
+//! with the caller's randomness.
 
 use super::client::{self, Cohort};
 use super::program::Input;
@@ -28,43 +28,43 @@ use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
 const MAGIC: [u8; 4] = *b"TSH\x01";
-/// Bytes of a holder.
+/// Bytes of an encoded holder.
 pub const HOLDER: usize = 37;
-/// What the branches of the seed are for; the profile's code is added to the first two.
+/// The branches of the seed by purpose. The first two also contain the profile's code.
 const SECRET: u64 = 0x100;
 const KEYS: u64 = 0x200;
 const KEM: [u64; 2] = [0x300, 0x301];
 const NAMES: u64 = 0x400;
 
-/// Bytes that are no holder.
+/// Bytes that are not a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed key holder's key: expected \"TSH\", version 1, a profile and 32 bytes, found others")]
 pub struct Malformed;
 
-/// The key holder's secret. It is not printed, and wiped on drop.
+/// The key holder's secret. It has no `Debug`, and is wiped on drop.
 pub struct Holder {
     profile: ProfileName,
     seed: Seed,
 }
 
 impl Holder {
-    /// A new one, for a fleet of this profile.
+    /// A new holder, for a fleet of this profile.
     pub fn generate(profile: ProfileName, rng: &mut impl CryptoRng) -> Self {
         Self { profile, seed: Seed::random(rng) }
     }
 
-    /// Of which frames.
+    /// The profile of the fleet's frames.
     pub fn profile(&self) -> ProfileName {
         self.profile
     }
 
-    /// What opens results.
+    /// The secret key that decrypts results.
     pub fn secret(&self, setting: &Setting) -> SecretKey {
         SecretKey::from_seed(&setting.parameters, self.seed.derive(SECRET | u64::from(self.profile.code())))
     }
 
-    /// A key that the server computes with, the same whenever it is asked for; none for inputs that
-    /// are no keys.
+    /// An evaluation key for the server, the same on every call; `None` for inputs that are not
+    /// keys.
     pub fn key(&self, secret: &SecretKey, input: Input) -> Option<EvaluationKeys> {
         let name = key_name(input)?;
         let branch = Zeroizing::new(self.seed.derive(KEYS | u64::from(self.profile.code())).to_bytes());
@@ -91,13 +91,12 @@ impl Holder {
         }
     }
 
-    /// What questions' names between key holder and server are made with, the same after every
-    /// start.
+    /// The key for questions' names between key holder and server, the same after every start.
     pub fn question_names(&self) -> QuestionNames {
         QuestionNames::from_bytes(Zeroizing::new(self.seed.derive(NAMES).to_bytes()))
     }
 
-    /// 64 bytes that the key of ML-KEM follows from.
+    /// The 64 bytes from which the ML-KEM key follows.
     pub(super) fn kem_seed(&self) -> Zeroizing<[u8; 64]> {
         let mut seed = Zeroizing::new([0; 64]);
         for (half, branch) in seed.chunks_exact_mut(32).zip(KEM) {
@@ -106,7 +105,7 @@ impl Holder {
         seed
     }
 
-    /// Its bytes, all of them secret.
+    /// The encoded holder, all of it secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut out = Zeroizing::new(Vec::with_capacity(HOLDER));
         out.extend_from_slice(&MAGIC);
@@ -115,7 +114,7 @@ impl Holder {
         out
     }
 
-    /// Reads them.
+    /// Reads an encoded holder.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -126,7 +125,7 @@ impl Holder {
         Ok(Self { profile, seed: Seed::from_bytes(seed.try_into().map_err(|_| Malformed)?) })
     }
 
-    /// What its fleet is computed with.
+    /// The setting of the fleet's computations.
     ///
     /// # Errors
     /// As [`Setting::of`].

@@ -1,21 +1,21 @@
-//! Which frames are taken, and why others are not.
+//! Accepting and rejecting frames.
 //!
-//! Two steps. [`Gate::check`] looks at one frame alone, at its MAC and its form, and can be done by
-//! many threads. [`FrameHistory::admit`] looks at earlier frames, in the order of storage:
-//! **what it says is true once it is stored**, and whoever could not store it takes up what is
-//! stored again.
+//! Ingest has two steps. [`Gate::check`] looks at one frame alone, at its MAC and its form, and can
+//! run on many threads. [`FrameHistory::admit`] looks at earlier frames, in the order of storage:
+//! **its verdict is true once the frame is stored**. A caller that could not store the frame
+//! restores the history from storage.
 //!
 //! | a frame is | counted as | answered |
 //! |---|---|---|
-//! | new, of a device that is active | taken | once it is durable |
-//! | one that is stored, byte for byte (its sender did not hear so) | duplicate | as taken |
-//! | under a counter that came, and another frame or one that is no longer known | replayed | refused |
-//! | 256 counters or more behind the newest | late | refused |
-//! | of a device that was revoked or has a new key | revoked | refused |
-//! | not made by the device's key, or of an unknown device | forged | refused |
-//! | of another length, version or profile, or with a body that no device writes | malformed | refused |
+//! | new, of an active device | taken | after it is durable |
+//! | identical to a stored frame (its sender got no answer) | duplicate | as accepted |
+//! | under a used counter, but different, or too old to compare | replayed | rejected |
+//! | 256 counters or more behind the newest | late | rejected |
+//! | of a device that was revoked or has a new key | revoked | rejected |
+//! | not made with the device's key, or of an unknown device | forged | rejected |
+//! | of another length, version or profile, or with a body that no device writes | malformed | rejected |
 //!
-//! Nobody sees what is in a frame: a device that has its key may send anything.
+//! Nobody at the server sees the content of a frame: a device that has its key may send anything.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -23,31 +23,31 @@ use tobari_device::{DeviceNumber, Head, MAC, MacKey, P1, Profile, Refused, Repla
 
 use super::schema::ProfileName;
 
-/// Frames of a device that are known by their tags. Of older ones the counter alone is known: they
-/// are refused as replayed when they come again.
+/// Frames of a device whose tags are known. Of older frames only the counters are known: a
+/// repetition is rejected as replayed.
 const KEPT: usize = 64;
 
-/// How many frames were taken and refused.
+/// The numbers of accepted and rejected frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IngestCounts {
-    /// New, and stored.
+    /// New frames, which were stored.
     pub taken: u64,
-    /// Stored before.
+    /// Frames that were stored before.
     pub duplicate: u64,
-    /// Under a counter that came before.
+    /// Frames with a counter that was used before.
     pub replayed: u64,
-    /// Too old to tell.
+    /// Frames too old to check.
     pub late: u64,
-    /// Of a device that is no longer listened to.
+    /// Frames of a device that is no longer accepted.
     pub revoked: u64,
-    /// That no known device's key made.
+    /// Frames that no known device's key made.
     pub forged: u64,
-    /// That are no frames.
+    /// Bytes that are not frames.
     pub malformed: u64,
 }
 
 impl IngestCounts {
-    /// Names and numbers, for metrics.
+    /// The names and numbers, for metrics.
     pub fn named(&self) -> [(&'static str, u64); 7] {
         let Self { taken, duplicate, replayed, late, revoked, forged, malformed } = *self;
         [
@@ -61,7 +61,7 @@ impl IngestCounts {
         ]
     }
 
-    /// With one more of these.
+    /// Adds one to the count of this verdict.
     pub fn count(&mut self, verdict: Verdict) {
         *match verdict {
             Verdict::Taken => &mut self.taken,
@@ -74,7 +74,7 @@ impl IngestCounts {
         } += 1;
     }
 
-    /// Both together.
+    /// Adds other counts to these.
     pub fn add(&mut self, other: &Self) {
         self.taken += other.taken;
         self.duplicate += other.duplicate;
@@ -86,36 +86,36 @@ impl IngestCounts {
     }
 }
 
-/// What becomes of a frame.
+/// The result of the checks of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// New.
+    /// The frame is new.
     Taken,
-    /// Stored before.
+    /// The frame was stored before.
     Duplicate,
-    /// Its counter came before.
+    /// The frame's counter was used before.
     Replayed,
-    /// Too old to tell.
+    /// The frame is too old to check.
     Late,
-    /// Its device is no longer listened to.
+    /// The frame's device is no longer accepted.
     Revoked,
-    /// Its device did not make it.
+    /// The frame's device did not make it.
     Forged,
-    /// No frame.
+    /// The bytes are not a frame.
     Malformed,
 }
 
 /// A frame that its device made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Whose, and which.
+    /// The device and counter of the frame.
     pub head: Head,
-    /// The beginning of its MAC: tells it from another under the same counter.
+    /// The beginning of its MAC, which distinguishes it from another frame with the same counter.
     tag: u64,
 }
 
 impl Checked {
-    /// Of a frame that was checked before it was stored.
+    /// The head and tag of a stored frame, which was checked before it was stored.
     pub fn of_stored(profile: ProfileName, frame: &[u8]) -> Option<Self> {
         let head = match profile {
             ProfileName::P1 => peek::<P1>(frame),
@@ -125,21 +125,21 @@ impl Checked {
     }
 }
 
-/// Of a frame, whose length is known.
+/// The tag of a frame of valid length.
 fn tag(frame: &[u8]) -> u64 {
     frame[frame.len() - MAC..].iter().take(8).fold(0, |tag, byte| tag << 8 | u64::from(*byte))
 }
 
 /// The MAC keys of a fleet.
 pub enum Gate {
-    /// Of this profile.
+    /// The keys of devices with profile P1.
     P1(HashMap<DeviceNumber, (MacKey<P1>, bool)>),
-    /// Of this profile.
+    /// The keys of devices with profile U25.
     U25(HashMap<DeviceNumber, (MacKey<U25>, bool)>),
 }
 
 impl Gate {
-    /// With these devices: number, MAC key, and whether new frames are taken.
+    /// The gate for these devices: number, MAC key, and whether new frames are accepted.
     pub fn new<'a>(profile: ProfileName, devices: impl Iterator<Item = (DeviceNumber, &'a [u8; 32], bool)>) -> Self {
         match profile {
             ProfileName::P1 => Self::P1(keys(devices)),
@@ -155,10 +155,10 @@ impl Gate {
         }
     }
 
-    /// Whether a frame's device made it, and is listened to.
+    /// Checks that the frame's device made it and is still accepted.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The verdict, if the frame is rejected.
     pub fn check(&self, frame: &[u8]) -> Result<Checked, Verdict> {
         match self {
             Self::P1(devices) => check(devices, frame),
@@ -184,29 +184,29 @@ fn check<P: Profile>(devices: &HashMap<DeviceNumber, (MacKey<P>, bool)>, frame: 
     }
 }
 
-/// What came of a device.
+/// The frames received from a device.
 #[derive(Clone)]
 struct Device {
     window: ReplayWindow,
-    /// Tags of the newest frames, by their counters' remainders; with the counter, lest another be
-    /// taken for it.
+    /// Tags of the newest frames, by their counters' remainders. Each has its counter, so that no
+    /// other counter matches.
     tags: Box<[Option<(u32, u64)>; KEPT]>,
 }
 
-/// What came before.
+/// The frames received earlier.
 #[derive(Default)]
 pub struct FrameHistory {
     devices: BTreeMap<DeviceNumber, Device>,
 }
 
 impl FrameHistory {
-    /// Takes up a device's window from storage.
+    /// Restores a device's window from storage.
     pub fn restore(&mut self, number: DeviceNumber, window: ReplayWindow) {
         self.devices.insert(number, Device { window, tags: Box::new([None; KEPT]) });
     }
 
-    /// Takes up a frame from storage, whose device's window was taken up: a sender that sends it
-    /// again is told so.
+    /// Restores a frame from storage, after its device's window was restored. A sender that repeats
+    /// the frame then gets the answer "duplicate".
     pub fn recall(&mut self, checked: &Checked) {
         if let Some(device) = self.devices.get_mut(&checked.head.device) {
             let counter = checked.head.counter;
@@ -217,7 +217,7 @@ impl FrameHistory {
         }
     }
 
-    /// The verdict on a frame that was checked.
+    /// The verdict on a checked frame.
     pub fn admit(&mut self, checked: &Checked) -> Verdict {
         let Checked { head: Head { device, counter }, tag } = *checked;
         let device = self
@@ -238,7 +238,7 @@ impl FrameHistory {
         Verdict::Taken
     }
 
-    /// A device's window, for storage.
+    /// The replay window of a device, for storage.
     pub fn window(&self, number: DeviceNumber) -> Option<ReplayWindow> {
         self.devices.get(&number).map(|device| device.window)
     }
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(send(sent[299].as_ref()), Verdict::Taken, "frames may overtake one another");
         assert_eq!(send(sent[45].as_ref()), Verdict::Taken);
         assert_eq!(send(sent[44].as_ref()), Verdict::Late);
-        // storage that was put back: the same counter, another reading
+        // storage that was restored from a copy: the same counter, another reading
         let restored = frames::<P>(&root, 3, 264, 37);
         assert_eq!(send(restored[36].as_ref()), Verdict::Replayed);
         let mut changed = sent[301].clone();
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(send(&sent[301].as_ref()[1..]), Verdict::Malformed);
         let found = counts.named().map(|(_, count)| count);
         assert_eq!(found, [3, 1, 1, 1, 1, 2, 1]);
-        // a new start knows windows, and those tags that are still in storage
+        // after a restart the windows are known, and the tags that are still in storage
         let mut again = FrameHistory::default();
         again.restore(numbers[0], seen.window(numbers[0]).unwrap());
         again.recall(&Checked::of_stored(profile, sent[300].as_ref()).unwrap());

@@ -1,39 +1,40 @@
 //! Polynomials that take given values at the valid points: readings with any noise that a device
 //! may add.
 //!
-//! The points are `V = {Δ m + e : 0 ≤ m ≤ 255, |e| ≤ 3}`, 1,792 of them, shifted by their centre
-//! `255 Δ/2`, so that with `y` also `-y` is one. A function of a byte `g` gives a polynomial of
-//! degree 1,791 at most, the only one that is `g(m)` at all seven points of each `m`. If
-//! `g(m) + g(255 - m)` is the same `2c` for all `m`, as for the reading itself, then `g - c` is odd
-//! there, and so is its polynomial: half of the powers are not needed.
+//! The points are `V = {Δ m + e : 0 ≤ m ≤ 255, |e| ≤ 3}`, 1,792 of them. They are shifted by their
+//! centre `255 Δ/2`, so that `-y` is a point if `y` is. A function of a byte `g` gives a polynomial
+//! of degree 1,791 at most, the only one that is `g(m)` at all seven points of each `m`. Suppose
+//! that `g(m) + g(255 - m)` is the same `2c` for all `m`, as for the reading itself. Then `g - c`
+//! is odd at the points, so its polynomial is odd, and half of the powers are not needed.
 //!
 //! By Lagrange: with `Z(y) = Π (y - v) = Σ z_i y^i`, the quotient `Z/(y - v)` has the coefficients
 //! `Σ_(i>k) z_i v^(i-k-1)`, and its value at `v` is `Z'(v)`. So with `S_t = Σ_v g(v)/Z'(v) v^t` the
-//! polynomial's coefficient `k` is `Σ_(i>k) z_i S_(i-k-1)`. Time `O(|V|²)`, and no step waits for
-//! the one before it.
+//! polynomial's coefficient `k` is `Σ_(i>k) z_i S_(i-k-1)`. This takes time `O(|V|²)`, and no step
+//! depends on the previous one.
 
 use super::bounds::{MOST_NOISE, Scheme};
 use tobari_lattice::ring::Modulus;
 
-/// Moduli have so many bits at most: a product for each of the points fits into a word, unreduced.
+/// The largest modulus in bits: the sum of one product for each point then fits into a word,
+/// unreduced.
 const MOST_BITS: u32 = 26;
 
-/// Readings that there are.
+/// The number of byte values.
 pub const BYTES: usize = 256;
 
-/// A polynomial in `y = x - centre`, and what is added to it.
+/// A polynomial in `y = x - centre`, and a constant that is added to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteFunction {
     /// Coefficients by powers of `y`, centred.
     pub coefficients: Vec<i64>,
-    /// What comes on top.
+    /// The added constant.
     pub constant: i64,
 }
 
 /// The valid points of a scheme.
 pub struct Points {
     q: Modulus,
-    /// Shifted by the centre: for each reading seven.
+    /// The points, shifted by the centre: seven for each reading.
     points: Vec<u64>,
     /// `1/Z'(v)`.
     weights: Vec<u64>,
@@ -43,8 +44,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// None if the modulus is no prime of the ring's kind or has more than 26 bits, or two points
-    /// are the same.
+    /// `None` if the modulus is not a prime of the ring's kind or has more than 26 bits, if `255 Δ`
+    /// is odd, or if two points coincide.
     ///
     /// ```
     /// use tobari_sense::Scheme;
@@ -64,7 +65,7 @@ impl Points {
         let points: Vec<u64> = (0..BYTES).flat_map(of).map(|point| q.reduce_signed(point)).collect();
         let mut zeros = vec![1];
         for point in &points {
-            // times (y - v)
+            // multiply by (y - v)
             let mut next = vec![0; zeros.len() + 1];
             for (i, z) in zeros.iter().enumerate() {
                 next[i + 1] = q.add(next[i + 1], *z);
@@ -84,16 +85,16 @@ impl Points {
         Some(Self { weights: weights?, q, points, zeros, centre })
     }
 
-    /// What is taken off `x` before polynomials are evaluated.
+    /// The centre, to subtract from `x` before a polynomial is evaluated.
     pub fn centre(&self) -> i64 {
         self.centre
     }
 
-    /// The polynomial of a function, by its table.
+    /// The polynomial of a function that is given by its table.
     pub fn function(&self, table: &[i64; BYTES]) -> ByteFunction {
         let q = &self.q;
         let residue = |value: i64| q.reduce_signed(value);
-        // half the sum of the ends: what makes an odd function of one that can be odd
+        // half the sum of the ends: subtracting it makes the function odd, if that is possible
         let half = q.inverse(2).unwrap_or_else(|| unreachable!("odd moduli"));
         let constant = q.mul(q.add(residue(table[0]), residue(table[255])), half);
         let seven = 2 * MOST_NOISE as usize + 1;

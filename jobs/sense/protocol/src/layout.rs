@@ -1,9 +1,9 @@
-//! Which slot holds what: a block of 256 positions for each device.
+//! The slots of positions: a block of 256 positions for each device.
 
 use tobari_device::READINGS;
 use tobari_lattice::params::LatticeParameters;
 
-/// How blocks stand in a row of slots.
+/// The arrangement of blocks in a row of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// One after another: rotations by multiples of 256 move whole blocks. For sums over devices.
@@ -31,13 +31,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// None unless a row has room for a block.
+    /// `None` unless a row has room for a block.
     pub fn new(parameters: &LatticeParameters, arrangement: Arrangement) -> Option<Self> {
         let columns = parameters.degree() / 2;
         (columns >= READINGS).then_some(Self { columns, arrangement })
     }
 
-    /// How blocks stand.
+    /// The arrangement of blocks.
     pub fn arrangement(&self) -> Arrangement {
         self.arrangement
     }
@@ -62,7 +62,7 @@ impl Layout {
         2 * self.row_blocks()
     }
 
-    /// Where a block has this position.
+    /// The slot of a position in a block.
     pub fn slot(&self, block: usize, position: usize) -> usize {
         let (row, column) = (block / self.row_blocks(), block % self.row_blocks());
         row * self.columns
@@ -72,14 +72,15 @@ impl Layout {
             }
     }
 
-    /// Slots by which all blocks turn by so many positions, where they stand strided.
+    /// The rotation in slots that turns all blocks by this many positions, in the strided
+    /// arrangement.
     pub fn turn(&self, positions: usize) -> i64 {
         (positions * self.row_blocks()) as i64
     }
 
-    /// The steps of rotations that, each added to what it turned, bring the sum of a row's blocks
-    /// together: in every block where they stand one after another, in the first where they are
-    /// strided.
+    /// The steps of rotations that sum a row's blocks, if each rotated value is added to its
+    /// original. In the contiguous arrangement every block then has the sum, in the strided one the
+    /// first block.
     pub fn folds(&self) -> impl Iterator<Item = i64> {
         let unit = match self.arrangement {
             Arrangement::Contiguous => READINGS,
@@ -89,14 +90,14 @@ impl Layout {
     }
 }
 
-/// Where the transform of a frame keeps the value at `ψ^(2j+1)`: at `place`, `j` is its bits
-/// reversed. Blocks hold values by `j`.
+/// The exponent of a place in a frame's transform: `place` holds the value at `ψ^(2j+1)`, and `j`
+/// is `place` with its bits reversed. Blocks hold values by `j`.
 pub fn of_place(place: usize) -> usize {
     usize::from((place as u8).reverse_bits())
 }
 
-/// Where a block holds a coefficient after the transform back: `16 k_2 + k_1` for the coefficient
-/// `16 k_1 + k_2`.
+/// The position of a coefficient in a block after the transform back: `16 k_2 + k_1` for the
+/// coefficient `16 k_1 + k_2`.
 pub fn of_coefficient(coefficient: usize) -> usize {
     coefficient % 16 * 16 + coefficient / 16
 }

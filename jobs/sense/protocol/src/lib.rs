@@ -1,45 +1,44 @@
 //! Statistics and alarms over device readings that the server never sees.
 //!
-//! **What is computed.** A device hides 256 readings, bytes, in a frame `b = Σ a_i s_i + Δ m + e`
-//! of `Z_q[X]/(X^256 + 1)` ([`tobari_device`]). The server has the transforms of the secrets under
-//! BGV whose **plaintext modulus is `q`**, a block of 256 slots for each device, and takes them
-//! off:
+//! **The computation.** A device hides 256 readings, bytes, in a frame `b = Σ a_i s_i + Δ m + e` of
+//! `Z_q[X]/(X^256 + 1)` ([`tobari_device`]). The server has the transforms of the secrets under BGV
+//! whose **plaintext modulus is `q`**, a block of 256 slots for each device, and subtracts them:
 //!
 //! ```text
 //! x^ = b^ - Σ a_i^ · LHE(s_i^)  =  LHE((Δ m + e)^)
 //! ```
 //!
-//! with as many products as a secret has polynomials, for all devices of a ciphertext at once. What
-//! follows is one of two:
+//! with as many products as a secret has polynomials, for all devices of a ciphertext at once. Then
+//! one of two paths follows:
 //!
 //! * **Linear** ([`linear`]): sums of `x^`, weighted by device and time, are transforms of sums.
-//!   The key holder decrypts, transforms back and rounds. No level, no evaluation key but for sums
-//!   over blocks. Exact while `Δ Σ w m` and the summed noise stay within `q` and `Δ/2`
-//!   ([`bounds`]): 254 devices of full scale in U25. More is refused when it is planned.
-//! * **Exact** ([`exact`]): the transform back is done under encryption, two linear maps of 16 and
-//!   31 diagonals; then a polynomial that is interpolated **on the valid points alone**,
-//!   `{256 m + e : |e| ≤ 3}`, removes the noise. It has degree 1,791 and so takes eleven levels,
-//!   and costs the same for any function of a byte: the reading itself, whether it is above a
-//!   threshold, in a bin, a half of its square. At least three levels are left afterwards.
+//!   The key holder decrypts, transforms back and rounds. This takes no level, and needs evaluation
+//!   keys only for sums over blocks. It is exact while `Δ Σ w m` and the summed noise stay within
+//!   `q` and `Δ/2` ([`bounds`]): 254 devices of full scale in U25. The planner rejects more.
+//! * **Exact** ([`exact`]): the transform back runs under encryption, as two linear maps of 16 and
+//!   31 diagonals. Then a polynomial that is interpolated **on the valid points alone**,
+//!   `{256 m + e : |e| ≤ 3}`, removes the noise. It has degree 1,791 and so takes eleven levels. It
+//!   costs the same for any function of a byte: the reading itself, a comparison with a threshold,
+//!   membership in a bin, a half of its square. At least three levels are left afterwards.
 //!
-//! The paper: the comparison of homomorphic encryption between IoT devices and a cloud. It decrypts
-//! bit by bit, `n²` products for each ciphertext, at a degree of 128 that protects nothing, and its
-//! result keeps the noise.
+//! The paper is the comparison of homomorphic encryption between IoT devices and a cloud. It
+//! decrypts bit by bit, with `n²` products for each ciphertext, at a degree of 128 that protects
+//! nothing, and its result keeps the noise.
 //!
-//! Beside them, to compare with: devices that encrypt under the homomorphic scheme themselves
-//! ([`direct`]), packed and bit by bit.
+//! [`direct`] is the baseline: devices that encrypt under the homomorphic scheme themselves, packed
+//! and bit by bit.
 //!
-//! **Who sees what.** The server: device numbers, counters, sizes, times, queries; no reading. The
-//! key holder could decrypt everything, and must not collude with the server; it gets results.
-//! Devices see their own readings. **The server is trusted to run the query that was registered**:
-//! the key holder cannot tell from a ciphertext which query it is the result of, and an active
-//! server could hand in a single reading as a sum. Slots that a result leaves undeclared must be
-//! zero, or what is declared equal where it is one number in many slots; that limits damage and
-//! proves nothing.
+//! **Who sees what.** The server sees device numbers, counters, sizes, times and queries; no
+//! reading. The key holder could decrypt everything, and must not collude with the server; it gets
+//! results. Devices see their own readings. **The server is trusted to run the registered query**:
+//! the key holder cannot tell from a ciphertext to which query it belongs, and an active server
+//! could submit a single reading as a sum. Undeclared slots of a result must be zero, and one
+//! number in many slots must be the same in all of them. These checks limit damage and prove
+//! nothing.
 //!
-//! **What is not protected.** A device can send any reading, and points between the valid ones,
-//! which the polynomial maps anywhere. Ingest tells forged, malformed and replayed frames, and
-//! nothing else.
+//! **Not protected.** A device can send any reading, and points between the valid ones, which the
+//! polynomial maps anywhere. Ingest detects forged, malformed and replayed frames, and nothing
+//! else.
 
 #![forbid(unsafe_code)]
 

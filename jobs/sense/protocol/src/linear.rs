@@ -1,8 +1,8 @@
 //! Sums of frames: planned, run, and read.
 //!
-//! An **output** is a sum of **terms**; a term is a batch, one frame of each block's device at
-//! most, with a weight for each block. Weights are multiplied into `a_i` and `b`, which are public,
-//! so that they cost nothing under encryption; groups are weights of 0 and 1, windows are sums that
+//! An **output** is a sum of **terms**. A term is a batch, with at most one frame of each block's
+//! device and a weight for each block. Weights are multiplied into `a_i` and `b`, which are public,
+//! so they cost nothing under encryption. Groups are weights of 0 and 1; windows are sums that
 //! share terms. An output is one sum over all its devices, or one for each block.
 
 use super::bounds::{Overflow, Range, Scheme};
@@ -14,37 +14,37 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Secrecy};
 
-/// The set that linear sums of [`U25`](tobari_device::U25) are computed with.
+/// The parameter set for linear sums of [`U25`](tobari_device::U25).
 pub const SET: &str = "sense-linear";
 
 /// Frames of one batch, each with a weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
-    /// Whose: which secrets are taken off.
+    /// The cohort whose secrets are subtracted.
     pub cohort: usize,
-    /// Which batch.
+    /// The number of the batch.
     pub batch: usize,
-    /// By block; 0 for a block that has no frame there, or is not of the group.
+    /// The weights by block; 0 for a block that has no frame there, or is not in the group.
     pub weights: Vec<i64>,
 }
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Which terms, each once.
+    /// The numbers of its terms, each once.
     pub terms: Vec<usize>,
     /// Whether blocks stay apart.
     pub by_block: bool,
 }
 
-/// Sums that fit.
+/// Sums that cannot overflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearPlan {
     scheme: Scheme,
     layout: Layout,
     terms: Vec<Term>,
     outputs: Vec<Output>,
-    /// By output, and by block where those stay apart.
+    /// The ranges by output, and by block if blocks stay apart.
     ranges: Vec<Vec<Range>>,
 }
 
@@ -52,45 +52,46 @@ pub struct LinearPlan {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// What does not fit: refused before a frame is converted.
+    /// The result could overflow. It is rejected before a frame is converted.
     #[error(transparent)]
     Overflow(#[from] Overflow),
-    /// Numbers that do not go together.
+    /// Numbers that do not fit together.
     #[error("expected {expected}, found {found}")]
     Shape {
-        /// What there should be.
+        /// The expected thing.
         expected: &'static str,
-        /// What there is.
+        /// The number found.
         found: usize,
     },
     /// Parameters with too few levels for a conversion and a sum.
     #[error("expected parameters with {least} levels for exact readings, found {found}: no such frames are converted")]
     Levels {
-        /// So many are needed.
+        /// The number of levels needed.
         least: u16,
-        /// So many there are.
+        /// The number of levels found.
         found: u16,
     },
-    /// Parameters of another plaintext modulus than the frames'.
+    /// The parameters' plaintext modulus differs from the frames'.
     #[error("expected parameters whose plaintext modulus is that of the frames, {expected}, found others")]
     Modulus {
-        /// The frames'.
+        /// The frames' modulus.
         expected: i64,
     },
-    /// What the recorder says.
+    /// The recorder failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// What the engine says.
+    /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
 impl LinearPlan {
-    /// With readings up to `most`.
+    /// Plans the outputs for readings up to `most`.
     ///
     /// # Errors
-    /// [`PlanError::Overflow`] for a result that might not be exact; [`PlanError::Shape`] for terms
-    /// without a weight for each block, outputs without terms or with one that there is not.
+    /// [`PlanError::Overflow`] for a result that might not be exact. [`PlanError::Shape`] for terms
+    /// without a weight for each block, and outputs without terms or with a term that does not
+    /// exist.
     pub fn new(
         scheme: Scheme,
         layout: Layout,
@@ -130,7 +131,7 @@ impl LinearPlan {
         &self.scheme
     }
 
-    /// Where blocks stand.
+    /// The layout of blocks.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -145,7 +146,7 @@ impl LinearPlan {
         &self.outputs
     }
 
-    /// What an output can be: one range, or one for each block.
+    /// The range of an output: one range, or one for each block.
     pub fn ranges(&self, output: usize) -> &[Range] {
         &self.ranges[output]
     }
@@ -155,7 +156,7 @@ impl LinearPlan {
     }
 }
 
-/// What a program of sums takes.
+/// The inputs of a program of sums.
 #[derive(Clone, Debug)]
 pub struct Inputs<V> {
     frames: Frames<V>,
@@ -164,10 +165,10 @@ pub struct Inputs<V> {
 }
 
 impl<V> Inputs<V> {
-    /// All inputs of a plan at the level of fresh ciphertexts, by whoever has them.
+    /// Makes all inputs of a plan with `make`, at the level of fresh ciphertexts.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// Errors of `make`.
     pub fn new<E>(plan: &LinearPlan, level: u16, mut make: impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         let frames = Frames::new(plan.scheme.rank, plan.terms.iter().map(|term| term.cohort).collect(), &mut make)?;
         let (mut folds, mut swap) = (Vec::new(), None);
@@ -183,7 +184,7 @@ impl<V> Inputs<V> {
 /// All outputs of a plan.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn program<M: Machine>(
     machine: &mut M,
     plan: &LinearPlan,
@@ -194,7 +195,7 @@ pub fn program<M: Machine>(
     for output in &plan.outputs {
         let terms: Vec<&M::Value> = output.terms.iter().map(|term| &phases[*term]).collect();
         let sum = match terms[..] {
-            // a value that stands for one output only
+            // a value that belongs to this output only
             [one] => machine.step(Op::Offset(0), &[one])?,
             _ => machine.step(Op::Add, &terms)?,
         };
@@ -206,12 +207,12 @@ pub fn program<M: Machine>(
     Ok(results)
 }
 
-/// Whose key the secrets are under.
+/// The domain of the key that encrypts the secrets.
 pub fn key_holder() -> KeyDomain {
     KeyDomain("key holder".to_owned())
 }
 
-/// Whether an engine's plaintext modulus is that of frames.
+/// Checks that an engine's plaintext modulus is that of frames.
 pub(crate) fn fits(engine: &BgvEngine, scheme: &Scheme) -> Result<(), PlanError> {
     match engine.evaluator().parameters().plaintext() {
         Plaintext::Integers(t) if i64::try_from(t.value()) == Ok(scheme.modulus) => Ok(()),
@@ -219,7 +220,7 @@ pub(crate) fn fits(engine: &BgvEngine, scheme: &Scheme) -> Result<(), PlanError>
     }
 }
 
-/// The shape and the secrecy of an input that frames, secrets or keys are; none for others.
+/// The shape and the secrecy of an input that is a frame, a secret or a key; `None` for others.
 pub(crate) fn described(
     engine: &BgvEngine,
     input: Input,
@@ -244,7 +245,7 @@ pub(crate) fn described(
     }))
 }
 
-/// The program of a plan, and what its inputs are, by their numbers.
+/// The program of a plan, and its inputs in the order of their numbers.
 ///
 /// # Errors
 /// [`PlanError`].

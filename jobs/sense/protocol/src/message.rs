@@ -1,15 +1,15 @@
-//! What a server sends a key holder for a window: its tally, and a ciphertext for each result.
+//! The server's message to a key holder for a window: its tally, and a ciphertext for each result.
 //!
-//! | bytes | what |
+//! | bytes | field |
 //! |---|---|
 //! | 2 | version `01`, kind `40` |
-//! | 4 | how many devices have frames |
+//! | 4 | number of devices with frames |
 //! | 12 each | device number, frames, frames left out: ascending by number |
-//! | 2 | how many results |
+//! | 2 | number of results |
 //! | 4 and as many | length and bytes of each, a ciphertext of BGV |
 //!
-//! Integers are big-endian. There is one byte string for each message; lengths are checked before
-//! there is memory for what they announce.
+//! Integers are big-endian. Each message has exactly one byte string. Memory is allocated only
+//! after lengths are checked.
 
 use super::order::{MAX_DEVICES, MAX_OUTPUTS, Tally};
 use tobari_lattice::bgv::Ciphertext;
@@ -19,28 +19,28 @@ use tobari_lattice::wire::{self, LatticeWireError};
 
 const KIND: u8 = 0x40;
 const TALLY: usize = 12;
-/// Bytes of a message at most.
+/// Largest size of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 30;
 
-/// A window's results as they travel.
+/// The results of a window.
 #[derive(Clone)]
 pub struct WindowResults {
-    /// What the server has of whom.
+    /// The number of the server's frames by device.
     pub tally: Vec<Tally>,
-    /// In the order of the job's outputs.
+    /// The results in the order of the job's outputs.
     pub results: Vec<Ciphertext>,
 }
 
-/// Bytes that are no such message.
+/// Bytes that are not such a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Fewer or more than there must be.
+    /// Too few or too many bytes.
     #[error("expected {expected} bytes, found {found}")]
     Length {
-        /// How many there must be.
+        /// The number of bytes expected.
         expected: usize,
-        /// How many there are.
+        /// The number of bytes found.
         found: usize,
     },
     /// Another version or kind.
@@ -51,15 +51,15 @@ pub enum MessageError {
         /// The kind found.
         kind: u8,
     },
-    /// More than there may be, or in another order.
+    /// A number beyond its limit, or a wrong order.
     #[error("expected {0}, found another")]
     Malformed(&'static str),
-    /// What is no ciphertext.
+    /// Bytes that are not a ciphertext.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
 }
 
-/// As bytes.
+/// Encodes a message.
 pub fn encode(message: &WindowResults) -> Vec<u8> {
     let mut out = vec![VERSION, KIND];
     out.extend_from_slice(&(message.tally.len() as u32).to_be_bytes());
@@ -75,7 +75,7 @@ pub fn encode(message: &WindowResults) -> Vec<u8> {
     out
 }
 
-/// The first bytes, and the rest.
+/// Splits off the first bytes.
 fn take(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), MessageError> {
     bytes.split_at_checked(count).ok_or(MessageError::Length { expected: count, found: bytes.len() })
 }
@@ -85,7 +85,7 @@ fn number(bytes: &[u8]) -> Result<(usize, &[u8]), MessageError> {
     Ok((first.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)), rest))
 }
 
-/// From bytes.
+/// Decodes a message.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -110,7 +110,7 @@ pub fn decode(bytes: &[u8], parameters: &LatticeParameters) -> Result<WindowResu
     if count > MAX_OUTPUTS {
         return Err(MessageError::Malformed("no more results than a question has"));
     }
-    // as many as there are bytes for, whatever is announced
+    // reserves memory only for bytes that are there, whatever count is announced
     let mut results = Vec::new();
     for _ in 0..count {
         let (length, after) = number(rest)?;
@@ -125,7 +125,7 @@ pub fn decode(bytes: &[u8], parameters: &LatticeParameters) -> Result<WindowResu
     }
 }
 
-/// Whatever decodes as a message encodes to the same bytes.
+/// Any bytes that decode as a message encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_window_results(data: &[u8]) {
     let Some(parameters) = toy_parameters() else { return };

@@ -1,21 +1,20 @@
-//! What a server is told to compute, and both sides' one plan of it.
+//! A server's order, and the plan that both sides derive from it.
 //!
-//! The key holder registers a question; the server gets an [`Order`], which has device numbers and
-//! no name. For a window of time the server counts how many frames of which device it has (a
-//! **tally**), and from order, seats and tally both sides make the same [`Job`]: the server to
-//! compute it, the key holder to know what each result may be. **What may overflow is refused with
-//! the tally that takes most**, when the question is registered, so that no frame is converted for
-//! nothing.
+//! The key holder registers a question. The server gets an [`Order`], with device numbers and no
+//! names. For a window of time the server counts its frames of each device (a **tally**). From
+//! order, seats and tally both sides derive the same [`Job`]: the server computes it, and the key
+//! holder learns the range of each result. When the question is registered, **an order that could
+//! overflow with the largest tally is rejected**, so no frame is converted in vain.
 //!
-//! A device's frames of a window are taken in the order of their counters, `frames` of them at
-//! most; how many were left out is told. Groups with fewer devices than the least are left out of a
-//! job altogether.
+//! A device's frames of a window are taken in the order of their counters, at most `frames` of
+//! them; the tally counts the frames left out. A job omits groups with fewer devices than the
+//! minimum.
 //!
-//! **Only devices with a frame and a weight other than 0 count, and each weight of a group has to
-//! be that of as many devices as the least.** A device whose weight is its own could be told from
-//! the sum: 1, 1, 1, 1, 300 over bytes tells the fifth, and 1, 2, 4, 8, 16 over yes and no tells
-//! all. With shared weights a sum is made of sums of at least so many devices, and tells of no
-//! fewer.
+//! **Only devices with a frame and a weight other than 0 count, and each weight of a group must
+//! belong to at least the minimum number of devices.** A sum reveals the reading of a device with a
+//! unique weight: 1, 1, 1, 1, 300 over bytes reveals the fifth reading, and 1, 2, 4, 8, 16 over yes
+//! and no reveals all. With shared weights a sum consists of sums over at least that many devices,
+//! and reveals nothing about fewer devices.
 
 use super::bounds::Overflow;
 use super::exact::{self, ExactPlan, Measure};
@@ -28,26 +27,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Devices of a fleet at most: an eighth of what numbers there are.
+/// The largest number of devices of a fleet: an eighth of the device numbers.
 pub const MAX_DEVICES: usize = 1 << 21;
-/// Frames of a device in a window at most.
+/// The largest number of frames of a device in a window.
 pub const MAX_FRAMES: u32 = 1 << 16;
-/// Groups of an order at most.
+/// The largest number of groups of an order.
 pub const MAX_GROUPS: usize = 1 << 12;
-/// Functions of a byte in an order at most.
+/// The largest number of functions of a byte in an order.
 pub const MAX_MEASURES: usize = 512;
-/// Results of a job at most.
+/// The largest number of results of a job.
 pub const MAX_OUTPUTS: usize = 1 << 14;
 
-/// A device's place: which block of which cohort its secrets are in.
+/// A device's place: the cohort and block of its secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seat {
     /// The number of its key.
     pub number: u32,
-    /// Whether new frames of it are taken.
+    /// Whether its new frames are accepted.
     pub takes: bool,
-    /// Whether frames of it are in results.
+    /// Whether its frames count in results.
     pub counts: bool,
 }
 
@@ -55,20 +54,20 @@ pub struct Seat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Taken {
-    /// Itself.
+    /// The reading itself.
     Reading,
-    /// Whether it is above this.
+    /// Whether the reading is above this.
     Above(u8),
-    /// Whether it is from the first to the second.
+    /// Whether the reading is between the first and the second, inclusive.
     Within(u8, u8),
-    /// The high byte of its square.
+    /// The high byte of the reading's square.
     SquareHigh,
-    /// The low byte.
+    /// The low byte of the reading's square.
     SquareLow,
 }
 
 impl Taken {
-    /// As the exact path has it.
+    /// The measure of the exact path.
     pub fn measure(self) -> Measure {
         match self {
             Self::Reading => Measure::Reading,
@@ -80,15 +79,15 @@ impl Taken {
     }
 }
 
-/// A list that is read no further than its first item too many, so that no text makes one of many
-/// times its bytes: `[],` alone would be 24 bytes and more of an empty list.
+/// A list that stops reading at the first item too many, so that no text makes a list of many times
+/// its own size: `[],` would already become an empty list of 24 bytes and more.
 pub(super) struct AtMost<T> {
     most: usize,
     items: PhantomData<T>,
 }
 
 impl<T> AtMost<T> {
-    /// Of so many items.
+    /// A list of at most `most` items.
     pub(super) fn new(most: usize) -> Self {
         Self { most, items: PhantomData }
     }
@@ -128,8 +127,8 @@ pub(super) fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST
     AtMost::<T>::new(MOST).deserialize(deserializer)
 }
 
-/// Groups that are read no further than the first one too many, the first empty one, or the first
-/// device too many in all of them together.
+/// Groups. Reading stops at the first group too many, the first empty group, or the first device
+/// too many over all groups together.
 struct Groups;
 
 impl<'de> Visitor<'de> for Groups {
@@ -156,47 +155,48 @@ fn groups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u32>>, D
     deserializer.deserialize_seq(Groups)
 }
 
-/// What a server computes for every window of time.
+/// The server's computation for every window of time.
 ///
-/// Its lists are read no further than their limits: longer ones are rejected, and take no memory.
+/// Reading stops at the limit of each list: longer lists are rejected, and take no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// Of which frames.
+    /// The profile of the frames.
     pub profile: ProfileName,
-    /// How long a window is.
+    /// The length of a window.
     pub length_ms: u64,
-    /// How often one begins: at multiples of it since 1970.
+    /// The interval between the beginnings of windows, at its multiples since 1970.
     pub every_ms: u64,
-    /// Device numbers, ascending in each group.
+    /// The device numbers of each group, ascending.
     #[serde(deserialize_with = "groups")]
     pub groups: Vec<Vec<u32>>,
-    /// Whether every device is a result of its own; there is one group then.
+    /// Whether every device is a separate result; then there is one group.
     #[serde(default)]
     pub by_device: bool,
-    /// Weights by device number, ascending; 1 for others.
+    /// Weights by device number, ascending; 1 for other devices.
     #[serde(default, deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub weights: Vec<(u32, i64)>,
-    /// Frames of a device in a window at most.
+    /// The largest number of frames of a device in a window.
     pub frames: u32,
-    /// Most frames of a released sum; more make parts, each a result that the key holder sees.
+    /// The largest number of frames of a released sum. More frames make parts, and the key holder
+    /// sees the result of each part.
     #[serde(default)]
     pub part: Option<u32>,
-    /// What the exact path takes of readings; none for sums straight from frames.
+    /// The functions of readings on the exact path; empty for sums straight from frames.
     #[serde(default, deserialize_with = "at_most::<_, _, MAX_MEASURES>")]
     pub measures: Vec<Taken>,
-    /// Devices of a group at least, and of each weight in it that is not 0.
+    /// The least number of devices of a group, and of each weight in it that is not 0.
     pub least_devices: u32,
 }
 
-/// How many frames of a device are in a window.
+/// The number of frames of a device in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Which device.
+    /// The device's number.
     pub number: u32,
-    /// In the results.
+    /// Frames in the results.
     pub frames: u32,
-    /// Beyond what the order takes.
+    /// Frames beyond the order's limit.
     pub left_out: u32,
 }
 
@@ -204,40 +204,40 @@ pub struct Tally {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderError {
-    /// Something that an order cannot have.
+    /// An order with an invalid value.
     #[error("expected an order with {0}, found another")]
     Order(&'static str),
     /// A tally that no honest server makes.
     #[error("expected a tally of {0}, found another")]
     Tally(&'static str),
-    /// There is nothing to compute.
+    /// No group has enough devices.
     #[error("expected a group in which each weight other than 0 is that of {least} devices with frames, found none")]
     Empty {
-        /// Devices of a group at least.
+        /// The least number of devices of a group.
         least: u32,
     },
-    /// What does not fit.
+    /// The plan failed, for example because a result could overflow.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
 
-/// The sums of a group: for each measure, or once for sums straight from frames, the outputs whose
-/// sum it is, each with the block where blocks stay apart.
+/// The sums of a group. For each measure (once for sums straight from frames), it lists the outputs
+/// that add up to the sum, each with the block if blocks stay apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Which group; with results by device, the device's number.
+    /// The number of the group; with results by device, the device's number.
     pub group: usize,
-    /// How many devices with a weight other than 0.
+    /// The number of devices with a weight other than 0.
     pub devices: u32,
-    /// How many frames of theirs.
+    /// The number of their frames.
     pub frames: u64,
     /// The sum of the weights of those frames.
     pub weight: i64,
-    /// By measure.
+    /// The outputs by measure.
     pub outputs: Vec<Vec<(usize, Option<usize>)>>,
 }
 
-/// Either plan.
+/// The plan of a job.
 pub enum JobPlan {
     /// Sums straight from frames.
     Linear(LinearPlan),
@@ -245,22 +245,23 @@ pub enum JobPlan {
     Exact(ExactPlan),
 }
 
-/// What is computed for a window.
+/// The computation for a window.
 pub struct Job {
-    /// How.
+    /// The plan of the sums.
     pub plan: JobPlan,
-    /// Cohorts of the fleet, by their numbers in the plan.
+    /// The fleet's cohorts, by their numbers in the plan.
     pub cohorts: Vec<usize>,
-    /// Cohort of the fleet, and which of a device's frames: by batches' numbers in the plan.
+    /// The cohort of the fleet and the rank of the frame among its device's frames, by batch number
+    /// in the plan.
     pub batches: Vec<(usize, u32)>,
-    /// What it answers.
+    /// The answers of the job.
     pub answers: Vec<Answer>,
     /// Groups with too few devices.
     pub too_few: Vec<usize>,
 }
 
 impl Job {
-    /// How many results there are.
+    /// The number of results.
     pub fn outputs(&self) -> usize {
         match &self.plan {
             JobPlan::Linear(plan) => plan.outputs().len(),
@@ -269,17 +270,19 @@ impl Job {
     }
 }
 
-/// The weight other than 0 that fewest devices have, and how many have it; none if there is none.
+/// The weight other than 0 that the fewest devices have, and their number; `None` if all weights
+/// are 0.
 fn rarest(weights: impl Iterator<Item = i64>) -> Option<(i64, usize)> {
     let mut shared: BTreeMap<i64, usize> = BTreeMap::new();
     weights.filter(|weight| *weight != 0).for_each(|weight| *shared.entry(weight).or_default() += 1);
     shared.into_iter().min_by_key(|(_, devices)| *devices)
 }
 
-/// A group's frames: device's place, which of its frames, weight.
+/// A frame of a group: the device's place, the frame's rank among its device's frames, and the
+/// weight.
 type Frame = (usize, u32, i64);
 
-/// What is built up for a plan.
+/// A plan under construction.
 struct Builder<'a> {
     order: &'a Order,
     blocks: usize,
@@ -292,7 +295,7 @@ struct Builder<'a> {
 }
 
 impl Order {
-    /// Whether it is one.
+    /// Checks that the order is valid.
     ///
     /// # Errors
     /// [`OrderError::Order`].
@@ -322,8 +325,9 @@ impl Order {
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err(OrderError::Order(rule.1)))
     }
 
-    /// The first group that is large enough, but whose weights are not: which it is, the weight,
-    /// and how many devices have it. Weight 0 with no device stands for a group that has no other.
+    /// The first group that is large enough but has a weight that too few devices share: the
+    /// group's number, the weight, and the number of devices with it. Weight 0 with no device means
+    /// that the group has no other weight.
     pub fn lone_weight(&self) -> Option<(usize, i64, usize)> {
         let (least, weights) = (self.least_devices as usize, self.weights.iter().copied().collect::<BTreeMap<_, _>>());
         let of = |number: &u32| weights.get(number).copied().unwrap_or(1);
@@ -335,22 +339,22 @@ impl Order {
         rare.find(|(_, _, shared)| *shared < least)
     }
 
-    /// Every device that it is about, ascending.
+    /// The numbers of all devices of the order.
     pub fn devices(&self) -> BTreeSet<u32> {
         self.groups.iter().flatten().copied().collect()
     }
 
-    /// The tally that takes most: all frames of all devices.
+    /// The largest tally: all frames of all devices.
     pub fn fullest(&self, seats: &[Seat]) -> Vec<Tally> {
         let counted: BTreeSet<u32> = seats.iter().filter(|seat| seat.counts).map(|seat| seat.number).collect();
         let full = |number: u32| Tally { number, frames: self.frames, left_out: 0 };
         self.devices().intersection(&counted).map(|number| full(*number)).collect()
     }
 
-    /// The job of a tally.
+    /// The job for a tally.
     ///
     /// # Errors
-    /// [`OrderError`]; [`PlanError::Overflow`] in it for results that might not be exact.
+    /// [`OrderError`]; it contains [`PlanError::Overflow`] for results that might not be exact.
     pub fn job(&self, setting: &Setting, seats: &[Seat], tally: &[Tally]) -> Result<Job, OrderError> {
         self.check()?;
         if setting.profile != self.profile {
@@ -363,7 +367,7 @@ impl Order {
             let of = |number: &u32| {
                 let (place, frames) = counts.get(number).copied()?;
                 let weight = weights.get(number).copied().unwrap_or(1);
-                // a device of weight 0 is in no sum, and so stands for nobody
+                // a device of weight 0 is in no sum, so it does not count
                 (weight != 0).then_some((place, frames, weight))
             };
             places.push(group.iter().filter_map(of).collect());
@@ -383,7 +387,7 @@ impl Order {
         builder.job(setting, answers, too_few)
     }
 
-    /// Places and frames by device, of a tally that this order allows.
+    /// Places and numbers of frames by device, if the order allows the tally.
     fn counts(&self, seats: &[Seat], tally: &[Tally]) -> Result<BTreeMap<u32, (usize, u32)>, OrderError> {
         let wanted = self.devices();
         let known: BTreeMap<u32, usize> =
@@ -405,7 +409,7 @@ impl Order {
 }
 
 impl<'a> Builder<'a> {
-    /// Numbers cohorts and batches, those alone that are in use.
+    /// Numbers the cohorts and batches in use.
     fn new(order: &'a Order, blocks: usize, places: &[Vec<Frame>]) -> Self {
         let of = |(place, frames, _): &Frame| (place / blocks, *frames);
         let mut most: BTreeMap<usize, u32> = BTreeMap::new();
@@ -447,7 +451,7 @@ impl<'a> Builder<'a> {
         answers
     }
 
-    /// One output for each cohort, with its devices apart.
+    /// One output for each cohort, which keeps its devices apart.
     fn by_device(&mut self, devices: &[Frame]) -> Vec<Answer> {
         let mut cohorts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for cohort in self.cohorts.clone() {
@@ -467,12 +471,12 @@ impl<'a> Builder<'a> {
         devices.iter().enumerate().map(answer).collect()
     }
 
-    /// Weights by block, of each batch that these frames are in.
+    /// The weights by block, for each batch with any of these frames.
     fn weights(&self, frames: &[Frame]) -> BTreeMap<usize, Vec<i64>> {
         let mut batches: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for (place, time, weight) in frames {
             let key = (*time, place / self.blocks);
-            // batches are sorted so, and every frame is in one
+            // batches are sorted by this key, and every frame is in one
             let Ok(batch) = self.batches.binary_search_by_key(&key, |(cohort, time)| (*time, *cohort)) else {
                 continue;
             };
@@ -481,7 +485,7 @@ impl<'a> Builder<'a> {
         batches
     }
 
-    /// Adds the outputs of a sum, one for each measure, and gives their numbers.
+    /// Adds the outputs of a sum, one for each measure, and returns their numbers.
     fn outputs(&mut self, batches: &BTreeMap<usize, Vec<i64>>, by_block: bool) -> Vec<usize> {
         if self.order.measures.is_empty() {
             let terms = batches.iter().map(|(batch, weights)| self.term(*batch, weights)).collect();
@@ -524,7 +528,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether it was refused because it might not be exact.
+/// The overflow, if the order was rejected because a result might not be exact.
 pub fn is_overflow(error: &OrderError) -> Option<&Overflow> {
     match error {
         OrderError::Plan(PlanError::Overflow(overflow)) => Some(overflow),
@@ -561,8 +565,8 @@ mod tests {
         vec![(100..100 + devices).collect()]
     }
 
-    /// Every text ends within a list that is too long by then: a reader that looks at limits only
-    /// at the end would find the end of the text first.
+    /// Every text ends inside a list that is already too long. A reader that checks limits only at
+    /// the end would first find the end of the text.
     #[test]
     fn fault_32_an_order_is_read_no_further_than_its_limits() {
         let whole = serde_json::to_string(&order(all(5))).unwrap();

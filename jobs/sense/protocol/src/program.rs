@@ -1,4 +1,4 @@
-//! The computations, on any machine: in the clear, recorded, or under encryption.
+//! The computations on any machine: on plaintext, recorded, or under encryption.
 //!
 //! **The transform back.** With `ω = ψ²`, `j = j_1 + 16 j_2` and `k = 16 k_1 + k_2`, a block's
 //! coefficient `k` is
@@ -7,11 +7,11 @@
 //! ψ^-k / 256 · Σ_(j_1) ω^(-16 j_1 k_1) · ω^(-j_1 k_2) Σ_(j_2) ω^(-16 j_2 k_2) x_j,
 //! ```
 //!
-//! the inner sum over what stands at distances of 16 positions, the outer one over neighbours. The
-//! result of the inner sum is stored 16 positions on, so that the neighbours of the outer one lie 1
-//! to 31 positions ahead, and both maps are grids of diagonals: four giant steps of 4 times 16
-//! positions with four baby steps, and four of 8 positions with eight. Rotations by giant steps are
-//! by one step, again and again (Horner's rule), so that ten keys serve all.
+//! where the inner sum is over values 16 positions apart, and the outer one over neighbours. The
+//! result of the inner sum is stored 16 positions further on, so that the neighbours of the outer
+//! sum lie 1 to 31 positions ahead. Both maps are grids of diagonals: four giant steps of 4 times
+//! 16 positions with four baby steps, and four of 8 positions with eight. Giant steps rotate by one
+//! step repeatedly (Horner's rule), so ten keys are enough.
 
 use super::bounds::Scheme;
 use super::interpolation::{ByteFunction, Points};
@@ -23,9 +23,9 @@ use tobari_plan::program::Op;
 
 /// Baby steps of both maps.
 pub const BABIES: [usize; 2] = [4, 8];
-/// Giant steps of both.
+/// Giant steps of both maps.
 pub const GIANTS: usize = 4;
-/// Positions of a step.
+/// Positions of a baby step.
 const UNITS: [usize; 2] = [16, 1];
 
 /// An input of a program.
@@ -33,77 +33,77 @@ const UNITS: [usize; 2] = [16, 1];
 pub enum Input {
     /// The transforms of the `i`-th polynomials of a cohort's secrets, encrypted.
     Secret {
-        /// Which devices.
+        /// The cohort of devices.
         cohort: usize,
-        /// Which polynomial.
+        /// The number of the polynomial.
         i: usize,
     },
     /// `a_i^` of a term: public.
     Uniform {
-        /// Which.
+        /// The term.
         term: usize,
-        /// Which polynomial.
+        /// The number of the polynomial.
         i: usize,
     },
     /// `b^` of a term: public.
     Body(usize),
     /// A diagonal of one of the two maps, turned back by its giant step.
     Diagonal {
-        /// Which map.
+        /// The map.
         map: usize,
-        /// Giant step.
+        /// The giant step.
         giant: usize,
-        /// Baby step.
+        /// The baby step.
         baby: usize,
     },
     /// The coefficients of a polynomial.
     Polynomial(usize),
-    /// Factors of a sum's blocks, and zeros where nothing is declared.
+    /// The factors of a sum's blocks, and zeros in undeclared slots.
     Mask {
-        /// Which output.
+        /// The output.
         output: usize,
-        /// Which of its terms.
+        /// The term of the output.
         term: usize,
     },
-    /// Ones where results that fold blocks together are declared, and zeros.
+    /// Ones in the declared slots of results that fold blocks together, and zeros elsewhere.
     Declared,
     /// The key of a rotation.
     Rotation {
-        /// By so many slots.
+        /// The rotation in slots.
         steps: i64,
-        /// At this level and below.
+        /// The highest level at which it works.
         level: u16,
     },
     /// The key that swaps the rows.
     Swap {
-        /// At this level and below.
+        /// The highest level at which it works.
         level: u16,
     },
-    /// The key of products.
+    /// The relinearization key.
     Relinearization {
-        /// At this level and below.
+        /// The highest level at which it works.
         level: u16,
     },
 }
 
-/// What takes the secrets off.
+/// The inputs that subtract the secrets.
 #[derive(Clone, Debug)]
 pub struct Frames<V> {
-    /// By cohort, then by polynomial.
+    /// Secrets by cohort, then by polynomial.
     pub secrets: Vec<Vec<V>>,
-    /// Whose frames a term has.
+    /// The cohort of each term.
     pub cohorts: Vec<usize>,
-    /// By term, then by polynomial.
+    /// The uniform halves by term, then by polynomial.
     pub uniform: Vec<Vec<V>>,
-    /// By term.
+    /// The bodies by term.
     pub bodies: Vec<V>,
 }
 
 impl<V> Frames<V> {
-    /// All of them, by whoever has them, with the cohort of each term.
+    /// Makes all of these inputs with `make`; `cohorts` has the cohort of each term.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// Errors of `make`.
     pub fn new<E>(rank: usize, cohorts: Vec<usize>, make: &mut impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         let count = cohorts.iter().max().map_or(0, |most| most + 1);
         let mut secrets = Vec::with_capacity(count);
@@ -118,10 +118,10 @@ impl<V> Frames<V> {
         Ok(Self { secrets, cohorts, uniform, bodies })
     }
 
-    /// `b^ - Σ a_i^ s_i^` of a term.
+    /// Computes `b^ - Σ a_i^ s_i^` of a term.
     ///
     /// # Errors
-    /// The machine's.
+    /// Errors of the machine.
     ///
     /// # Panics
     /// If there is no such term.
@@ -136,27 +136,28 @@ impl<V> Frames<V> {
     }
 }
 
-/// What the transform back takes.
+/// The inputs of the transform back.
 #[derive(Clone, Debug)]
 pub struct Maps<V> {
-    /// By map, giant step and baby step.
+    /// The diagonals by map, giant step and baby step.
     pub diagonals: [Vec<Vec<V>>; 2],
-    /// By map and baby step, from 1 on.
+    /// The rotation keys by map and baby step, from 1 on.
     pub babies: [Vec<V>; 2],
-    /// By map.
+    /// The rotation keys of giant steps by map.
     pub giants: [V; 2],
 }
 
-/// The steps of a map's baby step and giant step.
+/// The rotations of a map's baby step and giant step.
 fn steps(layout: &Layout, map: usize) -> [i64; 2] {
     [layout.turn(UNITS[map]), layout.turn(UNITS[map] * BABIES[map])]
 }
 
 impl<V> Maps<V> {
-    /// All of them; the first map works at this level, the second one below.
+    /// Makes all of these inputs with `make`. The first map works at this level, the second at the
+    /// next lower one.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// Errors of `make`.
     pub fn new<E>(layout: &Layout, level: u16, make: &mut impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         let mut diagonals = |map: usize| -> Result<Vec<Vec<V>>, E> {
             let row = |giant| (0..BABIES[map]).map(|baby| make(Input::Diagonal { map, giant, baby })).collect();
@@ -173,10 +174,10 @@ impl<V> Maps<V> {
         Ok(Self { diagonals, babies, giants })
     }
 
-    /// One map, at the level of `x`.
+    /// Applies one map, at the level of `x`.
     ///
     /// # Errors
-    /// The machine's.
+    /// Errors of the machine.
     pub fn apply<M: Machine<Value = V>>(
         &self,
         machine: &mut M,
@@ -205,7 +206,7 @@ impl<V> Maps<V> {
                 None => part,
             });
         }
-        // there are four giant steps
+        // the loop runs for four giant steps, so there is a sum
         Ok(sum.unwrap_or_else(|| x.clone()))
     }
 }
@@ -219,7 +220,7 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// With the root that frames are made with; none for a modulus that has none.
+    /// The numbers for the root of the frames; `None` for a modulus without such a root.
     pub fn new(scheme: &Scheme, root: u32) -> Option<Self> {
         let q = Modulus::new(u64::try_from(scheme.modulus).ok()?)?;
         let inverse_root = q.inverse(root.into())?;
@@ -233,16 +234,16 @@ impl Transform {
         self.powers[exponent % (2 * READINGS)]
     }
 
-    /// What a map multiplies with at a position, for what stands so many steps ahead of it.
+    /// The factor of a map at a position, for the value this many steps ahead.
     fn number(&self, map: usize, position: usize, step: usize) -> u64 {
         let (a, b) = (position / 16, position % 16);
         if map == 0 {
-            // at (a, b) stands k_2 = a - 1 and j_1 = b; step positions of 16 ahead is j_2
+            // position (a, b) holds k_2 = a - 1 and j_1 = b; `step` positions of 16 ahead is j_2
             let (k2, j2) = ((a + 15) % 16, (a + step) % 16);
             return self.power(2 * b * k2 + 32 * j2 * k2);
         }
-        // at (a, b) stands k_2 = a and k_1 = b; ahead by `step` is j_1 = b + step - 16 of the same
-        // k_2
+        // position (a, b) holds k_2 = a and k_1 = b; `step` ahead is j_1 = b + step - 16 of the
+        // same k_2
         match (b + step).checked_sub(16) {
             Some(j1) if j1 < 16 => self.q.mul(self.inverse, self.power(16 * b + a + 32 * j1 * b)),
             _ => 0,
@@ -255,7 +256,7 @@ impl Transform {
         let (step, back) = (giant * BABIES[map] + baby, giant * BABIES[map] * UNITS[map]);
         for position in 0..READINGS {
             let number = self.q.centred(self.number(map, position, step));
-            // turned back by the giant step
+            // the diagonal is turned back by the giant step
             let at = (position + back) % READINGS;
             (0..layout.blocks()).for_each(|block| slots[layout.slot(block, at)] = number);
         }
@@ -263,11 +264,11 @@ impl Transform {
     }
 }
 
-/// Adds all blocks together: the sum of all is in every block where they stand one after another,
-/// in the first of each row where they are strided.
+/// Adds all blocks together. In the contiguous arrangement every block has the sum, in the strided
+/// one the first block of each row.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn fold<M: Machine>(
     machine: &mut M,
     layout: &Layout,
@@ -284,10 +285,10 @@ pub fn fold<M: Machine>(
     Ok(sum)
 }
 
-/// A function of a byte in every slot, of values that are centred valid points.
+/// Applies a function of a byte to every slot; slots must be centred valid points.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn byte_function<M: Machine>(
     machine: &mut M,
     y: &M::Value,
@@ -300,10 +301,10 @@ pub fn byte_function<M: Machine>(
     machine.step(Op::Offset(function.constant), &[&value])
 }
 
-/// A phase, transformed back and centred, three levels lower: what [`byte_function`] takes.
+/// Transforms a phase back and centres it, three levels lower: the input of [`byte_function`].
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn points<M: Machine>(
     machine: &mut M,
     layout: &Layout,
@@ -319,7 +320,7 @@ pub fn points<M: Machine>(
     machine.step(Op::Offset(-valid.centre()), &[&x])
 }
 
-/// Slots with a value for each coefficient of each block, as they stand after the transform back.
+/// Slots with a value for each coefficient of each block, in their order after the transform back.
 pub fn readings(layout: &Layout, value: impl Fn(usize, usize) -> i64) -> Vec<i64> {
     let mut slots = vec![0; layout.slots()];
     for block in 0..layout.blocks() {

@@ -1,19 +1,20 @@
-//! Devices as the key holder knows them, and the token that makes a device one.
+//! The key holder's registry of devices, and the token that gives a device its secret.
 //!
-//! **A place is for ever.** The device of place `p` is in block `p mod B` of cohort `⌊p/B⌋`. A
-//! device that gets a new key gets a new number and a new place: what it sent under the old one
-//! stays readable there. Devices are active, **retired** (a new key took over: no new frames, old
-//! ones count) or **revoked** (no new frames, and old ones count no more).
+//! **A place is permanent.** The device of place `p` is in block `p mod B` of cohort `⌊p/B⌋`. A
+//! device that gets a new key gets a new number and a new place; its frames under the old number
+//! stay readable at the old place. Devices are active, **retired** (replaced by a new key: no new
+//! frames, old ones count) or **revoked** (no new frames, and old ones no longer count).
 //!
 //! | bytes | the registry: all of it secret |
 //! |---|---|
 //! | 4 | `TSR`, version |
-//! | 4 | how many devices |
+//! | 4 | number of devices |
 //! | each | number (4); state (1); root (32); name and tenant, each a length (1) and bytes |
 //!
 //! **A token** is one line of capital letters, digits and `-`, so that it fits the alphanumeric
-//! mode of a QR code: `TOBARI-DEVICE-1-` and, in base 32, profile (1), number (3), fleet (8), root
-//! (32) and the first four bytes of the SHA-256 of those. Whoever reads it is the device.
+//! mode of a QR code. It is `TOBARI-DEVICE-1-` and, in base 32, profile (1), number (3), fleet (8),
+//! root (32) and the first four bytes of the SHA-256 of those. Anybody who reads a token can act as
+//! the device.
 
 use super::order::{MAX_DEVICES, Seat};
 use super::schema::{ProfileName, is_name};
@@ -29,22 +30,22 @@ const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const TOKEN: usize = 1 + 3 + FLEET + 32 + 4;
 /// Bytes of a fleet's name.
 pub const FLEET: usize = 8;
-/// Bytes of a registry at most.
+/// Largest size of a registry in bytes.
 pub const MAX_REGISTRY: u64 = 1 << 29;
 
-/// Whether a device is used.
+/// The state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is.
+    /// In use.
     Active,
-    /// A new key took over.
+    /// Replaced by a new key.
     Retired,
-    /// It is not to be believed.
+    /// No longer trusted.
     Revoked,
 }
 
 impl State {
-    /// What people call it.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -54,24 +55,24 @@ impl State {
     }
 }
 
-/// The bytes of a root: all keys of a device come of them. Wiped on drop, and not printed.
+/// The bytes of a root, from which all keys of a device follow. Wiped on drop, without `Debug`.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Secret([u8; 32]);
 
 impl Secret {
-    /// From bytes that are uniform and secret.
+    /// A secret from uniform secret bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Of this generator.
+    /// A secret from this generator.
     pub fn random(rng: &mut impl CryptoRng) -> Self {
         let mut secret = Self([0; 32]);
         rng.fill_bytes(&mut secret.0);
         secret
     }
 
-    /// What a device computes with.
+    /// The root with which a device computes.
     pub fn root(&self) -> Root {
         Root::from_bytes(self.0)
     }
@@ -79,24 +80,24 @@ impl Secret {
 
 /// A device.
 pub struct Entry {
-    /// Of its key.
+    /// The number of its key.
     pub number: DeviceNumber,
-    /// Whether it is used.
+    /// The state of the device.
     pub state: State,
-    /// What people call it; the active device of this name.
+    /// The device's name. At most one active device has a name.
     pub name: String,
-    /// Whose it is; may be empty.
+    /// The device's tenant; may be empty.
     pub tenant: String,
     secret: Secret,
 }
 
 impl Entry {
-    /// All its keys.
+    /// The root of all its keys.
     pub fn root(&self) -> Root {
         self.secret.root()
     }
 
-    /// What goes to the device.
+    /// The token for the device.
     pub fn token(&self, profile: ProfileName, fleet: [u8; FLEET]) -> Token {
         Token { profile, number: self.number, fleet, secret: self.secret.clone() }
     }
@@ -108,26 +109,26 @@ pub struct Registry {
     entries: Vec<Entry>,
 }
 
-/// Why a device is not taken in, or bytes are none.
+/// Why a device is rejected, or bytes cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
     /// Bytes that are no registry.
     #[error("malformed registry of devices: expected \"TSR\", version 1 and its devices, found others")]
     Malformed,
-    /// A name that is none.
+    /// An invalid name.
     #[error("expected names of 1 to 64 letters, digits, '-', '_' and '.', found another")]
     Name,
-    /// A device that is there.
+    /// The name or number is in use.
     #[error("expected a device of a new name and number, found one that is active or was used: {0}")]
     Taken(String),
-    /// A device that is not there.
+    /// The device does not exist.
     #[error("expected the name of an active device, found {0:?}")]
     Unknown(String),
-    /// No more numbers.
+    /// No number is left.
     #[error("expected room for another device, found none")]
     Full,
-    /// What is no token.
+    /// The token is malformed.
     #[error("expected a device's token, TOBARI-DEVICE-1- and 77 letters and digits, found something else")]
     Token,
 }
@@ -138,20 +139,20 @@ impl Registry {
         &self.entries
     }
 
-    /// The active device of a name.
+    /// The active device with this name.
     pub fn active(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.state == State::Active && entry.name == name)
     }
 
-    /// The device of a number.
+    /// The device with this number.
     pub fn numbered(&self, number: u32) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.number.value() == number)
     }
 
-    /// Another device, with the next number or the one that it has agreed on.
+    /// Adds a device, with the next number or the number that it agreed on.
     ///
     /// # Errors
-    /// [`RegistryError`] for a name or number that is in use, or that is none.
+    /// [`RegistryError`] for a name or number that is in use or invalid.
     pub fn add(
         &mut self,
         name: &str,
@@ -179,7 +180,7 @@ impl Registry {
         self.entries.last().ok_or(RegistryError::Full)
     }
 
-    /// A new key for a device: the old number retires.
+    /// Gives a device a new key, and retires the old number.
     ///
     /// # Errors
     /// [`RegistryError::Unknown`].
@@ -197,7 +198,7 @@ impl Registry {
         self.add(name, &tenant, number, secret)
     }
 
-    /// No more of this device.
+    /// Revokes a device.
     ///
     /// # Errors
     /// [`RegistryError::Unknown`].
@@ -212,7 +213,7 @@ impl Registry {
         Ok(entry.number)
     }
 
-    /// What server and key holder plan with.
+    /// The places that server and key holder plan with.
     pub fn seats(&self) -> Vec<Seat> {
         let seat = |entry: &Entry| Seat {
             number: entry.number.value(),
@@ -222,7 +223,7 @@ impl Registry {
         self.entries.iter().map(seat).collect()
     }
 
-    /// Its bytes, all of them secret.
+    /// The encoded registry, all of it secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let length: usize = self.entries.iter().map(|entry| 39 + entry.name.len() + entry.tenant.len()).sum();
         let mut out = Zeroizing::new(Vec::with_capacity(8 + length));
@@ -240,7 +241,7 @@ impl Registry {
         out
     }
 
-    /// Reads them.
+    /// Reads an encoded registry.
     ///
     /// # Errors
     /// [`RegistryError::Malformed`].
@@ -281,29 +282,29 @@ fn text(rest: &mut &[u8]) -> Result<String, RegistryError> {
     String::from_utf8(first.to_vec()).map_err(|_| RegistryError::Malformed)
 }
 
-/// What a device is given: who it is, and its secret.
+/// A device's identity and secret.
 pub struct Token {
-    /// Of its frames.
+    /// The profile of its frames.
     pub profile: ProfileName,
-    /// Of its key.
+    /// The number of its key.
     pub number: DeviceNumber,
-    /// Whose fleet.
+    /// The name of its fleet.
     pub fleet: [u8; FLEET],
     secret: Secret,
 }
 
 impl Token {
-    /// Of a device that agreed on its secret itself.
+    /// The token of a device that agreed on its secret itself.
     pub fn new(profile: ProfileName, number: DeviceNumber, fleet: [u8; FLEET], secret: Secret) -> Self {
         Self { profile, number, fleet, secret }
     }
 
-    /// All its keys.
+    /// The root of all its keys.
     pub fn root(&self) -> Root {
         self.secret.root()
     }
 
-    /// The line: a secret.
+    /// The token as a line of text, which is secret.
     pub fn encode(&self) -> Zeroizing<String> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(TOKEN));
         bytes.push(self.profile.code());
@@ -322,10 +323,10 @@ impl Token {
         out
     }
 
-    /// Reads a line.
+    /// Reads a token from a line of text.
     ///
     /// # Errors
-    /// [`RegistryError::Token`] for another one, or one with a letter changed.
+    /// [`RegistryError::Token`] for any other line, and for a token with a changed letter.
     pub fn decode(line: &str) -> Result<Self, RegistryError> {
         let text = line.strip_prefix(PREFIX).ok_or(RegistryError::Token)?;
         if text.len() != (8 * TOKEN).div_ceil(5) {
@@ -341,7 +342,7 @@ impl Token {
                 bytes.push((bits >> count) as u8);
             }
         }
-        // what is left over of the last letter is zero, and the check is right
+        // the unused bits of the last letter must be zero, and the checksum must match
         let left = bits & ((1 << count) - 1);
         let (told, check) = bytes.split_at_checked(TOKEN - 4).ok_or(RegistryError::Token)?;
         if left != 0 || Sha256::digest(told)[..4] != *check {

@@ -1,12 +1,12 @@
-//! What an analyst is given: figures of groups, as JSON and as Prometheus text.
+//! An analyst's results: figures of groups, as JSON and as Prometheus text.
 //!
-//! Everything is computed from exact sums of bytes. A figure in physical units is a double; beside
-//! it stands the exact one in steps of bytes, as a fraction where it is one. With `m = Σ m/n` of
-//! bytes, least value `l` and step `s`: sum `n l + s Σ m`, mean `l + s m`, variance `s² var`,
-//! covariance `s s' cov`.
+//! Everything is computed from exact sums of bytes. A figure in physical units is a double. Beside
+//! it is the exact figure in steps of bytes, an integer or a fraction. With `m = Σ m/n` of bytes,
+//! least value `l` and step `s`: sum `n l + s Σ m`, mean `l + s m`, variance `s² var`, covariance
+//! `s s' cov`.
 //!
-//! Bytes of samples that a last frame lacks are zero: they are in no column of U25, and in P1 the
-//! server's function of zero is taken off, as often as there is no sample.
+//! The last frame may have fewer samples; the bytes of missing samples are zero. They are in no
+//! column of U25. In P1 the server's function of zero is subtracted once for each missing sample.
 
 use super::analytics::{Fraction, Moments, covariance};
 use super::order::Taken;
@@ -19,45 +19,45 @@ use tobari_device::READINGS;
 /// The sums of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSums {
-    /// What it is called.
+    /// The name of the group.
     pub group: String,
-    /// How many devices.
+    /// The number of devices.
     pub devices: u32,
-    /// How many frames.
+    /// The number of frames.
     pub frames: u64,
-    /// By measure of the order, once for sums straight from frames: by place in a frame.
+    /// The sums by measure of the order (once for sums straight from frames), by place in a frame.
     pub sums: Vec<[i64; READINGS]>,
 }
 
-/// What is told of a window.
+/// The results of a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Release {
-    /// The question.
+    /// The name of the question.
     pub question: String,
     /// Its name between key holder and server.
     pub id: String,
-    /// When the window began, in milliseconds since 1970.
+    /// The beginning of the window, in milliseconds since 1970.
     pub start_ms: u64,
-    /// When it ended.
+    /// The end of the window, in milliseconds since 1970.
     pub end_ms: u64,
-    /// Figures by group.
+    /// The figures by group.
     pub groups: Vec<GroupFigures>,
-    /// Groups with fewer devices than the question asks for.
+    /// Groups with fewer devices than the question's minimum.
     pub too_few: Vec<String>,
-    /// Frames beyond what the question takes of a device.
+    /// The number of frames beyond the question's limit for a device.
     pub left_out: u64,
 }
 
 /// The figures of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupFigures {
-    /// What it is called.
+    /// The name of the group.
     pub group: String,
-    /// How many devices.
+    /// The number of devices.
     pub devices: u32,
-    /// How many frames.
+    /// The number of frames.
     pub frames: u64,
-    /// In the order of the question.
+    /// The figures in the order of the question.
     pub figures: Vec<Figure>,
 }
 
@@ -65,40 +65,41 @@ pub struct GroupFigures {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Figure {
-    /// How many samples there are.
+    /// The number of samples.
     Count {
-        /// How many.
+        /// The number.
         value: u64,
     },
-    /// A sum, mean, weighted sum or variance.
+    /// A sum, mean, weighted sum, variance or covariance.
     Number {
-        /// Which of these.
+        /// The name of the statistic.
         statistic: String,
-        /// Of what; two channels of a covariance with `*` between.
+        /// The channel; for a covariance, two channels with `*` between.
         channel: String,
-        /// In physical units; none of no sample. A weighted sum is in steps of bytes.
+        /// The figure in physical units; `None` without samples. A weighted sum is in steps of
+        /// bytes.
         value: Option<f64>,
-        /// In steps of bytes: an integer or a fraction.
+        /// The figure in steps of bytes: an integer or a fraction.
         exact: String,
     },
-    /// How many readings are in each bin.
+    /// The number of readings in each bin.
     Histogram {
-        /// Of what.
+        /// The channel.
         channel: String,
-        /// Where bins meet.
+        /// The edges between bins.
         edges: Vec<f64>,
-        /// By bin: below the first edge, between, from the last on.
+        /// The counts by bin: below the first edge, between edges, from the last edge on.
         counts: Vec<i64>,
     },
-    /// How many readings are above a threshold, and whether that is an alarm.
+    /// The number of readings above a threshold, and whether that is an alarm.
     Above {
-        /// Of what.
+        /// The channel.
         channel: String,
         /// The threshold.
         threshold: f64,
-        /// How many.
+        /// The number of readings.
         count: i64,
-        /// For an alarm, whether it is one.
+        /// For an alarm, whether it is raised.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         alarm: Option<bool>,
     },
@@ -110,24 +111,24 @@ struct Totals<'a> {
     columns: Vec<Column>,
     measures: &'a [Taken],
     sums: &'a [[i64; READINGS]],
-    /// Samples that frames would have, were all full.
+    /// The number of samples if all frames were full.
     room: i64,
 }
 
 impl Totals<'_> {
-    /// The sum of a column over all samples, by this measure.
+    /// The sum of a measure of a column over all samples.
     fn of(&self, measure: usize, column: Column) -> i64 {
         let Some(place) = self.columns.iter().position(|known| *known == column) else { return 0 };
         let rows = (0..self.schema.samples).map(|sample| sample * self.columns.len() + place);
         self.sums.get(measure).map_or(0, |sums| rows.map(|row| sums[row]).sum())
     }
 
-    /// That of readings as they are.
+    /// The sum of a column's readings.
     fn plain(&self, column: Column) -> i64 {
         self.of(self.measures.iter().position(|taken| *taken == Taken::Reading).unwrap_or(0), column)
     }
 
-    /// That of a function of a channel's bytes, without what is no sample.
+    /// The sum of a function of a channel's bytes, without missing samples.
     fn function(&self, taken: Taken, channel: usize) -> i64 {
         let measure = self.measures.iter().position(|known| *known == taken).unwrap_or(usize::MAX);
         let missing = self.room - self.plain(Column::Present);
@@ -220,13 +221,13 @@ pub fn figures(registered: &Registered, statistics: &[Resolved], schema: &Schema
 }
 
 impl Release {
-    /// As Prometheus reads it: the newest window of a question is what to give it.
+    /// The release as Prometheus text. Call it with the newest window of a question.
     pub fn prometheus(&self) -> String {
         let mut out = String::new();
         for group in &self.groups {
             let labels = format!("question=\"{}\",group=\"{}\"", self.question, group.group);
             let mut line = |what: &str, more: &str, value: f64| {
-                // writing to a string does not fail
+                // writing to a string cannot fail
                 let _ = writeln!(out, "tobari_sense_{what}{{{labels}{more}}} {value}");
             };
             line("devices", "", f64::from(group.devices));

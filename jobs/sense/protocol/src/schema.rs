@@ -1,42 +1,43 @@
-//! What the readings of a frame mean: channels, samples, and what a device computes beside them.
+//! The meaning of a frame's readings: channels, samples, and the bytes that a device adds to them.
 //!
-//! A frame has 256 bytes. A **sample** is one row of readings, a byte for each channel; a frame
-//! holds `samples` rows, and what a row takes is a fixed list of [`Column`]s:
+//! A frame has 256 bytes. A **sample** is one row of readings, a byte for each channel. A frame
+//! holds `samples` rows, and each row is a fixed list of [`Column`]s:
 //!
 //! ```text
 //! reading at (sample s, column c) = byte  s · columns + c,      samples · columns ≤ 256,
 //! ```
 //!
-//! and bytes beyond are zero in every frame, so that sums of them are zero in every honest result.
-//! A channel's physical value is `least + step · byte`, rounded to the next byte by the device.
+//! Bytes beyond the rows are zero in every frame, so their sums are zero in every honest result. A
+//! channel's physical value is `least + step · byte`, which the device rounds to the nearest byte.
 //!
-//! **The first column says whether there is a sample**: 1, or 0 for a row that the last frame of a
-//! file lacks, whose other columns are zero too. Its sum is the exact count. In U25, where only
-//! sums can be had, a device sends what is to be summed: two bytes of each square and product, a
-//! one for the bin a reading is in, a one for each threshold it is above. In P1 the server computes
-//! functions of a byte itself ([`super::exact::Measure`]), and only products are sent.
+//! **The first column tells whether there is a sample**: 1, or 0 for a row that is missing in the
+//! last frame of a file; the other columns of such a row are zero, too. The column's sum is the
+//! exact count. U25 allows only sums, so a device sends every byte to be summed: two bytes of each
+//! square and product, a one for the bin of a reading, and a one for each threshold below a
+//! reading. In P1 the server computes functions of a byte itself ([`super::exact::Measure`]), and
+//! the device adds only products.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tobari_device::READINGS;
 
-/// Channels at most.
+/// The largest number of channels.
 pub const MAX_CHANNELS: usize = 64;
-/// Bytes of a name at most.
+/// Largest length of a name in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// Which profile a fleet's frames have.
+/// The profile of a fleet's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProfileName {
-    /// Functions of bytes, computed by the server.
+    /// The server computes functions of bytes.
     P1,
-    /// Sums straight from frames.
+    /// The server computes sums straight from frames.
     U25,
 }
 
 impl ProfileName {
-    /// How frames call it.
+    /// The profile's code in frames.
     pub fn code(self) -> u8 {
         match self {
             Self::P1 => <tobari_device::P1 as tobari_device::Profile>::CODE,
@@ -44,7 +45,7 @@ impl ProfileName {
         }
     }
 
-    /// By that.
+    /// The profile with this code.
     pub fn from_code(code: u8) -> Option<Self> {
         [Self::P1, Self::U25].into_iter().find(|profile| profile.code() == code)
     }
@@ -71,7 +72,7 @@ impl fmt::Display for ProfileName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Channel {
-    /// What it is called.
+    /// The name of the channel.
     pub name: String,
     /// The value of byte 0.
     #[serde(default)]
@@ -79,13 +80,14 @@ pub struct Channel {
     /// The value of one step of a byte.
     #[serde(default = "one")]
     pub step: f64,
-    /// Whether the two bytes of its square are sent: for variances in U25.
+    /// Whether the device sends the two bytes of its square: for variances in U25.
     #[serde(default, skip_serializing_if = "is_false")]
     pub square: bool,
-    /// Where a histogram's bins meet, ascending; one bin more than edges: for histograms in U25.
+    /// The edges between a histogram's bins, ascending; there is one more bin than edges. For
+    /// histograms in U25.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<f64>,
-    /// Thresholds: for counts above them and alarms in U25.
+    /// Thresholds, for counts above them and alarms in U25.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<f64>,
 }
@@ -117,15 +119,15 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Schema {
-    /// How frames are made.
+    /// The profile of the frames.
     pub profile: ProfileName,
-    /// Rows of a frame.
+    /// The number of rows of a frame.
     #[serde(default = "one_sample")]
     pub samples: usize,
-    /// What is read.
+    /// The channels.
     #[serde(rename = "channel")]
     pub channels: Vec<Channel>,
-    /// Pairs of channels whose products are sent: for covariances.
+    /// Pairs of channels whose products the device sends: for covariances.
     #[serde(default, rename = "products", skip_serializing_if = "Vec::is_empty")]
     pub products: Vec<[String; 2]>,
 }
@@ -133,7 +135,7 @@ pub struct Schema {
 /// One byte of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Column {
-    /// 1 where there is a sample.
+    /// 1 if there is a sample.
     Present,
     /// The reading of a channel.
     Value(usize),
@@ -141,83 +143,83 @@ pub enum Column {
     SquareHigh(usize),
     /// `m² mod 256` of a channel.
     SquareLow(usize),
-    /// 1 where the reading of a channel is in a bin.
+    /// 1 if the reading of a channel is in a bin.
     Bin(usize, usize),
-    /// 1 where it is above a threshold.
+    /// 1 if the reading of a channel is above a threshold.
     Above(usize, usize),
     /// The high byte of a pair's product.
     ProductHigh(usize),
-    /// The low one.
+    /// The low byte of a pair's product.
     ProductLow(usize),
 }
 
-/// Why there is no schema, or no frame by it. It never says a reading.
+/// Why there is no schema, or no frame of it. The error never contains a reading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// A number of things that cannot be.
+    /// A wrong number of things.
     #[error("expected {expected}, found {found}")]
     Count {
-        /// What there should be.
+        /// The expected thing.
         expected: &'static str,
-        /// What there is.
+        /// The number found.
         found: usize,
     },
-    /// A name that is none, or is there twice.
+    /// An invalid name, or the same name twice.
     #[error("expected names of 1 to 64 letters, digits, '-', '_' and '.', each once, found {0:?}")]
     Name(String),
-    /// A channel whose numbers do not go together.
+    /// A channel whose numbers do not fit together.
     #[error("channel {channel}: expected {expected}")]
     Channel {
-        /// Which.
+        /// The channel.
         channel: String,
-        /// What there should be.
+        /// The expected thing.
         expected: &'static str,
     },
-    /// A frame has no room.
+    /// A frame has too little room.
     #[error("expected samples times columns of at most {READINGS}, found {samples} times {columns}")]
     Room {
-        /// Rows.
+        /// The number of rows.
         samples: usize,
-        /// Columns.
+        /// The number of columns.
         columns: usize,
     },
-    /// A reading that no byte of its channel stands for.
+    /// A reading outside the range of its channel's bytes.
     #[error("channel {channel}: expected a number within the range of its bytes, found another")]
     Reading {
-        /// Which.
+        /// The channel.
         channel: String,
     },
 }
 
-/// Whether it may name a channel, a device or a group: it is printed as it is.
+/// Whether the text may name a channel, a device or a group. Names are printed unescaped.
 pub fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 impl Channel {
-    /// The place of a value among bytes, not rounded but for errors of representation.
+    /// The byte position of a value, rounded only to remove representation errors.
     fn place(&self, value: f64) -> f64 {
         let place = (value - self.least) / self.step;
         if (place - place.round()).abs() < 1e-6 { place.round() } else { place }
     }
 
-    /// The byte of a reading; none beyond the range.
+    /// The byte of a reading; `None` if it is out of range.
     pub fn byte(&self, value: f64) -> Option<u8> {
         let place = self.place(value).round();
         (0.0..=255.0).contains(&place).then_some(place as u8)
     }
 
-    /// A reading is above this value exactly if its byte is above this one; none if all or no bytes
-    /// are.
+    /// The byte of a threshold: a reading is above the value exactly if its byte is above this
+    /// byte. `None` if all bytes or no bytes are above.
     pub fn threshold(&self, value: f64) -> Option<u8> {
         let place = self.place(value).floor();
         (0.0..=254.0).contains(&place).then_some(place as u8)
     }
 
-    /// The bytes at which bins begin, from the second one on; none unless they ascend and leave no
-    /// bin empty.
+    /// The first bytes of bins, from the second bin on; `None` unless they ascend and no bin is
+    /// empty.
     pub fn bins(&self, edges: &[f64]) -> Option<Vec<u8>> {
         let starts: Option<Vec<u8>> = edges.iter().map(|edge| self.start(*edge)).collect();
         starts.filter(|starts| !starts.is_empty() && starts.is_sorted_by(|a, b| a < b))
@@ -254,7 +256,7 @@ impl Channel {
 }
 
 impl Schema {
-    /// Whether it can be used.
+    /// Checks that the schema is valid.
     ///
     /// # Errors
     /// [`SchemaError`].
@@ -284,18 +286,18 @@ impl Schema {
         if fits { Ok(()) } else { Err(SchemaError::Room { samples, columns }) }
     }
 
-    /// Which channel has this name.
+    /// The number of the channel with this name.
     pub fn channel(&self, name: &str) -> Option<usize> {
         self.channels.iter().position(|channel| channel.name == name)
     }
 
-    /// Which product is that of these channels, in either order.
+    /// The number of the product of these channels, in either order.
     pub fn product(&self, a: usize, b: usize) -> Option<usize> {
         let of = |pair: &[String; 2]| [self.channel(&pair[0]), self.channel(&pair[1])];
         self.products.iter().position(|pair| [[Some(a), Some(b)], [Some(b), Some(a)]].contains(&of(pair)))
     }
 
-    /// The bytes of a sample, in their order.
+    /// The columns of a sample, in order.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns = vec![Column::Present];
         for (i, channel) in self.channels.iter().enumerate() {
@@ -311,11 +313,11 @@ impl Schema {
         columns
     }
 
-    /// The bytes of readings in physical units.
+    /// The bytes of readings that are given in physical units.
     ///
     /// # Errors
-    /// [`SchemaError::Count`] for another number of readings than of channels,
-    /// [`SchemaError::Reading`] for one out of range.
+    /// [`SchemaError::Count`] for a wrong number of readings, [`SchemaError::Reading`] for a
+    /// reading out of range.
     pub fn bytes(&self, readings: &[f64]) -> Result<Vec<u8>, SchemaError> {
         if readings.len() != self.channels.len() {
             return Err(SchemaError::Count { expected: "a reading for each channel", found: readings.len() });
@@ -326,11 +328,11 @@ impl Schema {
         self.channels.iter().zip(readings).map(byte).collect()
     }
 
-    /// What a device seals: rows of bytes, each with one for each channel; missing rows are told as
-    /// missing.
+    /// The readings of a frame, for a device to encrypt: rows of bytes, one byte for each channel.
+    /// Missing rows are marked as missing.
     ///
     /// # Errors
-    /// [`SchemaError::Count`] for more rows than a frame has, or rows of another length.
+    /// [`SchemaError::Count`] for more rows than a frame has, or rows of a wrong length.
     pub fn frame(&self, rows: &[Vec<u8>]) -> Result<[u8; READINGS], SchemaError> {
         if rows.len() > self.samples {
             return Err(SchemaError::Count { expected: "no more rows than a frame has samples", found: rows.len() });

@@ -1,7 +1,7 @@
-//! The half that reads nothing: takes frames in, and lays them out for a program.
+//! The half that reads nothing: it accepts frames, and arranges them for a program.
 //!
-//! Ingest knows MAC keys, which tell frames from forgeries and open none. **It cannot see readings
-//! out of range.** What it refuses it counts by reason.
+//! Ingest knows MAC keys, which detect forged frames and decrypt none. **It cannot detect readings
+//! out of range.** It counts rejected frames by reason.
 
 use super::bounds::Scheme;
 use super::exact::ExactPlan;
@@ -12,18 +12,18 @@ use std::collections::BTreeMap;
 use tobari_device::{DeviceNumber, Envelope, MacKey, Profile, READINGS, Refused, ReplayWindow, peek};
 use tobari_lattice::ring::Modulus;
 
-/// What ingest refused.
+/// The numbers of frames that ingest rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedFrames {
-    /// Of another length, version or profile, or with a body that no device writes.
+    /// Frames of another length, version or profile, or with a body that no device writes.
     pub malformed: u64,
-    /// That no known device's key made.
+    /// Frames that no known device's key made.
     pub forged: u64,
-    /// That came before.
+    /// Frames that were received before.
     pub replayed: u64,
 }
 
-/// Devices that frames are taken of.
+/// The devices whose frames are accepted.
 pub struct Ingest<P: Profile> {
     devices: BTreeMap<DeviceNumber, (MacKey<P>, ReplayWindow)>,
     refused: RefusedFrames,
@@ -36,8 +36,8 @@ impl<P: Profile> Default for Ingest<P> {
 }
 
 impl<P: Profile> Ingest<P> {
-    /// With another device, by the number of its key; the key of a number that is known stays.
-    /// Answers whether it was new.
+    /// Adds a device by the number of its key; a known number keeps its key. Returns whether the
+    /// number was new.
     pub fn register(&mut self, number: DeviceNumber, mac_key: &[u8; 32]) -> bool {
         let new = !self.devices.contains_key(&number);
         if new {
@@ -46,10 +46,10 @@ impl<P: Profile> Ingest<P> {
         new
     }
 
-    /// A frame that its device made and that did not come before.
+    /// Accepts a frame that its device made and that was not received before.
     ///
     /// # Errors
-    /// [`Refused`]; a device that nobody registered is told as a forgery.
+    /// [`Refused`]; an unregistered device counts as a forgery.
     pub fn take(&mut self, frame: &[u8]) -> Result<Envelope<P>, Refused> {
         let taken = self.admit(frame);
         match &taken {
@@ -65,12 +65,12 @@ impl<P: Profile> Ingest<P> {
         let head = peek::<P>(frame)?;
         let (key, window) = self.devices.get_mut(&head.device).ok_or(Refused::Mac)?;
         let envelope = key.open(frame)?;
-        // only now: anybody can write counters
+        // only after the MAC check: anybody can write counters
         window.admit(head.counter)?;
         Ok(envelope)
     }
 
-    /// What was refused so far.
+    /// The numbers of rejected frames so far.
     pub fn refused(&self) -> RefusedFrames {
         self.refused
     }
@@ -86,14 +86,14 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// No frame yet; none for a modulus that is none.
+    /// A batch without frames; `None` for an invalid modulus.
     pub fn new(scheme: &Scheme, layout: Layout) -> Option<Self> {
         let q = Modulus::new(u64::try_from(scheme.modulus).ok().filter(|q| *q < 1 << 32)?)?;
         let halves = vec![vec![0; layout.slots()]; scheme.rank + 1];
         Some(Self { layout, q, halves, filled: vec![false; layout.blocks()] })
     }
 
-    /// One that is to have frames in these blocks, and takes no memory for them yet.
+    /// A batch that will have frames in these blocks, without memory for them yet.
     pub(super) fn expecting(scheme: &Scheme, layout: Layout, blocks: impl Iterator<Item = usize>) -> Option<Self> {
         let q = Modulus::new(u64::try_from(scheme.modulus).ok().filter(|q| *q < 1 << 32)?)?;
         let mut filled = vec![false; layout.blocks()];
@@ -101,18 +101,18 @@ impl Batch {
         Some(Self { layout, q, halves: vec![Vec::new(); scheme.rank + 1], filled })
     }
 
-    /// Gives the memory of its frames back, and still says which it had.
+    /// Frees the memory of its frames, and remembers which blocks had one.
     pub(super) fn unload(&mut self) {
         self.halves.iter_mut().for_each(|half| *half = Vec::new());
     }
 
-    /// Takes memory for frames, and has none.
+    /// Allocates memory for frames, and removes all frames.
     pub(super) fn clear(&mut self) {
         self.halves.iter_mut().for_each(|half| *half = vec![0; self.layout.slots()]);
         self.filled.fill(false);
     }
 
-    /// Puts a frame in a block. Answers whether the block was free, and is of the batch's profile.
+    /// Puts a frame in a block. Returns whether the block was free and the profile fits.
     pub fn put<P: Profile>(&mut self, block: usize, envelope: &Envelope<P>) -> bool {
         let rank = self.halves.len() - 1;
         let fits = rank == P::RANK && self.q.value() == u64::from(P::MODULUS);
@@ -129,12 +129,12 @@ impl Batch {
         true
     }
 
-    /// Which blocks have a frame.
+    /// Whether each block has a frame.
     pub fn filled(&self) -> &[bool] {
         &self.filled
     }
 
-    /// One half in slots, each block multiplied by a weight.
+    /// One half in slots, with each block multiplied by its weight.
     fn weighted(&self, half: usize, weights: &[i64]) -> Vec<i64> {
         let mut out: Vec<i64> = self.halves[half].iter().map(|value| i64::from(*value)).collect();
         for (block, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 1) {
@@ -148,8 +148,8 @@ impl Batch {
     }
 }
 
-/// The slots of an input of a linear plan that is public; none for others, and where a batch is
-/// missing or a weight stands for a frame that did not come.
+/// The slots of a public input of a linear plan. `None` for other inputs, if a batch is missing, or
+/// if a weight belongs to a missing frame.
 pub fn linear_slots(plan: &LinearPlan, batches: &[Batch], input: Input) -> Option<Vec<i64>> {
     let (term, half) = match input {
         Input::Uniform { term, i } => (term, i),
@@ -162,8 +162,8 @@ pub fn linear_slots(plan: &LinearPlan, batches: &[Batch], input: Input) -> Optio
     there.then(|| batch.weighted(half, &term.weights))
 }
 
-/// The slots of an input of an exact plan that is public; none for others, and where a batch is
-/// missing or a weight stands for a frame that did not come.
+/// The slots of a public input of an exact plan. `None` for other inputs, if a batch is missing, or
+/// if a weight belongs to a missing frame.
 pub fn exact_slots(plan: &ExactPlan, transform: &Transform, batches: &[Batch], input: Input) -> Option<Vec<i64>> {
     let (batch, half) = match input {
         Input::Uniform { term, i } => (batches.get(term)?, i),

@@ -1,4 +1,4 @@
-//! Which parameters frames of a profile are computed with, and which keys that takes.
+//! The parameters for frames of a profile, and the evaluation keys for them.
 
 use super::Scheme;
 use super::exact::{self, ExactPlan, Measure};
@@ -12,13 +12,13 @@ use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet};
 /// The numbers of a fleet's computations.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// How frames are made.
+    /// The profile of the frames.
     pub profile: ProfileName,
-    /// Of the homomorphic scheme.
+    /// The parameters of the homomorphic scheme.
     pub parameters: LatticeParameters,
-    /// Of the profile.
+    /// The numbers of the profile.
     pub scheme: Scheme,
-    /// Where devices' blocks are.
+    /// The layout of devices' blocks.
     pub layout: Layout,
 }
 
@@ -26,22 +26,22 @@ pub struct Setting {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// The parameters are none.
+    /// Invalid parameters.
     #[error(transparent)]
     Parameters(#[from] LatticeError),
-    /// A set that is not there, or that has no room for a block.
+    /// A parameter set that does not exist, or has no room for a block.
     #[error("expected parameters with room for a device's block, found {0}")]
     Set(&'static str),
-    /// What no plan can be made with.
+    /// The parameters do not allow a plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
 
 impl Setting {
-    /// Of a profile: `sense-linear` for U25, `sense` for P1.
+    /// The setting of a profile: `sense-linear` for U25, `sense` for P1.
     ///
     /// # Errors
-    /// None that could come about: [`SettingError`] for a set that is not there.
+    /// [`SettingError`] for a set that does not exist; it cannot occur for these sets.
     pub fn of(profile: ProfileName) -> Result<Self, SettingError> {
         let set = match profile {
             ProfileName::P1 => exact::SET,
@@ -51,10 +51,10 @@ impl Setting {
         Self::with(profile, parameters)
     }
 
-    /// With other parameters: for tests, and for sets to come.
+    /// A setting with other parameters, for tests and future sets.
     ///
     /// # Errors
-    /// [`SettingError::Set`] without room for a block.
+    /// [`SettingError::Set`] if there is no room for a block.
     pub fn with(profile: ProfileName, parameters: LatticeParameters) -> Result<Self, SettingError> {
         let (scheme, arrangement) = match profile {
             ProfileName::P1 => (Scheme::of::<P1>(), Arrangement::Strided),
@@ -69,10 +69,11 @@ impl Setting {
         self.parameters.data_primes() as u16 - 1
     }
 
-    /// The keys that a server computes every question with.
+    /// The evaluation keys that a server needs for every question.
     ///
     /// # Errors
-    /// None that could come about: [`SettingError::Plan`] for a profile without valid points.
+    /// [`SettingError::Plan`] for a profile without valid points; it cannot occur for these
+    /// profiles.
     pub fn keys(&self) -> Result<Vec<Input>, SettingError> {
         let mut all = Vec::new();
         let mut note = |input: Input| {
@@ -99,7 +100,7 @@ impl Setting {
     }
 }
 
-/// What a key is called between key holder and server; none for inputs that are no keys.
+/// The name of a key between key holder and server; `None` for inputs that are not keys.
 pub fn key_name(input: Input) -> Option<String> {
     match input {
         Input::Rotation { steps, level } => Some(format!("rotation-{steps}-{level}")),

@@ -1,4 +1,4 @@
-//! `tobari-bench`, as clap reads it.
+//! The command line of `tobari-bench`, for clap.
 
 use super::call::CallBench;
 #[cfg(linux_64)]

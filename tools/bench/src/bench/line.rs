@@ -1,8 +1,8 @@
-//! One figure, in the shape that all benchmarks and all peers share.
+//! One figure, in the format of all benchmarks and all peers.
 
 use serde::{Deserialize, Serialize};
 
-/// One figure; `P` says what it is of.
+/// One figure; `P` has its parameters.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Line<P> {
     pub(crate) job: String,

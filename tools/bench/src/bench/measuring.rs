@@ -1,4 +1,4 @@
-//! How benchmarks measure, as clap reads it.
+//! The options of all benchmarks, for clap.
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

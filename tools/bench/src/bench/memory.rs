@@ -1,5 +1,5 @@
-//! `tobari-bench memory`: the reference job of plans with all the memory it wants, within a limit
-//! with a tier, and within the same limit with the kernel's swap on the same device.
+//! `tobari-bench memory`: the reference job of plans without a memory limit, within a limit with a
+//! tier, and within the same limit with the kernel's swap on the same device.
 
 use super::limited::{self, COLUMNS, Row, Task};
 use super::plot::{self, Bars};
@@ -13,11 +13,11 @@ use tobari_host::files;
 use tobari_plan::plan::bytes;
 use tobari_reference::{Matrix, Reference};
 
-/// Rows of the paper's table 6, length 5: times of the unlimited run.
+/// Rows of the paper's table 6, length 5: ratios to the unlimited run.
 const PAPER: [(&str, f64); 4] =
     [("PMem 200", 1.050), ("Optane SSD", 1.049), ("980 PRO (NVMe)", 1.123), ("SATA SSD", 1.410)];
 
-/// Whose figure it is of.
+/// The parameters of a figure.
 #[derive(Clone, Serialize, Deserialize, PartialEq)]
 struct Params {
     class: String,

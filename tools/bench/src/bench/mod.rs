@@ -1,4 +1,4 @@
-//! `tobari-bench`: a job's numbers, one line each, in the shape that `bench/README.md` fixes.
+//! `tobari-bench`: the figures of a job, one on each line, in the format of `bench/README.md`.
 
 pub(crate) mod arguments;
 mod call;
@@ -45,7 +45,7 @@ fn show(table: &Table, json: bool) {
     tell(table.text().trim_end(), json);
 }
 
-/// Text for people: on standard output, unless that is for programs.
+/// Prints text for people: on standard output, or on standard error with `--json`.
 fn tell(text: &str, json: bool) {
     if json {
         output::say(text);

@@ -1,18 +1,18 @@
-//! Other programs on the same task: each is given the name of a curve or of a parameter set, and
-//! perhaps a word for what else is wanted, and prints lines of our shape, or nothing where it does
-//! not have it.
+//! Peers: other programs on the same task. A peer gets the name of a curve or of a parameter set,
+//! and perhaps a further word. It prints lines in our format, or nothing if it does not support the
+//! task.
 
 use super::line::{Line, summary};
 use serde::de::DeserializeOwned;
 use std::process::Command;
 use tobari_command::output::Failure;
 
-/// Whether peers have their turn after this round: about five times in all runs.
+/// Whether peers run after this round: about five times in all rounds.
 pub(super) fn has_its_turn(round: usize, runs: usize) -> bool {
     round > 0 && round.is_multiple_of((runs / 5).max(1))
 }
 
-/// One round.
+/// Runs one round of a peer.
 pub(super) fn ask<P: DeserializeOwned>(peer: &str, name: &str, more: &[&str]) -> Result<Vec<Line<P>>, Failure> {
     let done = Command::new(peer).arg(name).args(more).output();
     let done = done.map_err(|error| Failure::Work(format!("{peer}: {error}")))?;
@@ -24,7 +24,7 @@ pub(super) fn ask<P: DeserializeOwned>(peer: &str, name: &str, more: &[&str]) ->
     lines.map_err(|error| Failure::Work(format!("{peer} {name}: {error}")))
 }
 
-/// The medians of a peer's rounds, as one line a thing.
+/// The medians of a peer's rounds, one line for each task.
 pub(super) fn join<P: Clone + PartialEq>(rounds: &[Vec<Line<P>>]) -> Vec<Line<P>> {
     let Some(first) = rounds.first().cloned() else { return Vec::new() };
     let same = |a: &Line<P>, b: &Line<P>| a.what == b.what && a.params == b.params && a.engine == b.engine;

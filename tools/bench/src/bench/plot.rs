@@ -9,14 +9,14 @@ const SIZE: (u32, u32) = (960, 620);
 const LEGEND_WIDTH: u32 = 200;
 const LEGEND_LINE: i32 = 21;
 
-/// What to draw.
+/// The content of a plot.
 pub(super) struct Plot {
     pub(super) title: String,
     pub(super) x: String,
     pub(super) y: String,
-    /// Above the legend's colours.
+    /// The title above the legend's colours.
     pub(super) groups: String,
-    /// A level that must not be exceeded, and its name.
+    /// A limit line, and its name.
     pub(super) limit: (f64, String),
     pub(super) series: Vec<Series>,
 }
@@ -27,10 +27,10 @@ const PAPER: &str = "paper";
 
 /// A line with a mark at each point.
 pub(super) struct Series {
-    /// What its colour stands for; lines of both kinds may share it.
+    /// The group, shown by colour; our lines and the paper's may share a group.
     pub(super) group: usize,
-    /// Whose it is: [`OURS`], thick with filled marks; `paper`, thin with open ones; a peer, thin
-    /// with a mark of its own.
+    /// The engine: [`OURS`], thick with filled marks; `paper`, thin with open ones; a peer, thin
+    /// with its own mark.
     pub(super) engine: String,
     pub(super) points: Vec<(f64, f64)>,
 }
@@ -69,15 +69,15 @@ fn peers(plot: &Plot) -> Vec<&str> {
     peers
 }
 
-/// A disc for ours, a ring for the paper's; a small disc for the first peer, a small ring for
-/// others.
+/// The mark: a disc for ours, a ring for the paper's, a small disc for the first peer, a small ring
+/// for others.
 fn mark<C>(at: C, engine: &str, peer: Option<usize>, colour: HSLColor) -> Circle<C, i32> {
     let filled = peer.map_or(engine == OURS, |peer| peer == 0);
     let style = if filled { colour.filled() } else { colour.stroke_width(1) };
     Circle::new(at, if peer.is_some() { 2 } else { 4 }, style)
 }
 
-/// From the least to the most of the values, and a little wider, so that no mark lies on the frame.
+/// The range of the values, a little widened, so that no mark lies on the frame.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) = values.fold((f64::MAX, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
     (0.8 * least, 1.25 * most)
@@ -85,7 +85,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 
 type Logarithmic = Cartesian2d<LogCoord<f64>, LogCoord<f64>>;
 
-/// A frame with both axes logarithmic; its title, and what the axes are.
+/// A frame with two logarithmic axes, a title, and the names of the axes.
 fn axes<'a, 'b>(
     area: &'b Area<'a>,
     [title, x_name, y_name]: [&str; 3],
@@ -122,7 +122,7 @@ fn groups(plot: &Plot) -> Vec<usize> {
     groups
 }
 
-/// From red to violet, dark enough on white, and neighbours alternately darker.
+/// The group's colour: from red to violet, dark enough on white, and every second one darker.
 fn colour(groups: &[usize], group: usize) -> HSLColor {
     let place = groups.iter().position(|&other| other == group).unwrap_or(0);
     let lightness = if place.is_multiple_of(2) { 0.45 } else { 0.3 };
@@ -164,7 +164,7 @@ fn legend(plot: &Plot, groups: &[usize], area: &Area) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lines with a name each.
+/// Named lines.
 pub(super) struct Curves {
     pub(super) title: String,
     pub(super) x: String,
@@ -205,12 +205,12 @@ pub(super) struct Bars {
 }
 
 impl Bars {
-    /// Without bars.
+    /// A plot without bars.
     pub(super) fn new(title: &str, x: &str) -> Self {
         Self { title: title.to_owned(), x: x.to_owned(), all: Vec::new() }
     }
 
-    /// One more.
+    /// Adds a bar.
     pub(super) fn push(&mut self, group: &str, name: &str, value: f64) {
         self.all.push((group.to_owned(), name.to_owned(), value));
     }

@@ -1,5 +1,5 @@
-//! `tobari-bench search`: questions of each kind to a server process of this machine, end to end,
-//! and how many it answers to several clients at once.
+//! `tobari-bench search`: questions of each kind to a server process on this machine, end to end,
+//! and the server's rate of answers to several clients at once.
 
 use super::line::{Line, summary};
 use super::table::{Table, number};
@@ -25,20 +25,20 @@ use tobari_search::table::{Question, encode_table};
 use tobari_search_edge::command::{Remote, Wanted};
 use tobari_search_edge::simulated as panel;
 
-/// Of the 1000 Genomes Project's third phase, whose panel has as many.
+/// The number of haplotypes in the panel of the 1000 Genomes Project, phase 3.
 const HAPLOTYPES: usize = 5_008;
 const SITES: usize = 2_000;
 /// Questions of a round.
 const QUESTIONS: usize = 21;
 /// Questions that clients ask together.
 const TOGETHER: usize = 512;
-/// How many clients ask at once.
+/// Numbers of clients that ask at once.
 const CLIENTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Budgets are no part of it.
+/// Options against the budgets, which are not measured.
 const BUDGETS: [&str; 6] = ["--budget", "1000000000", "--region-budget", "1000000000", "--key-uses", "4294967295"];
 
-/// What is asked: sites, places, whether for the longest match, what is told, and the most
-/// milliseconds and bytes there may be, if that is said.
+/// A kind of question: sites, places, whether it asks for the longest match, the granularity of the
+/// answer, and the target in milliseconds and bytes, if there is one.
 type Kind = (usize, u32, bool, Granularity, Option<(f64, u64)>);
 
 const KINDS: [Kind; 10] = [
@@ -63,7 +63,7 @@ struct Params {
     longest: bool,
     counts: bool,
     clients: usize,
-    /// Of a question and its answer.
+    /// Bytes of a question and its answer.
     bytes: u64,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &LimitedBench, tobari: &Tobari) -> Result<ExitCode,
 
 async fn measure(arguments: &LimitedBench, columns: &[Vec<bool>], server: &BlindProcess) -> Result<ExitCode, Failure> {
     let wanted = Wanted { table: None, labels: false, keep: false };
-    // each has a secret of its own, which hides one place
+    // each client has its own secret, which hides one place
     let reach = async || {
         let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
         Remote::reach(server.url(), &ClientTls::System, None, &identity, &wanted).await
@@ -105,7 +105,7 @@ async fn measure(arguments: &LimitedBench, columns: &[Vec<bool>], server: &Blind
             let before = connection.sent_bytes() + connection.received_bytes();
             let started = Instant::now();
             remote.ask(&mut connection, &Question::Window { start, length, pattern }, wish).await?;
-            // the first registers a key, and the server prepares its tables
+            // the first question registers a key, and the server prepares its tables
             if index > 0 {
                 times.push(started.elapsed().as_secs_f64() * 1e3);
                 bytes = connection.sent_bytes() + connection.received_bytes() - before;

@@ -1,7 +1,7 @@
-//! How everything is measured: in rounds, one of each thing a round, so that a slower minute of a
-//! shared machine touches all of them alike; a fixed loop of integer work, timed in each round too,
-//! shows how quiet the machine was. In a round a thing is done once before it counts: peers warm up
-//! before they measure, too.
+//! All measurements are in rounds. Each round runs every task once, so that a slower minute of a
+//! shared machine affects all tasks alike. A fixed loop of integer work, timed in each round too,
+//! shows how quiet the machine was. In a round each task runs once before it is timed, because
+//! peers warm up before they measure, too.
 
 use super::line::{DISTURBED, Line, summary};
 use super::peer;
@@ -9,32 +9,32 @@ use std::hint::black_box;
 use std::time::Instant;
 use tobari_command::output::Failure;
 
-/// Times slower than its fastest at which the probe calls a run disturbed.
+/// A run counts as disturbed if the probe is slower than its fastest time by this factor.
 const MOST_DISTURBED: f64 = 1.15;
 
-/// A thing to measure.
+/// A task to measure.
 pub(super) struct Task<P> {
     pub(super) what: &'static str,
     pub(super) params: P,
     pub(super) labels: Vec<&'static str>,
     pub(super) work: Box<dyn FnMut()>,
-    /// By what nanoseconds are divided.
+    /// The divisor of nanoseconds.
     pub(super) parts: f64,
 }
 
-/// What all tasks have in common.
+/// The parameters that all tasks share.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
     pub(super) name: &'static str,
     pub(super) backend: &'static str,
     pub(super) unit: &'static str,
-    /// What takes less is repeated for about so long, each time for itself, and the median is a
-    /// round's figure: as peers measure.
+    /// A shorter task is repeated for about this time. Each repetition is timed alone, and the
+    /// median is the round's figure, as for peers.
     pub(super) batch_ns: f64,
 }
 
-/// All tasks in rounds, and the peers' about five times in between: our lines, then theirs, and how
-/// disturbed the machine was.
+/// All tasks in rounds, and the peers' about five times in between: our lines, then theirs, and the
+/// disturbance of the machine.
 pub(super) fn measure<P: Clone + PartialEq>(
     job: Job,
     mut tasks: Vec<Task<P>>,
@@ -74,7 +74,7 @@ pub(super) fn measure<P: Clone + PartialEq>(
     Ok((lines, median / fastest))
 }
 
-/// Nanoseconds that it takes.
+/// The nanoseconds of some work.
 pub(super) fn time(work: &mut impl FnMut()) -> f64 {
     let started = Instant::now();
     work();

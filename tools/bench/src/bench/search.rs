@@ -1,5 +1,5 @@
 //! `tobari-bench search --paper`: table 6 of the paper, with the paper's algorithm (`pbwt-he`) on
-//! this machine beside what the paper printed.
+//! this machine beside the paper's values.
 
 use super::limited::{self, COLUMNS, Row, Task};
 use super::plot::{self, Bars};
@@ -15,11 +15,11 @@ use tobari_plan::plan::bytes;
 use tobari_reference::Reference;
 use tobari_search_edge::plan::Pbwt;
 
-/// Lengths of table 6. Table 1 of the paper has 3, 4 and 5; the results are of these.
+/// Lengths of table 6. Table 1 of the paper has 3, 4 and 5, but the results have these.
 const LENGTHS: [usize; 3] = [4, 5, 6];
 
-/// Table 6: condition, the class here that is nearest, and seconds by length. What table 3 calls
-/// Optane 905P is by its reference the 800P of 118 GB.
+/// Table 6: condition, our nearest class, and seconds by length. Table 3 says Optane 905P, but its
+/// reference is to the 800P of 118 GB.
 const PAPER: [(&str, &str, [u32; 3]); 6] = [
     ("no limit", "", [1654, 2017, 2416]),
     ("Optane PMem 200", "ram", [1673, 2118, 2561]),
@@ -29,11 +29,11 @@ const PAPER: [(&str, &str, [u32; 3]); 6] = [
     ("SATA SSD", "sata", [2213, 2843, 3435]),
 ];
 
-/// What the paper does not say, and what is not alike.
+/// Gaps in the paper, and differences to it.
 const NOTE: &str = "The paper's rows are its seconds on a Xeon Silver 4313 with HElib and bootstrapping, swapping within 1 GB; ours the same algorithm, without bootstrapping, on this \
 machine. The paper searches 108 KB of alleles and does not say of how many haplotypes: 2,184, as in PBWT-sec, with 50 sites of a byte are 109 kB (our inference).";
 
-/// Whose figure it is of.
+/// The parameters of a figure.
 #[derive(Clone, Serialize, Deserialize, PartialEq)]
 struct Params {
     method: String,
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &SearchBench, tobari: &Tobari) -> Result<ExitCode, 
     Ok(right.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
 }
 
-/// The paper's seconds of a condition at a length, if it has that length.
+/// The paper's seconds of a condition at a length, if the paper has that length.
 fn printed(seconds: &[u32; 3], length: usize) -> Option<f64> {
     LENGTHS.iter().position(|known| *known == length).map(|at| f64::from(seconds[at]))
 }
@@ -134,7 +134,7 @@ fn report(arguments: &SearchBench, measured: &[(usize, Vec<Row>)]) -> Result<(),
     Ok(())
 }
 
-/// How many times the paper's unlimited run is ours, by length.
+/// The time of the paper's unlimited run relative to ours, by length.
 fn compared(measured: &[(usize, Vec<Row>)]) -> String {
     let of = |(length, rows): &(usize, Vec<Row>)| {
         let paper = printed(&PAPER[0].2, *length)?;
@@ -169,7 +169,7 @@ mod tests {
             assert_eq!(printed(&PAPER[5].2, length), Some(sata));
         }
         assert_eq!(printed(&PAPER[0].2, 10), None);
-        // devices are ordered as the paper finds them
+        // devices are in the order of the paper's results
         assert!(PAPER[1..].iter().all(|(.., seconds)| seconds.is_sorted() && seconds[1] > PAPER[0].2[1]));
     }
 }

@@ -1,22 +1,22 @@
 //! A table, as CSV for programs and in columns for people.
 
-/// Rows of as many cells as there are columns.
+/// A table; each row has a cell for each column.
 pub(crate) struct Table {
-    /// What it shows: the line above it, for people.
+    /// The title: the line above the table, for people.
     pub(crate) title: String,
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Without rows.
+    /// A table without rows.
     pub(super) fn new(title: impl Into<String>, columns: &[&str]) -> Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         Self { title: title.into(), columns, rows: Vec::new() }
     }
 
-    /// What [`Table::csv`] wrote: RFC 4180, a head first. A row that is too long loses what is
-    /// beyond the head.
+    /// Parses the output of [`Table::csv`]: RFC 4180, a head first. Cells beyond the head are
+    /// dropped.
     pub(crate) fn parse(title: impl Into<String>, csv: &str) -> Self {
         let mut rows = records(csv).into_iter();
         let columns = rows.next().unwrap_or_default();
@@ -25,23 +25,23 @@ impl Table {
         table
     }
 
-    /// The names of its columns.
+    /// The names of the columns.
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Rows of as many cells.
+    /// The rows; each has a cell for each column.
     pub(crate) fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
 
-    /// Adds a row; cells that it lacks stay empty.
+    /// Adds a row; missing cells are empty.
     pub(super) fn push(&mut self, mut row: Vec<String>) {
         row.resize(self.columns.len(), String::new());
         self.rows.push(row);
     }
 
-    /// A head, then one line a row.
+    /// A head, then one line for each row.
     pub(super) fn csv(&self) -> String {
         let mut text = String::new();
         for row in std::iter::once(&self.columns).chain(&self.rows) {
@@ -52,7 +52,7 @@ impl Table {
         text
     }
 
-    /// The title, then columns with numbers, marked or not, to the right.
+    /// The title, then the columns; numbers, with a mark or without, are aligned to the right.
     pub(super) fn text(&self) -> String {
         let mut text = format!("\n{}\n", self.title);
         let lines = || std::iter::once(&self.columns).chain(&self.rows);
@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// Rows of cells, as RFC 4180 has them.
+/// Splits CSV into rows of cells, by RFC 4180.
 fn records(csv: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell, mut within) = (Vec::new(), Vec::new(), String::new(), false);
     let mut characters = csv.chars().peekable();
@@ -100,7 +100,7 @@ fn records(csv: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// A cell as RFC 4180 has it.
+/// A cell in the format of RFC 4180.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
 }

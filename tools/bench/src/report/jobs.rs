@@ -1,4 +1,4 @@
-//! What is measured of each job at each size, and what of it stands at the head of the page.
+//! The benchmarks of each job at each size, and the headlines of the page.
 
 use super::{Job, Size};
 
@@ -7,28 +7,28 @@ pub(super) struct Part {
     pub(super) job: Job,
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What is measured, and what has to be known to read it.
+    /// A description of the benchmark, and notes for its reader.
     pub(super) about: &'static str,
-    /// Where `record` has no peer of it: what there is to say instead.
+    /// The text for a part without a peer in `record`.
     pub(super) no_peers: Option<&'static str>,
-    /// What follows `tobari-bench`.
+    /// The arguments of `tobari-bench`.
     pub(super) calls: fn(Size) -> Vec<&'static str>,
-    /// Files that are shown, and their titles; files of the same name hold the same table.
+    /// The shown files, and their titles; files of the same name hold the same table.
     pub(super) tables: &'static [(&'static str, &'static str)],
     pub(super) headlines: &'static [Headline],
 }
 
-/// A row at the head of the page: a cell of ours, and one of the paper's or the goal.
+/// A row at the head of the page: our cell, and a cell of the paper or the target.
 pub(super) struct Headline {
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
     pub(super) ours: Place,
     pub(super) paper: Place,
-    /// What has to be said with it.
+    /// The note to the row.
     pub(super) note: &'static str,
 }
 
-/// A cell: the file, what cells of its row begin with, and its column.
+/// A cell: the file, the beginnings of cells in its row, and its column.
 pub(super) struct Place {
     pub(super) file: &'static str,
     pub(super) row: &'static [(&'static str, &'static str)],
@@ -36,7 +36,7 @@ pub(super) struct Place {
 }
 
 impl Part {
-    /// Whether this machine can do it at all.
+    /// Whether this machine can run the part.
     pub(super) fn runs_here(&self) -> bool {
         let linux = cfg!(linux_64);
         linux || !matches!(self.job, Job::Infer | Job::Seal)
@@ -61,7 +61,7 @@ const fn of_a_sample(
     Headline { what, unit: "ns", ours, paper, note }
 }
 
-/// All of them, in the order of the page.
+/// All parts, in the order of the page.
 pub(super) static PARTS: [Part; 6] = [
     Part {
         job: Job::Call,

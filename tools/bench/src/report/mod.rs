@@ -1,9 +1,9 @@
 //! `tobari-bench report`: every job's paper benchmark on this machine, and one page that shows the
 //! paper, the peers on record and this machine side by side.
 //!
-//! Nothing is measured here: each part is `tobari-bench …` in a process of its own, and the page
-//! has its lines, its tables and its plots as they came. A part that fails is named at the head of
-//! the page, which is written all the same: a long run is not lost. The page is one file that loads
+//! This module measures nothing: each part is `tobari-bench …` in a process of its own, and the
+//! page shows its lines, tables and plots unchanged. The page is written even if a part fails, and
+//! names that part at its head, so that a long run is not lost. The page is one file that loads
 //! nothing, and is written whole or not at all.
 
 mod jobs;
@@ -24,9 +24,9 @@ use tobari_command::day::date;
 use tobari_command::output::{self, Failure};
 use tobari_host::files;
 
-/// What the page is called.
+/// The name of the page.
 const NAME: &str = "report.html";
-/// Bytes of what a benchmark writes, at most.
+/// The most bytes of a benchmark's output.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// `tobari-bench report`
@@ -83,21 +83,21 @@ pub(crate) enum Job {
 /// A figure of any job.
 type Figure = Line<Value>;
 
-/// What came of a part.
+/// The result of a part.
 struct Ran {
     part: &'static Part,
-    /// As they were called.
+    /// The command lines.
     calls: Vec<String>,
     seconds: f64,
     lines: Vec<Figure>,
-    /// By the names of their files.
+    /// Tables by the names of their files.
     tables: Vec<(String, Table)>,
     plots: Vec<(String, String)>,
-    /// Why there is less than there should be.
+    /// The reason why the result is incomplete.
     failed: Option<String>,
 }
 
-/// Where and when.
+/// The machine and the day.
 struct Setting {
     day: String,
     machine: String,
@@ -109,7 +109,7 @@ struct Setting {
 pub(crate) fn run(arguments: &ReportArguments, tobari: &Tobari) -> Result<ExitCode, Failure> {
     let wanted = |part: &&Part| arguments.jobs.is_empty() || arguments.jobs.contains(&part.job);
     if arguments.size == Size::Paper && jobs::PARTS.iter().filter(wanted).any(|part| part.job == Job::Call) {
-        weak_curves::need("--size paper")?; // now, and not on the page an hour later
+        weak_curves::need("--size paper")?; // fail now, and not on the page an hour later
     }
     let records = record::all(arguments.record.as_deref())?;
     std::fs::create_dir_all(&arguments.output)?;
@@ -167,14 +167,14 @@ fn measure(part: &'static Part, arguments: &ReportArguments, tobari: &Tobari) ->
     Ok(ran)
 }
 
-/// What one process said.
+/// The output of one process.
 struct ProcessOutput {
     lines: Vec<Figure>,
     failed: Option<String>,
 }
 
-/// This executable as a benchmark. Its lines are passed on as they are; what it says to people is
-/// kept for its last words.
+/// Runs this executable as a benchmark. Its lines are passed on unchanged; the end of its text for
+/// people is kept.
 fn bench(words: &[&str], tobari: &Tobari, folder: &Path, json: bool) -> Result<ProcessOutput, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(tobari.given().map(|program| [Path::new("--tobari"), program]).into_iter().flatten());
@@ -183,7 +183,7 @@ fn bench(words: &[&str], tobari: &Tobari, folder: &Path, json: bool) -> Result<P
     let errors = child.stderr.take();
     let listening = std::thread::spawn(move || {
         let mut text = Vec::new();
-        // what cannot be read is not said
+        // unreadable text is left out
         let _ = errors.map(|mut errors| errors.read_to_end(&mut text));
         String::from_utf8_lossy(&text).into_owned()
     });
@@ -215,7 +215,7 @@ fn read(folder: &Path, ran: &mut Ran) -> Result<(), Failure> {
         let shown = ran.part.tables.iter().find(|(file, _)| *file == name);
         let drawn = name.ends_with(".svg");
         if shown.is_none() && !drawn {
-            continue; // the same figures again, or what is drawn
+            continue; // the same figures again, or the points of plots
         }
         let bytes = files::read_bounded(&folder.join(&name), MOST_BYTES)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -229,7 +229,7 @@ fn read(folder: &Path, ran: &mut Ran) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What sorts names with their numbers in order: figure 9 before figure 10.
+/// A sort key that orders names by their numbers: figure 9 before figure 10.
 fn by_number(name: &str) -> Vec<(Option<u64>, String)> {
     name.split_inclusive(|character: char| !character.is_ascii_digit())
         .map(|piece| {
@@ -241,7 +241,7 @@ fn by_number(name: &str) -> Vec<(Option<u64>, String)> {
 
 fn setting(size: Size) -> Setting {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    // where the system does not tell it, its kind has to do
+    // if the system does not name the processor, its architecture is used
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()

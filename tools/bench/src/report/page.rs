@@ -1,7 +1,7 @@
 //! The page: one file of HTML and CSS, which loads nothing and needs no script.
 //!
-//! Every figure of the run is in an element `data` whose `value` is the figure as it was measured;
-//! what is shown is rounded. Tables and plots of the benchmarks are as those wrote them.
+//! Every figure of the run is in an element `data`: its `value` is the measured figure, and its
+//! text is rounded. Tables and plots of the benchmarks are unchanged.
 
 use super::jobs::{Headline, Place};
 use super::record::Record;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 
-/// What labels mean: figures with one of them may not be quoted without it.
+/// The meanings of labels: a figure must not be quoted without its label.
 const LABELS: [(&str, &str); 14] = [
     (
         "simulated-enclave",
@@ -115,13 +115,13 @@ fn headlines(html: &mut String, setting: &Setting, all: &[Ran]) {
     let mut rows = Vec::new();
     for ran in all {
         for Headline { what, unit, ours, paper, note } in ran.part.headlines {
-            // of a part that is not complete it is said above that it is not
+            // the text above already says that this part is not complete
             let found = match cell(&ran.tables, ours) {
                 Some(found) => found,
                 None if ran.failed.is_some() => continue,
                 None => "not in its tables".to_owned(),
             };
-            // what is far smaller than the paper's is not set beside it
+            // the least size is far smaller than the paper's, so the two are not compared
             let printed = cell(&ran.tables, paper).filter(|_| setting.size != Size::Least).unwrap_or_default();
             let times =
                 found.parse::<f64>().ok().zip(printed.parse::<f64>().ok()).filter(|_| ["ns", "ms", "s"].contains(unit));
@@ -153,7 +153,7 @@ fn headlines(html: &mut String, setting: &Setting, all: &[Ran]) {
     push(html, "</section>\n");
 }
 
-/// A cell of a table that was written.
+/// A cell of a benchmark's table.
 fn cell(tables: &[(String, Table)], place: &Place) -> Option<String> {
     let (_, table) = tables.iter().find(|(name, _)| name == place.file)?;
     let at = |column: &str| table.columns().iter().position(|name| name == column);
@@ -164,7 +164,7 @@ fn cell(tables: &[(String, Table)], place: &Place) -> Option<String> {
     (!found.is_empty()).then(|| found.clone())
 }
 
-/// The same, or with more words after a comma.
+/// Whether a cell equals `start`, or continues after a comma.
 fn begins(cell: &str, start: &str) -> bool {
     cell.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
@@ -235,10 +235,10 @@ fn is_papers(row: &[String]) -> bool {
     row.iter().any(|cell| cell == "paper" || cell.starts_with("paper: "))
 }
 
-/// Columns that say what a row of a record is of; in the parameters of a figure, or its `what`.
+/// Columns that identify a row of a record; they are parameters of a figure, or its `what`.
 const KEYS: [&str; 5] = ["what", "curve", "mode", "timing", "set"];
 
-/// Peers' figures with this machine's beside them, where there are such; all else is folded.
+/// Peers' figures with this machine's figures beside them, if there are any; other rows are folded.
 fn on_record(html: &mut String, record: &Record, lines: &[Figure]) {
     let mut columns = record.table.columns().to_vec();
     let keys: Vec<(usize, &str)> = columns
@@ -305,7 +305,7 @@ fn figures(html: &mut String, lines: &[Figure]) {
     table(html, "Figures", &columns, rows);
 }
 
-/// What a figure is of, in words.
+/// The parameters of a figure, in words.
 fn params(line: &Figure) -> String {
     let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let said = |(name, value): (&String, &serde_json::Value)| match text(value).as_str() {
@@ -315,7 +315,7 @@ fn params(line: &Figure) -> String {
     line.params.as_object().into_iter().flatten().filter_map(said).collect::<Vec<_>>().join(", ")
 }
 
-/// A figure as it was measured, and shown rounded.
+/// A figure with its measured value, shown rounded.
 fn data(value: f64) -> String {
     format!("<data value=\"{value}\">{}</data>", short(value))
 }
@@ -379,7 +379,7 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // what is not shown could still be read otherwise than it looks
+            // an invisible character could change the meaning of the text
             character if character.is_control() && character != '\n' => {
                 let _ = write!(out, "&#xfffd;");
             }

@@ -1,7 +1,7 @@
-//! Peers on record: the figures of `bench/record` that stand beside those of this machine.
+//! Peers on record: the figures of `bench/record`, shown beside those of this machine.
 //!
-//! A record is of another machine and another day, and of this project as it was then. It is shown
-//! as it was written; ratios are of one run, in which both were measured in turn.
+//! A record is from another machine, another day, and an earlier state of this project. It is shown
+//! unchanged; its ratios are from one run, in which both sides were measured in turn.
 
 use crate::bench::table::Table;
 use std::path::Path;
@@ -10,11 +10,11 @@ use tobari_host::files;
 
 /// Figures on record.
 pub(super) struct Record {
-    /// The part that it stands beside.
+    /// The part of the page with this record.
     pub(super) part: &'static str,
-    /// Where it was measured, when, and what is compared.
+    /// The machine, the day and the compared peers.
     pub(super) title: &'static str,
-    /// Within `bench/record`.
+    /// The path within `bench/record`.
     pub(super) path: &'static str,
     pub(super) table: Table,
 }
@@ -37,7 +37,7 @@ static BUILT_IN: &[(&str, &str, &str, &str)] = records! {
 /// Bytes of a record at most.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Those that are built in, or the same files of a folder.
+/// The built-in records, or the same files of a folder.
 pub(super) fn all(folder: Option<&Path>) -> Result<Vec<Record>, Failure> {
     let one = |(part, path, title, text): &(&'static str, &'static str, &'static str, &'static str)| {
         let table = match folder {

@@ -3,22 +3,22 @@
 //!
 //! A number is `Σ x_i 2^(29i)` with `x_i` in 64-bit words, so that a sum is a sum of limbs and a
 //! product's columns are sums of products of limbs, none of which carries. Carries round:
-//! `c = ⌊(x + 2^28)/2^29⌋` leaves `|x - 2^29 c| ≤ 2^28`. What a number stands for depends on the
-//! prime, of which `2^BITS mod p` is a few signed powers of two ([`Form`]):
+//! `c = ⌊(x + 2^28)/2^29⌋` leaves `|x - 2^29 c| ≤ 2^28`. The meaning of a number depends on the
+//! prime; `2^BITS mod p` is a few signed powers of two ([`Form`]):
 //!
-//! * where `2^(29N) mod p` has two limbs, `f_0 + 2^29 f_1`, a number stands for itself, and the `N`
-//!   high columns of a product, carried, are folded on the low ones;
-//! * else `v` stands as `v · 2^(29N) mod p` (Montgomery). As `p ≡ ±1 (mod 2^29)` for the other
-//!   primes, the multiple of `p` that clears a column is the column itself, and the multiple's
-//!   limbs are shifted copies of it.
+//! * if `2^(29N) mod p` has two limbs, `f_0 + 2^29 f_1`, a number represents itself, and the `N`
+//!   high columns of a product, after their carries, are folded onto the low ones;
+//! * otherwise `v` is stored as `v · 2^(29N) mod p` (Montgomery). As `p ≡ ±1 (mod 2^29)` for these
+//!   primes, the multiple of `p` that clears a column is given by the column itself, and the
+//!   multiple's limbs are shifted copies of it.
 //!
 //! # Bounds
 //! A number of weight `w` ([`Coordinate`]) has limbs of at most `w (2^28 + 2^22)`. Factors of
 //! weights `v w ≤ 8` have columns of at most `8 N (2^28 + 2^22)² < 2^63 - 2^58`, and clearing adds
-//! less than `2^58` to a column; where there are fewer than ten limbs, it is `< 2^63 - 2^60`, and
-//! folding adds less than `2^60` (`CHECKED`). What is settled, or a product, is of absolute value
-//! below `2^BITS`, about half of that as a rule: its highest limb has been folded by
-//! `2^BITS mod p`, or it is a quotient by `2^(29N) ≥ 32 p`.
+//! less than `2^58` to a column. With fewer than ten limbs, the columns are `< 2^63 - 2^60`, and
+//! folding adds less than `2^60` (`CHECKED`). A settled number or a product has an absolute value
+//! below `2^BITS`, usually about half of that: its highest limb has been folded by `2^BITS mod p`,
+//! or it is a quotient by `2^(29N) ≥ 32 p`.
 //!
 //! # Leakage
 //! Constant time, except [`Coordinate::is_zero`] and the exponents of [`Coordinate::pow`], which
@@ -39,7 +39,7 @@ const MASK: i64 = (1 << LIMB) - 1;
 /// Rounds a carry.
 const HALF: i64 = 1 << (LIMB - 1);
 
-/// Limbs for a field of so many bits: some to spare.
+/// Limbs for a field of `bits` bits, with spare bits.
 pub(crate) const fn limbs29(bits: u32) -> usize {
     (bits / LIMB + 1) as usize
 }
@@ -48,14 +48,14 @@ pub(crate) const fn limbs29(bits: u32) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct Narrow<P, const L: usize, const N: usize>([i64; N], PhantomData<P>);
 
-/// The multiple of `2^29` in `x`, rounded, and what is left.
+/// The multiple of `2^29` in `x`, rounded, and the remainder.
 #[inline(always)]
 fn carry(x: i64) -> (i64, i64) {
     let carry = (x + HALF) >> LIMB;
     (carry, x - (carry << LIMB))
 }
 
-/// Words to limbs of 29 bits, the last one with all that is left.
+/// Words to limbs of 29 bits; the last limb has all remaining bits.
 #[inline(always)]
 const fn split<const L: usize, const N: usize>(words: &[u64; L]) -> [i64; N] {
     let mut limbs = [0; N];
@@ -79,7 +79,7 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
     const FOLD: [i64; N] = fold_of(P::FORM);
     /// `f_0` and `f_1`, if `2^(29N) mod p` is `f_0 + 2^29 f_1`.
     const WRAP: Option<[i64; 2]> = wrap_of(P::FORM, LIMB * N as u32 - P::BITS);
-    /// `log2 R`: the factor by which an element differs from the integer it stands for.
+    /// `log2 R`: the factor between an element's representation and its value.
     const LOG_R: u32 = match Self::WRAP {
         Some(_) => 0,
         None => LIMB * N as u32,
@@ -109,13 +109,13 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         }
         exponent
     };
-    /// What the module's head claims of the constants.
+    /// Checks the claims of the module head about the constants.
     const CHECKED: () = {
         let columns = 8 * N as u128 * ((1 << 28) + (1 << 22)) * ((1 << 28) + (1 << 22));
         match Self::WRAP {
             Some([low, high]) => {
                 assert!(columns < (1 << 63) - (1 << 60) && low.abs() < 1 << 29 && high.abs() < 1 << 18);
-                // what is above the highest limb, times a limb of 2^BITS mod p
+                // the part above the highest limb, times a limb of 2^BITS mod p
                 assert!(Self::FOLD[0].unsigned_abs() < 3 << (Self::TOP - 2) && Self::FOLD[1] <= 8);
             }
             None => {
@@ -132,9 +132,9 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         Self(limbs, PhantomData)
     }
 
-    /// Whether products stand in the loops themselves: in WebAssembly a call would move its numbers
-    /// through memory, but loops with products of 14 limbs are beyond what the engines compile
-    /// well. Elsewhere, only tests take products.
+    /// Are products inlined into the loops? In WebAssembly a call would move its numbers through
+    /// memory, but engines compile loops with products of 14 limbs badly. On other machines, only
+    /// tests use products.
     const INLINED: bool = cfg!(target_arch = "wasm32") && N < 10;
 
     /// `a b - less`.
@@ -199,7 +199,7 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         Self(square(&self.0, less), PhantomData)
     }
 
-    /// From columns `0..N` and `N..2N` of a product, less what is to be taken from it.
+    /// Reduces columns `0..N` and `N..2N` of a product, minus `less`.
     #[inline(always)]
     fn reduce(mut low: [i64; N], high: [i64; N], less: Option<&[i64; N]>) -> [i64; N] {
         const { Self::CHECKED };
@@ -267,8 +267,8 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         high
     }
 
-    /// Takes from the highest limb what is above `2^BITS`, and puts it, and `more` times `2^BITS`,
-    /// where it belongs.
+    /// Removes the part of the highest limb above `2^BITS`, and adds it, and `more` times `2^BITS`,
+    /// modulo `p`.
     #[inline(always)]
     fn fold_top(limbs: &mut [i64; N], more: i64) {
         let above = (limbs[N - 1] + (1 << (Self::TOP - 1))) >> Self::TOP;
@@ -281,7 +281,7 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
         });
     }
 
-    /// All limbs in `[0, 2^29)` but the highest, which has the sign.
+    /// Brings all limbs into `[0, 2^29)`, except the highest, which has the sign.
     #[inline(always)]
     fn ripple(mut limbs: [i64; N]) -> [i64; N] {
         unrolled!(i < N => {
@@ -304,7 +304,7 @@ impl<P: Prime<L>, const L: usize, const N: usize> Narrow<P, L, N> {
 
     /// Limbs of the canonical residue.
     fn canonical_limbs(self) -> [i64; N] {
-        // hardly beyond 2^(BITS - 1) when settled, so between -2p and 2p
+        // a settled number is hardly above 2^(BITS - 1), so between -2p and 2p
         let limbs = Self::ripple(self.settle().0);
         let mut limbs = Self::add_if_negative(Self::add_if_negative(limbs));
         unrolled!(i < N => { limbs[i] -= Self::P1[i]; });
@@ -442,7 +442,7 @@ impl<P: Prime<L>, const L: usize, const N: usize> Coordinate<L> for Narrow<P, L,
 
     #[inline(always)]
     fn is_zero(&self) -> bool {
-        // zero is kp for a small k, which modulo 2^58 hardly any other element is
+        // zero is kp for a small k; modulo 2^58 hardly any other element equals that
         let low = self.0[0].wrapping_add(self.0[1] << LIMB);
         let k = low.wrapping_mul(P::NEGATED_INVERSE as i64) << 6 >> 6;
         k.abs() <= 64 && self.canonical_limbs() == [0; N]

@@ -33,7 +33,7 @@ fn extremes<P: Prime<L>, const L: usize, const N: usize>(bits: u64) -> Vec<Narro
     ]
 }
 
-/// The integer that limbs stand for, in `[0, p)`.
+/// The integer that limbs represent, in `[0, p)`.
 fn value<P: Prime<L>, const L: usize, const N: usize>(x: Narrow<P, L, N>) -> BigInt {
     let p = integer(&P::MODULUS);
     let sum = x.0.iter().rev().fold(BigInt::from(0), |all, limb| (all << LIMB) + limb);
@@ -42,7 +42,7 @@ fn value<P: Prime<L>, const L: usize, const N: usize>(x: Narrow<P, L, N>) -> Big
     ((sum % &p + &p) * radix.modpow(&exponent, &p)) % &p
 }
 
-/// As [`value`], of an element of that weight.
+/// As [`value`], for an element of this weight.
 fn weighs<P: Prime<L>, const L: usize, const N: usize>(weight: i64, x: Narrow<P, L, N>) -> BigInt {
     let top = 1 << Narrow::<P, L, N>::TOP;
     assert!(x.0[..N - 1].iter().all(|limb| limb.abs() <= weight * ((1 << 28) + (1 << 22))), "{:?}", x.0);

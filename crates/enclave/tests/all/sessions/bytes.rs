@@ -1,4 +1,4 @@
-//! One byte string for each object, and nothing else is read.
+//! Each object has one byte string, and all other bytes are rejected.
 
 use crate::sessions::job::{configuration, rng, start};
 use tobari_enclave::configuration::{ConfigurationError, MAX_MESSAGE_BYTES};
@@ -107,7 +107,7 @@ fn noise_never_breaks_the_decoders() {
     }
 }
 
-/// What version 1 wrote is read for ever, and to the same bytes.
+/// Objects of version 1 stay readable, and encode to the same bytes.
 #[test]
 fn objects_of_version_1_decode_for_ever_and_to_the_same_bytes() {
     let evidence = include_bytes!("../../../../../vectors/enclave/v1/evidence.bin");

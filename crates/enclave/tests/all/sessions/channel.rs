@@ -1,4 +1,4 @@
-//! Messages that were changed, repeated, reordered, cut or moved.
+//! Messages that were changed, repeated, reordered, truncated or moved.
 
 use crate::sessions::job::{ASK, END, Enclosed, WORK, open, policy, rng, start};
 use tobari_enclave::{Challenge, ClientChannel, Connector, Enclave, EnclaveError, SessionId, Status};
@@ -140,7 +140,7 @@ fn a_channel_is_bound_to_the_evidence_that_was_seen() {
     let evidence = enclave.report(first.nonce()).unwrap();
     let attested = first.verify(&policy(), &evidence, 0).unwrap();
     let (mut channel, key) = Connector::connect(&attested, &mut rng(2)).unwrap();
-    // The host joins the client to another session of the same enclave.
+    // The host connects the client to another session of the same enclave.
     let other = Challenge::new(&mut rng(3), 0);
     let evidence = enclave.report(other.nonce()).unwrap();
     let other = other.verify(&policy(), &evidence, 0).unwrap().statement().session;

@@ -1,4 +1,4 @@
-//! Evidence that is refused, each for its reason.
+//! Evidence that is rejected, each for its own reason.
 
 use crate::sessions::job::{EXECUTABLE, configuration, policy, rng, start, start_with};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tobari_enclave::{
     SimulatedPlatform, State, VerifyError,
 };
 
-/// What this policy says of this enclave, `seconds` after the challenge.
+/// This policy's verdict on this enclave, `seconds` after the challenge.
 fn judged(enclave: &mut impl Enclave, policy: &Policy, seconds: u64) -> Result<(), VerifyError> {
     let challenge = Challenge::new(&mut rng(9), 500);
     let evidence = enclave.report(challenge.nonce()).unwrap();
@@ -107,8 +107,8 @@ fn a_platform_key_vouches_for_its_own_words_only() {
     let (mut enclave, _) = start();
     let challenge = Challenge::new(&mut rng(5), 0);
     let mut evidence = Evidence::decode(&enclave.report(challenge.nonce()).unwrap()).unwrap();
-    // What anybody can do with simulated evidence: sign another measurement with another key. It
-    // shows why the type is refused by default.
+    // Anybody can sign another measurement with another key, so simulated evidence is rejected by
+    // default.
     let forger = SimulatedPlatform::new(&mut rng(77));
     evidence.measurement = Measurement::new(&Digest::of_bytes(EXECUTABLE), &configuration().digest());
     evidence.statement.channel_key = [9; 32];

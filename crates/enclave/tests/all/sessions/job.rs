@@ -14,7 +14,7 @@ pub(crate) const WORK: u8 = 2;
 pub(crate) const END: u8 = 3;
 pub(crate) const EXECUTABLE: &[u8] = b"the executable";
 
-/// Adds up what client and host say, in sessions that are counted while they live.
+/// Adds up the numbers of client and host. Live sessions are counted.
 pub(crate) struct Sum {
     pub(crate) alive: Rc<Cell<u32>>,
 }
@@ -99,7 +99,7 @@ pub(crate) fn policy() -> Policy {
     Policy::new(vec![Digest::of_bytes(EXECUTABLE)], configuration()).accepting_simulated()
 }
 
-/// A session, opened by a client with random numbers of this seed.
+/// A session that a client opened, with random numbers of this seed.
 pub(crate) fn open(enclave: &mut Enclosed, seed: u8) -> (SessionId, ClientChannel) {
     let challenge = Challenge::new(&mut rng(seed), 1000);
     let evidence = enclave.report(challenge.nonce()).unwrap();

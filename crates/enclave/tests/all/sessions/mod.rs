@@ -1,5 +1,5 @@
-//! Evidence, channel and sessions, with an enclave in the same process: what is refused, and what
-//! ends.
+//! Evidence, channel and sessions, with an enclave in the same process: rejected messages, and ends
+//! of sessions.
 
 mod bytes;
 mod channel;

@@ -35,7 +35,7 @@ fn every_change_of_sealed_state_is_refused() {
 
 #[test]
 fn an_older_state_is_not_noticed() {
-    // There is no protection against rollback: this is what the documents say, and what happens.
+    // Sealed state has no protection against rollback, as its documentation says.
     let sealer = sealer(1, b"a");
     let [old, new] = [1, 2].map(|seed| sealer.seal(b"budget", &[10 - seed], &mut rng(seed)).unwrap());
     assert!(sealer.open(b"budget", &new).is_ok() && sealer.open(b"budget", &old).is_ok());

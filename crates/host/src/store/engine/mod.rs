@@ -1,8 +1,8 @@
-//! What moves pieces between memory and files, on its own threads.
+//! The engine that moves pieces between memory and files, on its own threads.
 //!
-//! The store puts jobs into a [`Queue`] and takes done ones out; a ring's thread or a few plain
-//! threads stand on the other side. So transfers go on while the store's owner computes, whether it
-//! calls the store or not.
+//! The store puts jobs into a [`Queue`] and takes finished jobs out. A ring's thread, or a few
+//! plain threads, serve the queue. So transfers continue while the store's owner computes, without
+//! calls to the store.
 
 mod threads;
 #[cfg_attr(linux_64, path = "uring.rs")]
@@ -20,9 +20,9 @@ use std::thread::JoinHandle;
 
 pub(super) use threads::{Transfer, read_at, transfer, write_at};
 
-/// One transfer: a piece of memory and where in which file it belongs.
+/// One request: a piece of memory, a file, and an offset.
 pub(super) struct Job {
-    /// The operation of the store that this is a part of.
+    /// The store's operation that this job belongs to.
     pub(super) tag: u64,
     pub(super) kind: Kind,
     pub(super) file: usize,
@@ -32,16 +32,16 @@ pub(super) struct Job {
     pub(super) retries: u32,
 }
 
-/// A job that was tried, and the bytes that were moved from its start on.
+/// A job after its attempt, and the number of bytes transferred from its start.
 pub(super) struct Done {
     pub(super) job: Job,
     pub(super) outcome: io::Result<usize>,
 }
 
-/// A queue and the one thread that serves it.
+/// A queue, and the thread that serves it.
 type Started = io::Result<(Arc<Queue>, JoinHandle<()>)>;
 
-/// A running engine. Dropping it drops what has not started and waits for what has.
+/// A running engine. Dropping it drops jobs that have not started, and waits for the others.
 pub(super) struct Engine {
     queue: Arc<Queue>,
     workers: Vec<JoinHandle<()>>,
@@ -53,13 +53,14 @@ impl Engine {
         Self::start_with(choice, depth, files, uring::start, transfer)
     }
 
-    /// Threads whose transfers a test makes fail.
+    /// Threads with the test's own transfers, which may fail.
     #[cfg(test)]
     pub(super) fn threads_with(depth: usize, files: &Arc<[File]>, transfer: impl Transfer) -> Result<Self, StoreError> {
         Self::start_with(Choice::Threads, depth, files, uring::start, transfer)
     }
 
-    /// With the ring's start and the threads' transfers as arguments: tests make them fail.
+    /// Starts with these functions for the ring and for the threads' transfers; tests pass failing
+    /// ones.
     fn start_with(
         choice: Choice,
         depth: usize,
@@ -73,8 +74,7 @@ impl Engine {
                 Err(source) if choice == Choice::IoUring => {
                     return Err(StoreError::Engine { name: "io_uring", source });
                 }
-                // Containers often deny io_uring, and old kernels lack it. Whatever it was, threads
-                // need none of it.
+                // Containers often deny io_uring, and old kernels lack it. Threads work without it.
                 Err(_) => {}
             }
         }
@@ -94,23 +94,22 @@ impl Engine {
         self.queue.push(jobs);
     }
 
-    /// Jobs done since the last call; with `wait` at least one, and some job must be under way
-    /// then.
+    /// Jobs done since the last call. With `wait` at least one; some job must be running then.
     ///
     /// # Errors
     ///
-    /// If the engine has stopped: jobs under way never come back.
+    /// If the engine has stopped: running jobs are lost.
     pub(super) fn done(&self, wait: bool) -> Result<Vec<Done>, StoreError> {
         self.queue.done(wait).map_err(|source| StoreError::Engine { name: self.name(), source })
     }
 
-    /// Why the engine has stopped, if it has.
+    /// Returns the engine's error if it has stopped.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let broken = self.queue.lock().broken.as_ref().map(copy_of);
         broken.map_or(Ok(()), |source| Err(StoreError::Engine { name: self.name(), source }))
     }
 
-    /// The most jobs that were in flight at once.
+    /// The most jobs in flight at once.
     pub(super) fn most_in_flight(&self) -> usize {
         self.queue.lock().most_in_flight
     }
@@ -120,20 +119,20 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.queue.close();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so through the queue.
+            // A panic was already reported through the queue.
             let _ = worker.join();
         }
     }
 }
 
-/// Between the store and an engine's threads.
+/// The queue between the store and an engine's threads.
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Told of new jobs.
+    /// Signals new jobs.
     work: Condvar,
-    /// Told of done ones.
+    /// Signals finished jobs.
     finished: Condvar,
-    /// Tells a worker that waits elsewhere than at `work`.
+    /// Wakes a worker that does not wait on `work`.
     wake: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -149,7 +148,7 @@ struct State {
 }
 
 impl State {
-    /// Reads first: a computation may be waiting for one, and for a write nobody waits but memory.
+    /// Takes reads first: a computation may wait for a read, but only memory waits for a write.
     fn take(&mut self) -> Option<Job> {
         let job = self.reads.pop_front().or_else(|| self.writes.pop_front())?;
         self.in_flight += 1;
@@ -190,7 +189,7 @@ impl Queue {
         }
     }
 
-    /// For a worker: the next job, after a wait. Nothing once the queue is closed.
+    /// Waits for the next job of a worker; `None` once the queue is closed.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -204,7 +203,7 @@ impl Queue {
         }
     }
 
-    /// For a ring's thread: the next job if there is one, and whether the queue is closed.
+    /// The next job for a ring's thread, without waiting, and whether the queue is closed.
     #[cfg(linux_64)]
     fn try_next(&self) -> (Option<Job>, bool) {
         let mut state = self.lock();
@@ -219,7 +218,7 @@ impl Queue {
         self.finished.notify_all();
     }
 
-    /// For a worker that can't go on: nobody waits for it any more.
+    /// Reports that a worker cannot continue, so that no caller waits for it.
     fn fail(&self, error: io::Error) {
         self.lock().broken.get_or_insert(error);
         self.finished.notify_all();
@@ -230,7 +229,7 @@ impl Queue {
         state.closed = true;
         let unstarted = (std::mem::take(&mut state.reads), std::mem::take(&mut state.writes));
         drop(state);
-        // Blocks return to their pool here, outside the lock.
+        // The blocks return to their pool here, outside the lock.
         drop(unstarted);
         self.tell_workers();
     }
@@ -243,7 +242,7 @@ impl Queue {
     }
 }
 
-/// Tells the queue when its worker panics, so that nobody waits for ever.
+/// Reports a panic of the worker to the queue, so that no caller waits for ever.
 struct Watch<'a>(&'a Queue);
 
 impl Drop for Watch<'_> {
@@ -254,7 +253,7 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// An error can be told many times; the system's has no copy of its own.
+/// A copy of an error, for repeated reports: `io::Error` cannot be cloned.
 fn copy_of(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }

@@ -1,4 +1,4 @@
-//! In the place of io_uring where there is none.
+//! Replaces io_uring on systems without it.
 
 use super::Started;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Transfers by plain system calls on a few threads: everywhere, and where a ring is denied.
+//! Transfers by plain system calls on a few threads: on every system, also if io_uring is denied.
 
 use super::{Job, Queue, Watch};
 use crate::store::Kind;
@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// One attempt at a job: the bytes moved.
+/// One attempt at a job; returns the bytes transferred.
 pub(crate) trait Transfer: Fn(&File, &mut Job) -> io::Result<usize> + Clone + Send + 'static {}
 impl<F: Fn(&File, &mut Job) -> io::Result<usize> + Clone + Send + 'static> Transfer for F {}
 
@@ -18,7 +18,7 @@ pub(crate) fn transfer(file: &File, job: &mut Job) -> io::Result<usize> {
     }
 }
 
-/// One thread is one request in flight.
+/// Starts a thread, for one request in flight.
 pub(super) fn spawn(queue: &Arc<Queue>, files: &Arc<[File]>, transfer: impl Transfer) -> io::Result<JoinHandle<()>> {
     let (queue, files) = (Arc::clone(queue), Arc::clone(files));
     thread::Builder::new().name("store".to_owned()).spawn(move || {

@@ -1,9 +1,9 @@
 //! Transfers by Linux's io_uring: one thread, one ring.
 //!
-//! The thread waits in the kernel for a transfer to end or for the queue to call, which it does
-//! through an eventfd that the ring watches. Files are not registered with the ring: that is for
-//! small requests, and would keep an unlinked file's space until the kernel has taken the ring
-//! apart, which it does later.
+//! The thread waits in the kernel for the end of a transfer, or for a call of the queue. The queue
+//! calls through an eventfd that the ring watches. Files are not registered with the ring:
+//! registration helps small requests only, and an unlinked file would keep its space until the
+//! kernel has freed the ring, some time after its end.
 
 use super::{Job, Queue, Started, Watch};
 use crate::store::Kind;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Marks the completion that is the queue's call and no transfer.
+/// Marks the completion of the queue's call, unlike those of transfers.
 const CALL: u64 = u64::MAX;
 
 /// `libc::POLLIN`, the same on every Linux.
 const POLLIN: u32 = 1;
 
-/// A ring that serves a new queue, if the system lets us have one that can read and write.
+/// A ring that serves a new queue, if the system allows one that can read and write.
 pub(super) fn start(depth: usize, files: &Arc<[File]>) -> Started {
     // One more entry for the call.
     let entries = u32::try_from(depth + 1).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -35,7 +35,7 @@ pub(super) fn start(depth: usize, files: &Arc<[File]>) -> Started {
     let call = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let caller = Arc::clone(&call);
     let wake = move || {
-        // It fails only when the counter is full, and then the call stands already.
+        // This fails only if the counter is full; then a call is pending already.
         let _ = rustix::io::write(&caller, &1_u64.to_ne_bytes());
     };
     let queue = Arc::new(Queue::new(Some(Box::new(wake))));
@@ -51,17 +51,17 @@ pub(super) fn start(depth: usize, files: &Arc<[File]>) -> Started {
 }
 
 struct Server {
-    // Before the ring, so that what is in flight is given up first should this unwind.
+    // Before the ring, so that jobs in flight are dropped before it during unwinding.
     flights: Flights,
     ring: IoUring,
     files: Arc<[File]>,
     call: Arc<OwnedFd>,
-    /// Whether the ring watches for the call.
+    /// Whether the ring watches for the queue's call.
     listens: bool,
 }
 
 impl Server {
-    /// Until the queue is closed and nothing is in flight.
+    /// Serves the queue until it is closed and nothing is in flight.
     fn serve(&mut self, queue: &Queue) -> io::Result<()> {
         loop {
             self.listen()?;
@@ -71,7 +71,7 @@ impl Server {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The kernel lacks memory or room for completions now; what is in flight will free
+                // The kernel lacks memory or room for completions now; jobs in flight will free
                 // some.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy) => {
                     thread::sleep(Duration::from_millis(1));
@@ -82,7 +82,7 @@ impl Server {
         }
     }
 
-    /// A call that came before this is seen too: the counter keeps it.
+    /// Watches for the queue's call. An earlier call is not lost: the counter keeps it.
     fn listen(&mut self) -> io::Result<()> {
         if !self.listens {
             let entry = opcode::PollAdd::new(types::Fd(self.call.as_raw_fd()), POLLIN).build().user_data(CALL);
@@ -94,7 +94,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes jobs while there is room, and says whether the queue is closed.
+    /// Takes jobs while there is room, and returns whether the queue is closed.
     fn submit(&mut self, queue: &Queue) -> io::Result<bool> {
         while let Some(slot) = self.flights.room() {
             let (job, closed) = queue.try_next();
@@ -111,7 +111,7 @@ impl Server {
     fn harvest(&mut self, queue: &Queue) {
         for completion in self.ring.completion() {
             if completion.user_data() == CALL {
-                // The counter to zero; what it was does not matter.
+                // Resets the counter; its value does not matter.
                 let _ = rustix::io::read(&self.call, &mut [0_u8; 8]);
                 self.listens = false;
             } else if let Some(job) = self.flights.land(completion.user_data()) {
@@ -122,8 +122,8 @@ impl Server {
     }
 }
 
-/// The jobs the kernel works on. Those that are left when this is dropped are never freed: the
-/// kernel may still write to their memory.
+/// The jobs in the kernel. Jobs that remain when this is dropped are never freed: the kernel may
+/// still write to their memory.
 struct Flights(Vec<Option<Job>>);
 
 impl Flights {

@@ -1,4 +1,4 @@
-//! What the process may not do.
+//! The restrictions of the process.
 
 use super::probe::{Attempt, ECHO, VERB, ask, configuration, open, options, start};
 use tobari_enclave::{Enclave, EnclaveError, Protection, State};
@@ -69,7 +69,7 @@ pub(crate) fn the_process_has_no_file_no_environment_and_its_own_namespaces() {
     let mut enclave = start(b"setup");
     let (session, _channel) = open(&mut enclave, b"setup");
     let folder = format!("/proc/{}", enclave.process());
-    // What a process is may be read by root, and by nobody else, as it is not dumpable.
+    // Only root may read the description of a process that is not dumpable.
     let Ok(files) = std::fs::read_dir(format!("{folder}/fd")) else {
         return tobari_host::testing::not_run(
             "the_process_has_no_file_no_environment_and_its_own_namespaces",

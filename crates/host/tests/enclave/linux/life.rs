@@ -1,4 +1,4 @@
-//! Sessions and ends.
+//! Sessions, and the end of the process.
 
 use super::probe::{ATTEMPT, Attempt, ECHO, ask, configuration, eventually, open, options, start};
 use std::io::{BufRead, BufReader};
@@ -136,7 +136,7 @@ pub(crate) fn an_enclave_that_hangs_is_killed_at_its_time_limit() {
     assert!(matches!(enclave.report(&Nonce([0; 32])), Err(EnclaveError::Gone(_))));
 }
 
-/// Starts an enclave, says its number, and waits to be killed.
+/// Starts an enclave, prints its process identifier, and waits to be killed.
 pub(crate) fn host_that_is_killed() -> ExitCode {
     let enclave = start(b"setup");
     println!("{}", enclave.process());

@@ -1,4 +1,4 @@
-//! A runner of tests that prints what libtest prints, and the list of them.
+//! The list of the tests, and a runner with the output of libtest.
 
 mod confinement;
 mod life;

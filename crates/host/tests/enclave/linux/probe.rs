@@ -1,4 +1,4 @@
-//! A job that does as it is told, forbidden things too.
+//! A job that follows every command of the tests, including forbidden ones.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
@@ -16,7 +16,7 @@ pub(crate) const VERB: &str = "enclave-inside-of-tests";
 pub(crate) const ECHO: u8 = 1;
 pub(crate) const ATTEMPT: u8 = 2;
 
-/// What a message of kind [`ATTEMPT`] may ask for, by its first byte.
+/// The commands of a message of kind [`ATTEMPT`], by its first byte.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
@@ -57,7 +57,7 @@ pub(crate) const ALL: [Attempt; 16] = [
     Attempt::Refuse,
 ];
 
-/// Built from setup bytes that it keeps: a canary, say.
+/// Keeps the setup bytes from which it is built: a canary, say.
 pub(crate) struct Probe {
     setup: Vec<u8>,
 }
@@ -92,7 +92,7 @@ impl Handler for Probe {
         match (message.from, message.kind) {
             (Party::Host, ECHO) => reply.extend_from_slice(message.body),
             (Party::Client, ECHO) => {
-                // Tells the client the secret and the setup, which nobody else may see.
+                // Sends the secret and the setup to the client, and to no other party.
                 reply.extend_from_slice(&own.secret);
                 reply.extend(&self.setup);
                 reply.extend_from_slice(message.body);
@@ -146,7 +146,7 @@ fn system_call(number: libc::c_long, [a, b, c, d]: [i64; 4]) {
     let _ = unsafe { libc::syscall(number, a, b, c, d, -1_i64, 0_i64) };
 }
 
-/// Much memory taken, grown, given back and used, in one piece and in many.
+/// Allocates, grows, frees and uses much memory, in one piece and in many.
 fn memory_and_randomness(rng: &mut dyn CryptoRng) {
     let mut large = vec![1_u8; 40 << 20];
     large.resize(90 << 20, 2);
@@ -160,7 +160,7 @@ fn memory_and_randomness(rng: &mut dyn CryptoRng) {
     assert_eq!(map.len(), 1);
 }
 
-/// Echo for the host up to 2 MiB, then an attempt, then one for the client, padded; three times.
+/// Three rounds of: an echo for the host up to 2 MiB, an attempt, and a padded echo for the client.
 pub(crate) fn configuration(setup: &[u8]) -> Configuration {
     let (long, short) = (Size::UpTo(2 << 20), Size::UpTo(64));
     let steps = vec![
@@ -194,7 +194,7 @@ pub(crate) fn rng() -> ChaCha20Rng {
     ChaCha20Rng::from_seed(seed)
 }
 
-/// A session as a client opens it that takes simulated evidence.
+/// Opens a session like a client that accepts simulated evidence.
 pub(crate) fn open(enclave: &mut ProcessEnclave, setup: &[u8]) -> (SessionId, ClientChannel) {
     let policy = Policy::new(vec![*enclave.executable()], configuration(setup)).accepting_simulated();
     let challenge = Challenge::new(&mut rng(), 100);
@@ -205,7 +205,7 @@ pub(crate) fn open(enclave: &mut ProcessEnclave, setup: &[u8]) -> (SessionId, Cl
     (channel.session(), channel)
 }
 
-/// Goes to the second step of the first round and asks for an attempt.
+/// Sends an attempt, in the second step of the first round.
 pub(crate) fn ask(enclave: &mut ProcessEnclave, attempt: Attempt) -> Result<Vec<u8>, EnclaveError> {
     let (session, _channel) = open(enclave, b"setup");
     let mut reply = Vec::new();
@@ -217,7 +217,7 @@ pub(crate) fn ask(enclave: &mut ProcessEnclave, attempt: Attempt) -> Result<Vec<
     Ok(reply)
 }
 
-/// Waits a little for something that comes by itself.
+/// Waits a short time until a condition holds.
 pub(crate) fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! What does not get out.
+//! The secrets of the enclave do not leak.
 
 use super::probe::{ATTEMPT, Attempt, ECHO, configuration, open, options, rng, start};
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ pub(crate) const HOST_OF_ANOTHER: &str = "host-of-another-client";
 /// A user that owns nothing.
 const NOBODY: u32 = 65_534;
 
-/// The words that a host says to a client and hears from it, a line of hexadecimal digits each.
+/// Sends a message between host and client as one line of hexadecimal digits.
 fn say(to: &mut impl Write, bytes: &[u8]) {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     writeln!(to, "{digits}").unwrap();
@@ -28,8 +28,7 @@ fn hear(from: &mut impl BufRead) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// A host and nothing else: carries messages between standard input and an enclave, and keeps all
-/// of them.
+/// A host only: passes messages between standard input and an enclave, and keeps all of them.
 pub(crate) fn host_of_another_client() -> ExitCode {
     let mut enclave = start(b"setup");
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout());
@@ -49,7 +48,7 @@ pub(crate) fn host_of_another_client() -> ExitCode {
     enclave.close(session).unwrap();
     say(&mut output, b"closed");
     hear(&mut input);
-    // A panic inside with a secret in its message: the host hears that it happened.
+    // A panic inside with a secret in its message: the host learns only that it happened.
     let (session, _channel) = open(&mut enclave, b"setup");
     enclave.host(session, ECHO, b"", &mut reply).unwrap();
     let error = enclave.host(session, ATTEMPT, &[Attempt::Panic as u8], &mut reply).unwrap_err();
@@ -92,8 +91,8 @@ pub(crate) fn secrets_are_in_no_memory_of_the_host_and_are_wiped_inside_when_a_s
         }
     };
     assert_eq!(outside, [2], "the host has the sealed reply, and neither secret nor question");
-    // Root alone can look inside. While the session is open its secret is there; the question was
-    // wiped when it was answered.
+    // Only root can read the memory. While the session is open, its secret is there; the question
+    // was wiped after its answer.
     let open = found(inside);
     match &open {
         Ok(open) => assert!(open.contains(&0) && !open.contains(&1), "{open:?}"),
@@ -127,8 +126,8 @@ fn memory_is_readable(process: u32) -> bool {
     memory.seek(SeekFrom::Start(start)).is_ok() && memory.read_exact(&mut [0; 64]).is_ok()
 }
 
-/// As an ordinary user: starts an enclave and an ordinary child, and tries to read both. Answers 0
-/// if the first cannot be read and the second can.
+/// As an ordinary user: starts an enclave and an ordinary child, and tries to read both. Returns 0
+/// if only the child can be read.
 pub(crate) fn as_nobody() -> ExitCode {
     let Ok(enclave) = ProcessEnclave::start(&configuration(b"setup"), b"setup", &options()) else {
         return ExitCode::from(3);

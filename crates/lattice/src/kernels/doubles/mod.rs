@@ -1,19 +1,19 @@
-//! On doubles with fused multiply-add, four lanes: for machines whose vectors have no product of
-//! 52-bit integers.
+//! Loops on doubles with fused multiply-add, four lanes, for machines whose vectors have no product
+//! of 52-bit integers.
 //!
-//! A residue is a double that is an integer. Whatever is below 2^53 in absolute value is exact, a
-//! difference or a fused operation whose result is that small too, and every modulus is below 2^50.
+//! A residue is a double with an integer value. Integers below 2^53 in absolute value are exact,
+//! and so are differences and fused operations with such results. Every modulus is below 2^50.
 //!
 //! * **A product** ([`Lanes::product`]; Dekker's, as FLINT's `fft_small` does it): `h = y w`
 //!   rounded, `l = y w - h` exact, `k` the integer nearest to `h (1/q)` rounded,
-//!   `r = (h - k q) + l` exact. With `u = 2^-53`, `h (1/q)` is off by at most `3u |y w / q|`, so
-//!   that `|r| ≤ (1/2 + 3u |y w| / q^2) q`: for `|w| ≤ q/2` (factors are centred) and `|y| ≤ B q`
-//!   at most `(1/2 + B q 2^-52.4) q`, or `1/2 + 3B/16` times `q` at 50 bits; for two residues
-//!   `7/8 q`. Six operations.
+//!   `r = (h - k q) + l` exact. With `u = 2^-53`, the error of `h (1/q)` is at most `3u |y w / q|`,
+//!   so `|r| ≤ (1/2 + 3u |y w| / q^2) q`. For `|w| ≤ q/2` (factors are centred) and `|y| ≤ B q`
+//!   this is at most `(1/2 + B q 2^-52.4) q`, or `1/2 + 3B/16` times `q` at 50 bits; for two
+//!   residues `7/8 q`. Six operations.
 //! * **A reduction** ([`Lanes::reduce`]) of `|x| < 2^53` to at most `q/2 + 2`: three.
 //!
 //! # Leakage
-//! Constant time: there is no denormal and no exception among integers.
+//! Constant time: integers cause no denormals and no exceptions.
 
 mod sums;
 mod transform;
@@ -24,8 +24,8 @@ use super::{Combination, Parts, Permutation, RowPair, Term, Words};
 use crate::kernels::{Factor, Modulus};
 use tobari_simd::Fused;
 
-/// Products, each below `7/8 q`, that are summed on a residue before they are reduced: the sum is
-/// below `8q`.
+/// Products, each below `7/8 q`, that are added to a residue before a reduction: the sum is below
+/// `8q`.
 const LAZY: usize = 7;
 
 /// The loops on the lanes of `F`.
@@ -41,7 +41,7 @@ struct Lanes<F: Fused> {
     inverse: F::V,
 }
 
-/// A residue as the double that is nearest to zero.
+/// A residue as the double of least absolute value.
 fn centred(q: &Modulus, w: u64) -> f64 {
     q.centred(w) as f64
 }
@@ -97,7 +97,7 @@ fn fours_mut(row: &mut [u64]) -> &mut [[u64; 4]] {
     row.as_chunks_mut().0
 }
 
-/// Loops that the compiler makes vectors of, or that gain nothing from them.
+/// Loops that the compiler vectorises, or that gain nothing from vectors.
 macro_rules! as_words {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         $(

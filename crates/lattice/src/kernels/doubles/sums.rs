@@ -5,16 +5,16 @@ use super::{Doubles, Lanes, centred, exp2, fours, fours_mut};
 use crate::kernels::{BLOCK, Modulus, SHIFT, SIGNED, TILE, WeightMatrix};
 use tobari_simd::Fused;
 
-/// Inputs of a matrix whose products are summed before they are reduced.
+/// Inputs of a matrix whose products are summed before a reduction.
 const INPUTS: usize = 256;
-/// Bits of the widest modulus for which so many products with weights of 16 bits, sign included,
+/// Bits of the widest modulus for which [`INPUTS`] products with weights of 16 bits, sign included,
 /// stay below 2^53.
 const NARROW_BITS: u32 = 30;
-/// Where a residue of a wider modulus is cut in two: so many products of either part stay below
-/// 2^48.
+/// The bit at which a residue of a wider modulus is split: [`INPUTS`] products of either part stay
+/// below 2^48.
 const CUT_BITS: i32 = 25;
 
-/// Weights of some inputs, each with its sign turned: sums take products off.
+/// Weights of some inputs, negated, because sums subtract products.
 type Negated<'a> = &'a [[f64; BLOCK]];
 
 impl<F: Fused> Doubles<F> {
@@ -60,7 +60,7 @@ impl<F: Fused> Doubles<F> {
         }
     }
 
-    /// The parts of a residue have sums of their own.
+    /// Each part of a residue has its own sum.
     #[inline(always)]
     fn add_wide(self, q: &Modulus, weights: Negated<'_>, inputs: &[u64], out: &mut [u64]) {
         let (f, lanes) = (self.0, Lanes::new(self.0, q));
@@ -125,8 +125,8 @@ impl<F: Fused> Doubles<F> {
         }
     }
 
-    /// Tables of all sums of four: a sum of sixteen centred residues is one of four of those, below
-    /// `8q`.
+    /// Uses tables of all sums of four: a sum of sixteen centred residues is a sum of four table
+    /// entries, below `8q`.
     #[inline(always)]
     pub(crate) fn sign_sums(self, q: &Modulus, inputs: &[u64], signs: &[u16], out: &mut [u64]) {
         let (f, lanes) = (self.0, Lanes::new(self.0, q));

@@ -1,20 +1,20 @@
 //! Transforms on four doubles.
 //!
 //! # Passes
-//! As [`super::super::transform`] has them, with tiles of 32: `log N - 5` stages between vectors,
-//! up to three a pass; then for each 32 coefficients, in eight vectors, three stages between them,
-//! two transpositions of four vectors, two stages with a factor for each lane, and the
-//! transpositions back. Between passes the row holds doubles.
+//! As in [`super::super::transform`], with tiles of 32: `log N - 5` stages between vectors, up to
+//! three a pass; then for each 32 coefficients, in eight vectors, three stages between them, two
+//! transpositions of four vectors, two stages with a factor for each lane, and the transpositions
+//! back. Between passes the row holds doubles.
 //!
 //! # Ranges
-//! Numbers are below `B q`, and `B q` is to stay below 2^53. Forwards `X ± T` with `T = Y w` leads
-//! from `B` to `B (1 + 3 q 2^-54) + 1/2`: from 1, six stages at 50 bits, and all of them up to 46
-//! bits. Backwards `X + Y` doubles `B`, which is three stages at 50 bits. Where the next pass would
-//! lead too far, all numbers are reduced as they are read, which is three operations.
+//! Numbers are below `B q`, and `B q` must stay below 2^53. Forwards `X ± T` with `T = Y w` changes
+//! `B` to `B (1 + 3 q 2^-54) + 1/2`. From 1 this allows six stages at 50 bits, and all stages up to
+//! 46 bits. Backwards `X + Y` doubles `B`, which allows three stages at 50 bits. If the next pass
+//! would exceed the range, all numbers are reduced as they are read, with three operations.
 //!
 //! # Cost
 //! Eight operations for four butterflies, four a vector for the transpositions, two a vector for
-//! each conversion: at `N = 2^14` 258,000 operations, 65,000 cycles where four are done at a time.
+//! each conversion: at `N = 2^14` 258,000 operations, or 65,000 cycles at four operations a cycle.
 
 use super::super::transform::Plan;
 use super::super::{NttTable, Roots, Words};
@@ -26,12 +26,12 @@ use tobari_simd::Fused;
 #[derive(Clone, Copy)]
 pub(crate) struct DoubleTransform<F: Fused>(pub(crate) F);
 
-/// Coefficients that are finished in registers.
+/// Coefficients of a tile, which is finished in registers.
 const TILE: usize = 16;
 
-/// How a pass takes numbers: as words.
+/// The form in which a pass reads numbers: as words.
 const WORDS: u8 = 0;
-/// As the doubles that they are.
+/// As doubles.
 const DOUBLES: u8 = 1;
 /// As doubles, reduced.
 const REDUCED: u8 = 2;
@@ -41,8 +41,8 @@ const REDUCED: u8 = 2;
 pub(crate) struct DoubleRoots {
     /// Centred.
     values: Vec<f64>,
-    /// For each 16 coefficients in four vectors, transposed so that lane `j` has what stood in
-    /// vector `j`, one factor a lane for the first stage and two for the second.
+    /// For each 16 coefficients in four vectors, transposed so that lane `j` has the former vector
+    /// `j`: one factor a lane for the first stage and two for the second.
     lanes: Vec<[[f64; 4]; 3]>,
 }
 
@@ -60,7 +60,7 @@ impl DoubleRoots {
     }
 }
 
-/// `B`, and what it must stay below.
+/// `B`, and its limit.
 #[derive(Clone, Copy)]
 struct Bound {
     bound: f64,
@@ -69,13 +69,13 @@ struct Bound {
 }
 
 impl Bound {
-    /// Of residues.
+    /// The bound of residues.
     fn new(q: &Modulus) -> Self {
         let most = (1u64 << 53) as f64 / q.value() as f64;
         Self { bound: 1.0, most, growth: 1.0 + 1.5 / most }
     }
 
-    /// Whether numbers must be reduced before `stages` stages, and on to the end of those.
+    /// Must numbers be reduced before the next `stages` stages? Advances the bound to their end.
     fn step(&mut self, stages: u32, next: impl Fn(f64) -> f64) -> u8 {
         let after = |bound: f64| (0..stages).fold(bound, |bound, _| next(bound));
         let reduced = after(self.bound) >= self.most;
@@ -154,7 +154,7 @@ impl<F: Fused> Stages<'_, F> {
         self.lanes.fused.splat(self.roots.values[index])
     }
 
-    /// The factors of block `first` on its way to four parts, stage by stage.
+    /// The factors that split block `first` into four parts, stage by stage.
     #[inline(always)]
     fn factors(self, first: usize) -> [F::V; 3] {
         [self.factor(first), self.factor(2 * first), self.factor(2 * first + 1)]

@@ -1,18 +1,19 @@
-//! On two lanes of words, with quotients that a product of doubles estimates: for machines whose
-//! vectors have the low half of a product of words and not the high one, and no fused multiply-add.
+//! Loops on two lanes of words, with quotients estimated by a product of doubles, for machines
+//! whose vectors have the low half of a product of words but not the high half, and no fused
+//! multiply-add.
 //!
 //! `k` is the integer nearest to the rounded product of `y` and `w/q` rounded, `y < 2^52` being
-//! exact and `|w| ≤ q/2` (factors are centred). With `u = 2^-53` the product is off by at most
-//! `2u |y w / q| < 1/2`, so that `|y w - k q| < q`, and `y w - k q + q` lies in `[0, 2q)`: what
-//! Shoup's quotient gives, for one product of doubles and two low products of words. For two
-//! residues `k` is the integer nearest to `(a b) (1/q)` with three roundings, off by at most
-//! `3u q < 3/8` and `1/2`.
+//! exact and `|w| ≤ q/2` (factors are centred). With `u = 2^-53` the error of the product is at
+//! most `2u |y w / q| < 1/2`, so `|y w - k q| < q`, and `y w - k q + q` lies in `[0, 2q)`. This is
+//! the range of Shoup's quotient, for one product of doubles and two low products of words. For two
+//! residues `k` is the integer nearest to `(a b) (1/q)` with three roundings; the error is at most
+//! `3u q < 3/8`, plus `1/2`.
 //!
-//! An integer below `2^51` in absolute value, added to `3 · 2^51`, is in the low bits of the sum,
-//! which rounds as it should.
+//! A number below `2^51` in absolute value, added to `3 · 2^51`, is rounded to an integer in the
+//! low bits of the sum.
 //!
 //! # Leakage
-//! Constant time: there is no denormal and no exception among integers.
+//! Constant time: integers cause no denormals and no exceptions.
 
 mod transform;
 
@@ -22,11 +23,11 @@ use super::{Combination, Parts, Permutation, RowPair, Term, Words};
 use crate::kernels::{Factor, Modulus, WeightMatrix};
 use tobari_simd::Quads;
 
-/// The loops; those that have no product are on the lanes of `Q`.
+/// The loops; those without a product use the lanes of `Q`.
 #[derive(Clone, Copy)]
 pub(crate) struct Estimates<Q: Quads>(pub(crate) Q);
 
-/// `3 · 2^51`: added, a double is an integer in its low bits.
+/// `3 · 2^51`: after its addition, a double has an integer in its low bits.
 const SHIFT: f64 = 3.0 * (1u64 << 51) as f64;
 
 /// One modulus in both lanes.
@@ -39,12 +40,12 @@ struct Lanes<Q: Quads> {
     inverse: Q::V,
     /// [`SHIFT`], a double, and its bits.
     shift: Q::V,
-    /// What they add up to in a product with `q`, and once `q`.
+    /// The product of these bits with `q`, plus `q`.
     offset: Q::V,
     zero: Q::V,
 }
 
-/// A number in both lanes, or one in each, centred, and the double nearest to its share of the
+/// A centred number in both lanes, or one in each, and the double nearest to its quotient by the
 /// modulus.
 type Multiplier<V> = [V; 2];
 
@@ -91,7 +92,7 @@ impl<Q: Quads> Lanes<Q> {
         s.add_words(reduced, s.and(s.words_greater(self.zero, reduced), m))
     }
 
-    /// Of two residues, in `[0, q)`.
+    /// The product of two residues, in `[0, q)`.
     #[inline(always)]
     fn mul(self, a: Q::V, b: Q::V) -> Q::V {
         let s = self.quads;
@@ -173,8 +174,8 @@ impl<Q: Quads> Estimates<Q> {
         }
     }
 
-    /// Absolute values are below 2^52, and their estimates are off by at most `2u |x / q|`, less
-    /// than 1/2.
+    /// Absolute values are below 2^52, and the error of their estimates is at most `2u |x / q|`,
+    /// less than 1/2.
     #[inline(always)]
     pub(crate) fn of_integers(self, q: &Modulus, signed: &[i64], out: &mut [u64]) {
         let (s, lanes) = (self.0, Lanes::new(self.0, q));
@@ -190,8 +191,8 @@ impl<Q: Quads> Estimates<Q> {
         }
     }
 
-    /// Eight words at a time, so that an entry is read once for them; compared with the whole
-    /// table, whatever they are.
+    /// Eight words at a time, so that an entry is read once for them. Every word is compared with
+    /// the whole table.
     #[inline(always)]
     pub(crate) fn gaussian(self, table: &[u64], words: &[u64], out: &mut [i64]) {
         let (s, (words, rest), (out, rest_out)) = (self.0, words.as_chunks::<8>(), out.as_chunks_mut::<8>());

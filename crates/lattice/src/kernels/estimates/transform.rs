@@ -1,10 +1,10 @@
 //! Transforms on two lanes with estimated quotients: two stages a pass, on four vectors.
 //!
 //! # Ranges
-//! A factor takes numbers below 2^52. Forwards, `X + T` and `X - T + 2q` with `T < 2q`: for
-//! `q < 2^46` seventeen stages lead to `35 q < 2^52`, and nothing is reduced before the end; for
-//! larger ones `X` is reduced from `4q < 2^52` to `2q`. Backwards `X + Y` is reduced to `2q`, and
-//! `X - Y + 2q < 4q`.
+//! A factor accepts numbers below 2^52. Forwards, a butterfly makes `X + T` and `X - T + 2q` with
+//! `T < 2q`. For `q < 2^46` seventeen stages reach at most `35 q < 2^52`, and nothing is reduced
+//! before the end. For larger primes `X` is reduced from `4q < 2^52` to `2q`. Backwards `X + Y` is
+//! reduced to `2q`, and `X - Y + 2q < 4q`.
 
 use super::super::{NttTable, Roots, Words};
 use super::{Lanes, Multiplier, twos_mut};
@@ -15,12 +15,12 @@ use tobari_simd::Quads;
 #[derive(Clone, Copy)]
 pub(crate) struct EstimatedTransform<Q: Quads>(pub(crate) Q);
 
-/// The shortest.
+/// The shortest transform.
 const SHORTEST: usize = 16;
 /// Primes below `2^LAZY_BITS` need no reductions forwards.
 const LAZY_BITS: u32 = 46;
 
-/// Roots, centred, and the bits of the doubles nearest to their shares of the modulus.
+/// Centred roots, and the bits of the doubles nearest to their quotients by the modulus.
 #[derive(Clone, Debug)]
 pub(crate) struct EstimatedRoots {
     values: Vec<u64>,
@@ -82,7 +82,7 @@ impl<Q: Quads> Lanes<Q> {
         [self.once(s.add_words(x, y), self.twice), self.product(difference, w)]
     }
 
-    /// The last one back: `1/N` is in its factors.
+    /// The last butterfly back, with `1/N` in its factors.
     #[inline(always)]
     fn end2(self, x: Q::V, y: Q::V, ends: [Multiplier<Q::V>; 2]) -> [Q::V; 2] {
         let s = self.quads;
@@ -120,13 +120,13 @@ impl<Q: Quads> Stages<'_, Q> {
         self.lanes.splat([self.roots.values[index], self.roots.shares[index]])
     }
 
-    /// The factors of block `first` on its way to four parts, stage by stage.
+    /// The factors that split block `first` into four parts, stage by stage.
     #[inline(always)]
     fn factors(self, first: usize) -> [Multiplier<Q::V>; 3] {
         [self.factor(first), self.factor(2 * first), self.factor(2 * first + 1)]
     }
 
-    /// Those of block `first`, four numbers long: of the second stage one a lane.
+    /// The factors of block `first`, which is four numbers long: for the second stage one a lane.
     #[inline(always)]
     fn lane_factors(self, first: usize) -> [Multiplier<Q::V>; 2] {
         let both = |all: &[u64]| self.lanes.quads.unpack(&all.as_chunks().0[first]);
@@ -206,8 +206,7 @@ impl<Q: Quads> Stages<'_, Q> {
         self.end(first, ends, values);
     }
 
-    /// The last pass back: two stages if there is one block left to make, or the one stage that is
-    /// left over.
+    /// The last pass back: two stages if one block remains, or the one remaining stage.
     #[inline(always)]
     fn end(self, first: usize, ends: [Multiplier<Q::V>; 2], values: &mut [u64]) {
         let (s, lanes) = (self.lanes.quads, self.lanes);

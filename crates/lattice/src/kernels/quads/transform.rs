@@ -1,18 +1,18 @@
 //! Transforms on four lanes of 32 bits.
 //!
 //! # Passes
-//! The first one reads words, takes two stages, and leaves each quarter of the row packed, two
-//! numbers a word, in the first half of its place. Then the quarters go their own ways: passes of
-//! two stages, first one alone if they are odd, and for each sixteen numbers, in four vectors, two
-//! stages between them, a transposition, two stages with a factor for each lane, and the
-//! transposition back. That writes words, from the end on, so that nothing is written over before
-//! it is read. Backwards the same the other way round.
+//! The first pass reads words, does two stages, and leaves each quarter of the row packed, two
+//! numbers a word, in the first half of its place. Then each quarter is processed alone: passes of
+//! two stages (the first has one if the number is odd), and for each sixteen numbers, in four
+//! vectors, two stages between them, a transposition, two stages with a factor for each lane, and
+//! the transposition back. The last pass writes words from the end on, so that it overwrites
+//! nothing before it is read. The inverse does the same in reverse.
 
 use super::super::{EstimatedTransform, NttTable, Roots};
 use crate::kernels::{Factor, Modulus};
 use tobari_simd::Quads;
 
-/// The transforms on the lanes of `Q`, for primes that fit them; on words for others.
+/// The transforms on the lanes of `Q` for primes that fit them, and on words for others.
 #[derive(Clone, Copy)]
 pub(crate) struct QuadTransform<Q: Quads>(pub(crate) Q);
 
@@ -26,10 +26,10 @@ const LAZY_BITS: u32 = 26;
 /// Roots in 32 bits.
 #[derive(Clone, Debug)]
 pub(crate) struct QuadRoots {
-    /// Of all stages but the last two: a root and its quotient.
+    /// A root and its quotient, for all stages except the last two.
     factors: Vec<[u32; 2]>,
-    /// For each tile, transposed so that lane `j` has what stood in vector `j`: one factor a lane
-    /// for the first stage, two for the second, the roots and then their quotients.
+    /// For each tile, transposed so that lane `j` has the former vector `j`: one factor a lane for
+    /// the first stage, two for the second; the roots, then their quotients.
     lanes: Vec<[[[u32; 4]; 2]; 3]>,
 }
 
@@ -155,7 +155,7 @@ impl<Q: Quads> Lanes<Q> {
         [a, b, c, d]
     }
 
-    /// The last one back: `1/N` is in its factors.
+    /// The last butterfly back, with `1/N` in its factors.
     #[inline(always)]
     fn end2(self, x: Q::V, y: Q::V, ends: [Multiplier<Q::V>; 2]) -> [Q::V; 2] {
         let (s, once) = (self.quads, |x| self.once(x, self.q));
@@ -200,7 +200,7 @@ impl<Q: Quads> Stages<'_, Q> {
         self.lanes.splat(self.roots.factors[index])
     }
 
-    /// The factors of block `first` on its way to four parts, stage by stage.
+    /// The factors that split block `first` into four parts, stage by stage.
     #[inline(always)]
     fn factors(self, first: usize) -> [Multiplier<Q::V>; 3] {
         [self.factor(first), self.factor(2 * first), self.factor(2 * first + 1)]

@@ -1,6 +1,6 @@
-//! Encodings and decodings whose every bit is pinned. The same file is compiled into `bench/wasm`,
-//! so that the same function runs in a JavaScript engine: what it calls must be IEEE additions and
-//! products, integers, and nothing of a mathematical library.
+//! Encodings and decodings with every bit pinned. The same file is compiled into `bench/wasm`, so
+//! that the same function runs in a JavaScript engine. It may use only IEEE additions and products,
+//! and integers, but no mathematical library.
 
 use tobari_lattice::ckks::{Complex, Encoder, Scale};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
@@ -8,10 +8,10 @@ use tobari_lattice::params::{LatticeParameters, Plaintext};
 /// Degrees, from `2^8` on.
 const LOG_DEGREES: std::ops::RangeInclusive<u32> = 8..=14;
 
-/// What stands in the slots, at which scale and level.
+/// The contents of the slots, with scale and level.
 const KINDS: [&str; 7] = ["real", "complex", "wide", "tiny", "huge", "ties", "rescaled"];
 
-/// So many cases there are.
+/// Number of cases.
 pub(crate) fn count() -> usize {
     LOG_DEGREES.count() * KINDS.len()
 }
@@ -21,8 +21,7 @@ pub(crate) fn name(case: usize) -> (u32, &'static str) {
     (LOG_DEGREES.start() + (case / KINDS.len()) as u32, KINDS[case % KINDS.len()])
 }
 
-/// Digests of the residues of an encoding, and of the slots that they decode to; none if something
-/// was refused.
+/// Digests of the residues of an encoding, and of the decoded slots; none after an error.
 pub(crate) fn digests(case: usize) -> Option<[u64; 2]> {
     let (log_degree, kind) = name(case);
     let parameters =
@@ -32,7 +31,7 @@ pub(crate) fn digests(case: usize) -> Option<[u64; 2]> {
         "wide" => Scale::power_of_two(90), // beyond 2^53
         "huge" => Scale::power_of_two(20),
         "tiny" => Scale::power_of_two(60),
-        // no power of two: what is left after products and rescalings
+        // not a power of two, as after products and rescalings
         "rescaled" => Scale::power_of_two(75).quotient(&Scale::prime(1))?,
         _ => Scale::power_of_two(30),
     };

@@ -1,6 +1,5 @@
-//! Encoding and decoding approximate numbers give the pinned bits of
-//! `vectors/lattice/ckks-bits.txt`, here; `cargo xtask test` has a JavaScript engine compute them
-//! too.
+//! Encoding and decoding of approximate numbers give the pinned bits of
+//! `vectors/lattice/ckks-bits.txt`. `cargo xtask test` also computes them in a JavaScript engine.
 
 #![forbid(unsafe_code)]
 mod cases;

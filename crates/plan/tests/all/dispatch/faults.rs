@@ -1,5 +1,5 @@
-//! Modules that slow down, stall and die, and CPUs that somebody else wants: nothing is lost,
-//! nothing is published twice.
+//! Modules that slow down, stall and die, and CPUs that other programs use: no item is lost or
+//! published twice.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -91,8 +91,8 @@ fn a_module_that_sleeps_is_used_again_when_it_wakes() {
 
 #[test]
 fn a_module_that_stalls_at_the_end_is_not_waited_for() {
-    // Long before it is late: the CPU takes what waits, and all that the module has, batch by
-    // batch.
+    // Long before the module is late, the CPU takes the waiting items, and then all of the
+    // module's, batch by batch.
     let sizes = vec![16_384; 400];
     let alone = run(&world(Vec::new()), Policy::Cpu, &sizes).ns;
     for (module_batches, module_items, at) in [(1, 8, 1e6), (2, 8, 1e6), (2, 64, 1e6), (8, 8, 5e5), (8, 64, 1e6)] {

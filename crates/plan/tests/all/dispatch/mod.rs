@@ -1,4 +1,4 @@
-//! The dispatcher with engines that are only simulated: a clock that jumps from event to event.
+//! The dispatcher with simulated engines: a clock that jumps from event to event.
 
 mod faults;
 mod policies;

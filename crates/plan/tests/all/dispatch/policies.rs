@@ -1,12 +1,12 @@
-//! What each policy promises, and that the best one is never the worse for it.
+//! The promises of each policy, and that the best one is never worse than others.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use super::simulator::{Outcome, World, run};
 use tobari_plan::dispatch::{Cost, Dispatcher, Limits, Model, Policy, Report, Take, Unit};
 
-/// A CPU that takes `cpu` for a kilobyte, a module `times` as fast whose driver takes `handing` of
-/// the CPU's time for the same.
+/// A CPU, and a module that computes a byte `times` as fast. Handing over takes the CPU
+/// `handing_item_ns` for each item, and `handing_byte_part` of its own time for each byte.
 fn world(times: f64, handing_item_ns: f64, handing_byte_part: f64, shares: bool) -> World {
     let (item, byte) = (40.0, 0.6);
     let model = Model {
@@ -32,7 +32,7 @@ fn is_whole(outcome: &Outcome) -> bool {
     outcome.published.iter().all(|count| *count == 1)
 }
 
-/// The best's time against the least of all others, and who that is.
+/// The time of the best policy relative to the least of all others, and the policy with that time.
 fn against_others(world: &World, sizes: &[u32]) -> (f64, Policy) {
     let best = run(world, Policy::Best, sizes);
     assert!(is_whole(&best));
@@ -65,8 +65,8 @@ fn best_is_at_least_98_percent_of_the_best_other_policy_at_every_size_speed_and_
                     sums = (sums.0 + ratio.ln(), sums.1 + 1);
                     let here =
                         format!("{bytes} bytes, {times}, {item}, {part}, {shares}, {load}: below {}", who.name());
-                    // A driver with a core of its own is a pipeline whose last part is not modelled
-                    // to the end.
+                    // A driver with a core of its own forms a pipeline, whose last part is not
+                    // modelled to the end.
                     assert!(ratio >= if shares { 0.98 } else { 0.97 }, "{ratio:.4} at {here}");
                     worst = if ratio < worst.0 { (ratio, here) } else { worst };
                 }
@@ -111,8 +111,8 @@ fn best_fills_the_lanes_of_a_cpu_worker_beside_a_module() {
         while left > 0 {
             for worker in 0..2 {
                 let Take::Batch(batch) = dispatcher.take(worker, now, &mut items) else { continue };
-                // A part of a group is taken only where nothing that waits would fill it, or at the
-                // very end, where the module ends sooner with it.
+                // A part of a group is taken only if no waiting item would fill the group, or at
+                // the very end, if the module then ends sooner.
                 let taken = items.len();
                 let full = taken % lanes as usize == 0;
                 assert!(
@@ -138,8 +138,8 @@ fn best_fills_the_lanes_of_a_cpu_worker_beside_a_module() {
 
 #[test]
 fn with_the_papers_costs_the_queue_gains_what_the_paper_says_and_best_more() {
-    // Unit: the CPU's time for 1 KB. Handing one file over takes 1.36 + 0.22 a kilobyte; at 16 KB
-    // the module alone is 1.6 times the CPU.
+    // Unit: the CPU's time for 1 KB. Handing one file over takes 1.36 + 0.22 for each kilobyte; at
+    // 16 KB the module alone is 1.6 times as fast as the CPU.
     let kilobyte = 10_000.0;
     let handing = Cost::linear(0.0, 1.36 * kilobyte, 0.22 * kilobyte / 1024.0);
     let model = Model {
@@ -161,13 +161,13 @@ fn with_the_papers_costs_the_queue_gains_what_the_paper_says_and_best_more() {
     assert!((1.51..1.55).contains(&gain(&world, Policy::RoundRobin)), "the paper has 2.11 / 1.38");
     assert!((1.5..1.7).contains(&gain(&world, Policy::Module)));
     assert!(gain(&world, Policy::Best) > 0.99 * queue);
-    // Handed over in batches of 32, of which the part for each file is paid once.
+    // Handed over in batches of 32, which pay the cost of a file once.
     world.truth.handing = Cost::linear(1.36 * kilobyte, 0.0, 0.22 * kilobyte / 1024.0);
     world.told.handing = world.truth.handing.clone();
     world.limits.module_items = 32;
     world.limits.batch_bytes = 1 << 20;
     assert!(gain(&world, Policy::Best) > 2.2);
-    // Below 2 KB the queue loses, and the best does not.
+    // Below 2 KB the queue loses to the CPU alone, and the best policy does not.
     let sizes = vec![1024; 4000];
     world.limits.module_items = 1;
     let alone = run(&world, Policy::Cpu, &sizes).ns;
@@ -197,7 +197,7 @@ fn never_more_is_in_flight_than_the_limit() {
         world.limits.in_flight_bytes = 1 << 20;
         let outcome = run(&world, policy, &vec![16_384; 1000]);
         assert!(is_whole(&outcome) && outcome.most_in_flight <= 1 << 20, "{}", policy.name());
-        // One item that is larger than the limit goes alone.
+        // A single item may be larger than the limit.
         let outcome = run(&world, policy, &[100, 3 << 20, 100, 5 << 20]);
         assert!(is_whole(&outcome) && outcome.most_in_flight <= 5 << 20, "{}", policy.name());
     }
@@ -205,7 +205,7 @@ fn never_more_is_in_flight_than_the_limit() {
 
 #[test]
 fn a_module_that_may_be_of_use_is_tried_only_where_there_is_enough_to_do() {
-    // handing over costs 97 ns of 78, as far as is known
+    // handing over costs 97 ns and computing 78 ns, according to the model
     let model = Model {
         cpu: Cost::linear(300.0, 40.0, 0.6),
         device: Cost::linear(2_000.0, 20.0, 0.3),

@@ -1,25 +1,25 @@
 //! Engines with given costs, on cores with given loads, and the dispatcher between them.
 //!
-//! A module's driver needs the CPU to hand over; where it shares a core with a CPU worker it comes
-//! first, as a thread that was just woken does. The device works on one batch after another.
+//! A module's driver needs the CPU to hand over. If it shares a core with a CPU worker it has
+//! priority, like a thread that was just woken. The device works on one batch after another.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::{HashMap, VecDeque};
 use tobari_plan::dispatch::{Batch, Cost, Dispatcher, Handle, Limits, Model, Policy, Report, Take, Unit};
 
-/// What happens to the module, and when.
+/// A fault of the module, with its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// From then on it takes so many times as long.
+    /// From then on it takes this many times as long.
     Slows(f64, f64),
-    /// From then on it does nothing, and nobody says so.
+    /// From then on it does nothing, without a report.
     Stalls(f64),
-    /// It does nothing for so long, and then goes on.
+    /// It pauses for this long, and then continues.
     Sleeps(f64, f64),
-    /// It dies, which is noticed.
+    /// It dies, and this is noticed.
     Dies(f64),
-    /// From then on somebody else takes this part of the CPU.
+    /// From then on other programs take this part of the CPU.
     Load(f64, f64),
 }
 
@@ -27,11 +27,11 @@ pub(crate) enum Fault {
 pub(crate) struct World {
     pub(crate) cpus: usize,
     pub(crate) modules: usize,
-    /// What things really cost.
+    /// The real costs.
     pub(crate) truth: Model,
-    /// What the dispatcher is told.
+    /// The costs that the dispatcher gets as its model.
     pub(crate) told: Model,
-    /// Part of the CPU that somebody else takes from the start.
+    /// The part of the CPU that other programs take from the start.
     pub(crate) load: f64,
     pub(crate) faults: Vec<Fault>,
     pub(crate) limits: Limits,
@@ -39,9 +39,9 @@ pub(crate) struct World {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// When the last item was published.
+    /// The time when the last item was published.
     pub(crate) ns: f64,
-    /// How often each item was published.
+    /// The number of times that each item was published.
     pub(crate) published: Vec<u32>,
     pub(crate) most_in_flight: u64,
     pub(crate) by_module: u64,
@@ -58,7 +58,7 @@ struct Work {
 #[derive(Default)]
 struct Module {
     handing: Option<Work>,
-    /// Handed over: each batch with its time on the CPU, and on the device.
+    /// Batches handed over, each with its time on the CPU and on the device.
     queue: VecDeque<(Work, f64)>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Simulation<'a> {
     modules: Vec<Module>,
     now: f64,
     outcome: Outcome,
-    /// How long handing each batch over took.
+    /// The time for handing over each batch.
     wanted: HashMap<Batch, f64>,
 }
 
@@ -125,7 +125,7 @@ impl Simulation<'_> {
         self.outcome.most_in_flight = self.outcome.most_in_flight.max(self.dispatcher.in_flight_bytes());
     }
 
-    /// Asks for work for all who are free; answers when to ask again.
+    /// Asks for work for all idle workers; returns the time to ask again.
     fn ask(&mut self) -> Option<u64> {
         let (mut items, mut wake) = (Vec::new(), None);
         let mut some = true;
@@ -165,7 +165,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Part of a core that is left, now.
+    /// The part of a core that is available now.
     fn speed(&self) -> f64 {
         let load = self.world.faults.iter().fold(self.world.load, |load, fault| match fault {
             Fault::Load(at, part) if *at <= self.now => *part,
@@ -183,8 +183,8 @@ impl Simulation<'_> {
         })
     }
 
-    /// Rates at which everybody advances now: CPU workers, drivers, devices. Drivers come first;
-    /// the rest share what is left, none more than a core.
+    /// The present rates of all: CPU workers, drivers, devices. Drivers have priority; the others
+    /// share the rest, each at most one core.
     fn rates(&self) -> (f64, f64, f64) {
         let (speed, takes) = (self.speed(), self.world.truth.device_takes);
         let all = self.world.truth.cores * speed;
@@ -196,7 +196,7 @@ impl Simulation<'_> {
         (other, driver, self.device_speed() * (1.0 - takes + takes * other))
     }
 
-    /// Goes on to the next event, or to `wake`.
+    /// Continues to the next event, or to `wake`.
     fn advance(&mut self, wake: Option<f64>) {
         let (cpu, driver, device) = self.rates();
         let mut step = f64::INFINITY;
@@ -235,14 +235,14 @@ impl Simulation<'_> {
         self.end();
     }
 
-    /// What the device works on: the first batch that has been handed over.
+    /// The batch on the device: the first one that has been handed over.
     fn at_device<'a>(&self, module: &'a Module) -> Option<&'a (Work, f64)> {
         let first = module.queue.front()?;
         let handing = module.handing.as_ref().is_some_and(|handing| handing.batch == first.0.batch);
         (!handing).then_some(first)
     }
 
-    /// Tells the dispatcher what has ended.
+    /// Reports finished work to the dispatcher.
     fn end(&mut self) {
         let (now, mut published) = (self.now as u64, Vec::new());
         for worker in 0..self.cpus.len() {

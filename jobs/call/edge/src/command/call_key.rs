@@ -1,4 +1,4 @@
-//! The secret that the members of a call hold, in either mode, and its file.
+//! The secret key of a call, in either mode, and its file.
 
 use std::path::Path;
 use tobari_command::output::Failure;
@@ -12,17 +12,17 @@ use zeroize::Zeroizing;
 /// The largest key file.
 const MAX_KEY_FILE_BYTES: u64 = 1024;
 
-/// What decrypts a call.
+/// The secret key of a call.
 #[derive(Clone)]
 pub(crate) enum CallKey {
-    /// In mode `elgamal`; its public half encrypts.
+    /// Mode `elgamal`: the public half encrypts.
     Elgamal(SecretKey),
-    /// In mode `elgamal-shared`; it encrypts too.
+    /// Mode `elgamal-shared`: the secret encrypts and decrypts.
     ElgamalShared(EpochSecret),
 }
 
 impl CallKey {
-    /// A fresh one.
+    /// Generates a key.
     pub(crate) fn generate(mode: Mode, parameters: Parameters) -> Result<Self, Failure> {
         let mut rng = tobari_command::randomness::generator()?;
         Ok(match mode {
@@ -31,7 +31,7 @@ impl CallKey {
         })
     }
 
-    /// From its file, whatever the mode.
+    /// Reads a key file of either mode.
     pub(crate) fn read(path: &Path, floor: SecurityFloor) -> Result<Self, Failure> {
         let bytes = Zeroizing::new(files::read_bounded(path, MAX_KEY_FILE_BYTES)?);
         Self::decode(&bytes, floor).map_err(|error| match error {
@@ -47,7 +47,7 @@ impl CallKey {
         }
     }
 
-    /// The bytes of its file.
+    /// The bytes of the key file.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         match self {
             Self::Elgamal(key) => wire::encode_secret_key(key),
@@ -75,7 +75,7 @@ impl CallKey {
 /// How to build a program that has the curves below the floor.
 const WITH_PAPER: &str = "`cargo build --release --features tobari-cli/paper`";
 
-/// A refused curve is a wrong call, with a way out.
+/// A rejected curve is a usage error; the message says how to allow the curve.
 pub(crate) fn refused_curve(error: RefusedCurve) -> Failure {
     let (RefusedCurve::BelowFloor { curve } | RefusedCurve::NotBuilt { curve }) = error;
     Failure::Call(match (error, curve.built()) {
@@ -87,12 +87,12 @@ pub(crate) fn refused_curve(error: RefusedCurve) -> Failure {
     })
 }
 
-/// Refuses an option that asks for the curves below the floor, if this build has none.
+/// Rejects an option that needs curves below the floor, if this build has none.
 pub(crate) fn need_weak_curves(option: &str) -> Result<(), Failure> {
     need(option, Curve::ALL.into_iter().all(|curve| curve.built().is_some()))
 }
 
-/// The same for any build, so that the tests of one build see both answers.
+/// The same with the build as an argument, so that the tests of one build cover both answers.
 fn need(option: &str, there: bool) -> Result<(), Failure> {
     let text = || {
         format!("{option}: this build has no curves below {FLOOR_BITS} bits of security: build it with {WITH_PAPER}")

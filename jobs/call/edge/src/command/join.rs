@@ -1,8 +1,9 @@
 //! `tobari call join`: a member of a live room on the command line.
 //!
-//! **A connection that is lost.** A room closes a tick every 20 ms and says so to all, spoken in or
-//! not. So a second without one, and any error of the connection, is a connection that is lost: it
-//! is dropped, and the member comes again under a session of its own, whose keys have sent nothing.
+//! **Lost connections.** A room closes a tick every 20 ms and reports this to all members, even
+//! in silence. So a second without a tick, or any error of the connection, means that the
+//! connection is lost. The member drops the connection and joins again under a new session, so its
+//! new keys have sent nothing.
 
 use super::arguments::JoinArguments;
 use super::sound::{self, Mouth, Sink};
@@ -25,20 +26,18 @@ use tobari_command::stop::stop_signal;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-/// Frames that are waited for after the end of what there is to say: one second, for it to be
-/// heard.
+/// Frames to wait for after the end of the input: one second, so that the others hear the end.
 const AFTERWARDS: u32 = 50;
-/// Without a tick for so long a connection is lost.
+/// After this time without a tick, a connection counts as lost.
 const STALL: Duration = Duration::from_secs(1);
-/// A tick that comes so much too late is not made up for.
+/// If this program is late by more than this, it does not send the missed frames.
 const PAUSED: Duration = Duration::from_millis(200);
-/// Ticks for which one sentence about packets that come too late is enough.
+/// At most one message about late packets in this many ticks.
 const LATE_TICKS: u32 = 500;
-/// How long to wait before each attempt to come again, in milliseconds; after the last the call has
-/// failed.
+/// Milliseconds to wait before each attempt to rejoin. After the last attempt the call fails.
 const ATTEMPTS: [u64; 9] = [0, 250, 500, 1000, 1000, 2000, 2000, 4000, 4000];
 
-/// Joins, and stays until there is a reason to leave.
+/// Joins the room and stays until the call ends.
 pub(super) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     let link: RoomLink = arguments.link.parse().map_err(|error| Failure::Call(format!("{error}")))?;
     if arguments.json && arguments.output.as_deref() == Some(Path::new("-")) {
@@ -63,7 +62,7 @@ pub(super) fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// A member, its connection, and its ends in this process.
+/// A member, its connection, and its audio input and output.
 struct Call {
     member: LiveMember,
     outbound: LiveOutbound,
@@ -74,13 +73,13 @@ struct Call {
     ear: PlaybackBuffer,
     sink: Sink,
     recorder: Option<sound::Recorder>,
-    /// When the room last said anything, after its first roster.
+    /// Time of the room's last message after its first roster.
     ticked: Option<Instant>,
-    /// Attempts to come again since then.
+    /// Attempts to rejoin since then.
     attempts: usize,
     told: EventPrinter,
-    /// Own packets of which the server said that they came too late, and the tick until which no
-    /// sentence says so again.
+    /// Own packets that the server reported as late, and the tick until which no further message
+    /// reports them.
     late: u32,
     late_until: u32,
     heard: u32,
@@ -118,7 +117,7 @@ impl Call {
             sent,
             over,
         };
-        // if it does not take that, it does not take what follows either
+        // if this send fails, the next ones fail too
         let _ = call.say().await;
         Ok(call)
     }
@@ -133,8 +132,8 @@ impl Call {
             let lost = tokio::select! {
                 () = &mut stop => break,
                 due = clock.tick() => {
-                    // where this program did not run for a while the time is gone: frames at once
-                    // would all lie ahead
+                    // after a pause of this program, frames sent at once would be for ticks in the
+                    // future
                     if due.elapsed() > PAUSED {
                         frames = frames.saturating_add((due.elapsed().as_millis() / 20) as u32);
                         clock.reset();
@@ -176,8 +175,8 @@ impl Call {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Nothing has come for a second, unless it was this program that did not run: then there is
-    /// something to read.
+    /// Handles a second without a tick. If this program itself was paused, there is something to
+    /// read.
     async fn stalled(&mut self) -> Result<Option<ConnectError>, Failure> {
         match timeout(Duration::ZERO, self.inbound.receive()).await {
             Ok(came) => self.come(came),
@@ -185,7 +184,7 @@ impl Call {
         }
     }
 
-    /// 20 ms of both directions. Answers why no more of them will be.
+    /// Sends and receives 20 ms. Returns the error that ended the connection, if any.
     async fn frame(&mut self) -> Result<Option<ConnectError>, Failure> {
         let speaks = self.member.can_speak();
         let frame = if speaks {
@@ -212,7 +211,7 @@ impl Call {
         Ok(lost)
     }
 
-    /// Takes what came; answers why nothing more will.
+    /// Handles a received message. Returns the error that ended the connection, if any.
     fn come(&mut self, came: Result<LiveIncoming, ConnectError>) -> Result<Option<ConnectError>, Failure> {
         match came {
             Err(error) => return Ok(Some(error)),
@@ -235,8 +234,7 @@ impl Call {
         Ok(None)
     }
 
-    /// Comes again after a connection was lost, as a new member: numbers, ticks and keys of before
-    /// are of no use.
+    /// Rejoins as a new member after a lost connection. Old numbers, ticks and keys are useless.
     async fn come_again(
         &mut self,
         arguments: &JoinArguments,
@@ -251,7 +249,7 @@ impl Call {
             match connect(arguments, link).await {
                 Ok((welcome, outbound, inbound)) => {
                     self.member = seat(arguments, link, &welcome, &self.told, &mut self.rng)?;
-                    // the room may have begun anew, and its ticks with it
+                    // the room may have restarted, and its ticks with it
                     self.late_until = 0;
                     (self.outbound, self.inbound) = (outbound, inbound);
                     (self.ear, self.ticked) = (PlaybackBuffer::default(), None);
@@ -267,7 +265,7 @@ impl Call {
         Err(error.into())
     }
 
-    /// Tells what happened, and does what a host on its own does.
+    /// Prints events, and performs a host's automatic actions.
     fn tell(&mut self, arguments: &JoinArguments) -> Result<(), Failure> {
         while let Some(news) = self.member.poll_news() {
             match &news {
@@ -293,7 +291,7 @@ impl Call {
         Ok(())
     }
 
-    /// Says what there is to say, while the connection takes it.
+    /// Sends all pending messages while the connection accepts them.
     async fn say(&mut self) -> Option<ConnectError> {
         let mut lost = None;
         while let Some(out) = self.member.poll_outgoing().filter(|_| lost.is_none()) {
@@ -302,7 +300,7 @@ impl Call {
         lost
     }
 
-    /// Writes what was heard and recorded, whole, however the call ended.
+    /// Completes the output and the recording, however the call ended.
     fn finish(&mut self) -> Result<ExitCode, Failure> {
         self.sink.finish()?;
         if let Some(recorder) = self.recorder.take() {
@@ -320,8 +318,8 @@ impl Call {
     }
 }
 
-/// A connection that takes nothing for as long as that is lost. What else is wrong with it, or why
-/// it was ended, is told by its receiving half.
+/// Waits for a send. A connection that accepts nothing for [`STALL`] is lost. The receiving half
+/// reports all other errors and the reason for an end.
 async fn taken(sending: impl Future<Output = Result<(), ConnectError>>) -> Option<ConnectError> {
     let stalled = |_| ConnectError::Client(ClientError::Timeout { what: "room for what is sent", waited: STALL });
     timeout(STALL, sending).await.err().map(stalled)
@@ -339,7 +337,7 @@ async fn connect(
     connect_live(&link.server, &link.room, join, &arguments.tls()).await
 }
 
-/// The member of a connection, with a session of its own.
+/// Creates the member of a connection, with a new session.
 fn seat(
     arguments: &JoinArguments,
     link: &RoomLink,

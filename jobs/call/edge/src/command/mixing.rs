@@ -1,5 +1,5 @@
-//! A whole mix over the network: every recording is a speaker with a connection of its own, and one
-//! more connection listens and decrypts.
+//! A whole mix over the network: every recording is a speaker with its own connection, and one more
+//! connection listens and decrypts.
 //!
 //! The room is lockstep, so nothing is dropped: a tick closes when every speaker that still has
 //! samples has sent its packet. The work of one tick is encrypting, sending, and decrypting while
@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use zeroize::Zeroizing;
 
-/// One less than the members that a room numbers: the listener is one too.
+/// The members of a room, less one for the listener.
 pub(crate) const MAX_SPEAKERS: usize = MAX_MEMBERS - 1;
 /// Connections that are opened at once.
 const CONNECTING_AT_ONCE: usize = 32;
@@ -37,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) key: CallKey,
     /// The blind server.
     pub(crate) server: String,
-    /// Whom to trust to be it.
+    /// The certificate that the client trusts.
     pub(crate) tls: ClientTls,
     /// How points travel to the server.
     pub(crate) uplink: PointEncoding,
@@ -49,7 +49,7 @@ pub(crate) struct Request {
 pub(crate) struct Outcome {
     /// The exact sum, as long as the longest recording.
     pub(crate) samples: Vec<i32>,
-    /// Packets' worth of 20 ms.
+    /// Length in ticks of 20 ms.
     pub(crate) ticks: u32,
     /// Bytes of all packets to the server.
     pub(crate) sent_bytes: u64,
@@ -57,8 +57,8 @@ pub(crate) struct Outcome {
     pub(crate) received_bytes: u64,
 }
 
-/// Called once with the name of the room, while the server holds half of the call: for looking at
-/// the server.
+/// Called once with the name of the room, while the server holds half of the call, so that a test
+/// can inspect the server.
 pub(crate) type Halfway = Box<dyn FnOnce(&RoomName) + Send>;
 
 /// Mixes.
@@ -84,8 +84,8 @@ pub(crate) async fn mix(request: Request, halfway: Option<Halfway>) -> Result<Ou
     }
 }
 
-/// Mixes with the tables of one mode. They are there before anybody connects: on a busy machine
-/// they take every core for longer than a server waits for a member's first message.
+/// Mixes with the tables of one mode. The tables are built before the first connection: on a busy
+/// machine the build takes all cores for longer than a server waits for a member's first message.
 async fn mix_with<E: Encrypt, D: Decrypt>(
     request: Request,
     encryptor: E,
@@ -130,7 +130,7 @@ async fn mix_with<E: Encrypt, D: Decrypt>(
     Ok(Outcome { samples, ticks, sent_bytes, received_bytes })
 }
 
-/// A name that nobody else's room has.
+/// A random name that no other room has.
 fn random_room_name() -> Result<String, Failure> {
     use chacha20::rand_core::Rng;
     Ok(format!("mix-{:016x}", randomness::generator()?.next_u64()))
@@ -192,8 +192,7 @@ async fn next_closed(inbound: &mut Inbound) -> Result<u32, Failure> {
     }
 }
 
-/// Sends a packet; where the server has hung up, its reason counts for more than the broken
-/// connection.
+/// Sends a packet. If the server has closed the connection, the error is the server's reason.
 async fn send(outbound: &mut Outbound, inbound: &mut Inbound, packet: Vec<u8>) -> Result<(), Failure> {
     let Err(broken) = outbound.send_packet(packet).await else { return Ok(()) };
     loop {
@@ -213,7 +212,7 @@ struct Decrypting {
 
 /// The listening half.
 struct MixListener<D> {
-    /// For each speaker how many ticks it has.
+    /// Number of ticks of each speaker.
     expected: BTreeMap<u16, u32>,
     decryptor: Arc<D>,
     halfway: Option<(Halfway, RoomName)>,
@@ -224,7 +223,8 @@ struct MixListener<D> {
 }
 
 impl<D: Decrypt> MixListener<D> {
-    /// Hears the room to its end: the samples, the number of ticks and the bytes received.
+    /// Listens until the room ends. Returns the samples, the number of ticks and the bytes
+    /// received.
     async fn listen(mut self, connection: Connection, longest: usize) -> Result<(Vec<i32>, u32, u64), Failure> {
         let mut listener = Some(Listener::new(self.decryptor.clone(), connection.welcome()));
         let (mut outbound, mut inbound) = connection.split();
@@ -272,7 +272,7 @@ impl<D: Decrypt> MixListener<D> {
         self.pending.push_back(Decrypting { tick, samples });
     }
 
-    /// Takes the oldest decrypted tick, and tells the server that it may go on.
+    /// Takes the oldest decrypted tick and acknowledges it to the server.
     async fn finish_one(&mut self, outbound: &mut Outbound, progress: &Progress, total: u32) -> Result<(), Failure> {
         let Some(Decrypting { tick, samples }) = self.pending.pop_front() else { return Ok(()) };
         let samples = samples.await?.map_err(|error| Failure::Work(format!("tick {tick}: {error}")))?;
@@ -291,8 +291,8 @@ impl<D: Decrypt> MixListener<D> {
     }
 }
 
-/// The server must have added everybody who had something to say, and nobody else; `expected` has
-/// each speaker's number of ticks.
+/// The server must have added every speaker with a packet for this tick, and no other; `expected`
+/// has each speaker's number of ticks.
 pub(crate) fn check_speakers(expected: &BTreeMap<u16, u32>, header: &SumHeader) -> Result<(), Failure> {
     let speaking = expected.iter().filter(|(_, ticks)| header.tick < **ticks).map(|(member, _)| *member);
     if header.speakers.iter().eq(speaking) && header.late.is_empty() {

@@ -70,7 +70,7 @@ fn keygen(arguments: &KeygenArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes both halves, neither over a file; says where the public one is.
+/// Writes both halves without overwriting a file. Returns the path of the public half.
 fn write_pair(path: &Path, key: &CallKey, public: &PublicKey) -> Result<PathBuf, Failure> {
     let public_path = public_path(path);
     if public_path.exists() {
@@ -150,8 +150,8 @@ fn key(arguments: &MixArguments) -> Result<CallKey, Failure> {
     }
 }
 
-/// Finds out before the work what would fail after it: an output that is one of the inputs, which
-/// would destroy a recording, or one without a folder.
+/// Rejects before the work an output that is one of the inputs (a recording would be lost), or that
+/// has no folder.
 fn check_output(arguments: &MixArguments) -> Result<(), Failure> {
     let output = &arguments.output;
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -166,7 +166,7 @@ fn check_output(arguments: &MixArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Mixes on the server named, or on one started for the purpose; says which.
+/// Mixes on the named server, or on one started for the purpose. Returns its description.
 fn on_a_server(
     arguments: &MixArguments,
     key: CallKey,

@@ -1,4 +1,4 @@
-//! `tobari call open`: a recording of sums, opened with the link of its call.
+//! `tobari call open`: decrypts a recording of sums with the link of its call.
 
 use super::arguments::OpenArguments;
 use serde_json::json;
@@ -12,7 +12,7 @@ use tobari_call::live::{OpenedTick, RoomLink};
 use tobari_call_files::wav;
 use tobari_command::output::{self, Failure};
 
-/// The longest silence that is written for ticks that are missing: ten minutes.
+/// The longest silence written for missing ticks: ten minutes.
 const MOST_MISSING: u32 = 30_000;
 
 /// What was found in the file.
@@ -42,7 +42,7 @@ impl OpenedRecording {
     }
 }
 
-/// Opens a recording.
+/// Decrypts a recording.
 pub(super) fn open(arguments: &OpenArguments) -> Result<ExitCode, Failure> {
     let link: RoomLink = arguments.link.parse().map_err(|error| Failure::Call(format!("{error}")))?;
     let name = arguments.recording.display().to_string();
@@ -80,7 +80,7 @@ pub(super) fn open(arguments: &OpenArguments) -> Result<ExitCode, Failure> {
     report(arguments, &found, cut)
 }
 
-/// Reads as much as there is, up to the whole.
+/// Fills the buffer, or reads to the end of the file.
 fn read_whole(file: &mut impl Read, bytes: &mut [u8]) -> std::io::Result<usize> {
     let mut read = 0;
     while read < bytes.len() {

@@ -84,7 +84,7 @@ struct BusArguments {
 
 #[cfg(feature = "cascade")]
 impl BusArguments {
-    /// What the server needs of it, if anything was asked for.
+    /// The server's bus, if one was asked for.
     fn options(&self) -> Result<Option<crate::CallBus>, Failure> {
         let Some(mut bus) = self.call_bus.clone() else { return Ok(None) };
         if let Some(path) = &self.call_bus_login {

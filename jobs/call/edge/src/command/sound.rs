@@ -1,5 +1,5 @@
-//! Where a member's sound comes from and goes to: WAV files, raw samples on standard input and
-//! output, and recordings.
+//! Audio input and output of a member: WAV files, raw samples on standard input and output, and
+//! recordings.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -14,11 +14,11 @@ use tobari_command::output::Failure;
 use tobari_curve::wire::RoomId;
 
 type Frame = [i16; PACKET_SAMPLES];
-/// What the pipe of standard output may hold, in bytes: more is delay where its reader is slow.
+/// Bytes in the pipe of standard output. A larger pipe adds delay if its reader is slow.
 #[cfg(unix)]
 const PIPE: usize = 4096;
 
-/// Something that two threads have, and how one waits for the other.
+/// A value shared by two threads, with a condition variable.
 pub(super) struct Shared<T> {
     what: Mutex<T>,
     changed: Condvar,
@@ -33,20 +33,20 @@ impl<T> Shared<T> {
         self.what.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while that holds.
+    /// Waits while the condition holds.
     fn wait_while(&self, holds: impl FnMut(&mut T) -> bool) -> MutexGuard<'_, T> {
         self.changed.wait_while(self.lock(), holds).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What there is to say.
+/// The audio input.
 pub(super) enum Mouth {
     Nothing,
     Recording { frames: std::vec::IntoIter<Frame> },
     Stream(StandardInput),
 }
 
-/// Raw samples of another program, which writes by a clock of its own.
+/// Raw samples of another program, which writes at its own pace.
 pub(super) struct StandardInput(Arc<Shared<Backlog>>);
 
 impl Mouth {
@@ -70,7 +70,7 @@ impl Mouth {
         }
     }
 
-    /// The next 20 ms: silence where nothing is there.
+    /// The next 20 ms; silence if there is no input.
     pub(super) fn next(&mut self) -> Frame {
         let silence = [0; PACKET_SAMPLES];
         match self {
@@ -84,8 +84,7 @@ impl Mouth {
         }
     }
 
-    /// 20 ms in which this member may not speak: a recording waits, and what is said live is not
-    /// said.
+    /// Skips 20 ms in which this member may not speak: a file waits, and live input is discarded.
     pub(super) fn wait(&mut self) {
         if let Self::Stream(StandardInput(backlog)) = self {
             backlog.lock().wait();
@@ -93,7 +92,7 @@ impl Mouth {
         }
     }
 
-    /// Was there something to say, and is all of it said?
+    /// Was there an input, and has it ended?
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -103,7 +102,7 @@ impl Mouth {
     }
 }
 
-/// Reads until the end. Whoever writes more than can wait is not read from, until there is room.
+/// Reads until the end. If the backlog is full, reading pauses until there is room.
 fn read_samples(input: &mut impl Read, backlog: &Shared<Backlog>) {
     let (mut bytes, mut half) = ([0; 2 * PACKET_SAMPLES], 0);
     while let Ok(count @ 1..) = input.read(&mut bytes[half..]) {
@@ -114,25 +113,25 @@ fn read_samples(input: &mut impl Read, backlog: &Shared<Backlog>) {
             let taken = backlog.wait_while(|backlog| backlog.room() == 0).push(&samples);
             samples.drain(..taken);
         }
-        // of a sample that came in two halves the first is kept
+        // keep the first byte of a split sample
         half = read % 2;
         bytes[0] = bytes[read - 1];
     }
     backlog.lock().end();
 }
 
-/// Where what is heard goes.
+/// The audio output.
 pub(super) enum Sink {
     Nowhere,
     Recording { path: PathBuf, samples: Vec<i16> },
     Stream { frames: Arc<Shared<ReaderBuffer>>, writer: Option<thread::JoinHandle<()>> },
 }
 
-/// What another program is to read by a clock of its own.
+/// Samples for another program, which reads at its own pace.
 #[derive(Default)]
 pub(super) struct ReaderBuffer {
     outlet: Outlet,
-    /// Does nobody read any more, and does nothing more come?
+    /// Has the reader gone, or the input ended?
     is_gone: bool,
     is_over: bool,
 }
@@ -160,12 +159,12 @@ impl Sink {
         }
     }
 
-    /// 20 ms more.
+    /// Writes 20 ms.
     pub(super) fn take(&mut self, frame: &Frame) -> Result<(), Failure> {
         match self {
             Self::Nowhere => {}
             Self::Recording { samples, .. } => samples.extend_from_slice(frame),
-            // a reader that does not keep up misses something; one that is gone ends the call
+            // a slow reader misses frames; a closed pipe ends the call
             Self::Stream { frames, .. } => {
                 let mut heard = frames.lock();
                 if heard.is_gone {
@@ -185,7 +184,7 @@ impl Sink {
             Self::Stream { frames, writer } => {
                 frames.lock().is_over = true;
                 frames.changed.notify_all();
-                // what it could not write nobody reads
+                // no reader is left for the rest
                 let _ = writer.take().map(thread::JoinHandle::join);
                 Ok(())
             }
@@ -205,7 +204,7 @@ fn write_frames(output: &mut impl Write, frames: &Shared<ReaderBuffer>) {
     }
 }
 
-/// Writes a recording beside its name, which it gets at the end.
+/// Writes a recording to a temporary file, which gets its name at the end.
 pub(super) struct Recorder {
     room: RoomId,
     path: PathBuf,
@@ -247,7 +246,7 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    /// Brings three bytes at a time, so that samples are cut in two.
+    /// Yields three bytes at a time, so that samples are split.
     struct Drops<'a>(&'a [u8]);
 
     impl Read for Drops<'_> {

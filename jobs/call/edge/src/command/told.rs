@@ -1,4 +1,4 @@
-//! What a member of a live room tells its person, or the program that started it.
+//! Events of a live room, printed for people or for the calling program.
 
 use crate::connect::ConnectError;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use tobari_call::live::{Alarms, LiveMember, Merged, News};
 use tobari_command::output::{self, Failure};
 
-/// Tells what happens, as sentences or as lines of JSON.
+/// Prints events as sentences or as lines of JSON.
 pub(super) struct EventPrinter {
     as_json: bool,
     began: Instant,
@@ -25,7 +25,7 @@ impl EventPrinter {
         self.tell(|| json!({ "news": "lobby" }), || "in the lobby: waiting for the host".to_owned())
     }
 
-    /// The connection is lost, and with it all that held as long as nothing else was said.
+    /// The connection is lost, and every standing state ends.
     pub(super) fn lost(&mut self, why: &ConnectError) -> Result<(), Failure> {
         let stood = self.clear()?;
         let unknown = if stood { "; who was muted, missing or raised a hand is not known any more" } else { "" };
@@ -33,18 +33,18 @@ impl EventPrinter {
         self.tell(line, || format!("the connection is lost ({why}): trying again{unknown}"))
     }
 
-    /// Another one is there.
+    /// There is a new connection.
     pub(super) fn again(&self) -> Result<(), Failure> {
         self.tell(|| json!({ "news": "again" }), || "connected again".to_owned())
     }
 
-    /// The room that was recorded is no more.
+    /// The recorded room has ended.
     pub(super) fn recorded(&self) -> Result<(), Failure> {
         let sentence = || "the recording ends here: the server has opened the room anew".to_owned();
         self.tell(|| json!({ "news": "recorded" }), sentence)
     }
 
-    /// Something happened.
+    /// Prints an event.
     pub(super) fn news(&mut self, member: &LiveMember, news: &News) -> Result<(), Failure> {
         if let News::Alarm(alarm) = news {
             let merged = self.alarms.take(alarm.clone(), self.began.elapsed());
@@ -61,13 +61,13 @@ impl EventPrinter {
         self.tell(|| alarm_line(merged), || alarm_sentence(merged))
     }
 
-    /// How many alarms there were.
+    /// Number of alarms.
     pub(super) fn alarms(&self) -> u64 {
         self.alarms.count()
     }
 
-    /// Ends all that holds as long as nothing else is said: a program that reads the lines does not
-    /// know it otherwise. Was there any of it?
+    /// Ends every standing state, so that a program that reads the lines learns of the end. Returns
+    /// whether there was any.
     fn clear(&mut self) -> Result<bool, Failure> {
         let lines = std::mem::take(&mut self.standing).ends();
         if self.as_json {
@@ -113,7 +113,7 @@ fn alarm_sentence(Merged { last, count }: &Merged) -> String {
     if *count == 1 { format!("ALARM: {last}") } else { format!("ALARM: {last} ({count} alarms of this kind so far)") }
 }
 
-/// What holds until something else is said, or the connection ends.
+/// States that hold until another event, or until the connection ends.
 #[derive(Default)]
 struct Standing {
     talking: BTreeSet<u16>,
@@ -146,7 +146,7 @@ impl Standing {
         }
     }
 
-    /// The lines that end all of it.
+    /// The lines that end all standing states.
     fn ends(self) -> Vec<Value> {
         let talking =
             self.talking.iter().map(|member| json!({ "news": "talking", "member": member, "talking": false }));

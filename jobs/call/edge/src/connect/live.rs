@@ -1,4 +1,4 @@
-//! A connection to a live room: [`tobari_call::live`] makes and reads what goes over it.
+//! A connection to a live room. [`tobari_call::live`] makes and reads its messages.
 
 use axum::body::Bytes;
 use futures_util::{
@@ -18,8 +18,7 @@ use tokio_tungstenite::{
 
 use super::ConnectError;
 
-/// The longest message from the server: a roster, and where the members agree on keys what leads to
-/// it.
+/// The longest message from the server: a roster, and with agreed keys the group messages for it.
 const MAX_BYTES: usize = MAX_GROUP_BYTES + 1024;
 
 /// The sending half.
@@ -27,12 +26,12 @@ pub struct LiveOutbound {
     sink: SplitSink<WebSocketStream<Box<dyn Transport>>, Message>,
 }
 
-/// The receiving half. It must be read from for pings to be answered.
+/// The receiving half. Pings are answered only while it is read.
 pub struct LiveInbound {
     stream: SplitStream<WebSocketStream<Box<dyn Transport>>>,
 }
 
-/// What the server of a live room sends.
+/// A message from the server of a live room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LiveIncoming {
     /// A sum, a roster or a note.
@@ -41,11 +40,10 @@ pub enum LiveIncoming {
     Message(ServerMessage),
 }
 
-/// Connects to the server at `url` and joins a live room, with what `join` makes of the server's
-/// challenge.
+/// Connects to the server at `url` and joins a live room. `join` answers the server's challenge.
 ///
 /// # Errors
-/// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
+/// [`ConnectError`] if the server cannot be reached or trusted, or does not admit the member.
 pub async fn connect_live(
     url: &str,
     room: &RoomName,
@@ -101,7 +99,7 @@ impl LiveOutbound {
         self.sink.send(Message::binary(packet)).await.map_err(ConnectError::from)
     }
 
-    /// Sends what a member has to say besides packets.
+    /// Sends a message that is not a packet.
     ///
     /// # Errors
     /// As [`LiveOutbound::send_packet`].
@@ -123,11 +121,11 @@ impl LiveOutbound {
 }
 
 impl LiveInbound {
-    /// What has come by now, if anything has. Nobody is woken for what comes later, and silence is
-    /// not noticed: it is for whoever looks again and again.
+    /// The next message, if one has arrived. It registers no wake-up and does not detect silence,
+    /// so call it repeatedly.
     ///
     /// # Errors
-    /// As [`LiveInbound::receive`], but for silence.
+    /// As [`LiveInbound::receive`], except silence.
     pub fn receive_now(&mut self) -> Result<Option<LiveIncoming>, ConnectError> {
         loop {
             match self.stream.next().now_or_never().map(read).transpose()? {
@@ -138,11 +136,11 @@ impl LiveInbound {
         }
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next message.
     ///
     /// # Errors
-    /// [`ConnectError`] if the connection is gone, the server is silent, or what came is not of
-    /// this protocol. Whoever is put out or refused gets the server's message first.
+    /// [`ConnectError`] if the connection is gone, the server is silent, or a message is not of
+    /// this protocol. A removed or refused member receives the server's message first.
     pub async fn receive(&mut self) -> Result<LiveIncoming, ConnectError> {
         loop {
             let silent = |_| ConnectError::Client(ClientError::Timeout { what: "sign of life", waited: SILENCE });
@@ -153,7 +151,7 @@ impl LiveInbound {
     }
 }
 
-/// Makes sense of what came; none if it is the connection's own.
+/// Parses a received message; none if it belongs to the WebSocket itself, such as a ping.
 fn read(came: Option<Result<Message, tungstenite::Error>>) -> Result<Option<LiveIncoming>, ConnectError> {
     match came {
         Some(Ok(Message::Binary(bytes))) => Ok(Some(LiveIncoming::Binary(bytes))),

@@ -1,9 +1,9 @@
-//! The client's half of a connection: moves bytes between a member and the blind server, and knows
+//! The client's half of a connection: moves bytes between a member and the blind server, and holds
 //! no key.
 //!
-//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. Whom a
-//! TLS connection trusts is a [`ClientTls`]. Packets are made and sums opened by
-//! [`tobari_call::client`].
+//! `http` and `ws` name the same unencrypted transport, `https` and `wss` the same TLS one. A
+//! [`ClientTls`] says which certificates a TLS connection trusts. [`tobari_call::client`] encrypts
+//! packets and decrypts sums.
 //!
 //! ```
 //! use tobari_call::messages::{ClientMessage, Join, Pace};
@@ -58,8 +58,8 @@ pub use tobari_client::{ClientTls, HttpClient, HttpConnection, HttpReply, HttpRe
 /// The longest message from the server: a sum has the points of a packet, and two sets of members.
 const MAX_SUM_BYTES: usize = MAX_MESSAGE_BYTES + MAX_MEMBERS / 4;
 
-/// Time with nothing but pings: more than a server gives the members of a room to gather, or a
-/// speaker to go on.
+/// Time with nothing but pings. It is longer than a server waits for the members of a room to
+/// gather, or for a speaker to continue.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A member's connection.
@@ -74,12 +74,12 @@ pub struct Outbound {
     sink: SplitSink<WebSocketStream<Box<dyn Transport>>, Message>,
 }
 
-/// The receiving half of a [`Connection`]. It must be read from for pings to be answered.
+/// The receiving half of a [`Connection`]. Pings are answered only while it is read.
 pub struct Inbound {
     stream: SplitStream<WebSocketStream<Box<dyn Transport>>>,
 }
 
-/// What the server sends after its welcome.
+/// A message from the server after its welcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// An encrypted sum, for [`tobari_call::client::Listener`].
@@ -89,14 +89,14 @@ pub enum Incoming {
         /// The tick.
         tick: u32,
     },
-    /// The end of the room; nothing comes after it.
+    /// The end of the room, and the last message.
     Ended {
-        /// How many ticks it had.
+        /// Number of ticks of the room.
         ticks: u32,
     },
 }
 
-/// What the server sends.
+/// A message from the server.
 enum Arrival {
     Sum(Bytes),
     Message(ServerMessage),
@@ -105,7 +105,7 @@ enum Arrival {
 /// Connects to the server at `url` and joins a room.
 ///
 /// # Errors
-/// [`ConnectError`] if the server cannot be reached or trusted, or does not let the member in.
+/// [`ConnectError`] if the server cannot be reached or trusted, or does not admit the member.
 pub async fn connect(url: &str, room: &RoomName, join: &Join, tls: &ClientTls) -> Result<Connection, ConnectError> {
     let waited = CONNECT_TIMEOUT;
     let target = Target::trusting(url, tls)?;
@@ -129,7 +129,7 @@ async fn join_room(target: &Target, room: &RoomName, join: &Join, tls: &ClientTl
 }
 
 impl Connection {
-    /// What the server said to the join.
+    /// The server's answer to the join.
     pub fn welcome(&self) -> &Welcome {
         &self.welcome
     }
@@ -150,7 +150,7 @@ impl Connection {
         self.outbound.send(message).await
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next message.
     ///
     /// # Errors
     /// See [`Inbound::receive`].
@@ -182,7 +182,7 @@ impl Outbound {
         self.sink.send(Message::text(message.to_text())).await.map_err(ConnectError::from)
     }
 
-    /// Says goodbye without waiting for the room to end.
+    /// Leaves without waiting for the room to end.
     ///
     /// # Errors
     /// As [`Outbound::send_packet`].
@@ -192,11 +192,11 @@ impl Outbound {
 }
 
 impl Inbound {
-    /// Waits for what comes next.
+    /// Waits for the next message.
     ///
     /// # Errors
-    /// [`ConnectError::Removed`] if the server put this member out, other variants if the
-    /// connection is gone, the server is silent, or what came is not of this protocol.
+    /// [`ConnectError::Removed`] if the server removed this member; other variants if the
+    /// connection is gone, the server is silent, or a message is not of this protocol.
     pub async fn receive(&mut self) -> Result<Incoming, ConnectError> {
         match self.message().await? {
             Arrival::Sum(sum) => Ok(Incoming::Sum(sum)),
@@ -209,7 +209,7 @@ impl Inbound {
         }
     }
 
-    /// The next thing that is not a ping.
+    /// The next message that is not a ping.
     async fn message(&mut self) -> Result<Arrival, ConnectError> {
         let tired = |_| ConnectError::Client(ClientError::Timeout { what: "message", waited: PATIENCE });
         timeout(PATIENCE, self.message_among_pings()).await.map_err(tired)?
@@ -229,14 +229,14 @@ impl Inbound {
     }
 }
 
-/// Why a member is not connected, or no longer.
+/// Why a member is not connected, or not any more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The way to the server, whatever a client wants there.
+    /// The connection to the server failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The server does not let the member in.
+    /// The server does not admit the member.
     #[error("refused by the server ({code}): {reason}")]
     Refused {
         /// Why, for programs.
@@ -244,7 +244,7 @@ pub enum ConnectError {
         /// Why, for people.
         reason: String,
     },
-    /// The server knows nothing of this version of the protocol.
+    /// The server does not support this version of the protocol.
     #[error(
         "{server} does not know protocol {version} of live rooms: update the server, or use the client that fits it"
     )]
@@ -254,21 +254,22 @@ pub enum ConnectError {
         /// The version of this client.
         version: u32,
     },
-    /// The server is about to end, and lets nobody in.
+    /// The server is shutting down and admits no member.
     #[error("{CLOSING}: try again in {seconds} s")]
     Closing {
-        /// When it has ended, from now on: whoever comes then finds the next one, if there is one.
+        /// Seconds until the server has ended. A later attempt reaches its successor, if there is
+        /// one.
         seconds: u64,
     },
-    /// The server, or what stands in front of it, answers with something else than a WebSocket.
+    /// The server, or a proxy in front of it, answers with something other than a WebSocket.
     #[error("expected a WebSocket of the server, found the answer {status}{text}")]
     Answered {
         /// The HTTP status.
         status: u16,
-        /// The first line of what it says, behind a colon; nothing if it says nothing.
+        /// The first line of the answer's body, after a colon; empty without a body.
         text: String,
     },
-    /// The server put the member out.
+    /// The server removed the member.
     #[error("removed by the server ({code}): {reason}")]
     Removed {
         /// Why, for programs.
@@ -276,25 +277,25 @@ pub enum ConnectError {
         /// Why, for people.
         reason: String,
     },
-    /// The connection ended without a word.
+    /// The connection ended without a reason.
     #[error("the connection ended before the room did")]
     Closed,
     /// The WebSocket failed.
     #[error("connection to the server: {0}")]
     WebSocket(Box<tungstenite::Error>),
-    /// Something that is not of this protocol.
+    /// A message that is not of this protocol.
     #[error("message from the server: {0}")]
     Message(#[from] MessageError),
-    /// Something of this protocol that does not belong here.
+    /// A message of this protocol that is not valid here.
     #[error("message from the server: not expected at this point")]
     Unexpected,
 }
 
-/// The most of a refusal's text that is told.
+/// The longest text of a refusal that is shown.
 const MAX_TOLD: usize = 300;
 
 impl ConnectError {
-    /// What an answer means that is no WebSocket.
+    /// The error for an answer that is not a WebSocket.
     fn answered(answer: &tungstenite::http::Response<Option<Vec<u8>>>) -> Self {
         let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
         if answer.status().as_u16() == 503 && header(REFUSAL) == Some(Code::Shutdown.to_string().as_str()) {
@@ -303,7 +304,7 @@ impl ConnectError {
         }
         let said = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         let line: String = said.lines().next().unwrap_or_default().chars().take(MAX_TOLD).collect();
-        // a proxy's page is of no use, and what is no text may not reach a terminal
+        // a proxy's page is useless, and control characters must not reach a terminal
         let is_text = !line.is_empty() && !line.starts_with('<') && !line.contains(char::is_control);
         Self::Answered {
             status: answer.status().as_u16(),

@@ -40,7 +40,7 @@ struct PaperTicks {
 /// The rows of the demonstration: a call in each mode.
 ///
 /// # Errors
-/// [`Failure`] if a server cannot be started, or the call ends before it is over.
+/// [`Failure`] if a server cannot be started, or the call ends early.
 pub fn demo() -> Result<Vec<Line>, Failure> {
     Ok(vec![call(Mode::Elgamal)?, call(Mode::ElgamalShared)?])
 }
@@ -73,7 +73,7 @@ fn call(mode: Mode) -> Result<Line, Failure> {
     })
 }
 
-/// What the paper's figures give for encrypting every sample, adding, and decrypting the sum.
+/// Seconds by the paper's figures to encrypt every sample, add, and decrypt the sum.
 fn paper_seconds(speakers: &[Arc<[i16]>]) -> f64 {
     let encrypted: usize = speakers.iter().map(|speaker| speaker.len()).sum();
     let longest = speakers.iter().map(|speaker| speaker.len()).max().unwrap_or(0);

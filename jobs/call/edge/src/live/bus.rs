@@ -1,10 +1,10 @@
 //! The bus between servers that hold live rooms together: NATS.
 //!
-//! Subjects are `{prefix}.call.{room}.all` for what all servers of a room hear and
-//! `{prefix}.call.{room}.{station}` for what one of them does, where `room` is half of the SHA-256
-//! of its name. Nothing is kept by the broker. Each room has two tasks: one hears, one speaks; what
-//! does not fit into their queues, or comes while the broker is away, is dropped, as the protocol
-//! allows ([`tobari_call::live::cascade`]).
+//! The subject `{prefix}.call.{room}.all` reaches all servers of a room, and
+//! `{prefix}.call.{room}.{station}` reaches one of them. `room` is half of the SHA-256 of the
+//! room's name. The broker keeps nothing. Each room has a task that receives and a task that
+//! publishes. Messages that do not fit into their queues, or that arrive while the broker is
+//! unreachable, are dropped; the protocol allows this ([`tobari_call::live::cascade`]).
 
 use std::{
     fmt,
@@ -23,22 +23,22 @@ use zeroize::Zeroizing;
 
 use super::metrics::Metrics;
 
-/// Messages that wait to be published, and that wait to be heard.
+/// Messages that may wait in the queue of each direction.
 const OUTBOX: usize = 1024;
 const INBOX: usize = 4096;
-/// The pause before a broker that is away is tried again.
+/// The pause before the next attempt to reach the broker.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// A broker that joins servers in live rooms, and how it is come by.
+/// A broker that joins servers in live rooms, and how to connect to it.
 #[derive(Clone)]
 pub struct CallBus {
     /// As `nats://host:port` or `tls://host:port`.
     url: String,
-    /// What all subjects begin with.
+    /// The prefix of all subjects.
     prefix: String,
-    /// As whom to come.
+    /// The user name and password.
     pub login: Option<(String, Zeroizing<String>)>,
-    /// How this server is called where the broker lists its clients.
+    /// The name of this server in the broker's list of clients.
     pub name: String,
 }
 
@@ -52,8 +52,8 @@ impl fmt::Debug for CallBus {
 impl FromStr for CallBus {
     type Err = String;
 
-    /// As `nats://host:port` or `tls://host:port`, the port being 4222 where there is none;
-    /// `/prefix` behind it sets deployments apart that share a broker.
+    /// Parses `nats://host:port` or `tls://host:port`; the default port is 4222. A `/prefix` at the
+    /// end separates deployments that share a broker.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "expected a broker as nats://host:4222, or nats://host:4222/prefix".to_owned();
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
@@ -80,13 +80,13 @@ impl FromStr for CallBus {
 #[error("the bus of calls: {0}")]
 pub struct BusError(#[from] async_nats::ConnectError);
 
-/// What is to be published.
+/// A message to publish.
 pub(super) struct Letter {
     pub(super) to: Address,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The connection to a broker, which is made again whenever it is lost.
+/// The connection to a broker; it reconnects whenever it is lost.
 #[derive(Clone)]
 pub(crate) struct Bus {
     client: Client,
@@ -94,7 +94,7 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// Comes to a broker, or goes on trying if it is away.
+    /// Connects to a broker, and keeps trying if the broker is unreachable.
     pub(crate) async fn connect(options: &CallBus) -> Result<Self, BusError> {
         let mut connect = ConnectOptions::new()
             .name(&options.name)
@@ -120,8 +120,7 @@ impl Bus {
         Ok(Self { client, prefix: options.prefix.as_str().into() })
     }
 
-    /// Carries what is said in a room, until nobody says anything there any more: the answer is
-    /// where to say it.
+    /// Carries the messages of a room until the returned sender is dropped.
     pub(super) fn carry<H: From<BusMessage> + Send + 'static>(
         &self,
         name: &RoomName,
@@ -141,10 +140,10 @@ impl Bus {
     }
 }
 
-/// Publishes what a room says, until it is no more.
+/// Publishes the messages of a room until the room ends.
 async fn speak(client: Client, room: String, mut letters: mpsc::Receiver<Letter>, metrics: Arc<Metrics>) {
     while let Some(Letter { to, bytes }) = letters.recv().await {
-        // what would lie there until the broker is back would be of no use then
+        // queued messages would be stale when the broker is back
         if client.connection_state() != State::Connected {
             metrics.bus.dropped.fetch_add(1, Relaxed);
             continue;
@@ -161,7 +160,7 @@ async fn speak(client: Client, room: String, mut letters: mpsc::Receiver<Letter>
     }
 }
 
-/// Passes on what is said to a room, while somebody can find it.
+/// Passes messages to a room, while clients can find it.
 async fn hear<H: From<BusMessage>>(
     client: Client,
     room: String,

@@ -1,4 +1,4 @@
-//! What a member of a live room sends besides messages, on its way in.
+//! The intake of a live room's binary messages.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -13,8 +13,8 @@ use super::metrics::Metrics;
 use crate::kind::Intake;
 use tobari_node::cpu::Cpu;
 
-/// Packets of one member at once, and in the long run in a second: fifty are sent, and after a
-/// standstill some more.
+/// Packets of one member at once, and on average in a second. A member sends fifty, and after a
+/// pause some more.
 const BURST: u32 = 150;
 const A_SECOND: u32 = 60;
 
@@ -24,7 +24,7 @@ pub(super) enum LiveBinary {
     Note(Bytes),
 }
 
-/// The way in for a member's packets and notes.
+/// The decoder of a member's packets and notes.
 pub(super) struct LiveIntake {
     uplink: LiveUplink,
     budget: Budget,
@@ -41,13 +41,13 @@ impl Intake for LiveIntake {
     type Binary = LiveBinary;
 
     async fn take(&mut self, bytes: Bytes, cpu: &Cpu) -> Result<LiveBinary, Fault> {
-        // what a room makes of either, and how much of it one may say, it knows itself
+        // the room itself checks and limits these
         if bytes.len() == NOTE_BYTES || is_hello(&bytes) || is_for_the_group(&bytes) {
             return Ok(LiveBinary::Note(bytes));
         }
         self.budget.spend()?;
         self.metrics.received_bytes.fetch_add(bytes.len() as u64, Relaxed);
-        // What is wrong on the face of it costs no place at the cores.
+        // An obviously wrong packet does not wait for a core.
         self.uplink.check(&bytes)?;
         let uplink = self.uplink;
         let packet = if uplink.is_costly() {

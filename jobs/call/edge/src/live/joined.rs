@@ -1,4 +1,4 @@
-//! The task that owns this server's part in a live room which several servers hold together.
+//! The task that owns this server's part of a live room on several servers.
 
 use std::{
     collections::HashMap,
@@ -28,19 +28,19 @@ use crate::{
     limits::RoomLimits,
 };
 
-/// A room, or this server's part in it, with the links of this server's members.
+/// This server's part of a room, with the links of this server's members.
 pub(super) struct JoinedTask {
     room: SharedRoom,
     id: String,
     origin: Instant,
     seats: Seats,
     outbox: mpsc::Sender<Letter>,
-    /// Who has joined and waits for an answer.
+    /// Clients that wait for an answer to their join.
     joins: HashMap<u32, oneshot::Sender<Result<Seat, Refusal>>>,
     tickets: u32,
     drain: Duration,
     shards: Shards,
-    /// Was it said who leads?
+    /// Has this server learned whether it leads?
     leads: Option<bool>,
     is_over: bool,
 }
@@ -54,8 +54,8 @@ impl Task<Live> for JoinedTask {
         self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
-    /// As where one server has the room: a part of another server is added as a packet is, and
-    /// encoded as a sum is. Before it is known how packets are written there are none.
+    /// As on a single server: the part of another server is added like a packet and encoded like a
+    /// sum. Before the layout of packets is known there are none.
     fn is_light(&self) -> bool {
         self.room.layout().is_none_or(|layout| matches!(layout, LiveLayout::Mask { .. }))
     }
@@ -116,7 +116,7 @@ impl JoinedTask {
         Self::new(opening.id, outbox, limits, metrics)
     }
 
-    /// The part of this number, whose letters go there.
+    /// A part with this number, which sends its messages to `outbox`.
     fn new(id: RoomId, outbox: mpsc::Sender<Letter>, limits: &RoomLimits, metrics: Arc<Metrics>) -> Self {
         let origin = Instant::now();
         let room = SharedRoom::new(Station(id.0), limits.call.live, origin.elapsed());
@@ -160,7 +160,7 @@ impl JoinedTask {
             }
             SharedEvent::Refused { ticket, refusal } => {
                 tracing::info!(room = self.id, refused = true, "join");
-                // whoever is gone needs no answer
+                // a client that has left needs no answer
                 let _ = self.joins.remove(&ticket).map(|reply| reply.send(Err(refusal)));
             }
             SharedEvent::Closed { tick, counted, sum, members } => {
@@ -192,7 +192,7 @@ impl JoinedTask {
         }
     }
 
-    /// Puts into a member's queue what it must not miss.
+    /// Queues a message that the member must not miss.
     fn send(&mut self, member: u16, message: Message) {
         if !self.seats.send(member, message) {
             self.room.remove(member, &Fault::Slow);
@@ -229,7 +229,7 @@ mod tests {
     use tobari_call::live::cascade::BusMessage;
     use tobari_call::live::{LiveMode, RoomLink, Settings};
 
-    /// Two servers' parts in one room, and what each has said to the other.
+    /// Two servers' parts of one room, and the messages from each to the other.
     struct Pair([(JoinedTask, mpsc::Receiver<Letter>); 2]);
 
     impl Pair {
@@ -241,7 +241,7 @@ mod tests {
             }))
         }
 
-        /// Somebody comes to one of them, and is let in within a second.
+        /// A member joins at one of them, and is admitted within a second.
         fn enter(&mut self, place: usize, join: &Proven) -> Seat {
             let (reply, mut answer) = oneshot::channel();
             self.0[place].0.work(vec![Happening::Join { join: join.clone(), reply }], false);
@@ -251,7 +251,7 @@ mod tests {
             answer.try_recv().unwrap().unwrap()
         }
 
-        /// Lets time go by, as far as they can tell, and each hear the other.
+        /// Advances their clocks, and delivers their messages to each other.
         fn pass(&mut self, time: Duration) {
             for place in 0..2 {
                 let said = std::iter::from_fn(|| self.0[1 - place].1.try_recv().ok());

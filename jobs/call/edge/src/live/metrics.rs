@@ -19,15 +19,15 @@ pub(super) struct Metrics {
     pub(super) received_bytes: AtomicU64,
     pub(super) sent_bytes: AtomicU64,
     pub(super) missed: AtomicU64,
-    /// Ticks that closed when the next should have, or later.
+    /// Ticks that closed at least one tick late.
     pub(super) late_ticks: AtomicU64,
-    /// Milliseconds by which ticks closed later than they should, all together.
+    /// Total delay of all ticks in milliseconds.
     pub(super) tick_delay_ms: AtomicU64,
     #[cfg(feature = "cascade")]
     pub(super) bus: BusMetrics,
 }
 
-/// What is said between servers.
+/// Messages between servers.
 #[cfg(feature = "cascade")]
 #[derive(Default)]
 pub(super) struct BusMetrics {

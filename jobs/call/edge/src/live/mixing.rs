@@ -1,5 +1,5 @@
-//! What all owners of a live room share: the kind of room, the names of its happenings, and how a
-//! batch of happenings is taken.
+//! Shared by all owners of a live room: the kind of room, the names of its events, and the handling
+//! of a batch of events.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use tobari_call::wire::LivePacket;
 
 use super::{intake::LiveBinary, metrics::Metrics};
 
-/// Live rooms, which are counted.
+/// Live rooms, with their counters.
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) metrics: Arc<Metrics>,
     /// This server's names, beside the host of each request.
     pub(super) names: Arc<[String]>,
-    /// What joins this server with others, if anything does.
+    /// The bus to other servers, if there is one.
     #[cfg(feature = "cascade")]
     pub(super) bus: Option<super::bus::Bus>,
 }
@@ -28,30 +28,29 @@ impl From<tobari_call::live::cascade::BusMessage> for Happening {
     }
 }
 
-/// A live room, as far as a batch of what happened goes: packets that came together are added
-/// together.
+/// A live room that handles events in batches: the packets of a batch are added together.
 pub(super) trait Mixing {
-    /// Tells members all that follows by now.
+    /// Sends members everything that is due.
     fn follow(&mut self);
 
-    /// Takes packets, as many as came since the last time.
+    /// Adds the packets that arrived since the last call.
     fn mix(&mut self, packets: &[Box<LivePacket>]);
 
-    /// Takes anything else.
+    /// Handles any other event.
     fn hear(&mut self, happening: Happening);
 
     /// Begins to end the room.
     fn close(&mut self);
 
-    /// Takes all that came.
+    /// Handles a batch.
     fn take(&mut self, batch: Vec<Happening>, close: bool) {
-        // First what is due: a packet that was still waiting when its tick ended is late.
+        // Close due ticks first: a packet that was still waiting when its tick ended is late.
         self.follow();
         let mut packets = Vec::new();
         for happening in batch {
             match happening {
                 Happening::Binary { binary: LiveBinary::Packet(packet), .. } => packets.push(packet),
-                // what was sent before it counts before it
+                // earlier packets are added before this event
                 other => {
                     self.mix(&std::mem::take(&mut packets));
                     self.hear(other);

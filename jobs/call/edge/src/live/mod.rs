@@ -1,11 +1,11 @@
-//! Live rooms: `/call/v3/{room}`, and what is counted of them at `/metrics`.
+//! Live rooms: `/call/v3/{room}`, and their counters at `/metrics`.
 //!
-//! The rules are those of [`tobari_call::live::server`]; here are sockets, clocks and threads. One
-//! task owns each room and hears of everything through one bounded queue; each member has a bounded
-//! queue of its own. Sockets are read and written, and packets decoded, on all cores; packets of
-//! points are added on several ([`shards`]). Who does not take sums misses them, as on any bad
-//! line; who does not take a roster is put out, because it would hear nothing from then on. With a
-//! bus (feature `cascade`) a room is held by all servers on it whose members are in it.
+//! [`tobari_call::live::server`] has the rules; this module has sockets, clocks and threads. One
+//! task owns each room and receives all events through one bounded queue. Each member has its own
+//! bounded queue. Sockets are read and written, and packets decoded, on all cores; packets of
+//! points are added on several ([`shards`]). A member that is too slow misses sums, as on any bad
+//! line. A member that does not take a roster is removed, because it could not decrypt any later
+//! sum. With a bus (feature `cascade`) all servers with members in a room hold the room together.
 
 #[cfg(feature = "cascade")]
 pub(crate) mod bus;
@@ -29,11 +29,11 @@ use crate::{door::call, limits::RoomLimits, openers::Openers, rooms::Rooms};
 use metrics::Metrics;
 use mixing::Live;
 
-/// All live rooms of a server, before anybody is in one.
+/// All live rooms of a server.
 pub(crate) struct LiveRooms(Live);
 
 impl LiveRooms {
-    /// For members that reach the server by these names, or by the host of their request.
+    /// For members that reach the server under these names, or under the host of their request.
     pub(crate) fn new(names: &[HostName], #[cfg(feature = "cascade")] bus: Option<bus::Bus>) -> Self {
         Self(Live {
             metrics: Arc::new(Metrics::default()),
@@ -43,7 +43,7 @@ impl LiveRooms {
         })
     }
 
-    /// The ways in.
+    /// The routes.
     pub(crate) fn routes(&self, limits: RoomLimits, openers: Openers, stopped: Stop) -> Router {
         let rooms = Rooms::new(self.0.clone(), limits, openers, stopped);
         let calls = Router::new().route("/call/v3/{room}", get(call::<Live, true>));

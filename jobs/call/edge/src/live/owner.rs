@@ -1,4 +1,4 @@
-//! Who owns a live room: this server alone, or together with others.
+//! The owner of a live room: this server alone, or together with others.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -27,14 +27,14 @@ use crate::{
 /// which has 33 bytes a point at most.
 pub(super) const MAX_MESSAGE_BYTES: usize = 2 * 34 * (PACKET_SAMPLES + 2) + 1024;
 
-/// What owns one room.
+/// The owner of one room.
 pub(super) enum Owner {
     Alone(Box<LiveTask>),
     #[cfg(feature = "cascade")]
     Joined(Box<JoinedTask>),
 }
 
-/// Asks whichever it is.
+/// Calls a method of either owner.
 macro_rules! either {
     ($owner:expr, $task:ident => $answer:expr) => {
         match $owner {

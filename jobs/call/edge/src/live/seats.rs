@@ -1,4 +1,4 @@
-//! The members of a live room at this server: their queues, and what is counted of them.
+//! The members of a live room at this server: their queues and counters.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -20,8 +20,7 @@ use super::{
 };
 use crate::kind::Links;
 
-/// What a member's queue holds, and how much of it sums may fill: more than a second of them is of
-/// no use to anybody.
+/// Length of a member's queue, and its share for sums. More than a second of sums is useless.
 pub(super) const QUEUE: usize = 192;
 pub(super) const SUMS: usize = 64;
 
@@ -39,7 +38,7 @@ impl Drop for Seats {
 }
 
 impl Seats {
-    /// Of a room that is open from now on.
+    /// The seats of a new room.
     pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         metrics.rooms.fetch_add(1, Relaxed);
         Self { links: Links::new(), metrics }
@@ -62,7 +61,7 @@ impl Seats {
         was_there
     }
 
-    /// Counts a tick that closed so much later than it should.
+    /// Counts a tick and its delay.
     pub(super) fn count(&self, packets: usize, late: usize, delay: Duration) {
         let metrics = &self.metrics;
         metrics.ticks.fetch_add(1, Relaxed);
@@ -73,8 +72,7 @@ impl Seats {
         metrics.late_ticks.fetch_add(u64::from(delay_ms >= TICK_MS), Relaxed);
     }
 
-    /// Puts a sum, or that there is none, into members' queues. Who takes them too slowly misses
-    /// this one.
+    /// Queues a sum, or the notice that there is none, for members. A slow member misses this one.
     pub(super) fn offer(&self, members: &[u16], tick: u32, sum: Option<Vec<u8>>) {
         let bytes = sum.as_ref().map_or(0, |sum| sum.len() * members.len());
         self.metrics.sent_bytes.fetch_add(bytes as u64, Relaxed);
@@ -89,12 +87,12 @@ impl Seats {
         }
     }
 
-    /// Puts into a member's queue what it must not miss; false if there is no place.
+    /// Queues a message that the member must not miss; false if there is no place.
     pub(super) fn send(&self, member: u16, message: Message) -> bool {
         self.links.send(member, message, 0)
     }
 
-    /// Ends the connection of a member that is put out, after what is in its queue.
+    /// Ends the connection of a removed member after the messages in its queue.
     pub(super) fn dismiss(&mut self, member: u16, last: ServerMessage) {
         if self.links.dismiss(member, last) {
             self.metrics.members.fetch_sub(1, Relaxed);
@@ -102,7 +100,7 @@ impl Seats {
         }
     }
 
-    /// Ends all connections without a word.
+    /// Ends all connections without a last message.
     #[cfg(feature = "cascade")]
     pub(super) fn hang_up(&mut self) {
         self.metrics.members.fetch_sub(self.links.len() as i64, Relaxed);

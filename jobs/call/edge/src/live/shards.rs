@@ -1,17 +1,17 @@
 //! A room's packets, added by several cores.
 //!
 //! Each thread adds a share of the packets that wait for one tick, and the partial sums are added
-//! at the end: `n` packets on `t` threads take the time of `n/t + t` additions. Threads are begun
-//! for a batch and end with it, so a share is worth one only in the modes of points, and only of
-//! some packets: a room that is not busy is added up by its own thread alone.
+//! at the end: `n` packets on `t` threads take the time of `n/t + t` additions. Threads start and
+//! end with a batch, so an extra thread pays off only in the modes of points, and only for several
+//! packets. The thread of a room that is not busy adds alone.
 
 use std::{panic::resume_unwind, thread};
 
 use tobari_call::live::{Mixer, OneByOne};
 use tobari_call::wire::LivePayload;
 
-/// Packets of points that are worth a thread: 50 microseconds and more of additions, several times
-/// what it takes to begin one.
+/// Packets of points that are worth a thread: at least 50 microseconds of additions, several times
+/// the start of a thread.
 const SHARE: usize = 12;
 
 /// Adds on as many threads as there are cores.
@@ -21,14 +21,14 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// For so many threads at most, the caller's among them.
+    /// Shards for at most this many threads, including the caller's.
     pub(super) fn new(threads: usize) -> Self {
         Self { own: OneByOne::default(), others: (1..threads).map(|_| OneByOne::default()).collect() }
     }
 
-    /// How many threads so many packets are worth.
+    /// The number of threads for this many packets.
     fn threads(&self, sum: &LivePayload, packets: usize) -> usize {
-        // a masked packet is added in less time than it takes to tell somebody else of it
+        // adding a masked packet takes less time than a hand-over to another thread
         let most = if matches!(sum, LivePayload::Mask(_)) { 1 } else { packets / SHARE };
         most.clamp(1, self.others.len() + 1)
     }

@@ -1,4 +1,4 @@
-//! The task that owns one live room: hears what happens, adds, and tells members.
+//! The task that owns one live room: receives events, adds packets, and sends to members.
 
 use std::{
     sync::Arc,
@@ -43,9 +43,8 @@ impl Task<Live> for LiveTask {
         self.room.deadline().map(|deadline| self.origin + deadline)
     }
 
-    /// A masked packet is added in 50 ns, and a sum of a thousand given to all in less than a
-    /// millisecond; a thread that is woken for each packet takes a fifth of the time of a busy
-    /// server.
+    /// Adding a masked packet takes 50 ns, and sending a sum to a thousand members takes less than
+    /// a millisecond. Waking a thread for each packet would take a fifth of a busy server's time.
     fn is_light(&self) -> bool {
         self.room.settings().mode == LiveMode::Mask
     }
@@ -106,7 +105,7 @@ impl Mixing for LiveTask {
                     tracing::info!(room = self.id, members = self.room.members(), "a member left");
                 }
             }
-            // nobody else holds this room
+            // no other server holds this room
             #[cfg(feature = "cascade")]
             Happening::Heard(_) => {}
         }
@@ -122,7 +121,7 @@ impl LiveTask {
     pub(super) fn open(id: RoomId, join: &Proven, limits: &RoomLimits, metrics: Arc<Metrics>) -> Result<Self, Refusal> {
         let origin = Instant::now();
         let room = LiveRoom::open(id, join, limits.call.live, origin.elapsed())?;
-        // The number on the wire stands for the room in the log: its name is the members' own.
+        // The log shows the room's wire number, because the name is private to the members.
         let id = id.to_string();
         let settings = room.settings();
         tracing::info!(room = id, mode = %settings.mode, speakers = settings.speakers, lobby = settings.lobby, "live room opened");
@@ -144,7 +143,7 @@ impl LiveTask {
         }
     }
 
-    /// Puts into a member's queue what it must not miss.
+    /// Queues a message that the member must not miss.
     fn send(&mut self, member: u16, message: Message) {
         if !self.seats.send(member, message) {
             self.room.remove(member, Fault::Slow);
@@ -178,7 +177,7 @@ mod tests {
         answer.try_recv().unwrap().unwrap()
     }
 
-    /// Lets time go by, as far as the room can tell.
+    /// Advances the room's clock.
     fn wait(task: &mut LiveTask, time: Duration) {
         task.origin -= time;
         task.work(Vec::new(), false);

@@ -1,4 +1,4 @@
-//! Calls over real sockets, encrypted for real: what is heard is the plain sum, and a bad member
+//! Calls over real sockets with real encryption: members hear the plaintext sum, and a bad member
 //! harms only itself.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::{
 
 const K1: Curve = Curve::Secp256k1;
 
-/// One speaker's whole call: sends its recording, hears everything, returns what it heard.
+/// One speaker's whole call: sends its recording, and returns the decrypted sums.
 async fn call(mut caller: Caller, recording: Vec<i16>) -> Vec<i32> {
     let (mut outbound, mut inbound) = {
         let Caller { connection, .. } = caller;
@@ -103,7 +103,7 @@ fn a_speaker_that_does_not_listen_and_a_listener_that_does_not_speak_have_their_
         let keys = keys(K1, 1);
         let mut ear = Caller::enter(&server, "halves", &Join { speak: false, ..lockstep(1) }, &keys).await;
         let mut mouth = Caller::enter(&server, "halves", &Join { listen: false, ..lockstep(1) }, &keys).await;
-        // More ticks than the window: neither can go on without the other.
+        // More ticks than the window: neither can continue without the other.
         for tick in 0..40 {
             mouth.say(tick, 3).await;
             assert_eq!(mouth.connection.receive().await.unwrap(), Incoming::Closed { tick });
@@ -115,8 +115,8 @@ fn a_speaker_that_does_not_listen_and_a_listener_that_does_not_speak_have_their_
     });
 }
 
-/// Two members in a room: one misbehaves as `mischief` says and is removed with `code`; the other
-/// finishes its call, and hears nothing of what the first was removed for.
+/// Two members in a room. One misbehaves by `mischief` and is removed with `code`. The other
+/// finishes its call and does not hear the rejected packet.
 async fn one_misbehaves(server: &Server, keys: &Keys, what: &str, code: Code, mischief: impl AsyncFnOnce(&mut Caller)) {
     let room = what.replace(' ', "-");
     let mut bad = Caller::enter(server, &room, &lockstep(2), keys).await;
@@ -255,7 +255,7 @@ fn a_flooding_member_is_removed_while_the_others_finish() {
         assert!(!failed, "the server reads on, so that the reason arrives");
         let (code, reason) = bad.is_removed().await;
         assert_eq!(code, Code::Flood, "{reason}");
-        // What was within the window counts; then the good one is alone.
+        // Packets within the window count; then the good member is alone.
         for tick in 0..window + 2 {
             good.say(tick, 1).await;
             let expected = if tick < window { (vec![0, 1], 11) } else { (vec![1], 1) };
@@ -337,7 +337,7 @@ fn a_live_room_drops_late_packets_and_lists_them() {
         let live = Join::new(Pace::Live, K1);
         let mut late = Caller::enter(&server, "late", &live, &keys).await;
         let mut ear = Caller::enter(&server, "late", &Join { speak: false, ..live.clone() }, &keys).await;
-        // By the time that a tick has been heard of, it is too late for it.
+        // When the sum of a tick arrives, a packet for that tick is too late.
         let over = loop {
             if let Incoming::Closed { tick } = ear.connection.receive().await.unwrap() {
                 break tick;
@@ -414,7 +414,7 @@ fn weak_curves_are_for_a_server_that_was_started_for_them() {
         let weak = Join { curve: Curve::Secp160k1, ..lockstep(1) };
         let server = Server::start().await;
         assert!(matches!(server.enter("weak", &weak).await, Err(ConnectError::Refused { code: Code::Curve, .. })));
-        // The refusal leaves no room behind.
+        // A refusal leaves no room behind.
         let keys = keys(Curve::Secp160k1, 1);
         let server =
             Server::with(|options| options.calls.floor = tobari_curve::params::SecurityFloor::InsecurePaper).await;

@@ -67,7 +67,7 @@ fn a_wrong_fingerprint_is_told_with_the_one_found() {
     });
 }
 
-/// A certificate authority, and a certificate of its own making for these names, in PEM files.
+/// A certificate authority, and a certificate from it for these names, in PEM files.
 fn authority(folder: &Path, names: &[&str]) -> Tls {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -170,7 +170,7 @@ fn ws_is_another_name_for_http_and_a_slash_at_the_end_does_not_matter() {
     });
 }
 
-/// Everything that comes in answer to these bytes, until the server closes the connection.
+/// The whole answer to these bytes, until the server closes the connection.
 async fn answer(addr: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     // The server may have closed the connection already.
@@ -180,7 +180,7 @@ async fn answer(addr: SocketAddr, request: &str) -> String {
 
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
-    // A reset is an end like any other here.
+    // A reset counts as an end.
     let _ = stream.read_to_end(&mut bytes).await;
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -262,8 +262,7 @@ fn half_a_request_and_silence_are_cut_off() {
             let said = answer(server.addr, begun).await;
             assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
         }
-        // So is a connection that has had its answer, and one that promises a body and does not
-        // send it.
+        // So is a connection after its answer, and one that announces a body and does not send it.
         let head = "HTTP/1.1\r\nHost: localhost\r\n";
         assert!(answer(server.addr, &format!("GET /health {head}\r\n")).await.ends_with("ok"));
         let promised = answer(server.addr, &format!("POST /health {head}Content-Length: 9\r\n\r\n")).await;
@@ -286,7 +285,7 @@ fn connections_beyond_the_limit_are_closed_and_places_come_free_again() {
         let _second = server.enter("limit", &live).await.unwrap();
         assert_eq!(answer(server.addr, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await, "");
         drop(first);
-        // The server hears of it in its own time.
+        // The server notices later.
         while server.enter("limit", &live).await.is_err() {}
     });
 }
@@ -301,8 +300,8 @@ fn a_removed_member_that_goes_on_sending_is_cut_off() {
     });
 }
 
-/// A WebSocket by hand through a proxy, which says where it was asked from; and the first line of
-/// the answer.
+/// A hand-written WebSocket through a proxy that forwards the client's address; and the first line
+/// of the answer.
 async fn through_a_proxy(server: &Server, room: &str, client: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(
@@ -315,7 +314,7 @@ async fn through_a_proxy(server: &Server, room: &str, client: &str) -> (TcpStrea
     (stream, head.lines().next().unwrap().to_owned())
 }
 
-/// What the server says to a join for a room of its name.
+/// The server's answer to a join through the proxy.
 async fn join_through(server: &Server, room: &str, client: &str) -> (TcpStream, String) {
     let (mut stream, head) = through_a_proxy(server, room, client).await;
     assert!(head.starts_with("HTTP/1.1 101"), "{head}");
@@ -331,7 +330,7 @@ fn behind_a_proxy_one_client_takes_neither_all_connections_nor_all_rooms() {
         let server = Server::with(|options| {
             options.behind_proxy = true;
             (options.limits.client_connections, options.calls.limits.client_rooms) = (3, 1);
-            options.limits.grace = support::PATIENCE; // who was refused stays connected
+            options.limits.grace = support::PATIENCE; // refused clients stay connected
         })
         .await;
         let (_one, said) = join_through(&server, "a", "192.0.2.1").await;

@@ -1,4 +1,4 @@
-//! What an operator does to a server that runs, and what strangers and pages try with it.
+//! An operator's actions on a running server, and attempts by strangers and web pages.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Writes a new certificate of its own making; its fingerprint.
+/// Writes a new self-signed certificate. Returns its fingerprint.
 fn certificate(folder: &Path) -> Fingerprint {
     let key = KeyPair::generate().unwrap();
     let own = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();

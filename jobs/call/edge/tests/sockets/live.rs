@@ -44,7 +44,7 @@ fn three_callers_hear_one_another_exactly_over_sockets() {
     });
 }
 
-/// What a caller heard in which somebody else is.
+/// The caller's sums that contain another member.
 fn of_others(caller: &Caller) -> impl Iterator<Item = &OpenedTick> {
     let own = caller.member.number();
     caller.heard.iter().filter(move |heard| heard.speakers.iter().any(|speaker| speaker != own))
@@ -60,8 +60,8 @@ fn in_the_modes_of_points_two_callers_hear_each_other_over_sockets() {
             let said: [i16; 2] = [700, -9];
             let mut one = Caller::enter(&link, seed, said[0]).await.unwrap();
             let mut two = Caller::enter(&link, seed + 1, said[1]).await.unwrap();
-            // Opening points takes a slow processor longer than a tick. Frames that leave ticks out
-            // make it time, and the lead of packets grows until they are in time.
+            // A slow processor takes longer than a tick to decrypt points. Skipped ticks give it
+            // time, and the lead of packets grows until they are in time.
             let pace = Duration::from_millis(100);
             for _ in 0..10 {
                 tokio::join!(one.call_every(pace, 20), two.call_every(pace, 20));
@@ -98,7 +98,7 @@ fn callers_agree_on_keys_over_sockets_and_one_comes_and_one_goes_in_the_middle()
             assert_eq!(caller.member.words(), one.member.words());
         }
         assert!(one.member.words() != early, "a new member, new keys");
-        // the founder goes: another makes the commit without it
+        // the founder leaves: another member makes the commit
         one.outbound.close().await.unwrap();
         drop(one);
         tokio::join!(two.call(150), three.call(150));
@@ -125,7 +125,7 @@ fn another_room_under_the_same_name_is_refused_and_so_is_what_is_no_join() {
     });
 }
 
-/// The whole answer to who asks for a WebSocket of a server that is closing.
+/// The whole answer to a WebSocket request at a closing server.
 async fn upgraded(addr: std::net::SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     let request = format!(
@@ -154,7 +154,7 @@ fn fault_28_a_closing_server_lets_the_call_go_on_for_a_while_and_tells_newcomers
         assert!(ready.starts_with("HTTP/1.1 503") && ready.ends_with("closing\n"), "{ready}");
         assert!(asked(addr, "/healthz").await.starts_with("HTTP/1.1 200"), "it still lives");
         assert!(one.news.iter().any(|news| matches!(news, News::Closing { .. })));
-        // the status and the words, not just any error: a broken handshake was one, too
+        // check status and text: a broken handshake would also be an error
         let late = Caller::enter(&RoomLink { server: url, ..link.clone() }, 3, 5).await;
         let late = late.err().expect("nobody is let in");
         assert!(matches!(late, ConnectError::Closing { seconds: 1 }), "{late}");
@@ -184,7 +184,7 @@ fn counters_are_served_and_name_nobody() {
     });
 }
 
-/// A wire that is listened to: each chunk that goes up, with its time and length.
+/// A tapped connection: each chunk towards the server, with its time and length.
 async fn tapped(server: std::net::SocketAddr) -> (String, mpsc::UnboundedReceiver<(Instant, usize)>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -236,7 +236,7 @@ fn a_wire_that_is_listened_to_does_not_tell_who_speaks() {
             let whole: usize = seen.iter().map(|(_, count)| count).sum();
             let packets = whole / packet;
             assert!((140..=152).contains(&packets), "{who}: {packets}");
-            // apart from a note or two nothing but whole packets
+            // whole packets only, except one or two notes
             let rest = whole - packets * packet;
             assert!(rest.is_multiple_of(150) || rest.is_multiple_of(packet), "{who}: {rest} bytes besides");
             let lengths: std::collections::HashSet<usize> =
@@ -283,7 +283,7 @@ fn a_member_that_floods_is_put_out_and_the_others_go_on() {
     });
 }
 
-/// Why a join is not let in.
+/// The reason why a join is refused.
 async fn refused(
     link: &RoomLink,
     join: impl FnOnce(tobari_call::live::messages::Nonce) -> tobari_call::live::messages::Join,
@@ -309,13 +309,13 @@ fn fault_21_a_recorded_join_lets_nobody_in() {
             outbound.say(out).await.unwrap();
         }
         let recorded = recorded.unwrap();
-        // while its room is open, and in a room that whoever has recorded it would open
+        // while its room is open, and in a room that an eavesdropper opens
         let other = RoomLink { room: "another".parse().unwrap(), ..link.clone() };
         for link in [&link, &other] {
             let (code, reason) = refused(link, |_| recorded.clone()).await;
             assert!(code == Code::Secret && reason.contains("this connection's challenge"), "{code}: {reason}");
         }
-        // its own nonce put into somebody else's connection is of no use either
+        // nor does its own nonce help in another member's connection
         let mut caller = Caller::enter(&link, 31, 5).await.unwrap();
         caller.call(150).await;
         assert!(caller.heard.len() > 40 && caller.alarms() == 0, "{:?}", caller.news);
@@ -325,8 +325,8 @@ fn fault_21_a_recorded_join_lets_nobody_in() {
 #[test]
 fn fault_21_a_proof_for_another_server_is_refused() {
     run(async {
-        // one that does not know its name takes that of the request, and one that does takes its
-        // name, too
+        // a server without a configured name uses the request's host; one with a name also accepts
+        // that name
         let (nameless, named) = (
             Server::start().await,
             Server::with(|options| options.host_names = vec!["Call.Example".parse().unwrap()]).await,
@@ -342,18 +342,18 @@ fn fault_21_a_proof_for_another_server_is_refused() {
         let (code, _) = refused(&of(&nameless.url), join).await;
         assert_eq!(code, Code::Server, "a name that it does not know");
         connect_live(&named.url, &by_name.room, join, &ClientTls::System).await.unwrap();
-        // and a server in between cannot make this one answer for its own name
+        // and an intermediate server cannot make this one answer for the intermediate's name
         let told = answered_as(&named, "evil.example", "/call/v3/room", "").await;
         assert!(told.starts_with("HTTP/1.1 421"), "{told}");
     });
 }
 
-/// What a server says to the first message of a WebSocket at this path.
+/// The server's answer to the first message of a WebSocket at this path.
 async fn answered(server: &Server, path: &str, first: &str) -> String {
     answered_as(server, "localhost", path, first).await
 }
 
-/// The same of a request that names a host; the refusal where it gets no WebSocket.
+/// The same with a named host; the refusal if there is no WebSocket.
 async fn answered_as(server: &Server, host: &str, path: &str, first: &str) -> String {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(
@@ -378,7 +378,7 @@ fn fault_21_whoever_is_older_is_told_to_update() {
         assert!(told.contains("\"code\":\"version\"") && told.contains("expected 3. Update"), "{told}");
         let asked = answered(&server, "/call/v3/room", "").await;
         assert!(asked.contains("\"type\":\"challenge\",\"nonce\":"), "{asked}");
-        // a server of before: it has no such address
+        // an older server does not have this path
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -419,7 +419,7 @@ fn fault_20_a_hello_of_noise_puts_its_sender_out_over_sockets_and_the_others_go_
             }
         };
         assert!(told.0 == Code::Hello && told.1.contains("not a hello"), "{told:?}");
-        // the same of one that sends the 142 bytes that silenced rooms of protocol 2
+        // the same for the 142 bytes that silenced rooms of protocol 2
         let join = |nonce| LiveMember::join(&link, true, nonce);
         let (_, mut outbound, mut inbound) =
             connect_live(&link.server, &link.room, join, &ClientTls::System).await.unwrap();

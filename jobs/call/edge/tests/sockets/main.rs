@@ -1,4 +1,4 @@
-//! The server over real sockets: one program, as each would have a server of its own to compile.
+//! The server over real sockets: one program, because each program would compile its own server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

@@ -64,7 +64,7 @@ fn a_member_of_another_mode_than_the_rooms_is_refused_with_its_reason() {
     });
 }
 
-/// What a client says that was written before there were modes.
+/// The join of a client from before there were modes.
 const OLD_JOIN: &str = r#"{"type":"join","version":1,"pace":{"lockstep":{"members":2}},"curve":"secp256k1","speak":true,"listen":true,"downlink":"compressed"}"#;
 
 #[test]
@@ -89,8 +89,8 @@ fn a_client_that_knows_of_no_modes_has_its_call_in_mode_elgamal_and_no_other() {
     });
 }
 
-/// One of two in a room of mode `elgamal-shared` sends `bad` for tick 1, is removed with `code`,
-/// and the other goes on.
+/// One of two members in a room of mode `elgamal-shared` sends `bad` for tick 1 and is removed with
+/// `code`; the other continues.
 async fn one_sends(server: &Server, room: &str, code: Code, bad: impl FnOnce(&mut SharedCaller) -> Vec<u8>) {
     let keys = shared_keys(K1, 2);
     let mut one = SharedCaller::enter(server, room, &shared_lockstep(2), &keys).await;

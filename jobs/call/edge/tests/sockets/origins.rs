@@ -1,4 +1,4 @@
-//! Pages of other origins that call.
+//! Requests by web pages of other origins.
 
 use super::support::{Server, run};
 use tokio::{
@@ -31,7 +31,7 @@ fn a_page_of_another_origin_may_call_unless_the_server_names_those_that_may() {
                 let expected = if origin == "https://call.example" { 101 } else { 403 };
                 assert_eq!(opened(&named, path, Some(origin)).await, expected, "{path} {origin}");
             }
-            // its own page, where it is not named; and a program
+            // its own page, without a configured name; and a program
             let own = format!("http://{}", named.addr);
             assert_eq!(
                 (opened(&named, path, Some(&own)).await, opened(&named, path, None).await),

@@ -1,5 +1,5 @@
-//! A live call through the proxies whose configurations are in `deploy`, where these programs can
-//! be found.
+//! A live call through the proxies with configurations in `deploy`, if their programs are
+//! installed.
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -22,7 +22,7 @@ use tobari_host::testing::not_run;
 const NGINX: &str = "a_call_goes_through_nginx_as_deploy_configures_it";
 const CADDY: &str = "a_call_goes_through_caddy_as_deploy_configures_it";
 
-/// Where a program is: servers are often in folders that only administrators look in.
+/// The path of a program. Servers are often in folders that are only in an administrator's path.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
@@ -34,7 +34,7 @@ fn deployed(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The text with each of these replaced, which must be there.
+/// Replaces each of these in the text; each must occur.
 fn with(text: &str, changes: &[(&str, String)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "expected `{from}` in the configuration, found none");
@@ -42,7 +42,7 @@ fn with(text: &str, changes: &[(&str, String)]) -> String {
     })
 }
 
-/// nginx in a folder of its own, with the file of `deploy` for a site; ends when it is dropped.
+/// nginx in its own folder, with the file of `deploy` as a site; it ends on drop.
 struct Nginx {
     child: Child,
     addr: SocketAddr,
@@ -58,7 +58,7 @@ impl Nginx {
         let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
         std::fs::write(at("chain.pem"), certificate.pem()).unwrap();
         std::fs::write(at("key.pem"), key.serialize_pem()).unwrap();
-        // free now, and nobody else on this machine is given it so soon
+        // free now, and the system does not assign it again so soon
         let addr = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
         let site = with(
             &deployed("nginx/tobari.conf"),
@@ -106,7 +106,7 @@ impl Drop for Nginx {
     }
 }
 
-/// Two that hear one another through whatever is at this URL, and are still there.
+/// Two members that hear one another through this URL, and are still connected.
 async fn a_call_of_two(url: &str, tls: &ClientTls, log: impl Fn() -> String) -> [Caller; 2] {
     let settings = Settings { speakers: 4, ..Settings::default() };
     let link = RoomLink::new(url, "canary-room".parse().unwrap(), settings, &mut rng(1));
@@ -136,8 +136,7 @@ fn a_call_goes_through_nginx_as_deploy_configures_it() {
     });
 }
 
-/// Caddy in a folder of its own, with the file of `deploy` and without a certificate; ends when it
-/// is dropped.
+/// Caddy in its own folder, with the file of `deploy` and without a certificate; it ends on drop.
 struct Caddy {
     child: Child,
     addr: SocketAddr,

@@ -12,7 +12,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// A member with its connection, which says one level in every frame.
+/// A member with its connection, which sends one constant level.
 pub(crate) struct Caller {
     pub(crate) member: LiveMember,
     pub(crate) outbound: LiveOutbound,
@@ -41,12 +41,12 @@ impl Caller {
         Ok(Self { member, outbound, inbound, rng, heard: Vec::new(), news: Vec::new(), level })
     }
 
-    /// Speaks and hears for so many frames.
+    /// Speaks and listens for this many frames.
     pub(crate) async fn call(&mut self, frames: usize) {
         self.call_every(Duration::from_millis(20), frames).await;
     }
 
-    /// The same with a microphone of that pace, which leaves ticks out.
+    /// The same with a frame every `pace`, which skips ticks.
     pub(crate) async fn call_every(&mut self, pace: Duration, frames: usize) {
         let mut clock = interval(pace);
         clock.set_missed_tick_behavior(MissedTickBehavior::Burst);

@@ -1,5 +1,5 @@
-//! What the tests over real sockets share: a server on a free port, keys, and members that speak
-//! and listen.
+//! Shared by the tests over real sockets: a server on a free port, keys, and members that speak and
+//! listen.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
@@ -30,7 +30,7 @@ use tobari_curve::{
 use tobari_node::ServerOptions;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-/// How a server of these tests is started: a house, and calls in it.
+/// Options for a server of these tests: a node with calls.
 pub(crate) struct Options {
     house: ServerOptions,
     pub(crate) calls: CallOptions,
@@ -41,7 +41,7 @@ impl Options {
         Self { house: house::on_any_port(), calls: CallOptions::default() }
     }
 
-    /// The house with its calls.
+    /// The node's options, with calls.
     pub(crate) fn house(self) -> ServerOptions {
         let Self { mut house, calls } = self;
         house.jobs.push(Box::new(calls));
@@ -96,7 +96,7 @@ pub(crate) fn parameters(curve: Curve) -> Parameters {
     Parameters::new(curve, SecurityFloor::InsecurePaper).unwrap()
 }
 
-/// The key of a call, which only its members have.
+/// The key of a call; only its members have it.
 pub(crate) struct Keys<E = Encryptor, D = Decryptor> {
     pub(crate) encryptor: Arc<E>,
     pub(crate) decryptor: Arc<D>,
@@ -164,7 +164,7 @@ impl<E: Encrypt, D: Decrypt> Caller<E, D> {
         self.connection.send(&ClientMessage::End {}).await.unwrap();
     }
 
-    /// Hears one tick, acknowledges it, and tells whose packets were in it and its level.
+    /// Receives and acknowledges one tick. Returns its speakers and its level.
     pub(crate) async fn hear(&mut self, tick: u32) -> (Vec<u16>, i32) {
         let Incoming::Sum(sum) = self.connection.receive().await.unwrap() else { panic!("no sum for tick {tick}") };
         let mixed = self.listener.open(&sum).unwrap();
@@ -178,7 +178,7 @@ impl<E: Encrypt, D: Decrypt> Caller<E, D> {
         assert_eq!(self.connection.receive().await.unwrap(), Incoming::Ended { ticks });
     }
 
-    /// Reads on until the server says why this member is out.
+    /// Reads until the server sends the reason of this member's removal.
     pub(crate) async fn is_removed(&mut self) -> (Code, String) {
         loop {
             match self.connection.receive().await {
@@ -190,7 +190,7 @@ impl<E: Encrypt, D: Decrypt> Caller<E, D> {
     }
 }
 
-/// A WebSocket by hand: joins, reads the welcome, and hands out the bare connection.
+/// A hand-written WebSocket: joins, reads the welcome, and returns the raw connection.
 pub(crate) async fn raw_member(server: &Server, room: &str, join: &Join) -> TcpStream {
     let mut stream = raw_socket(server, room).await;
     stream.write_all(&frame(0x81, ClientMessage::Join(join.clone()).to_text().as_bytes())).await.unwrap();
@@ -198,7 +198,7 @@ pub(crate) async fn raw_member(server: &Server, room: &str, join: &Join) -> TcpS
     stream
 }
 
-/// A WebSocket by hand, before its join.
+/// A hand-written WebSocket, before its join.
 pub(crate) async fn raw_socket(server: &Server, room: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.addr).await.unwrap();
     let request = format!(

@@ -1,9 +1,10 @@
 //! The proof of a member that joins a live room.
 //!
 //! ```text
-//! server ── challenge (nonce) ──▶ member        a fresh nonce for each connection, before anything else
-//! member ── join ───────────────▶ server        with a signature over the nonce and all that the join asks for
-//! proof = Ed25519(sign, "tobari call join" 3 ‖ nonce 16 ‖ length 1, host ‖ length 1, room ‖ settings 19 ‖ speaks 1 ‖ 0, or 1 and the host's token 16)
+//! server ── challenge (nonce) ──▶ member     the first message: a new nonce for each connection
+//! member ── join ───────────────▶ server     a request, and a proof that signs nonce and request
+//! proof = Ed25519(sign, "tobari call join" 3 ‖ nonce 16 ‖ length 1, host ‖ length 1, room
+//!         ‖ settings 19 ‖ speaks 1 ‖ a byte 0, or a byte 1 and the host's token 16)
 //! ```
 //!
 //! The key `sign` is derived from the link (`super::keys`). The server learns its public half from

@@ -1,9 +1,10 @@
 //! Hellos: how a session introduces itself to a room (kind 24 of the wire).
 //!
 //! ```text
-//! hello  = version 1, kind 1, room 8, member 2, session 16, speaks 1, sealed 81, signature 64
-//! sealed = AES-256-GCM(hello_sid, nonce 0, what stands before it, length of the name 1, name filled up with zeros 64)
-//! signature = Ed25519(sign, "tobari call hello" 1 ‖ what stands before it)
+//! hello     = version 1, kind 1, room 8, member 2, session 16, speaks 1, sealed 81, signature 64
+//! sealed    = AES-256-GCM(hello_sid, nonce 0, the fields before it,
+//!             length of the name 1 ‖ name, padded with zeros to 64)
+//! signature = Ed25519(sign, "tobari call hello" 1 ‖ the fields before it)
 //! ```
 //!
 //! Everything that keys depend on is unencrypted and signed with the key of the link

@@ -1,28 +1,31 @@
 //! The tree of keys of a live room: HKDF with SHA-256 (RFC 5869) from the room's secret.
 //!
 //! ```text
-//! room     = Extract("tobari call/2", secret of the link)
-//! sign     = Ed25519 key of the seed Expand(room, "sign" ‖ place)  with which members prove that they have the link; the server has its public half
-//! hello_sid = Expand(room, "hello" ‖ place ‖ sid)                  the name in a session's hello
-//! note_sid = Expand(room, "note"  ‖ place ‖ sid)                   what a session says to the members
-//! offer_sid = Expand(room, "offer" ‖ place ‖ sid)                  its key package, where the members agree on keys
-//! room_e   = room, or Extract(room, secret of the group), where they do
-//! E_e      = Expand(room_e, "epoch" ‖ place ‖ e ‖ digest of the roster of e)
-//! k_u      = Expand(E_e, "mask"   ‖ place ‖ u ‖ sid_u)             masks of a session, 32 bytes
-//! b_u      = Expand(E_e, "tag"    ‖ place ‖ u ‖ sid_u)             what hides its tags
-//! α        = Expand(E_e, "sum"    ‖ place)                         coefficients of the tags, of all
-//! s        = Expand(E_e, "points" ‖ place)                         the secret of mode elgamal-shared, of which keys of places are the expansion,
-//!                                                                  and of mode elgamal, whose key is the first of them: the mode is in place
-//! place    = settings of the link (19 bytes) ‖ length and name of the room
+//! room      = Extract("tobari call/2", secret of the link)
+//! sign      = Ed25519 key with the seed Expand(room, "sign" ‖ place): members prove with it that
+//!             they have the link; the server has its public half
+//! hello_sid = Expand(room, "hello" ‖ place ‖ sid)        key of the name in a session's hello
+//! note_sid  = Expand(room, "note" ‖ place ‖ sid)         key of a session's notes to the members
+//! offer_sid = Expand(room, "offer" ‖ place ‖ sid)        key of a session's key package, if the
+//!                                                        members agree on keys
+//! room_e    = room; if the members agree on keys, Extract(room, secret of the group)
+//! E_e       = Expand(room_e, "epoch" ‖ place ‖ e ‖ digest of the roster of e)
+//! k_u       = Expand(E_e, "mask" ‖ place ‖ u ‖ sid_u)    key of a session's masks, 32 bytes
+//! b_u       = Expand(E_e, "tag" ‖ place ‖ u ‖ sid_u)     key that hides a session's tags
+//! α         = Expand(E_e, "sum" ‖ place)                 coefficients of the tags of all sessions
+//! s         = Expand(E_e, "points" ‖ place)              secret of the modes with ElGamal:
+//!             elgamal-shared expands it to one key for each place of a packet; elgamal has only
+//!             the first of these keys (settings include the mode, so s differs between modes)
+//! place     = settings of the link (19 bytes) ‖ length and name of the room
 //! ```
 //!
 //! **A session** is 128 random bits. A client draws them whenever it begins to speak or to listen.
-//! The session is in every key of what the client sends, so neither a reused number nor a
-//! reconnection repeats a key. **An epoch** has the keys of its roster: they depend on its members,
-//! their numbers and sessions, and its first tick. So members who were given different rosters have
-//! different keys, and cannot decrypt each other's packets. The sessions of all listeners are in
-//! the roster too. So nothing that was recorded before a member joined can be played to that
-//! member.
+//! The session is part of every key that encrypts the client's messages, so neither a reused number
+//! nor a reconnection repeats a key. **An epoch** has the keys of its roster: they depend on its
+//! members, their numbers and sessions, and its first tick. So members who were given different
+//! rosters have different keys, and cannot decrypt each other's packets. The sessions of all
+//! listeners are in the roster too. So nothing that was recorded before a member joined can be
+//! played to that member.
 
 use crate::mask::{EpochKey, SessionKey};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};

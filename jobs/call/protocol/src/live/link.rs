@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! https://host[:port][/prefix]/call/ROOM#FRAGMENT
-//! FRAGMENT  base64url without padding of: version 1, flags, speakers 2, secret 32 [, mark of the host 16 [, token of the host 16]]
-//! flags     1 mode elgamal-shared, 2 talk spurts, 4 lobby, 8 a host, 16 this is the host's own link, 32 mode elgamal, 64 keys of a group
+//! FRAGMENT  base64url without padding of: version 1, flags, speakers 2, secret 32
+//!           [, mark of the host 16 [, token of the host 16]]
+//! flags     1 mode elgamal-shared, 2 talk spurts, 4 lobby, 8 a host, 16 the host's own link,
+//!           32 mode elgamal, 64 keys of a group
 //! ```
 //!
 //! **The settings are in the link, not at the server.** Members get them from the sender of the

@@ -2,8 +2,9 @@
 //! of the wire).
 //!
 //! ```text
-//! note  = version 1, kind 1, room 8, session 16, number 4, sealed 112
-//! sealed = AES-256-GCM(note_sid, nonce = number, what stands before it, 96 bytes of text filled up with zeros)
+//! note   = version 1, kind 1, room 8, session 16, number 4, sealed 112
+//! sealed = AES-256-GCM(note_sid, nonce = number, the fields before it,
+//!          text, padded with zeros to 96)
 //! ```
 //!
 //! All notes have the same length. A session has its own key and numbers its notes from 1, so each

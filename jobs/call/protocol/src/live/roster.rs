@@ -1,9 +1,11 @@
 //! The roster of an epoch: its members, with their numbers and sessions (kind 25 of the wire).
 //!
 //! ```text
-//! roster = version 1, kind 1, room 8, epoch 4, base 4, from 4, gone (member set), count 2, then for each that is new: member 2, hello 174
-//! digest = SHA-256("tobari roster" 2 ‖ room 8 ‖ epoch 4 ‖ from 4 ‖ count 2 ‖ for each that is listed, by number: member 2, session 16, speaks 1
-//!                  ‖ count 2 ‖ for each that is left out, by number: member 2, SHA-256 of its hello 32)
+//! roster = version 1, kind 1, room 8, epoch 4, base 4, from 4 (the first tick),
+//!          gone (member set: removed entries), count 2, for each new entry: member 2, hello 174
+//! digest = SHA-256("tobari roster" 2 ‖ room 8 ‖ epoch 4 ‖ from 4
+//!          ‖ count 2 ‖ for each listed entry, by number: member 2, session 16, speaks 1
+//!          ‖ count 2 ‖ for each left-out entry, by number: member 2, SHA-256 of its hello 32)
 //! ```
 //!
 //! The server sends only the changes since the roster of epoch `base`. A new member gets the whole

@@ -44,7 +44,7 @@ impl Masked {
         self.words.len()
     }
 
-    /// Whether there is no sample.
+    /// Are there no samples?
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

@@ -6,9 +6,9 @@
 //! ChaCha20,
 //!
 //! ```text
-//! c_{u,i}  = m_{u,i} + F(k_u, t, i)                   mod 2^w
-//! c_i      = Σ c_{u,i}                                mod 2^w      by the server, for the set S of senders
-//! M_i      = c_i - Σ_{u in S} F(k_u, t, i)            mod 2^w, centred: the number of least absolute value
+//! c_{u,i}  = m_{u,i} + F(k_u, t, i)           mod 2^w
+//! c_i      = Σ c_{u,i}                        mod 2^w, by the server, for the set S of senders
+//! M_i      = c_i - Σ_{u in S} F(k_u, t, i)    mod 2^w, centred: the number of least absolute value
 //! ```
 //!
 //! `M_i` is the exact sum while it fits `w` bits as a signed number: [`Width::for_senders`].
@@ -25,9 +25,9 @@
 //! Eurocrypt 2013; degree one):
 //!
 //! ```text
-//! tag_u = Σ_i α_{t,i} m_{u,i} + ν_{u,t}               α from a key of all, ν from a key of the session
-//! T     = Σ_{u in S} tag_u                            by the server, modulo p
-//! accept  T = Σ_i α_{t,i} M_i + Σ_{u in S} ν_{u,t}
+//! tag_u = Σ_i α_{t,i} m_{u,i} + ν_{u,t}     α from a key of all sessions, ν from one of session u
+//! T     = Σ_{u in S} tag_u                  by the server, modulo p
+//! accept if T = Σ_i α_{t,i} M_i + Σ_{u in S} ν_{u,t}
 //! ```
 //!
 //! An attacker without the keys that presents other sums, another `S` or another tick passes with

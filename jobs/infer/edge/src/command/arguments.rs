@@ -144,7 +144,7 @@ pub struct RunArguments {
     pub(crate) reach: ReachArguments,
 }
 
-/// How much is told of an answer.
+/// The part of an answer to print.
 #[derive(Clone, Copy)]
 pub(crate) struct OutputName(pub(crate) Output);
 
@@ -192,12 +192,12 @@ fn combination(name: &str) -> Result<Combination, String> {
     Combination::from_name(name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
-/// What `--infer-enclave` names.
+/// The value of `--infer-enclave`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EnclaveWord {
-    /// What the planner takes for the requirements.
+    /// The planner's choice for the requirements.
     Auto,
-    /// This one.
+    /// A named combination.
     Combination(Combination),
 }
 

@@ -1,10 +1,10 @@
-//! `tobari infer ask` and `tobari infer enclave`: an enclave that is verified before an image
-//! leaves.
+//! `tobari infer ask` and `tobari infer enclave`: verify an enclave before an image leaves this
+//! machine.
 //!
-//! What is verified, in this order: the offer is of the model, the combination and an output policy
-//! that were asked for; the evidence answers a nonce that was drawn now, is of a kind that is
-//! taken, names the offer's configuration, and its measurement is that of an executable that is
-//! trusted, under this configuration. Only then is there a channel, and images go into no other.
+//! Verification has this order. The offer must have the requested model and combination, and an
+//! accepted output policy. The evidence must answer a fresh nonce, have an accepted kind, and name
+//! the offer's configuration. Its measurement must be that of a trusted executable under this
+//! configuration. Only then does the client open a channel; images are sent only through it.
 
 use super::arguments::{AskArguments, EnclaveArguments, ImageArguments, TrustedArguments};
 use super::remote::{self, Remote};
@@ -23,39 +23,39 @@ use tobari_infer::guarded::{Asker, EnclaveAnswer, Expected, MAX_OFFER_BYTES, Off
 use tobari_infer::plain::FRACTION_BITS;
 use zeroize::Zeroizing;
 
-/// Bytes of a reply that says no more than that something is done.
+/// The most bytes of a reply that only confirms a step.
 const MAX_REPLY_BYTES: usize = 1 << 12;
-/// Bytes of a frame at most: a script's longest message, and its tag.
+/// The most bytes of a frame: a script's longest message, and its tag.
 const MAX_FRAME_BYTES: usize = tobari_enclave::configuration::MAX_MESSAGE_BYTES as usize + 64;
 
-/// What whoever takes simulated evidence is told.
+/// The warning for a user who accepts simulated evidence.
 const SIMULATED: &str = "the evidence is SIMULATED: no hardware stands behind it, anybody can make it, and whoever runs the server can read the images";
 
-/// An enclave that was found and is what was asked for; there is no evidence yet.
+/// An enclave whose offer matches the requirements; there is no evidence yet.
 struct EnclaveCandidate {
-    /// Its path on the server.
+    /// The enclave's path on the server.
     path: String,
     offer: Offer,
     executables: Vec<Digest>,
 }
 
-/// What it is called, and its pixels.
+/// An image's name and pixels.
 type Image = (String, Zeroizing<Vec<u8>>);
 
-/// What was verified.
+/// A verified enclave.
 struct Verified {
     attested: Attested,
-    /// The executable that the measurement is of.
+    /// The executable with this measurement.
     executable: Digest,
 }
 
-/// Images, verified before they leave, and their labels.
+/// Classifies images in an enclave, which is verified before the images leave.
 pub(super) fn run(arguments: &AskArguments) -> Result<(), Failure> {
     let url = server(&arguments.reach)?;
     remote::block_on(async {
         let mut remote = Remote::reach(url, &arguments.reach.reach()?)?;
         let found = find(&mut remote, &arguments.trusted).await?;
-        // an offer that was found has the size of an image
+        // an accepted offer has the size of an image
         let images = images(arguments, found.offer.pixels().unwrap_or_default())?;
         let most = found.offer.configuration.rounds as usize;
         if images.len() > most {
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &AskArguments) -> Result<(), Failure> {
     })
 }
 
-/// What an enclave is said to be, and what its evidence has to show.
+/// Prints an enclave's offer, and the measurements that its evidence may show.
 pub(super) fn tell(arguments: &EnclaveArguments) -> Result<(), Failure> {
     let url = server(&arguments.reach)?;
     let found = remote::block_on(async {
@@ -114,7 +114,7 @@ fn server(reach: &ReachArguments) -> Result<&str, Failure> {
     reach.server.as_deref().ok_or_else(none)
 }
 
-/// All images with their names.
+/// Reads all images, with their names.
 fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure> {
     let one = |path: &std::path::Path, index: Option<usize>| {
         let arguments = ImageArguments { image: path.to_owned(), index };
@@ -131,7 +131,7 @@ fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure
     }
 }
 
-/// Finds an enclave and compares what it is said to be with what is wanted.
+/// Finds an enclave and compares its offer with the requirements.
 async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<EnclaveCandidate, Failure> {
     let executables = match trusted.executables.as_slice() {
         [] => vec![tobari_host::process::executable_digest()?],
@@ -145,7 +145,7 @@ async fn find(remote: &mut Remote, trusted: &TrustedArguments) -> Result<Enclave
     Ok(EnclaveCandidate { path, offer, executables })
 }
 
-/// Evidence for a nonce that is drawn now, judged.
+/// Fetches evidence for a fresh nonce and verifies it.
 async fn verify(remote: &mut Remote, found: &EnclaveCandidate, accept_simulated: bool) -> Result<Verified, Failure> {
     let (mut rng, began) = (randomness::generator()?, Instant::now());
     let configuration = found.offer.configuration.clone();
@@ -159,8 +159,7 @@ async fn verify(remote: &mut Remote, found: &EnclaveCandidate, accept_simulated:
     let attested = match challenge.verify(&policy, &evidence, began.elapsed().as_secs()) {
         Ok(attested) => attested,
         Err(error) => {
-            // a session was made for this evidence: it would keep its place until the server gives
-            // it up
+            // this evidence has a session, which would keep its place until the server's timeout
             if let Ok(refused) = Evidence::decode(&evidence) {
                 let _ = remote.delete(&found.session(refused.statement.session)).await;
             }
@@ -179,7 +178,7 @@ async fn verify(remote: &mut Remote, found: &EnclaveCandidate, accept_simulated:
     Ok(Verified { attested, executable })
 }
 
-/// Sends images into a channel to an enclave that was verified, and says what comes out.
+/// Sends images into the channel to a verified enclave, and prints the results.
 async fn classify(
     remote: &mut Remote,
     found: &EnclaveCandidate,
@@ -204,8 +203,8 @@ async fn classify(
             break;
         }
     }
-    // it ends by itself too, only later; that it cannot be ended is nothing to tell beside the
-    // labels
+    // the session also ends by itself, only later: a failure to end it is not worth a message
+    // beside the labels
     let _ = remote.delete(&session).await;
     done
 }
@@ -251,7 +250,7 @@ fn show(
     Ok(())
 }
 
-/// What a score of one is told as.
+/// The unit of a score under this output policy.
 fn unit(configuration: &Configuration) -> f64 {
     let bits = match configuration.output {
         OutputPolicy::Rounded(bits) => u32::from(bits),
@@ -260,7 +259,7 @@ fn unit(configuration: &Configuration) -> f64 {
     2f64.powi(bits as i32)
 }
 
-/// What an offer says, without a word of evidence.
+/// The offer as JSON, without any evidence.
 fn described(found: &EnclaveCandidate) -> Value {
     let Offer { route, configuration, .. } = &found.offer;
     let layout = route.combination.is_encrypted().then_some(&route.layout);

@@ -1,4 +1,4 @@
-//! `tobari infer compile`: models of networks.
+//! `tobari infer compile`: makes models from networks.
 
 use super::arguments::CompileArguments;
 use super::local;
@@ -12,11 +12,11 @@ use tobari_infer::holder::short;
 use tobari_infer_files::images::{IdxImages, read_idx_images};
 use tobari_infer_files::onnx::{Pixels, read_onnx};
 
-/// Images of a file that are looked at, at most.
+/// The most images of a file that are used.
 const IMAGES: usize = 10_000;
 
-/// Reads a network, folds it, and says how large its numbers become. Nothing is written of a model
-/// that could not be served.
+/// Reads a network, folds it, and prints the sizes of its numbers. Writes nothing if the model
+/// could not be served.
 pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
     let pixels = Pixels { mean: arguments.mean.clone(), deviation: arguments.deviation.clone() };
     let network = read_onnx(&arguments.input, &pixels)?;

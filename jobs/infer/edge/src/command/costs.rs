@@ -1,4 +1,4 @@
-//! What `tobari plan infer --costs measured` plans with: a short measurement of this machine.
+//! The costs of `tobari plan infer --costs measured`: a short measurement of this machine.
 
 use super::timed::{failed, least, open_idle, parameters, round_trips, session};
 use std::time::Instant;
@@ -13,15 +13,15 @@ use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
 
-/// Images of each combination: the fastest counts.
+/// Images for each combination: the fastest counts.
 const RUNS: usize = 5;
-/// The set that is measured with.
+/// The parameter set of the measurement.
 pub const SET: &str = "infer-f";
-/// The set of resets under masks.
+/// The parameter set for masked resets.
 pub const MASKED_SET: &str = "infer-r";
 
-/// Layers of the built-in network and moves of a process enclave, measured now; an enclave's work
-/// is taken to be `factor` times as slow as it was.
+/// Layers of the built-in network and moves of a process enclave, measured now. An enclave's work
+/// counts as `factor` times its measured time.
 pub fn costs(factor: f64) -> Result<Costs, Failure> {
     Measured::now()?.costs(factor)
 }
@@ -34,7 +34,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Measures: some seconds.
+    /// Measures for some seconds.
     pub fn now() -> Result<Self, Failure> {
         let model = Model::digits().map_err(failed)?;
         let fixed = model.fixed().map_err(failed)?;
@@ -62,8 +62,8 @@ impl Measured {
             }
             mask = measured.least("mask").map_or(mask, |ms| ms / 1e3);
             if combination == Combination::MixedPlainReset {
-                // as a ciphertext goes: encoded, encrypted, packed, through the ring, unpacked; and
-                // back
+                // the way of a ciphertext: encoded, encrypted, packed, sent through the ring,
+                // unpacked; and back
                 [input, result] = ["input", "result"].map(|step| measured.least(step).unwrap_or(f64::INFINITY) / 1e3);
             }
         }
@@ -76,7 +76,7 @@ impl Measured {
         Ok(Self { seconds, steps, forms: forms(&model, &ring, &masked_ring).map_err(failed)? })
     }
 
-    /// Of each figure the better of two: a neighbour of this machine slows some of them.
+    /// The better of two for each number: other load on this machine slows some of them.
     pub fn or_faster(mut self, other: &Self) -> Self {
         for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
             *ours = StageSeconds {
@@ -100,13 +100,13 @@ impl Measured {
         self
     }
 
-    /// What they say costs are, where an enclave's work takes `factor` times as long as it did.
+    /// The costs if an enclave's work takes `factor` times its measured time.
     pub fn costs(&self, factor: f64) -> Result<Costs, Failure> {
         Costs::new(&self.forms, &self.seconds, &self.steps, factor).map_err(failed)
     }
 }
 
-/// Seconds of a message of no bytes into the enclave, and of each byte.
+/// Seconds of an empty message into the enclave, and of each byte.
 fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], Failure> {
     let mut enclave = open_idle(model, parameters)?;
     let mut seconds = |kib| least(&round_trips(&mut enclave, kib, RUNS)) / 1e6;
@@ -114,7 +114,7 @@ fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], F
     Ok([call, (megabyte - call).max(0.0) / f64::from(1 << 20)])
 }
 
-/// Seconds of a byte of a ciphertext that is written and read again, the fastest of some.
+/// Seconds for each byte of a ciphertext that is written and read again, the fastest of several.
 pub fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
     let mut rng = randomness::generator()?;
     let secret = SecretKey::generate(parameters, &mut rng);
@@ -131,8 +131,8 @@ pub fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
     Ok(least)
 }
 
-/// Seconds of the stages in integers, the fastest of some: of the whole network, shared out as the
-/// stages take it in doubles.
+/// Seconds of the stages in integers, the fastest of several: those of the whole network, divided
+/// in proportion to the stages' times in doubles.
 fn plain(model: &Model, fixed: &FixedModel) -> Result<Vec<StageSeconds>, Failure> {
     let mut numbers = Model::numbers(&draw(3, &STYLES[0]));
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Files, of which `-` is standard input or output.
+//! Files; `-` is standard input or output.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file completely, or not at all.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if path != Path::new("-") {
         return Ok(files::write_atomically(path, bytes)?);

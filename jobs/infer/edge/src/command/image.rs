@@ -1,10 +1,10 @@
-//! Images in: what was done to them is said.
+//! Reads images, and prints how they were changed.
 //!
-//! All that is known of a model's images where one is encrypted is how many numbers they have. 784
-//! are a digit, brought into the form of MNIST; of another count, a square is a grey picture of
-//! that size and three squares are a colour picture, channel after channel (no number is both): its
-//! PNG must have just that size, since nobody knows how the model's own images were made. Any other
-//! count is refused for a PNG.
+//! Where an image is encrypted, the count of its numbers is the only known fact about a model's
+//! images. 784 numbers are a digit, which is converted to the form of MNIST. For another count, a
+//! square is a grey picture of that size, and three squares are a colour picture, channel after
+//! channel (no number is both). The PNG must have exactly that size, because the preparation of the
+//! model's own images is unknown. For any other count a PNG is rejected.
 
 use super::arguments::{DrawArguments, ImageArguments};
 use super::files;
@@ -14,7 +14,8 @@ use tobari_infer::digits::{STYLES, draw as stroke};
 use tobari_infer_files::images::{MAX_PNG_BYTES, Picture, SIDE, decode_digit, decode_png, read_idx_images};
 use zeroize::Zeroizing;
 
-/// Pixels from 0 to 255, channel after channel and row by row, as many as a model takes.
+/// Pixels from 0 to 255, channel after channel and row by row; `count` is the number that the model
+/// takes.
 pub(super) fn read(arguments: &ImageArguments, count: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let path: &Path = &arguments.image;
     let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
@@ -46,7 +47,7 @@ pub(super) fn read(arguments: &ImageArguments, count: usize) -> Result<Zeroizing
     }
 }
 
-/// A picture of just the model's size, as it is.
+/// The pixels of a picture that has exactly the model's size, unchanged.
 fn planes(name: &str, picture: &Picture, count: usize) -> Result<Vec<u8>, Failure> {
     let wrong = |what: String| Err(Failure::Work(format!("{name}: {what}")));
     let square = |numbers: usize| Some(numbers.isqrt()).filter(|side| side * side == numbers);

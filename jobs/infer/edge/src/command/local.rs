@@ -1,4 +1,4 @@
-//! A model that lies here, run without a server.
+//! Runs a model on this machine, without a server.
 
 use super::arguments::LocalArguments;
 use crate::serve::ModelSource;
@@ -15,10 +15,10 @@ use tobari_infer::server::Service;
 use tobari_lattice::ckks::SeededCiphertext;
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 
-/// Bytes for encoded weights: a model is run once.
+/// The most bytes of encoded weights: a model runs once.
 const WEIGHTS: u64 = 1 << 30;
 
-/// A model, and the built-in one where none is named.
+/// Reads a model; without a name, the built-in one.
 pub(super) fn read(name: Option<&str>) -> Result<Model, Failure> {
     let source: ModelSource = name.unwrap_or("digits").parse().map_err(Failure::Call)?;
     Ok(source.read()?)
@@ -30,18 +30,18 @@ pub(super) fn set(name: &str) -> Result<LatticeParameters, Failure> {
     Ok(NamedSet::from_name(name).ok_or_else(wrong)?.parameters()?)
 }
 
-/// The same, ready.
+/// Compiles a model and checks it.
 pub(super) fn compiled(model: &Model, arguments: &LocalArguments) -> Result<(Compiled, Vec<StageReport>), Failure> {
     Ok(ready(model, arguments.layout.as_deref(), &set(&arguments.set)?)?)
 }
 
-/// A key for it.
+/// Makes a key for a model.
 pub(super) fn holder(arguments: &LocalArguments, name: Option<&str>, rng: &mut ChaCha20Rng) -> Result<Holder, Failure> {
     let model = read(name)?;
     Ok(Holder::generate(compiled(&model, arguments)?.0.card(), model.digest(), rng)?)
 }
 
-/// The answer to a question.
+/// Computes the answer to a question.
 pub(super) fn answer(
     arguments: &LocalArguments,
     name: Option<&str>,

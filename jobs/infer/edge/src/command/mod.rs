@@ -1,4 +1,4 @@
-//! `tobari infer`: an image classified by a server that cannot see it.
+//! `tobari infer`: image classification by a server that cannot see the image.
 
 mod arguments;
 mod ask;

@@ -1,5 +1,5 @@
-//! Where the layers of a network are done, for `tobari plan infer`, which says it, and for
-//! `tobari serve --infer-enclave auto`, which does it.
+//! The site of each layer of a network. `tobari plan infer` prints it, and `tobari serve
+//! --infer-enclave auto` runs it.
 
 use crate::command::ServeInferArguments;
 use crate::command::arguments::ServeCosts;
@@ -17,7 +17,7 @@ use tobari_infer::ready::SET;
 use tobari_infer::served::{self, NotServed};
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 
-/// What the words mean, with an enclave or without one.
+/// The required protection for these options, with or without an enclave.
 pub(crate) fn protect(requirements: &InferRequirements, enclave: bool) -> Protect {
     let usual = [Protected::Data];
     let named = if requirements.protect.is_empty() { usual.as_slice() } else { &requirements.protect };
@@ -38,7 +38,7 @@ pub(crate) fn protect(requirements: &InferRequirements, enclave: bool) -> Protec
     }
 }
 
-/// Costs of the built-in network, measured now or as recorded; none for the paper's. An enclave's
+/// Costs of the built-in network, measured now or recorded; `None` for the paper's. An enclave's
 /// work takes `factor` times as long as a process's.
 pub(crate) fn costs(whose: WhoseCosts, factor: f64) -> Result<Option<Costs>, Failure> {
     match whose {
@@ -62,7 +62,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Work(error.to_string())
 }
 
-/// There is no enclave in a process of its own on this system.
+/// This system has no process enclaves.
 #[cfg(not(linux_64))]
 fn measured_now(_: f64) -> Result<Costs, Failure> {
     Err(Failure::Work(
@@ -70,7 +70,7 @@ fn measured_now(_: f64) -> Result<Costs, Failure> {
     ))
 }
 
-/// What binds, and what it costs.
+/// The requirements that cost time, and how much.
 pub(crate) fn argument(seconds: f64, relaxations: &[Relaxation]) -> Vec<String> {
     let Some(first) = relaxations.first() else {
         return vec!["no requirement costs anything: giving one up brings no cheaper plan".to_owned()];
@@ -83,14 +83,14 @@ pub(crate) fn argument(seconds: f64, relaxations: &[Relaxation]) -> Vec<String> 
     lines
 }
 
-/// Seconds, and below a tenth of one milliseconds.
+/// Seconds, or milliseconds below a tenth of a second.
 pub(crate) fn time(seconds: f64) -> String {
     if seconds < 0.1 { format!("{:.3} ms", 1e3 * seconds) } else { format!("{seconds:.3} s") }
 }
 
-/// What a server runs for its requirements, and why.
+/// The server's plan for its requirements, with reasons.
 pub(crate) struct Placed {
-    /// What is done where.
+    /// The site and form of each step.
     pub(crate) combination: Combination,
     protect: Protect,
     whose: &'static str,
@@ -99,7 +99,7 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// What `--infer-enclave auto` stands for; none where it was not said.
+    /// The choice of `--infer-enclave auto`; `None` without that option.
     pub(crate) fn of(arguments: &ServeInferArguments) -> Result<Option<Self>, Failure> {
         if !arguments.is_placed()? {
             return Ok(None);
@@ -132,7 +132,7 @@ impl Placed {
         }))
     }
 
-    /// For people.
+    /// The plan as text.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = vec![
             format!("{}", self.protect),
@@ -147,7 +147,7 @@ impl Placed {
         lines
     }
 
-    /// For programs.
+    /// The plan as JSON.
     pub(crate) fn json(&self) -> Value {
         let binds = self.relaxations.first();
         json!({
@@ -157,7 +157,7 @@ impl Placed {
     }
 }
 
-/// What a network's costs depend on: its stages' kinds and sizes.
+/// The properties of a network that determine its costs: kinds and sizes of its stages.
 fn shape(model: &Model) -> Vec<[usize; 3]> {
     let weights = |map: &Map| match map {
         Map::Dense { weights } => 2 * weights.len(),

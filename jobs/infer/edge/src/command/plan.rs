@@ -1,4 +1,4 @@
-//! `tobari plan infer`: where each layer of a network is done, and why.
+//! `tobari plan infer`: the site of each layer of a network, with reasons.
 
 use crate::command::placement::{argument, costs, protect, time};
 use crate::command::planned::{InferPlan, InsideName, WhoseCosts, WhosePolicy};
@@ -54,7 +54,7 @@ pub fn run(arguments: &InferPlan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why there is no plan, and what would have to be given up for one.
+/// An error for a job without a plan, with the requirements whose removal would allow one.
 fn nowhere(inference: &Inference<'_>, protect: &Protect, error: &PlaceError) -> Failure {
     let ways: Vec<String> = placement::relaxations(inference, protect)
         .iter()
@@ -92,7 +92,7 @@ fn json(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tables 11 and 12: how a layer with weights, and an activation, is done and where.
+/// Tables 11 and 12: the mode and the site of a layer with weights, and of an activation.
 fn choices(as_json: bool) -> Result<(), Failure> {
     if !as_json {
         output::result("table  integrity  side channels  the paper's policy");
@@ -130,7 +130,7 @@ fn yes(set: bool) -> &'static str {
     if set { "yes" } else { "no" }
 }
 
-/// Tables 11 and 12, then 13 and 14 by their policy, and the cheapest plan beside each cell.
+/// Tables 11 and 12; then 13 and 14 by that policy, and the cheapest plan beside each cell.
 fn policy(arguments: &InferPlan) -> Result<ExitCode, Failure> {
     choices(arguments.json)?;
     if !arguments.json {

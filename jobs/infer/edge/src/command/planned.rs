@@ -1,4 +1,4 @@
-//! What has to be protected in inference, and how that is planned, as clap reads it.
+//! The protection required for inference and the options of planning, as clap definitions.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! A server that has models.
+//! A client of a server with models.
 
 use serde::Deserialize;
 use std::future::Future;
@@ -13,10 +13,10 @@ use tobari_infer::holder::{Holder, MAX_SEALED_BYTES, NAME_BYTES, Sealed};
 
 /// Time for a reply.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes of the list of models at most.
+/// The most bytes of the list of models.
 const MAX_LIST_BYTES: usize = 1 << 20;
 
-/// A server.
+/// A connection to a server.
 pub struct Remote {
     connection: HttpConnection,
     headers: Vec<(&'static str, String)>,
@@ -33,31 +33,31 @@ struct Listed {
     digest: String,
 }
 
-/// Runs what waits for a server.
+/// Runs an asynchronous task.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
 impl Remote {
-    /// A server at a URL; nothing is asked yet.
+    /// A connection to the server at a URL; sends nothing yet.
     pub(crate) fn reach(url: &str, reach: &Reach) -> Result<Self, Failure> {
         let connection = HttpClient::new(url, &reach.tls)?.connection();
         let token = reach.token.iter().map(|token| ("authorization", format!("Bearer {}", **token)));
         Ok(Self { connection, headers: token.collect() })
     }
 
-    /// Bytes of all that was sent.
+    /// Bytes sent so far.
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.connection.sent_bytes()
     }
 
-    /// Bytes of all that came.
+    /// Bytes received so far.
     pub(crate) fn received_bytes(&self) -> u64 {
         self.connection.received_bytes()
     }
 
-    /// A model by its name or the beginning of its digest, or the only one: its digest, and what
-    /// clients may know of it.
+    /// Finds a model by its name or the beginning of its digest, or the only one: its digest, and
+    /// its public facts.
     pub(crate) async fn model(&mut self, wanted: Option<&str>) -> Result<([u8; NAME_BYTES], Card), Failure> {
         let digest = self.find(wanted).await?;
         let path = format!("/infer/v1/models/{}", super::hex(&digest));
@@ -65,7 +65,7 @@ impl Remote {
         Ok((digest, Card::decode(&reply.body)?))
     }
 
-    /// The digest of such a model.
+    /// The digest of that model.
     pub(super) async fn find(&mut self, wanted: Option<&str>) -> Result<[u8; NAME_BYTES], Failure> {
         let reply = good(self.send("/infer/v1", None, MAX_LIST_BYTES).await?)?;
         let list: List = serde_json::from_slice(&reply.body)?;
@@ -82,12 +82,12 @@ impl Remote {
         })
     }
 
-    /// The body of a reply to a POST, or to a GET where there is nothing to post.
+    /// The body of a reply to a POST, or to a GET if there is no body to send.
     pub(super) async fn body(&mut self, path: &str, body: Option<Vec<u8>>, most: usize) -> Result<Vec<u8>, Failure> {
         Ok(good(self.send(path, body, most).await?)?.body.to_vec())
     }
 
-    /// Sends a DELETE; what comes of it is the server's affair.
+    /// Sends a DELETE and ignores the status of the reply.
     pub(super) async fn delete(&mut self, path: &str) -> Result<(), Failure> {
         let headers = self.headers.clone();
         let request = HttpRequest { body: None, path: path.to_owned(), headers, most: 1 << 10, patience: PATIENCE };
@@ -95,8 +95,8 @@ impl Remote {
         Ok(())
     }
 
-    /// The answer to a question; the keys are sent first where the server lacks them and the holder
-    /// is there to make them.
+    /// The answer to a question. If the server lacks the keys and the holder is given, the keys are
+    /// made and sent first.
     pub(crate) async fn answer(&mut self, sealed: &Sealed<'_>, holder: Option<&Holder>) -> Result<Vec<u8>, Failure> {
         let model = format!("/infer/v1/models/{}", super::hex(&sealed.model));
         if let Some(holder) = holder {
@@ -120,7 +120,7 @@ impl Remote {
         Ok(good(reply)?.body.to_vec())
     }
 
-    /// Sends a request, again where the server is busy.
+    /// Sends a request, and repeats it if the server is busy.
     async fn send(&mut self, path: &str, body: Option<Vec<u8>>, most: usize) -> Result<HttpReply, Failure> {
         let body = body.map(Into::into);
         let request =

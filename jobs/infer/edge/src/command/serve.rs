@@ -68,7 +68,7 @@ pub struct ServeInferArguments {
 }
 
 impl ServeInferArguments {
-    /// Whether the planner says which combination is run.
+    /// Whether the planner chooses the combination.
     pub(crate) fn is_placed(&self) -> Result<bool, Failure> {
         let wrong = |text: &str| Err(Failure::Call(text.to_owned()));
         if self.infer_enclave == Some(EnclaveWord::Auto) {
@@ -85,7 +85,8 @@ impl ServeInferArguments {
         }
     }
 
-    /// What is served; nothing without a model. What `auto` stands for is not looked for.
+    /// The options of the service; `None` without a model. The choice for `auto` is not computed
+    /// here.
     fn options(&self, shared: &SharedOptions) -> Option<InferOptions> {
         if self.models.is_empty() {
             return None;
@@ -104,7 +105,7 @@ impl ServeInferArguments {
         Some(options)
     }
 
-    /// An enclave in this combination, as the options say it.
+    /// An enclave in this combination, with the given options.
     fn enclave(&self, combination: Combination) -> EnclaveOptions {
         let mut enclave = EnclaveOptions::new(combination);
         enclave.set.clone_from(&self.infer_set);
@@ -143,7 +144,7 @@ impl ServerJob for ServeInferArguments {
         Ok(Some(Box::new(InferOffer { options, told })))
     }
 
-    /// Costs are not measured for it.
+    /// The check measures no costs.
     fn check(&self, _: &SharedOptions) -> Result<(), Failure> {
         self.is_placed().map(|_| ())
     }

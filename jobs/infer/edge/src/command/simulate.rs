@@ -1,4 +1,4 @@
-//! `tobari infer simulate`: what a run under encryption would do, in the clear.
+//! `tobari infer simulate`: the computation of an encrypted run, on plaintext.
 
 use super::arguments::SimulateArguments;
 use super::{image, local};
@@ -10,7 +10,7 @@ use tobari_infer::precision::{Ranges, report};
 use tobari_infer::ready::inspect;
 use tobari_infer::simulate::simulate;
 
-/// Simulates, and tells how precise each stage will be.
+/// Simulates a run, and prints the predicted precision of each stage.
 pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
     let model = arguments.model.read()?;
     let local = &arguments.local;
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first of the largest.
+/// The position of the largest number, the first one if several are equal.
 fn best(numbers: &[f64]) -> usize {
     (0..numbers.len()).rev().max_by(|a, b| numbers[*a].total_cmp(&numbers[*b])).unwrap_or(0)
 }

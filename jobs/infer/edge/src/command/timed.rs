@@ -1,5 +1,5 @@
-//! What an image costs on its way through an enclave in a process of its own, step by step: for the
-//! planner, which has to know, and for the benchmark, which shows it.
+//! The time of each step of an image in a process enclave: for the planner, which needs it, and for
+//! the benchmark, which prints it.
 
 use chacha20::ChaCha20Rng;
 use std::fmt::Display;
@@ -15,52 +15,52 @@ use tobari_infer::guarded::{Asker, Combination, Counted, EnclaveAnswer, Host, Ro
 use tobari_infer::{FixedModel, Model};
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 
-/// Bytes of encoded weights that are kept.
+/// The most bytes of encoded weights that are kept.
 pub const MEMORY: u64 = 4 << 30;
 
-/// What one combination cost.
+/// The measurements of one combination.
 pub struct Measured {
-    /// The combination, or that there is no enclave.
+    /// The combination, or another name for a run without an enclave.
     pub name: &'static str,
-    /// The set of parameters: for whoever measures to fill in.
+    /// The parameter set; the caller fills it in.
     pub set: String,
-    /// Where numbers stand in the slots; empty without encryption.
+    /// The layout of numbers in the slots; empty without encryption.
     pub layout: String,
-    /// By name, in the order of an image's way; ms, one a run.
+    /// By name, in the order of an image's steps: ms, one number for each run.
     pub steps: Vec<(String, Vec<f64>)>,
-    /// Of a whole image, in ms, one a run.
+    /// For a whole image: ms, one number for each run.
     pub total: Vec<f64>,
-    /// Start of the enclave, in ms.
+    /// Starting the enclave, in ms.
     pub start: f64,
-    /// A session's keys inside, in ms.
+    /// Generating a session's keys inside, in ms.
     pub open: f64,
-    /// Their way into the process, with the weights, in ms.
+    /// Sending these keys, with the weights, into the process, in ms.
     pub keys: f64,
-    /// What a session moves before its first image.
+    /// Traffic of a session before its first image.
     pub session: Traffic,
-    /// What an image moves.
+    /// Traffic of an image.
     pub image: Traffic,
-    /// Bytes that the process holds for a session.
+    /// Bytes that the process stores for a session.
     pub memory: u64,
 }
 
-/// Any error of the rooms below, as a failure of the work.
+/// Turns an error of a lower layer into a failure.
 pub fn failed(error: impl Display) -> Failure {
     Failure::Work(error.to_string())
 }
 
-/// A set by its name.
+/// The parameter set of this name.
 pub fn parameters(name: &str) -> Result<LatticeParameters, Failure> {
     let set = NamedSet::from_name(name).ok_or_else(|| Failure::Call(format!("expected the set {name}, found none")))?;
     set.parameters().map_err(failed)
 }
 
-/// Images of all digits, one hand after another.
+/// Images of all digits, one handwriting after another.
 pub fn image(run: usize) -> Vec<u8> {
     draw((run % 10) as u8, &STYLES[run / 10 % STYLES.len()])
 }
 
-/// A verified session of this enclave.
+/// Opens a verified session of this enclave.
 fn open(
     enclave: &mut Counted<ProcessEnclave>,
     configuration: &Configuration,
@@ -76,7 +76,7 @@ fn open(
     Ok((id, Asker::new(channel, configuration)))
 }
 
-/// One combination: a session, and an image for each run, after one that warms up.
+/// Measures one combination: a session, one image for warming up, then one image for each run.
 pub fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measured, Failure> {
     let mut rng = randomness::generator()?;
     let combination = setup.route.combination;
@@ -135,7 +135,7 @@ pub fn session(setup: &Setup, fixed: &FixedModel, runs: usize) -> Result<Measure
 }
 
 impl Measured {
-    /// A run; steps of one name are added up.
+    /// Adds a run; the times of steps with the same name are summed.
     fn add(&mut self, steps: Vec<(String, f64)>, total: f64) {
         self.total.push(total);
         let run = self.total.len();
@@ -166,7 +166,7 @@ pub fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// An enclave that does nothing.
+/// An idle enclave.
 pub fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<ProcessEnclave, Failure> {
     let route = Route::new(Combination::EnclavePlain, parameters);
     let setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
@@ -174,13 +174,13 @@ pub fn open_idle(model: &Model, parameters: &LatticeParameters) -> Result<Proces
     ProcessEnclave::start(&configuration, &setup.encode(), &Options::new(VERB)).map_err(failed)
 }
 
-/// The µs of messages of so many KiB to a session that there is not: each crosses whole and is
-/// refused at once.
+/// The µs of messages of this many KiB to a session that does not exist: each message is sent whole
+/// and rejected at once.
 pub fn round_trips(enclave: &mut ProcessEnclave, kib: usize, runs: usize) -> Vec<f64> {
     let request = Request { operation: Operation::Host, session: SessionId([0; 16]), kind: 0 };
     let (body, mut reply) = (vec![1; kib << 10], Vec::new());
     let mut once = || {
-        // the refusal is what is timed
+        // the time of the rejection is the measurement
         let _ = enclave.request(request, &body, &mut reply);
         1e6 * enclave.last_request().as_secs_f64()
     };

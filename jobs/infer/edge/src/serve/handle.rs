@@ -1,4 +1,4 @@
-//! What is done with each request.
+//! The handlers of the requests.
 
 use super::{Infer, Name, Shared, models::Served};
 use axum::{
@@ -25,7 +25,7 @@ use tobari_node::reply::{Reply, octets};
 use tobari_octets::{hex, sha256, unhex};
 use zeroize::Zeroizing;
 
-/// The models.
+/// Lists the models.
 pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Result<Response, Reply> {
     let shared = infer.shared;
     shared.enter(&headers, &Origin::Unknown)?;
@@ -34,7 +34,7 @@ pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Resu
     Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
 }
 
-/// What clients may know of a model.
+/// Returns the public facts of a model.
 pub(super) async fn model(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
@@ -46,7 +46,7 @@ pub(super) async fn model(
     Ok(octets(served.card.clone()))
 }
 
-/// Whether there are such keys.
+/// Returns whether the server has these keys.
 pub(super) async fn known(
     State(infer): State<Infer>,
     Path((digest, hash)): Path<(String, String)>,
@@ -59,7 +59,7 @@ pub(super) async fn known(
     shared.keys().rings.contains_key(&(model, hash)).then_some(StatusCode::NO_CONTENT).ok_or_else(no_keys)
 }
 
-/// Takes keys.
+/// Stores keys.
 pub(super) async fn register(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
@@ -112,8 +112,8 @@ pub(super) async fn answer(
     Ok(([("server-timing", timing(&seconds))], octets(claim.answer(answer))).into_response())
 }
 
-/// Milliseconds by stage, as browsers read them: what is computed does not depend on what was sent,
-/// so they tell nothing of it.
+/// Milliseconds by stage, in the form that browsers read. The computation does not depend on the
+/// content of the question, so the times reveal nothing about it.
 fn timing(seconds: &Seconds) -> String {
     let stage = |(at, (_, seconds)): (usize, &(String, f64))| format!("s{at};dur={:.2}", 1e3 * seconds);
     seconds.iter().enumerate().map(stage).collect::<Vec<_>>().join(", ")
@@ -138,7 +138,7 @@ fn no_keys() -> Reply {
     Reply::new(StatusCode::NOT_FOUND, "key", text)
 }
 
-/// All room for keys is in use, or this client's.
+/// The reply when all room for keys is in use, or this client's share.
 fn no_room(full: &Full) -> Reply {
     let reply = Reply::full(full, "quota", ("keys", "--infer-keys"));
     Reply { status: StatusCode::INSUFFICIENT_STORAGE, ..reply }
@@ -158,7 +158,7 @@ fn refused(error: &ServeError) -> Reply {
 }
 
 impl Shared {
-    /// Who asks, if that client may.
+    /// The client's origin, if the client has access.
     pub(super) fn enter(&self, headers: &HeaderMap, origin: &Origin) -> Result<Origin, Reply> {
         let Some(tokens) = &self.tokens else { return Ok(origin.clone()) };
         tokens.bearer(headers).map(Origin::Token).ok_or_else(Reply::unknown)
@@ -170,14 +170,14 @@ impl Shared {
         found.ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "model", text))
     }
 
-    /// Whether there is room for keys of this client.
+    /// Checks that there is room for keys of this client.
     fn has_room(&self, place: Option<&(Name, Name)>, tag: &Tag, served: &Served) -> Result<(), Reply> {
         let checked = self.keys().places.check(place, tag, served.keys.1, SystemTime::now());
         checked.map_err(|full| no_room(&full))
     }
 
-    /// Keys are taken: there is room for them before anything is decoded, and they are on the disk
-    /// before they are told of.
+    /// Stores keys: room is checked before anything is decoded, and keys are on the disk before the
+    /// client gets a reply.
     fn take(&self, place: &(Name, Name), served: &Served, tag: Tag, bytes: &[u8]) -> Result<(), Reply> {
         let done = self.take_in(place, served, tag, bytes);
         let keys = self.keys();
@@ -201,13 +201,13 @@ impl Shared {
         if taken.is_ok() {
             keys.rings.insert(*place, ring);
         } else if let Some(store) = &self.store {
-            // others came meanwhile
+            // other clients took the room meanwhile
             store.remove(place);
         }
         let given = taken.map_err(|full| no_room(&full))?;
         for other in &given {
             keys.rings.remove(other);
-            // under the lock: nobody sends the same keys again meanwhile
+            // under the lock, so that no request stores the same keys meanwhile
             if let Some(store) = &self.store {
                 store.remove(other);
             }
@@ -223,7 +223,7 @@ impl Shared {
         self.keys().rings.get(place).cloned().ok_or_else(no_keys)
     }
 
-    /// Notes that keys are in use.
+    /// Records a use of keys.
     fn note_use(&self, place: (Name, Name)) {
         let now = SystemTime::now();
         let due = self.keys().places.touch(&place, now);

@@ -1,4 +1,4 @@
-//! Files of models, and what they become while they are served.
+//! Files of models, and the served models.
 
 use super::{InferError, InferOptions, Name, Share, enclave::EnclaveHost};
 use axum::body::Bytes;
@@ -21,15 +21,15 @@ use tobari_octets::hex;
 
 /// The name of the built-in model.
 const DIGITS: &str = "digits";
-/// Bytes of a name at most.
+/// The most bytes of a name.
 const MAX_NAME_BYTES: usize = 64;
 
 /// A model to serve: `digits` for the built-in one, a `.tim` file, or a name and `=` before either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelSource {
-    /// What clients call it.
+    /// The name for clients.
     pub name: String,
-    /// Its file; none for the built-in one.
+    /// The file; `None` for the built-in model.
     pub path: Option<PathBuf>,
 }
 
@@ -56,10 +56,10 @@ impl FromStr for ModelSource {
 }
 
 impl ModelSource {
-    /// Reads it.
+    /// Reads the model.
     ///
     /// # Errors
-    /// [`InferError`] for a file that is no model.
+    /// [`InferError`] for a file that is not a model.
     pub fn read(&self) -> Result<Model, InferError> {
         let fault = |path: &Path, error: &dyn std::error::Error| InferError::file(path, error);
         match &self.path {
@@ -72,22 +72,22 @@ impl ModelSource {
     }
 }
 
-/// A model that is served.
+/// A served model.
 pub(super) struct Served {
     pub(super) service: Service,
-    /// Bytes of a message of keys, and of these in memory.
+    /// The length of a message of keys, and the bytes of the keys in memory.
     pub(super) keys: (usize, u64),
-    /// Bytes of a question.
+    /// The length of a question.
     pub(super) question: usize,
-    /// What clients may know of it.
+    /// The public facts of the model.
     pub(super) card: Bytes,
-    /// The same for people and for the list.
+    /// The facts for people and for the list.
     pub(super) line: Value,
-    /// For clients without keys.
+    /// The enclave for clients without keys.
     pub(super) enclave: Option<Arc<EnclaveHost>>,
 }
 
-/// All of them, by their digests.
+/// Opens all models, by their digests.
 pub(super) fn open(options: &InferOptions, share: Share) -> Result<BTreeMap<Name, Arc<Served>>, InferError> {
     let set = NamedSet::from_name(&options.set).ok_or_else(|| InferError::Set(options.set.clone()))?;
     let mut models = BTreeMap::new();

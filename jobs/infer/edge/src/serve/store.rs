@@ -1,16 +1,17 @@
-//! Clients' evaluation keys on the disk, so that a new start knows them.
+//! Clients' evaluation keys on the disk, so that a restarted server has them.
 //!
 //! ```text
-//!   FOLDER/infer/lock                    held while a server runs
-//!   FOLDER/infer/{digest}/{hash}.keys    keys for the model of this digest, as they were sent; the hash is their SHA-256
+//!   FOLDER/infer/lock                    locked while a server runs
+//!   FOLDER/infer/{digest}/{hash}.keys    keys for the model with this digest, as the client sent
+//!                                        them; the hash is their SHA-256
 //! ```
 //!
-//! Beside it stands, as `{hash}.origin`, whose room the keys take (tobari_node::places); keys of
-//! earlier releases have none. When they were used last is the time of their file.
+//! A file `{hash}.origin` beside the keys names the client whose room the keys take
+//! (tobari_node::places); keys of earlier releases have none. The time of the file is that of the
+//! last use.
 //!
-//! Files are written whole and flushed before their sender hears that the keys are there. A file
-//! that is not what its name says is an error; those of models that are not served now are left
-//! alone.
+//! Files are written completely and flushed before the sender gets a reply. A file that does not
+//! match its name is an error; files for models that are not served now are left alone.
 
 use super::{InferError, Name, Shared};
 use std::{
@@ -29,7 +30,7 @@ use tobari_octets::{hex, sha256, unhex};
 /// A model, and keys for it.
 type Place = (Name, Name);
 
-/// The extension of the file that says whose keys are.
+/// The extension of the file that names the client of the keys.
 const ORIGIN: &str = "origin";
 
 pub(super) struct Store {
@@ -53,12 +54,12 @@ impl Store {
         Ok(Self { folder, disk, _lock: lock })
     }
 
-    /// Whether it can be written.
+    /// The state of the disk.
     pub(super) fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// What says whose keys are.
+    /// The keeper of the clients of keys.
     pub(super) fn keeper(&self) -> Result<Keeper, InferError> {
         Keeper::open(&self.folder).map_err(|error| InferError::file(&self.folder, error))
     }
@@ -67,7 +68,7 @@ impl Store {
         self.folder.join(hex(model)).join(hex(hash)).with_extension("keys")
     }
 
-    /// Keeps keys.
+    /// Stores keys.
     pub(super) fn write(&self, place: &Place, tag: &Tag, bytes: &[u8]) -> Result<(), FileError> {
         let (path, folder) = (self.path(place), self.folder.join(hex(&place.0)));
         let fault = |source| FileError::Write { name: folder.display().to_string(), source };
@@ -76,12 +77,12 @@ impl Store {
         write_atomically(&path, bytes)
     }
 
-    /// Says that keys were used at this time.
+    /// Records a use of keys at this time.
     pub(super) fn tell(&self, place: &Place, now: SystemTime) {
         places::tell(&self.path(place), now);
     }
 
-    /// Removes keys whose room was given away.
+    /// Removes keys whose room another client took.
     pub(super) fn remove(&self, place: &Place) {
         let path = self.path(place);
         let removed = [path.with_extension(ORIGIN), path].map(fs::remove_file);
@@ -91,8 +92,8 @@ impl Store {
         }
     }
 
-    /// The keys of all models that are served, those that were used last first: what has no room
-    /// any more is removed.
+    /// Loads the keys of all served models, the most recently used first, and removes keys without
+    /// room.
     pub(super) fn take_up(&self, shared: &Shared) -> Result<(), InferError> {
         let mut kept = Vec::new();
         for model in shared.models.keys() {
@@ -128,7 +129,7 @@ impl Store {
         Ok(())
     }
 
-    /// Names of a model's keys, and when they were used.
+    /// The names of a model's keys, and their times of last use.
     fn of_model(&self, model: &Name) -> Result<Vec<(SystemTime, Place)>, InferError> {
         let folder = self.folder.join(hex(model));
         if !folder.exists() {

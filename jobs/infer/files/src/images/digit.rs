@@ -1,12 +1,13 @@
 //! One PNG as a digit of MNIST.
 //!
-//! In this order: transparent parts get the background that the ink stands out from; colours become
-//! grey (the luma of BT.601); a light background, told by the median of the border, is inverted;
-//! the background's level is taken off and the rest stretched to 0 to 255. A picture of 28 x 28
-//! whose ink then lies within 22 x 22 round the middle is taken as it is. Any other is cut to its
-//! ink, scaled by areas so that its longer side is 20, and laid so that its centre of mass is in
-//! the middle (LeCun et al., *Gradient-based learning applied to document recognition*, section III
-//! A, say that MNIST was made so). All of it is in integers, but for the areas.
+//! The steps have this order. Transparent parts get the background that contrasts with the ink;
+//! colours become grey (the luma of BT.601); a light background, recognised by the median of the
+//! border, is inverted; the background's level is subtracted and the rest stretched to 0 to 255. If
+//! a picture of 28 x 28 then has its ink within 22 x 22 around the middle, it stays as it is. Any
+//! other picture is cropped to its ink, scaled by areas so that its longer side is 20, and placed
+//! so that its centre of mass is in the middle. MNIST was made so (LeCun et al., *Gradient-based
+//! learning applied to document recognition*, section III A). All steps except the areas are in
+//! integers.
 
 use super::ImageError;
 use std::fmt;
@@ -16,36 +17,37 @@ use tobari_host::files::{name_of, read_bounded};
 
 /// Rows and columns of a digit.
 pub const SIDE: usize = 28;
-/// Bytes of a PNG at most.
+/// The most bytes of a PNG.
 pub const MAX_PNG_BYTES: u64 = 1 << 25;
-/// Pixels of a PNG at most.
+/// The most pixels of a PNG.
 pub const MAX_PIXELS: u64 = 1 << 24;
-/// Pixels that a file may have however short it is: 8 MiB, enough for a drawing on a whole screen.
+/// Pixels that even a short file may have: 36 MiB at four bytes each, enough for a full-screen
+/// drawing.
 const FREE_PIXELS: u64 = 9 << 20;
-/// Columns of a PNG at most: decoding holds some rows.
+/// The most columns of a PNG: decoding holds some rows.
 const MAX_COLUMNS: u32 = 1 << 14;
 /// Rows and columns of the ink.
 const INK: f64 = 20.0;
-/// Of an image that is taken as it is, a soft edge on both sides more.
+/// The most rows and columns of ink in an image that stays as it is: a soft edge on both sides.
 const MOST_INK: usize = 22;
-/// Between background and ink, at least.
+/// The least difference between background and ink.
 const LEAST_CONTRAST: u8 = 32;
-/// What counts as ink when it is looked for, after stretching.
+/// The least brightness that counts as ink in the search for it, after stretching.
 const THRESHOLD: u8 = 64;
 
-/// What was done to a picture.
+/// A change made to a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// It had colours.
+    /// Colours became grey.
     Colour,
-    /// It had transparent parts.
+    /// Transparent parts got a background.
     Transparent,
-    /// It had dark ink on a light background.
+    /// Dark ink on a light background was inverted.
     Inverted,
-    /// Its background was not black or its ink not white.
+    /// The brightness was stretched, because the background was not black or the ink not white.
     Stretched,
-    /// It was cut, scaled and centred, from so many columns and rows.
+    /// The picture was cropped, scaled and centred, from this many columns and rows.
     Centred {
         /// Columns.
         width: usize,
@@ -73,11 +75,11 @@ impl fmt::Display for Note {
 pub struct Digit {
     /// 28 rows of 28; 0 is the background.
     pub pixels: Vec<u8>,
-    /// What was done, in order.
+    /// The changes, in order.
     pub notes: Vec<Note>,
 }
 
-/// A picture as its file has it, with 8 bits a channel.
+/// The picture of a file, with 8 bits for each channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     /// Columns.
@@ -96,30 +98,31 @@ pub fn read_digit(path: &Path) -> Result<Digit, ImageError> {
     decode_digit(&name_of(path), &read_bounded(path, MAX_PNG_BYTES)?)
 }
 
-/// A PNG's bytes as a digit.
+/// Decodes a PNG's bytes as a digit.
 ///
 /// # Errors
-/// [`ImageError`], with the name that is given.
+/// [`ImageError`], with the given name.
 pub fn decode_digit(name: &str, bytes: &[u8]) -> Result<Digit, ImageError> {
     decode_png(name, bytes)?.digit().ok_or_else(|| ImageError::Blank { name: name.to_owned() })
 }
 
-/// Pixels of a file of so many bytes at most: at four bytes each, ten times the file's, and 8 MiB.
+/// The most pixels of a file of this many bytes: at four bytes each, ten times the file's bytes,
+/// and 36 MiB more.
 fn most_pixels(file_bytes: usize) -> u64 {
     FREE_PIXELS + file_bytes as u64 * 5 / 2
 }
 
-/// A PNG's bytes as a picture: the first frame, checksums checked. It may have two and a half
-/// pixels for each byte of its file and `2^21` more, in at most `2^14` columns.
+/// Decodes a PNG's bytes as a picture: the first frame, with checked checksums. It may have two and
+/// a half pixels for each byte of its file and `9 · 2^20` more, in at most `2^14` columns.
 ///
 /// # Errors
-/// [`ImageError`], with the name that is given.
+/// [`ImageError`], with the given name.
 pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
     let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
     let expected = |error: png::DecodingError| malformed(format!("expected a whole PNG file, found {error}"));
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 8 * MAX_PIXELS as usize });
     decoder.set_transformations(png::Transformations::normalize_to_color8());
-    // nothing is done with these, and a few of their bytes become many
+    // these chunks are not used, and a few of their bytes may decompress to many
     decoder.set_ignore_iccp_chunk(true);
     decoder.set_ignore_text_chunk(true);
     let (width, height) = decoder.read_header_info().map_err(expected)?.size();
@@ -145,7 +148,7 @@ pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
     if frame.buffer_size() != channels * width * height {
         return Err(others());
     }
-    // channels are spread where they are, the last pixel first, so that there is no second picture
+    // channels are expanded in place, the last pixel first, so that there is no second picture
     for at in (0..width * height).rev() {
         let pixel = match flat[at * channels..][..channels] {
             [grey] => [grey, grey, grey, 255],
@@ -160,7 +163,7 @@ pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
 }
 
 impl Picture {
-    /// So many columns of grey pixels, opaque, row by row.
+    /// A picture of grey, opaque pixels, row by row, with this many columns.
     pub fn of_grey(width: usize, pixels: &[u8]) -> Self {
         let pixels: Vec<[u8; 4]> = pixels.iter().map(|grey| [*grey, *grey, *grey, 255]).collect();
         Self { width, height: pixels.len() / width.max(1), pixels }
@@ -176,11 +179,11 @@ impl Picture {
         self.pixels.iter().all(|[red, green, blue, _]| red == green && green == blue)
     }
 
-    /// Its bytes as a PNG, with as many channels as its pixels need: one, three or four.
+    /// Encodes the picture as a PNG, with as many channels as its pixels need: one, three or four.
     ///
     /// # Errors
-    /// [`ImageError::Malformed`], with the name that is given, for no pixels, or for another number
-    /// of them than columns times rows.
+    /// [`ImageError::Malformed`], with the given name, if there are no pixels, or their number is
+    /// not columns times rows.
     pub fn encode_png(&self, name: &str) -> Result<Vec<u8>, ImageError> {
         let color = match (self.is_opaque(), self.is_grey()) {
             (true, true) => png::ColorType::Grayscale,
@@ -203,7 +206,7 @@ impl Picture {
         Ok(out)
     }
 
-    /// The digit that is on it; none if there is no ink.
+    /// The digit in the picture; `None` if there is no ink.
     pub fn digit(&self) -> Option<Digit> {
         let mut notes = Vec::new();
         let mut grey = self.grey(&mut notes);
@@ -222,7 +225,7 @@ impl Picture {
             return None;
         }
         if background > 0 || most < 192 {
-            // a background is never quite even: a sixteenth more is taken off
+            // a background is never quite even: a sixteenth more is subtracted
             let floor = background + if background > 0 { (most - background) / 16 } else { 0 };
             let range = u32::from(most - floor);
             let stretch = |pixel: u8| (u32::from(pixel.saturating_sub(floor)) * 255 / range) as u8;
@@ -249,7 +252,7 @@ impl Picture {
             return self.pixels.iter().map(|pixel| luma(*pixel)).collect();
         }
         notes.push(Note::Transparent);
-        // what is opaque is dark or light in the mean; behind it comes the opposite
+        // the mean of the opaque parts is dark or light; the background gets the opposite
         let weighed = |sum: (u64, u64), pixel: &[u8; 4]| {
             (sum.0 + u64::from(luma(*pixel)) * u64::from(pixel[3]), sum.1 + u64::from(pixel[3]))
         };
@@ -263,13 +266,13 @@ impl Picture {
     }
 }
 
-/// Where the outermost pixels stand.
+/// The positions of the outermost pixels.
 fn border(width: usize, height: usize) -> impl Iterator<Item = usize> {
     let rows = (0..width).flat_map(move |column| [column, (height - 1) * width + column]);
     rows.chain((0..height).flat_map(move |row| [row * width, row * width + width - 1]))
 }
 
-/// The rows and columns, from and to, that have ink.
+/// The first row and column with ink, and the ends after the last ones.
 struct Ink {
     rows: [usize; 2],
     columns: [usize; 2],
@@ -307,7 +310,7 @@ fn is_centred(grey: &[u8]) -> bool {
     fits && centre(grey, SIDE).iter().all(|at| (at - middle).abs() <= 1.5)
 }
 
-/// The ink, scaled by areas so that its longer side is 20, its centre of mass in the middle.
+/// The ink, scaled by areas so that its longer side is 20, with its centre of mass in the middle.
 fn centred(grey: &[u8], width: usize, ink: &Ink) -> Vec<u8> {
     let size = [ink.rows[1] - ink.rows[0], ink.columns[1] - ink.columns[0]].map(|size| size as f64);
     let step = size[0].max(size[1]) / INK;
@@ -324,7 +327,7 @@ fn centred(grey: &[u8], width: usize, ink: &Ink) -> Vec<u8> {
             }
         }
     }
-    // thin strokes pale when they are made smaller
+    // scaling down makes thin strokes pale
     let most = small.iter().copied().fold(1.0, f64::max);
     let small: Vec<u8> = small.iter().map(|pixel| (pixel * 255.0 / most).round() as u8).collect();
     let middle = SIDE as f64 / 2.0;
@@ -340,8 +343,8 @@ fn centred(grey: &[u8], width: usize, ink: &Ink) -> Vec<u8> {
     pixels
 }
 
-/// For each of `count` equal parts of `size` numbers from `start` on, the numbers it covers and by
-/// how much of it.
+/// For each of `count` equal parts of `size` numbers from `start` on: the numbers that the part
+/// covers, each with its weight.
 fn weights(start: usize, size: f64, count: usize) -> Vec<Vec<(usize, f64)>> {
     let step = size / count as f64;
     let part = |at: usize| {

@@ -1,9 +1,9 @@
-//! The `idx` files in which MNIST comes, as they are or compressed by gzip.
+//! The `idx` files of MNIST, plain or compressed by gzip.
 //!
-//! A file is the bytes `0, 0, 8` (numbers of one byte), the number of axes, the length of each axis
-//! with its highest byte first, and the numbers, the last axis fastest. Images have three axes,
-//! labels one (LeCun, Cortes and Burges, *The MNIST database*). The lengths must be those of the
-//! file, to the byte. They are read first, so that memory is asked for once. Decompressed, a file
+//! A file has the bytes `0, 0, 8` (numbers of one byte), the number of axes, the length of each
+//! axis with its highest byte first, and the numbers, the last axis fastest. Images have three
+//! axes, labels one (LeCun, Cortes and Burges, *The MNIST database*). The lengths must match the
+//! file to the byte. They are read first, so that memory is allocated once. Decompressed, a file
 //! may have ten times its bytes, and `2^16` more.
 
 use super::ImageError;
@@ -12,11 +12,11 @@ use std::io::Read;
 use std::path::Path;
 use tobari_host::files::{name_of, read_bounded};
 
-/// Bytes of a file at most, once it is decompressed.
+/// The most bytes of a file after decompression.
 pub const MAX_IDX_BYTES: u64 = 1 << 28;
-/// Bytes when decompressed for one of the file at most: MNIST has five.
+/// The most decompressed bytes for each byte of the file: MNIST has five.
 const MOST_TIMES: u64 = 10;
-/// Bytes that any file may have more.
+/// Further bytes that any file may have.
 const FREE_BYTES: u64 = 1 << 16;
 
 /// Grey images of one size.
@@ -31,17 +31,17 @@ pub struct IdxImages {
 }
 
 impl IdxImages {
-    /// Image after image.
+    /// The images, one after another.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.pixels.chunks_exact(self.height * self.width)
     }
 
-    /// How many.
+    /// The number of images.
     pub fn len(&self) -> usize {
         self.pixels.len() / (self.height * self.width)
     }
 
-    /// Whether there are none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.pixels.is_empty()
     }
@@ -63,11 +63,11 @@ pub fn read_idx_labels(path: &Path) -> Result<Vec<u8>, ImageError> {
     decode_idx_labels(&name_of(path), &read_bounded(path, MAX_IDX_BYTES)?)
 }
 
-/// MNIST's test images and their labels: `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte` in a
-/// folder, as they are or with `.gz` behind.
+/// Reads MNIST's test images and their labels: `t10k-images-idx3-ubyte` and
+/// `t10k-labels-idx1-ubyte` in a folder, plain or with the suffix `.gz`.
 ///
 /// # Errors
-/// [`ImageError`], also if there are not as many labels as images.
+/// [`ImageError`], also if the numbers of images and labels differ.
 pub fn read_idx_tests(folder: &Path) -> Result<(IdxImages, Vec<u8>), ImageError> {
     let find = |name: &str| {
         let plain = folder.join(name);
@@ -83,10 +83,10 @@ pub fn read_idx_tests(folder: &Path) -> Result<(IdxImages, Vec<u8>), ImageError>
     Ok((images, labels))
 }
 
-/// Images of a file's bytes.
+/// Decodes images from a file's bytes.
 ///
 /// # Errors
-/// [`ImageError`], with the name that is given.
+/// [`ImageError`], with the given name.
 pub fn decode_idx_images(name: &str, bytes: &[u8]) -> Result<IdxImages, ImageError> {
     let ([count, height, width], pixels) = numbers(name, bytes)?;
     if count == 0 || height == 0 || width == 0 {
@@ -96,16 +96,16 @@ pub fn decode_idx_images(name: &str, bytes: &[u8]) -> Result<IdxImages, ImageErr
     Ok(IdxImages { height, width, pixels })
 }
 
-/// Labels of a file's bytes.
+/// Decodes labels from a file's bytes.
 ///
 /// # Errors
-/// [`ImageError`], with the name that is given.
+/// [`ImageError`], with the given name.
 pub fn decode_idx_labels(name: &str, bytes: &[u8]) -> Result<Vec<u8>, ImageError> {
     let ([_], labels) = numbers(name, bytes)?;
     Ok(labels)
 }
 
-/// The lengths of the axes, and the numbers, which are as many as the lengths say.
+/// The lengths of the axes, and the numbers, whose count matches the lengths.
 fn numbers<const AXES: usize>(name: &str, bytes: &[u8]) -> Result<([usize; AXES], Vec<u8>), ImageError> {
     let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
     let head_bytes = 4 + 4 * AXES;
@@ -129,7 +129,7 @@ fn numbers<const AXES: usize>(name: &str, bytes: &[u8]) -> Result<([usize; AXES]
             "expected at most {most} bytes when decompressed, found {found}: decompress the file first (`gunzip`)"
         )));
     }
-    // one more, if there is one
+    // one more number, to detect a longer file
     let mut numbers = Vec::with_capacity(expected + 1);
     file.take(expected as u64 + 1).read_to_end(&mut numbers).map_err(cut)?;
     if numbers.len() != expected {
@@ -139,12 +139,12 @@ fn numbers<const AXES: usize>(name: &str, bytes: &[u8]) -> Result<([usize; AXES]
     Ok((axes, numbers))
 }
 
-/// Bytes at most when a file of so many is decompressed.
+/// The most decompressed bytes of a file of this many bytes.
 fn most_bytes(file_bytes: usize) -> u64 {
     (MOST_TIMES * file_bytes as u64 + FREE_BYTES).min(MAX_IDX_BYTES)
 }
 
-/// The lengths of the axes, from the beginning of a file, and how many numbers come after them.
+/// The lengths of the axes, from the beginning of a file, and the count of the numbers after them.
 fn lengths<const AXES: usize>(name: &str, bytes: &[u8]) -> Result<([usize; AXES], usize), ImageError> {
     let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
     let magic = [0, 0, 8, AXES as u8];

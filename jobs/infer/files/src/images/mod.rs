@@ -1,9 +1,9 @@
-//! Pictures of digits in, in the form that a network was trained on.
+//! Reads pictures of digits, in the form that a network was trained on.
 //!
-//! [`read_idx_images`] reads the files in which MNIST comes; [`read_digit`] reads one PNG and
-//! brings it into MNIST's form: 28 x 28 grey pixels, 0 the background, the ink fitted into 20 x 20
-//! with its centre of mass in the middle. What was done to a picture is told by its [`Note`]s. A
-//! file that is none, is cut off, is too large or is blank is refused.
+//! [`read_idx_images`] reads the files of MNIST. [`read_digit`] reads one PNG and converts it to
+//! MNIST's form: 28 x 28 grey pixels, 0 the background, the ink fitted into 20 x 20 with its centre
+//! of mass in the middle. [`Note`]s record the changes to a picture. A file of another kind, a
+//! truncated or too large file, and a blank picture are rejected.
 
 mod digit;
 mod idx;
@@ -15,22 +15,22 @@ pub use idx::{
 
 use tobari_host::files::FileError;
 
-/// Why there is no picture.
+/// Errors of reading pictures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The file could not be read.
+    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Bytes that are no such file.
+    /// The bytes are not such a file.
     #[error("{name}: {what}")]
     Malformed {
         /// The file, as the caller named it.
         name: String,
-        /// What was expected and found.
+        /// The bytes expected and found.
         what: String,
     },
-    /// Larger than is read.
+    /// The picture is larger than the limit.
     #[error("{name}: expected at most {MAX_PIXELS} pixels, found {width} x {height}")]
     TooLarge {
         /// The file, as the caller named it.
@@ -40,7 +40,7 @@ pub enum ImageError {
         /// Rows.
         height: u32,
     },
-    /// Nothing to be seen.
+    /// The picture is blank.
     #[error("{name}: expected a digit, found a blank picture")]
     Blank {
         /// The file, as the caller named it.
@@ -48,7 +48,7 @@ pub enum ImageError {
     },
 }
 
-/// Whatever the bytes are, they are images, labels or a digit with ink, or an error.
+/// Fuzzing: any bytes are images, labels or a digit with ink, or give an error.
 #[doc(hidden)]
 pub fn fuzz_images(data: &[u8]) {
     if let Ok(images) = decode_idx_images("bytes", data) {

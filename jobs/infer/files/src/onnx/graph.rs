@@ -1,6 +1,6 @@
 //! A model file as its graph: nodes, constants, one input, one output.
 //!
-//! The numbers of fields are those of `onnx.proto` (ONNX, Apache-2.0): ModelProto 7 graph, 8
+//! The field numbers are those of `onnx.proto` (ONNX, Apache-2.0): ModelProto 7 graph, 8
 //! operator sets; GraphProto 1 node, 5 initializer, 11 input, 12 output, 15 sparse initializer;
 //! NodeProto 1 input, 2 output, 3 name, 4 operator, 5 attribute, 7 domain; AttributeProto 1 name, 2
 //! f, 3 i, 4 s, 5 t, 7 floats, 8 ints; TensorProto 1 dims, 2 type, 4 floats, 5 and 7 integers, 8
@@ -11,11 +11,11 @@ use super::OnnxError;
 use super::proto::{NotAMessage, Value, fields, integer};
 use std::collections::HashMap;
 
-/// Nodes and constants of a graph at most.
+/// The most nodes and constants of a graph.
 pub(super) const MAX_NODES: usize = 4096;
-/// Numbers of all constants at most.
+/// The most numbers of all constants together.
 const MAX_CONSTANTS: usize = 1 << 25;
-/// Inputs, outputs, attributes or dimensions of one thing at most.
+/// The most inputs, outputs, attributes or dimensions of one object.
 const MAX_PARTS: usize = 64;
 
 /// A constant.
@@ -23,11 +23,11 @@ const MAX_PARTS: usize = 64;
 pub(super) struct Tensor {
     pub(super) dims: Vec<usize>,
     pub(super) numbers: Vec<f64>,
-    /// Whether these are integers, as shapes are.
+    /// Whether the numbers are integers, as in shapes.
     pub(super) whole: bool,
 }
 
-/// What an attribute holds, of the kinds that are read.
+/// The value of an attribute, of the supported kinds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Attribute {
     Float(f32),
@@ -49,7 +49,7 @@ pub(super) struct Node<'a> {
     pub(super) attributes: HashMap<&'a str, Attribute>,
 }
 
-/// The graph's input: its name, and its dimensions where they are numbers.
+/// The graph's input: its name, and its dimensions that are numbers.
 #[derive(Debug)]
 pub(super) struct Input<'a> {
     pub(super) name: &'a str,
@@ -91,7 +91,7 @@ fn whole(value: &Value<'_>) -> Result<i64, OnnxError> {
     Ok(*integer as i64)
 }
 
-/// One more, if there is room.
+/// Appends an element if the limit allows it.
 fn push<T>(all: &mut Vec<T>, limit: usize, what: &str, one: T) -> Result<(), OnnxError> {
     if all.len() >= limit {
         return Err(malformed(format!("expected at most {limit} {what}, found more")));
@@ -148,7 +148,7 @@ impl<'a> Graph<'a> {
                 _ => {}
             }
         }
-        // older files list their constants among the inputs too
+        // older files also list their constants among the inputs
         let constants = &graph.constants;
         graph.inputs.retain(|input| !constants.contains_key(input.name));
         Ok(graph)
@@ -169,7 +169,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The dimensions of a type.
+/// The dimensions of a tensor's type.
 fn dims(file: &[u8]) -> Result<Vec<Option<usize>>, OnnxError> {
     let mut all = Vec::new();
     for tensor in fields(file) {
@@ -245,7 +245,7 @@ impl Attribute {
     }
 }
 
-/// Integers one to a field or many.
+/// Integers, one for each field or packed.
 fn each_integer(value: &Value<'_>, mut f: impl FnMut(i64) -> Result<(), OnnxError>) -> Result<(), OnnxError> {
     let &Value::Bytes(mut packed) = value else { return f(whole(value)?) };
     while !packed.is_empty() {
@@ -274,11 +274,11 @@ fn each_double(value: &Value<'_>, mut f: impl FnMut(f64) -> Result<(), OnnxError
     }
 }
 
-/// How many numbers a tensor's field has, at most.
+/// An upper bound of the count of numbers in a tensor's field.
 fn numbers_of((field, value): (u64, Value<'_>)) -> usize {
     match (field, value) {
         (5 | 7, Value::Bytes(packed)) => packed.iter().filter(|byte| **byte < 0x80).count(),
-        // of raw bytes the type may not be known yet: four are the fewest
+        // the type of raw bytes may still be unknown: a number has at least four bytes
         (4 | 9, Value::Bytes(packed)) => packed.len() / 4,
         (10, Value::Bytes(packed)) => packed.len() / 8,
         (4 | 5 | 7 | 10, _) => 1,
@@ -287,10 +287,10 @@ fn numbers_of((field, value): (u64, Value<'_>)) -> usize {
 }
 
 impl Tensor {
-    /// A tensor's name and numbers; `room` is for how many numbers there still may be.
+    /// A tensor's name and numbers; `room` is the count of numbers that are still allowed.
     fn decode<'a>(file: &'a [u8], room: &mut usize) -> Result<(&'a str, Self), OnnxError> {
         let (mut name, mut kind, mut raw): (_, _, Option<&[u8]>) = ("", 0, None);
-        // a vector that grows holds its numbers twice and more while it does
+        // a growing vector would hold its numbers twice or more
         let count = fields(file).map_while(Result::ok).map(numbers_of).sum::<usize>().min(*room);
         let (mut dims, mut numbers) = (Vec::new(), Vec::with_capacity(count));
         let mut keep = |x: f64| {
@@ -373,10 +373,10 @@ mod tests {
             let (_, tensor) = Tensor::decode(&file.bytes, &mut room).unwrap();
             assert_eq!((tensor.numbers.len(), MAX_CONSTANTS - room), (1000, 1000));
             assert_eq!(tensor.numbers.capacity(), 1000);
-            // what there is no room for is asked for neither
+            // no memory is allocated for numbers without room
             assert!(Tensor::decode(&file.bytes, &mut 999).is_err());
         }
-        // of doubles in raw bytes twice as many might have been
+        // doubles in raw bytes: the bound by size is twice their count
         let mut room = MAX_CONSTANTS;
         let file = of_type(11).field(9, &[0; 8000]);
         let (_, tensor) = Tensor::decode(&file.bytes, &mut room).unwrap();

@@ -1,4 +1,4 @@
-//! From a graph to a network.
+//! Converts a graph to a network.
 
 use super::graph::{Attribute, Graph, Node, Tensor, malformed};
 use super::layers::{constant, convolution, dense, gemm, normalised, pool, reshaped};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tobari_infer::model::MAX_NUMBERS;
 use tobari_infer::{LayerKind, Network, Normalisation};
 
-/// The operators that are read.
+/// The supported operators.
 pub const OPERATORS: &[&str] = &[
     "Add",
     "AveragePool",
@@ -30,29 +30,29 @@ pub const OPERATORS: &[&str] = &[
     "Reshape",
     "Sub",
 ];
-/// Versions of the standard operators that are read.
+/// The supported versions of the standard operators.
 const VERSIONS: std::ops::RangeInclusive<i64> = 7..=26;
-/// Numbers that all polynomials and layers together may have.
+/// The most numbers of all polynomials and layers together.
 const MAX_COEFFICIENTS: usize = 1 << 25;
-/// Unsupported things that are listed.
+/// The most unsupported parts in an error.
 const MAX_FAULTS: usize = 100;
 
-/// What is not supported.
+/// A description of an unsupported part.
 pub(super) type Fault = String;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Constant(Rc<Tensor>),
     Polynomial(Rc<Polynomial>),
-    /// What comes of something unsupported: nothing more is said of it.
+    /// The result of an unsupported part, for which no further error is reported.
     Unknown,
 }
 
 struct Import<'a> {
     values: HashMap<&'a str, Value>,
     layers: Vec<(String, LayerKind)>,
-    /// The batch's size where it is a number.
+    /// The batch's size, if it is a number.
     batch: Option<usize>,
     faults: Vec<Fault>,
     room: usize,
@@ -121,7 +121,7 @@ fn normalisation(pixels: &Pixels, channels: usize) -> Result<Normalisation, Onnx
 }
 
 impl<'a> Import<'a> {
-    /// Takes a node, or tells what is wrong with it.
+    /// Converts a node, or records its fault.
     fn node(&mut self, at: usize, node: &Node<'a>) {
         let found = self.value(node);
         let count = if matches!(node.operator, "BatchNormalization" | "Dropout") { 1 } else { node.outputs.len() };
@@ -212,7 +212,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// A layer of its own.
+    /// Converts a node that is a layer by itself.
     fn layer(&mut self, node: &Node<'a>, x: &Rc<Polynomial>, constants: &[Option<&Tensor>]) -> Result<Value, Fault> {
         let name = name_of(node);
         let (kind, dims) = match (node.operator, constants) {
@@ -243,7 +243,7 @@ impl<'a> Import<'a> {
         Ok(Value::Polynomial(Rc::new(Polynomial::identity(self.layers.len(), dims))))
     }
 
-    /// Makes a polynomial a layer, so that another can follow.
+    /// Turns a polynomial into a layer, so that another layer can follow.
     fn flush(&mut self, x: &Polynomial, name: &str) -> Result<(), Fault> {
         if x.layers != self.layers.len() {
             return Err("a branch: a value that other layers were applied to is used again".to_owned());

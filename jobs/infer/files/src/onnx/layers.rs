@@ -1,4 +1,4 @@
-//! Layers of their own: what a node's attributes and constants make of them.
+//! Converts nodes that are layers by themselves, from their attributes and constants.
 
 use super::graph::{Attribute, Node, Tensor};
 use super::import::{Fault, Value};
@@ -26,7 +26,7 @@ fn float(node: &Node<'_>, name: &str, default: f32) -> Result<f64, Fault> {
     }
 }
 
-/// An attribute of so many sizes.
+/// The sizes in an attribute, of which there must be `N`.
 fn sizes<const N: usize>(node: &Node<'_>, name: &str, default: [usize; N]) -> Result<[usize; N], Fault> {
     let wrong = || format!("an attribute {name} other than {N} sizes");
     match node.attributes.get(name) {
@@ -42,7 +42,7 @@ fn sizes<const N: usize>(node: &Node<'_>, name: &str, default: [usize; N]) -> Re
     }
 }
 
-/// Where windows stand.
+/// The positions of windows.
 struct Windows {
     kernel: [usize; 2],
     stride: [usize; 2],
@@ -108,7 +108,7 @@ pub(super) fn convolution(node: &Node<'_>, dims: &[usize], weights: &Tensor, bia
     let spread = if groups == 1 {
         weights.numbers.clone()
     } else {
-        // a group sees its own channels alone
+        // a group sees only its own channels
         let mut spread = vec![0.0; count];
         for (output, row) in weights.numbers.chunks_exact(taken * taps).enumerate() {
             let first = output / (outputs / groups) * taken;
@@ -215,7 +215,8 @@ pub(super) fn constant(node: &Node<'_>) -> Result<Value, Fault> {
     Ok(Value::Constant(Rc::new(tensor)))
 }
 
-/// Dimensions after `Reshape`: 0 keeps one, one -1 is what is left, and the first is the batch.
+/// The dimensions after `Reshape`: 0 keeps a dimension, one -1 takes the rest, and the first is the
+/// batch.
 pub(super) fn reshaped(dims: &[usize], batch: Option<usize>, shape: &Tensor) -> Result<Vec<usize>, Fault> {
     let wrong = || format!("a shape of {:?} for a batch of {dims:?}", shape.numbers.get(..8).unwrap_or(&shape.numbers));
     let (Some((first, rest)), true) = (shape.numbers.split_first(), shape.whole && shape.dims.len() == 1) else {
@@ -246,7 +247,7 @@ pub(super) fn reshaped(dims: &[usize], batch: Option<usize>, shape: &Tensor) -> 
     } else if product != count {
         return Err(wrong());
     }
-    // the batch stays: as it is, as its number, or as what is left
+    // the batch stays: unchanged, as its number, or as the rest
     let kept = *first == 0.0 || batch.is_some_and(|batch| *first == batch as f64) || (*first == -1.0 && open.is_none());
     if kept { Ok(found) } else { Err(wrong()) }
 }

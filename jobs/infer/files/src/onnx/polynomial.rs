@@ -1,18 +1,18 @@
-//! Polynomials of degree two of the last layer's result: what elementwise operators make of it.
+//! Polynomials of degree two in the last layer's result, and elementwise operators on them.
 
 use super::graph::Tensor;
 use super::import::{Fault, Value};
 use std::rc::Rc;
 use tobari_infer::Volume;
 
-/// `square x² + linear x + constant` of the result `x` of the layers so far.
+/// `square x² + linear x + constant` in the result `x` of the layers so far.
 #[derive(Debug)]
 pub(super) struct Polynomial {
-    /// How many layers there were.
+    /// The number of layers so far.
     pub(super) layers: usize,
-    /// Of `x`, without the batch.
+    /// The dimensions of `x`, without the batch.
     pub(super) dims: Vec<usize>,
-    /// Constant, linear, square: each the same for all, one a channel, or one for each number.
+    /// Constant, linear, square: each one number, one for each channel, or one for each number.
     pub(super) coefficients: [Vec<f64>; 3],
 }
 
@@ -25,7 +25,7 @@ impl Polynomial {
         volume(&self.dims)
     }
 
-    /// How many coefficients it has.
+    /// The number of coefficients.
     pub(super) fn size(&self) -> usize {
         self.coefficients.iter().map(Vec::len).sum()
     }
@@ -105,7 +105,7 @@ fn same(a: &Polynomial, b: &Polynomial) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Number by number, with as few as both need.
+/// Combines coefficients number by number, with the fewest numbers that both allow.
 fn join(a: &[f64], b: &[f64], volume: Volume, f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     if a.len() == 1 || b.len() == 1 || a.len() == b.len() {
         let at = |all: &[f64], place: usize| if all.len() == 1 { all[0] } else { all[place] };
@@ -116,8 +116,8 @@ fn join(a: &[f64], b: &[f64], volume: Volume, f: impl Fn(f64, f64) -> f64) -> Ve
     (0..volume.len()).map(|place| f(at(a, place), at(b, place))).collect()
 }
 
-/// A constant beside numbers of a shape, by ONNX's (numpy's) rules: dimensions are compared from
-/// the last on, and those of 1 are repeated.
+/// A constant as numbers of a shape, by ONNX's (numpy's) rules: dimensions are compared from the
+/// last one, and those of 1 are repeated.
 fn broadcast(tensor: &Tensor, dims: &[usize]) -> Result<Vec<f64>, Fault> {
     if tensor.numbers.len() == 1 && tensor.dims.len() <= dims.len() + 1 {
         return Ok(tensor.numbers.clone());

@@ -1,10 +1,10 @@
-//! The wire format of protocol buffers, as much as ONNX needs: a message is a sequence of fields,
-//! each a number, a kind, and an integer or bytes.
+//! The wire format of protocol buffers, as far as ONNX needs it: a message is a sequence of fields,
+//! each with a number, a kind, and an integer or bytes.
 //!
-//! Reading takes slices of the file and allocates nothing, so that a small file cannot become
-//! large; the limits on how many things there are stand where they are kept.
+//! Reading takes slices of the file and allocates nothing, so a small file cannot become large. The
+//! modules that store the contents have the limits on their counts.
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Integer(u64),
@@ -13,13 +13,13 @@ pub(super) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes the fields of a message, one by one; ends after the first that is none.
+/// Reads the fields of a message one by one; ends after the first invalid one.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
     failed: bool,
 }
 
-/// Bytes that are no message.
+/// The bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotAMessage;
 
@@ -66,7 +66,8 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-/// Seven bits a byte, the lowest first, the top bit set in all but the last; at most ten bytes.
+/// An integer with seven bits for each byte, the lowest first, the top bit set in all but the last;
+/// at most ten bytes.
 pub(super) fn integer(rest: &mut &[u8]) -> Option<u64> {
     let mut integer = 0u64;
     for i in 0..10 {

@@ -1,4 +1,4 @@
-//! A network as an ONNX file, in the way that common tools write them: float weights, one input of
+//! Writes a network as an ONNX file, in the form of common tools: float weights, one input of
 //! `p/255` with the batch as first dimension.
 
 use super::proto::Writer;
@@ -9,7 +9,8 @@ const VERSION: i64 = 13;
 /// Version of the file format.
 const FORMAT: i64 = 8;
 
-/// A network's file. Numbers are rounded to single precision; the input takes pixels over 255.
+/// Encodes a network. Numbers are rounded to single precision; the input takes pixels divided by
+/// 255.
 pub fn encode_onnx(network: &Network) -> Vec<u8> {
     let mut graph = GraphWriter { nodes: Vec::new(), constants: Vec::new(), value: "input".to_owned(), count: 0 };
     let (input, normalisation) = (network.input(), network.normalisation());
@@ -40,12 +41,12 @@ pub fn encode_onnx(network: &Network) -> Vec<u8> {
 struct GraphWriter {
     nodes: Vec<Writer>,
     constants: Vec<Writer>,
-    /// The last one's name.
+    /// The name of the last value.
     value: String,
     count: usize,
 }
 
-/// A volume's dimensions: a vector has one.
+/// The dimensions of a volume: a vector has one.
 fn dims(volume: Volume) -> Vec<usize> {
     if (volume.channels, volume.height) == (1, 1) {
         vec![volume.width]
@@ -76,7 +77,7 @@ fn one(name: &str, integer: i64) -> Writer {
 }
 
 impl GraphWriter {
-    /// A constant of the graph, by its name.
+    /// Adds a constant to the graph, and returns its name.
     fn constant(&mut self, name: &str, dims: &[usize], numbers: &[f64]) -> String {
         let name = format!("{name}.{}", self.constants.len());
         let tensor = dims.iter().fold(Writer::default(), |tensor, dim| tensor.integer(1, *dim as i64));
@@ -85,7 +86,7 @@ impl GraphWriter {
         name
     }
 
-    /// A node that takes the named inputs and makes a new value.
+    /// Adds a node with the named inputs, and returns the name of its new value.
     fn node(&mut self, operator: &str, name: &str, inputs: &[&str], attributes: &[Writer]) -> String {
         self.count += 1;
         let output = format!("value{}", self.count);
@@ -95,7 +96,7 @@ impl GraphWriter {
         output
     }
 
-    /// A node on the last value with constants.
+    /// Adds a node on the last value and constants.
     fn next(&mut self, operator: &str, name: &str, constants: &[&str], attributes: &[Writer]) {
         let value = std::mem::take(&mut self.value);
         let inputs: Vec<&str> = std::iter::once(value.as_str()).chain(constants.iter().copied()).collect();
@@ -171,14 +172,14 @@ impl GraphWriter {
         self.next("Reshape", name, &[&shape], &[]);
     }
 
-    /// Gives a value that was written as a vector its rows and columns back.
+    /// Reshapes a value that was written as a vector to its rows and columns.
     fn volume(&mut self, name: &str, volume: Volume) {
         if dims(volume).len() == 1 {
             self.reshape(name, &[volume.channels, volume.height, volume.width]);
         }
     }
 
-    /// Writes a result as a vector if it is one.
+    /// Reshapes a result to a vector if it is one.
     fn vector_if(&mut self, name: &str, volume: Volume) {
         if dims(volume).len() == 1 {
             self.reshape(name, &[volume.width]);

@@ -25,7 +25,7 @@ fn grey(width: usize, height: usize, pixels: &[u8]) -> Digit {
     decode_digit("it", &png_of(width, height, png::ColorType::Grayscale, pixels)).unwrap()
 }
 
-/// A drawn digit at another size, somewhere on a larger sheet.
+/// A drawn digit, enlarged, at a position on a larger sheet.
 fn sheet(digit: u8, times: usize, width: usize, height: usize, corner: [usize; 2]) -> Vec<u8> {
     let small = draw(digit, &STYLES[2]);
     let mut pixels = vec![0; width * height];
@@ -100,7 +100,7 @@ fn dark_ink_colours_and_transparent_paper_are_understood() {
         let blue: Vec<u8> = ink.iter().flat_map(|pixel| [255 - pixel, 255 - pixel, 255]).collect();
         let found = decode_digit("it", &png_of(100, 120, png::ColorType::Rgb, &blue)).unwrap();
         assert_eq!((label(&found), &found.notes[..2]), (usize::from(digit), &[Note::Colour, Note::Inverted][..]));
-        // black and white ink on nothing
+        // black and white ink on a transparent background
         for brightness in [0, 255] {
             let clear: Vec<u8> = ink.iter().flat_map(|pixel| [brightness, *pixel]).collect();
             let found = decode_digit("it", &png_of(100, 120, png::ColorType::GrayscaleAlpha, &clear)).unwrap();
@@ -129,7 +129,7 @@ fn what_is_no_digit_is_refused_and_said() {
 
 #[test]
 fn a_picture_that_claims_to_be_large_is_refused_before_it_is_read() {
-    // the header alone is changed, with its checksum
+    // only the header is changed, with its checksum
     let mut bytes = png_of(28, 28, png::ColorType::Grayscale, &[0; 784]);
     bytes[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
     let mut crc = flate2::Crc::new();
@@ -140,7 +140,7 @@ fn a_picture_that_claims_to_be_large_is_refused_before_it_is_read() {
     assert!(refused.to_string().contains("expected at most 16777216 pixels, found 65536 x 65536"), "{refused}");
 }
 
-/// Bytes that do not become fewer when they are compressed.
+/// Bytes that do not compress.
 fn noise(count: usize) -> Vec<u8> {
     let mut state = 1u64;
     let next = |_| {
@@ -163,7 +163,7 @@ fn fault_32_a_short_file_is_no_large_picture() {
     let expected = format!("blank.png: expected at most {most} pixels in a file of {} bytes, in at most", short.len());
     assert!(refused.starts_with(&expected), "{refused}");
     assert!(refused.ends_with("found 4096 x 2400: cut the picture or scale it down"), "{refused}");
-    // as many as any file may have, and more with something on them
+    // as many pixels as any file may have, and more in a picture with content
     for (height, pixels) in [(2304, vec![0; 4096 * 2304]), (2400, noise(4096 * 2400))] {
         let picture = decode_png("it", &grey(width, height, &pixels)).unwrap();
         assert_eq!((picture.width, picture.height, picture.pixels.len()), (width, height, width * height));
@@ -237,7 +237,7 @@ fn idx_files_are_read_plain_and_compressed() {
 
 #[test]
 fn fault_32_a_compressed_file_is_read_to_ten_times_its_bytes() {
-    // nine times is read, and twenty times is not
+    // nine times the file's bytes are accepted, twenty times are not
     let file = |blank: usize| {
         let numbers = [noise(100_000), vec![0; blank]].concat();
         gzip(&idx(&[numbers.len() as u32 / 1000, 10, 100], &numbers))
@@ -254,9 +254,9 @@ fn fault_32_a_compressed_file_is_read_to_ten_times_its_bytes() {
             "bomb.gz: expected at most {most} bytes when decompressed, found 2100016: decompress the file first (`gunzip`)"
         )
     );
-    // a short file may have 2^16 bytes in it
+    // a short file may contain 2^16 bytes
     assert_eq!(decode_idx_labels("it", &gzip(&idx(&[1 << 16], &[3; 1 << 16]))).unwrap(), [3; 1 << 16]);
-    // lengths that are not the file's
+    // lengths that differ from the file's
     for (count, found) in [(20, "20"), (30, "more")] {
         let refused = decode_idx_images("it", &gzip(&idx(&[2, 3, 4], &vec![0; count]))).unwrap_err().to_string();
         assert_eq!(refused, format!("it: expected 24 numbers after the lengths, found {found}"));

@@ -1,4 +1,4 @@
-//! ONNX files: what ONNX Runtime computes, what is written and read again, and what is refused.
+//! ONNX files: agreement with ONNX Runtime, writing and reading again, and rejections.
 
 use std::path::{Path, PathBuf};
 use tobari_infer::digits::{STYLES, draw};
@@ -12,7 +12,7 @@ fn vectors() -> PathBuf {
 
 const NAMES: [&str; 5] = ["convolutions", "dense", "logistic", "colours", "same"];
 
-/// Images and what ONNX Runtime makes of them.
+/// Images, and ONNX Runtime's results for them.
 fn answers(name: &str) -> Vec<(Vec<u8>, Vec<f64>)> {
     let text = std::fs::read_to_string(vectors().join(format!("{name}.txt"))).unwrap();
     let lines: Vec<Vec<f64>> = text.lines().map(|line| line.split(' ').map(|x| x.parse().unwrap()).collect()).collect();
@@ -61,7 +61,7 @@ fn a_written_network_is_read_as_the_same() {
             assert_near(&again.forward(&pixels).unwrap(), &network.forward(&pixels).unwrap(), 1e-5, name);
         }
     }
-    // a normalisation of its own becomes layers
+    // a normalisation that becomes layers
     let volume = Volume { channels: 2, height: 1, width: 2 };
     let normalisation = Normalisation { scale: vec![0.01, 0.02], offset: vec![-1.0, 0.5] };
     let square = LayerKind::Quadratic { square: vec![1.0, 2.0], linear: vec![0.5], constant: vec![0.0, 1.0] };

@@ -348,7 +348,7 @@ impl Batched {
         LinearCheck::new(stage.inputs, rows)
     }
 
-    /// [`Self::run`], with every linear map checked by so many repetitions. It plays both a plain
+    /// [`Self::run`], with every linear map checked by this many repetitions. It plays both a plain
     /// process and a guarded site; `linear` is the part of the plain process.
     ///
     /// # Errors

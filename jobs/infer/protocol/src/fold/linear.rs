@@ -211,7 +211,7 @@ impl Linear {
     }
 }
 
-/// Whether each run of so many numbers is constant.
+/// Whether each run of `area` numbers is constant.
 fn constant_by(area: usize, numbers: &[f64]) -> bool {
     numbers.chunks(area).all(|run| run.iter().all(|x| *x == run[0]))
 }

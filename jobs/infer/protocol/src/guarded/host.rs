@@ -19,7 +19,7 @@ pub enum HostError {
     /// A route that does not fit.
     #[error(transparent)]
     Route(#[from] RouteError),
-    /// The enclave refused, or has ended.
+    /// The enclave rejected a request, or has ended.
     #[error(transparent)]
     Enclave(#[from] EnclaveError),
     /// An error of the stages.

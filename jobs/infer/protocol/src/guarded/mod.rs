@@ -21,13 +21,14 @@
 //!
 //! # A session
 //! ```text
-//! client                        process                               inside
-//!                               keys (once; then empty) ────────────▶ evaluation keys, weights under the session's key
-//!   image, sealed ────────────▶                        ────────────▶ kept
-//!                               input                  ────────────▶ the image, encrypted
-//!                               reset k, of each stage ────────────▶ encrypted anew
-//!                               result                 ────────────▶ decrypted, judged, kept
-//!   ask, sealed ──────────────▶                        ────────────▶ the label, sealed
+//! client                 process                           inside
+//!                        keys (once; then empty) ────────▶ returns evaluation keys, and weights
+//!                                                          under the session's key
+//!   image, sealed ─────▶                         ────────▶ stores the image
+//!                        input                   ────────▶ returns the image, encrypted
+//!                        reset k, of each stage  ────────▶ returns the values, encrypted again
+//!                        result                  ────────▶ decrypts the result, stores the label
+//!   ask, sealed ───────▶                         ────────▶ returns the label, sealed
 //! ```
 //!
 //! The script in the attested configuration fixes the messages, their order and their number: a
@@ -37,8 +38,8 @@
 //! * Each session has a key of its own. Another session's ciphertext decrypts to noise, which is
 //!   rejected.
 //! * The output policy decides on the output, by default the label. Where the host holds encrypted
-//!   weights, scores of any precision are refused. Where anything is encrypted, exact scores are
-//!   refused ([`Setup::configuration`]).
+//!   weights, scores of any precision are rejected. Where anything is encrypted, exact scores are
+//!   rejected ([`Setup::configuration`]).
 //! * In `process-*` and `mixed-*` the host is still **semi-honest**: it can pass in a wrong result,
 //!   and the client gets a wrong label.
 //!

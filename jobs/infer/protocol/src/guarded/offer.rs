@@ -81,7 +81,7 @@ pub enum Unexpected {
         /// The offer's.
         found: &'static str,
     },
-    /// An output policy that tells more than the client accepts.
+    /// An output policy that reveals more than the client accepts.
     #[error("expected an enclave that tells at most {expected}, found one that tells {found}")]
     Tells {
         /// The most that the client accepts.

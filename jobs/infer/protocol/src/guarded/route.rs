@@ -24,7 +24,7 @@ const MAX_NAME: usize = 32;
 const PART: u64 = 32 << 20;
 /// Bytes for an object's headers, beyond its shape's.
 const HEADER: u32 = 4096;
-/// Masks need no more than one prime of so many bits beside the first.
+/// Masks need no more than one prime of this many bits beside the first.
 const WIDE_BITS: u32 = 45;
 /// All resets of a session together must be hidden up to a distance of two to minus this.
 const LEAST_DISTANCE_BITS: f64 = 20.0;

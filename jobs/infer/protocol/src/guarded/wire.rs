@@ -11,7 +11,7 @@ pub(super) fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// The parts of a list with so many; `None` for other bytes.
+/// The parts of a list of `count` parts; `None` for other bytes.
 pub(super) fn split(bytes: &[u8], count: usize) -> Option<Vec<&[u8]>> {
     let (found, mut rest) = bytes.split_first_chunk::<4>()?;
     if u32::from_be_bytes(*found) as usize != count {

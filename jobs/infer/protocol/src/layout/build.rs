@@ -46,7 +46,7 @@ fn by_number(slots: &Slots, numbers: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// The slot that so many steps of rotation read.
+/// The slot that a rotation by `steps` reads.
 fn ahead(slot: usize, steps: i64, slots: usize) -> usize {
     (slot as i64 + steps).rem_euclid(slots as i64) as usize
 }

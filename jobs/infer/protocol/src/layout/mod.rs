@@ -253,7 +253,7 @@ pub enum LayoutError {
 pub const NAMES: [&str; 5] = ["compact", "balanced", "wide", "paper", "dense"];
 
 impl Layout {
-    /// The layout of this name for a model, in ciphertexts of so many slots, a power of two.
+    /// The layout of this name for a model, in ciphertexts of `slots` slots, a power of two.
     ///
     /// # Errors
     /// [`LayoutError`]: no such layout, or the model has another shape or does not fit.

@@ -108,7 +108,7 @@ impl<'a> Geometry<'a> {
     }
 }
 
-/// The number in each of so many slots.
+/// The number in each of `count` slots.
 fn slots(count: usize, number: impl Fn(usize) -> Option<u32>) -> Slots {
     (0..count).map(number).collect()
 }

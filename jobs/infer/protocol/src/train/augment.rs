@@ -1,32 +1,32 @@
-//! Images moved, turned, scaled and sheared a little, so that a network learns that none of it
-//! matters.
+//! Images that are slightly shifted, rotated, scaled and sheared, so that a network learns to
+//! ignore such changes.
 
 use super::unit;
 use rand_core::Rng;
 
-/// How much an image is changed at most; each is drawn evenly from minus to plus that.
+/// The largest changes of an image; each is drawn uniformly between minus and plus its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Augmentation {
-    /// Pixels, to each side.
+    /// Pixels in each direction.
     pub shift: f32,
     /// Radians.
     pub turn: f32,
-    /// The logarithm of a scale, of each axis alone.
+    /// The logarithm of a scale, separate for each axis.
     pub scale: f32,
-    /// Columns a row.
+    /// Columns for each row.
     pub shear: f32,
 }
 
 impl Augmentation {
-    /// A grey image of `size` rows and columns, changed and written to `out` by linear
-    /// interpolation; what comes from outside is 0.
+    /// Writes a changed grey image of `size` rows and columns to `out`, by linear interpolation;
+    /// pixels outside the image are 0.
     pub fn apply(&self, pixels: &[u8], size: usize, out: &mut [f32], rng: &mut impl Rng) {
         let mut draw = |most: f32| most * (2.0 * unit(rng) - 1.0);
         let (turn, shear) = (draw(self.turn), draw(self.shear));
         let scale = [draw(self.scale).exp(), draw(self.scale).exp()];
         let shift = [draw(self.shift), draw(self.shift)];
         let (sin, cos) = turn.sin_cos();
-        // from a place of the result to the place it comes from
+        // from a position in the result to the position in the source
         let matrix = [[cos / scale[0], sin / scale[0]], [-sin / scale[1] + shear, cos / scale[1]]];
         let middle = (size as f32 - 1.0) / 2.0;
         let pixel = |row: i32, column: i32| {

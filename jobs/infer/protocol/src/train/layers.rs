@@ -1,6 +1,6 @@
-//! Layers forwards and backwards, over numbers that stand `[channel][row][column][image]`.
+//! Forward and backward passes of layers, on numbers in the order `[channel][row][column][image]`.
 //!
-//! With `x̂ = (x - mean)/√(variance + ε)` over the images and places of a channel,
+//! With `x̂ = (x - mean)/√(variance + ε)` over the images and positions of a channel,
 //! `z = gain x̂ + shift` and `y = a z² + b z + c`:
 //!
 //! ```text
@@ -9,20 +9,20 @@
 //! ```
 //!
 //! (Ioffe and Szegedy, arXiv 1502.03167, section 3). Every innermost loop runs over [`LANES`]
-//! images at a time, so that it is one vector instruction after another.
+//! images at a time, so that it compiles to vector instructions.
 
 use super::super::model::Volume;
 use super::{BATCH, Block, EPSILON};
 use std::ops::Range;
 
-/// Images of an innermost loop.
+/// Images in an innermost loop.
 const LANES: usize = 32;
 const _: () = assert!(BATCH.is_multiple_of(LANES));
-/// What enters an activation is pressed back beyond this.
+/// Inputs of an activation beyond this bound are pushed back.
 const BOUNDARY: f32 = 4.0;
 
-/// A block's shapes, and where its parameters stand: weights, gain, shift, then the three
-/// coefficients, one a channel each.
+/// The shapes of a block, and the positions of its parameters: weights, gain, shift, then the three
+/// coefficients, each with one number for each channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) input: Volume,
@@ -39,7 +39,7 @@ impl Shape {
         Self { input, output, kernel: block.kernel, stride: block.stride, start }
     }
 
-    /// Weights of one channel.
+    /// The number of weights of one channel.
     pub(super) fn taps(&self) -> usize {
         self.input.channels * self.kernel * self.kernel
     }
@@ -61,7 +61,7 @@ impl Shape {
         self.by_channel(1)
     }
 
-    /// Of the square, of the number itself, and the constant.
+    /// The range of a coefficient: of the square, of the number itself, or the constant.
     pub(super) fn coefficient(&self, power: usize) -> Range<usize> {
         self.by_channel(2 + power)
     }
@@ -74,20 +74,20 @@ impl Shape {
         self.output.height * self.output.width
     }
 
-    /// Where the first number under the kernel stands, place after place of a result's channel.
+    /// The position of the first number under the kernel, for each place of a result's channel.
     fn corners(&self) -> Vec<usize> {
         let corner = |row, column| self.input.index(0, row * self.stride, column * self.stride);
         (0..self.output.height).flat_map(|row| (0..self.output.width).map(move |column| corner(row, column))).collect()
     }
 
-    /// How far from the first each number under the kernel stands.
+    /// The distance of each number under the kernel from the first.
     fn offsets(&self) -> Vec<usize> {
         let kernel = Volume { channels: self.input.channels, height: self.kernel, width: self.kernel };
         super::super::network::places(kernel).map(|[i, a, b]| self.input.index(i, a, b)).collect()
     }
 }
 
-/// Mean and variance of what enters a batch normalisation, channel by channel.
+/// Mean and variance of the input of a batch normalisation, by channel.
 #[derive(Clone, Debug)]
 pub(super) struct Statistics {
     pub(super) mean: Vec<f32>,
@@ -95,7 +95,7 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Those of all batches, which are of one size.
+    /// The statistics over all batches, which have the same size.
     pub(super) fn mean(all: &[&Self]) -> Self {
         let count = all.len().max(1) as f64;
         let channels = all.first().map_or(0, |one| one.mean.len());
@@ -107,7 +107,7 @@ impl Statistics {
     }
 }
 
-/// What the way back needs.
+/// Values that the backward pass needs.
 pub(super) struct ForwardValues {
     /// `x̂`.
     normal: Vec<f32>,
@@ -115,7 +115,7 @@ pub(super) struct ForwardValues {
     pub(super) statistics: Statistics,
 }
 
-/// A block on a batch.
+/// The forward pass of a block on a batch.
 pub(super) fn forward(shape: &Shape, parameters: &[f32], x: &[f32]) -> ForwardValues {
     let mut normal = convolve(shape, &parameters[shape.weights()], x);
     let mut result = vec![0.0; normal.len()];
@@ -140,8 +140,8 @@ pub(super) fn forward(shape: &Shape, parameters: &[f32], x: &[f32]) -> ForwardVa
     ForwardValues { normal, result, statistics: Statistics { mean, variance } }
 }
 
-/// From the slope of a block's result to that of its input (if `inner`), with what its parameters
-/// get.
+/// The slope of a block's input from the slope of its result (if `inner`), and the gradient of its
+/// parameters.
 #[expect(clippy::too_many_arguments, reason = "what a layer's way back needs")]
 pub(super) fn backward(
     shape: &Shape,
@@ -248,7 +248,7 @@ fn input_backward(shape: &Shape, weights: &[f32], slope: &[f32]) -> Vec<f32> {
     result
 }
 
-/// Weights `[class][number]`, then an offset a class.
+/// A dense layer with weights `[class][number]`, then one offset for each class.
 pub(super) fn dense(parameters: &[f32], classes: usize, x: &[f32]) -> Vec<f32> {
     let (weights, bias) = parameters.split_at(parameters.len() - classes);
     let mut result = Vec::with_capacity(classes * BATCH);
@@ -262,7 +262,7 @@ pub(super) fn dense(parameters: &[f32], classes: usize, x: &[f32]) -> Vec<f32> {
     result
 }
 
-/// From the slope of logits to that of the numbers before, with what the parameters get.
+/// The slope of the input from the slope of the logits, and the gradient of the parameters.
 pub(super) fn dense_backward(parameters: &[f32], x: &[f32], slope: &[f32], values: &mut [f32]) -> Vec<f32> {
     let (numbers, classes) = (x.len() / BATCH, slope.len() / BATCH);
     let (weights, bias) = values.split_at_mut(numbers * classes);
@@ -281,7 +281,7 @@ pub(super) fn dense_backward(parameters: &[f32], x: &[f32], slope: &[f32], value
     result.into_flattened()
 }
 
-/// Mean loss, how many labels are right, and the slope of the logits.
+/// Mean loss, number of right labels, and slope of the logits.
 pub(super) fn cross_entropy(logits: &[f32], labels: &[u8], classes: usize, smoothing: f32) -> (f32, usize, Vec<f32>) {
     let mut slope = vec![0.0; logits.len()];
     let (mut loss, mut correct) = (0.0, 0);

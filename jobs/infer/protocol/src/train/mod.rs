@@ -1,22 +1,22 @@
-//! Training of small networks: convolutions without padding, batch normalisation and a quadratic a
-//! block, and a dense layer at the end.
+//! Training of small networks. A block has a convolution without padding, batch normalisation and a
+//! quadratic; a dense layer comes last.
 //!
-//! **What is computed.** With the batch as the innermost index, in single precision: the forward
-//! pass, the gradient of
+//! **Computation.** The batch is the innermost index, and numbers have single precision. A step has
+//! the forward pass, the gradient of
 //!
 //! ```text
 //! the cross-entropy of softmax(logits) against labels smoothed by ε  +  λ/n Σ max(|x| - 4, 0)²
 //! ```
 //!
-//! over the numbers `x` that enter an activation, by the chain rule written out for each layer
-//! (`layers`), and a step of Adam with decoupled weight decay and a cosine schedule. The second
-//! term keeps what is squared in a range (boundary loss, arXiv 2505.11589); the coefficients of the
-//! activations begin as the least-squares quadratic of ReLU under the standard normal distribution,
-//! `(x² + 1)/√(8π) + x/2`, and the norm of their gradient is clipped at 1.
+//! over the inputs `x` of the activations, by the chain rule written out for each layer (`layers`),
+//! and an update of Adam with decoupled weight decay and a cosine schedule. The second term keeps
+//! the squared numbers in a range (boundary loss, arXiv 2505.11589). The coefficients of the
+//! activations start as the least-squares quadratic of ReLU under the standard normal distribution,
+//! `(x² + 1)/√(8π) + x/2`; the norm of their gradient is clipped at 1.
 //!
-//! **Reproducible.** Nothing here draws randomness of its own or starts a thread: a gradient is a
-//! function of parameters and images, and gradients are added in the order in which they are given.
-//! The same seed gives the same weights wherever `sin`, `cos`, `exp` and `ln` do.
+//! **Reproducible.** This module draws no randomness of its own and starts no thread. A gradient is
+//! a function of parameters and images, and gradients are added in the given order. The same seed
+//! gives the same weights on all machines whose `sin`, `cos`, `exp` and `ln` agree.
 
 mod augment;
 mod layers;
@@ -28,9 +28,9 @@ use super::network::{LayerKind, Network, NetworkError, Normalisation};
 use layers::{Shape, Statistics};
 use rand_core::Rng;
 
-/// Images of one gradient.
+/// Images for one gradient.
 pub const BATCH: usize = 64;
-/// Added to a variance before its root is taken.
+/// Added to a variance before the square root.
 const EPSILON: f32 = 1e-5;
 /// The least-squares quadratic of ReLU for the standard normal distribution: `x²`, `x` and 1.
 const RELU: [f32; 3] = [0.199_471, 0.5, 0.199_471];
@@ -38,32 +38,32 @@ const RELU: [f32; 3] = [0.199_471, 0.5, 0.199_471];
 /// A convolution without padding, followed by batch normalisation and a quadratic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Channels of its result.
+    /// Channels of the result.
     pub channels: usize,
-    /// Rows and columns of its kernel.
+    /// Rows and columns of the kernel.
     pub kernel: usize,
-    /// From one result to the next.
+    /// Rows and columns from one result to the next.
     pub stride: usize,
 }
 
-/// How a network is trained.
+/// The options of a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recipe {
-    /// The largest rate of the schedule.
+    /// The highest learning rate of the schedule.
     pub rate: f32,
-    /// Steps until the rate is the largest.
+    /// Steps until the highest rate.
     pub warmup: usize,
-    /// Steps in all, after which the rate is 0.
+    /// Total number of steps; then the rate is 0.
     pub steps: usize,
-    /// Weight decay, times the rate.
+    /// Weight decay, multiplied by the rate.
     pub decay: f32,
-    /// How much of a label is spread over all classes.
+    /// The part of a label that is spread over all classes.
     pub smoothing: f32,
-    /// Weight of what is beyond 4 before an activation.
+    /// Weight of the boundary loss for inputs of an activation beyond 4.
     pub boundary: f32,
 }
 
-/// Parameters, and how they got there.
+/// Parameters, and the state of their training.
 pub struct Trainer {
     shapes: Vec<Shape>,
     classes: usize,
@@ -76,7 +76,7 @@ pub struct Trainer {
     step: usize,
 }
 
-/// A gradient, and what was seen on the way.
+/// A gradient with the statistics of its batch.
 #[derive(Clone, Debug)]
 pub struct Gradient {
     values: Vec<f32>,
@@ -88,7 +88,7 @@ pub struct Gradient {
 }
 
 impl Trainer {
-    /// New parameters, drawn from `rng`, for images whose pixels over 255 have this mean and
+    /// New parameters from `rng`, for images whose pixels divided by 255 have this mean and
     /// deviation.
     ///
     /// # Errors
@@ -134,16 +134,16 @@ impl Trainer {
         self.shapes.first().map_or(0, |shape| shape.input.len())
     }
 
-    /// How many parameters there are.
+    /// The number of parameters.
     pub fn parameters(&self) -> usize {
         self.parameters.len()
     }
 
-    /// The gradient for [`BATCH`] images: pixels from 0 to 255, image after image, and a label
-    /// each.
+    /// The gradient for [`BATCH`] images: pixels from 0 to 255, image after image, and one label
+    /// for each.
     ///
     /// # Errors
-    /// [`super::network::InputError`] for another number of pixels or labels.
+    /// [`super::network::InputError`] for a wrong number of pixels or labels.
     pub fn gradient(&self, pixels: &[f32], labels: &[u8]) -> Result<Gradient, super::network::InputError> {
         let (expected, found) = (BATCH * self.inputs(), pixels.len());
         if expected != found || labels.len() != BATCH {
@@ -213,8 +213,8 @@ impl Trainer {
         }
     }
 
-    /// The trained network, whose batch normalisation has the mean statistics of gradients that
-    /// were taken with these parameters.
+    /// The trained network. Its batch normalisation has the mean statistics of gradients taken with
+    /// the present parameters.
     ///
     /// # Errors
     /// [`NetworkError`] if training diverged.

@@ -14,7 +14,7 @@ fn named(set: &str) -> LatticeParameters {
     NamedSet::from_name(set).unwrap().parameters().unwrap()
 }
 
-/// One object: whatever computes together has the same.
+/// One shared object, because parameters are compared by identity.
 fn parameters() -> LatticeParameters {
     static PARAMETERS: LazyLock<LatticeParameters> = LazyLock::new(|| named("infer-f"));
     PARAMETERS.clone()
@@ -48,7 +48,7 @@ fn model(rng: &mut ChaCha20Rng) -> Model {
     Model::new(stages, 0).unwrap()
 }
 
-/// What the model is, in so many lines.
+/// The model's computation in a few lines.
 fn plain(model: &Model, image: &[f64]) -> Vec<f64> {
     let mut numbers = image.to_vec();
     for (k, stage) in model.stages().iter().enumerate() {
@@ -122,7 +122,7 @@ fn a_batch_gives_what_each_image_gives_in_the_clear() {
     let logits = batched.run(pixels.clone(), &client.keys).unwrap();
     assert_eq!(logits.len(), 4);
     assert!(close(&client.decrypt(&logits, 50), &expected));
-    // and with every linear map checked
+    // and the same with every linear map checked
     let honest = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| batched.linear(stage, inputs);
     let checked = batched.run_checked(pixels, &client.keys, 3, honest, &mut rng).unwrap();
     assert!(close(&client.decrypt(&checked, 50), &expected));
@@ -145,7 +145,7 @@ fn a_batch_under_an_encrypted_model_gives_the_same() {
     let found = client.decrypt(&logits, 20);
     let worst = found.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
     assert!(worst.fold(0.0, f64::max) < 5e-3, "{:?} {:?}", found[0], expected[0]);
-    // another client's weights are no weights
+    // weights under another client's key are useless
     let other = Client::new(&mut rng);
     let foreign = batched.encrypt(&model, &other.secret, &other.encoder, &mut rng).unwrap();
     let noise = client.decrypt(&batched.run(pixels, &foreign, &client.keys).unwrap(), 1);
@@ -183,7 +183,7 @@ fn a_site_that_alters_a_linear_output_is_found_out_by_name() {
     let batched = Batched::new(&model, &parameters()).unwrap();
     let pixels = client.encrypt(&batched, &[vec![0.5; 36]], &mut rng);
     for wrong in 0..3 {
-        // each output is a right sum, of another row
+        // each output is a correct sum, but of another row
         let lying = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| {
             let mut sums = batched.linear(stage, inputs)?;
             if stage == wrong {
@@ -198,7 +198,7 @@ fn a_site_that_alters_a_linear_output_is_found_out_by_name() {
 
 #[test]
 fn a_wrong_rescale_passes_the_test_of_linear_maps_and_is_caught_where_the_guarded_site_makes_its_own() {
-    // what the check does not cover: an activation that another site made could be anything
+    // outside the check: another site's activation could have any value
     let mut rng = ChaCha20Rng::from_seed([3; 32]);
     let (model, client) = (model(&mut rng), Client::new(&mut rng));
     let batched = Batched::new(&model, &parameters()).unwrap();
@@ -210,8 +210,8 @@ fn a_wrong_rescale_passes_the_test_of_linear_maps_and_is_caught_where_the_guarde
     let next = batched.linear(1, &active).unwrap();
     let (given, found): (Vec<_>, Vec<_>) = (active.iter().collect(), next.iter().collect());
     assert!(batched.check(1).holds(&given, &found, 14, 3, &mut rng));
-    // squares, relinearisations and rescalings of a checked run are its caller's: a site that goes
-    // on from its own is found out at its next map
+    // squares, relinearisations and rescalings of a checked run are its caller's: a site that
+    // continues from other values fails the check of its next map
     let own = &mut |batched: &Batched, stage: usize, inputs: &[Ciphertext]| {
         batched.linear(stage, if stage == 1 { &active } else { inputs })
     };

@@ -1,4 +1,4 @@
-//! The trained model on digits that are drawn.
+//! The trained model on drawn digits.
 
 use tobari_infer::Model;
 use tobari_infer::digits::{STYLES, draw};

@@ -1,5 +1,5 @@
-//! Encrypted runs: what decrypts is what the plain network gives, within the stated error; what
-//! does not fit is refused.
+//! Encrypted runs: decrypted results equal those of the plain network within the stated error;
+//! unsuitable models and messages are rejected.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 
@@ -52,8 +52,8 @@ impl World {
     }
 }
 
-/// The largest error of some images' logits, over `2^logit_bits`, and the seconds of each stage,
-/// the least of all runs.
+/// The largest error of some images' logits, divided by `2^logit_bits`, and the shortest time of
+/// each stage over all runs, in seconds.
 fn run(world: &World, images: u64) -> (f64, Vec<(String, f64)>) {
     let session = match world.service.compiled().options().encrypted {
         true => world.service.session_with(world.keys(), world.weights()).unwrap(),
@@ -86,7 +86,7 @@ fn run(world: &World, images: u64) -> (f64, Vec<(String, f64)>) {
     (error / 2f64.powi(world.model.logit_bits()), least)
 }
 
-/// Runs, and holds the error to what is foretold.
+/// Runs a model and compares the error with the prediction.
 fn held(name: &str, parameters: &LatticeParameters, model: Model, encrypted: bool) {
     let options = Options { flow: Flow::Through, encrypted };
     let world = World::new(model, name, parameters, options, 1);
@@ -122,7 +122,7 @@ fn encrypted_weights_give_the_same() {
     }
 }
 
-/// Of 256 slots, and no security.
+/// Parameters with 256 slots, and without security.
 fn toy() -> LatticeParameters {
     LatticeParameters::insecure_of_sizes(512, &[50, 26, 26, 26, 26], &[50], 5, Plaintext::Approximate).unwrap()
 }
@@ -148,8 +148,8 @@ fn one_channel_is_a_network_too() {
     }
 }
 
-/// An enclave between the stages: decrypts, folds if that is left to it, squares, and encrypts
-/// anew.
+/// Simulates an enclave between the stages: it decrypts, folds if the folds are left to it,
+/// squares, and encrypts again.
 fn with_resets(model: &Model, name: &str, parameters: &LatticeParameters, fold: bool, image: &[f64]) -> Vec<f64> {
     let options = Options { flow: Flow::Reset { fold }, encrypted: false };
     let world = World::new(model.clone(), name, parameters, options, 5);
@@ -217,7 +217,7 @@ fn slots_that_are_no_logits_are_hidden_and_logits_are_not_moved() {
             None => assert!((a[slot] - b[slot]).abs() > 1e-4, "{slot}"),
         }
     }
-    // as wide as can be: the numbers are spread over hundreds
+    // as wide as possible: the numbers spread over hundreds
     let spread = a.iter().fold(0.0f64, |most, x| x.abs().max(most));
     assert!(spread > 100.0 * expected.iter().fold(0.0f64, |most, x| x.abs().max(most)), "{spread}");
 }
@@ -246,13 +246,13 @@ fn answers_tell_as_much_as_is_asked_and_nothing_under_another_key() {
     ] {
         assert_eq!(world.client.decrypt(&answer, output), Err(error));
     }
-    // another client's key, and an image that comes back as an answer
+    // another client's key, and an image returned as an answer
     let other = Client::new(world.service.card().clone(), &mut rng(9)).unwrap();
     assert!(matches!(other.decrypt(&answer, Output::Label), Err(ClientError::Noise { .. })));
     let question = world.encrypt(&image);
     assert!(matches!(world.client.decrypt(&question[..1], Output::Label), Err(ClientError::Answer { .. })));
     assert!(matches!(world.client.decrypt(&[], Output::Label), Err(ClientError::Answer { .. })));
-    // keys of one client serve no other
+    // keys of one client are useless for another
     let stranger = world.service.session(other.keys(&mut rng(1)).unwrap()).unwrap();
     let nonsense = stranger.run(question, &mut rng(0)).unwrap();
     assert!(matches!(world.client.decrypt(&nonsense, Output::Label), Err(ClientError::Noise { .. })));
@@ -332,7 +332,7 @@ fn models_and_parameters_that_do_not_go_together_are_refused_by_name() {
         Compiled::new(&small(1), "square", &toy(), Options::PLAIN_WEIGHTS).map(|_| ()),
         Err(CompileError::Layout(_))
     ));
-    // numbers that would wrap around, and errors that are too large
+    // numbers that could overflow, and errors that are too large
     let model = small(1);
     let compiled = Compiled::new(&model, "wide", &toy(), Options::PLAIN_WEIGHTS).unwrap();
     let stage = |ranges: &[f64], most| match report(&compiled, &model, &Ranges(ranges.to_vec()), most) {
@@ -347,7 +347,7 @@ fn models_and_parameters_that_do_not_go_together_are_refused_by_name() {
         report(&compiled, &model, &Ranges(vec![1.0]), 1.0),
         Err(PrecisionError::Ranges { expected: 3, found: 1 })
     );
-    // the worst that pixels can do is a bound of what they do
+    // the worst-case range is an upper bound of the ranges of images
     let (worst, found) =
         (Ranges::worst(&model), Ranges::of_images(&model, [&image(&model, 1)[..], &[1.0; 81][..]], 1.0));
     assert!(worst.0.iter().zip(&found.0).all(|(worst, found)| worst >= found), "{worst:?} {found:?}");
@@ -369,7 +369,7 @@ fn recorded_programs_are_sound_and_weights_never_reach_another_site() {
             for (input, value) in inputs.iter().zip(program.values()) {
                 assert_eq!(compiled.shape(&engine, *input).unwrap(), *program.shape(value));
             }
-            // weights go to a tier and come back the same
+            // weights that are exported and imported again are unchanged
             for input in inputs.iter().filter(|input| !encrypted && compiled.slots(**input).is_some()) {
                 let (value, shape) =
                     (compiled.encode(&engine, *input).unwrap(), compiled.shape(&engine, *input).unwrap());
@@ -425,7 +425,7 @@ fn messages_come_back_and_changed_bytes_are_refused_or_another_message() {
     assert!(matches!(error, messages::MessageError::Key { .. }), "{error}");
 }
 
-/// Messages of a card of four slots, for the corpus, too.
+/// Messages of a card of four slots, also for the fuzzing corpus.
 fn toy_messages() -> [Vec<u8>; 3] {
     let card = messages::toy_card().unwrap();
     let client = Client::new(card.clone(), &mut rng(1)).unwrap();

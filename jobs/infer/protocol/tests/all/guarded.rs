@@ -1,5 +1,5 @@
-//! Inference with an enclave: every combination gives the plain label, and a host that does
-//! otherwise gets nothing for it.
+//! Inference with an enclave: every combination gives the plain label, and a malicious host gains
+//! nothing.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
@@ -61,7 +61,7 @@ fn open(enclave: &mut dyn Enclave, configuration: &Configuration) -> (SessionId,
     (session, Asker::new(channel, configuration))
 }
 
-/// One image, from the client to what it is told.
+/// Sends one image from the client through the host, and returns the answer.
 fn classify(
     enclave: &mut dyn Enclave,
     session: &mut tobari_infer::guarded::HostSession<'_>,
@@ -77,7 +77,7 @@ fn classify(
     Ok(asker.told(answer).unwrap())
 }
 
-/// What a host's process has: of weights only if they are not encrypted.
+/// The process of a host; it has weights only if they are not encrypted.
 fn host(setup: &Setup) -> Host {
     match setup.route.combination.encrypts_weights() {
         true => Host::new(&setup.shape().unwrap(), 1 << 30).unwrap(),
@@ -85,7 +85,7 @@ fn host(setup: &Setup) -> Host {
     }
 }
 
-/// Two dense layers, which no layout for images takes.
+/// Two dense layers, which do not fit any layout for images.
 fn dense() -> Model {
     let stage = |name: &str, inputs: usize, outputs: usize| Stage {
         name: name.to_owned(),
@@ -117,7 +117,7 @@ fn a_model_that_the_usual_layout_does_not_take_gets_another_that_does() {
 fn every_combination_and_both_resets_give_the_plain_label() {
     let fixed = Model::digits().unwrap().fixed().unwrap();
     for combination in Combination::ALL {
-        // the set that is shipped for it
+        // the parameter set that is the default for this combination
         let setup = setup_over(combination.usual_set(), combination);
         let images = 4;
         let configuration = setup.configuration(OutputPolicy::Label, 2, images).unwrap();
@@ -144,8 +144,8 @@ fn every_combination_and_both_resets_give_the_plain_label() {
     }
 }
 
-/// Bytes of an image into the enclave and out of it: a frame has 20 bytes beside its message of 784
-/// pixels, of nothing, or of a label of 2.
+/// Bytes of an image into the enclave and out of it: a frame has 20 bytes besides its message,
+/// which is 784 pixels, empty, or a label of 2.
 fn traffic(combination: Combination) -> [u64; 2] {
     let frames = [784 + 20 + 20, 20 + 22];
     // lists of ciphertexts: results in, inputs out
@@ -158,7 +158,7 @@ fn traffic(combination: Combination) -> [u64; 2] {
     [frames[0] + results, frames[1] + inputs]
 }
 
-/// A host that hands in something else at one place, and keeps what it would have handed in.
+/// A host that replaces one message, and keeps the original.
 struct Tampering<E> {
     enclave: E,
     kind: u8,
@@ -189,8 +189,8 @@ impl<E: Enclave> Enclave for Tampering<E> {
     }
 }
 
-/// One image in a fresh enclave; the host hands in `instead` as the result. Answers what was told,
-/// and the result that there should have been.
+/// Classifies one image in a fresh enclave; the host passes in `instead` as the result. Returns the
+/// answer, and the correct result.
 fn with_result(
     setup: &Setup,
     seed: u64,
@@ -225,8 +225,8 @@ fn list(object: &[u8]) -> Vec<u8> {
     [&1u32.to_be_bytes()[..], &(object.len() as u32).to_be_bytes(), object].concat()
 }
 
-/// A host that keeps what it is given of keys and weights, and hands in one of those weights as the
-/// result: moved to the answer's level and scale, for which it needs no key.
+/// A host that keeps the keys and weights it receives, and passes in one of those weights as the
+/// result, moved to the answer's level and scale, for which it needs no key.
 struct HandingIn<'a, E> {
     enclave: E,
     compiled: &'a Compiled,
@@ -239,7 +239,8 @@ impl<E> HandingIn<'_, E> {
         let (compiled, last) = (self.compiled, self.compiled.len() - 1);
         let (level, scale) = (compiled.stage(last).manner.results(), &compiled.scales(last).results);
         let inputs = compiled.keys().into_iter().chain(compiled.constants());
-        // the first whose numbers where logits stand are not all the same: what a label tells of it
+        // the first weight with different numbers in the slots of the logits: a label reveals
+        // something about it
         let found = inputs.zip(&self.objects).find(|(input, _)| {
             matches!(input, Input::Weight { .. })
                 && compiled.place(*input).is_some_and(|(_, primes)| primes > level)
@@ -283,14 +284,14 @@ impl<E: Enclave> Enclave for HandingIn<'_, E> {
     }
 }
 
-/// What a weight has in the places of the logits.
+/// The numbers of a weight in the slots of the logits.
 fn numbers(compiled: &Compiled, input: Input) -> Vec<f64> {
     let last = compiled.len() - 1;
     let weights = compiled.slots(input).unwrap().into_owned();
     compiled.stage(last).linear.read(&[weights], compiled.outputs(last))
 }
 
-/// The smallest and the largest.
+/// The smallest and the largest number.
 fn extremes(numbers: &[f64]) -> [f64; 2] {
     [f64::min, f64::max].map(|of| numbers.iter().copied().fold(numbers[0], of))
 }
@@ -308,8 +309,8 @@ fn objects(list: &[u8]) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
-    // In `wide` each weight has one number in all places of the logits, which a host would have to
-    // turn first. Here it finds several there.
+    // In `wide` each weight has one number in all slots of the logits, so a host would have to
+    // rotate it first. In this layout the numbers differ.
     let mut setup = setup(Combination::ProcessBoth);
     "balanced".clone_into(&mut setup.route.layout);
     for output in [OutputPolicy::Rounded(8), OutputPolicy::Scores] {
@@ -323,8 +324,8 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
     let (id, mut asker) = open(&mut enclave, &configuration);
     let mut session = host.begin(&mut enclave, id).unwrap();
     let told = classify(&mut enclave, &mut session, &mut asker, &draw(1, &STYLES[0])).unwrap();
-    // a weight of the model, decrypted under the session's own key: which of its numbers, where the
-    // logits stand, is the largest
+    // a weight of the model, decrypted under the session's own key: the label reveals the position
+    // of its largest number among the slots of the logits
     let numbers = numbers(&compiled, enclave.handed.unwrap());
     let EnclaveAnswer::Labels(labels) = &told else { panic!("scores") };
     let [least, most] = extremes(&numbers);
@@ -332,7 +333,7 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
         labels.len() == 1 && most - numbers[labels[0]] < 1e-4 && least < most - 1e-3,
         "{labels:?} of {numbers:?}, and nothing else"
     );
-    // and under another session's key it is noise
+    // under another session's key the weight is noise
     let last = compiled.len() - 1;
     let secret = SecretKey::generate(compiled.parameters(), &mut rng(3));
     let encoder = Encoder::new(compiled.parameters()).unwrap();
@@ -382,12 +383,12 @@ fn a_reset_beyond_the_script_ends_the_session() {
         let (id, mut asker) = open(&mut enclave, &configuration);
         let mut session = host.begin(&mut enclave, id).unwrap();
         let frame = asker.image(&draw(1, &STYLES[0])).unwrap();
-        // a reset before there is an image
+        // a reset before the image
         let ended = enclave.host(id, FIRST_RESET, &[], &mut Vec::new());
         assert_eq!(ended, Err(EnclaveError::Refused(Status::OutOfOrder)));
         let gone = session.image(&mut enclave, &frame, &mut rng(1), &mut || 0.0);
         assert!(matches!(gone, Err(HostError::Enclave(EnclaveError::Refused(Status::UnknownSession)))));
-        // the first one once more in place of the second, or of the result
+        // the first reset again, in place of the second or of the result
         let (id, mut asker) = open(&mut enclave, &configuration);
         let mut session = host.begin(&mut enclave, id).unwrap();
         let frame = asker.image(&draw(1, &STYLES[0])).unwrap();
@@ -407,7 +408,8 @@ fn masks_hide_which_of_two_extremes_is_behind_them_and_narrow_ones_do_not() {
     let (scale, mut rng) = (Scale::power_of_two(26), rng(1));
     let secret = SecretKey::generate(&parameters, &mut rng);
     let decryptor = Decryptor::new(&secret, &encoder).unwrap();
-    // of 4000 masked values, how many have a positive first coefficient: 2000 and a deviation of 32
+    // of 4000 masked values, the count with a positive first coefficient: 2000 with a deviation of
+    // 32
     let mut positive = |value: f64, bits: u32| {
         let encrypted = encoder.encode(&[value; 8], &scale, 1).unwrap().encrypt_seeded(&secret, &mut rng).unwrap();
         let encrypted: Ciphertext = encrypted.expand();
@@ -434,7 +436,7 @@ fn resets_beyond_the_budget_of_their_masks_are_refused() {
     let bits = setup.route.distance_bits(&compiled, &setup.model, 1);
     assert!(bits > 30.0, "{bits}");
     assert!((setup.route.distance_bits(&compiled, &setup.model, 1024) - (bits - 10.0)).abs() < 1e-6);
-    // masks of one prime less, and so many images that the last one more is too many
+    // masks of one prime less, and so many images that one more would be too many
     setup.route.spare -= 1;
     let bits = setup.route.distance_bits(&setup.compile().unwrap().unwrap(), &setup.model, 1);
     assert!((20.0..50.0).contains(&bits), "{bits}");

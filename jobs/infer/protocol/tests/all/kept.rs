@@ -1,5 +1,5 @@
-//! What clients may know of a model, and what they keep: one byte string each, and nothing else is
-//! read.
+//! The public facts of a model and the files of clients: each has exactly one byte string, and all
+//! other bytes are rejected.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 
@@ -30,7 +30,7 @@ fn a_card_has_one_byte_string_and_whatever_else_is_refused() {
         let Ok((compiled, _)) = ready(&digits(1), Some(layout), &parameters()) else { continue };
         let card = compiled.card();
         let bytes = card.encode();
-        // two sets of parameters are equal only if they are one object: bytes are compared
+        // two sets of parameters are equal only if they are one object, so bytes are compared
         assert!(Card::decode(&bytes).unwrap().encode() == bytes, "{layout}");
         println!("{layout}: {} bytes, keys {}", bytes.len(), messages::keys_bytes(&card));
     }
@@ -40,7 +40,7 @@ fn a_card_has_one_byte_string_and_whatever_else_is_refused() {
     }
     let more = [&bytes[..], &[0]].concat();
     assert!(matches!(Card::decode(&more), Err(CardError::Length { what: "the end", expected: 0, found: 1 })));
-    // every byte of the head and of the end: another card, or none, and never a panic
+    // every byte at the head and at the end: another card, or an error, and never a panic
     let ends = (0..80.min(bytes.len())).chain(bytes.len() - 200..bytes.len());
     for place in ends {
         for change in [1, 0x80, 0xff] {
@@ -57,7 +57,7 @@ fn a_card_has_one_byte_string_and_whatever_else_is_refused() {
 #[test]
 fn a_card_cannot_ask_for_memory_beyond_its_bytes() {
     let bytes = card(&digits(1)).encode();
-    // degree 2^17, and then 255 primes, in front of the same bytes
+    // degree 2^17, and then 255 primes, in the head of the same bytes
     for (place, value) in [(6, 17), (7, 255)] {
         let mut lying = bytes.clone();
         lying[place] = value;
@@ -103,7 +103,7 @@ fn a_holders_image_comes_back_as_its_logits_and_its_keys_are_always_the_same_byt
     let error = distance(&told.logits, &logits(&model, &image)) / unit;
     assert!(error < 10.0 * report.last().unwrap().error, "{error:e}");
 
-    // another model's answer, another key's, a question, a part
+    // another model's answer, another key's, a question, a truncated answer
     let other = Holder::generate(service.card().clone(), [7; 32], &mut rng(1)).unwrap();
     assert!(matches!(other.decrypt(&file, Output::Label), Err(HolderError::Model { .. })));
     let other = Holder::generate(service.card().clone(), model.digest(), &mut rng(9)).unwrap();

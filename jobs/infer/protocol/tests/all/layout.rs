@@ -1,5 +1,4 @@
-//! Layouts: the maps of a network in slots are the network, and take no more than the counted
-//! operations.
+//! Layouts: the maps in slots equal the network, and take no more than the counted operations.
 
 #![allow(clippy::print_stdout, reason = "what does not fit")]
 
@@ -13,7 +12,7 @@ use tobari_lattice::params::NamedSet;
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearError, ClearValue};
 use tobari_plan::engine::Direct;
 
-/// Runs the program of every stage in the clear.
+/// Runs the program of every stage on plaintext.
 fn simulate(model: &Model, layout: &Layout, image: &[f64]) -> Vec<f64> {
     let engine = ClearEngine { arithmetic: Arithmetic::Real, rows: 1, columns: layout.slots() };
     let reals = |slots: &[f64]| ClearValue::Reals(slots.to_vec());
@@ -53,7 +52,8 @@ fn counts(layout: &Layout, encrypted: bool) -> Vec<Counts> {
     layout.stages().iter().enumerate().map(stage).collect()
 }
 
-/// The oracle's counts: ciphertexts in, then by stage rotations of both kinds and products.
+/// The counts of the oracle: input ciphertexts, then for each stage rotations of both kinds and
+/// products.
 #[test]
 fn the_layouts_of_the_papers_network_take_what_the_oracle_counts() {
     let model = digits(1);
@@ -146,7 +146,7 @@ fn dense_layouts_are_for_models_of_any_depth_and_size() {
         let error = distance(&simulate(&model, &layout, &image), &expected);
         assert!(error < 1e-9 * scale, "{sizes:?} {slots}: {error:e}");
     }
-    // padding is zero in a matrix, and refused where slots are laid out for taps
+    // a matrix includes padding as zeros; layouts for taps reject it
     let mut first = convolution("padded", Volume { channels: 1, height: 6, width: 6 }, 2, 3, 1, rng);
     if let Map::Convolution { padding, .. } = &mut first.map {
         *padding = [1, 1];
@@ -218,7 +218,7 @@ fn a_stage_by_itself_takes_and_gives_numbers_where_its_map_says() {
     assert_eq!(placed.len(), 1);
     let zeros = second.place(&vec![0.0; 720]);
     assert!(zeros[0].iter().all(|slot| *slot == 0.0));
-    // what is read from slots that hold the numbers of the output
+    // reading from slots that hold the numbers of the output
     let slots: Vec<f64> =
         second.outputs[0].gives.iter().map(|number| number.map_or(9.0, |n| sums[1][n as usize])).collect();
     assert_eq!(second.read(&[slots], 800), sums[1]);

@@ -1,4 +1,5 @@
-//! Classified images: layouts, models, precision and refusals, in the clear and under encryption.
+//! Image classification: layouts, models, precision and rejections, on plaintext and under
+//! encryption.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

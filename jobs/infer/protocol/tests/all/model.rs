@@ -74,8 +74,7 @@ fn network(input: Volume, kinds: Vec<LayerKind>) -> Network {
     Network::new(input, normalisation, kinds.into_iter().enumerate().map(named).collect()).unwrap()
 }
 
-/// Networks of all the shapes that folding treats in its own way, with what becomes of each of
-/// their stages.
+/// Networks of all shapes that folding treats differently, with the form of each of their stages.
 #[expect(clippy::too_many_lines, reason = "a list")]
 fn zoo() -> Vec<(&'static str, Network, &'static str)> {
     let mut r = Random::new(1);
@@ -437,13 +436,13 @@ fn changed_bytes_are_refused_or_another_model() {
         changed[at] ^= 1 << (at % 8);
         let refused = Model::decode(&changed).unwrap_err();
         assert!(matches!(refused, ModelBytesError::Checksum | ModelBytesError::Magic(_)));
-        fuzz_model(&changed[..bytes.len() - 32]); // with the checksum made right
+        fuzz_model(&changed[..bytes.len() - 32]); // with a correct checksum
     }
     let more = [&bytes[..], &[0]].concat();
     assert_eq!(Model::decode(&more), Err(ModelBytesError::Checksum));
 }
 
-/// A file of one stage, field by field, with a right checksum.
+/// A file of one stage, field by field, with a correct checksum.
 fn file(change: impl Fn(&mut Vec<Vec<u8>>)) -> Result<Model, ModelBytesError> {
     use sha2::Digest;
     let mut fields: Vec<Vec<u8>> = vec![
@@ -514,7 +513,7 @@ fn fields_that_a_model_cannot_have_are_refused() {
     assert!(matches!(file(kernel), Err(ModelBytesError::Malformed(_))));
 }
 
-/// A file of so many stages that multiply 2^20 numbers by one, and add one offset to all of them.
+/// A file of this many stages that multiply 2^20 numbers by one, and add one offset to all.
 fn wide(stages: u8) -> Vec<u8> {
     use sha2::Digest;
     let numbers = |all: &[u32]| all.iter().flat_map(|x| x.to_be_bytes()).collect::<Vec<u8>>();
@@ -540,11 +539,11 @@ fn fault_32_a_short_file_is_no_large_model() {
     let (most, found) = (MAX_SPREAD + 64 * 2 / 4, 64 * (MAX_NUMBERS - 1));
     assert_eq!(refused, ModelBytesError::Model(ModelError::Spread { most, found }));
     assert!(Model::decode(&wide(4)).is_ok() && Model::decode(&wide(5)).is_err());
-    // the largest stage that there may be is a model by itself
+    // the largest possible stage is a valid model by itself
     let one = Model::decode(&wide(1)).unwrap();
     assert_eq!(one.stages()[0].bias.len(), MAX_NUMBERS);
     assert_eq!(one.encode(), wide(1));
-    // a model that no reader takes is not made either
+    // a model that no reader accepts cannot be made either
     let refused = Model::new([one.stages(); 5].concat(), 0).unwrap_err();
     assert_eq!(refused, ModelError::Spread { most: MAX_SPREAD + 5 * 2 / 4, found: 5 * (MAX_NUMBERS - 1) });
 }

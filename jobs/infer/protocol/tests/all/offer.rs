@@ -1,5 +1,5 @@
-//! What a host tells clients of its enclave: one byte string, parts that belong together, and what
-//! a client does not want.
+//! A host's offer of its enclave: exactly one byte string, consistent parts, and rejections by a
+//! client.
 
 use tobari_enclave::{Digest, OutputPolicy, Script};
 use tobari_infer::Model;
@@ -31,7 +31,7 @@ fn an_offer_has_one_byte_string_and_its_parts_belong_together() {
         assert_eq!((again.pixels(), again.frames()), (Some(784), (804, combination.uses_process().then_some(20))));
         assert!(Offer::decode(&[&bytes[..], &[0]].concat()).is_err());
         if combination != Combination::MixedMaskedReset {
-            continue; // one is enough for every byte of it
+            continue; // one setup is enough for a test of every byte
         }
         for at in 0..bytes.len() {
             fuzz_offer(&bytes[..at]);
@@ -65,7 +65,7 @@ fn fault_32_larger_parameters_than_a_cards_are_refused() {
         assert!(refused.to_string().starts_with(expected), "{refused}");
         let setup = with(parameters);
         assert!(matches!(Setup::decode(&setup.encode()).unwrap_err(), SetupError::Parameters(_)));
-        // nor is there a configuration that nobody would read
+        // a configuration that no reader accepts cannot be made either
         let refused = setup.configuration(OutputPolicy::Label, 1, 1).unwrap_err();
         assert!(matches!(refused, RouteError::Parameters(_)), "{refused}");
     }

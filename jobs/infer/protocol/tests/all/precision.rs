@@ -1,5 +1,5 @@
-//! Errors of encrypted runs over every set of parameters, against the network in the clear and
-//! against the error that was foretold.
+//! Errors of encrypted runs over every parameter set, compared with the plaintext network and with
+//! the predicted error.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 
@@ -45,7 +45,7 @@ fn network(kinds: Vec<LayerKind>) -> Network {
     Network::new(input, normalisation, kinds.into_iter().enumerate().map(named).collect()).unwrap()
 }
 
-/// `Gemm 64 -> 64`, and so many activations with a `Gemm` after each, the last to 10.
+/// `Gemm 64 -> 64`, and this many activations with a `Gemm` after each, the last to 10.
 fn chain(squares: usize) -> Network {
     let mut kinds = Vec::new();
     for number in 0..squares {
@@ -77,8 +77,8 @@ fn model(network: &Network, images: &[Vec<u8>]) -> Model {
     fold(network, &FoldOptions::new(Reach::Seen { images: &images, headroom: 1.25 })).unwrap()
 }
 
-/// Every set for approximate numbers that has a special prime: all that a model may be compiled
-/// for.
+/// Every parameter set for approximate numbers with a special prime: all sets for which a model may
+/// be compiled.
 fn sets() -> Vec<NamedSet> {
     let sets: Vec<_> =
         NamedSet::ALL.into_iter().filter(|set| set.plaintext_modulus.is_none() && !set.special.is_empty()).collect();
@@ -86,13 +86,12 @@ fn sets() -> Vec<NamedSet> {
     sets
 }
 
-/// The primes of a set at a small degree, which is not secure.
+/// The primes of a set at a small, insecure degree.
 fn small(set: &NamedSet) -> LatticeParameters {
     LatticeParameters::insecure_of_sizes(512, set.data, set.special, set.digits, Plaintext::Approximate).unwrap()
 }
 
-/// Logits by encrypted runs; between stages that are reset, a holder of the key stands for the
-/// enclave.
+/// Logits by encrypted runs; if stages are reset, a key holder takes the place of the enclave.
 fn encrypted(model: &Model, compiled: &Compiled, images: &[Vec<u8>]) -> Vec<Vec<f64>> {
     let service = Service::new(compiled.clone(), MEMORY).unwrap();
     let client = Client::new(service.card().clone(), &mut rng(1)).unwrap();
@@ -114,7 +113,7 @@ fn encrypted(model: &Model, compiled: &Compiled, images: &[Vec<u8>]) -> Vec<Vec<
         for number in 0..compiled.len() {
             let results = session.stage(number, values).unwrap();
             values = match compiled.needs_reset(number) {
-                // under masks the last stage takes fewer primes than the one before gives
+                // under masks the last stage takes fewer primes than the previous stage gives
                 false if number + 1 < compiled.len() => {
                     let primes = compiled.stage(number + 1).manner.primes;
                     results.iter().map(|part| evaluator.drop_to(part, primes).unwrap()).collect()
@@ -138,7 +137,7 @@ fn encrypted(model: &Model, compiled: &Compiled, images: &[Vec<u8>]) -> Vec<Vec<
     images.iter().map(run).collect()
 }
 
-/// The largest error of the logits, which is no larger than foretold, and what was foretold.
+/// The largest error of the logits, which is at most the predicted one, and the prediction.
 fn held(name: &str, network: &Network, parameters: &LatticeParameters, options: Options, count: usize) -> [f64; 2] {
     let images = images(count);
     let model = model(network, &images);
@@ -149,7 +148,7 @@ fn held(name: &str, network: &Network, parameters: &LatticeParameters, options: 
     for (found, pixels) in encrypted(&model, &compiled, &images).iter().zip(&images) {
         error = error.max(distance(found, &network.forward(pixels).unwrap()));
     }
-    // the model's own grids are no error of the encryption
+    // the errors of the model's own grids are not errors of the encryption
     let grids = images.iter().map(|p| distance(&model.forward(p).unwrap(), &network.forward(p).unwrap()));
     let grids = grids.fold(0.0, f64::max);
     println!("{name} {options:?}: error {error:.2e}, foretold {foretold:.2e}, grids {grids:.1e}");
@@ -157,8 +156,8 @@ fn held(name: &str, network: &Network, parameters: &LatticeParameters, options: 
     [error, foretold]
 }
 
-/// Scales went by 40 bits where primes have more: `ckks-b` was wrong by 0.3 in the first of these
-/// networks.
+/// Scales once assumed primes of 40 bits even if they had more: `ckks-b` was wrong by 0.3 in the
+/// first of these networks.
 #[test]
 fn fault_35_every_set_gives_the_networks_logits_within_the_foretold_error() {
     for (network, primes) in [(chain(1), 3), (convolutions(), 5)] {
@@ -170,7 +169,7 @@ fn fault_35_every_set_gives_the_networks_logits_within_the_foretold_error() {
     }
 }
 
-/// The same primes at a small degree: every depth that a set has primes for, and every flow.
+/// The same primes at a small degree: every depth for which a set has primes, and every flow.
 #[test]
 fn fault_35_no_depth_and_no_flow_loses_its_scale() {
     let mut ran = 0;

@@ -1,5 +1,4 @@
-//! What a model, a policy or a key is refused for, before it could give a wrong label or tell a
-//! key.
+//! Rejections of models, policies and keys that could give a wrong label or reveal a key.
 
 #![allow(clippy::print_stdout, reason = "measurements")]
 
@@ -25,7 +24,7 @@ fn set(name: &str) -> LatticeParameters {
     NamedSet::from_name(name).unwrap().parameters().unwrap()
 }
 
-/// A network for small images in colour, of random weights.
+/// A network with random weights for small colour images.
 fn colour() -> Network {
     let mut rng = rng(3);
     let mut many = |count: usize, width: f64| -> Vec<f64> {
@@ -56,7 +55,7 @@ fn colour() -> Network {
     Network::new(input, normalisation, kinds.into_iter().enumerate().map(named).collect()).unwrap()
 }
 
-/// Smooth pictures in one colour each.
+/// Smooth pictures of a single colour.
 fn pictures(count: usize) -> Vec<Vec<u8>> {
     let mut rng = rng(8);
     let one = |_| {
@@ -84,14 +83,14 @@ fn encrypted(compiled: Compiled, images: &[Vec<u8>]) -> Vec<Vec<f64>> {
     images.iter().map(run).collect()
 }
 
-/// The foretold error was computed, and compared with infinity.
+/// The predicted error was computed, but compared with infinity.
 #[test]
 fn fault_36_a_model_is_ready_only_where_its_labels_survive_the_foretold_error() {
     let (network, parameters) = (colour(), set("infer-f"));
     let images = pictures(200);
     let (seen, others) = images.split_at(100);
     let seen: Vec<&[u8]> = seen.iter().map(Vec::as_slice).collect();
-    // without images nobody knows the margin
+    // without images the margin is unknown
     let every = fold(&network, &FoldOptions::new(Reach::Every)).unwrap();
     assert_eq!(every.calibration(), None);
     let error = match ready(&every, None, &parameters) {
@@ -99,17 +98,17 @@ fn fault_36_a_model_is_ready_only_where_its_labels_survive_the_foretold_error() 
         other => panic!("{:?}", other.map(|_| ())),
     };
     let with = |margin: f64| every.clone().calibrated(Calibration { margin, powers: Vec::new() }).unwrap();
-    // the margin has to be twice the error, and no less
+    // the margin must be at least twice the error
     assert!(ready(&with(2.0 * error), None, &parameters).is_ok());
     let refused = ready(&with(1.99 * error), None, &parameters).map(|_| ()).unwrap_err();
     assert!(matches!(refused, ReadyError::Margin(MarginError::Small { .. })), "{refused}");
     assert!(refused.to_string().contains("--images") && refused.to_string().contains("another set"), "{refused}");
-    // the margin of its own images is smaller than that
+    // the margin of its own images is too small
     let own = Calibration::of_images(&every, &seen).unwrap().unwrap();
     println!("error {error}, margin {}", own.margin);
     let refused = ready(&with(own.margin), None, &parameters).map(|_| ());
     assert!(matches!(refused, Err(ReadyError::Margin(_))), "{error} {}", own.margin);
-    // with images, wherever it is ready every image of that margin has its label
+    // with images: if the model is ready, every image with that margin keeps its label
     let model = fold(&network, &FoldOptions::new(Reach::Seen { images: &seen, headroom: 1.5 })).unwrap();
     let margin = model.calibration().unwrap().margin;
     let mut served = 0;
@@ -171,7 +170,7 @@ fn fault_36_the_margin_is_what_19_of_20_images_reach() {
     let power = |image: &&[u8]| Model::numbers(image).iter().map(|v| v * v).sum::<f64>() / 784.0;
     assert_eq!(found.powers[0], images.iter().map(power).fold(0.0, f64::max));
     assert_eq!(Calibration::of_images(&digits, &[]).unwrap(), None);
-    // in the file, and back; a margin that is none is refused
+    // in the file, and back; an invalid margin is rejected
     let model = digits.clone().calibrated(found.clone()).unwrap();
     let again = Model::decode(&model.encode()).unwrap();
     assert_eq!((again.calibration(), &again), (Some(&found), &model));
@@ -181,7 +180,7 @@ fn fault_36_the_margin_is_what_19_of_20_images_reach() {
     assert!(digits.calibrated(Calibration { margin: 1.0, powers: vec![0.5] }).is_err());
 }
 
-/// A user who gave images was told to give images.
+/// The error for a user who gave images said to give images.
 #[test]
 fn fault_36_images_whose_labels_tie_are_told_from_no_images() {
     let network = |last: Vec<f64>| {
@@ -197,7 +196,7 @@ fn fault_36_images_whose_labels_tie_are_told_from_no_images() {
         let normalisation = Normalisation::standard(1, 0.0, 1.0);
         Network::new(input, normalisation, kinds.map(|(name, kind)| (name.to_owned(), kind)).into()).unwrap()
     };
-    // two labels are apart by the square of the first pixel
+    // the two labels differ by the square of the first pixel
     let told = |last: &[f64], dark: usize| {
         let images: Vec<[u8; 4]> = (0..40).map(|i| [if i < dark { 0 } else { 200 }, 1 + i as u8, 90, 255]).collect();
         let images: Vec<&[u8]> = images.iter().map(|image| &image[..]).collect();
@@ -222,7 +221,7 @@ fn fault_36_images_whose_labels_tie_are_told_from_no_images() {
     assert_eq!(told(&one, 0), (false, Err(MarginError::Alike { images: 40 })));
 }
 
-/// `--tells rounded:30` told exact scores, which are refused.
+/// `--tells rounded:30` revealed exact scores, which are rejected.
 #[test]
 fn fault_37_a_rounding_that_hides_nothing_is_refused_where_there_are_ciphertexts() {
     let model = Model::digits().unwrap();
@@ -241,7 +240,7 @@ fn fault_37_a_rounding_that_hides_nothing_is_refused_where_there_are_ciphertexts
             };
             assert_eq!(found, bits);
             assert!(2f64.powi(-i32::from(most)) >= 2.0 * error || most == 0, "{most} {error}");
-            // the most is taken, one more is not
+            // the largest allowed number of bits is accepted, one more is not
             assert!(most == 0 || configured(most).is_ok(), "{most}");
             assert!(matches!(configured(most + 1), Err(RouteError::Rounding { .. })), "{most}");
         }
@@ -251,7 +250,8 @@ fn fault_37_a_rounding_that_hides_nothing_is_refused_where_there_are_ciphertexts
 }
 
 /// An adversary knows the image and the model, and sees rounded scores. It computes the error of
-/// decryption exactly where the rounding is fine, and nothing of it where the rounding is allowed.
+/// decryption exactly if the rounding is fine, and learns nothing about it under an allowed
+/// rounding.
 #[test]
 fn fault_37_an_allowed_rounding_tells_no_errors_over_a_history_and_a_refused_one_tells_all() {
     let (model, parameters) = (Model::digits().unwrap(), set("infer-f"));
@@ -282,7 +282,7 @@ fn fault_37_an_allowed_rounding_tells_no_errors_over_a_history_and_a_refused_one
     assert!(exact * 10 >= all * 9, "{exact} of {all}");
 }
 
-/// The card of the digits' model, a client, and a server's answer about a three.
+/// The card of the digits' model, a client, and a server's answer for a three.
 fn answered() -> (Card, Client, Vec<Ciphertext>) {
     let compiled = Compiled::new(&Model::digits().unwrap(), "wide", &set("infer-f"), Options::PLAIN_WEIGHTS).unwrap();
     let service = Service::new(compiled, 1 << 30).unwrap();
@@ -305,7 +305,7 @@ fn fault_37_a_client_is_told_that_fine_scores_are_exact_ones() {
     assert_eq!(client.decrypt(&answer, Output::Rounded(most + 1)), Err(ClientError::Bits { most, found: most + 1 }));
 }
 
-/// `rounded:0` was taken where the errors are larger than its steps.
+/// `rounded:0` was accepted where the errors are larger than its steps.
 #[test]
 fn fault_37_where_whole_numbers_hide_nothing_no_rounding_is_taken() {
     let (card, client, answer) = answered();
@@ -319,7 +319,7 @@ fn fault_37_where_whole_numbers_hide_nothing_no_rounding_is_taken() {
     assert!(client.decrypt(&answer, Output::Rounded(0)).is_ok());
 }
 
-/// `keygen` wrote what `encrypt` refused.
+/// `keygen` wrote keys that `encrypt` rejected.
 #[test]
 fn fault_38_a_key_that_is_made_is_a_key_that_is_read() {
     let model = Model::digits().unwrap();
@@ -336,7 +336,7 @@ fn fault_38_a_key_that_is_made_is_a_key_that_is_read() {
         }
     }
     println!("{refused} refused");
-    // as many keys as pass the limit: refused before one of them is made
+    // enough keys to exceed the limit: rejected before the first one is made
     let compiled = Compiled::new(&model, "wide", &set("ckks-b"), Options::PLAIN_WEIGHTS).unwrap();
     let mut card = compiled.card();
     card.keys = (1..=100).map(|steps| Input::Rotation { steps, level: 12 }).collect();
@@ -345,7 +345,7 @@ fn fault_38_a_key_that_is_made_is_a_key_that_is_read() {
         other => panic!("{:?}", other.map(|_| ())),
     };
     assert!(error.to_string().contains(&MAX_KEYS_BYTES.to_string()) && error.to_string().contains("layout"), "{error}");
-    // and a card of the limits makes a holder that comes back
+    // and a card at the limits makes a holder that can be read again
     card.keys.truncate(1);
     let holder = Holder::generate(card, model.digest(), &mut rng(1)).unwrap();
     assert_eq!(Holder::decode(&holder.encode()).unwrap().encode()[..], holder.encode()[..]);

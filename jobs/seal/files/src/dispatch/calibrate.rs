@@ -1,4 +1,4 @@
-//! What everything costs on this machine, measured before the first item.
+//! Measurement of all costs on this machine, before the first chunk.
 
 use super::worker::{NAP, Watch, hand_over, is_for, judged, pipelined, publish, take};
 use super::{Module, ModuleError, Next, Options, RingGcm, Shared, Wait};
@@ -9,29 +9,28 @@ use std::time::{Duration, Instant};
 use tobari_plan::dispatch::{Cost, Dispatcher, Limits, Model, Policy, Report, Unit};
 use tobari_seal::{Chunk, Kind, Layout, Meta, SealError, Sealing, SetKey, Stanza, Stanzas, Suite, process_in_lanes};
 
-/// Lengths that are measured; in between costs are straight lines.
+/// The measured lengths; costs between them are interpolated linearly.
 const LENGTHS: [usize; 6] = [16, 256, 1024, 4096, 16_384, 65_536];
 /// Items of the larger batch of a CPU worker.
 const MANY: usize = 16;
-/// Chunks of one length, at most.
+/// The most chunks of one length.
 const MOST_CHUNKS: usize = 256;
-/// How much dearer handing over is believed to be than it was here at its best: it begins in memory
-/// that is new.
+/// Factor from the best measured cost of handing over to the assumed one: real batches begin in
+/// fresh memory.
 const AT_FIRST: f64 = 1.5;
-/// How long a module is looked after at most while a batch is measured.
+/// The longest wait for a module while a batch is measured.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often all lengths are measured, one after the other: what disturbs one of these passes the
-/// others set right.
+/// The number of passes over all lengths. One pass may be disturbed; the best pass counts.
 const PASSES: usize = 4;
-/// What is around a batch is measured with so many batches of so many items of so many bytes:
-/// whatever they are.
+/// The overhead around batches is measured with this many batches, chunks in each, and bytes in
+/// each chunk, for every suite.
 const AROUND_BATCHES: u32 = 2;
 const AROUND_ITEMS: u32 = 64;
 const AROUND_BYTES: usize = 256;
-/// All measurements together take about as long.
+/// The approximate time of all measurements together.
 const TIME: Duration = Duration::from_millis(40);
 
-/// Keys of chunks that are only measured need not be random.
+/// A counter as source of randomness: keys in a measurement need not be random.
 struct Counter(u64);
 
 impl TryRng for Counter {
@@ -65,8 +64,8 @@ fn sealing(suite: Suite, bytes: usize) -> Result<Chunk, SealError> {
     Sealing::begin(&set, &stanzas, Layout::new(suite), &meta, &mut rng)?.0.chunk(vec![0; bytes], true, &mut rng)
 }
 
-/// Results that are kept until there are so many bytes of them, as whoever seals takes them: memory
-/// is not always the same, and never in the nearest cache.
+/// Results are kept up to this many bytes, as in a real run. So each batch gets other memory, and
+/// never memory in the nearest cache.
 const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
@@ -85,15 +84,15 @@ impl ResultCache {
     }
 }
 
-/// Chunks of one length. Each batch is the next ones, as those of the last one would be in the
-/// nearest cache.
+/// Chunks of one length, used in turn: the chunks of the last batch would still be in the nearest
+/// cache.
 struct Turns {
     chunks: Vec<Chunk>,
     next: usize,
 }
 
 impl Turns {
-    /// So many that follow one another; fewer if there are not so many at all.
+    /// The next `count` chunks; fewer if there are fewer in all.
     fn take(&mut self, count: usize) -> Vec<&Chunk> {
         let all = self.chunks.len();
         let first = if self.next + count > all { 0 } else { self.next };
@@ -102,7 +101,8 @@ impl Turns {
     }
 }
 
-/// Nanoseconds, the least so far: of whoever does a batch, and of the CPU to hand it over.
+/// The least times so far, in nanoseconds: of the engine for a batch, and of the CPU to hand it
+/// over.
 #[derive(Clone, Copy)]
 struct Least {
     doing: f64,
@@ -111,7 +111,7 @@ struct Least {
 
 impl Least {
     const NONE: Self = Self { doing: f64::INFINITY, handing: f64::INFINITY };
-    /// Of a module that failed, or is not there: as much as can be.
+    /// The times of a failed or missing module: higher than any real one.
     const FAILED: Self = Self { doing: 1e9, handing: 0.0 };
 
     fn lower(&mut self, doing: f64, handing: f64) {
@@ -119,7 +119,7 @@ impl Least {
     }
 }
 
-/// Calls for a few tries more: two at least, as the first may find cold caches.
+/// Repeats a measurement: at least twice, as the first try may find cold caches.
 fn tries(mut work: impl FnMut() -> Result<(), ModuleError>) -> Result<(), ModuleError> {
     let until = Instant::now() + TIME / (4 * PASSES * LENGTHS.len()) as u32;
     for tried in 1..=16 {
@@ -131,20 +131,21 @@ fn tries(mut work: impl FnMut() -> Result<(), ModuleError>) -> Result<(), Module
     Ok(())
 }
 
-/// What was measured of chunks of one length: batches of one, and of many.
+/// Measurements with chunks of one length: batches of one chunk, and of many.
 struct Point {
     chunks: Turns,
     kept: ResultCache,
-    /// Of a CPU worker.
+    /// Times of a CPU worker.
     cpu: [Least; 2],
-    /// Wall and CPU time of all that it did.
+    /// Wall and CPU time of all its work.
     spent: (u64, u64),
-    /// Of a module and its driver.
+    /// Times of a module and its driver.
     module: [Least; 2],
     module_many: usize,
 }
 
-/// A batch's own part, and that of each item: of lengths, how many, and what one and so many take.
+/// The cost of a batch itself, and of each chunk. Each point has the length, the number of chunks,
+/// the time of one, and the time of all.
 fn fit(points: impl Iterator<Item = (u32, usize, f64, f64)> + Clone) -> Cost {
     let own = |(_, many, one, all): (u32, usize, f64, f64)| ((many as f64 * one - all) / (many as f64 - 1.0)).max(0.0);
     let batch_ns = points.clone().next().map_or(0.0, own);
@@ -152,17 +153,17 @@ fn fit(points: impl Iterator<Item = (u32, usize, f64, f64)> + Clone) -> Cost {
     Cost { batch_ns, items: items.collect() }
 }
 
-/// Measures CPU workers and modules with chunks that are sealed.
+/// Measures CPU workers and modules by sealing chunks.
 pub(super) fn calibrate_sealing(options: &mut Options) -> Model {
     let suite = options.suite;
     calibrate(options, &|bytes| sealing(suite, bytes).ok())
 }
 
-/// Measures CPU workers and modules with chunks of so many bytes. A module that fails here
-/// costs as much as can be, and is found out when it is used.
+/// Measures CPU workers and modules with the chunks that `chunk` makes for each length. A module
+/// that fails here gets the highest cost; its first use reports the failure.
 pub fn calibrate(options: &mut Options, chunk: &(dyn Fn(usize) -> Option<Chunk> + Sync)) -> Model {
     let core = options.core;
-    // On a thread of its own, which may have to stay on a core.
+    // On a separate thread, as it may be pinned to a core.
     std::thread::scope(|scope| {
         let measured = scope.spawn(move || {
             core.into_iter().for_each(tobari_host::threads::stay_on);
@@ -201,7 +202,7 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
         fit(of(|point| (point.module_many, point.module[0].doing, point.module[1].doing))),
         fit(of(|point| (point.module_many, AT_FIRST * point.module[0].handing, AT_FIRST * point.module[1].handing))),
     ];
-    // What is around a batch, either has to bear.
+    // Both kinds of workers have the overhead around a batch.
     let around = around(options, chunk);
     let [cpu, handing] = [cpu, handing]
         .map(|cost| Cost { items: cost.items.iter().map(|(bytes, ns)| (*bytes, ns + around)).collect(), ..cost });
@@ -212,8 +213,8 @@ fn measured(options: &mut Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> Mo
     Model { cpu, device, handing, cores: cores as f64, device_takes, available }
 }
 
-/// Nanoseconds of the CPU for each item of a batch whoever does it: to take it, to publish its
-/// result, and to let the chunk go.
+/// CPU nanoseconds for each chunk of a batch, with any engine: to take the chunk, to publish its
+/// result, and to free the chunk.
 fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
     let (limits, units) = (Limits { cpu_items: AROUND_ITEMS, ..options.limits }, [Unit::Cpu]);
     let free = Model::cpu_only(Cost::linear(0.0, 0.0, 0.0));
@@ -240,8 +241,8 @@ fn around(options: &Options, chunk: &dyn Fn(usize) -> Option<Chunk>) -> f64 {
     if least.is_finite() { least } else { 0.0 }
 }
 
-/// Of wall and CPU times of a thread that only computed, the part in which it did: the rest
-/// somebody else had its core.
+/// The share of a core that a thread got, from its wall and CPU times. The thread only computed, so
+/// other processes used the core for the rest of the time.
 fn available(times: impl Iterator<Item = (u64, u64)>) -> f64 {
     let (wall, cpu) = times.fold((0, 0), |sum, all| (sum.0 + all.0, sum.1 + all.1));
     if wall > 0 { (cpu as f64 / wall as f64).clamp(0.02, 1.0) } else { 1.0 }
@@ -274,8 +275,8 @@ impl Point {
         Ok(())
     }
 
-    /// As drivers do it: where a module can have two batches, one is handed over while another is
-    /// done, and the module does not sleep.
+    /// Measures handing over, as drivers do it. If a module accepts two batches, one is handed over
+    /// while the module works on another, and the module does not sleep.
     fn hand_over(
         &mut self,
         at: usize,
@@ -292,7 +293,7 @@ impl Point {
                 let watch = Watch::start();
                 let results = hand_over(module, &chunks, check)?;
                 let (wall, cpu) = watch.stop();
-                // What the driver did not compute, it waited.
+                // The driver either computes or waits.
                 self.module[at].lower(wall.saturating_sub(cpu) as f64, cpu as f64);
                 self.kept.keep(results.into_iter().flatten().collect());
                 Ok(())
@@ -304,7 +305,7 @@ impl Point {
             let watch = Watch::start();
             let woken = pipelined(module)?.begin(&self.chunks.take(count))?;
             let ((_, begun), waiting) = (watch.stop(), Instant::now());
-            // one that stalls is found out at the end, which does not wait for ever
+            // `end` detects a stalled module, after its timeout.
             while !pipelined(module)?.is_done(NAP) && waiting.elapsed() < PATIENCE {}
             let waited = waiting.elapsed().as_nanos() as f64;
             let watch = Watch::start();

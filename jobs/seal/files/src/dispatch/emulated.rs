@@ -1,24 +1,25 @@
-//! A module that is none: this executable again, in a process of its own on another core, which
-//! computes what is handed to it over a ring in shared memory.
+//! An emulated module: a process of this executable on another core. It gets chunks over a ring in
+//! shared memory and computes the answers.
 //!
-//! It has what makes a real one cost: a doorbell (a futex), a process that has to be woken if it
-//! sleeps, copies there and back. When it is started it answers what the CPU knows, as devices test
-//! themselves. Its engine is a CPU core, so its absolute speed says nothing about hardware, and
-//! every report that it is part of carries the label `emulated-module`. A rate that it may not
-//! exceed makes it slower than it is. It can have several batches, which wait while it does one.
+//! It has the costs of a real module: a doorbell (a futex), the wake-up of a sleeping process, and
+//! copies in both directions. At its start it must give answers that the CPU knows, like the
+//! self-test of a device. Its engine is a CPU core, so its absolute speed says nothing about
+//! hardware; every report with it carries the label `emulated-module`. An optional rate limit makes
+//! it slower. It accepts several batches; they wait while it works on one.
 //!
-//! With [`EmulatedOptions::direct`] there are no copies by the host: the process reads texts from
-//! the host's memory and writes answers there itself, as a device with direct memory access does.
-//! It can then do whatever a debugger could, so that is for measurements, and off.
+//! With [`EmulatedOptions::direct`] the host copies nothing: the process reads texts from the
+//! host's memory and writes answers there itself, as a device with direct memory access does. The
+//! process then has the powers of a debugger. So direct access is for measurements, and off by
+//! default.
 //!
-//! Keys of chunks pass the ring. The process overwrites each message there as it reads it, and both
-//! sides the keys in their own memory once a batch is through; what a process that was killed left
-//! in the ring the host overwrites.
+//! Keys of chunks pass through the ring. The process overwrites each message there as it reads it.
+//! Both sides overwrite the keys in their own memory after a batch. The host overwrites the ring
+//! after the process was killed.
 //!
 //! | message | words | bytes |
 //! |---|---|---|
-//! | to the module | 1, number of chunks, 1 with direct access | the chunks, as `request` has them |
-//! | back | 2, number of chunks, nanoseconds that it worked | the answers one after another, or nothing where they were written |
+//! | to the module | 1, number of chunks, 1 with direct access | the chunks, encoded as in `request` |
+//! | back | 2, number of chunks, nanoseconds of its work | the answers one after another; none with direct access |
 
 use super::gcm::RingGcm;
 use super::module::{Answers, Module, ModuleError, Pipelined};
@@ -43,27 +44,27 @@ use tobari_host::enclave::sandbox;
 use tobari_seal::{Chunk, Gcm, Operation, Rooms};
 use zeroize::Zeroize;
 
-/// The hidden verb by which this executable knows that it is to be a module.
+/// The hidden verb that starts this executable as a module.
 pub const MODULE_VERB: &str = "module-emulated";
 
 /// Bytes of each ring: three full batches, and many of short chunks.
 const RING_BYTES: usize = 1 << 20;
-/// No message is longer.
+/// The most bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// Chunks of each operation that it is tested with when it is started, and their bytes.
+/// The self-test's chunks of each operation, and their bytes.
 const TEST_CHUNKS: usize = 64;
 const TEST_BYTES: usize = 256;
-/// How long it may take to be there.
+/// The longest time of its start.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a batch for which the process has memory from the start.
+/// Bytes of a batch for which the process allocates memory at its start.
 const BATCH_BYTES: usize = 512 << 10;
 const SEAL: u64 = 1;
 const SEALED: u64 = 2;
-/// So many bytes between two texts are read with them: devices read whole lines of memory, and the
-/// system takes as long for a stretch of its own as for a kilobyte.
+/// The largest gap between two texts that is read with them. Devices read whole lines of memory,
+/// and the system takes as long for a separate stretch as for a kilobyte.
 const READ_GAP: u64 = 64;
-/// How often a module that stays awake looks for a batch before it sleeps: for some milliseconds.
-/// To wake a process on another core costs whoever rings 10 µs.
+/// How often a module that stays awake polls for a batch before it sleeps: for some milliseconds.
+/// Waking a process on another core costs the waking thread 10 µs.
 const AWAKE_LOOKS: u32 = 200_000;
 /// Counters of the control page that carry its settings.
 const ENGINE: usize = 2;
@@ -73,7 +74,7 @@ const CORE: usize = 5;
 const DIRECT: usize = 6;
 const AWAKE: usize = 7;
 
-/// How the process computes CBC; GCM is always `ring`'s.
+/// The process's implementation of CBC; GCM is always `ring`'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmulatedEngine {
     /// One chain after another, as the paper's module does.
@@ -82,27 +83,27 @@ pub enum EmulatedEngine {
     SideBySide,
 }
 
-/// What a module is emulated like.
+/// Properties of an emulated module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmulatedOptions {
-    /// How it computes.
+    /// Its implementation of CBC.
     pub engine: EmulatedEngine,
-    /// Bytes in a second that it does not exceed; 0 for as fast as it can.
+    /// The most bytes in a second; 0 for no limit.
     pub bytes_per_second: u64,
-    /// What is added to each batch; the three of the test at the start have to be done within ten
-    /// seconds, with it.
+    /// A delay added to each batch. With it, the three batches of the self-test must end within ten
+    /// seconds.
     pub delay: Duration,
-    /// The core that it runs on, if not any.
+    /// The core that it runs on; any core if `None`.
     pub core: Option<usize>,
-    /// How long an answer may take.
+    /// The longest time for an answer.
     pub timeout: Duration,
     /// Whether it reads and writes the host's memory itself.
     pub direct: bool,
-    /// Whether its driver looks for an answer for some microseconds before it sleeps: not where a
-    /// CPU worker wants that core.
+    /// Whether its driver polls for an answer for some microseconds before it sleeps. Turn it off
+    /// if a CPU worker uses the driver's core.
     pub driver_looks: bool,
-    /// Whether it looks for the next batch for some milliseconds before it sleeps, as a device
-    /// does, which never sleeps: where nobody else wants its core.
+    /// Whether it polls for the next batch for some milliseconds before it sleeps, like a device,
+    /// which never sleeps. Turn it on only if no other process uses its core.
     pub awake: bool,
 }
 
@@ -121,27 +122,27 @@ impl Default for EmulatedOptions {
     }
 }
 
-/// Ends a module's process: for tests and demonstrations of what happens then.
+/// Kills a module's process, for tests and demonstrations.
 pub struct Killer(OwnedFd);
 
 impl Killer {
-    /// Now, whatever it is doing.
+    /// Kills the process at once.
     pub fn kill(&self) {
-        // Fails only where it has ended already.
+        // Fails only if the process has ended already.
         let _ = pidfd_send_signal(&self.0, Signal::KILL);
     }
 }
 
-/// A batch that the process has.
+/// A batch in the process.
 struct Pending {
     rooms: Rooms,
-    /// Of all answers.
+    /// Bytes of all answers.
     answer_bytes: usize,
-    /// Of the request, at most.
+    /// The most bytes of the request.
     bytes: usize,
 }
 
-/// The host's half.
+/// The host's side of an emulated module.
 pub struct Emulated {
     sender: Sender,
     receiver: Receiver,
@@ -155,15 +156,15 @@ pub struct Emulated {
     shared: Arc<Shared>,
     request: Request,
     answers: Vec<u8>,
-    /// Fetched in this order. With direct access the process writes into these rooms, so they stay
-    /// until it has answered or ended.
+    /// Batches in the order of their answers. With direct access the process writes into their
+    /// rooms, so they stay until it has answered or ended.
     pending: VecDeque<Pending>,
     dead: Option<ModuleError>,
 }
 
 impl Emulated {
-    /// Starts the process: this executable under [`MODULE_VERB`], whose `main` must call
-    /// [`run_module`]. It is there when this returns, and has answered right what the CPU knows.
+    /// Starts the process: this executable with [`MODULE_VERB`]; its `main` must call
+    /// [`run_module`]. When this returns, the process has passed its self-test.
     ///
     /// # Errors
     /// [`ModuleError`].
@@ -219,25 +220,25 @@ impl Emulated {
         Ok(module)
     }
 
-    /// The number of its process.
+    /// The identifier of its process.
     pub fn process(&self) -> u32 {
         self.process
     }
 
-    /// What ends the process from elsewhere, as an accident would.
+    /// A handle to kill the process at any time, like an accident.
     ///
     /// # Errors
-    /// The system's, if it has no more descriptors.
+    /// The system's error if it has no more descriptors.
     pub fn killer(&self) -> std::io::Result<Killer> {
         self.handle.try_clone().map(Killer)
     }
 
     fn kill(&mut self) {
-        // Fails only where it has ended already.
+        // Fails only if the process has ended already.
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
         if let Some(keeper) = self.keeper.take() {
             let _ = keeper.join();
-            self.shared.wipe(); // nobody reads it any more
+            self.shared.wipe(); // no process reads it any more
         }
     }
 
@@ -253,7 +254,7 @@ impl Emulated {
         error
     }
 
-    /// Sends the request; `text` answers the texts that it is of, by number.
+    /// Sends the request; `text` returns the text of a chunk by its number.
     fn send<'a>(&mut self, text: impl Fn(usize) -> &'a [u8]) -> Result<(), Broken> {
         let patience = Patience::Until(Instant::now() + self.timeout, &self.fate.ended);
         let words = [SEAL, self.request.count() as u64, u64::from(self.direct)];
@@ -267,7 +268,7 @@ impl Emulated {
         let patience = Patience::Until(Instant::now() + self.timeout, &fate.ended);
         let expected = if self.direct { 0 } else { pending.answer_bytes };
         let (words, found) = match pending.rooms.all_answers().filter(|_| !self.direct) {
-            // Straight to where they stay.
+            // Directly into the buffer of the results.
             Some(all) => (self.receiver.receive(all, patience)?, all.len()),
             None => (self.receiver.receive(&mut self.answers, patience)?, self.answers.len()),
         };
@@ -286,8 +287,8 @@ impl Emulated {
         Ok(device_ns)
     }
 
-    /// What the process answers to GCM with any nonce and associated data, which no chunk has: for
-    /// known answers. Of each, key, nonce and associated data, and text.
+    /// The process's answers to GCM with arbitrary nonces and associated data, for tests with known
+    /// answers. Each record has key, nonce and associated data, and the text.
     ///
     /// # Errors
     /// As [`Module::seal`].
@@ -311,9 +312,8 @@ impl Emulated {
         Ok(self.end()?.rooms.into_answers())
     }
 
-    /// The process is asked what the CPU knows, each of its operations, as devices test themselves
-    /// before they say that they are there. It is started then, and has touched what it needs: what
-    /// follows is not measured with that.
+    /// The self-test: compares the process's answers for each operation with the CPU's. The process
+    /// also touches all its memory here, so that later measurements do not include this.
     fn test(&mut self) -> Result<(), ModuleError> {
         let (key, nonce, plaintext) = ([0x5a; 32], [0xa5; 16], (0..TEST_BYTES).map(|at| at as u8).collect::<Vec<_>>());
         let aes = AesKey::new(&key).map_err(|_| ModuleError::Malformed)?;
@@ -334,7 +334,7 @@ impl Emulated {
         asks(Operation::Gcm, &nonce[..12], &[1; 32], &plaintext, &counted)
     }
 
-    /// The request, and room for its answers.
+    /// Builds the request, and room for its answers.
     fn prepare(&mut self, chunks: &[&Chunk]) -> Option<Pending> {
         let bytes = message_bytes(chunks);
         self.request.begin(bytes);
@@ -353,8 +353,8 @@ fn message_bytes(chunks: &[&Chunk]) -> usize {
 }
 
 impl Pipelined for Emulated {
-    /// Both messages fit into the ring, and so do their answers: neither side ever waits for the
-    /// other to read.
+    /// Whether all pending messages and these chunks fit into the ring, and their answers, too. So
+    /// neither side ever waits for the other to read.
     fn fits(&self, chunks: &[&Chunk]) -> bool {
         let pending: usize = self.pending.iter().map(|pending| pending.bytes).sum();
         pending + message_bytes(chunks) <= RING_BYTES - RING_BYTES / 8
@@ -375,7 +375,7 @@ impl Pipelined for Emulated {
         let answer = if self.direct { 0 } else { self.pending.front().map_or(0, |pending| pending.answer_bytes) };
         let ended = self.dead.is_some() || self.fate.ended.load(SeqCst) || self.receiver.has_message(answer);
         let wait = || self.receiver.wait(Patience::Until(Instant::now() + within, &self.fate.ended));
-        // Whoever is gone is done: the end says so.
+        // A process that has ended counts as done: `end` returns the error.
         ended || !within.is_zero() && !matches!(wait(), Err(Broken::TimedOut))
     }
 
@@ -387,7 +387,7 @@ impl Pipelined for Emulated {
         match self.receive(&mut pending) {
             Ok(ns) => Ok(Answers { rooms: pending.rooms, device_ns: Some(ns) }),
             Err(broken) => {
-                // Back, so that the process has ended before they go.
+                // Put back: the rooms must stay until the process has ended.
                 self.pending.push_front(pending);
                 Err(self.fail(broken))
             }
@@ -409,8 +409,8 @@ impl Module for Emulated {
     }
 
     fn takes(&self, chunk: &Chunk) -> bool {
-        // Neither the request nor the answer may be longer than the ring: whether an answer is
-        // there could not be seen.
+        // Neither the request nor the answer may be longer than the ring; else `is_done` could not
+        // detect an answer.
         let ring = RING_BYTES - RING_BYTES / 8 - 2 * MOST_ABOUT_BYTES;
         chunk.bytes() < if self.direct { MAX_MESSAGE_BYTES / 16 } else { ring }
     }
@@ -432,14 +432,14 @@ impl Drop for Emulated {
     }
 }
 
-/// Is a module: answers its host until that ends.
+/// Runs this process as a module: answers its host until the host ends.
 ///
-/// To be called first thing in `main`, before any thread is started, if this process was started
-/// under [`MODULE_VERB`].
+/// Call this first in `main`, before any thread is started, if this process was started with
+/// [`MODULE_VERB`].
 pub fn run_module() -> ExitCode {
     match serve() {
         Some(()) => ExitCode::SUCCESS,
-        None => ExitCode::FAILURE, // there is nobody to tell: the host reads the status
+        None => ExitCode::FAILURE, // the host reads only the status
     }
 }
 
@@ -452,7 +452,7 @@ fn serve() -> Option<()> {
     if let Some(core) = setting(CORE).checked_sub(1) {
         let mut cores = rustix::thread::CpuSet::new();
         cores.set(usize::try_from(core).ok().filter(|core| *core < rustix::thread::CpuSet::MAX_CPU)?);
-        // Where it may not choose, it runs anywhere.
+        // Without permission to choose a core, it runs on any.
         let _ = rustix::thread::sched_setaffinity(None, &cores);
     }
     let host = (setting(DIRECT) == 1).then_some(i32::try_from(host).ok()?);
@@ -464,7 +464,7 @@ fn serve() -> Option<()> {
         receiver.looks = AWAKE_LOOKS;
     }
     let mut sender = Sender::new(shared, Lane(TO_HOST));
-    // The driver has other work: it is not woken for every piece of an answer.
+    // The driver has other work, so it is not woken for every piece of an answer.
     sender.wakes_early = false;
     let (mut request, mut copying) = (touched(BATCH_BYTES), 0.0);
     (engine.texts, engine.answers) = (touched(BATCH_BYTES), touched(BATCH_BYTES));
@@ -475,13 +475,13 @@ fn serve() -> Option<()> {
         let bytes = engine.work(&request, count)?;
         wipe_keys(&mut request, engine.host.is_some());
         let least = if rate == 0 { 0.0 } else { bytes as f64 / rate as f64 };
-        // It computes, as far as anybody can see: a module does not sleep while it has work.
+        // Waits by computing: a module does not sleep while it has work.
         while began.elapsed() < delay + Duration::from_secs_f64(least) {
             std::hint::spin_loop();
         }
         let reply: &[u8] = if engine.host.is_some() { &[] } else { &engine.answers };
-        // With the copy of the answer, as fast as the last one: how long this one takes is known
-        // too late.
+        // Adds the time to copy the answer, estimated from the last copy: the real time is known
+        // only later.
         let (done, took) = (Instant::now(), began.elapsed().as_nanos() as f64 + copying * reply.len() as f64);
         sender.send([SEALED, count, took as u64], reply, Patience::Endless).ok()?;
         if !reply.is_empty() {
@@ -490,26 +490,26 @@ fn serve() -> Option<()> {
     }
 }
 
-/// An empty buffer of which the system has found every page.
+/// An empty buffer whose pages were all touched.
 fn touched(bytes: usize) -> Vec<u8> {
     let mut buffer = vec![1; bytes];
     buffer.clear();
     buffer
 }
 
-/// What the process computes with.
+/// The engine of the process.
 #[derive(Default)]
 struct Engine {
     lanes: Option<usize>,
-    /// Whose memory it reads and writes.
+    /// The host, with direct access to its memory.
     host: Option<i32>,
     texts: Vec<u8>,
-    /// Of the last request, one after another.
+    /// Answers to the last request, one after another.
     answers: Vec<u8>,
 }
 
 impl Engine {
-    /// Does all chunks of a request; answers how many bytes of text they had.
+    /// Processes all chunks of a request, and returns the bytes of their texts.
     fn work(&mut self, mut request: &[u8], count: u64) -> Option<usize> {
         let direct = self.host.is_some();
         let mut last = None;
@@ -542,8 +542,7 @@ impl Engine {
     }
 }
 
-/// Each job's answer, one after another. Jobs of one key that follow one another share its
-/// expansion.
+/// Writes each job's answer, one after another. Consecutive jobs with one key share its expansion.
 fn compute(jobs: &[Job<'_>], texts: &[&[u8]], lanes: Option<usize>, mut answers: &mut [u8]) -> Option<()> {
     let mut keys: Vec<(&[u8], AesKey)> = Vec::new();
     let mut key_of = Vec::with_capacity(jobs.len());
@@ -584,7 +583,8 @@ mod tests {
     use super::super::request::fuzz_requests;
     use super::*;
 
-    /// Fields of NIST's answers of GCM: key, nonce, associated data, plaintext, ciphertext, tag.
+    /// Fields of NIST's known answers for GCM: key, nonce, associated data, plaintext, ciphertext,
+    /// tag.
     fn nist() -> Vec<Vec<Vec<u8>>> {
         let bytes = |hex: &str| {
             let digits = hex.trim_matches('-').as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
@@ -653,7 +653,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_no_module_is_none() {
-        // this executable again, whose `main` is that of the tests
+        // This executable again; its `main` is that of the tests.
         let started = Emulated::start(&EmulatedOptions::default());
         assert!(matches!(started, Err(ModuleError::Gone(_) | ModuleError::Start(_))), "{:?}", started.err());
     }

@@ -1,10 +1,9 @@
-//! AES-256-GCM by `ring`: the same bytes as the portable one, faster.
+//! AES-256-GCM by `ring`: the same bytes as the portable implementation, but faster.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 use tobari_seal::{Gcm, PortableGcm};
 
-/// `ring`'s AES-256-GCM. Nonces are the caller's affair: each comes with the chunk that it belongs
-/// to.
+/// `ring`'s AES-256-GCM. The caller provides each nonce, together with its chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RingGcm;
 
@@ -18,8 +17,8 @@ impl Gcm for RingGcm {
             let nonce = Nonce::assume_unique_for_key(*nonce);
             key.seal_in_place_separate_tag(nonce, Aad::from(data), text).ok()?.as_ref().try_into().ok()
         });
-        // It refuses lengths beyond 64 GiB, before it touches the text; those the portable one
-        // refuses too.
+        // `ring` rejects lengths beyond 64 GiB before it changes the text. The portable
+        // implementation rejects them, too.
         ring.unwrap_or_else(|| PortableGcm.seal(bytes, nonce, data, text))
     }
 

@@ -1,24 +1,24 @@
-//! Chunks sealed and opened by all engines of this machine: CPU threads, and modules beside them.
+//! Sealing and opening of chunks by all engines of this machine: CPU threads and modules.
 //!
-//! [`Pool`] is the machine's half of [`tobari_plan::dispatch`]: it has the threads, the clocks and
-//! the buffers. Items go in ([`Pool::submit`]), results come out ([`Pool::wait`]), in no order,
-//! each once, and never more than the limit is here; whoever keeps a result keeps its batch's
-//! buffer ([`Made`]). A chunk owns its bytes, so that one which a module took and did not bring
-//! back is done again from the same buffer, and with the same result.
+//! [`Pool`] adds threads, clocks and buffers to [`tobari_plan::dispatch`]. Chunks go in
+//! ([`Pool::submit`]), and each gives one result ([`Pool::wait`]), in any order. Chunks and results
+//! together never exceed the limit. A result that is kept keeps its batch's buffer ([`Made`]). A
+//! chunk owns its bytes. So a chunk that a module took and did not return is processed again from
+//! the same buffer, with the same result.
 //!
-//! **A module is trusted with plaintext, not with being right.** Every answer is opened again and
-//! compared before it is published, unless [`Options::check`] says otherwise; a module that answers
-//! wrong once gets nothing more. What that costs is a part of what handing over costs, and decides
-//! with it whether the module is of use.
+//! **A module is trusted with plaintext, but not to be right.** Every answer is decrypted and
+//! compared before it is published, unless [`Options::check`] is off. A module that gives one wrong
+//! answer gets no more chunks. The check is part of the measured cost of handing over, so it counts
+//! in the decision whether a module helps.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `module` | what a module is: a new one is a file of its own beside `emulated` |
-//! | `emulated` | a process on another core that plays a module, labelled so |
-//! | `request` | what that process is handed |
-//! | `reach` | another process's memory, for one that has direct access |
-//! | `openssl` | OpenSSL's EVP, one message after another, to compare with (feature `openssl`) |
-//! | `calibrate` | what everything costs, measured before the first item |
+//! | `module` | the trait of a module; a new module is a file beside `emulated` |
+//! | `emulated` | a process on another core that emulates a module, labelled so |
+//! | `request` | the requests to that process |
+//! | `reach` | access to another process's memory, for direct access |
+//! | `openssl` | OpenSSL's EVP, one message after another, for comparisons (feature `openssl`) |
+//! | `calibrate` | measurement of all costs, before the first chunk |
 //! | `gcm` | AES-256-GCM by `ring` |
 
 mod calibrate;
@@ -51,32 +51,32 @@ use tobari_host::threads::ShortSlices;
 use tobari_plan::dispatch::{Batch, Dispatcher, Done, Handle, Limits, Model, Policy, Report, Take, Unit};
 use tobari_seal::{Chunk, SealError, Suite};
 
-/// How a pool works.
+/// Options of a pool.
 pub struct Options {
-    /// Who does what.
+    /// The division of chunks between engines.
     pub policy: Policy,
-    /// CPU threads; there is always one, for what modules leave undone.
+    /// CPU threads; at least one, for chunks that modules do not finish.
     pub cpu_workers: usize,
     /// Modules.
     pub modules: Vec<Box<dyn Module>>,
-    /// Memory and batches. Under [`Policy::Best`] a module has four times as many batches at once
-    /// where others want the cores.
+    /// Memory and batches. Under [`Policy::Best`] a module gets four times as many batches at once
+    /// if other processes use the cores.
     pub limits: Limits,
-    /// Whether every answer of a module is opened and compared. Off only to measure.
+    /// Whether every answer of a module is decrypted and compared. Turn it off only to measure.
     pub check: bool,
-    /// What everything costs; measured at the start where it is not known.
+    /// The costs of engines; measured at the start if `None`.
     pub model: Option<Model>,
-    /// Chains of CBC that a CPU worker does side by side; the fastest number if none is given. One,
-    /// to compare with libraries that do one message after another.
+    /// Chains of CBC that a CPU worker encrypts side by side; the fastest number if `None`. Use one
+    /// for comparisons with libraries that encrypt one message after another.
     pub lanes: Option<usize>,
-    /// The core on which CPU workers and drivers stay, all of them: a machine with one processor.
+    /// One core for all CPU workers and drivers, as on a machine with one processor.
     pub core: Option<usize>,
-    /// What is measured at the start: chunks of this suite that are sealed.
+    /// The suite of the chunks that are sealed for the measurement at the start.
     pub suite: Suite,
 }
 
 impl Options {
-    /// All threads, no module, [`Policy::Best`].
+    /// Options for all threads, no module, and [`Policy::Best`].
     pub fn new() -> Self {
         Self {
             policy: Policy::Best,
@@ -98,26 +98,26 @@ impl Default for Options {
     }
 }
 
-/// What one engine did.
+/// The work of one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineReport {
     /// `cpu`, or the module's name.
     pub name: String,
-    /// What whoever reads must know, as `emulated-module`; empty for the CPU.
+    /// A label for readers of the report, such as `emulated-module`; empty for the CPU.
     pub label: String,
-    /// What it did.
+    /// Its chunks, bytes and batches.
     pub done: Done,
-    /// Why it was given up, if it was.
+    /// The reason for giving it up, if it was given up.
     pub lost: Option<String>,
 }
 
-/// What became of a chunk. Its bytes are part of a buffer that all of one batch share, which is
-/// there as long as one of them is.
+/// The outcome of a chunk. Its bytes are part of a buffer that all results of a batch share. The
+/// buffer stays in memory until the last of them is dropped.
 pub type Made = Result<Bytes, SealError>;
-/// A result: the number that was submitted with the chunk, and the bytes.
+/// A result: the number submitted with the chunk, and the outcome.
 pub type Finished = (u64, Made);
 
-/// Threads and modules at work. Dropped, it waits for what they are doing.
+/// Running threads and modules. Dropping waits for their current batches.
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -125,32 +125,31 @@ pub struct Pool {
 
 struct Shared {
     state: Mutex<State>,
-    /// Something changed for workers.
+    /// Signals a change to workers.
     work: Condvar,
-    /// Something changed for whoever submits and waits.
+    /// Signals a change to threads that submit and wait.
     done: Condvar,
     began: Instant,
     spins: bool,
     check: bool,
     lanes: Option<usize>,
     core: Option<usize>,
-    /// Batches that a module may have.
+    /// The most batches of a module at once.
     module_batches: usize,
-    /// Others want the cores, and there are modules, which must not wait for a thread: whoever
-    /// waits here asks to be run soon.
+    /// Other processes use the cores, and there are modules. A module must not wait for a thread,
+    /// so waiting threads ask the kernel to run them soon.
     beside_others: bool,
 }
 
 struct State {
     dispatcher: Dispatcher,
-    /// By slot: who asked, and for what.
+    /// By slot: the caller's number, and the chunk.
     items: Vec<Option<(u64, Arc<Chunk>)>>,
     finished: VecDeque<Finished>,
     finished_bytes: u64,
-    /// Whoever waits for results is woken when there are so many bytes of them; nobody waits where
-    /// it is `None`.
+    /// A waiting caller is woken at this many bytes of results. `None` if no caller waits.
     wanted_bytes: Option<u64>,
-    /// Workers that sleep.
+    /// The number of sleeping workers.
     asleep: usize,
     limits: Limits,
     stopped: bool,
@@ -158,10 +157,10 @@ struct State {
     names: Vec<(String, String)>,
 }
 
-/// What a worker gets.
+/// The answer to a worker that asks for work.
 enum Next {
     Batch(Batch, Vec<Arc<Chunk>>),
-    /// Nothing now, and it did not want to wait.
+    /// No batch now, and the worker does not wait.
     Nothing,
     End,
 }
@@ -170,26 +169,25 @@ enum Next {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Never,
-    /// Until anything happens.
+    /// Until the next change.
     Once,
 }
 
-/// Who gets more than this part of the cores' time has them for itself.
+/// A process with more than this share of the cores' time has the cores for itself.
 const ALONE: f64 = 0.8;
 
-/// So many times as many batches a module has where others want the cores: whoever hands over is
-/// away for milliseconds then, in which two short ones are done long since.
+/// A module gets this many times as many batches if other processes use the cores. Its driver then
+/// sleeps for milliseconds, and two short batches would end before that.
 const BATCHES_BESIDE_OTHERS: u32 = 4;
 
-/// What a result holds beside the bytes of its chunk, at most: IV, padding and MAC, and something
-/// for itself.
+/// The most memory of a result beyond the bytes of its chunk: IV, padding, MAC, and bookkeeping.
 const BESIDE_BYTES: u64 = 16 + 16 + 32 + RESULT_BYTES;
-/// What a result holds beside its bytes.
+/// Memory of a result beyond its bytes, for bookkeeping.
 const RESULT_BYTES: u64 = 64;
 
 impl State {
-    /// Chunks and results share one bound: a chunk is taken in only if its result will fit, too.
-    /// One alone always is.
+    /// Whether the pool takes this chunk. Chunks and results share one bound, so the result must
+    /// fit, too. A single chunk always fits.
     fn has_room(&self, chunk: &Chunk) -> bool {
         let (bytes, open) = (chunk.bytes() as u64, self.dispatcher.open_items());
         let fits = self.dispatcher.in_flight_bytes() == 0 || bytes <= self.dispatcher.room();
@@ -222,31 +220,31 @@ impl State {
     }
 }
 
-/// Whether the first CPU worker is the driver of modules, too. Where there is no core for drivers
-/// it is; other policies are the paper's, with a thread for each. Where somebody else wants the
-/// cores a driver has a thread: it sleeps mostly, so it has something left of its share when there
-/// is something to do, and is run at once ([`ShortSlices`]).
+/// Whether the first CPU worker also drives the modules: under [`Policy::Best`], if no core is free
+/// for drivers. The other policies are the paper's and have a thread for each driver. If other
+/// processes use the cores, a driver has its own thread, too: it mostly sleeps, so it has CPU time
+/// left when work arrives, and the kernel runs it at once ([`ShortSlices`]).
 fn drives_modules(policy: Policy, crowded: bool, available: f64) -> bool {
     policy == Policy::Best && crowded && !is_beside_others(policy, available)
 }
 
-/// Whether others want the cores, and something is done about it: other policies are the paper's.
+/// Whether other processes use the cores and the policy adapts to it; the paper's policies do not.
 fn is_beside_others(policy: Policy, available: f64) -> bool {
     policy == Policy::Best && available <= ALONE
 }
 
-/// What a result holds: its bytes, and something for itself.
+/// Memory of a result: its bytes and the bookkeeping.
 fn held_bytes(result: &Made) -> u64 {
     result.as_ref().map_or(0, |bytes| bytes.len() as u64) + RESULT_BYTES
 }
 
 impl Pool {
-    /// Starts threads; measures engines first if there is no model.
+    /// Starts the threads, after measuring the engines if there is no model.
     ///
     /// # Errors
-    /// The system's, if a thread cannot be started.
+    /// The system's error if a thread cannot be started.
     pub fn start(mut options: Options) -> std::io::Result<Self> {
-        // There is always a thread that can finish what a module leaves undone.
+        // One CPU thread at least, to finish chunks that a module did not.
         options.cpu_workers = options.cpu_workers.max(1);
         let cpus = options.cpu_workers;
         if let Some(lanes) = options.lanes {
@@ -289,10 +287,10 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Takes a chunk in, under a number of the caller's.
+    /// Submits a chunk, under a number that the caller chooses.
     ///
     /// # Errors
-    /// The chunk again, if there is no room until a result was taken with [`Pool::wait`], or after
+    /// Returns the chunk if there is no room before a result is taken with [`Pool::wait`], or after
     /// [`Pool::close`].
     pub fn submit(&self, number: u64, chunk: Chunk) -> Result<(), Chunk> {
         let mut state = self.shared.lock();
@@ -301,7 +299,7 @@ impl Pool {
         submitted
     }
 
-    /// Takes in as many as there is room for, and leaves the rest.
+    /// Submits chunks as long as there is room, and leaves the remaining ones.
     pub fn submit_all(&self, chunks: &mut std::iter::Peekable<impl Iterator<Item = (u64, Chunk)>>) {
         let mut state = self.shared.lock();
         while let Some((number, chunk)) = chunks.next_if(|(_, chunk)| state.has_room(chunk)) {
@@ -312,23 +310,22 @@ impl Pool {
         self.shared.wake(state);
     }
 
-    /// Nothing more comes.
+    /// Ends the input: no more chunks may be submitted.
     pub fn close(&self) {
         if self.shared.lock().dispatcher.close() {
-            return; // everybody knows
+            return; // closed before
         }
         self.shared.work.notify_all();
         self.shared.done.notify_all();
     }
 
-    /// The next result; waits for one if chunks are on their way, and gives `None` if there are
-    /// none.
+    /// Waits for the next result; `None` if no chunk is in the pool.
     pub fn wait(&self) -> Option<Finished> {
         self.wait_until(0).take()
     }
 
-    /// Waits until there are so many bytes of results, or all that is on its way, and adds all that
-    /// are there. False if there are none, and nothing is on its way.
+    /// Waits for `bytes` bytes of results, or for all chunks, and adds the results to `results`.
+    /// False if there is no result and no chunk in the pool.
     pub fn wait_for(&self, bytes: u64, results: &mut Vec<Finished>) -> bool {
         let mut state = self.wait_until(bytes);
         let before = results.len();
@@ -352,17 +349,17 @@ impl Pool {
         }
     }
 
-    /// A result that is there already.
+    /// A result, without waiting.
     pub fn take(&self) -> Option<Finished> {
         self.shared.lock().take()
     }
 
-    /// Bytes of chunks that somebody has or that wait, and of results that nobody took.
+    /// Bytes of chunks that wait or are in an engine, and of results not yet taken.
     pub fn in_flight_bytes(&self) -> u64 {
         self.shared.lock().in_flight_bytes()
     }
 
-    /// What each engine did so far.
+    /// The work of each engine so far.
     pub fn report(&self) -> Vec<EngineReport> {
         let state = self.shared.lock();
         let engines = state.names.iter().zip(&state.lost).enumerate();
@@ -381,14 +378,14 @@ impl Drop for Pool {
         self.shared.lock().stopped = true;
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // A panic was already reported by its thread.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Of workers with these names and labels, by number.
+    /// The state for workers with these names and labels, by number.
     fn new(options: &Options, dispatcher: Dispatcher, names: Vec<(String, String)>) -> Self {
         let state = State {
             dispatcher,
@@ -420,7 +417,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a thread that often waits, where others want the cores.
+    /// Short slices for a thread that often waits, if other processes use the cores.
     fn short_slices(&self) -> Option<ShortSlices> {
         self.beside_others.then(ShortSlices::ask)
     }
@@ -429,7 +426,7 @@ impl Shared {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Wakes workers that sleep, if there are any.
+    /// Wakes sleeping workers.
     fn wake(&self, state: MutexGuard<'_, State>) {
         let asleep = state.asleep;
         drop(state);
@@ -438,7 +435,7 @@ impl Shared {
         }
     }
 
-    /// A batch for this worker: waits for one if it is to.
+    /// A batch for this worker, after waiting as `wait` says.
     fn next_batch(&self, worker: usize, wait: Wait, items: &mut Vec<Handle>) -> Next {
         let (mut state, mut waited) = (self.lock(), false);
         loop {
@@ -458,7 +455,7 @@ impl Shared {
                     return Next::Batch(batch, items.iter().filter_map(chunk).collect());
                 }
                 _ if wait == Wait::Never => return Next::Nothing,
-                // The pool may be used again until it is dropped: only that ends a worker.
+                // A worker ends only when the pool is dropped: the pool may be used again before.
                 Take::End => Duration::from_millis(50),
                 Take::Wait { until_ns } => until_ns.map_or(Duration::from_millis(50), |at| {
                     Duration::from_nanos(at.saturating_sub(now).clamp(20_000, 50_000_000))
@@ -492,7 +489,7 @@ impl Shared {
         let mut published = published.into_iter().peekable();
         for (handle, result) in items.iter().zip(results) {
             if published.next_if_eq(handle).is_none() {
-                continue; // somebody else was first
+                continue; // another engine published it first
             }
             if let Some((number, _)) = state.items.get_mut(handle.slot()).and_then(Option::take) {
                 state.finished_bytes += held_bytes(&result);
@@ -507,12 +504,12 @@ impl Shared {
         }
         self.wake(state);
         if told && last {
-            // Whoever waited goes first: all that is left to do here is to let go of memory.
+            // The waiting thread goes first: here only memory remains to be freed.
             std::thread::yield_now();
         }
     }
 
-    /// The worker is of no use any more.
+    /// Gives up a worker.
     fn lose(&self, worker: usize, why: String) {
         let mut state = self.lock();
         state.dispatcher.fail(worker);

@@ -1,10 +1,10 @@
-//! What a module is. A new one is a file beside `emulated`: an implementation of [`Module`], and
-//! its line in [`super`].
+//! The trait of a module. A new module is a file beside `emulated` with an implementation of
+//! [`Module`], and a line in [`super`].
 
 use std::time::Duration;
 use tobari_seal::{Chunk, Rooms};
 
-/// Why a module is of no use any more. What it had is done elsewhere.
+/// Why a module failed. Other engines take over its chunks.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
@@ -17,74 +17,75 @@ pub enum ModuleError {
     /// It does not answer.
     #[error("expected an answer of the module within {0} ms, found none")]
     TimedOut(u128),
-    /// It answered what is no answer.
+    /// Its answer does not follow the protocol.
     #[error("expected an answer of the module's protocol, found something else")]
     Malformed,
-    /// Its answer is not what the CPU gets.
+    /// Its answer differs from the CPU's result.
     #[error("expected an answer that opens to what was handed over, found a wrong one")]
     Wrong,
 }
 
-/// An engine that chunks are handed to.
+/// An engine beside the CPU threads.
 ///
-/// It belongs to one thread, its driver, which hands over and waits.
+/// It belongs to one thread, its driver, which hands over chunks and waits for answers.
 pub trait Module: Send {
     /// Its name in reports.
     fn name(&self) -> &str;
 
-    /// What must stand beside every number that it is part of, as `emulated-module`.
+    /// The label of every number to which it contributed, such as `emulated-module`.
     fn label(&self) -> &str;
 
-    /// Cores of this machine that it computes on itself, beside its driver's: none, unless it is
-    /// emulated.
+    /// Cores of this machine that it computes on, without its driver's core: none, unless the
+    /// module is emulated.
     fn cores(&self) -> usize {
         0
     }
 
-    /// Whether it does chunks like this one.
+    /// Whether it can process chunks like this one.
     fn takes(&self, chunk: &Chunk) -> bool;
 
-    /// Does chunks: fills their answers in rooms that it makes for them, which [`Rooms::complete`]
-    /// then completes.
+    /// Processes chunks: makes rooms for them and fills the answers. [`Rooms::complete`] then
+    /// completes the results.
     ///
     /// # Errors
-    /// [`ModuleError`]; it is not asked again then.
+    /// [`ModuleError`]; the module gets no more chunks then.
     fn seal(&mut self, chunks: &[&Chunk]) -> Result<Rooms, ModuleError>;
 
-    /// The module, if it can have a batch while it does another.
+    /// The module, if it accepts a batch while it works on another.
     fn pipelined(&mut self) -> Option<&mut dyn Pipelined> {
         None
     }
 }
 
-/// A module that is handed a batch while it does another.
+/// A module that accepts a batch while it works on another.
 pub trait Pipelined {
-    /// Whether these can be handed over before the results of all others were fetched.
+    /// Whether these chunks can be handed over before the results of all others were fetched.
     fn fits(&self, chunks: &[&Chunk]) -> bool;
 
-    /// Hands chunks over, and does not wait for them. They stay as they are, and where they are,
-    /// until [`Pipelined::end`] has answered. Answers how many nanoseconds of the CPU went into
-    /// waking a module that slept, if it will not sleep before the next batch: that is no part of
-    /// what a batch costs.
+    /// Hands chunks over without waiting. The caller must neither change nor move the chunks until
+    /// [`Pipelined::end`] returns. Returns the CPU nanoseconds spent to wake a sleeping module, if
+    /// the module will not sleep before the next batch: this time does not count as cost of the
+    /// batch.
     ///
     /// # Errors
     /// As [`Module::seal`].
     fn begin(&mut self, chunks: &[&Chunk]) -> Result<u64, ModuleError>;
 
-    /// Whether [`Pipelined::end`] would not have to wait, now or after at most so long.
+    /// Whether [`Pipelined::end`] would return without waiting, after waiting here for at most
+    /// `within`.
     fn is_done(&self, within: Duration) -> bool;
 
-    /// Waits for the batch that was handed over first.
+    /// Waits for the oldest batch.
     ///
     /// # Errors
     /// As [`Module::seal`].
     fn end(&mut self) -> Result<Answers, ModuleError>;
 }
 
-/// What a module has done.
+/// A module's answers to a batch.
 pub struct Answers {
-    /// As [`Module::seal`] has them.
+    /// The filled rooms, as from [`Module::seal`].
     pub rooms: Rooms,
-    /// How long it worked on them by its own clock, in nanoseconds, if it has one.
+    /// The module's own measurement of its work on the batch in nanoseconds, if it has a clock.
     pub device_ns: Option<u64>,
 }

@@ -1,6 +1,6 @@
-//! OpenSSL's EVP as an engine: what most programs encrypt with, one message after another. To
-//! compare with, and as an oracle; it links the system's library, so the feature `openssl` is off
-//! by default.
+//! OpenSSL's EVP as an engine, as most programs use it: one message after another. It serves for
+//! comparisons and as an oracle in tests. It links the system's library, so the feature `openssl`
+//! is off by default.
 
 use super::module::{Module, ModuleError};
 use openssl::cipher::{Cipher, CipherRef};
@@ -9,14 +9,14 @@ use tobari_seal::{Chunk, Gcm, Operation, Rooms};
 
 const TAG_BYTES: usize = 16;
 
-/// A module on the driver's own core: it begins each message anew, with key and IV.
+/// A module on the driver's own core. It sets key and IV anew for each message.
 pub struct Openssl {
     context: Option<CipherCtx>,
     name: String,
 }
 
 impl Openssl {
-    /// With a context of its own.
+    /// A module with its own context.
     pub fn new() -> Self {
         Self { context: CipherCtx::new().ok(), name: openssl::version::version().to_lowercase() }
     }
@@ -29,7 +29,7 @@ impl Default for Openssl {
 }
 
 impl Module for Openssl {
-    /// As `openssl 3.0.19 27 jan 2026`.
+    /// For example `openssl 3.0.19 27 jan 2026`.
     fn name(&self) -> &str {
         &self.name
     }
@@ -73,8 +73,7 @@ fn cipher(key: &[u8]) -> Option<&'static CipherRef> {
     }
 }
 
-/// One message of CBC from its start to its end, padded where it is encrypted; where it is
-/// decrypted the padding stays.
+/// One whole message of CBC. Encryption adds the padding; decryption keeps it.
 pub(super) fn cbc(
     context: &mut CipherCtx,
     key: &[u8],
@@ -133,7 +132,7 @@ fn open(
     context.cipher_final(&mut []).ok().map(|_| ())
 }
 
-/// OpenSSL's AES-256-GCM. Nonces are the caller's affair.
+/// OpenSSL's AES-256-GCM. The caller provides each nonce.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpensslGcm;
 
@@ -142,7 +141,7 @@ impl Gcm for OpensslGcm {
         let before = text.to_vec();
         let tag = CipherCtx::new().ok().and_then(|mut context| seal(&mut context, key, nonce, data, text));
         tag.unwrap_or_else(|| {
-            // Where it has no memory: the portable one, from the start.
+            // Without memory for OpenSSL, the portable implementation encrypts from the start.
             text.copy_from_slice(&before);
             tobari_seal::PortableGcm.seal(key, nonce, data, text)
         })
@@ -153,12 +152,12 @@ impl Gcm for OpensslGcm {
     }
 }
 
-/// OpenSSL's AES-256-GCM, one message after another in one context, each from its key and nonce:
-/// the baseline of [`RingGcm`](super::RingGcm), which begins so too.
+/// OpenSSL's AES-256-GCM, one message after another in one context, each with its own key and
+/// nonce: the baseline for [`RingGcm`](super::RingGcm), which works the same way.
 pub struct OpensslGcmContext(CipherCtx);
 
 impl OpensslGcmContext {
-    /// `None` where OpenSSL has no memory.
+    /// A context; `None` if OpenSSL has no memory.
     pub fn new() -> Option<Self> {
         CipherCtx::new().ok().map(Self)
     }
@@ -169,43 +168,44 @@ impl OpensslGcmContext {
     }
 }
 
-/// OpenSSL's AES-CBC of one message after another under one key: the baseline of many chains side
-/// by side.
+/// OpenSSL's AES-CBC, one message after another under one key: the baseline for many chains side by
+/// side.
 pub struct OpensslCbc(CipherCtx);
 
 impl OpensslCbc {
-    /// AES-128, 192 or 256 by the key's length; `None` for another, or where OpenSSL has no memory.
+    /// AES-128, 192 or 256, by the key's length. `None` for another length, or if OpenSSL has no
+    /// memory.
     pub fn new(key: &[u8]) -> Option<Self> {
         let mut context = CipherCtx::new().ok()?;
         context.encrypt_init(Some(cipher(key)?), Some(key), Some(&[0; 16])).ok()?;
         Some(Self(context))
     }
 
-    /// A message from its start, with its IV, to its padding. `answer` has the message's length and
-    /// two blocks more.
+    /// Encrypts a whole message with its IV and padding. `answer` has the message's length and two
+    /// more blocks.
     pub fn encrypt(&mut self, iv: &[u8; 16], text: &[u8], answer: &mut [u8]) -> Option<usize> {
         self.0.encrypt_init(None, None, Some(iv)).ok()?;
         let written = self.0.cipher_update(text, Some(answer)).ok()?;
         Some(written + self.0.cipher_final(answer.get_mut(written..)?).ok()?)
     }
 
-    /// The same for messages that come back.
+    /// The same for decryption.
     pub fn for_decryption(key: &[u8]) -> Option<Self> {
         let mut context = CipherCtx::new().ok()?;
         context.decrypt_init(Some(cipher(key)?), Some(key), Some(&[0; 16])).ok()?;
         Some(Self(context))
     }
 
-    /// A message from its start, with its IV; its padding stays. `answer` has the ciphertext's
-    /// length and a block more.
+    /// Decrypts a whole message with its IV; the padding stays. `answer` has the ciphertext's
+    /// length and one more block.
     pub fn decrypt(&mut self, iv: &[u8; 16], ciphertext: &[u8], answer: &mut [u8]) -> Option<usize> {
         self.0.decrypt_init(None, None, Some(iv)).ok()?;
         self.0.set_padding(false);
         self.0.cipher_update(ciphertext, Some(answer)).ok()
     }
 
-    /// Whole blocks that follow what was encrypted before: without the start of a message, as
-    /// `openssl speed` does it.
+    /// Continues the message with more whole blocks, without a new key or IV, as `openssl speed`
+    /// does.
     pub fn go_on(&mut self, text: &[u8], answer: &mut [u8]) -> Option<usize> {
         self.0.cipher_update(text, Some(answer)).ok()
     }

@@ -1,21 +1,21 @@
-//! Another process's memory, read and written through the system: what a device with direct memory
-//! access does. The caller's core computes nothing of it.
+//! Reads and writes of another process's memory by system calls, to emulate a device with direct
+//! memory access. The other process's core does no work for them.
 
 use std::io;
 
-/// A stretch of the other process's memory: where, and how many bytes.
+/// A stretch of the other process's memory: address and length in bytes.
 pub(super) type Stretch = (u64, usize);
 
-/// Lets a process of our own reach our memory, where the system asks for that (Yama); elsewhere it
-/// may anyway.
+/// Allows a process of ours to access our memory, if the system requires it (Yama). Other systems
+/// allow it anyway.
 pub(super) fn let_in(process: u32) {
     // SAFETY: this request takes one number and touches no memory; where it is not known, it fails,
     // and nothing was needed
     let _ = unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(process), 0, 0, 0) };
 }
 
-/// Adds a stretch to those that are to be moved, or to the last of them if there are at most `gap`
-/// bytes between the two; answers how many bytes more that is.
+/// Adds a stretch, or extends the last one if at most `gap` bytes lie between the two. Returns the
+/// number of bytes added.
 pub(super) fn go_on(stretches: &mut Vec<Stretch>, (at, bytes): Stretch, gap: u64) -> Option<usize> {
     if let Some((first, all)) = stretches.last_mut() {
         let between = at.checked_sub(first.checked_add(*all as u64)?).filter(|between| *between <= gap);
@@ -42,7 +42,7 @@ fn whole(moved: isize, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Reads the stretches one after another, as many bytes as `into` has.
+/// Reads the stretches one after another into `into`, which has the length of all of them.
 pub(super) fn fetch(process: i32, from: &[Stretch], into: &mut [u8]) -> io::Result<()> {
     for (some, bytes) in parts(from) {
         let (part, _) = into.split_at_mut_checked(bytes.end).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -73,7 +73,7 @@ pub(super) fn deliver(process: i32, bytes: &[u8], to: &[Stretch]) -> io::Result<
     Ok(())
 }
 
-/// As many stretches as one call takes, and which bytes of all they are.
+/// Groups of stretches for one system call each, and the range of their bytes among all.
 fn parts(stretches: &[Stretch]) -> impl Iterator<Item = (&[Stretch], std::ops::Range<usize>)> {
     let mut at = 0;
     stretches.chunks(512).map(move |some| {

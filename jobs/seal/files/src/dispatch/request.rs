@@ -1,18 +1,18 @@
-//! What a host hands to the emulated module's process. Of each chunk:
+//! The requests of the host to the emulated module's process. A request has for each chunk:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 1 | operation |
 //! | 1 | bytes of the nonce |
-//! | 1 | bytes of the key; 0 where key and associated data are those of the chunk before |
+//! | 1 | bytes of the key; 0 if key and associated data are those of the chunk before |
 //! | 1 | bytes of associated data |
 //! | 4 | bytes of text |
-//! | 16 | nonce, filled up with zeros |
-//! | 8, 8 | with direct access: where the text is, and where the answer goes |
-//! | so many | key and associated data, filled up with zeros to a multiple of eight |
-//! | so many | without direct access the text, filled up so, too |
+//! | 16 | nonce, padded with zeros |
+//! | 8, 8 | with direct access: the addresses of the text and of the answer |
+//! | variable | key and associated data, padded with zeros to a multiple of eight |
+//! | variable | without direct access the text, padded in the same way |
 //!
-//! Long texts are no part of [`Request`]: they go into the ring from where they are.
+//! [`Request`] does not copy long texts: they go directly from the chunk into the ring.
 
 use std::ops::Range;
 use tobari_seal::{ForModule, Operation};
@@ -20,35 +20,35 @@ use zeroize::Zeroize;
 
 /// Bytes of a chunk before its key.
 const ABOUT_BYTES: usize = 24;
-/// Texts from this length on are not copied into a request.
+/// Texts of at least this length are not copied into a request.
 const LONG_BYTES: usize = 4096;
-/// Where it says how long its key is.
+/// The offset of the key's length.
 const KEY_AT: usize = 2;
-/// Bytes of a chunk beside its text, at most: with the longest key, associated data of a chunk, and
-/// what fills both and the text up.
+/// The most bytes of a chunk without its text: with the longest key, a chunk's associated data, and
+/// all padding.
 pub(super) const MOST_ABOUT_BYTES: usize = ABOUT_BYTES + 16 + 32 + 32 + 16;
 
-/// A request, as it is put together. Its keys are overwritten before it is used for another, and at
-/// the end.
+/// A request while it is built. Its keys are wiped before the buffer is reused, and on drop.
 #[derive(Default)]
 pub(super) struct Request {
     bytes: Vec<u8>,
-    /// Key and associated data of the last chunk: where they are in memory, and how long, by which
-    /// two chunks of one file are known. All of a request are there until it is sent.
+    /// Address and length of the last chunk's key and associated data. Equal values show that two
+    /// chunks are of one file: all chunks of a request stay in memory until it is sent.
     last: Option<[(usize, usize); 2]>,
     keys: Vec<Range<usize>>,
-    /// Where long texts belong, and of which chunk, with how many bytes.
+    /// For each long text: its place in the request, its chunk's number, and its length.
     long: Vec<(usize, usize, usize)>,
     count: usize,
 }
 
-/// Bytes up to the next multiple of eight.
+/// Bytes of padding up to the next multiple of eight.
 fn filling(bytes: usize) -> usize {
     bytes.wrapping_neg() % 8
 }
 
 impl Request {
-    /// Nothing in it, and room for so many bytes: one that grew would leave its keys where it was.
+    /// Begins an empty request with room for `room` bytes. A buffer that grew would leave copies of
+    /// its keys behind.
     pub(super) fn begin(&mut self, room: usize) {
         self.wipe();
         self.bytes.clear();
@@ -58,19 +58,19 @@ impl Request {
         self.bytes.reserve(room);
     }
 
-    /// How many there are.
+    /// The number of chunks.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Bytes of all of it, long texts included.
+    /// Bytes of the whole request, long texts included.
     pub(super) fn all_bytes(&self) -> usize {
         let long = self.long.iter().map(|(_, _, bytes)| bytes + filling(*bytes));
         self.bytes.len() + long.sum::<usize>()
     }
 
-    /// All of it, in parts that are each filled up to a multiple of eight bytes; `text` answers the
-    /// texts of the chunks by number.
+    /// The whole request, in parts that are each padded to a multiple of eight bytes. `text`
+    /// returns the text of a chunk by its number.
     pub(super) fn parts<'a>(&'a self, text: impl Fn(usize) -> &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let ends = self.long.iter().map(|(at, chunk, _)| (*at, Some(*chunk)));
         let mut start = 0;
@@ -81,13 +81,14 @@ impl Request {
         })
     }
 
-    /// Adds a chunk; with direct access, where its text is, and that its answer goes to this place.
+    /// Adds a chunk. With direct access it adds the addresses of the text and of the answer,
+    /// `answer_at`.
     #[inline]
     pub(super) fn add(&mut self, parts: &ForModule<'_>, answer_at: Option<u64>) -> Option<()> {
         self.add_parts(parts.operation, [parts.key, parts.nonce(), parts.data], parts.text, answer_at)
     }
 
-    /// The same of an operation's parts: key, nonce and associated data, and text.
+    /// The same from an operation's parts: key, nonce and associated data, and text.
     #[inline]
     pub(super) fn add_parts(
         &mut self,
@@ -137,7 +138,7 @@ impl Request {
         self.bytes.extend_from_slice(&[0; 8][..filling]);
     }
 
-    /// Overwrites the keys, which nobody needs any more.
+    /// Wipes the keys after their use.
     pub(super) fn wipe(&mut self) {
         for key in self.keys.drain(..) {
             self.bytes[key].zeroize();
@@ -151,7 +152,7 @@ impl Drop for Request {
     }
 }
 
-/// Overwrites the keys in a request that was read and is not needed any more.
+/// Wipes the keys in a request after its use.
 pub(super) fn wipe_keys(request: &mut [u8], direct: bool) {
     let mut at = 0;
     while let Some(bytes) = request.get(at + KEY_AT).map(|bytes| usize::from(*bytes)) {
@@ -189,11 +190,12 @@ pub(super) struct Job<'a> {
 
 pub(super) enum Text<'a> {
     Here(&'a [u8]),
-    /// Where in the host's memory, and where its answer goes.
+    /// The addresses of the text and of the answer in the host's memory.
     There(u64, u64),
 }
 
-/// The next chunk; `last` has key and associated data of the one before, and then of this one.
+/// Decodes the next chunk. `last` holds key and associated data of the chunk before, and is then
+/// set to this chunk's.
 pub(super) fn decode<'a>(
     rest: &mut &'a [u8],
     direct: bool,
@@ -219,7 +221,7 @@ pub(super) fn decode<'a>(
     Some(Job { operation, key, nonce, data, text_bytes, text })
 }
 
-/// Whatever the bytes, requests are read within them, and of what is wiped only the keys are gone.
+/// Reading a request stays within its bytes, whatever they are, and wiping overwrites only keys.
 #[doc(hidden)]
 pub fn fuzz_requests(data: &[u8]) {
     fn jobs(mut data: &[u8], direct: bool) -> Vec<Job<'_>> {

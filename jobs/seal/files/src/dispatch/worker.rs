@@ -1,4 +1,4 @@
-//! The threads: one for each CPU worker, and one for each module, its driver.
+//! The threads: one for each CPU worker, and a driver for each module.
 
 use super::module::Pipelined;
 use super::{Made, Module, ModuleError, Next, RingGcm, Shared, Wait};
@@ -10,7 +10,7 @@ use tobari_host::threads::stay_on;
 use tobari_plan::dispatch::{Batch, Handle, Report};
 use tobari_seal::{Chunk, Rooms, process_in_lanes};
 
-/// Nanoseconds that this thread has computed, from some moment on.
+/// CPU time of this thread in nanoseconds, from a fixed start.
 pub(super) fn thread_cpu_ns() -> u64 {
     {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -18,7 +18,7 @@ pub(super) fn thread_cpu_ns() -> u64 {
     }
     #[cfg(not(linux_64))]
     {
-        // No such clock that is the same everywhere: as if nobody else wanted the core.
+        // No portable clock: wall time, as if no other process used the core.
         static ORIGIN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
         u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -28,7 +28,7 @@ fn nanoseconds(since: Instant, until: Instant) -> u64 {
     u64::try_from(until.saturating_duration_since(since).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A stretch of work, as the clocks see it.
+/// Measures wall and CPU time of a piece of work.
 pub(super) struct Watch {
     wall: Instant,
     meter: Meter,
@@ -65,9 +65,9 @@ impl Meter {
     }
 }
 
-/// A batch costs the CPU more than what is done with it: it is taken, its results are published,
-/// and its chunks are let go. How long that was is part of what the *next* batch is said to have
-/// cost, as this one's was not over when it was reported.
+/// Publishes the results of a batch, and returns the CPU time for it in nanoseconds. A batch costs
+/// more than its processing: taking it, publishing its results, and freeing its chunks. The time
+/// here counts as cost of the *next* batch, as this batch's report is part of the publication.
 pub(super) fn publish(
     shared: &Shared,
     worker: usize,
@@ -81,7 +81,7 @@ pub(super) fn publish(
     meter.lap()
 }
 
-/// A batch for this worker, and the CPU time from when it was asked for.
+/// A batch for this worker, and a meter of CPU time that started before the request.
 pub(super) fn take(shared: &Shared, worker: usize, wait: Wait, items: &mut Vec<Handle>) -> (Next, Meter) {
     let meter = Meter::start();
     (shared.next_batch(worker, wait, items), meter)
@@ -106,15 +106,15 @@ pub(super) fn cpu(shared: &Shared, worker: usize) {
     }
 }
 
-/// A batch that a module has.
+/// A batch in a module.
 struct Held {
     batch: Batch,
     items: Vec<Handle>,
     chunks: Vec<Arc<Chunk>>,
-    /// Chunks that it does not take, by their places.
+    /// Places of chunks that the module does not take.
     left: Vec<usize>,
     handed_at: Instant,
-    /// CPU time in which it was taken and handed over, and how long that took.
+    /// CPU and wall time of taking the batch and handing it over.
     spent_ns: u64,
     wanted_ns: u64,
 }
@@ -131,7 +131,7 @@ pub(super) fn module(shared: &Shared, worker: usize, mut module: Box<dyn Module>
     }
 }
 
-/// One batch after another, and nothing while the module works.
+/// Drives a module with one batch at a time, and waits while the module works.
 fn one_by_one(shared: &Shared, worker: usize, module: &mut dyn Module) -> Result<(), ModuleError> {
     let (mut items, mut told) = (Vec::new(), 0);
     loop {
@@ -143,22 +143,22 @@ fn one_by_one(shared: &Shared, worker: usize, module: &mut dyn Module) -> Result
         let (around, began) = (told + meter.lap(), Instant::now());
         let results = hand_over(module, &borrowed(&chunks), shared.check)?;
         let (cpu_ns, wall_ns) = (meter.lap(), nanoseconds(began, Instant::now()));
-        // What the driver did not compute, it waited.
+        // The driver either computes or waits.
         let spent = cpu_ns + around;
         let report = Report { wall_ns: wall_ns.saturating_sub(cpu_ns), cpu_ns: spent, wanted_ns: spent };
         told = publish(shared, worker, (batch, &items, chunks), results, report, &mut meter);
     }
 }
 
-/// A module that is handed the next batch while it works on one.
+/// The driver of a module that gets the next batch while it works on one.
 struct Driver {
     worker: usize,
     module: Box<dyn Module>,
     held: VecDeque<Held>,
     free_at: Instant,
-    /// Nanoseconds in which the last batch was published.
+    /// Nanoseconds to publish the last batch.
     told: u64,
-    /// Nanoseconds in which the module did the last batch, and that it took the CPU.
+    /// Nanoseconds of the last batch: in the module, and of the CPU for it.
     batch_ns: u64,
     served_ns: u64,
 }
@@ -168,7 +168,7 @@ impl Driver {
         Self { worker, module, held: VecDeque::new(), free_at: Instant::now(), told: 0, batch_ns: 0, served_ns: 0 }
     }
 
-    /// On a thread of its own, to the end.
+    /// Drives the module on this thread until the pool ends.
     fn run(&mut self, shared: &Shared) -> Result<(), ModuleError> {
         loop {
             if self.held.len() < shared.module_batches {
@@ -183,7 +183,7 @@ impl Driver {
         }
     }
 
-    /// Hands over what there is room and work for.
+    /// Hands over the next batch. If the module has no room for it, takes answers back first.
     fn hand_over(&mut self, shared: &Shared, wait: Wait) -> Result<Handed, ModuleError> {
         let mut items = Vec::new();
         let (batch, chunks, mut meter) = match take(shared, self.worker, wait, &mut items) {
@@ -207,7 +207,7 @@ impl Driver {
         Ok(Handed::Some)
     }
 
-    /// Waits for the batch that was handed over first, if there is one.
+    /// Waits for the oldest batch, if there is one.
     fn take_back(&mut self, shared: &Shared) -> Result<(), ModuleError> {
         if let Some(first) = self.held.pop_front() {
             self.publish_answers(shared, first)?;
@@ -215,12 +215,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Whatever can be done without waiting; answers whether that was anything.
+    /// Takes and hands over everything possible without waiting. Returns whether there was any.
     fn serve(&mut self, shared: &Shared) -> Result<bool, ModuleError> {
         let mut some = false;
         loop {
             let first = self.held.front();
-            // One of which the module took nothing is done when its turn comes.
+            // A batch without a chunk for the module is done on its turn.
             let left = first.is_some_and(|first| first.left.len() == first.chunks.len());
             let done = left || first.is_some() && pipelined(self.module.as_mut())?.is_done(Duration::ZERO);
             if done {
@@ -234,7 +234,7 @@ impl Driver {
         }
     }
 
-    /// Takes the answers to a batch, and publishes them.
+    /// Takes the answers to a batch, and publishes the results.
     fn publish_answers(&mut self, shared: &Shared, held: Held) -> Result<(), ModuleError> {
         let mut meter = Meter::start();
         let (mut rooms, mut device_ns) = (None, None);
@@ -261,26 +261,25 @@ enum Handed {
     End,
 }
 
-/// Bytes that a CPU worker does at most before it looks after modules that have something again.
+/// The most bytes that a CPU worker processes before it serves busy modules again.
 const SLICE_BYTES: usize = 64 << 10;
-/// A slice is full groups of so many messages, which are done side by side.
+/// A slice consists of full groups of this many messages, processed side by side.
 const SLICE_ITEMS: usize = 16;
 
-/// How long it looks for what a module has done before it sleeps: to be woken takes longer.
+/// How long a worker polls for a module's answer before it sleeps: waking takes longer.
 const LOOK: Duration = Duration::from_micros(20);
-/// How long it waits for a module before it looks for other work.
+/// How long a worker waits for a module before it looks for other work.
 pub(super) const NAP: Duration = Duration::from_millis(1);
 
-/// A CPU worker that drives modules too, where there is no core for their drivers: between two
-/// slices of its own work it fetches what they have done and hands over more, which costs no change
-/// of threads.
+/// A CPU worker that also drives modules, if no core is free for their drivers. Between two slices
+/// of its own work it fetches answers and hands over more chunks, without a change of threads.
 pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usize, Box<dyn Module>)>) {
     shared.core.into_iter().for_each(stay_on);
     let mut drivers: Vec<Driver> = modules.into_iter().map(|(worker, module)| Driver::new(worker, module)).collect();
     let (mut items, mut told, mut byte_ns) = (Vec::new(), 0, 0.0);
     'rounds: loop {
         let served = serve_all(shared, &mut drivers);
-        // While modules are at work there may be something to fetch soon.
+        // A working module may have an answer soon.
         let wait =
             if served || drivers.iter().any(|driver| !driver.held.is_empty()) { Wait::Never } else { Wait::Once };
         match take(shared, worker, wait, &mut items) {
@@ -301,8 +300,8 @@ pub(super) fn cpu_and_modules(shared: &Shared, worker: usize, modules: Vec<(usiz
                         }
                         std::hint::spin_loop();
                     }
-                    // What comes of it the next round sees; a module that stalls must not hold up
-                    // what is to be done in its place.
+                    // The next round sees the result. A stalled module must not hold up the work
+                    // that is done in its place.
                     let _ = pipelined(driver.module.as_mut()).map(|module| module.is_done(NAP));
                 }
             }
@@ -322,7 +321,7 @@ fn serve_all(shared: &Shared, drivers: &mut Vec<Driver>) -> bool {
 
 fn lose_if_failed(shared: &Shared, drivers: &mut Vec<Driver>, at: usize, done: Result<(), ModuleError>) {
     if let Err(error) = done {
-        // The buffers first: whoever does the items again may need the memory.
+        // Free the buffers first: another engine processes the chunks again and may need memory.
         let driver = drivers.remove(at);
         let worker = driver.worker;
         drop(driver);
@@ -330,8 +329,8 @@ fn lose_if_failed(shared: &Shared, drivers: &mut Vec<Driver>, at: usize, done: R
     }
 }
 
-/// A batch, in slices where modules have something; of the time between them nothing counts.
-/// `byte_ns` is what a byte took last.
+/// Processes a batch, in slices if modules are busy. Time between slices does not count. `byte_ns`
+/// is the last time for a byte.
 fn sliced(shared: &Shared, chunks: &[Arc<Chunk>], drivers: &mut Vec<Driver>, byte_ns: &mut f64) -> (Vec<Made>, Report) {
     let (mut results, mut rest) = (Vec::new(), chunks);
     let (mut wall_ns, mut cpu_ns) = (0, 0);
@@ -361,16 +360,16 @@ fn sliced(shared: &Shared, chunks: &[Arc<Chunk>], drivers: &mut Vec<Driver>, byt
     }
 }
 
-/// How many bytes at so many nanoseconds each a CPU worker does before it looks after the modules
-/// again: what there is time for while one of them does a batch and is handed the next, so that it
-/// always has another; all where none has anything.
+/// The bytes that a CPU worker processes before it serves the modules again, at `byte_ns`
+/// nanoseconds each. A slice lasts as long as a module's batch less the time to hand over the next,
+/// so that the module always has another batch. Without busy modules there is no bound.
 fn slice_bytes(drivers: &[Driver], byte_ns: f64) -> usize {
     let busy = drivers.iter().filter(|driver| !driver.held.is_empty());
     slice_of(busy.map(|driver| (driver.batch_ns, driver.served_ns)).min(), byte_ns)
 }
 
-/// The same of the module that is through first: nanoseconds of its last batch, 0 if there was
-/// none, and of the CPU for it.
+/// The same for the module that finishes first. `first` has the nanoseconds of its last batch, 0
+/// without one, and the CPU nanoseconds for it.
 fn slice_of(first: Option<(u64, u64)>, byte_ns: f64) -> usize {
     let Some((batch_ns, served_ns)) = first else { return usize::MAX };
     if batch_ns == 0 || byte_ns <= 0.0 {
@@ -383,7 +382,8 @@ pub(super) fn pipelined(module: &mut dyn Module) -> Result<&mut dyn Pipelined, M
     module.pipelined().ok_or(ModuleError::Malformed)
 }
 
-/// Hands chunks over; answers what the module has now, and nanoseconds in which it was woken.
+/// Hands a batch over. Returns the batch as held by the module, and the nanoseconds to wake the
+/// module.
 fn begin(
     module: &mut dyn Module,
     batch: Batch,
@@ -403,7 +403,7 @@ pub(super) fn is_for(module: &dyn Module, chunk: &Chunk) -> bool {
     chunk.is_for_modules() && module.takes(chunk)
 }
 
-/// A module's answers, completed and believed, or not.
+/// A module's answers, completed and, with `check`, verified.
 pub(super) fn judged(chunks: &[&Chunk], rooms: Rooms, check: bool) -> Result<Vec<Bytes>, ModuleError> {
     let results = rooms.complete(chunks).map_err(|_| ModuleError::Wrong)?;
     if check && !chunks.iter().zip(&results).all(|(chunk, result)| chunk.check(result, &RingGcm)) {
@@ -417,7 +417,7 @@ fn left_by(module: &dyn Module, chunks: &[&Chunk]) -> Vec<usize> {
     (0..chunks.len()).filter(|at| !is_for(module, chunks[*at])).collect()
 }
 
-/// Those of the chunks that are not at these places.
+/// The chunks that are not at these places.
 fn taken<'a>(chunks: &[&'a Chunk], left: &[usize]) -> Vec<&'a Chunk> {
     if left.is_empty() {
         return chunks.to_vec();
@@ -425,8 +425,8 @@ fn taken<'a>(chunks: &[&'a Chunk], left: &[usize]) -> Vec<&'a Chunk> {
     chunks.iter().enumerate().filter(|(at, _)| left.binary_search(at).is_err()).map(|(_, chunk)| *chunk).collect()
 }
 
-/// What became of all chunks: of those that a module took from its rooms, and of those that it left
-/// by the CPU, now.
+/// The results of all chunks. Chunks that the module took have theirs in its rooms; the CPU
+/// processes the others now.
 fn together(chunks: &[&Chunk], left: &[usize], rooms: Option<Rooms>, check: bool) -> Result<Vec<Made>, ModuleError> {
     let answered = rooms.map_or(Ok(Vec::new()), |rooms| judged(&taken(chunks, left), rooms, check))?;
     let rest: Vec<&Chunk> = left.iter().filter_map(|at| chunks.get(*at).copied()).collect();
@@ -442,7 +442,7 @@ fn together(chunks: &[&Chunk], left: &[usize], rooms: Option<Rooms>, check: bool
     (0..chunks.len()).map(next).collect::<Option<_>>().ok_or(ModuleError::Malformed)
 }
 
-/// Lets the module do what it takes, checks, and does the rest here.
+/// Hands the module its chunks, checks the answers, and processes the other chunks here.
 pub(super) fn hand_over(module: &mut dyn Module, chunks: &[&Chunk], check: bool) -> Result<Vec<Made>, ModuleError> {
     let left = left_by(module, chunks);
     let handed = taken(chunks, &left);

@@ -1,6 +1,6 @@
-//! NIST's known answers of AES: of CBC by the loops of the CPU, the emulated module's process, and
-//! OpenSSL where it is built in; of GCM by `ring`, the portable one, the emulated module's process,
-//! and OpenSSL.
+//! NIST's known answers for AES. CBC is tested on the CPU's loops, the emulated module's process,
+//! and OpenSSL if built in; GCM on `ring`, the portable implementation, the emulated module's
+//! process, and OpenSSL.
 
 use chacha20::rand_core::{TryCryptoRng, TryRng};
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
-/// Gives the bytes that an answer has as its IV.
+/// A source of randomness that returns the IV of a known answer.
 struct Fixed<'a>(&'a [u8]);
 
 impl TryRng for Fixed<'_> {

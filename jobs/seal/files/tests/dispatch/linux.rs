@@ -1,4 +1,4 @@
-//! A runner of tests that prints what libtest prints, the tests, and the list of them.
+//! The tests, their list, and a runner with the output of libtest.
 
 use super::known::{
     every_engine_of_gcm_gives_nists_answers_and_refuses_what_it_must, modules_give_nists_answers_of_cbc,
@@ -22,8 +22,8 @@ use tobari_seal_files::dispatch::{
     Pool, RingGcm, run_module,
 };
 
-/// Chunks of these lengths, and what each must become. The two are of two states with one seed, so
-/// they are the same.
+/// Chunks of these lengths, and their expected results. Both come from two states with the same
+/// seed, so they agree.
 fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Bytes>) {
     let chunk = |at: usize, bytes: usize| {
         let mut rng = ChaCha20Rng::from_seed([at as u8; 32]);
@@ -39,7 +39,7 @@ fn chunks(suite: Suite, lengths: &[usize]) -> (Vec<Chunk>, Vec<Bytes>) {
     (all(()), expected)
 }
 
-/// Puts all chunks through a pool; `at` is called before each is submitted. Answers what came out.
+/// Runs all chunks through a pool, and returns the results. Calls `at` before each is submitted.
 fn run(pool: &Pool, chunks: Vec<Chunk>, mut at: impl FnMut(usize)) -> Vec<Bytes> {
     let mut results: Vec<Option<Bytes>> = chunks.iter().map(|_| None).collect();
     let mut keep = |(number, result): Finished| {
@@ -87,15 +87,15 @@ fn every_policy_gives_the_bytes_of_the_portable_engine_with_a_module_and_without
     }
 }
 
-/// One chain on the CPU, which so has work for longer than it takes to submit it; and no batch is
+/// Options for one chain on the CPU, so that its work takes longer than its submission. No batch is
 /// ever late, however busy the machine is.
 fn patient(policy: Policy, module: Emulated) -> Options {
     let limits = Limits { patience_ns: u64::MAX / 4, ..Limits::default() };
     Options { lanes: Some(1), limits, suite: Suite::CbcHmac, ..options(policy, vec![Box::new(module)]) }
 }
 
-/// Puts 4,000 chunks through a pool, whose module is disturbed when it has done some; answers
-/// whether the results are right, and whether it was.
+/// Runs 4,000 chunks through a pool, and disturbs its module after some. Returns whether the
+/// results are right, and whether the module was disturbed.
 fn disturbed(pool: &Pool, disturb: impl Fn()) -> [bool; 2] {
     let (chunks, expected) = chunks(Suite::CbcHmac, &vec![16_384; 4000]);
     let mut was = false;
@@ -108,7 +108,7 @@ fn disturbed(pool: &Pool, disturb: impl Fn()) -> [bool; 2] {
     [results == expected, was]
 }
 
-/// By which a module is worth its while under `best`, whatever it is on this machine.
+/// A model by which `best` uses a module, whatever the real costs of this machine.
 fn worthwhile() -> Model {
     let (cpu, device) = (Cost::linear(0.0, 1000.0, 100.0), Cost::linear(0.0, 1000.0, 1.0));
     Model { device, handing: Cost::linear(100.0, 10.0, 0.0), cores: 2.0, ..Model::cpu_only(cpu) }
@@ -125,7 +125,7 @@ fn a_module_that_is_killed_loses_nothing() {
         let report = pool.report();
         let lost = report[1].lost.as_deref().unwrap_or_default();
         assert!((1..4000).contains(&report[1].done.items), "{}: {report:?}", policy.name());
-        // `best` may have no more for one that it has found slow.
+        // `best` may give no more chunks to a module that it has found slow.
         assert!(lost.contains("killed by signal 9") || policy == Policy::Best, "{}: {lost}", policy.name());
     }
 }
@@ -141,7 +141,7 @@ fn a_module_that_stalls_loses_nothing_and_holds_nobody_up() {
     assert!(began.elapsed() < Duration::from_secs(20));
     let module = pool.report().remove(1);
     assert!(module.done.batches > 0 && module.done.stalls > 0, "{module:?}");
-    drop(pool); // ends only when the driver has given the module up
+    drop(pool); // returns only after the driver has given up the module
 }
 
 /// Flips one bit in one answer of many.
@@ -190,15 +190,14 @@ fn a_module_that_lies_is_found_out_and_the_results_are_right() {
 
 fn four_thousand_files_of_16_kib_need_8_mib_in_flight() {
     let module = Box::new(Emulated::start(&EmulatedOptions::default()).unwrap());
-    // Nothing is done twice because it is late: whoever has it still would hold it beside its
-    // result.
+    // No late batch is processed twice: the slow engine would hold its chunks beside the results.
     let limits = Limits { patience_ns: u64::MAX / 4, ..Limits::default() };
     let pool = Pool::start(Options { limits, ..options(Policy::Best, vec![module]) }).unwrap();
     let (chunks, expected) = chunks(Suite::CbcHmac, &vec![16_384; 4000]);
     let mut most = 0;
     let results = run(&pool, chunks, |_| most = most.max(pool.in_flight_bytes()));
-    // Chunks that are waited for and results that nobody took, together; what a worker is writing
-    // just now, a batch of 256 KiB at most, is not counted.
+    // Counts unfinished chunks and results not taken. Results that a worker is writing now, at most
+    // a batch of 256 KiB, do not count.
     assert!(results == expected && most <= 8 << 20 && most > 7 << 20, "{most}");
 }
 
@@ -270,12 +269,12 @@ fn what_a_module_takes_nothing_of_is_not_waited_for() {
     }
 }
 
-/// A module that counts how many batches it has at once.
+/// A module that counts its batches at one time.
 struct Counted {
     module: Emulated,
     has: usize,
     most: Arc<AtomicUsize>,
-    /// How often it was handed more than there is room for.
+    /// How often it got more than its room.
     too_much: Arc<AtomicUsize>,
 }
 

@@ -1,8 +1,7 @@
-//! A pool of threads and modules: every chunk comes back once and right, whatever becomes of a
-//! module.
+//! A pool of threads and modules: every chunk gives one right result, whatever happens to a module.
 //!
-//! The emulated module is this executable again, so this file has a `main` of its own in place of
-//! libtest's, and prints what that would.
+//! The emulated module is a process of this executable. So this file has its own `main` instead of
+//! libtest's, with the same output.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 

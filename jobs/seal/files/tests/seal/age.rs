@@ -33,7 +33,7 @@ fn every_recipient_opens_what_was_sealed_for_all_and_nobody_else_does() {
     let (source, set) = (folder(), tempdir().unwrap());
     let people: Vec<_> = (0..60).map(|_| new_identity()).collect();
     let all: Vec<&str> = people.iter().map(|(_, recipient)| recipient.as_str()).collect();
-    // More than one age file has room for.
+    // More recipients than fit into one age file.
     let sealed = seal_for(&for_recipients(&all), source.path(), set.path(), false).unwrap();
     assert_eq!((sealed.entries, words(&sealed.problems)), (11, String::new()));
     for at in [0, 30, 59] {
@@ -58,7 +58,7 @@ fn files_of_version_1_for_a_recipient_open_for_ever() {
             .one(Box::new(File::open(&place).unwrap()), &place, Target::Stream(&mut out), &mut rng, &mut |_| ())
             .unwrap();
         assert!(out == (0..700).map(|at| (at * 31 + at / 251) as u8).collect::<Vec<_>>(), "{name}");
-        // A changed bit of the age file is no key of anybody's.
+        // An age file with a changed bit gives no key.
         let mut bytes = fs::read(&place).unwrap();
         bytes[200] ^= 1;
         let refused = reader.one(Box::new(Cursor::new(bytes)), &place, Target::Nowhere, &mut rng, &mut |_| ());
@@ -89,7 +89,7 @@ fn a_set_of_a_key_file_and_a_recipient_is_continued_by_the_key_file_alone() {
 fn a_mark_that_the_storage_planted_does_not_make_anybody_seal_under_its_key() {
     let (source, set, theirs) = (folder(), tempdir().unwrap(), tempdir().unwrap());
     let (identity, recipient) = new_identity();
-    // The storage knows the recipient, so it can begin a set for it, whose key it knows.
+    // The storage knows the recipient, so it can begin a set for the recipient with its own key.
     seal_for(&for_recipients(&[&recipient]), tempdir().unwrap().path(), theirs.path(), false).unwrap();
     fs::copy(theirs.path().join(SET), set.path().join(SET)).unwrap();
     for keys in [

@@ -1,4 +1,4 @@
-//! Files that are sealed alone, and files and links that are opened alone.
+//! Single files: sealed alone, and files and links opened alone.
 
 use super::*;
 use tobari_seal_files::SetEntry;
@@ -64,7 +64,7 @@ fn what_has_no_length_before_it_is_read_is_sealed_as_a_stream() {
     let (mut piped, mut made_up) = (Vec::new(), Vec::new());
     open_file(&sealed, Target::Stream(&mut piped)).unwrap();
     assert!(look(&sealed).kind == Kind::Stream && piped == vec![3; 10_000]);
-    // a file of no length, with content
+    // A file that reports a length of 0, but has content.
     seal_file(Path::new("/proc/version"), &sealed, true).unwrap();
     open_file(&sealed, Target::Stream(&mut made_up)).unwrap();
     assert!(look(&sealed).kind == Kind::Stream && made_up == fs::read("/proc/version").unwrap());
@@ -94,7 +94,7 @@ fn one_file_of_a_set_opens_alone_if_it_is_the_one_that_the_list_names() {
     assert_eq!(fs::read_link(&back).unwrap(), Path::new("../nowhere/at all"));
     let folder = open_listed(set.path(), &find(set.path(), "sub"), Target::File(&out.path().join("no"), false));
     assert!(matches!(folder, Err(FileProblem::List { .. })), "{:?}", folder.err());
-    // an older one is not taken for it, nor is another
+    // Neither an older sealed file nor another one is accepted in its place.
     let place = set.path().join(find(set.path(), "full").name);
     let old = fs::read(&place).unwrap();
     fs::write(source.path().join("full"), b"new").unwrap();
@@ -127,7 +127,7 @@ fn links_are_replaced_when_that_is_asked_for_and_nothing_is_written_through_them
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("../nowhere/at all"));
     }
     assert_eq!(fs::read(&victim).unwrap(), b"untouched");
-    // a folder is not: that is said, and all else is there
+    // A folder is not replaced: the run reports it and writes everything else.
     fs::remove_file(&link).unwrap();
     fs::create_dir(&link).unwrap();
     let opened = open_over(set.path(), Some(out.path()), true).unwrap();

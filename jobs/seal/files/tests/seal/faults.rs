@@ -1,11 +1,11 @@
-//! What the format and the file system allow, and this program once did not.
+//! Cases that the format and the file system allow, and that once failed in this program.
 
 use super::*;
 
 #[test]
 fn fault_2_paths_longer_than_a_system_call_takes_are_sealed_and_opened() {
     let (source, set, out) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
-    // made and removed from folder to folder: nothing else can
+    // Made and removed folder by folder: the path is too long for one call.
     let make =
         "i=0; while [ $i -lt 60 ]; do mkdir $(printf 'd%.0s' $(seq 200)); cd d*; i=$((i+1)); done; echo deep > file";
     let script = |folder: &Path, script: &str| {
@@ -40,7 +40,7 @@ fn fault_6_a_link_gets_its_own_time_back() {
     let time = |root: &Path| fs::symlink_metadata(root.join("link")).unwrap().modified().unwrap();
     assert_eq!(time(out.path()), time(source.path()));
     assert!(time(out.path()) < SystemTime::now() - Duration::from_secs(1 << 25));
-    // and of a link that is opened alone
+    // The same for a link that is opened alone.
     let alone = out.path().join("alone");
     let (pool, keys, mut rng, mut found) = (pool(), keys(), ChaCha20Rng::from_seed([74; 32]), None);
     let reader = Reader::new(&pool, &keys);
@@ -54,18 +54,18 @@ fn fault_3_a_set_is_opened_again_over_what_an_interrupted_run_made_of_it_and_ove
     let (source, set, out) = (folder(), tempdir().unwrap(), tempdir().unwrap());
     seal(source.path(), set.path(), 75, false).unwrap();
     open(set.path(), Some(out.path())).unwrap();
-    // some of it is there, with a temporary file
+    // A part of the set exists, with a temporary file.
     fs::remove_file(out.path().join("full")).unwrap();
     fs::remove_file(out.path().join("sub/link")).unwrap();
     fs::write(out.path().join("sub/.tobari-part-1-2"), b"half").unwrap();
     assert_eq!(words(&open(set.path(), Some(out.path())).unwrap().problems), "");
     assert_eq!(described(out.path()), described(source.path()));
-    // a file with other content is somebody's
+    // A file with other content is the user's.
     fs::write(out.path().join("full"), b"mine").unwrap();
     let problems = words(&open(set.path(), Some(out.path())).unwrap().problems);
     assert!(problems.contains("full") && problems.contains("--force"), "{problems}");
     assert_eq!(fs::read(out.path().join("full")).unwrap(), b"mine");
-    // and so is a folder with something that the set does not have
+    // So is a folder with a name that the set does not have.
     fs::write(out.path().join("other"), b"mine").unwrap();
     assert!(matches!(open(set.path(), Some(out.path())), Err(FileProblem::Exists { .. })));
 }
@@ -74,11 +74,9 @@ fn fault_3_a_set_is_opened_again_over_what_an_interrupted_run_made_of_it_and_ove
 fn fault_5_what_was_sealed_of_a_source_that_cannot_be_read_stays_although_the_set_was_unfinished() {
     let (source, set) = (folder(), tempdir().unwrap());
     seal(source.path(), set.path(), 76, false).unwrap();
-    // an update was killed: there is no list any more, and a file has become a folder's name on
-    // another file system, say
+    // An update was killed: the list is gone.
     fs::remove_file(set.path().join(MANIFEST)).unwrap();
-    // a pipe in the place of a file is known to be none: what was sealed of the file is gone with
-    // it
+    // A pipe in the place of a file shows that the file is gone, so its sealed file is removed.
     fs::remove_file(source.path().join("full")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(source.path().join("full")).status();
     assert!(made.unwrap().success());
@@ -88,7 +86,7 @@ fn fault_5_what_was_sealed_of_a_source_that_cannot_be_read_stays_although_the_se
     assert_eq!((words(&opened.problems), opened.stale.len()), (String::new(), 0));
 }
 
-/// The storage puts an older file back, and waits for a run in which its source cannot be read.
+/// The storage restores an older sealed file, and waits for a run with an unreadable source.
 #[test]
 fn fault_5_an_older_file_that_was_put_back_is_not_listed_as_stale() {
     for (puts_back, removes_list) in [(false, false), (true, false), (true, true)] {
@@ -102,7 +100,7 @@ fn fault_5_an_older_file_that_was_put_back_is_not_listed_as_stale() {
         fs::write(source.path().join("b"), b"second, and longer").unwrap();
         seal(source.path(), set.path(), 82, true).unwrap();
         let is_old = |(bytes, file): &(Vec<u8>, PathBuf)| fs::read(file).unwrap() != *bytes && bytes.len() > 100;
-        // the folder's own record has another time
+        // The folder's own record has changed, too: its time.
         let changed: Vec<_> = of_first.into_iter().filter(is_old).collect();
         for (bytes, file) in changed.iter().filter(|_| puts_back) {
             fs::write(file, bytes).unwrap();
@@ -110,7 +108,7 @@ fn fault_5_an_older_file_that_was_put_back_is_not_listed_as_stale() {
         if removes_list {
             fs::remove_file(set.path().join(MANIFEST)).unwrap();
         }
-        // the walk has listed it, and it cannot be opened any more
+        // The walk has listed the file, but the file can no longer be opened.
         let (pool, keys, mut rng) = (pool(), keys(), ChaCha20Rng::from_seed([83; 32]));
         let mut writer = Writer::new(&pool, &keys, layout(), &mut rng).unwrap();
         let gone = source.path().join("b");
@@ -123,7 +121,7 @@ fn fault_5_an_older_file_that_was_put_back_is_not_listed_as_stale() {
             assert_eq!((sealed.stale.len(), verified.stale.len()), (0, 0));
             assert!(problems.contains("only files that the list names, found this one"), "{problems}");
         } else {
-            // where the list is gone, too, nobody can tell: the threat model says so
+            // If the list is gone, too, this cannot be detected: the threat model says so.
             assert_eq!((sealed.stale, problems), (vec![b"b".to_vec()], String::new()));
             assert_eq!(verified.stale, [b"b".to_vec()]);
         }

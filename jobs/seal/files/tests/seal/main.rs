@@ -1,4 +1,4 @@
-//! Folders and streams, sealed and opened: what comes back, and what is found out.
+//! Folders and streams decrypt to their source, and every change is detected.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![cfg(linux_64)]
@@ -62,7 +62,7 @@ fn words(problems: &[FileProblem]) -> String {
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 
-/// A folder with one of everything.
+/// A folder with one source of every kind.
 fn folder() -> TempDir {
     let root = tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
@@ -85,8 +85,8 @@ fn folder() -> TempDir {
     root
 }
 
-/// Of all things: path, kind, permissions, time, content or target; links have neither permissions
-/// nor time.
+/// Path, kind, permissions, time, and content or target of everything in a folder. Links have
+/// neither permissions nor time.
 fn described(root: &Path) -> Vec<(PathBuf, String, Vec<u8>)> {
     let (mut out, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(path) = left.pop() {
@@ -108,7 +108,7 @@ fn described(root: &Path) -> Vec<(PathBuf, String, Vec<u8>)> {
     out
 }
 
-/// Every sealed file of a set but the mark and the list.
+/// Every sealed file of a set, without the mark and the list.
 fn sealed_files(set: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(set).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
     let mut files: Vec<_> =
@@ -132,7 +132,7 @@ fn a_folder_comes_back_with_names_times_permissions_links_and_holes() {
         assert_eq!(described(out.path()), described(source.path()));
         let blocks = fs::metadata(out.path().join("sparse")).unwrap().blocks();
         assert!(blocks <= fs::metadata(source.path().join("sparse")).unwrap().blocks() + 64, "{blocks} blocks");
-        // Nothing of a name or of content shows.
+        // No name and no content is visible.
         for file in sealed_files(set.path()) {
             let bytes = fs::read(&file).unwrap();
             for word in [&b"deeper"[..], b"one byte", b"middle", b"nowhere"] {
@@ -151,7 +151,7 @@ fn what_was_altered_dropped_added_or_put_back_is_found_out() {
     seal(source.path(), set.path(), 2, false).unwrap();
     let files = sealed_files(set.path());
     let before: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
-    // Brought up to date: one file has changed, and its old version is put back.
+    // An update: one file has changed, and its old sealed file is restored.
     fs::write(source.path().join("full"), vec![6; 8192]).unwrap();
     let again = seal(source.path(), set.path(), 3, true).unwrap();
     assert_eq!((again.entries, again.kept, words(&again.problems)), (11, 10, String::new()));
@@ -163,7 +163,7 @@ fn what_was_altered_dropped_added_or_put_back_is_found_out() {
     assert!(problem.contains("found another or an older one"), "{problem}");
     fs::write(&files[changed[0]], new).unwrap();
     assert_eq!(words(&open(set.path(), None).unwrap().problems), "");
-    // One bit, a file in another's place, one that is missing, and one that was added.
+    // A flipped bit, a file in another's place, a missing file, and an added one.
     let others: Vec<_> = (0..files.len()).filter(|at| *at != changed[0]).take(4).collect();
     let mut flipped = before[others[0]].clone();
     let middle = flipped.len() - 60;
@@ -178,7 +178,7 @@ fn what_was_altered_dropped_added_or_put_back_is_found_out() {
     for part in ["as it was sealed", "the path that the list has", "No such file", "only files that the list names"] {
         assert!(problem.contains(part), "{part}: {problem}");
     }
-    // Nothing unverified was left, under any name.
+    // No unverified file remains, under any name.
     let left = described(out.path()).iter().filter(|(path, ..)| path.to_string_lossy().contains("tobari-part")).count();
     assert_eq!(left, 0);
 }
@@ -188,8 +188,8 @@ fn an_unfinished_set_is_continued_and_only_what_is_right_is_kept() {
     let (source, set) = (folder(), tempdir().unwrap());
     seal(source.path(), set.path(), 4, false).unwrap();
     let files = sealed_files(set.path());
-    // As a killed run leaves it: no list, a part of a file, some files missing; and one with a
-    // flipped bit, one whose source has changed but for length and time.
+    // The state after a killed run: no list, a part of a file, and some files missing. In addition,
+    // one file with a flipped bit, and one source with other content of the same length and time.
     fs::remove_file(set.path().join(MANIFEST)).unwrap();
     fs::remove_file(&files[1]).unwrap();
     let mut flipped = fs::read(&files[2]).unwrap();
@@ -212,7 +212,7 @@ fn an_unfinished_set_is_continued_and_only_what_is_right_is_kept() {
     let out = tempdir().unwrap();
     assert_eq!(words(&open(set.path(), Some(out.path())).unwrap().problems), "");
     assert_eq!(described(out.path()), described(source.path()));
-    // What was sealed anew has a new salt, and all still open with the set's key.
+    // Files sealed anew have a new salt, and all files decrypt with the set's key.
     let after = salts(set.path());
     assert_eq!(after.iter().filter(|salt| before.contains(salt)).count() as u64, sealed.kept);
 }
@@ -262,7 +262,7 @@ fn of_a_damaged_file_all_chunks_that_are_right_are_salvaged_and_the_missing_rang
         change(&mut bytes);
         fs::write(place, bytes).unwrap();
     };
-    // chunks have 4,096 bytes and a tag of 16; after the last come its trailer's and the file's
+    // Chunks have 4,096 bytes and a tag of 16; the trailer and the file's MAC follow the last one.
     let end = |bytes: &[u8], content: usize| bytes.len() - content - 16 * content.div_ceil(4096);
     alter("sub/deeper/chunks", &|bytes| {
         let first = end(bytes, 50_000) - {
@@ -298,7 +298,7 @@ fn of_a_damaged_file_all_chunks_that_are_right_are_salvaged_and_the_missing_rang
     assert_eq!(found.len(), original.len());
     assert!(!out.path().join("sub/deeper/chunks").exists() && !out.path().join("full").exists());
     assert!(!out.path().join("sub/one byte.damaged").exists(), "nothing of it opens");
-    // one file alone, and never over another
+    // A single file, which never replaces another.
     let alone = out.path().join("alone");
     let damaged = reader.pieces(&names[&b"full"[..]], &alone, false, &mut |_| ()).unwrap();
     assert!(matches!(damaged, Some(FileProblem::Damaged { missing, .. }) if missing.0 == [[4096, 8192]]));
@@ -359,14 +359,13 @@ fn a_stream_of_any_length_comes_back_and_a_cut_one_gives_a_verified_beginning_an
     }
 }
 
-/// What was handed to it, by key and nonce.
+/// All texts that modules received, by key and nonce.
 type BatchLog = Arc<Mutex<HashMap<(Vec<u8>, Vec<u8>), Vec<Vec<u8>>>>>;
 
-/// A module that writes down what it is handed, and dies with a batch in its hands, when the source
-/// changes.
+/// A module that records its input, and dies with an unfinished batch when the source changes.
 struct Recorder {
     seen: BatchLog,
-    /// It dies with this one; 0: never, and it begins when another has died.
+    /// The batch at which it dies. With 0 it never dies, and begins after another module has died.
     batches: usize,
     died: Arc<AtomicBool>,
     source: PathBuf,
@@ -405,7 +404,7 @@ impl Module for Recorder {
             return Ok(rooms);
         }
         let length = fs::metadata(&self.source).unwrap().len() as usize;
-        // At once: half of a new file is a state of the source, too.
+        // Replaced at once, as a half-written file would be a state of the source, too.
         let new = self.source.parent().unwrap().with_extension("new");
         fs::write(&new, vec![0xee; length]).unwrap();
         fs::rename(new, &self.source).unwrap();
@@ -421,11 +420,11 @@ fn a_source_that_changes_when_a_module_dies_never_has_two_plaintexts_under_one_n
         fs::write(&place, (0..3_000_000).map(|at| (at / 7) as u8).collect::<Vec<_>>()).unwrap();
         let (seen, died, before) = (BatchLog::default(), Arc::new(AtomicBool::new(false)), fs::read(&place).unwrap());
         let recorder = |batches| Recorder { seen: seen.clone(), batches, died: died.clone(), source: place.clone() };
-        // The second one never dies, and sees what the first one had, again.
+        // The second module never dies, and gets the first one's chunks again.
         let modules = [recorder(batches), recorder(0)];
         let modules = modules.map(|module| Box::new(module) as Box<dyn Module>).into();
         let model = Some(Model::cpu_only(Cost::linear(100.0, 100.0, 0.1)));
-        // Never late, however busy the machine is: else the CPU does some, unseen.
+        // No batch is late, however busy the machine is: else the CPU would process some itself.
         let limits = Limits { patience_ns: u64::MAX / 4, ..Limits::default() };
         let options = Options { policy: Policy::Module, cpu_workers: 1, modules, model, limits, ..Options::new() };
         let (pool, keys, mut rng) = (Pool::start(options).unwrap(), keys(), ChaCha20Rng::from_seed([77; 32]));
@@ -439,8 +438,8 @@ fn a_source_that_changes_when_a_module_dies_never_has_two_plaintexts_under_one_n
             again += texts.len() - 1;
         }
         assert!(seen.len() > 700 && again > 0, "{} chunks, {again} of them twice", seen.len());
-        // What was published is one state of the source, what was read before it changed or what it
-        // is now, and not a mixture.
+        // The published file is one state of the source, either before or after the change, and
+        // not a mixture.
         assert_eq!(words(&open(set.path(), Some(out.path())).unwrap().problems), "");
         let found = fs::read(out.path().join("changes")).unwrap();
         assert!(found == before || found == fs::read(source.path().join("changes")).unwrap());

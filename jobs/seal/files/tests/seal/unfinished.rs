@@ -1,4 +1,4 @@
-//! What a run leaves that does not come to its end, and what the next one makes of it.
+//! Interrupted runs, and their continuation by the next run.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn a_list_is_gone_before_the_first_sealed_file_is_replaced_so_that_it_never_call
     for (round, changed) in ["empty", "sub/deeper/chunks", "full", "sub/one byte"].into_iter().enumerate() {
         fs::write(source.path().join(changed), vec![round as u8; 9000]).unwrap();
         let (mut right, mut without) = (0, 0);
-        // At each of these moments the run may be killed.
+        // The run may be killed at each of these moments.
         let sealed = update(source.path(), set.path(), 52 + round as u8, &mut |_| {
             if set.path().join(MANIFEST).exists() {
                 assert_eq!(words(&open(set.path(), None).unwrap().problems), "");

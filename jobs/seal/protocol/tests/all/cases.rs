@@ -1,4 +1,4 @@
-//! The sealed files of `vectors/seal/v1`: from these seeds they come out the same to the byte.
+//! The sealed files of `vectors/seal/v1`: these seeds give the same bytes every time.
 
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_seal::*;
@@ -11,7 +11,7 @@ pub(crate) struct Case {
     pub(crate) seed: u8,
     /// The suite.
     pub(crate) suite: Suite,
-    /// Chunks of this power of two.
+    /// The size of a chunk, as a power of two.
     pub(crate) chunk_log2: u8,
     /// About the source.
     pub(crate) meta: Meta,
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) bytes: usize,
 }
 
-/// The passphrase that opens the cases whose name has one.
+/// The passphrase of the cases whose name ends with `passphrase`.
 pub(crate) const PASSPHRASE: &[u8] = "päss phrase".as_bytes();
 
 pub(crate) fn content(bytes: usize) -> Vec<u8> {
@@ -48,7 +48,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// The file. Its key file is 32 bytes of 7.
+/// The sealed file of a case. Its key file is 32 bytes of 7.
 pub(crate) fn seal(case: &Case) -> Result<Vec<u8>, SealError> {
     let mut rng = ChaCha20Rng::from_seed([case.seed; 32]);
     let (file, set) = (KeyFile::from_bytes(&[7; 32])?, SetKey::random(&mut rng));

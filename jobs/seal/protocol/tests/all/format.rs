@@ -1,4 +1,4 @@
-//! What was sealed comes back, whoever opens it.
+//! Every key of a sealed file decrypts it to the same source.
 
 use super::{Fixture, layouts, open, rng};
 use tobari_seal::*;
@@ -157,12 +157,12 @@ fn a_state_is_not_talked_into_reusing_a_number() {
     let last = sealing.chunk(vec![0; 4], true, &mut fixture.rng).unwrap();
     assert!(sealing.chunk(vec![0; 4], true, &mut fixture.rng).is_err(), "after the last");
     assert_eq!((first.number(), last.number()), (0, 1));
-    // However often it is done, a chunk gives the same bytes.
+    // A chunk gives the same bytes each time.
     let done = |chunk: &Chunk| process(&[chunk], &PortableGcm).remove(0).unwrap();
     assert_eq!(done(&first), done(&first));
     assert!(first.check(&done(&first), &PortableGcm) && !last.check(&done(&first), &PortableGcm));
     assert!(sealing.finish(&mut fixture.rng).is_err(), "nothing was taken back");
-    // Less content than was promised is not finished.
+    // A file with less content than its record says cannot be finished.
     let mut sealing = begin(&mut fixture);
     let chunk = sealing.chunk(vec![0; 4], true, &mut fixture.rng).unwrap();
     sealing.sealed(&done(&chunk)).unwrap();
@@ -178,7 +178,7 @@ fn what_a_module_computes_is_completed_and_a_lie_is_seen() {
         let mut sealing = Sealing::begin(&fixture.set, &fixture.stanzas, layout, &meta, &mut fixture.rng).unwrap().0;
         let chunk = sealing.chunk(content(1000), true, &mut fixture.rng).unwrap();
         let sealed = process(&[&chunk], &PortableGcm).remove(0).unwrap();
-        // two of the same, of which a lie is told about the second
+        // The same chunk twice; the second answer is falsified.
         let both = [&chunk, &chunk];
         let before = if chunk.for_module().unwrap().operation == Operation::CbcEncrypt { 16 } else { 0 };
         let answered = |lie: Option<usize>| {
@@ -221,7 +221,7 @@ fn bare_cbc_comes_back_with_every_length_of_key_and_a_wrong_answer_is_seen() {
         let back = bare.decrypt(iv, ciphertext.to_vec());
         let text = process(&[&back], &PortableGcm).remove(0).unwrap();
         assert!(text == content(1000) && back.check(&text, &PortableGcm));
-        // As a module would answer: the padding is still there.
+        // An answer of a module still has its padding.
         let answered = |padding: u8| {
             let mut rooms = Rooms::new(&[&back]).unwrap();
             rooms.all_answers().unwrap().copy_from_slice(&[&text[..], &[padding; 8]].concat());

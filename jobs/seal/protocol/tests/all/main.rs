@@ -1,4 +1,4 @@
-//! Sealed files: what comes back, and what must not.
+//! Sealed files decrypt to their source, and altered files are rejected.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -30,7 +30,7 @@ impl Fixture {
         Self { file, set, stanzas, rng }
     }
 
-    /// The parts of a sealed file: head, chunks, end; and by what it is known.
+    /// The parts of a sealed file (head, chunks, end), and its identity.
     pub(crate) fn parts(&mut self, layout: Layout, meta: &Meta, content: &[u8]) -> (Vec<Vec<u8>>, Identity) {
         let (mut sealing, head) = Sealing::begin(&self.set, &self.stanzas, layout, meta, &mut self.rng).unwrap();
         let mut parts = vec![head];
@@ -52,7 +52,7 @@ impl Fixture {
     }
 }
 
-/// Everything, or why not and how many bytes were opened before.
+/// Opens a file: everything in it, or the error and the number of bytes opened before.
 pub(crate) fn open(bytes: &[u8], file: &KeyFile) -> Result<(Meta, Vec<u8>, Identity), (SealError, usize)> {
     let start = bytes.first_chunk().ok_or((SealError::Truncated, 0))?;
     let length = head_bytes(start).map_err(|error| (error, 0))?;

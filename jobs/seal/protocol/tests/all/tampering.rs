@@ -1,4 +1,4 @@
-//! Every attack of which the format says that it is seen.
+//! Every attack that the format claims to detect.
 
 use super::{Fixture, layouts};
 use hmac::{Hmac, KeyInit, Mac};
@@ -12,7 +12,7 @@ fn sealed(fixture: &mut Fixture, layout: Layout, path: &[u8]) -> Vec<Vec<u8>> {
     fixture.parts(layout, &Meta::new(Kind::File, path, bytes as u64), &content).0
 }
 
-/// Refused, and no more came out before than `prefix` whole chunks.
+/// Asserts that a file is rejected after at most `prefix` whole chunks of output.
 fn refused(fixture: &Fixture, layout: Layout, bytes: &[u8], prefix: usize, what: &str) {
     let Err((_, opened)) = fixture.open(bytes) else { panic!("{what}: opened") };
     assert!(opened <= prefix * layout.chunk_bytes(), "{what}: {opened} bytes came out");
@@ -92,7 +92,7 @@ fn every_changed_bit_is_refused() {
             for bit in 0..8 {
                 let mut changed = bytes.clone();
                 changed[at] ^= 1 << bit;
-                // Where only the end was changed, the chunk before it is a verified beginning.
+                // If only the end was changed, the chunk before it is a verified beginning.
                 let prefix = usize::from(at + end >= bytes.len());
                 refused(&fixture, layout, &changed, prefix, &format!("bit {bit} of byte {at}"));
             }
@@ -100,7 +100,7 @@ fn every_changed_bit_is_refused() {
     }
 }
 
-/// The MAC of a chunk of CBC, as the specification has it; `head` is all before the first chunk.
+/// The MAC of a CBC chunk by the specification; `head` holds all bytes before the first chunk.
 fn mac_of_chunk(set: &SetKey, head: &[u8], number: u32, last: bool, body: &[u8]) -> [u8; 32] {
     let header = 52 + usize::from(u16::from_be_bytes([head[50], head[51]]));
     let (signed, record) = head.split_at(header + 32);
@@ -123,15 +123,15 @@ fn nothing_of_a_wrong_chunk_comes_out_and_padding_is_not_told_from_tag() {
     let mut fixture = Fixture::new(25);
     let layout = layouts()[1];
     let parts = fixture.parts(layout, &Meta::new(Kind::File, b"f", 40), &[1; 40]).0;
-    // The last byte before the MAC decides the padding; the one before the last block decides what
-    // the padding decrypts to.
+    // The last byte before the MAC belongs to the padding; the last byte of the block before it
+    // changes the decrypted padding.
     let (length, mut errors) = (parts[1].len(), Vec::new());
     for at in [length - 33, length - 49, 0, length - 1] {
         let mut other = parts.clone();
         other[1][at] ^= 1;
         errors.push(fixture.open(&other.concat()).map(|_| ()).unwrap_err());
     }
-    // Wrong padding under a right MAC: 40 bytes have eight bytes of padding, of which the last
+    // Wrong padding under a right MAC: 40 bytes have eight bytes of padding, and the last one
     // becomes 9.
     let with_last_byte_changed = |by: u8| {
         let mut other = parts.clone();
@@ -143,7 +143,7 @@ fn nothing_of_a_wrong_chunk_comes_out_and_padding_is_not_told_from_tag() {
     assert!(with_last_byte_changed(0) == parts, "the MAC is right");
     errors.push(fixture.open(&with_last_byte_changed(8 ^ 9).concat()).map(|_| ()).unwrap_err());
     assert!(errors.iter().all(|error| *error == (SealError::NotAuthentic("a chunk"), 0)), "{errors:?}");
-    // One byte of padding is right, so that this chunk opens, and only the file's end is wrong.
+    // One byte of padding is valid. So this chunk opens, and only the file's end is wrong.
     let opened = fixture.open(&with_last_byte_changed(8 ^ 1).concat()).map(|_| ()).unwrap_err();
     assert_eq!(opened, (SealError::NotAuthentic("the end of the file"), 47));
 }

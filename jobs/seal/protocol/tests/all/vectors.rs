@@ -1,4 +1,4 @@
-//! Files of version 1 decode for ever and come out the same to the byte.
+//! Files of version 1 decode in every release, and sealing gives the same bytes.
 
 use super::cases::{PASSPHRASE, cases, content, seal};
 use super::open;

@@ -1,21 +1,23 @@
-//! A Beacon of version 2 for programs on the same machine: questions about single variants as JSON,
-//! answered by whatever the caller gives.
+//! A Beacon of version 2 for programs on the same machine: JSON questions about single variants.
+//! The caller supplies the answers.
 //!
 //! ```text
-//!   GET  /, /info      who this is
-//!   GET  /map          the one endpoint
-//!   POST /g_variants   query.requestParameters: referenceName, start (0-based), referenceBases, alternateBases, assemblyId; query.requestedGranularity: boolean or count
+//!   GET  /, /info      the name and the description of this Beacon
+//!   GET  /map          the map of endpoints: only /g_variants
+//!   POST /g_variants   a question. query.requestParameters: referenceName, start (0-based),
+//!                      referenceBases, alternateBases, assemblyId;
+//!                      query.requestedGranularity: boolean or count
 //! ```
 //!
-//! **Nothing of a request is passed over**: a field that this Beacon does not answer to,
-//! as a filter or a range, is refused by its name, because an answer without it is the answer to
-//! another question. Every refusal has Beacon's form of an error.
+//! **No field of a request is ignored.** The Beacon rejects a field that it does not support, such
+//! as a filter or a range, and names the field: an answer without the field would answer another
+//! question. Every error has Beacon's form.
 //!
-//! Whoever asks here asks as the caller, so that only addresses of this machine are listened at,
-//! and web pages are kept out: a request must name this machine as its host, and a query must be of
-//! the type `application/json`, which a page of another origin may not send unasked. For that
-//! reason a question is no GET. Records are refused, as there is no way to them. Nothing of a
-//! request is logged.
+//! Every program that reaches the Beacon asks in the name of its user. So the Beacon listens on
+//! addresses of this machine only, and keeps web pages out. A request must name this machine as its
+//! host. A query must have the type `application/json`, which a page of another origin may not send
+//! without permission; for that reason questions are not GET requests. Requests for records are
+//! rejected, because the protocol gives no records. The Beacon logs nothing of a request.
 
 mod request;
 
@@ -38,39 +40,40 @@ const MOST_BYTES: usize = 1 << 16;
 const API_VERSION: &str = "v2.0.0";
 const BEACON_ID: &str = "org.tobari.search";
 
-/// A variant that is asked for.
+/// The variant of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeaconQuery {
-    /// The chromosome, as the request has it.
+    /// The chromosome, as written in the request.
     pub chromosome: String,
-    /// The position, 1-based, as tables have it.
+    /// The position, 1-based as in tables.
     pub position: u64,
     /// The reference allele.
     pub reference: String,
     /// The alternate allele.
     pub alternate: String,
-    /// The assembly that the position is of, if the request names one.
+    /// The assembly of the position, if the request names one.
     pub assembly: Option<String>,
-    /// Whether the number is wanted, and not only whether there is one.
+    /// Whether the answer is the count; otherwise only whether the variant occurs.
     pub count: bool,
 }
 
-/// Why there is no answer, for whoever asked.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeaconFailure {
-    /// A question that has no answer here.
+    /// The question has no answer here.
     Question(String),
-    /// A server that did not answer.
+    /// A server did not answer.
     Server(String),
 }
 
-/// How often a variant occurs, 0 or 1 where only that is wanted; or why it is not known.
+/// The count of a variant, or only 0 or 1 if the count is not wanted; or the reason why it is
+/// unknown.
 pub type BeaconAnswer = Pin<Box<dyn Future<Output = Result<u64, BeaconFailure>> + Send>>;
 
-/// What answers.
+/// The source of answers.
 pub type BeaconSource = Arc<dyn Fn(BeaconQuery) -> BeaconAnswer + Send + Sync>;
 
-/// A Beacon that listens but does not answer yet.
+/// A Beacon that is bound to an address, but does not answer yet.
 pub struct Beacon {
     listener: TcpListener,
     addr: SocketAddr,
@@ -78,10 +81,10 @@ pub struct Beacon {
 }
 
 impl Beacon {
-    /// Takes the address.
+    /// Binds the address.
     ///
     /// # Errors
-    /// [`ServerError::Bind`] if it is taken, or not of this machine alone.
+    /// [`ServerError::Bind`] if the address is in use, or other machines can reach it.
     pub async fn bind(addr: SocketAddr, source: BeaconSource) -> Result<Self, ServerError> {
         let fault = |source| ServerError::Bind { addr, source };
         if !addr.ip().is_loopback() {
@@ -93,15 +96,15 @@ impl Beacon {
         Ok(Self { listener, addr, source })
     }
 
-    /// Where it listens.
+    /// The Beacon's address.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Answers until `shutdown` is done.
+    /// Answers until `shutdown` completes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let routes = Router::new()
             .route("/", get(info))
@@ -144,7 +147,7 @@ fn failed_to(status: StatusCode, what: &str, received: &Value) -> Response {
     reply(status, &json!({ "meta": meta_of(received), "error": error }))
 }
 
-/// What is told with an answer to a request.
+/// The `meta` part of a reply to a request.
 fn meta_of(received: &Value) -> Value {
     let mut meta = meta();
     meta["returnedGranularity"] = received["requestedGranularity"].clone();

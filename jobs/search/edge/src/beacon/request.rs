@@ -1,9 +1,8 @@
-//! A Beacon request's body: a whole question, or what is wrong with it.
+//! A Beacon request's body: a complete question, or the reason why it is rejected.
 //!
-//! Fields that do not change an answer of `boolean` or `count` are taken and told back in the
-//! summary: pages of records (`pagination`), and which sets of records
-//! (`includeResultsetResponses`). Every other field is refused by its name; so is one that is there
-//! twice.
+//! Two fields do not change a `boolean` or `count` answer: pages of records (`pagination`), and the
+//! wanted sets of records (`includeResultsetResponses`). They are accepted and repeated in the
+//! summary. Every other field is rejected by its name, and so is a duplicate field.
 
 use super::{API_VERSION, BeaconQuery};
 use serde::Deserialize;
@@ -13,7 +12,7 @@ use std::fmt;
 
 type Any = serde::de::IgnoredAny;
 
-/// Schemas that a request may name: more say nothing more.
+/// The most schemas that a request may name. More have no meaning.
 const MAX_SCHEMAS: usize = 16;
 
 #[derive(Deserialize)]
@@ -34,7 +33,7 @@ struct Meta {
     requested_schemas: Option<Schemas>,
 }
 
-/// What a request wants records of, read no further than the first schema too many.
+/// The schemas of the wanted records. The reader stops at the first schema too many.
 struct Schemas(Vec<Schema>);
 
 impl<'de> Deserialize<'de> for Schemas {
@@ -98,12 +97,12 @@ struct Parameters {
     reference_bases: Option<String>,
     alternate_bases: Option<String>,
     assembly_id: Option<String>,
-    /// Some programs send the parameters of a variant under a name of their own.
+    /// Some programs nest the parameters of a variant under this name.
     #[serde(rename = "g_variant")]
     variant: Option<Box<Parameters>>,
 }
 
-/// Where a variant is. Whatever is written there is read, and nothing but a number is kept of it.
+/// The start of a variant. Every JSON value is read, but only a number is kept.
 enum Start {
     /// A number from 0.
     At(u64),
@@ -135,7 +134,7 @@ impl<'de> Visitor<'de> for ReadsStart {
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<Start, E> {
-        // JSON's numbers from 0 are all read as those without a sign
+        // JSON reads all numbers from 0 on as unsigned
         Ok(Start::Other)
     }
 
@@ -174,7 +173,7 @@ impl<'de> Visitor<'de> for ReadsStart {
     }
 }
 
-/// The summary of a request that was not understood.
+/// The summary of a malformed request.
 pub(super) fn summary() -> Value {
     json!({
         "apiVersion": API_VERSION, "requestedGranularity": "boolean", "requestedSchemas": [],
@@ -182,8 +181,8 @@ pub(super) fn summary() -> Value {
     })
 }
 
-/// The question of a request's body, and the summary of the request; otherwise what is wrong with
-/// it.
+/// The question of a request's body, and the summary of the request; or the reason why the request
+/// is rejected.
 pub(super) fn parse(bytes: &[u8]) -> Result<(BeaconQuery, Value), String> {
     let body: Body = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => format!("every field has to be one that is answered here: {error}"),
@@ -259,7 +258,7 @@ fn variant(parameters: Parameters, count: bool) -> Result<BeaconQuery, String> {
     let chromosome = reference_name.filter(|name| !name.is_empty()).ok_or("expected referenceName")?;
     Ok(BeaconQuery {
         chromosome,
-        // 0-based there, 1-based in tables
+        // 0-based in requests, 1-based in tables
         position: start.and_then(|start| start.checked_add(1)).ok_or("expected start, a number from 0")?,
         reference: bases(reference_bases, "referenceBases")?,
         alternate: bases(alternate_bases, "alternateBases")?,
@@ -268,7 +267,7 @@ fn variant(parameters: Parameters, count: bool) -> Result<BeaconQuery, String> {
     })
 }
 
-/// Bases that are known: N and the like stand for several, and tables are asked for one.
+/// Known bases. N and similar letters stand for several bases, but a table needs one.
 fn bases(text: Option<String>, what: &str) -> Result<String, String> {
     let text = text.unwrap_or_default().to_ascii_uppercase();
     let known = !text.is_empty() && text.bytes().all(|base| b"ACGT".contains(&base));
@@ -319,7 +318,7 @@ mod tests {
 
     #[test]
     fn fault_32_nothing_of_a_request_takes_more_memory_than_its_bytes_call_for() {
-        // of a start, a number is kept at most, whatever there is
+        // at most a number is kept of a start, for every input
         assert!(size_of::<Option<Start>>() <= 16);
         let with = |start: &str| parse(question(&PLAIN.replace("99", start), "").as_bytes());
         for list in ["[]".to_owned(), "[1,2]".to_owned(), format!("[{}0]", "0,".repeat(30_000))] {
@@ -336,7 +335,8 @@ mod tests {
         let many = |count: usize| vec![r#"{"entityType":"genomicVariant","schema":"s"}"#; count].join(",");
         assert_eq!(named(&format!("[{}]", many(MAX_SCHEMAS))).unwrap().0, plain(false));
         assert_eq!((named("[]").unwrap().0, named("null").unwrap().0), (plain(false), plain(false)));
-        // the text ends within the list: a reader that counts only at the end finds its end first
+        // the text ends within the list: a reader that counts only at the end would find this end
+        // first
         for list in [format!("[{},", many(MAX_SCHEMAS + 1)), format!("[{}", "{},".repeat(MAX_SCHEMAS + 1))] {
             let refused = serde_json::from_str::<Schemas>(&list).err().unwrap();
             assert!(refused.is_data() && refused.to_string().contains("at most 16"), "{refused}");

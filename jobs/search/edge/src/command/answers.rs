@@ -1,5 +1,5 @@
-//! Answers as people and programs want them: text, JSON, tab-separated values, VCF. In the clear
-//! and under encryption they read the same.
+//! Answers for people and programs: text, JSON, tab-separated values, VCF. Answers on plaintext and
+//! under encryption have the same form.
 
 use super::question::OwnedQuestion;
 use clap::{Args, ValueEnum};
@@ -32,7 +32,7 @@ pub(crate) enum Format {
 }
 
 impl FormatArguments {
-    /// The one that was asked for.
+    /// The format of the options.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -43,14 +43,14 @@ impl FormatArguments {
     }
 }
 
-/// What was found.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerView {
-    /// So many alleles match from the first on.
+    /// The number of alleles that match, counted from the first.
     Longest(usize),
-    /// It occurs so many times.
+    /// The number of occurrences.
     Count(u64),
-    /// Whether it occurs.
+    /// Whether the pattern or key occurs.
     Whether(bool),
 }
 
@@ -58,11 +58,11 @@ pub(crate) enum AnswerView {
 pub(crate) struct Answer<'a> {
     pub(crate) name: &'a str,
     pub(crate) question: Option<&'a OwnedQuestion>,
-    /// None if nobody answered.
+    /// None if no server answered.
     pub(crate) told: Option<AnswerView>,
-    /// Why, or why some did not.
+    /// The reasons why some or all servers did not answer.
     pub(crate) errors: &'a [String],
-    /// Of several servers, how many answered.
+    /// With several servers, the number that answered.
     pub(crate) servers: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Whether all of it occurs.
+    /// Whether the whole pattern or key occurs.
     fn found(&self) -> Option<bool> {
         self.told.map(|told| match told {
             AnswerView::Longest(longest) => self.length() == Some(longest),
@@ -118,7 +118,7 @@ impl Answer<'_> {
     }
 
     fn tsv(&self) -> String {
-        // what is unknown is empty
+        // unknown cells are empty
         let cell = |number: Option<String>| number.unwrap_or_default();
         let (count, longest) = match self.told {
             Some(AnswerView::Count(count)) => (Some(count.to_string()), None),
@@ -127,7 +127,7 @@ impl Answer<'_> {
         };
         let errors = self.errors.join("; ").replace(['\t', '\n', '\r'], " ");
         let found = cell(self.found().map(|found| found.to_string()));
-        // a key has no tab, and a name of the command line may
+        // keys have no tabs, but names from the command line may
         let name = self.name.replace(['\t', '\n', '\r'], " ");
         format!("{name}\t{found}\t{}\t{}\t{errors}", cell(count), cell(longest))
     }
@@ -137,7 +137,7 @@ impl Answer<'_> {
         let site = sites.get(*start)?;
         let alleles: String = (0..*length).map(|i| if pattern >> i & 1 == 1 { '1' } else { '0' }).collect();
         let mut info = format!("LENGTH={length};ALLELES={alleles}");
-        // how far a structural variant reaches is a field of its own in VCF
+        // VCF has a field of its own for the extent of a structural variant
         let (alternate, reach) = match site.alternate.rfind('>').filter(|_| site.alternate.starts_with('<')) {
             Some(end) => site.alternate.split_at(end + 1),
             None => (site.alternate, ""),
@@ -175,7 +175,7 @@ const VCF_HEAD: &str = "##fileformat=VCFv4.3
 ##INFO=<ID=MATCH,Number=0,Type=Flag,Description=\"All of them occur\">
 #CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO";
 
-/// What goes before the answers.
+/// Prints the lines before the answers.
 ///
 /// # Errors
 /// [`Failure::Call`] for VCF of a table of keys.
@@ -196,7 +196,7 @@ pub(crate) fn begin(format: Format, sites: Option<&Sites>) -> Result<(), Failure
     }
 }
 
-/// An answer.
+/// Prints an answer.
 pub(crate) fn show(format: Format, sites: Option<&Sites>, answer: &Answer<'_>) -> Result<(), Failure> {
     let line = match format {
         Format::Json => return output::json(&answer.json()),

@@ -1,4 +1,4 @@
-//! The arguments of the commands that ask questions, and of those that make keys and tokens.
+//! The arguments of the commands that ask questions, and of the commands that make keys and tokens.
 
 use super::answers::FormatArguments;
 use super::question::QuestionArguments;

@@ -1,9 +1,7 @@
-//! `tobari search beacon`: a Beacon on this machine, whose every question becomes a query under
-//! encryption.
+//! `tobari search beacon`: a Beacon on this machine. Every question becomes an encrypted query.
 //!
-//! A variant that no table lists is answered here: the list of sites is public, and the server is
-//! not asked. A question about another assembly or chromosome than those of the tables has no
-//! answer, and is refused.
+//! Variants that no table lists are answered here, without the server, because the list of sites is
+//! public. A question about an assembly or chromosome without a table is rejected.
 
 use super::arguments::BeaconArguments;
 use super::remote::{self, Remote, Unread};
@@ -18,7 +16,7 @@ use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
 use tobari_search::table::{Question, Sites, canonical_chromosome};
 
-/// Serves until it is told to stop.
+/// Serves until it is stopped.
 pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
     if arguments.remote.decoys > 1 {
         let text = "expected --hidden, which hides each place among all places, found --decoys: a beacon is asked \
@@ -55,7 +53,7 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Whether an assembly that a request names is that of the tables, on this chromosome.
+/// Checks that a request's assembly is that of the tables, on this chromosome.
 fn check_assembly(own: Option<&str>, named: Option<&str>, chromosome: &str) -> Result<(), String> {
     let mitochondrial = canonical_chromosome(chromosome).eq_ignore_ascii_case("M");
     match (own, named) {
@@ -73,8 +71,8 @@ fn check_assembly(own: Option<&str>, named: Option<&str>, chromosome: &str) -> R
     }
 }
 
-/// An assembly without its patch, and by one of its names. hg19 and GRCh37 are one
-/// but for the mitochondrial sequence.
+/// An assembly without its patch, under one of its names. hg19 and GRCh37 are the same, except for
+/// the mitochondrial sequence.
 fn assembly(name: &str, mitochondrial: bool) -> String {
     let lower = name.to_ascii_lowercase();
     let bare = lower.split_once(".p").map_or(&*lower, |(bare, _)| bare);
@@ -88,21 +86,21 @@ fn assembly(name: &str, mitochondrial: bool) -> String {
     .to_owned()
 }
 
-/// An answer that does not decrypt, or is none to the question.
+/// The answer does not decrypt, or does not answer the question.
 const UNREADABLE: &str = "expected an answer to the question, found one that cannot be read: ask again, and if it \
                           stays so, ask the server's operator";
 
-/// Where a variant is in a table.
+/// The position of a variant in a table.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     Site(usize),
-    /// The chromosome is there, the variant is not.
+    /// The table has the chromosome, but not the variant.
     NotListed,
-    /// The table has others.
+    /// The table has other chromosomes only.
     NoChromosome,
 }
 
-/// How often a variant occurs at all servers together.
+/// The count of a variant at all servers together.
 async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<u64, BeaconFailure> {
     let mut starts = Vec::new();
     for remote in remotes {
@@ -127,20 +125,20 @@ async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<
         };
         fetched.push(unread.map_err(of_server)?);
     }
-    // no server sees whether its answer was read: all are asked, and their connections closed,
-    // before any is read
+    // no server may see whether its answer was read: first ask all and close the connections, then
+    // read
     tokio::task::block_in_place(|| {
         let found: Vec<Result<MatchResult, Failure>> = fetched.iter().map(Unread::read).collect();
         found.into_iter().try_fold(0, |count, found| match found {
             Ok(MatchResult::Present(found)) => Ok(count + found.unwrap_or(1)),
             Ok(_) => Ok(count),
-            // one text for all reasons: a server may be the one that asks this Beacon
+            // one text for all reasons: a server may be the client of this Beacon
             Err(_) => Err(BeaconFailure::Server(UNREADABLE.to_owned())),
         })
     })
 }
 
-/// The place of a variant; its chromosome may have `chr` before it or not.
+/// The position of a variant in a table. The chromosome may have `chr` before it or not.
 fn place(sites: &Sites, query: &BeaconQuery) -> Result<Place, String> {
     let asked = &*query.chromosome;
     let same = |name: &str| canonical_chromosome(name) == canonical_chromosome(asked);
@@ -157,7 +155,7 @@ fn place(sites: &Sites, query: &BeaconQuery) -> Result<Place, String> {
     if let Ok(site) = sites.site_at(name, *position, Some((reference, alternate))) {
         return Ok(Place::Site(site));
     }
-    // what both say of the reference must agree, or one is of another assembly, or counts from 1
+    // if the reference alleles disagree, one of them is of another assembly, or counts from 1
     let range = sites.chromosomes().find(|(other, _)| *other == name).map_or(0..0, |(_, range)| range);
     for site in range.filter_map(|index| sites.get(index)).filter(|site| site.position == *position) {
         let both = site.reference.bytes().zip(reference.bytes());

@@ -1,4 +1,4 @@
-//! `tobari search check`: answers in the clear.
+//! `tobari search check`: answers on plaintext.
 
 use super::CheckArguments;
 use super::answers::{self, Answer, AnswerView};
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_search::table::{Content, Question, Table};
 
-/// Answers every question in a line of its own.
+/// Prints the answer of every question on its own line.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     let table = super::read_table(&arguments.table)?;
     let questions = question::questions(&arguments.question, table.content.sites())?;

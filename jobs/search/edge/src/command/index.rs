@@ -1,4 +1,4 @@
-//! `tobari search index`: tables of files.
+//! `tobari search index`: tables from files.
 
 use super::{FilterArguments, IndexArguments, Missing, Multiallelic};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use tobari_search::table::{
 use tobari_search_files::tsv;
 use tobari_search_files::variants::{self, OtherSet, PhaseSets, Selection, Summary, Variant, VariantReader};
 
-/// Makes a table, or adds to one, and says what is in it.
+/// Makes a table, or appends to one, and prints a summary.
 pub(crate) fn run(arguments: &IndexArguments) -> Result<ExitCode, Failure> {
     let (table, summary) = match arguments.table {
         true => (keys(arguments)?, None),
@@ -67,15 +67,15 @@ fn selection(filters: &FilterArguments) -> Result<Selection, Failure> {
     Ok(selection)
 }
 
-/// What is made of a file of variants.
+/// A table in the making, from a file of variants.
 struct Building {
     content: Content,
-    /// Alleles 1 of each new site, in case the table turns out to be without phase.
+    /// The count of allele 1 at each new site, in case the table turns out to have no phase.
     counts: Vec<u32>,
     /// Whether a panel may still become a table without phase.
     may_change: bool,
     sets: PhaseSets,
-    /// Variants of another phase set than before.
+    /// Variants of another phase set than the ones before.
     other_sets: u64,
 }
 
@@ -130,8 +130,8 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     Ok((table, summary))
 }
 
-/// The phase sets of sites that are added to a table, which does not keep those of its own sites.
-/// `same`: somebody says that both are of one phasing.
+/// The phase sets of sites that are appended to a table. A table does not keep the phase sets of
+/// its own sites. `same`: the user declares that both have the same phasing.
 fn sets_after(content: &Content, same: bool) -> PhaseSets {
     let last = match content {
         Content::Panel { sites, .. } if !same => sites.chromosomes().last(),
@@ -140,7 +140,7 @@ fn sets_after(content: &Content, same: bool) -> PhaseSets {
     last.map(|(name, _)| PhaseSets::after(Arc::clone(name))).unwrap_or_default()
 }
 
-/// Why a site is not joined to those of before, and what helps.
+/// Why a site cannot join the sites before, and how to solve this.
 fn refused(other: &OtherSet, chromosome: &str) -> String {
     match other.before {
         Some(_) => format!("{other}; index all sites of the chromosome at once"),

@@ -1,4 +1,4 @@
-//! `tobari search query`: questions to one server or several, under encryption.
+//! `tobari search query`: encrypted questions to one or several servers.
 
 use super::answers::{self, Answer, AnswerView};
 use super::arguments::QueryArguments;
@@ -14,29 +14,30 @@ use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Questions whose answers are not read and shown yet, at most, and KiB of those answers. Where
-/// there are more the next question waits, and the server may see how fast this client is.
+/// The most questions with answers that are not yet read and shown, and the most KiB of those
+/// answers. At the limit the next question waits, and the server may see the client's speed.
 const UNREAD: usize = 256;
 const UNREAD_KIB: usize = 512 << 10;
 
-/// What is asked of one server.
+/// The questions to one server.
 struct Job {
     remote: Remote,
     questions: Vec<OwnedQuestion>,
 }
 
-/// An answer of all servers together.
+/// The answer of all servers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Merged {
-    /// How often all of it occurs, added up.
+    /// The sum of the servers' counts of the whole pattern.
     count: u64,
     found: bool,
-    /// Alleles that match from the first on, at the server where most do.
+    /// The number of alleles that match, counted from the first, at the server with the longest
+    /// match.
     longest: usize,
     errors: Vec<String>,
 }
 
-/// Asks.
+/// Runs the command.
 pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
     if arguments.hidden && arguments.longest {
         let text = "--hidden does not work with --longest, where every number of sites would be a question: leave one of them out";
@@ -67,7 +68,7 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
             Ok((names, Job { remote, questions }))
         };
         match remote.and_then(of) {
-            // whoever asks one server is told with the exit status that the call was wrong
+            // with one server, the exit status says that the call was wrong
             Err(failure) if arguments.remote.servers.len() == 1 => return Err(failure),
             Err(failure) => errors.push(failure.to_string()),
             Ok((these, job)) => {
@@ -85,7 +86,7 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Refuses, before anything is asked, questions of which the server would see two lists of places.
+/// Rejects questions that would show the server two lists of places, before sending anything.
 fn check_places(arguments: &QueryArguments, jobs: &[Job]) -> Result<(), Failure> {
     let wish = wish(arguments);
     for (job, question) in jobs.iter().flat_map(|job| job.questions.iter().map(move |question| (job, question))) {
@@ -94,13 +95,13 @@ fn check_places(arguments: &QueryArguments, jobs: &[Job]) -> Result<(), Failure>
     Ok(())
 }
 
-/// What is wanted besides the questions.
+/// The options of all questions.
 fn wish(arguments: &QueryArguments) -> Wish {
     let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
     Wish { granularity, longest: arguments.longest, places: arguments.remote.decoys }
 }
 
-/// Says what is public, and what is not exact.
+/// Prints what is public, and what is not exact.
 fn warn(arguments: &QueryArguments, jobs: &[Job]) {
     for job in jobs.iter().filter(|_| !arguments.format.is_json()) {
         let mode = match job.remote.told().mode {
@@ -123,8 +124,8 @@ fn warn(arguments: &QueryArguments, jobs: &[Job]) {
     }
 }
 
-/// Asks every question of every server, several at once, and shows answers in the order of the
-/// questions. Says whether anything failed.
+/// Asks every question at every server, several at once, and shows the answers in the order of the
+/// questions. Returns whether anything failed.
 async fn ask_all(
     arguments: &QueryArguments,
     jobs: Vec<Job>,
@@ -160,8 +161,8 @@ async fn ask_all(
                 }
                 let kib: usize = fetched.iter().flatten().map(|unread| unread.bytes() >> 10).sum();
                 let Ok(held) = Arc::clone(&room).acquire_many_owned(kib.min(UNREAD_KIB) as u32).await else { return };
-                // read beside the next question, which does not wait: no server sees what becomes
-                // of its answer
+                // read beside the next question, which does not wait: no server sees the outcome of
+                // its answer
                 let (jobs, sender, turns) = (Arc::clone(&jobs), sender.clone(), Arc::clone(&turns));
                 tokio::spawn(async move {
                     let _places = (place, held, turns.acquire_owned().await);
@@ -170,7 +171,7 @@ async fn ask_all(
                         errors: vec!["reading the answer failed: please report it".to_owned()],
                         ..Merged::default()
                     });
-                    // the other end is gone where the command ends with an error
+                    // the receiver is gone if the command ends with an error
                     _ = sender.send((index, merged)).await;
                 });
             }
@@ -178,7 +179,7 @@ async fn ask_all(
     }
     drop(sender);
     let format = arguments.format.format();
-    // the first table's sites number the questions that are shown
+    // the sites of the first table number the questions in the output
     let told = jobs.first().map(|job| job.remote.told());
     let sites = told.as_ref().and_then(|told| told.catalogue.sites());
     answers::begin(format, sites)?;
@@ -194,7 +195,7 @@ async fn ask_all(
             let unreached = if several { errors } else { &[] };
             let answer = Answer {
                 name,
-                // all servers were asked the same, each by its own numbers of sites
+                // all servers got the same question, each with its own numbers of sites
                 question: jobs.first().and_then(|job| job.questions.get(shown)),
                 told: merged.told(arguments, answered),
                 errors: &unreached.iter().chain(&merged.errors).cloned().collect::<Vec<_>>(),
@@ -210,7 +211,7 @@ async fn ask_all(
     Ok(failed)
 }
 
-/// Reads what all servers answered to a question.
+/// Reads the answers of all servers to a question.
 fn merged(jobs: &[Job], fetched: Vec<Result<Unread, Failure>>) -> Merged {
     let mut merged = Merged::default();
     for (job, fetched) in jobs.iter().zip(fetched) {
@@ -233,7 +234,7 @@ impl Merged {
         }
     }
 
-    /// What all servers together told; none if no one answered.
+    /// The answer of all servers together; none if no server answered.
     fn told(&self, arguments: &QueryArguments, answered: usize) -> Option<AnswerView> {
         (answered > 0).then_some(match (arguments.longest, arguments.boolean) {
             (true, _) => AnswerView::Longest(self.longest),

@@ -1,6 +1,5 @@
 //! Questions: words of the command line or of a file become numbers of sites and alleles, or keys.
-//! A question needs the list of a table's sites, which clients have, too, and nothing else of the
-//! table.
+//! This needs only the list of a table's sites, which clients have too.
 
 use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
@@ -61,14 +60,14 @@ impl OwnedQuestion {
     }
 }
 
-/// A question and what to call it.
+/// A question and its name in the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) name: String,
     pub(crate) question: OwnedQuestion,
 }
 
-/// All that is asked for of a table with these sites, or of one of keys.
+/// All questions to a table with these sites, or to a table of keys.
 pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
     let named = |(name, question): (&str, _)| vec![Asked { name: name.to_owned(), question }];
     if let Some(key) = &arguments.key_value {
@@ -89,7 +88,7 @@ pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) ->
     Ok(named((text, listed(text, sites).map_err(Failure::Call)?)))
 }
 
-/// The number of a site that is named.
+/// The number of a named site.
 fn site(text: &str, sites: &Sites) -> Result<usize, String> {
     sites.named(text).map_err(|error| error.to_string())
 }

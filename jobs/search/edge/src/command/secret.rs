@@ -1,4 +1,4 @@
-//! `tobari search keygen`, `tobari search token`, and the file of a key.
+//! `tobari search keygen`, `tobari search token`, and the key file.
 
 use super::arguments::{KeygenArguments, TokenArguments};
 use chacha20::rand_core::Rng;

@@ -14,11 +14,11 @@ use tobari_search::hidden::numbers::Kind;
 use tobari_search::simulated::columns;
 use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Table, encode_table};
 
-/// Haplotypes and sites of the made-up panel: as the demonstration's.
+/// The size of the simulated panel, the same as in the demonstration.
 const HAPLOTYPES: usize = 2_184;
 const SITES: usize = 300;
-/// The made-up table of keys has the squares of 1 to this, each as often as its root: an answer
-/// that anybody can check.
+/// The simulated table of keys has the squares of 1 to this number. The count of each is its root,
+/// so anybody can check an answer.
 const ROOTS: u64 = 1_000;
 
 /// Tables to serve.

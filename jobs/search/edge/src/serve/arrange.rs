@@ -1,5 +1,4 @@
-//! Tables that are asked with the place hidden: which ones, and what is made of them when they are
-//! read.
+//! Arrangements for questions with the place hidden: which tables get one, and how it is made.
 
 use super::{SearchError, State, lock};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
@@ -17,19 +16,19 @@ use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::server::Matcher;
 use tobari_search::table::{Content, Table};
 
-/// What a table of keys is compared with at most, in one answer without a hidden place: there are
-/// 8,192 slots of every set of parameters for keys.
+/// The number of slots of every set of parameters for keys. It limits the number of keys that one
+/// answer without a hidden place compares.
 const SLOTS: usize = 8_192;
 
-/// Which tables are arranged, and in how much memory.
+/// Options of arrangements: the tables, and the memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HiddenOptions {
-    /// What may be asked: numbers of sites of panels, and keys.
+    /// The kinds of questions: numbers of sites of panels, and keys.
     pub kinds: Vec<Kind>,
-    /// Bytes of memory for all of them.
+    /// Bytes of memory for all arrangements.
     pub memory: u64,
-    /// A folder for what has no room there.
+    /// A folder for blocks without room in memory.
     pub tier: Option<PathBuf>,
 }
 
@@ -40,8 +39,8 @@ impl Default for HiddenOptions {
     }
 }
 
-/// The kinds of question that a table is arranged for: those that were asked for and fit it, and
-/// keys where there are more than one answer compares.
+/// The kinds of questions that a table is arranged for: the kinds of the options that fit the
+/// table, and keys if the table has more of them than one answer compares.
 fn kinds(table: &Table, options: &HiddenOptions) -> Vec<Kind> {
     let mut kinds: Vec<Kind> = options.kinds.iter().copied().filter(|kind| fits(&table.content, *kind)).collect();
     if let Content::Keys(keys) = &table.content
@@ -54,7 +53,7 @@ fn kinds(table: &Table, options: &HiddenOptions) -> Vec<Kind> {
     kinds
 }
 
-/// Whether a kind of question is one for this kind of table.
+/// Whether a kind of questions fits this kind of table.
 pub(super) fn fits(content: &Content, kind: Kind) -> bool {
     match (content, kind) {
         (Content::Panel { .. }, Kind::Windows(_)) | (Content::Keys(_), Kind::Keys) => true,
@@ -63,7 +62,7 @@ pub(super) fn fits(content: &Content, kind: Kind) -> bool {
     }
 }
 
-/// Arranges a table, in what memory other tables leave. Says how long it took.
+/// Arranges a table in the memory that other tables leave, and reports the time.
 pub(super) fn arrange(
     path: &Path,
     table: &Table,
@@ -101,8 +100,8 @@ pub(super) fn arrange(
     Ok(all)
 }
 
-/// Keeps blocks in files of a folder that have no name there: they are gone when nobody reads them
-/// any more.
+/// Keeps blocks in files without a name in a folder: the system deletes them with their last
+/// reader.
 struct Folder(PathBuf);
 
 impl Shelf for Folder {
@@ -127,7 +126,7 @@ impl Shelf for Folder {
     }
 }
 
-/// Blocks in a file, read anew for each question: in their order, so that the system reads ahead.
+/// Blocks in a file, read again for each question, in order, so that the system reads ahead.
 struct Shelved {
     file: Mutex<File>,
     blocks: usize,
@@ -150,7 +149,7 @@ impl Blocks for Shelved {
     }
 }
 
-/// The matcher, and how much memory other tables take, without holding the lock any longer.
+/// The matcher, and the memory of other tables. The lock is held for this only.
 pub(super) fn besides(state: &Mutex<State>, table: &Table) -> Result<(Arc<Matcher>, u64), SearchError> {
     let mut state = lock(state);
     Ok((state.desk.hidden_matcher()?, state.desk.hidden_memory_besides(&table.name)))

@@ -1,12 +1,13 @@
 //! The audit log: one JSON object a line for each query, each evaluation and each registration,
 //! appended.
 //!
-//! Time, who, which table, what kind of question, how many sites and places, or inputs of an
-//! evaluation, what is told, and what came of it; never at which places, and nothing of what is in
-//! a query. A line is with the system before the answer leaves, and reaches the device when the
-//! system wants: a crash of the machine may lose the last lines, one of the server does not. Where
-//! no line can be written, there is no answer. Questions are then refused until a line can be
-//! written: the first one says `resumed`. No line is left half written.
+//! A line has the time, the client, the table, the kind of question, the numbers of sites and
+//! places or of an evaluation's inputs, the granularity, and the outcome. It never has the places,
+//! nor anything of a query's content. A line is passed to the system before the answer leaves, and
+//! reaches the device when the system writes it. A crash of the machine may lose the last lines; a
+//! crash of the server does not. If a line cannot be written, there is no answer, and questions are
+//! rejected until a line can be written: the first one says `resumed`. No line is left half
+//! written.
 
 use super::SearchError;
 use serde_json::{Value, json};
@@ -30,13 +31,13 @@ pub(super) struct Audit {
 /// The file.
 struct Log {
     file: File,
-    /// Whether a part of a line stands at its end.
+    /// Whether the file ends in a part of a line.
     torn: bool,
 }
 
 impl Log {
-    /// Appends a line, or nothing. A part of a line is taken back where the disk took no more of
-    /// it. Where that fails too, the next line begins on a new one.
+    /// Appends a line, or nothing. If the disk takes only a part of the line, the part is removed.
+    /// If that fails too, the next line begins on a new one.
     fn append(&mut self, line: &str) -> io::Result<()> {
         let begin = if self.torn { "\n" } else { "" };
         let before = self.file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
@@ -51,14 +52,14 @@ fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a line says besides the time.
+/// A line of the log, without the time.
 pub(super) struct Line<'a> {
     pub(super) client: &'a str,
     pub(super) what: &'static str,
     pub(super) table: Option<[u8; TABLE_BYTES]>,
     pub(super) shape: Option<Shape>,
     pub(super) granularity: Option<Granularity>,
-    /// Of an evaluation: how many inputs.
+    /// The number of inputs of an evaluation.
     pub(super) elements: Option<usize>,
     pub(super) outcome: &'a str,
 }
@@ -69,25 +70,25 @@ impl Audit {
         let file = file.map_err(|error| SearchError::file(path, error))?;
         let log = Arc::new(Mutex::new(Log { file, torn: false }));
         let tried = Arc::clone(&log);
-        // a line, and no file beside the log: a server may append here and have no right to make
+        // write a line, and no other file: a server may be allowed to append here but not to create
         // files
         let trial = move || lock(&tried).append(&stamped(SystemTime::now(), json!({ "what": "resumed" })).to_string());
         Ok(Self { log, disk: Disk::new("the audit log", trial) })
     }
 
-    /// Whether it can be written.
+    /// The disk of the log.
     pub(super) fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// Writes a line; the refusal of the request that it is about if it cannot.
+    /// Writes a line. If that fails, the result is the refusal of the request.
     pub(super) fn write(&self, line: &Line<'_>) -> Result<(), Reply> {
         let written = lock(&self.log).append(&text(line, SystemTime::now()).to_string());
         written.map_err(|error| self.disk.failed_writing(&error))
     }
 }
 
-/// With the time.
+/// A line with the time.
 fn stamped(now: SystemTime, mut value: Value) -> Value {
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     value["time"] = utc(seconds).into();
@@ -119,8 +120,8 @@ fn text(line: &Line<'_>, now: SystemTime) -> Value {
     value
 }
 
-/// Seconds since 1970 as RFC 3339 has them; days of the Gregorian calendar, counted from 1 March of
-/// year 0 in eras of 400 years.
+/// Seconds since 1970 in the format of RFC 3339. Days are of the Gregorian calendar, counted from 1
+/// March of year 0 in eras of 400 years.
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day) = (days / 146_097, days % 146_097);
@@ -160,7 +161,7 @@ mod tests {
         let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
         let mut log = Log { file, torn: false };
         log.append("one").unwrap();
-        // half a line that could not be taken back
+        // half a line that could not be removed
         log.file.write_all(b"tw").unwrap();
         log.torn = true;
         log.append("three").unwrap();

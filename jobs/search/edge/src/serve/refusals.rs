@@ -5,7 +5,7 @@ use tobari_node::reply::Reply;
 use tobari_search::desk::Refusal;
 use tobari_search::server::AnswerError;
 
-/// What a client is told of a refusal.
+/// The reply to a client for a refusal.
 pub(super) fn refused(refusal: &Refusal) -> Reply {
     let (status, word) = match refusal {
         Refusal::Table => (StatusCode::NOT_FOUND, "table"),
@@ -25,7 +25,7 @@ pub(super) fn refused(refusal: &Refusal) -> Reply {
             return Reply::fault("a fault of the server: no answer could be computed");
         }
         Refusal::Message(_) => (StatusCode::UNPROCESSABLE_ENTITY, "message"),
-        // what else the desk does not answer is a question that it does not answer
+        // all other refusals mean that the desk does not answer such a question
         _ => (StatusCode::UNPROCESSABLE_ENTITY, "question"),
     };
     Reply::new(status, word, refusal.to_string())

@@ -1,21 +1,25 @@
-//! Keys and accounts of clients on the disk, so that a new start forgets no budget.
+//! Keys and accounts of clients on the disk, so that a restart forgets no budget.
 //!
 //! ```text
-//!   FOLDER/lock                      held while a server runs
-//!   FOLDER/{client}/{set}.key        a registration
-//!   FOLDER/{client}/search-hidden.key    the same for questions with the place hidden: read when it is needed
-//!   FOLDER/{client}/account          what the client has used (tobari_search::desk::ledger)
-//!   FOLDER/{client}/origin           whose place it is, under FOLDER/salt (tobari_node::places); folders of earlier releases have none
+//!   FOLDER/lock                          locked while a server runs
+//!   FOLDER/{client}/{set}.key            a registration
+//!   FOLDER/{client}/search-hidden.key    a registration for questions with the place hidden; read
+//!                                        only when needed
+//!   FOLDER/{client}/account              the client's spent tests and uses
+//!                                        (tobari_search::desk::ledger)
+//!   FOLDER/{client}/origin               the origin of the client that has this place, hashed with
+//!                                        FOLDER/salt (tobari_node::places); folders of earlier
+//!                                        releases do not have this file
 //! ```
 //!
-//! When a place was used last is the time of the newest of its files. A place that was given away
-//! has no keys any more, and its folder is gone unless its account is to stay.
+//! The last use of a place is the time of its newest file. A place that was given away has no keys,
+//! and no folder, unless its account stays.
 //!
 //! Files are replaced whole and flushed. An account is written before the answer that it pays
-//! leaves: a server that dies in between has charged for nothing, and never answers for nothing.
-//! Charges of one client that come while its account is written go together with the next writing.
-//! A key is written before the account that says it is unused. What is there and cannot be read is
-//! an error, and not an empty account.
+//! leaves. A server that crashes in between has charged without an answer, but never answers
+//! without a charge. Charges of one client that arrive while its account is being written share the
+//! next write. A key is written before the account that says it is unused. A file that is there and
+//! cannot be read is an error, not an empty account.
 
 use super::{SearchError, State, lock};
 use std::{
@@ -40,22 +44,22 @@ const MAX_ACCOUNT_BYTES: u64 = 1 << 28;
 /// The set of parameters of questions with the place hidden.
 pub(super) const HIDDEN: &str = "search-hidden";
 
-/// The file that says whose a place is.
+/// The file with the owner of a place.
 const ORIGIN: &str = "origin";
 
-/// How far a client's account is written, counted in charges.
+/// The number of charges that a client's written account includes.
 type Written = Arc<Mutex<u64>>;
 
 pub(super) struct Store {
     folder: PathBuf,
     disk: Disk,
     written: Mutex<HashMap<[u8; CLIENT_BYTES], Written>>,
-    /// Locked while it is open.
+    /// Locked while the store is open.
     _lock: File,
 }
 
 impl Store {
-    /// Opens a folder, and takes up what is there.
+    /// Opens a folder, and loads its content.
     pub(super) fn open(folder: &Path, state: &mut State) -> Result<Self, SearchError> {
         let fault = |error| SearchError::file(folder, error);
         fs::create_dir_all(folder).map_err(fault)?;
@@ -76,18 +80,19 @@ impl Store {
         Ok(Self { folder: folder.to_owned(), disk, written: Mutex::default(), _lock: lock })
     }
 
-    /// Whether it can be written.
+    /// The disk of the store.
     pub(super) fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// Whether a key with this hash is kept. One that came while the disk failed is in memory only.
+    /// Whether a key with this hash is stored. A key that arrived while the disk failed is in
+    /// memory only.
     pub(super) fn has_key(&self, client: &[u8; CLIENT_BYTES], set: &str, hash: &[u8; 32]) -> bool {
         let path = self.folder.join(hex(client)).join(set).with_extension("key");
         read_bounded(&path, MAX_HIDDEN_KEY_BYTES).is_ok_and(|bytes| sha256(&bytes) == *hash)
     }
 
-    /// Keeps a key; its account comes after it.
+    /// Writes a key; its account is written after it.
     pub(super) fn write_key(&self, client: &[u8; CLIENT_BYTES], set: &str, bytes: &[u8]) -> Result<(), FileError> {
         let folder = self.folder.join(hex(client));
         let fault = |source| FileError::Write { name: folder.display().to_string(), source };
@@ -95,7 +100,7 @@ impl Store {
         write_atomically(&folder.join(set).with_extension("key"), bytes)
     }
 
-    /// Keeps whose place it is, as of now. It stands beside keys.
+    /// Writes the owner of a place, with the present time. The file is beside the keys.
     pub(super) fn write_origin(&self, client: &[u8; CLIENT_BYTES], tag: &Tag) -> Result<(), FileError> {
         let folder = self.folder.join(hex(client));
         let fault = |source| FileError::Write { name: folder.display().to_string(), source };
@@ -103,8 +108,7 @@ impl Store {
         Keeper::write(&folder.join(ORIGIN), tag)
     }
 
-    /// Removes what was kept of a client whose place was given away, but for its account where that
-    /// is to stay.
+    /// Removes the files of a client that lost its place, except the account if it is to stay.
     pub(super) fn remove(&self, client: &[u8; CLIENT_BYTES], keep_account: bool) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(client);
         let folder = self.folder.join(hex(client));
@@ -122,17 +126,17 @@ impl Store {
         }
     }
 
-    /// Keeps a key for questions with the place hidden; its account comes after it.
+    /// Writes a key for questions with the place hidden; its account is written after it.
     pub(super) fn write_hidden_key(&self, client: &[u8; CLIENT_BYTES], bytes: &[u8]) -> Result<(), FileError> {
         self.write_key(client, HIDDEN, bytes)
     }
 
-    /// Reads it again.
+    /// Reads this key again.
     pub(super) fn read_hidden_key(&self, client: &[u8; CLIENT_BYTES]) -> Result<Vec<u8>, FileError> {
         read_bounded(&self.folder.join(hex(client)).join(HIDDEN).with_extension("key"), MAX_HIDDEN_KEY_BYTES)
     }
 
-    /// Writes a client's account, unless one is there that has this charge.
+    /// Writes a client's account, unless the written account includes this charge.
     pub(super) fn write_account(
         &self,
         client: &[u8; CLIENT_BYTES],
@@ -157,12 +161,12 @@ impl Store {
     }
 }
 
-/// All sets that a client may have a key of.
+/// All sets of parameters for clients' keys.
 fn keys() -> impl Iterator<Item = &'static str> {
     program::sets().map(|set| set.name).chain([HIDDEN])
 }
 
-/// A client's keys, its place, and then its account.
+/// Loads a client's keys, its place, and then its account.
 fn take_up(folder: &Path, client: [u8; CLIENT_BYTES], state: &mut State) -> Result<(), SearchError> {
     for set in program::sets() {
         let path = folder.join(set.name).with_extension("key");
@@ -212,7 +216,7 @@ mod tests {
         State::new(Limits::default(), places)
     }
 
-    /// What lies where a client's key or account should is an error with the file's name, and no
+    /// A file in the place of a client's key or account is an error with the file's name, not an
     /// empty account.
     #[test]
     fn whatever_lies_in_a_clients_folder_is_refused_by_its_name() {

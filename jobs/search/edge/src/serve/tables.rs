@@ -1,4 +1,4 @@
-//! Files of tables, and what they become while they are served.
+//! Files of tables, and their changes while the server runs.
 
 use super::{HiddenOptions, SearchError, State, TableInfo, arrange, lock};
 use axum::body::Bytes;
@@ -19,7 +19,7 @@ use tobari_search::oprf::function::Secret;
 use tobari_search::table::{Content, MAX_TABLE_BYTES, Table, decode_table};
 use zeroize::Zeroizing;
 
-/// What shows that a file is another one.
+/// The time and length of a file; they show that it changed.
 type Stamp = Option<(SystemTime, u64)>;
 
 struct Watched {
@@ -30,11 +30,11 @@ struct Watched {
 
 pub(super) struct Files {
     watched: Vec<Watched>,
-    /// Bytes of labels that are kept of each; none where tables have no labels.
+    /// Bytes of labels that stay in memory for each table; none if tables have no labels.
     labels: Option<usize>,
 }
 
-/// A table on its way to the desk.
+/// A table, ready for the desk.
 struct Ready {
     name: [u8; TABLE_BYTES],
     held: Held,
@@ -48,8 +48,8 @@ enum Held {
 }
 
 impl Files {
-    /// Reads all files, and serves them; with labels, if it is said of how many bytes they are
-    /// kept, and then with no place hidden.
+    /// Reads all files, and serves them. With a number of bytes for labels, they are served with
+    /// labels, and then without hidden places.
     pub(super) fn open(
         paths: &[PathBuf],
         (labels, hidden): (Option<usize>, &HiddenOptions),
@@ -74,15 +74,15 @@ impl Files {
             ready.serve(state).map_err(|error| SearchError::file(path, error))?;
             watched.push(Watched { path: path.clone(), stamp, name });
         }
-        // a word that is for none of the tables is a mistake
+        // an option that fits none of the tables is a mistake
         match unused.first() {
             Some(kind) => Err(SearchError::Hidden(*kind)),
             None => Ok(Self { watched, labels }),
         }
     }
 
-    /// Serves what files have become since the last look. One that cannot be read is said so once,
-    /// and what was read of it before is served on.
+    /// Serves the files that changed since the last check. A file that cannot be read is reported
+    /// once, and its earlier content stays served.
     pub(super) fn look(&mut self, state: &Mutex<State>, hidden: &HiddenOptions) {
         for index in 0..self.watched.len() {
             let file = &self.watched[index];
@@ -140,8 +140,8 @@ fn read(path: &Path) -> Result<Table, SearchError> {
     decode_table(&bytes).map_err(|error| fault(&error))
 }
 
-/// What is served of a table and told of it. With labels their key is drawn here, and those of keys
-/// are made, which takes some 40 us for each.
+/// The served table and its public information. With labels this draws their key, and makes the
+/// labels of keys in some 40 us each.
 fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -> Result<Ready, SearchError> {
     let (catalogue, name, fullness) = (table.catalogue().encode(), table.name, Fullness::of(&table));
     let (mode, fullness) = match labels {

@@ -1,38 +1,38 @@
-//! How far a structural variant reaches, as a part of its allele.
+//! The extent of a structural variant, as a part of its allele.
 //!
-//! `<DEL>` says what happens and not up to where, which INFO says: two of one position differ in
-//! END or SVLEN alone. So that they are two variants, and a question is about one of them, the
-//! allele is written with it: `<DEL>@5000` up to a position (`<TRA>@chr5@5000` on another
-//! chromosome), and `<INS>+300` for bases that are inserted. Which bases, it does not say, so that
-//! two insertions of one length are not known to be one ([`is_untold`]). Alleles of bases, and
-//! breakends, say all themselves.
+//! `<DEL>` names the event but not its extent; INFO has the extent. Two such variants at one
+//! position differ in END or SVLEN only. So the allele is written with its extent: the two are then
+//! different variants, and a question names one of them. The extent is `<DEL>@5000` up to a
+//! position (`<TRA>@chr5@5000` on another chromosome), and `<INS>+300` for inserted bases. This
+//! does not name the inserted bases, so two insertions of one length may differ ([`is_untold`]).
+//! Alleles of bases, and breakends, are complete.
 
-/// What INFO says of a record.
+/// The extents in the INFO of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) end: Option<u64>,
-    /// By alternate allele, without a sign.
+    /// Lengths by alternate allele, without a sign.
     pub(super) lengths: Vec<Option<u64>>,
     pub(super) chromosome: Option<String>,
 }
 
-/// Whether an allele is of those that do not say how far they reach.
+/// Whether an allele does not contain its extent.
 pub(super) fn is_symbolic(allele: &str) -> bool {
     allele.starts_with('<') && !["<*>", "<NON_REF>"].contains(&allele)
 }
 
-/// Whether an allele says that bases are inserted and not which, as `<INS>` and `<INS:ME:ALU>`.
+/// Whether an allele inserts bases that it does not name, as `<INS>` and `<INS:ME:ALU>`.
 pub(super) fn is_insertion(allele: &str) -> bool {
     allele.starts_with("<INS")
 }
 
-/// Whether two alleles of one position that are called this may be different ones.
+/// Whether two alleles of one position with this name may differ.
 pub(super) fn is_untold(allele: &str) -> bool {
     is_symbolic(allele) && (allele.ends_with('>') || is_insertion(allele))
 }
 
 impl Reach {
-    /// Of the text of INFO; what is wrong with it otherwise.
+    /// Reads the text of INFO. The error says what is wrong.
     pub(super) fn of_text(info: &str) -> Result<Self, String> {
         let value = |key: &str| {
             let is = |field: &&str| field.strip_prefix(key).is_some_and(|rest| rest.starts_with('='));
@@ -41,12 +41,12 @@ impl Reach {
         let end = value("END").map(|text| number("END", text)).transpose()?;
         let lengths = value("SVLEN").into_iter().flat_map(|text| text.split(','));
         let one = |text: &str| if text == "." { Ok(None) } else { number("SVLEN", text).map(Some) };
-        // alleles have numbers of 16 bits: there is none for what comes after
+        // alleles have numbers of 16 bits, so later lengths have no allele
         let lengths = lengths.take(usize::from(u16::MAX)).map(one).collect::<Result<_, _>>()?;
         Ok(Self { end, lengths, chromosome: value("CHR2").map(str::to_owned) })
     }
 
-    /// An alternate allele with how far it reaches.
+    /// An alternate allele with its extent.
     pub(super) fn told(
         &self,
         (chromosome, position): (&str, u64),
@@ -63,7 +63,7 @@ impl Reach {
         if let Some(other) = self.chromosome.as_deref().filter(|other| *other != chromosome) {
             return Some(format!("{alternate}@{other}@{}", self.end?));
         }
-        // one END is that of all alternate alleles together
+        // a single END is that of all alternate alleles together
         let by_length = length.and_then(|length| position.checked_add(length));
         let end = if all == 1 { self.end.or(by_length) } else { by_length.or(self.end) };
         Some(format!("{alternate}@{}", end?))

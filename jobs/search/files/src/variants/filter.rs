@@ -1,23 +1,24 @@
-//! Which records and which samples are wanted.
+//! Filters: the wanted records and samples.
 
 use super::VariantError;
 use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Bytes of a file of regions or samples at most.
+/// The most bytes of a file of regions or samples.
 const MAX_LIST_BYTES: u64 = 1 << 28;
 
-/// Stretches of chromosomes; a record is inside if its position is. Empty means all.
+/// Ranges of chromosomes. A record is inside if its position is inside. Without a range, every
+/// record is inside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regions {
-    /// First and last position, 1-based, ascending and apart.
+    /// First and last positions, 1-based, ascending, without overlap.
     all: HashMap<String, Vec<(u64, u64)>>,
 }
 
 impl Regions {
-    /// Adds `chr`, `chr:position`, `chr:from-to` or `chr:from-`, several with commas between;
-    /// positions are 1-based and both ends belong to it.
+    /// Adds `chr`, `chr:position`, `chr:from-to` or `chr:from-`, several with commas between.
+    /// Positions are 1-based, and both ends are inside.
     ///
     /// # Errors
     /// [`VariantError::Choice`].
@@ -49,9 +50,9 @@ impl Regions {
         Ok(())
     }
 
-    /// Adds those of a file: BED if its name ends in `.bed` (the first base is 0, the end does not
-    /// belong to it), otherwise a chromosome and a position, or a first and a last one, 1-based,
-    /// with tabs between. Lines that begin with `#` are left out.
+    /// Adds the regions of a file. It is BED if its name ends in `.bed`: the first base is 0, and
+    /// the end is outside. Otherwise a line is a chromosome and a position, or a first and a last
+    /// position, 1-based, with tabs between. Lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// [`VariantError`].
@@ -97,7 +98,7 @@ impl Regions {
         }
     }
 
-    /// Brings what was inserted into order, once for many: files have hundreds of thousands.
+    /// Sorts the added ranges, once for many: files have hundreds of thousands.
     fn settle(&mut self) {
         for stretches in self.all.values_mut() {
             stretches.sort_unstable();
@@ -120,7 +121,7 @@ impl Regions {
     }
 }
 
-/// The lines of a list, as of samples.
+/// The lines of a list, for example of samples.
 ///
 /// # Errors
 /// [`VariantError`].
@@ -133,7 +134,7 @@ fn lines_of(bytes: Vec<u8>) -> Option<Vec<String>> {
     Some(String::from_utf8(bytes).ok()?.lines().map(|line| line.trim_end().to_owned()).collect())
 }
 
-/// Whatever the bytes, they are regions that are in order and apart, a condition, a kind, or an
+/// For any bytes, the result is regions that are sorted and apart, a condition, a kind, or an
 /// error.
 #[doc(hidden)]
 pub fn fuzz_choices(data: &[u8]) {
@@ -157,19 +158,19 @@ pub fn fuzz_choices(data: &[u8]) {
     }
 }
 
-/// What two alleles differ by.
+/// The difference between two alleles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariantKind {
     /// One base for one base.
     Snp,
-    /// Bases that are more or fewer.
+    /// Bases are inserted or deleted.
     Indel,
-    /// As many bases, more than one; a symbolic allele; and whatever else.
+    /// Several bases replaced by as many; a symbolic allele; and all others.
     Other,
 }
 
 impl VariantKind {
-    /// Of a variant.
+    /// The kind of a variant.
     pub fn of(reference: &str, alternate: &str) -> Self {
         let bases = |allele: &str| allele.bytes().all(|base| b"ACGTNacgtn".contains(&base));
         match (reference.len(), alternate.len()) {
@@ -228,8 +229,8 @@ const SIGNS: [(&str, Sign); 7] = [
     (">", Sign::Greater),
 ];
 
-/// Conditions that all have to hold: of MAF, AF, AC and AN, which are computed from the genotypes
-/// of the chosen samples, and TYPE.
+/// Conditions on MAF, AF, AC and AN, which are computed from the genotypes of the chosen samples,
+/// and on TYPE. All must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expression(Vec<Term>);
 
@@ -271,7 +272,8 @@ impl FromStr for Expression {
 }
 
 impl Expression {
-    /// Whether all hold for a variant with so many alternate alleles among so many.
+    /// Whether all conditions hold for a variant of this kind with `ones` alternate alleles among
+    /// `all`.
     pub fn holds(&self, kind: VariantKind, ones: u64, all: u64) -> bool {
         let frequency = ones as f64 / all.max(1) as f64;
         self.0.iter().all(|term| match *term {

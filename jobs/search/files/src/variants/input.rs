@@ -1,24 +1,23 @@
-//! Bytes of a file or of standard input, inflated where they are gzip.
+//! Bytes of a file or of standard input, decompressed if they are gzip.
 
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The empty block with which every whole BGZF file ends (SAM specification, 4.1.2).
+/// The empty block at the end of every complete BGZF file (SAM specification, 4.1.2).
 const LAST_BLOCK: [u8; 28] = *b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\x06\0BC\x02\0\x1b\0\x03\0\0\0\0\0\0\0\0\0";
 const BUFFER_BYTES: usize = 1 << 17;
-/// A line or a record may have so many bytes, and [`EXPANSION`] for every compressed one.
+/// A line or a record may have so many bytes, plus [`EXPANSION`] for every compressed byte.
 const FREE_BYTES: u64 = 1 << 24;
-/// Deflate makes a thousand bytes of one, of which a line that must be held needs no more than
-/// this.
+/// Deflate expands one byte to as many as a thousand. Real lines do not need more than this.
 const EXPANSION: u64 = 10;
-/// Bytes of a line or a record that are read before they are counted again.
+/// Bytes of a line or a record that are read before the next check.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Bytes on their way, which may have been compressed.
+/// A source of bytes, which may have been compressed.
 pub(crate) trait Input: BufRead {
-    /// Compressed bytes that were used until now; none if they were not compressed.
+    /// Compressed bytes that were used so far; none if the source is not compressed.
     fn compressed(&self) -> Option<u64>;
 }
 
@@ -40,8 +39,8 @@ impl Input for &[u8] {
     }
 }
 
-/// The file, or standard input for `-`; inflated if it is gzip or BGZF. The end of a BGZF file
-/// without its last block is an error: such a file was cut short between two blocks.
+/// Opens the file, or standard input for `-`, and decompresses gzip and BGZF. A BGZF file without
+/// its last block is an error: it was truncated between two blocks.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Input>> {
     let raw: Box<dyn Read> = if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
     from_reader(raw)
@@ -60,7 +59,7 @@ pub(crate) fn from_reader(raw: impl Read + 'static) -> io::Result<Box<dyn Input>
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, inflated)))
 }
 
-/// Passes bytes on, counts them and knows the last of them.
+/// Passes bytes on, counts them and keeps the last of them.
 struct Tail<R> {
     inner: R,
     last: Vec<u8>,
@@ -107,8 +106,8 @@ impl<R: BufRead> Read for Inflated<R> {
     }
 }
 
-/// A line without its end, of at most so many bytes; false at the end of the file. A line that is
-/// held is no larger than the file explains ([`check_expansion`]).
+/// Reads a line without its end, of at most so many bytes; false at the end of the file. A line in
+/// memory is limited by the compressed bytes of the file ([`check_expansion`]).
 pub(crate) fn line(reader: &mut dyn Input, out: &mut Vec<u8>, most: usize) -> io::Result<bool> {
     out.clear();
     loop {
@@ -132,7 +131,7 @@ pub(crate) fn line(reader: &mut dyn Input, out: &mut Vec<u8>, most: usize) -> io
     Ok(found)
 }
 
-/// So many bytes, or an error. Memory grows with the bytes that come, within the limit of a line.
+/// Reads so many bytes, or fails. Memory grows with the bytes read, within the limit of a line.
 pub(crate) fn record(reader: &mut dyn Input, out: &mut Vec<u8>, length: usize) -> io::Result<()> {
     out.clear();
     while out.len() < length {
@@ -145,7 +144,7 @@ pub(crate) fn record(reader: &mut dyn Input, out: &mut Vec<u8>, length: usize) -
     Ok(())
 }
 
-/// Whether a line or a record of so many bytes is one that the compressed bytes until now explain.
+/// Checks the length of a line or a record against the compressed bytes read so far.
 fn check_expansion(reader: &dyn Input, found: usize) -> io::Result<()> {
     let Some(compressed) = reader.compressed() else { return Ok(()) };
     let most = compressed.saturating_mul(EXPANSION).saturating_add(FREE_BYTES);
@@ -170,7 +169,7 @@ mod tests {
         from_reader(io::Cursor::new(encoder.finish().unwrap())).unwrap()
     }
 
-    /// Text that hardly becomes shorter.
+    /// Text that hardly compresses.
     fn noise(bytes: usize) -> Vec<u8> {
         let mut state = 7u64;
         let next = |_| {
@@ -191,7 +190,7 @@ mod tests {
         assert!(out.len() < free + (free >> 2), "{} bytes were held", out.len());
         let refused = record(&mut *gzip(&long), &mut out, 2 * free).unwrap_err().to_string();
         assert!(refused.contains("decompress it first") && out.len() < free + (free >> 2), "{refused}");
-        // as plain text, after enough other bytes, and in several lines it is no more than it says
+        // plain text, text after enough other bytes, and text of several lines are within the limit
         assert!(line(&mut &long[..], &mut out, most).unwrap());
         assert_eq!(out.len(), 2 * free);
         let mut other = noise(free / 4);
@@ -224,7 +223,7 @@ mod tests {
                 assert_eq!(out.len(), expected, "{length}");
             }
             assert!(!line(&mut reader, &mut out, 1 << 28).unwrap());
-            // the ends are counted as well
+            // the ends count as well
             let all = length + 2;
             assert!(line(&mut &text[..], &mut out, all).unwrap());
             let refused = line(&mut &text[..], &mut out, all - 1).unwrap_err().to_string();

@@ -1,35 +1,36 @@
-//! Variants of two alleles, and everybody's allele at each: from VCF or BCF, by stated rules.
+//! Variants of two alleles, with the alleles of all haplotypes, from VCF or BCF.
 //!
-//! **Read**: `.vcf`, `.vcf.gz` (BGZF or gzip) and `.bcf`, told apart by their first bytes, not
-//! their names; `-` is standard input. Of a record: chromosome, position, name, alleles and
-//! genotypes (GT), nothing else. An index is not needed and not used.
+//! **Input**: `.vcf`, `.vcf.gz` (BGZF or gzip) and `.bcf`, recognized by their first bytes, not by
+//! their names; `-` is standard input. The reader uses chromosome, position, name, alleles,
+//! genotypes (GT) and phase sets (PS) of a record, and the extents of structural variants. It needs
+//! no index, and uses none.
 //!
-//! **Left out, and counted** ([`Summary`]), in this order: records outside the regions; those
-//! without an alternate allele; those with fewer or more alleles than wanted; those with several
-//! alternate alleles, unless they are split; those with alleles that were not called, unless these
-//! are to be taken as the reference one; variants of another kind; those for which the expression
-//! does not hold; variants that were there already (chromosome, position, reference and alternate),
-//! of which the first stays.
+//! **Skipped, and counted** ([`Summary`]), in this order: records outside the regions; records
+//! without an alternate allele; records with fewer or more alleles than wanted; records with
+//! several alternate alleles, unless they are split; records with alleles that were not called,
+//! unless these count as the reference allele; variants of another kind; variants for which the
+//! expression does not hold; duplicates (chromosome, position, reference and alternate), of which
+//! the first stays.
 //!
-//! **A split record** becomes one variant for each alternate allele: whoever has another alternate
-//! allele has allele 0 there.
+//! **A split record** becomes one variant for each alternate allele. A haplotype with another
+//! alternate allele has allele 0 there.
 //!
-//! **Haploid calls** are one haplotype. Whether a sample has one or two is settled by its first
-//! genotype that is looked at, and one that has another number later is an error: such stretches
-//! (as the two parts of a chromosome X) are tables of their own. More than two are an error.
+//! **Haploid calls** are one haplotype. A sample's first genotype decides whether the sample has
+//! one or two haplotypes; another number later is an error. Put such stretches (the two parts of a
+//! chromosome X) into separate tables. More than two are an error.
 //!
 //! **Phase**: `|` says that the order of two alleles is that of the haplotypes, within a phase set
-//! (PS). A record in which some chosen sample has two different alleles without it, or with lists
-//! of sets (PSL), is not phased; alike alleles need none. Whoever joins variants to haplotypes asks
-//! [`PhaseSets`] whether their sets allow that.
+//! (PS). A record is not phased if a chosen sample has two different alleles without `|`, or with
+//! lists of sets (PSL). Equal alleles need no phase. Code that joins variants to haplotypes must
+//! check the sets with [`PhaseSets`].
 //!
-//! **Alleles** are compared, and given, with their bases in upper case. Those of structural
-//! variants come with how far they reach: `<DEL>@5000`, `<INS>+300`. Two at one position that
-//! nothing tells apart are an error, and so are two insertions of one length whose bases are not
+//! **Alleles** are compared, and returned, with their bases in upper case. Alleles of structural
+//! variants include their extents: `<DEL>@5000`, `<INS>+300`. Two alleles at one position that
+//! nothing distinguishes are an error. So are two insertions of one length whose bases are not
 //! given.
 //!
-//! **Errors**: records out of order, whatever is malformed, and a file that ends too early; by file
-//! and record.
+//! **Errors**: records out of order, malformed content, and truncated files, each with file and
+//! record.
 
 mod extent;
 mod filter;
@@ -49,36 +50,36 @@ use std::path::Path;
 use std::sync::Arc;
 use tobari_host::files::{FileError, name_of};
 
-/// Variants of a position for which memory is kept.
+/// Variants of a position for which memory is reserved.
 const FEW: usize = 64;
-/// Bytes that the reference allele of a record takes with all of its variants, at most.
+/// The most bytes that a record's reference allele takes in all of the record's variants.
 const MAX_COPIED: usize = 1 << 24;
 
-/// Why there are no variants.
+/// Why variants cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariantError {
-    /// The system refused to read the file, or it is damaged.
+    /// The system cannot read the file, or the file is damaged.
     #[error("{name}{}: cannot read: {source}", after(*record))]
     Read {
         /// The file, as the caller named it.
         name: String,
-        /// Records that were read before.
+        /// The number of records before the error.
         record: u64,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A record that is none, or the header.
+    /// A record or the header is malformed.
     #[error("{name}, {}: {what}", at(*record))]
     Malformed {
         /// The file, as the caller named it.
         name: String,
-        /// The record, the first being 1; 0 is the header.
+        /// The number of the record, from 1; 0 is the header.
         record: u64,
-        /// What was expected, and found.
+        /// The text that was expected, and found.
         what: String,
     },
-    /// A wish that cannot be understood or met.
+    /// A filter that is malformed or cannot be satisfied.
     #[error("{0}")]
     Choice(String),
     /// A list that cannot be read.
@@ -94,39 +95,40 @@ fn after(record: u64) -> String {
     if record == 0 { String::new() } else { format!(", after record {record}") }
 }
 
-/// What is wanted.
+/// The wanted records, samples and variants.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Where.
+    /// The wanted regions.
     pub regions: Regions,
-    /// Of whom, in the order of the file; all without it.
+    /// The wanted samples, returned in the order of the file; all if there is no list.
     pub samples: Option<Vec<String>>,
-    /// Which variants.
+    /// The conditions on variants.
     pub expression: Expression,
-    /// The fewest alleles of a record, the reference one counted.
+    /// The least number of alleles of a record, including the reference allele.
     pub min_alleles: Option<usize>,
-    /// The most.
+    /// The greatest number of alleles of a record.
     pub max_alleles: Option<usize>,
-    /// Which kinds; all if there is none.
+    /// The wanted kinds; all if the list is empty.
     pub kinds: Vec<VariantKind>,
     /// Whether records of several alternate alleles become several variants.
     pub split: bool,
-    /// Whether an allele that was not called is taken as the reference one.
+    /// Whether an allele that was not called counts as the reference allele.
     pub missing_is_reference: bool,
 }
 
-/// What became of the records.
+/// Counts of records and variants, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Records of the file.
     pub records: u64,
     /// Variants that were kept.
     pub kept: u64,
-    /// Of these, those that are not phased.
+    /// Kept variants that are not phased.
     pub unphased: u64,
-    /// Of these, those of another phase set than before: whoever joins them counts them.
+    /// Kept variants of another phase set than the ones before. The code that joins variants counts
+    /// them.
     pub other_sets: u64,
-    /// Alleles that were taken as the reference one.
+    /// Alleles that were not called and count as the reference allele.
     pub missing_as_reference: u64,
     /// Records outside the regions.
     pub outside: u64,
@@ -142,28 +144,29 @@ pub struct Summary {
     pub kind: u64,
     /// Variants for which the expression does not hold.
     pub expression: u64,
-    /// Variants that were there already.
+    /// Variants that the file had before.
     pub duplicate: u64,
 }
 
-/// A variant and everybody's alleles.
+/// A variant, with the alleles of all haplotypes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// As the file names it.
+    /// The file's name of the chromosome.
     pub chromosome: Arc<str>,
     /// The first base is 1.
     pub position: u64,
-    /// Its name.
+    /// The variant's name.
     pub id: Option<Box<str>>,
     /// Allele 0.
     pub reference: Box<str>,
     /// Allele 1.
     pub alternate: Box<str>,
-    /// Of each haplotype, sample after sample, whether it has allele 1.
+    /// For each haplotype, sample after sample, whether it has allele 1.
     pub alleles: Vec<bool>,
-    /// Whether their order is that of the haplotypes, within each sample's phase set.
+    /// Whether the alleles are in the order of the haplotypes, within each sample's phase set.
     pub phased: bool,
-    /// Of each sample that has both alleles, by its number among the chosen ones: the phase set.
+    /// The phase set of each sample that has both alleles. Samples have their numbers among the
+    /// chosen samples.
     pub sets: Vec<(u32, PhaseSet)>,
 }
 
@@ -174,10 +177,10 @@ pub struct VariantReader {
     selection: Selection,
     /// Indices of the chosen samples in the file.
     chosen: Vec<usize>,
-    /// Haplotypes of each chosen sample, once known.
+    /// The number of haplotypes of each chosen sample, once known.
     ploidy: Vec<Option<u8>>,
     raw: Raw,
-    /// The alternate alleles of the record that are still to come, the last first.
+    /// The record's alternate alleles that are not yet returned, the last first.
     pending: Vec<u16>,
     chromosomes: HashSet<Arc<str>>,
     last: (Arc<str>, u64),
@@ -205,7 +208,7 @@ impl VariantReader {
         Ok(Self { name, source, selection, chosen, ploidy, raw, pending, chromosomes, last, here, summary })
     }
 
-    /// What became of the records until now.
+    /// The counts of all records so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -215,7 +218,7 @@ impl VariantReader {
         self.chosen.iter().map(|index| &*self.source.samples[*index])
     }
 
-    /// The next variant that is wanted.
+    /// The next wanted variant.
     ///
     /// # Errors
     /// [`VariantError`], with the file and the record.
@@ -260,7 +263,7 @@ impl VariantReader {
             self.chromosomes.insert(Arc::clone(&raw.chromosome));
         }
         if new || raw.position > last.1 {
-            // one that was large would be emptied in as much time at each position after it
+            // clearing takes time by capacity: a large set would cost this at each later position
             match self.here.capacity() {
                 ..=FEW => self.here.clear(),
                 _ => self.here = HashSet::new(),
@@ -270,7 +273,7 @@ impl VariantReader {
         Ok(())
     }
 
-    /// Whether the record is, as far as that does not depend on the alternate allele.
+    /// Whether the record is wanted, for the conditions that do not depend on the alternate allele.
     fn wanted(&mut self) -> Result<bool, VariantError> {
         let (raw, selection, summary) = (&self.raw, &self.selection, &mut self.summary);
         let alleles = raw.alternates.len() + 1;
@@ -307,7 +310,7 @@ impl VariantReader {
         Ok(false)
     }
 
-    /// The variant of an alternate allele of the record; none if it is not wanted.
+    /// The variant of one of the record's alternate alleles; none if the variant is not wanted.
     fn variant(&mut self, allele: u16) -> Result<Option<Variant>, VariantError> {
         let Called { alleles, phased, missing, sets } = self.alleles(allele)?;
         let (raw, selection, summary) = (&self.raw, &self.selection, &mut self.summary);
@@ -348,7 +351,7 @@ impl VariantReader {
         Ok(Some(Variant { chromosome, position, id, reference, alternate, alleles, phased, sets }))
     }
 
-    /// What the chosen samples have of an allele.
+    /// The calls of an allele in the chosen samples.
     fn alleles(&mut self, allele: u16) -> Result<Called, VariantError> {
         let (mut found, mut all_phased, mut missing) = (Vec::with_capacity(2 * self.chosen.len()), true, 0);
         let mut sets = Vec::new();
@@ -377,19 +380,18 @@ impl VariantReader {
     }
 }
 
-/// What samples have of an allele.
+/// The calls of an allele.
 struct Called {
-    /// Whether each haplotype has it.
+    /// Whether each haplotype has the allele.
     alleles: Vec<bool>,
     phased: bool,
-    /// How many were not called.
+    /// The number of alleles that were not called.
     missing: u64,
     /// [`Variant::sets`].
     sets: Vec<(u32, PhaseSet)>,
 }
 
-/// Whatever the bytes are, they are variants with the alleles of as many haplotypes each, or an
-/// error.
+/// For any bytes, the result is variants with the same number of haplotypes each, or an error.
 #[doc(hidden)]
 pub fn fuzz_variants(data: &[u8]) {
     let selection = Selection { split: true, missing_is_reference: true, ..Selection::default() };

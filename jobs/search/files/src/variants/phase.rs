@@ -1,24 +1,24 @@
-//! Which alleles of a sample are known to be on one haplotype: those of one phase set.
+//! Phase sets: the alleles of a sample that are known to be on one haplotype.
 //!
-//! `0|1` says which allele is on which haplotype **within a phase set** (VCF 4.3, 1.6.2). Genotypes
-//! that name none (PS) are of one set together, which is not that of any that names one. Sets are
-//! of one chromosome. A sample with two alike alleles, or with one, needs none.
+//! `0|1` assigns alleles to haplotypes **within a phase set** (VCF 4.3, 1.6.2). Genotypes without a
+//! set (PS) are together in one set of their own. Sets belong to one chromosome. A sample with two
+//! equal alleles, or with one allele, needs no set.
 
 use super::Variant;
 use std::fmt;
 use std::sync::Arc;
 
-/// A phase set as a file names it (PS), or the one of genotypes that name none.
+/// The name of a phase set in a file (PS); none for the set of genotypes without a name.
 pub type PhaseSet = Option<i64>;
 
-/// A sample that has alleles of two phase sets, so that nobody knows how they go together.
+/// A sample has alleles of two phase sets, so nobody knows how they combine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherSet {
-    /// Where, as `20:100`.
+    /// The position, as `20:100`.
     pub place: String,
     /// The sample's number among the chosen ones.
     pub sample: usize,
-    /// The set of before; none if the sites of before are of another file.
+    /// The earlier set; none if the earlier sites are of another file.
     pub before: Option<PhaseSet>,
     /// The set here.
     pub found: PhaseSet,
@@ -39,28 +39,28 @@ impl fmt::Display for OtherSet {
     }
 }
 
-/// The phase sets of sites that become one panel or one question.
+/// The phase sets of the sites of one panel or one question.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseSets {
     chromosome: Arc<str>,
     /// By sample, the set of its first site with two different alleles.
     of: Vec<Option<PhaseSet>>,
-    /// A chromosome of which another file gave the sites of before.
+    /// The chromosome of earlier sites from another file.
     earlier: Option<Arc<str>>,
 }
 
 impl PhaseSets {
-    /// Of sites that go on after those of another file, the last of which was on this chromosome:
-    /// there, sites at which a sample has two different alleles are rejected. Start with
-    /// [`Self::default`] where both files are of one phasing.
+    /// The phase sets of sites that follow those of another file, whose last site was on this
+    /// chromosome. On this chromosome, sites with two different alleles of a sample are rejected.
+    /// Start with [`Self::default`] if both files have the same phasing.
     pub fn after(chromosome: Arc<str>) -> Self {
         Self { earlier: Some(chromosome), ..Self::default() }
     }
 
-    /// Joins a variant to those of before.
+    /// Joins a variant to the variants before.
     ///
     /// # Errors
-    /// [`OtherSet`] for the first sample of which that would be guessing.
+    /// [`OtherSet`] for the first sample whose phase would be a guess.
     pub fn join(&mut self, variant: &Variant) -> Result<(), OtherSet> {
         if variant.chromosome != self.chromosome {
             (self.chromosome, self.of) = (Arc::clone(&variant.chromosome), Vec::new());
@@ -78,7 +78,7 @@ impl PhaseSets {
             match &mut self.of[sample] {
                 Some(before) if *before == found => {}
                 Some(before) => return other(Some(*before)),
-                // a set of one file is none of another's, named or not
+                // a set of one file never equals a set of another file, with or without a name
                 None if earlier => return other(None),
                 none => *none = Some(found),
             }

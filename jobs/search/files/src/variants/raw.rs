@@ -1,9 +1,9 @@
-//! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets;
-//! nothing else is read, but for how far structural variants reach ([`super::extent`]). Bases are
-//! in upper case.
+//! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets. Of
+//! other fields, only the extents of structural variants are read ([`super::extent`]). Bases are in
+//! upper case.
 //!
-//! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Whatever a file claims is looked
-//! at before memory is taken for it.
+//! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Every size in a file is checked
+//! before memory is allocated for it.
 
 use super::PhaseSet;
 use super::extent::{self, Reach};
@@ -13,18 +13,19 @@ use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use tobari_search::table::canonical_allele;
 
-/// Bytes of a line or a record at most.
+/// The most bytes of a line or a record.
 const MAX_BYTES: usize = 1 << 28;
-/// Bytes of all meta-information at most.
+/// The most bytes of all meta-information.
 const MAX_META_BYTES: usize = 1 << 26;
-/// Bytes of the line with the names of the samples at most: half a million of 36 characters take
+/// The most bytes of the line with the names of the samples: half a million of 36 characters take
 /// 18.5 million.
 const MAX_NAMES_BYTES: usize = 1 << 25;
-/// Samples of a file at most.
+/// The most samples of a file.
 const MAX_SAMPLES: usize = 1 << 20;
-/// Alternate alleles of a record at most: their numbers have 16 bits.
+/// The most alternate alleles of a record: their numbers have 16 bits.
 const MAX_ALTERNATES: usize = u16::MAX as usize;
-/// Bytes of the name of a chromosome in INFO at most: each symbolic allele of a record gets it.
+/// The most bytes of the name of a chromosome in INFO: each symbolic allele of a record includes
+/// it.
 const MAX_CHROMOSOME_BYTES: usize = 255;
 /// No second allele: a haploid call.
 pub(super) const NONE: u16 = u16::MAX;
@@ -35,9 +36,9 @@ pub(super) const MISSING: u16 = u16::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Genotype {
     pub(super) alleles: [u16; 2],
-    /// Whether it is known which one is on which haplotype.
+    /// Whether it is known on which haplotype each allele is.
     pub(super) phased: bool,
-    /// Within which set.
+    /// The phase set.
     pub(super) set: PhaseSet,
 }
 
@@ -49,11 +50,11 @@ pub(super) struct Raw {
     pub(super) id: Option<Box<str>>,
     pub(super) reference: Box<str>,
     pub(super) alternates: Vec<Box<str>>,
-    /// One for each sample of the file; none if the record has no genotypes.
+    /// One for each sample of the file; empty if the record has no genotypes.
     pub(super) genotypes: Vec<Genotype>,
 }
 
-/// What is wrong, in words, or what the system says.
+/// What is wrong with the file, in words, or the system's error.
 pub(super) enum Fault {
     Malformed(String),
     System(io::Error),
@@ -69,7 +70,7 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Malformed(what.into()))
 }
 
-/// A file on its way.
+/// A file that is being read.
 pub(super) struct Source {
     reader: Box<dyn Input>,
     pub(super) samples: Vec<String>,
@@ -82,7 +83,7 @@ enum Kind {
     Binary { chromosomes: HashMap<i64, Arc<str>>, words: Words },
 }
 
-/// The numbers of the words that are read of a BCF file.
+/// The numbers of the words that the reader uses of a BCF file.
 struct Words {
     genotype: Option<i64>,
     set: Option<i64>,
@@ -162,7 +163,7 @@ impl Source {
     }
 }
 
-/// As many bytes of at most so many. Memory grows with the bytes that come.
+/// Reads `length` bytes; `most` bytes are allowed. Memory grows with the bytes read.
 fn read_some(
     reader: &mut dyn Input,
     (length, most, what): (usize, usize, &str),
@@ -174,7 +175,7 @@ fn read_some(
     Ok(input::record(reader, out, length)?)
 }
 
-/// Shows all lines of meta-information; the samples.
+/// Passes all lines of meta-information to `meta`, and returns the samples.
 fn text_header(reader: &mut dyn Input, mut meta: impl FnMut(&str)) -> Result<Vec<String>, Fault> {
     let (mut line, mut read, mut first) = (Vec::new(), 0, true);
     loop {
@@ -199,7 +200,7 @@ fn text_header(reader: &mut dyn Input, mut meta: impl FnMut(&str)) -> Result<Vec
     }
 }
 
-/// The samples that the line `#CHROM` names. Nothing is kept of a line that is refused.
+/// The samples in the line `#CHROM`. A rejected line leaves nothing in memory.
 fn samples_of(line: &str) -> Result<Vec<String>, Fault> {
     if line.len() > MAX_NAMES_BYTES {
         let found = line.len();
@@ -214,7 +215,7 @@ fn samples_of(line: &str) -> Result<Vec<String>, Fault> {
         }
     }
     let mut samples = Vec::new();
-    // after FORMAT
+    // the columns after FORMAT
     for name in columns.skip(1) {
         let number = samples.len() + 1;
         if name.is_empty() {
@@ -341,7 +342,7 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
     Ok(())
 }
 
-/// Adds to a record's structural variants how far they reach.
+/// Adds the extents to a record's structural variants.
 fn reach(reach: &Reach, record: &mut Raw) -> Result<(), Fault> {
     let other = reach.chromosome.as_ref().map_or(0, String::len);
     if other > MAX_CHROMOSOME_BYTES {
@@ -368,7 +369,7 @@ fn text_set(text: Option<&[u8]>) -> Result<PhaseSet, Fault> {
 }
 
 fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
-    // by far the most common ones
+    // by far the most common genotypes
     if let [a @ (b'0' | b'1'), sign @ (b'|' | b'/'), b @ (b'0' | b'1')] = text
         && alleles > 1
     {
@@ -392,14 +393,14 @@ fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
         };
         count += 1;
     }
-    // before the first allele, `/` says that its own phase is not known
+    // before the first allele, `/` says that the allele's own phase is unknown
     if text.contains(&b'/') {
         phased = false;
     }
     Ok(Genotype { alleles: found, phased, set: None })
 }
 
-/// Takes what BCF has from the front.
+/// Reads BCF fields from the front.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -416,7 +417,7 @@ impl<'a> Bytes<'a> {
         Ok(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// The type and the length of what follows.
+    /// The type and the length of the next value.
     fn kind(&mut self) -> Result<(u8, usize), Fault> {
         let byte = self.take(1)?[0];
         let length = match byte >> 4 {
@@ -426,7 +427,7 @@ impl<'a> Bytes<'a> {
         Ok((byte & 15, length))
     }
 
-    /// One integer with its type before it.
+    /// One integer, after its type.
     fn integer(&mut self) -> Result<i64, Fault> {
         let byte = self.take(1)?[0];
         match (byte >> 4, width(byte & 15)) {
@@ -435,7 +436,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// A value with its type before it: the type, and its bytes.
+    /// A value, after its type: the type, and the value's bytes.
     fn value(&mut self) -> Result<(u8, &'a [u8]), Fault> {
         let (kind, length) = self.kind()?;
         let wide = match kind {
@@ -479,7 +480,7 @@ fn signed(bytes: &[u8]) -> i64 {
     (unsigned ^ sign) - sign
 }
 
-/// How many fields of samples there are, and how many samples.
+/// The number of fields of samples, and the number of samples.
 fn binary_site(
     shared: &[u8],
     (chromosomes, words): (&HashMap<i64, Arc<str>>, &Words),
@@ -513,7 +514,7 @@ fn binary_site(
     Ok((fields as usize >> 24, fields as usize & 0xff_ffff))
 }
 
-/// What INFO says of how far structural variants reach.
+/// The extents in INFO.
 fn binary_reach(bytes: &mut Bytes<'_>, fields: u32, words: &Words) -> Result<Reach, Fault> {
     let mut reach = Reach::default();
     for _ in 0..fields {

@@ -1,5 +1,5 @@
-//! Variants from files: every rule by a file of its own, the formats against one another, and files
-//! that are none.
+//! Variants from files: every rule with its own file, the formats against one another, and
+//! malformed files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn typed_text(text: &str) -> Vec<u8> {
     typed(&text.bytes().map(i32::from).collect::<Vec<_>>(), 1, 7)
 }
 
-/// The same records as BCF, with genotypes as integers of a width, and another field before them.
+/// The same records as BCF, with integer genotypes of a width, and another field before them.
 fn binary(records: &[&str], width: usize) -> Vec<u8> {
     let head = text(records);
     let head = &head[..head.find("FORMAT\ts").map_or(0, |i| i + head[i..].find('\n').unwrap() + 1)];
@@ -60,7 +60,7 @@ fn binary(records: &[&str], width: usize) -> Vec<u8> {
         shared.extend(typed_text(columns[2]));
         alleles.iter().for_each(|allele| shared.extend(typed_text(allele)));
         shared.push(0);
-        // DP is string 2 and GT string 3, PASS being 0 and AC 1
+        // DP is string 2 and GT string 3, because PASS is 0 and AC is 1
         let samples = columns.len() - 5;
         let mut individual = [typed(&[2], 1, 1), vec![0x11], vec![7; samples]].concat();
         let kind = [0, 1, 2, 0, 3][width];
@@ -84,7 +84,7 @@ fn binary(records: &[&str], width: usize) -> Vec<u8> {
     out
 }
 
-/// Blocks of BGZF of at most so many bytes, with the last, empty one.
+/// Blocks of BGZF of at most so many bytes, and the last, empty block.
 fn blocks(bytes: &[u8], most: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for chunk in bytes.chunks(most).chain([&[][..]]) {
@@ -375,12 +375,12 @@ fn fault_32_meta_information_ends_somewhere() {
             }
         }
     }
-    // a BCF file says how long its header is
+    // a BCF file contains the length of its header
     let mut bytes = binary(&["20 5 . A C 0|1"], 1);
     bytes[5..9].copy_from_slice(&(1u32 << 27).to_le_bytes());
     let message = read_bytes(&bytes, &Selection::default()).unwrap_err().to_string();
     assert!(message.contains("bytes in a header, found 134217728"), "{message}");
-    // and its fields are not kept: a line of a million is one of an ID
+    // and its fields are not kept: a line with a million of them reads like one with the ID only
     let fields = format!("##contig=<{}ID=20>", "=,".repeat(1 << 20));
     let mut bytes = binary(&["20 5 . A C 0|1"], 1);
     let place = bytes.windows(14).position(|window| window == b"##contig=<ID=2").unwrap();
@@ -423,7 +423,7 @@ fn fault_32_a_line_or_record_that_a_few_compressed_bytes_become_is_refused() {
         let (variants, _) = read_bytes(&plain, &Selection::default()).unwrap();
         assert!(variants[0].alternate.len() >= (1 << 24) - 100);
     }
-    // a header is a record too, and so is each of BCF
+    // a header is limited like a record, and so is each record of BCF
     let header = format!("{HEAD}\t{}\n", "a".repeat(1 << 25));
     let message = read_bytes(&gzip(header.as_bytes()), &Selection::default()).unwrap_err().to_string();
     assert!(message.contains(says), "{message}");
@@ -444,7 +444,7 @@ fn fault_32_a_record_has_no_more_alleles_than_numbers_for_them() {
     assert_eq!((variants.len(), summary.multiallelic), (1, 1));
     let message = record(65_536).unwrap_err().to_string();
     assert!(message.contains("record 1: expected at most 65535 alternate alleles in ALT, found 65536"), "{message}");
-    // what all symbolic alleles of a record get is short
+    // the chromosome that all symbolic alleles of a record get has a short name
     for (bytes, is_read) in [(255, true), (256, false)] {
         let info = format!("CHR2={};END=9", "c".repeat(bytes));
         let text = text(&["20 5 . A <TRA> 0|1"]).replace("AC=1", &info);

@@ -172,13 +172,13 @@ fn fault_19_phase_sets_are_of_a_sample_and_a_chromosome_and_alike_alleles_need_n
     assert_eq!(joined(&variants, PhaseSets::default()), Ok(()));
     assert_eq!(variants[0].sets, [(0, Some(5)), (1, Some(9))]);
     assert_eq!(variants[1].sets, []);
-    // after sites of another file, nobody knows how sets go together
+    // after sites of another file, nobody knows how sets combine
     let after = |chromosome: &str| PhaseSets::after(chromosome.into());
     let other = joined(&variants, after("20")).unwrap_err();
     assert_eq!((other.before, other.found), (None, Some(5)));
     assert!(other.to_string().contains("after sites of another file"), "{other}");
     assert_eq!(joined(&variants, after("19")), Ok(()));
-    // lists of sets are read as no phase
+    // lists of sets count as no phase
     let listed = read(&["20 100 A C . GT:PSL 0|1:ab 1|1:cd"]);
     assert!(!listed[0].phased);
     assert!(read(&["20 100 A C . GT:PSL 0|0:ab 1|1:cd"])[0].phased, "alike alleles need none");
@@ -256,7 +256,7 @@ fn fault_19_structural_variants_that_reach_farther_are_others() {
     ];
     assert_eq!(names(&variants), expected);
     assert_eq!(variants[0].alleles, [false, true]);
-    // the same one again is left out, and what nothing tells apart is no guess
+    // the same variant again is left out; two variants that nothing distinguishes are an error
     let (variants, summary) = read_bytes(&text(&["20 1 A <DEL> END=20 GT 0|1", "20 1 A <DEL> END=20 GT 0|0"])).unwrap();
     assert_eq!((variants.len(), summary.duplicate), (1, 1));
     let message = refused(&["20 1 A <DEL> . GT 0|1", "20 1 A <DEL> . GT 0|0"]);

@@ -1,13 +1,13 @@
-//! Tables that are asked with the place hidden ([`crate::hidden`]): which there are, whose keys are
-//! there, and who may still ask.
+//! Tables that are asked with the place hidden ([`crate::hidden`]): their arrangements, the
+//! clients' registrations, and the budgets.
 //!
-//! **What is counted.** A question is one test, of the client's budget for all tables. The server
-//! cannot know which region it is about: **budgets of regions cannot hold here**. Every page of an
-//! answer is a use of the client's key, as a block of an answer is elsewhere.
+//! **Budgets.** A question is one test. The client's budget for all tables pays for it. The server
+//! cannot know the region of a question: **budgets of regions cannot hold here**. Every page of an
+//! answer is a use of the client's key, like a block of an answer elsewhere.
 //!
-//! **What is held.** A registration is some 20 MB in memory, so that [`MOST_REGISTRATIONS`] are
-//! held, and the one that was longest not used is dropped for another. Which key a client
-//! registered, and how often it was used, stays: the same key again is not used anew.
+//! **Memory.** A registration takes about 20 MB, so memory holds at most [`MOST_REGISTRATIONS`]. A
+//! new one replaces the registration that was unused for longest. The desk keeps the hash of each
+//! client's key and its number of uses, so registering the same key again does not reset its uses.
 
 use super::{Client, Refusal, SearchService};
 use crate::hidden::arrangement::{self, Arrangement, DEPTH};
@@ -22,51 +22,52 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Registrations in memory at most.
+/// The most registrations in memory.
 pub const MOST_REGISTRATIONS: usize = 64;
 
-/// What a desk has for such questions.
+/// The desk's state for questions with the place hidden.
 #[derive(Default)]
 pub(super) struct Hidden {
     matcher: Option<Arc<Matcher>>,
-    /// By their own names.
+    /// By the arrangements' own names.
     arrangements: BTreeMap<[u8; TABLE_BYTES], Arc<Arrangement>>,
-    /// How often any key was registered or used.
+    /// The number of registrations and uses of all keys.
     turn: u64,
 }
 
-/// A client's key for such questions.
+/// A client's key for questions with the place hidden.
 pub(super) struct HiddenKey {
     hash: [u8; 32],
     pub(super) uses: u32,
-    /// When it was used last.
+    /// The turn of the last use.
     turn: u64,
     held: Option<Arc<Registration>>,
 }
 
-/// A query that was admitted and paid: what is left is to compute, anywhere and at any time.
+/// A query that was admitted and paid. Only the computation is left; it may run anywhere, at any
+/// time.
 pub struct AdmittedHidden {
     arrangement: Arc<Arrangement>,
     registration: Arc<Registration>,
     query: Query,
 }
 
-/// What was asked, for a log.
+/// A question, for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedHidden {
-    /// By whom.
+    /// The client.
     pub client: [u8; CLIENT_BYTES],
-    /// Of which table.
+    /// The table.
     pub table: [u8; TABLE_BYTES],
-    /// What was asked, all sites being places among which the true one is.
+    /// The shape of the question; its places are all sites, the true one among them.
     pub shape: Shape,
-    /// What is told.
+    /// Whether the answer has counts.
     pub granularity: Granularity,
 }
 
 impl SearchService {
-    /// The one matcher of such queries: its parameters are those of all registrations and
-    /// arrangements.
+    /// The one matcher of queries with the place hidden. All registrations and arrangements have
+    /// its parameters.
     ///
     /// # Errors
     /// [`Refusal`] for parameters that do not exist: a fault of this program.
@@ -80,7 +81,7 @@ impl SearchService {
         Ok(matcher)
     }
 
-    /// Serves these arrangements of a table, and no others of it.
+    /// Serves these arrangements of a table, and no other arrangements of it.
     pub fn serve_hidden(&mut self, table: &[u8; TABLE_BYTES], arrangements: Vec<Arc<Arrangement>>) {
         let all = &mut self.hidden.arrangements;
         all.retain(|_, there| there.table() != table);
@@ -92,27 +93,28 @@ impl SearchService {
         self.hidden.arrangements.values().filter(move |there| there.table() == table)
     }
 
-    /// Bytes of memory of all arrangements but those of one table.
+    /// Bytes of memory of all arrangements, except those of one table.
     pub fn hidden_memory_besides(&self, table: &[u8; TABLE_BYTES]) -> u64 {
         self.hidden.arrangements.values().filter(|there| there.table() != table).map(|there| there.memory()).sum()
     }
 
-    /// Whether there is any table to ask so.
+    /// Whether any table has an arrangement.
     pub fn hides(&self) -> bool {
         !self.hidden.arrangements.is_empty()
     }
 
-    /// The hash of a client's registration, whether it is in memory or not.
+    /// The hash of a client's registration, also if the registration is not in memory.
     pub fn hidden_key(&self, client: &[u8; CLIENT_BYTES]) -> Option<&[u8; 32]> {
         self.clients.get(client)?.hidden.as_ref().map(|key| &key.hash)
     }
 
-    /// Registers a client's key for such questions, of which `hash` is that of the bytes. The same
-    /// again is used as often as it was; without the registration only its hash is known, and it is
-    /// to be registered again before a question.
+    /// Registers a client's key for questions with the place hidden. `hash` is the hash of the
+    /// registration's bytes. Registering the same key again keeps its uses. Without the
+    /// registration the desk keeps the hash only, and the client has to register again before a
+    /// question.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing has changed then.
+    /// [`Refusal`]; then nothing has changed.
     pub fn register_hidden(
         &mut self,
         client: [u8; CLIENT_BYTES],
@@ -139,8 +141,7 @@ impl SearchService {
         Ok(())
     }
 
-    /// Drops registrations from memory, the ones that were longest not used, until there are few
-    /// enough.
+    /// Drops the registrations that were unused for longest, until few enough are in memory.
     fn drop_registrations(&mut self) {
         let held = |key: &&mut HiddenKey| key.held.is_some();
         let mut keys: Vec<_> =
@@ -150,10 +151,10 @@ impl SearchService {
         keys.into_iter().take(more).for_each(|key| key.held = None);
     }
 
-    /// Admits a query under the key of this hash, which its client's budget pays.
+    /// Admits a query under the key of this hash. The client's budget pays for it.
     ///
     /// # Errors
-    /// [`Refusal`]; the budget is as it was. [`Refusal::Key`] where the key is not in memory.
+    /// [`Refusal`]; then the budget is unchanged. [`Refusal::Key`] if the key is not in memory.
     pub fn admit_hidden(&mut self, bytes: &[u8], hash: &[u8; 32]) -> Result<(AdmittedHidden, AskedHidden), Refusal> {
         let query = messages::decode_query(bytes, self.hidden_matcher()?.parameters())?;
         let arrangement = self.hidden.arrangements.get(&query.table).ok_or(Refusal::Table)?;
@@ -182,8 +183,7 @@ impl SearchService {
 }
 
 impl AdmittedHidden {
-    /// The answer's bytes. How long it takes depends on the arrangement and on what is told, and on
-    /// nothing else.
+    /// The answer's bytes. The running time depends on the arrangement and the granularity only.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -191,16 +191,15 @@ impl AdmittedHidden {
         self.finish(vec![self.part(0..self.arrangement.layout().blocks())?], rng)
     }
 
-    /// The blocks in so many runs or fewer, none much longer than another: for whoever has several
-    /// cores.
+    /// Divides the blocks into at most so many ranges of similar length, for several cores.
     pub fn ranges(&self, parts: usize) -> Vec<Range<usize>> {
         let blocks = self.arrangement.layout().blocks();
         let length = blocks.div_ceil(parts.max(1)).max(1);
         (0..blocks).step_by(length).map(|from| from..(from + length).min(blocks)).collect()
     }
 
-    /// The sums over some blocks. What expands the query is done for each part again, but for what
-    /// only others need.
+    /// The sums over some blocks. Each part expands the query again, except for leaves that only
+    /// other parts need.
     ///
     /// # Errors
     /// [`Refusal`].

@@ -1,10 +1,10 @@
-//! Tables that are served with labels ([`crate::oprf`]): who may have how much evaluated, and which
-//! questions fit a table.
+//! Tables that are served with labels ([`crate::oprf`]): budgets of evaluations, and the questions
+//! that fit a table.
 //!
-//! **What is counted.** An evaluation is a test for membership of one pattern or word, and its
-//! client's budget pays it. A question costs nothing but the use of the client's key: what it may
-//! ask was paid. As inputs are blinded nobody can say which region an evaluation is about:
-//! **budgets of regions hold for tables without labels only**.
+//! **Budgets.** An evaluation is a test for membership of one pattern or word, and the client's
+//! budget pays for it. A question costs only uses of the client's key, because its evaluations were
+//! paid. Inputs are blinded, so nobody can tell the region of an evaluation: **budgets of regions
+//! hold for tables without labels only**.
 
 use super::served::Served;
 use super::{Client, Refusal, SearchService};
@@ -18,33 +18,34 @@ use crate::program::Shape;
 use crate::table::Table;
 use std::sync::Arc;
 
-/// An evaluation that was admitted and paid: what is left is to compute, anywhere and at any time.
+/// An evaluation that was admitted and paid. Only the computation is left; it may run anywhere, at
+/// any time.
 pub struct AdmittedEvaluation {
     labeller: Arc<Labeller>,
     evaluation: Evaluation,
 }
 
-/// What was evaluated, for a log.
+/// An evaluation, for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedEvaluation {
-    /// For whom.
+    /// The client.
     pub client: [u8; CLIENT_BYTES],
-    /// For which table.
+    /// The table.
     pub table: [u8; TABLE_BYTES],
-    /// How many inputs: so many tests.
+    /// The number of inputs; each is a test.
     pub elements: usize,
 }
 
-/// Any table with its labeller, ready to be served.
+/// A table with its labeller, ready to be served.
 pub struct LabelledTable {
     served: Served,
     labeller: Labeller,
 }
 
 impl LabelledTable {
-    /// A table under a key that no other state of it had, which keeps labels of windows of at most
-    /// so many bytes. Keys are all evaluated here, which takes some 40 us for each; windows when
-    /// they are first asked for.
+    /// A table under a key that no other state of the table had. Labels of windows take at most so
+    /// many bytes of memory. All keys are evaluated now, in about 40 us each; windows are evaluated
+    /// at their first question.
     ///
     /// # Errors
     /// [`Refusal::Question`] for more keys than one answer compares, or keys that no question has
@@ -57,33 +58,32 @@ impl LabelledTable {
 }
 
 impl SearchService {
-    /// Serves a panel with labels, under the name that its labeller has: questions without labels
-    /// are refused. One of the same name is replaced, whose labels are of no more use; budgets
-    /// stay.
+    /// Serves a panel with labels, under its labeller's name. Questions without labels are
+    /// rejected. A table of the same name is replaced, and its labels become useless; budgets stay.
     pub fn serve_labelled(&mut self, panel: Panel, least: u32, labeller: Labeller) {
         let served = Served::of_panel(panel, least).levelled();
         self.serve_table_labelled(LabelledTable { served, labeller });
     }
 
-    /// Serves any table with labels: questions without are refused. One of the same name is
-    /// replaced, whose labels are of no more use; budgets stay.
+    /// Serves any table with labels. Questions without labels are rejected. A table of the same
+    /// name is replaced, and its labels become useless; budgets stay.
     pub fn serve_table_labelled(&mut self, table: LabelledTable) {
         let name = *table.labeller.table();
         self.tables.insert(name, Arc::new(table.served));
         self.labellers.insert(name, Arc::new(table.labeller));
     }
 
-    /// How questions to a table are put, for its entry in a catalogue; none if there is no such
+    /// The mode of questions to a table, for its entry in a catalogue; none if there is no such
     /// table.
     pub fn mode(&self, table: &[u8; TABLE_BYTES]) -> Option<Mode> {
         let labelled = self.labellers.get(table).map_or(Mode::Plain, |labeller| labeller.mode());
         self.tables.contains_key(table).then_some(labelled)
     }
 
-    /// Admits an evaluation, which its client's budget pays: a test for each input.
+    /// Admits an evaluation. The client's budget pays one test for each input.
     ///
     /// # Errors
-    /// [`Refusal`]; the budget is as it was.
+    /// [`Refusal`]; then the budget is unchanged.
     pub fn admit_evaluation(&mut self, bytes: &[u8]) -> Result<(AdmittedEvaluation, AskedEvaluation), Refusal> {
         let evaluation = messages::decode_evaluation(bytes)?;
         let Evaluation { table, client, elements } = &evaluation;
@@ -98,7 +98,7 @@ impl SearchService {
         Ok((AdmittedEvaluation { labeller: Arc::clone(labeller), evaluation }, asked))
     }
 
-    /// Admits and evaluates.
+    /// Admits an evaluation, and evaluates.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -109,7 +109,7 @@ impl SearchService {
 }
 
 impl AdmittedEvaluation {
-    /// The answer's bytes. How long it takes depends on how many inputs there are.
+    /// The answer's bytes. The running time depends on the number of inputs.
     pub fn answer(&self) -> Vec<u8> {
         let secret = self.labeller.secret();
         let elements = self.evaluation.elements.iter().map(|element| secret.evaluate(element)).collect();
@@ -117,7 +117,7 @@ impl AdmittedEvaluation {
     }
 }
 
-/// Whether a question fits a table's mode.
+/// Checks that a question fits a table's mode.
 pub(super) fn check(table: Mode, question: Mode) -> Result<(), Refusal> {
     match (table, question) {
         (Mode::Plain, Mode::Plain) => Ok(()),

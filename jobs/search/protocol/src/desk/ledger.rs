@@ -1,4 +1,4 @@
-//! What a client has used up, as bytes that outlive the server.
+//! A client's account, as bytes that outlive the server: the tests and uses that it has spent.
 //!
 //! | field | bytes |
 //! |---|---|
@@ -8,12 +8,15 @@
 //! | keys | 1 |
 //! | … of each: bytes of its set's name, the name, uses; by name | 1, so many, 4 |
 //! | regions | 4 |
-//! | … of each: bytes of its chromosome's name, the name, bases of the region, how many are before it on the chromosome, tests made there; ascending | 1, so many, 4, 4, 8 |
+//! | … of each: bytes of its chromosome's name, the name, length, index, tests; ascending | 1, so many, 4, 4, 8 |
 //!
-//! What was used is kept, not what is left, so that other limits count from the first question on.
-//! Integers are big-endian; there is one byte string for each account. Accounts of version 1 had
-//! regions of a table's sites, which say nothing of positions: they are read if they have none, and
-//! refused otherwise.
+//! A region's length is in bases. Its index is the number of regions before it on the chromosome.
+//! Its tests are those made in the region.
+//!
+//! Accounts store spent amounts, not remaining ones, so new limits count from the first question
+//! on. Integers are big-endian; there is one byte string for each account. Accounts of version 1
+//! had regions of a table's sites, without positions. They are read if they have no regions, and
+//! rejected otherwise.
 
 use super::regions::{Made, Region};
 use super::{CLIENT_BYTES, program};
@@ -25,27 +28,27 @@ const BEFORE: [u8; 4] = *b"TSL\x01";
 /// Bytes of a region, besides its chromosome's name.
 const REGION_BYTES: usize = 17;
 
-/// What a client has used up.
+/// The tests and uses that a client has spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Whose.
+    /// The client.
     pub client: [u8; CLIENT_BYTES],
     /// Tests for membership.
     pub tests: u64,
-    /// By set of parameters, uses of the key.
+    /// Uses of the key, by set of parameters.
     pub uses: BTreeMap<&'static str, u32>,
-    /// By region, tests for membership.
+    /// Tests for membership, by region.
     pub regions: Made,
 }
 
-/// Bytes that are no account.
+/// The bytes are not an account.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccountError {
-    /// Bytes that no release wrote.
+    /// No release wrote these bytes.
     #[error("malformed account of a client: expected {0}")]
     Malformed(&'static str),
-    /// Regions of a table's sites.
+    /// The regions are of a table's sites.
     #[error(
         "expected budgets of regions by their positions, found an account of an earlier release, by sites of a \
          table, which cannot be converted: remove this file to give its client new budgets"
@@ -55,7 +58,7 @@ pub enum AccountError {
 use AccountError::Malformed;
 
 impl Account {
-    /// Its bytes.
+    /// The account's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = [&MAGIC[..], &self.client, &self.tests.to_be_bytes(), &[self.uses.len() as u8]].concat();
         for (set, uses) in &self.uses {
@@ -74,7 +77,7 @@ impl Account {
         out
     }
 
-    /// Reads them.
+    /// Reads an account.
     ///
     /// # Errors
     /// [`AccountError`].
@@ -131,7 +134,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], AccountError> {
     Ok(*taken)
 }
 
-/// Whatever decodes encodes to the same bytes.
+/// Bytes that decode encode to the same bytes.
 pub(crate) fn fuzz_account(data: &[u8]) {
     if let Ok(account) = Account::decode(data) {
         let bytes = account.encode();

@@ -1,17 +1,19 @@
-//! A server's desk: its tables, its clients and what they may still ask; bytes in, bytes out.
+//! A server's desk: its tables, its clients and their budgets; bytes in, bytes out.
 //!
-//! **What is counted.** A query is a test for membership, and one for the longest match as many as
-//! it has sites: its client's budget pays them, and so does the client's budget for each region of
-//! the genome that a place of the query touches, as nobody knows which one is meant. Regions are
-//! chromosomes and positions ([`regions`]), of all tables together: indexing a panel anew gives no
-//! budget back. Every block of an answer is a use of the client's key, because it tells a little of
-//! the noise: the statistical distance of a block ([`super::server::Matcher::distance`]) times the
-//! uses of a key is what its owner can have learnt besides answers. Of a table with labels
-//! evaluations are paid instead of questions ([`SearchService::serve_labelled`]). Beyond its
-//! budget a client is refused, and nothing is computed.
+//! **Budgets.** A query is a test for membership. A query for the longest match is as many tests as
+//! it has sites. The client's budget pays for the tests. So does the client's budget for each
+//! region of the genome that a place of the query touches, because nobody knows the true place.
+//! Regions are chromosomes and positions ([`regions`]), and hold for all tables together: a client
+//! gets no budget back when a panel is indexed anew.
 //!
-//! **What is told** to whoever keeps a log: who asked which table for how many sites, never where,
-//! and nothing of the query itself.
+//! Every block of an answer is a use of the client's key, because it tells a little about the
+//! noise. Besides answers, the key's owner can have learnt at most the statistical distance of a
+//! block ([`super::server::Matcher::distance`]) times the uses of the key. For a table with labels,
+//! clients pay for evaluations instead of questions ([`SearchService::serve_labelled`]). A client
+//! without budget is rejected before any computation.
+//!
+//! **Log entries** name the client, the table and the number of sites. They contain neither places
+//! nor anything of the query itself.
 
 pub mod hidden;
 pub mod ledger;
@@ -37,42 +39,42 @@ mod labelled;
 
 pub use labelled::{AdmittedEvaluation, AskedEvaluation, LabelledTable};
 
-/// What clients may ask.
+/// The limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Clients at most.
+    /// The most clients.
     pub clients: usize,
-    /// Tests for membership of a client, of all tables together.
+    /// Tests for membership that a client may make, in all tables together.
     pub tests: u64,
     /// Bases of a region; at least 1.
     pub region: u32,
-    /// Tests for membership of a client in one region, of all tables together.
+    /// Tests for membership that a client may make in one region, in all tables together.
     pub region_tests: u64,
     /// Blocks of answers under one key.
     pub uses: u32,
-    /// Entries that a question to a table with labels may need labels for, so many at the fullest
-    /// windows: some 40 us each where they are not kept.
+    /// The most entries that a question to a table with labels may need labels for, at the fullest
+    /// windows. A label that is not in memory takes about 40 us.
     pub labels: usize,
 }
 
 impl Default for Limits {
-    /// 1,000 clients, 10,000 tests each, of which 1,000 in a region of 100,000 bases, 2^10 blocks
-    /// under a key, and 2^17 labels a question.
+    /// 1,000 clients; 10,000 tests for each client, at most 1,000 in a region of 100,000 bases;
+    /// 2^10 blocks under a key; 2^17 labels for a question.
     fn default() -> Self {
         Self { clients: 1_000, tests: 10_000, region: 100_000, region_tests: 1_000, uses: 1 << 10, labels: 1 << 17 }
     }
 }
 
-/// What was asked, for a log.
+/// A question, for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// By whom.
+    /// The client.
     pub client: [u8; CLIENT_BYTES],
-    /// Of which table.
+    /// The table.
     pub table: [u8; TABLE_BYTES],
-    /// What was asked.
+    /// The shape of the question.
     pub shape: Shape,
-    /// What is told.
+    /// Whether the answer has counts.
     pub granularity: Granularity,
 }
 
@@ -80,85 +82,85 @@ pub struct Asked {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// No such table.
+    /// The table is not served.
     #[error("expected the name of a table that is served, found another")]
     Table,
-    /// A client that is not registered, or has no key for questions of this size.
+    /// The client is not registered, or has no key for questions of this size.
     #[error("expected a client with a key of the set {set}, found none")]
     Key {
         /// The set of parameters.
         set: &'static str,
     },
-    /// A set that no question is of.
+    /// No question uses this set of parameters.
     #[error("expected a set of parameters for searches, found another")]
     Set,
-    /// No room for another client.
+    /// There is no room for another client.
     #[error("there are {most} clients already, which is the limit: raise it, or release a client")]
     Clients {
-        /// How many there may be.
+        /// The most clients.
         most: usize,
     },
     /// The client's budget is used up.
     #[error("the budget of {tests} tests is used up")]
     Budget {
-        /// Of tests.
+        /// The number of tests of the budget.
         tests: u64,
     },
     /// The client's budget for a region is used up.
     #[error("the budget of {tests} tests in the region {region} is used up")]
     Region {
-        /// Of tests.
+        /// The number of tests of the budget.
         tests: u64,
         /// The region, as `20:100001-200000`.
         region: String,
     },
-    /// A question with labels to a table without, or the other way round.
+    /// A question with labels to a table without labels, or the other way round.
     #[error("expected a question {0}, found one of the other kind")]
     Mode(&'static str),
-    /// Labels under a key that is not the table's any more.
+    /// The labels belong to an earlier key of the table.
     #[error("expected labels under the table's present key, found others: have them evaluated again")]
     Revision,
-    /// A question that would need too many labels.
+    /// The question would need too many labels.
     #[error("expected a question that needs at most {most} labels, found one of {found}: take fewer places or sites")]
     Labels {
-        /// How many it may need.
+        /// The most labels that a question may need.
         most: usize,
-        /// How many it may need at the fullest windows.
+        /// The number of labels that it may need at the fullest windows.
         found: usize,
     },
-    /// A question that this table does not answer.
+    /// The table does not answer such a question.
     #[error("expected a question that the table answers, {0}")]
     Question(&'static str),
-    /// The key was used often enough: a new one is to be registered.
+    /// The key has no uses left; the client must register a new key.
     #[error("the key was used {uses} times, by block of an answer: register a new one")]
     Uses {
-        /// How often it may be.
+        /// The allowed number of uses.
         uses: u32,
     },
-    /// A question too large for one answer.
+    /// The question is too large for one answer.
     #[error("expected a question with room for its patterns in {MAX_BLOCKS} blocks, found one of {blocks}")]
     Blocks {
-        /// Blocks that it would take.
+        /// The number of blocks that it would take.
         blocks: usize,
     },
-    /// Counts that no number holds, or places that are not in the panel.
+    /// Counts that are too large, or places outside the panel.
     #[error(transparent)]
     Entries(#[from] EntryError),
-    /// Bytes that are no message.
+    /// The bytes are not a message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// What the comparison says.
+    /// The comparison failed.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// What the comparison with the place hidden says.
+    /// The comparison with the place hidden failed.
     #[error(transparent)]
     Hidden(#[from] super::hidden::server::AnswerError),
-    /// Parameters that do not exist: a fault of this program.
+    /// The parameters do not exist: a fault of this program.
     #[error(transparent)]
     Parameters(#[from] LatticeError),
 }
 
-/// A key, and how often it was used.
+/// A key, and the number of its uses.
 struct Registered {
     public: Arc<PublicKey>,
     uses: u32,
@@ -168,13 +170,14 @@ struct Registered {
 #[derive(Default)]
 struct Client {
     keys: BTreeMap<&'static str, Registered>,
-    /// For questions with the place hidden.
+    /// The key for questions with the place hidden.
     hidden: Option<hidden::HiddenKey>,
-    /// By set, uses of keys that were registered before the client was let go, and not again yet.
+    /// By set, uses of keys that were registered before the client was released, and not again
+    /// since.
     before: BTreeMap<&'static str, u32>,
-    /// Made, of all tables together.
+    /// Tests that were made, in all tables together.
     tests: u64,
-    /// By region, how many tests were made.
+    /// Tests that were made, by region.
     regions: Made,
 }
 
@@ -182,16 +185,17 @@ struct Client {
 pub struct SearchService {
     limits: Limits,
     tables: BTreeMap<[u8; TABLE_BYTES], Arc<Served>>,
-    /// Of those of them that have labels.
+    /// The labellers of tables with labels.
     labellers: BTreeMap<[u8; TABLE_BYTES], Arc<Labeller>>,
     clients: BTreeMap<[u8; CLIENT_BYTES], Client>,
-    /// What those have used up who have no key here any more.
+    /// The accounts of released clients, which have no key here.
     released: BTreeMap<[u8; CLIENT_BYTES], Account>,
     matchers: BTreeMap<&'static str, Arc<Matcher>>,
     hidden: hidden::Hidden,
 }
 
-/// A query that was admitted and paid: what is left is to compute, anywhere and at any time.
+/// A query that was admitted and paid. Only the computation is left; it may run anywhere, at any
+/// time.
 pub struct Admitted {
     served: Arc<Served>,
     matcher: Arc<Matcher>,
@@ -202,7 +206,7 @@ pub struct Admitted {
 }
 
 impl SearchService {
-    /// Without a table.
+    /// A service without a table.
     pub fn new(limits: Limits) -> Self {
         let (tables, labellers) = (BTreeMap::new(), BTreeMap::new());
         Self {
@@ -216,16 +220,16 @@ impl SearchService {
         }
     }
 
-    /// Serves a panel; patterns that fewer than `least` haplotypes have are as if they were absent.
-    /// One of the same name is replaced, and clients keep their keys and budgets. It has no labels,
-    /// whatever was there before ([`Self::serve_labelled`]).
+    /// Serves a panel. Patterns that fewer than `least` haplotypes have count as absent. A table of
+    /// the same name is replaced, and clients keep their keys and budgets. The panel has no labels,
+    /// even if the earlier table had labels ([`Self::serve_labelled`]).
     pub fn serve(&mut self, name: [u8; TABLE_BYTES], panel: Panel, least: u32) {
         self.labellers.remove(&name);
         self.tables.insert(name, Arc::new(Served::of_panel(panel, least)));
     }
 
-    /// Serves any table under its name; one of the same name is replaced, and clients keep their
-    /// keys and budgets.
+    /// Serves any table under its name. A table of the same name is replaced, and clients keep
+    /// their keys and budgets.
     ///
     /// # Errors
     /// [`Refusal::Question`] for keys that no question has room for.
@@ -236,18 +240,18 @@ impl SearchService {
         Ok(())
     }
 
-    /// Serves a table no longer; clients keep their keys and budgets.
+    /// Stops serving a table; clients keep their keys and budgets.
     pub fn withdraw(&mut self, name: &[u8; TABLE_BYTES]) {
         self.labellers.remove(name);
         self.tables.remove(name);
         self.serve_hidden(name, Vec::new());
     }
 
-    /// Registers a client's key for questions of one size: bytes of a registration under a set of
-    /// parameters. A new key is used anew; the budget is the client's, and stays.
+    /// Registers a client's key for questions of one size. The bytes are a registration under a set
+    /// of parameters. A new key starts with zero uses; the client's budget stays.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing has changed then.
+    /// [`Refusal`]; then nothing has changed.
     pub fn register(&mut self, client: [u8; CLIENT_BYTES], set: &str, bytes: &[u8]) -> Result<(), Refusal> {
         let set = program::sets().find(|known| known.name == set).ok_or(Refusal::Set)?;
         let public = messages::decode_registration(bytes, matcher(&mut self.matchers, &set)?.parameters())?;
@@ -256,14 +260,14 @@ impl SearchService {
             return Err(Refusal::Clients { most });
         }
         let client = self.client(client);
-        // it may be the key of before
+        // the key may be the one of before the release
         let uses = client.before.remove(set.name).unwrap_or(0);
         client.keys.insert(set.name, Registered { public: Arc::new(public), uses });
         Ok(())
     }
 
-    /// Lets a client go: its keys are forgotten, and it has to register again. With `keep_budget`
-    /// what it has used up stays for then, and does not count as a client meanwhile.
+    /// Releases a client: the desk forgets its keys, and the client has to register again. With
+    /// `keep_budget` its account stays until then, and does not count as a client meanwhile.
     pub fn release(&mut self, client: &[u8; CLIENT_BYTES], keep_budget: bool) {
         let account = self.account(client).filter(|_| keep_budget);
         self.clients.remove(client);
@@ -278,8 +282,8 @@ impl SearchService {
         self.clients.contains_key(client)
     }
 
-    /// The client of this name, made where there is none; one that was let go has what it had used
-    /// up.
+    /// The client of this name; a new client if there is none. A released client gets its account
+    /// back.
     fn client(&mut self, name: [u8; CLIENT_BYTES]) -> &mut Client {
         let client = self.clients.entry(name).or_default();
         if let Some(Account { tests, uses, regions, .. }) = self.released.remove(&name) {
@@ -288,7 +292,7 @@ impl SearchService {
         client
     }
 
-    /// What a client has used up; none of one that is not registered.
+    /// The account of a client; none for an unknown client.
     pub fn account(&self, client: &[u8; CLIENT_BYTES]) -> Option<Account> {
         let Some(known) = self.clients.get(client) else { return self.released.get(client).cloned() };
         let hidden = known.hidden.iter().map(|key| ("search-hidden", key.uses));
@@ -297,8 +301,8 @@ impl SearchService {
         Some(Account { client: *client, tests: known.tests, uses, regions: known.regions.clone() })
     }
 
-    /// Takes up an account that was kept. Its keys are registered again before, and are then used
-    /// as often as the account says; without a key its client is one that was let go.
+    /// Restores a stored account. Register the client's keys before: the account then sets their
+    /// uses. The account of a client without a key is that of a released client.
     pub fn restore(&mut self, account: &Account) {
         let Some(client) = self.clients.get_mut(&account.client) else {
             self.released.insert(account.client, account.clone());
@@ -319,11 +323,11 @@ impl SearchService {
         Some(self.limits.tests.saturating_sub(tests))
     }
 
-    /// Admits a query, which its client's budgets pay, unless evaluations of its labels were paid.
-    /// What it costs, and what may be logged, comes with it.
+    /// Admits a query. The client's budgets pay for it, unless evaluations of its labels were paid.
+    /// Returns the query, with the facts that may be logged.
     ///
     /// # Errors
-    /// [`Refusal`]; all budgets are as they were.
+    /// [`Refusal`]; then all budgets are unchanged.
     pub fn admit(&mut self, bytes: &[u8]) -> Result<(Admitted, Asked), Refusal> {
         let (table, shape) = messages::query_head(bytes)?;
         let served = self.tables.get(&table).ok_or(Refusal::Table)?;
@@ -366,7 +370,7 @@ impl SearchService {
         Ok((Admitted { served, matcher: Arc::clone(matcher), public, query, layout, labeller }, asked))
     }
 
-    /// Admits and answers.
+    /// Admits and answers a query.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -377,8 +381,8 @@ impl SearchService {
 }
 
 impl Admitted {
-    /// The answer's bytes. How long it takes depends on what is public: table, places, what is
-    /// asked and told, and whether labels of these places are there already.
+    /// The answer's bytes. The running time depends on public data: the table, the places, the
+    /// shape and granularity, and whether labels of these places are in memory.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -397,7 +401,8 @@ impl Admitted {
     }
 }
 
-/// The one matcher of a set: tables are made once, and all keys are read with its parameters.
+/// The one matcher of a set, so that its precomputed tables are made once. All keys are read with
+/// its parameters.
 fn matcher<'a>(all: &'a mut BTreeMap<&'static str, Arc<Matcher>>, set: &NamedSet) -> Result<&'a Arc<Matcher>, Refusal> {
     Ok(match all.entry(set.name) {
         Entry::Occupied(there) => there.into_mut(),

@@ -1,9 +1,10 @@
-//! Regions of the genome: what budgets of regions are about.
+//! Regions of the genome, for budgets of regions.
 //!
-//! A region is a chromosome and a stretch of positions, and of no table. So what a client used up
-//! stays when a panel is indexed anew, grows, or is renamed, and counts for all panels together;
-//! `chr20` and `20` are one chromosome. Regions of another length, which a server had before, count
-//! in every region that they overlap: nobody knows where in them a question was.
+//! A region is a chromosome and a range of positions, independent of tables. So spent budgets stay
+//! when a panel is indexed anew, grows, or gets another name, and count for all panels together.
+//! `chr20` and `20` are one chromosome. A server may have had regions of another length before.
+//! Tests there count in every region that they overlap, because nobody knows where in the old
+//! region they were.
 
 use crate::messages::TABLE_BYTES;
 use crate::table::{Sites, canonical_chromosome};
@@ -12,20 +13,20 @@ use std::fmt;
 use std::sync::Arc;
 use tobari_octets::hex;
 
-/// A stretch of a chromosome.
+/// A range of positions of a chromosome.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Region {
-    /// Without `chr`. Of a panel without positions: the panel's name, and positions are its sites'
-    /// numbers from 1.
+    /// The chromosome without `chr`. For a panel without positions this is the panel's name, and
+    /// positions are the numbers of its sites, from 1.
     pub chromosome: Arc<str>,
-    /// How long it is; at least 1.
+    /// The length of the region; at least 1.
     pub bases: u32,
-    /// How many regions of the chromosome are before it.
+    /// The number of regions before it on the chromosome.
     pub index: u32,
 }
 
 impl Region {
-    /// Its first position and its last, the first base being 1.
+    /// The first and the last position; the first base is 1.
     fn ends(&self) -> (u64, u64) {
         let first = u64::from(self.index) * u64::from(self.bases) + 1;
         (first, first + u64::from(self.bases) - 1)
@@ -49,13 +50,13 @@ impl Made {
         self.0.len()
     }
 
-    /// Tests that may have been made in a region: in it, and in those of other lengths that overlap
-    /// it.
+    /// Tests that may have been made in a region: in the region itself, and in regions of other
+    /// lengths that overlap it.
     pub fn tests(&self, region: &Region) -> u64 {
         let (first, last) = region.ends();
         let (mut tests, mut bases) = (0u64, 0);
         let at = |bases, index| Region { chromosome: Arc::clone(&region.chromosome), bases, index };
-        // one step for each length there is
+        // one step for each length in use
         while let Some((found, _)) = self.0.range(at(bases, 0)..).next() {
             if found.chromosome != region.chromosome {
                 break;
@@ -76,9 +77,9 @@ impl Made {
     }
 }
 
-/// Where a table's sites are.
+/// The positions of a table's sites.
 pub(super) struct Coordinates {
-    /// Each chromosome, without `chr`, and its first site.
+    /// Each chromosome, without `chr`, with its first site.
     chromosomes: Vec<(Arc<str>, u32)>,
     positions: Vec<u32>,
 }
@@ -99,8 +100,8 @@ impl Coordinates {
     }
 }
 
-/// The regions that windows at these sites have sites in, each once; of a panel without positions,
-/// regions of its site numbers.
+/// The regions in which windows at these sites have sites, each once. For a panel without positions
+/// they are regions of its site numbers.
 pub(super) fn touched(
     (coordinates, table): (Option<&Coordinates>, &[u8; TABLE_BYTES]),
     starts: &[u32],

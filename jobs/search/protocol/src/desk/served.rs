@@ -1,8 +1,8 @@
-//! A table as a desk serves it, whatever is in it.
+//! A table as a desk serves it, for every kind of content.
 //!
-//! A panel answers patterns and longest matches; variants without phase answer patterns of one
-//! site, as nobody knows which alleles stand on one haplotype; keys answer keys, all of which are
-//! compared as long as they fit one answer.
+//! A panel answers patterns and longest matches. Variants without phase answer patterns of one
+//! site, because nobody knows which alleles are on one haplotype. Tables of keys answer keys; they
+//! compare all their keys, so all must fit one answer.
 
 use super::Refusal;
 use super::regions::{self, Coordinates, Region};
@@ -14,21 +14,21 @@ use crate::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS, sets};
 use crate::table::{Content, KeyTable, Table};
 use std::collections::BTreeSet;
 
-/// What is compared.
+/// The content that queries are compared with.
 enum Held {
     Panel(Panel),
     Variants { counts: Vec<u32>, alleles: u32 },
     Keys(KeyTable),
 }
 
-/// A table.
+/// A served table.
 pub(super) struct Served {
     held: Held,
     fullness: Fullness,
     least: u32,
-    /// Of keys that are served with labels: what is compared.
+    /// The labelled entries of a table of keys that is served with labels.
     labels: Vec<Entry>,
-    /// Where its sites are, if that is known.
+    /// The coordinates of the table's sites, if they are known.
     coordinates: Option<Coordinates>,
 }
 
@@ -38,7 +38,7 @@ impl Served {
         Self { fullness, held, least, labels: Vec::new(), coordinates: None }
     }
 
-    /// The regions that questions at these places are about; none of keys.
+    /// The regions that questions at these places touch; none for keys.
     pub(super) fn regions(
         &self,
         name: &[u8; TABLE_BYTES],
@@ -49,7 +49,7 @@ impl Served {
         regions::touched((self.coordinates.as_ref(), name), starts, length, bases)
     }
 
-    /// Of any table.
+    /// Any table, ready to be served.
     ///
     /// # Errors
     /// [`Refusal::Question`] for keys of more bits than a question has.
@@ -67,7 +67,7 @@ impl Served {
         Ok(Self { held, fullness, least, labels: Vec::new(), coordinates })
     }
 
-    /// Whether the table answers such a question at such places.
+    /// Checks that the table answers such a question at such places.
     pub(super) fn admits(&self, shape: Shape, starts: &[u32], slots: usize) -> Result<(), Refusal> {
         match (&self.held, shape) {
             (Held::Panel(panel), Shape::Pattern { length, .. } | Shape::Longest { length, .. }) => {
@@ -97,8 +97,9 @@ impl Served {
         }
     }
 
-    /// The layout of an answer: as many slots as the fullest windows would need, so that the number
-    /// of patterns in these does not show. The number of different places shows, which is public.
+    /// The layout of an answer. It has as many slots as the fullest windows would need, so the
+    /// number of patterns in the question's windows does not show. The number of different places
+    /// shows; it is public.
     pub(super) fn layout(&self, shape: Shape, starts: &[u32], slots: usize) -> Option<Layout> {
         self.fullness.layout(shape, different(starts), slots)
     }
@@ -112,7 +113,7 @@ impl Served {
         }
     }
 
-    /// What a query is compared with, group by group.
+    /// The entries that a query is compared with, group by group.
     ///
     /// # Errors
     /// [`EntryError`].
@@ -123,7 +124,7 @@ impl Served {
             Held::Variants { counts, alleles } => {
                 let mut all = Vec::with_capacity(2 * starts.len());
                 for (place, start) in starts.iter().enumerate() {
-                    // a place that was there before has its entries
+                    // a repeated place has its entries already
                     let Some(ones) = counts.get(*start as usize).filter(|_| place == 0 || starts[place - 1] != *start)
                     else {
                         continue;
@@ -146,8 +147,8 @@ impl Served {
 }
 
 impl Served {
-    /// For questions with labels: windows are filled up, and keys have their labels from now on,
-    /// which takes some 40 us for each.
+    /// The table for questions with labels: windows are padded, and keys get their labels now,
+    /// which takes about 40 us for each.
     ///
     /// # Errors
     /// [`Refusal::Question`] for more keys than one answer compares.
@@ -166,17 +167,17 @@ impl Served {
         Ok(Self { labels, ..self.levelled() })
     }
 
-    /// With windows that are filled up.
+    /// The table with padded windows.
     pub(super) fn levelled(self) -> Self {
         Self { fullness: self.fullness.levelled(), ..self }
     }
 
-    /// How many entries an answer may have to be given labels for.
+    /// The most labels that an answer may have to compute.
     pub(super) fn fresh_labels(&self, shape: Shape, starts: &[u32]) -> usize {
         self.fullness.labels(shape, different(starts))
     }
 
-    /// The same with labels.
+    /// The labelled entries that a query is compared with, group by group.
     ///
     /// # Errors
     /// [`EntryError`].
@@ -204,7 +205,7 @@ impl Served {
     }
 }
 
-/// How many different places there are.
+/// The number of different places.
 pub(super) fn different(starts: &[u32]) -> usize {
     1 + starts.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }

@@ -1,11 +1,11 @@
-//! A table arranged to be asked with the place hidden: from its entries to blocks in memory, with a
-//! layout whose answers hide what they should.
+//! A table that is arranged for questions with the place hidden: its entries become blocks in
+//! memory, in a layout whose answers hide enough.
 //!
 //! **Choices.** Blocks have the fewest pages, of powers of two, with which there are at most
-//! [`LEAVES`] blocks and limbs: so one registration, of [`DEPTH`] steps, is good for every table.
-//! Blocks are prepared where that fits the memory, and packed else, which is a tenth of it and
-//! takes longer to ask. An arrangement whose answers would differ by more than [`DISTANCE_BITS`]
-//! says is refused when it is made, and not when it is asked.
+//! [`LEAVES`] blocks and limbs. So one registration, of [`DEPTH`] steps, fits every table. Blocks
+//! are prepared if the memory has room for that. Otherwise they are packed, which takes a tenth of
+//! the memory and makes questions slower. An arrangement is rejected when it is made, not when a
+//! client asks, if its answers would differ by more than [`DISTANCE_BITS`] allows.
 
 use super::index::{Arranged, Blocks, IndexError, Shelf, polynomial_bytes};
 use super::messages::encode_layout;
@@ -21,11 +21,11 @@ use std::sync::Arc;
 use tobari_lattice::bgv::EncodeError;
 use tobari_lattice::params::NamedSet;
 
-/// Steps that a registration is for.
+/// The steps of an expansion that a registration has keys for.
 pub const DEPTH: usize = 9;
-/// Blocks and limbs at most: `2^DEPTH`.
+/// The most blocks and limbs: `2^DEPTH`.
 pub const LEAVES: usize = 1 << DEPTH;
-/// The statistical distance of the noise of two answers is at most two to the power of less this.
+/// The statistical distance of the noise of two answers is at most 2 to the minus this number.
 pub const DISTANCE_BITS: f64 = 32.0;
 
 /// The set of parameters of all queries with the place hidden.
@@ -37,40 +37,40 @@ pub fn set() -> Option<NamedSet> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrangeError {
-    /// A table that does not answer such questions.
+    /// The table does not answer such questions.
     #[error(transparent)]
     Question(#[from] QuestionError),
-    /// Entries that have no room, or counts that no number holds.
+    /// Entries without room, or counts that are too large.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// Sizes that are none.
+    /// Impossible sizes.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// What the encoder says.
+    /// The encoder failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// More than there is memory for.
+    /// The blocks need more memory than there is.
     #[error("expected blocks of at most {room} bytes in memory, found {found}, and no other place for them")]
     Memory {
-        /// Bytes that there are.
+        /// Bytes of memory that are allowed.
         room: u64,
-        /// Bytes that it takes, packed.
+        /// Bytes that the packed blocks take.
         found: u64,
     },
-    /// Blocks that could not be kept outside of memory.
+    /// The blocks could not be kept outside of memory.
     #[error("expected a place for {found} bytes of blocks: {reason}")]
     Shelf {
-        /// Bytes.
+        /// Bytes of the blocks.
         found: u64,
-        /// Why there is none.
+        /// The reason.
         reason: String,
     },
-    /// Answers that would tell too much by their noise.
+    /// The answers would tell too much by their noise.
     #[error(
         "expected answers whose noise differs by at most 2^-{DISTANCE_BITS}, found 2^{found:.1}, because {entries} different entries need so many answers: ask for fewer sites, or divide the table"
     )]
     Distance {
-        /// `log2` of it.
+        /// `log2` of the distance.
         found: f64,
         /// Entries of the table.
         entries: usize,
@@ -95,9 +95,9 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// For questions of one kind, in at most `room` bytes of memory; what needs more goes to the
-    /// shelf, block by block, and comes back in order with each question. The key of the
-    /// permutation and the slots of entries are drawn.
+    /// Arranges a table for questions of one kind, in at most `room` bytes of memory. Blocks
+    /// without room go to the shelf, one by one; each question reads them back in order. The key of
+    /// the permutation and the slots of entries are drawn at random.
     ///
     /// # Errors
     /// [`ArrangeError`].
@@ -157,33 +157,33 @@ impl Arrangement {
         })
     }
 
-    /// Its own name, which queries have.
+    /// The arrangement's own name, as in queries.
     pub fn name(&self) -> &[u8; TABLE_BYTES] {
         &self.name
     }
 
-    /// The name of the table that it is of.
+    /// The name of the table.
     pub fn table(&self) -> &[u8; TABLE_BYTES] {
         &self.table
     }
 
-    /// What may be asked.
+    /// The kind of questions.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Among how many places the one that is meant is.
+    /// The number of places among which the true place is hidden.
     pub fn places(&self) -> usize {
         self.places
     }
 
-    /// How many entries it has.
+    /// The number of entries.
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// `log2` of a bound on the chance that what does not occur is answered as if it did; none if
-    /// that cannot be.
+    /// `log2` of a bound on the probability that the answer for an absent pattern or key says that
+    /// it occurs; none if that is impossible.
     pub fn false_positives(&self) -> Option<f64> {
         self.false_positives
     }
@@ -193,12 +193,12 @@ impl Arrangement {
         self.form.layout()
     }
 
-    /// The layout as clients are told it ([`encode_layout`]).
+    /// The bytes of the layout that clients get ([`encode_layout`]).
     pub fn told(&self) -> &[u8] {
         &self.told
     }
 
-    /// Whether blocks are prepared, and not packed.
+    /// Whether blocks are prepared; otherwise they are packed.
     pub fn prepared(&self) -> bool {
         self.prepared
     }
@@ -214,8 +214,8 @@ impl Arrangement {
     }
 }
 
-/// The fewest pages with which blocks and limbs are at most [`LEAVES`]. What is chosen does not
-/// depend on the permutation's key.
+/// The fewest pages with which blocks and limbs are at most [`LEAVES`]. The choice does not depend
+/// on the permutation's key.
 fn pages(matcher: &Matcher, last: u128, entries: usize) -> Result<usize, ArrangeError> {
     let sizes = (matcher.slots(), matcher.modulus());
     let mut refused = None;

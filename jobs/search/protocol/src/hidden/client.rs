@@ -1,4 +1,4 @@
-//! The half that has the key: asks, and reads answers.
+//! The client's half, with the key: it makes queries, and reads answers.
 
 use super::program::{Layout, LayoutError};
 use super::server::{Form, Page, Registration};
@@ -10,35 +10,35 @@ use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use zeroize::Zeroizing;
 
-/// Why a query is none, or an answer cannot be read.
+/// Why a query cannot be made, or an answer cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Numbers that are no query.
+    /// The numbers cannot be encoded as a query.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// A key that the table cannot have.
+    /// The key is beyond the table's last key.
     #[error(transparent)]
     Key(#[from] LayoutError),
-    /// An answer with two matches: no table gives that, but by a false one.
+    /// The answer has two matches. An honest answer has that only by a false match.
     #[error("malformed answer: expected at most one match, found {found}")]
     Matches {
-        /// How many.
+        /// The number of matches.
         found: usize,
     },
-    /// An answer of another layout or of other parameters.
+    /// The answer has another layout or other parameters.
     #[error("malformed answer: expected the layout and the parameters of the query, found others")]
     Layout,
-    /// Parameters that have no keys for a server.
+    /// The parameters do not support a server's keys.
     #[error(transparent)]
     Keys(#[from] KeyError),
-    /// An answer that does not decrypt: it was damaged, or is no answer to a query under this key.
-    /// The server must not be told.
+    /// The answer does not decrypt. It was damaged, or answers no query under this key. The server
+    /// must not learn of this error.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
 }
 
-/// Asks and reads with one secret key.
+/// Makes queries and reads answers with one secret key.
 pub struct Asker<'a> {
     holder: Decryptor<'a>,
     encoder: Encoder,
@@ -47,7 +47,7 @@ pub struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// With this key.
+    /// An asker with this key.
     ///
     /// # Errors
     /// [`ClientError`] for a key of another scheme.
@@ -60,7 +60,7 @@ impl<'a> Asker<'a> {
         self.secret.parameters()
     }
 
-    /// What the server needs once for all queries of up to `2^depth` blocks and limbs.
+    /// The keys that the server needs once, for all queries of up to `2^depth` blocks and limbs.
     ///
     /// # Errors
     /// [`ClientError::Keys`] for parameters without a special prime.
@@ -69,7 +69,7 @@ impl<'a> Asker<'a> {
         Ok(Registration { public, keys: EvaluationKeys::none().with_expansion(self.secret, depth, rng)? })
     }
 
-    /// A query for a key: one ciphertext, whose coefficients are the limbs and a one at the block.
+    /// A query for a key: one ciphertext. Its coefficients are the limbs, and a one at the block.
     ///
     /// # Errors
     /// [`ClientError::Key`] for a number beyond the last key.
@@ -86,7 +86,7 @@ impl<'a> Asker<'a> {
     /// Reads an answer.
     ///
     /// # Errors
-    /// [`ClientError`] for one that no honest server gives.
+    /// [`ClientError`] for an answer that no honest server gives.
     pub fn read(&self, layout: &Layout, answer: &[Page]) -> Result<MatchResult, ClientError> {
         if answer.len() != layout.pages() || answer.iter().any(|page| page.equal.len() != layout.limbs()) {
             return Err(ClientError::Layout);

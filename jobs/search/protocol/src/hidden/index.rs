@@ -1,10 +1,10 @@
 //! A table as the server keeps it: entries in random slots of their blocks, and blocks as
 //! polynomials.
 //!
-//! **Two forms.** Packed, a polynomial is its coefficients modulo `t`, 20 KB of 8,192 numbers of 20
-//! bits; it is transformed for every query. Prepared, it is its values modulo every prime, 196 KB,
-//! and is only multiplied with. A shard of a table, or one that is in a file, is whatever
-//! [`Blocks`] gives.
+//! **Two forms.** A packed polynomial is its coefficients modulo `t`: 20 KB for 8,192 numbers of 20
+//! bits. The server transforms it for every query. A prepared polynomial is its values modulo every
+//! prime, 196 KB, and is ready for products. [`Blocks`] gives the blocks, also those of a shard or
+//! of a table in a file.
 
 use super::permutation::KEY_BYTES;
 use super::program::{Layout, LayoutError};
@@ -17,15 +17,15 @@ use tobari_lattice::ring::Modulus;
 use tobari_lattice::wire::{self, LatticeWireError};
 use zeroize::Zeroizing;
 
-/// How many permutations are tried before a table has no layout: one in a thousand tables needs a
-/// second.
+/// How many permutations are tried before a table is rejected. One in a thousand tables needs a
+/// second one.
 const TRIES: usize = 20;
 
 /// Why a table cannot be laid out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// A count that no number holds, or none.
+    /// The count is zero or too large.
     #[error("expected counts from 1 to {most}, found {found}")]
     Count {
         /// The largest number.
@@ -33,7 +33,7 @@ pub enum IndexError {
         /// The count.
         found: u64,
     },
-    /// A key twice.
+    /// A key occurs twice.
     #[error("expected each key once, found one twice")]
     Repeated,
     /// No permutation puts the entries into their blocks.
@@ -44,33 +44,33 @@ pub enum IndexError {
         /// Slots of a block.
         slots: usize,
     },
-    /// Sizes or keys that are none.
+    /// Impossible sizes, or keys beyond the last one.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// What the encoder says.
+    /// The encoder failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// Bytes that are no block.
+    /// The bytes are not a block.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
-    /// Bytes of another number of blocks.
+    /// The bytes have the length of another number of blocks.
     #[error("expected {expected} bytes of blocks, found {found}")]
     Bytes {
-        /// How many there must be.
+        /// The number of bytes that there must be.
         expected: usize,
-        /// How many there are.
+        /// The number of bytes found.
         found: usize,
     },
 }
 
 /// An entry in its block.
 struct Entry {
-    /// What is compared: the limbs as one number.
+    /// The limbs that are compared, as one number.
     rest: u128,
     count: u64,
 }
 
-/// A table that has a layout, to be written block by block.
+/// A table with a layout, ready to be written block by block.
 pub struct Arranged {
     layout: Layout,
     parameters: LatticeParameters,
@@ -80,9 +80,9 @@ pub struct Arranged {
 }
 
 impl Arranged {
-    /// Entries under different keys up to `last`, counts below `t`, in blocks of so many pages:
-    /// with a permutation under which every block has room for its entries, and no two of its
-    /// entries have the same limbs.
+    /// Arranges entries under different keys up to `last`, with counts below `t`, in blocks of so
+    /// many pages. The permutation is one under which every block has room for its entries, and no
+    /// two entries of a block have the same limbs.
     ///
     /// # Errors
     /// [`IndexError`].
@@ -118,11 +118,12 @@ impl Arranged {
         &self.layout
     }
 
-    /// A block, packed: its polynomials one after another. Its entries take slots that nobody else
-    /// knows, drawn from `rng`; slots without an entry have limbs that no key has.
+    /// A block, packed: its polynomials one after another. Its entries take secret slots, drawn
+    /// from `rng`. Slots without an entry have limbs that no key has. A block beyond the last one
+    /// is empty.
     ///
     /// # Errors
-    /// [`IndexError`]; and a block that is not there is empty.
+    /// [`IndexError`].
     pub fn pack(&self, block: usize, rng: &mut impl CryptoRng) -> Result<Vec<u8>, IndexError> {
         let (slots, limbs) = (self.encoder.slots(), self.layout.limbs());
         let entries: &[Entry] = self.blocks.get(block).map_or(&[], Vec::as_slice);
@@ -151,7 +152,7 @@ impl Arranged {
     /// All blocks, packed.
     ///
     /// # Errors
-    /// As [`Self::pack`].
+    /// See [`Self::pack`].
     pub fn table(&self, rng: &mut impl CryptoRng) -> Result<Table, IndexError> {
         let mut bytes = Vec::new();
         for block in 0..self.layout.blocks() {
@@ -161,7 +162,8 @@ impl Arranged {
     }
 }
 
-/// Entries by block; none if one has no room, or two would be taken for each other.
+/// Entries by block; none if a block has too few slots, or if two of its entries have the same
+/// limbs.
 fn distribute(
     layout: &Layout,
     t: &Modulus,
@@ -187,8 +189,8 @@ fn distribute(
     Ok(Some(blocks))
 }
 
-/// Entries in places of their own, in an order that nobody knows: Fisher and Yates's. A choice
-/// among `n` is within `n 2^-64` of uniform.
+/// Entries in places of their own, in a secret order: the Fisher-Yates shuffle. A choice among `n`
+/// is within `n 2^-64` of uniform.
 fn shuffled<'a>(places: usize, entries: &'a [Entry], rng: &mut impl Rng) -> Vec<Option<&'a Entry>> {
     let mut all: Vec<Option<&Entry>> = entries.iter().map(Some).collect();
     all.resize(places, None);
@@ -201,15 +203,15 @@ fn shuffled<'a>(places: usize, entries: &'a [Entry], rng: &mut impl Rng) -> Vec<
 
 /// A block as it is read: its polynomials one after another, page after page, limbs before counts.
 pub enum Block<'a> {
-    /// Packed: as many bytes each.
+    /// Packed polynomials, all of the same number of bytes.
     Packed(Cow<'a, [u8]>),
-    /// Prepared.
+    /// Prepared polynomials.
     Prepared(&'a [PreparedPlaintext]),
 }
 
-/// Where blocks come from: memory, a file, a shard.
+/// The source of blocks: memory, a file, a shard.
 pub trait Blocks {
-    /// A block by its number; none if it is not there.
+    /// A block by its number; none if there is no such block.
     fn block(&self, block: usize) -> Option<Block<'_>>;
 }
 
@@ -219,13 +221,13 @@ impl Blocks for Box<dyn Blocks + Send + Sync> {
     }
 }
 
-/// Where packed blocks go that have no room in memory: a file, as a rule.
+/// A store for packed blocks without room in memory: usually a file.
 pub trait Shelf {
-    /// Takes so many blocks, each of so many bytes and made when it is asked for, in their order;
-    /// gives where they are read from again.
+    /// Keeps so many blocks, each of so many bytes, in their order. The shelf asks `next` to make
+    /// each block. The result reads the blocks again.
     ///
     /// # Errors
-    /// What `next` says, and why they could not be kept, in words.
+    /// The error of `next`, or in words why the blocks could not be kept.
     fn keep(
         &self,
         blocks: usize,
@@ -234,7 +236,7 @@ pub trait Shelf {
     ) -> Result<Box<dyn Blocks + Send + Sync>, String>;
 }
 
-/// Makes the block of a number.
+/// Makes the block with a number.
 pub type NextBlock<'a> = dyn FnMut(usize) -> Result<Vec<u8>, IndexError> + 'a;
 
 enum Form {
@@ -256,7 +258,7 @@ pub(crate) fn polynomial_bytes(parameters: &LatticeParameters) -> usize {
 }
 
 impl Table {
-    /// From all blocks, packed ([`Arranged::pack`]), one after another.
+    /// A table of all blocks, packed ([`Arranged::pack`]), one after another.
     ///
     /// # Errors
     /// [`IndexError::Bytes`] for another number of bytes.
@@ -268,11 +270,11 @@ impl Table {
         Ok(Self { parameters: parameters.clone(), layout, form: Form::Packed(bytes) })
     }
 
-    /// The same table with its blocks prepared, ten times as large: products need no transform any
-    /// more.
+    /// The same table with its blocks prepared: it is ten times as large, and products need no
+    /// transform.
     ///
     /// # Errors
-    /// [`IndexError::Object`] for bytes that are no blocks.
+    /// [`IndexError::Object`] for bytes that are not blocks.
     pub fn prepared(&self) -> Result<Self, IndexError> {
         let (parameters, level) = (&self.parameters, self.parameters.data_primes());
         let polynomials = match &self.form {
@@ -293,7 +295,7 @@ impl Table {
         &self.layout
     }
 
-    /// All blocks as bytes, if they are packed.
+    /// The bytes of all blocks, if they are packed.
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.form {
             Form::Packed(bytes) => Some(bytes),

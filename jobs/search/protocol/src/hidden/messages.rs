@@ -1,16 +1,16 @@
-//! What is said: the layout of a table, a registration, a query, an answer, as bytes.
+//! Messages of the search with the place hidden: layout, registration, query and answer, as bytes.
 //!
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
-//! | 23 | registration | bytes of the public key (4), the public key, the keys of an expansion, as objects of the lattice schemes |
+//! | 23 | registration | bytes of the public key (4); public key, keys of an expansion: objects of the lattice schemes |
 //! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
-//! | 25 | answer | granularity (1), pages (1), limbs (1); for each page its `R`, and with counts `V`: ciphertexts over one prime |
-//! | 27 | sums over some blocks | granularity (1), ciphertexts (2); ciphertexts over all primes, page after page, limbs before counts |
+//! | 25 | answer | granularity (1), pages (1), limbs (1); per page `R`, and with counts `V`: ciphertexts over one prime |
+//! | 27 | sums over some blocks | granularity (1), number (2), ciphertexts over all primes, page by page, limbs before counts |
 //! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
 //!
 //! Integers are big-endian, and there is one byte string for each message. **Uniform halves are
-//! seeds only**: keys and queries whose client chose the polynomials itself have no bytes here. The
-//! time to read a message depends on its length and on what is public in it.
+//! seeds only**: the format has no bytes for keys and queries whose client chose the polynomials
+//! itself. The time to read a message depends on its length and on its public content.
 
 use super::permutation::{KEY_BYTES, Permutation};
 use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
@@ -33,15 +33,15 @@ const PARTIAL: u8 = 0x27;
 pub struct Query {
     /// The name of the table's arrangement for such questions ([`super::numbers`]).
     pub table: [u8; TABLE_BYTES],
-    /// Who asks.
+    /// The client.
     pub client: [u8; CLIENT_BYTES],
-    /// What is asked for.
+    /// Whether the answer has counts.
     pub granularity: Granularity,
     /// The limbs and the block, encrypted.
     pub ciphertext: SeededCiphertext,
 }
 
-/// Takes fields from the front.
+/// Reads fields from the front.
 struct Fields<'a> {
     bytes: &'a [u8],
     taken: usize,
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A registration.
+/// Encodes a registration.
 pub fn encode_registration(registration: &Registration) -> Vec<u8> {
     let public = wire::encode_ring_public_key(&registration.public);
     let keys = wire::encode_evaluation_keys(&registration.keys, registration.public.parameters());
@@ -89,7 +89,7 @@ pub fn encode_registration(registration: &Registration) -> Vec<u8> {
     [&[VERSION, REGISTRATION], &length[..], &public, &keys].concat()
 }
 
-/// Reads a registration: keys for the steps of an expansion, and no others.
+/// Reads a registration, with keys for the steps of an expansion and no other keys.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -102,7 +102,7 @@ pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Resu
     if good { Ok(Registration { public, keys }) } else { Err(MessageError::Malformed("keys of an expansion")) }
 }
 
-/// A query.
+/// Encodes a query.
 pub fn encode_query(query: &Query) -> Vec<u8> {
     let mut out = vec![VERSION, QUERY];
     out.extend_from_slice(&query.table);
@@ -112,7 +112,7 @@ pub fn encode_query(query: &Query) -> Vec<u8> {
     out
 }
 
-/// Who asks, as the query says.
+/// The client that a query names.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -136,7 +136,7 @@ pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Quer
     Ok(Query { table, client, granularity, ciphertext })
 }
 
-/// An answer.
+/// Encodes an answer.
 pub fn encode_answer(pages: &[Page]) -> Vec<u8> {
     let counts = pages.first().is_some_and(|page| page.count.is_some());
     let limbs = pages.first().map_or(0, |page| page.equal.len());
@@ -181,8 +181,8 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     (0..pages).map(page).collect()
 }
 
-/// Sums over some blocks: what a shard gives to whoever merges ([`super::server::Matcher::merge`]).
-/// They are not flooded, and are not for clients.
+/// Encodes sums over some blocks, for the party that merges the shards
+/// ([`super::server::Matcher::merge`]). The sums are not flooded: do not send them to clients.
 pub fn encode_partial(partial: &Partial) -> Vec<u8> {
     let counts = u8::from(partial.granularity() == Granularity::Count);
     let mut out = vec![VERSION, PARTIAL, counts];
@@ -217,7 +217,7 @@ pub fn decode_partial(bytes: &[u8], parameters: &LatticeParameters) -> Result<Pa
     Ok(Partial::new(sums, granularity))
 }
 
-/// A layout.
+/// Encodes a layout.
 pub fn encode_layout(layout: &Layout) -> Vec<u8> {
     let permutation = layout.permutation();
     let mut out = vec![VERSION, LAYOUT];
@@ -245,7 +245,7 @@ pub fn decode_layout(bytes: &[u8], parameters: &LatticeParameters) -> Result<Lay
     layout.map_err(|_| MessageError::Malformed("layout"))
 }
 
-/// Whatever decodes as a message encodes to the same bytes.
+/// Bytes that decode as a message encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzz_hidden_messages(data: &[u8]) {
     let Some(t) = Modulus::new(257) else { return };

@@ -1,15 +1,15 @@
-//! Numbers of what is asked of a table: a pattern of so many sites anywhere, or a key.
+//! The numbers of questions to a table: patterns of so many sites anywhere, or keys.
 //!
 //! A window of `L` sites that begins at site `s` has the number `s 2^L + pattern`, below `S 2^L`
-//! for `S` sites, which is another one for every window and pattern. Where that takes more than 128
-//! bits it is the first 128 bits of `SHA-256("tobari search window" || table || s || L ||
-//! pattern)`: an absent pattern of those has the number of one of `n` entries with a chance of at
-//! most `n 2^-128`. A key has the number that its table's rule gives it
-//! ([`crate::table::KeyRule`]). Windows never cross from one chromosome to the next.
+//! for `S` sites. Every window and pattern has a different number. If the numbers take more than
+//! 128 bits, the number is the first 128 bits of `SHA-256("tobari search window" || table || s || L
+//! || pattern)`: then an absent pattern has the number of one of `n` entries with probability at
+//! most `n 2^-128`. The table's rule gives the number of a key ([`crate::table::KeyRule`]). Windows
+//! never cross from one chromosome to the next.
 //!
-//! A table that is arranged for one kind of question has a name of its own, a hash of the table's
-//! name, the kind and the layout: a query names what it was made for, and one for an earlier
-//! arrangement is of a table that is not there.
+//! A table that is arranged for one kind of question has its own name: a hash of the table's name,
+//! the kind and the layout. A query contains this name. So the server finds no table for a query
+//! that was made for an earlier arrangement.
 
 use super::messages::encode_layout;
 use super::program::Layout;
@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// What may be asked of a table that is arranged with the place hidden.
+/// The kind of questions to a table that is arranged with the place hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Patterns of so many sites, anywhere.
@@ -30,7 +30,7 @@ pub enum Kind {
     Keys,
 }
 
-/// Text that is no kind of question.
+/// The text names no kind of question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a number of sites from 1 to 128, or the word keys, found {0:?}")]
 pub struct KindError(String);
@@ -57,7 +57,7 @@ impl FromStr for Kind {
 }
 
 impl Kind {
-    /// Of a question.
+    /// The kind of a question.
     pub fn of(question: &Question<'_>) -> Self {
         match question {
             Question::Window { length, .. } => Self::Windows(*length),
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// The numbers of a table's questions of one kind.
+/// The numbers of one kind of questions to a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<'a> {
     catalogue: &'a Catalogue,
@@ -76,10 +76,10 @@ pub struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// Of a table.
+    /// The numbers for the table of this catalogue.
     ///
     /// # Errors
-    /// [`QuestionError::Kind`] for questions that it does not answer.
+    /// [`QuestionError::Kind`] if the table does not answer questions of this kind.
     pub fn new(catalogue: &'a Catalogue, kind: Kind) -> Result<Self, QuestionError> {
         let (last, exact) = match (kind, &catalogue.content) {
             (Kind::Keys, CatalogueContent::Keys { rule, .. }) => ((1 << rule.bits()) - 1, true),
@@ -93,7 +93,7 @@ impl<'a> Numbers<'a> {
                 Kind::Windows(length),
                 CatalogueContent::Panel { sites, .. } | CatalogueContent::Variants { sites, .. },
             ) => {
-                // a chromosome must have room for it
+                // a chromosome must have room for a window
                 let room = sites.chromosomes().any(|(_, range)| range.len() >= length);
                 if !room || !(1..=catalogue.longest_pattern()).contains(&length) {
                     return Err(QuestionError::Kind("of fewer sites"));
@@ -107,7 +107,7 @@ impl<'a> Numbers<'a> {
         Ok(Self { catalogue, kind, last, exact })
     }
 
-    /// What is asked.
+    /// The kind of the questions.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -117,7 +117,8 @@ impl<'a> Numbers<'a> {
         self.last
     }
 
-    /// Among how many places the one that is meant is: all sites; one for a table of keys.
+    /// The number of places among which the true place is hidden: all sites, or one for a table of
+    /// keys.
     pub fn places(&self) -> usize {
         self.catalogue.sites().map_or(1, crate::table::Sites::len)
     }
@@ -125,7 +126,7 @@ impl<'a> Numbers<'a> {
     /// The number of a question.
     ///
     /// # Errors
-    /// [`QuestionError`] for one of another kind, or sites that the table has not.
+    /// [`QuestionError`] for a question of another kind, or sites that the table does not have.
     pub fn of(&self, question: &Question<'_>) -> Result<u128, QuestionError> {
         match (question, self.kind, &self.catalogue.content) {
             (Question::Key(key), Kind::Keys, CatalogueContent::Keys { rule, .. }) => Ok(rule.key_number(key)),
@@ -152,8 +153,8 @@ impl<'a> Numbers<'a> {
         hash.finalize().iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
 
-    /// All that the table of this catalogue has, and how often, but for what occurs fewer times
-    /// than it tells.
+    /// All entries of this catalogue's table, with their counts. Entries with a count below the
+    /// table's least count are left out.
     ///
     /// # Errors
     /// [`QuestionError`] for a table of another kind.
@@ -183,8 +184,8 @@ impl<'a> Numbers<'a> {
         Ok(all)
     }
 
-    /// `log2` of a bound on the chance that what does not occur has the number of one of so many
-    /// entries; none where all numbers are different. What the layout adds is its own
+    /// `log2` of a bound on the probability that an absent key or pattern has the number of one of
+    /// so many entries; none if all numbers are different. The layout adds its own probability
     /// ([`Layout::false_positives`]).
     pub fn false_positives(&self, entries: u64) -> Option<f64> {
         match &self.catalogue.content {
@@ -204,7 +205,8 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Places before patterns; one place has no bit.
+/// Moves a place above the bits of the pattern. If the pattern takes all bits, there is only
+/// place 0.
 fn shifted(place: u128, length: usize) -> u128 {
     place.checked_shl(length as u32).unwrap_or(0)
 }

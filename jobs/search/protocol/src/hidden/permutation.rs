@@ -1,15 +1,16 @@
 //! A keyed permutation of the numbers from 0 to any last one.
 //!
-//! A Feistel network of [`ROUNDS`] rounds on two halves of `w` bits, `2w` being the bits of the
-//! last number or one more; its round function is the pseudo-random function SipHash-2-4 (Aumasson,
-//! Bernstein, INDOCRYPT 2012) of the round and a half. What comes out beyond the last number goes
-//! in again, until it does not (cycle walking: Black, Rogaway, CT-RSA 2002): fewer than four times
-//! on average, because there are at most `4 (last + 1)` numbers of `2w` bits.
+//! A Feistel network of [`ROUNDS`] rounds on two halves of `w` bits, where `2w` is the number of
+//! bits of the last number, or one more. The round function is the pseudo-random function
+//! SipHash-2-4 (Aumasson, Bernstein, INDOCRYPT 2012) of the round and a half. An output beyond the
+//! last number is the next input, until the output is in range (cycle walking: Black, Rogaway,
+//! CT-RSA 2002). That takes fewer than four passes on average, because there are at most `4 (last +
+//! 1)` numbers of `2w` bits.
 //!
-//! **No secret rests on it**: the key is public, and spreads entries over blocks as if by chance.
-//! Whoever knows the key can find keys that collide; that makes an entry of theirs hard to find,
-//! and none of another's easier. How long it takes depends on the number, which shows where queries
-//! are made, and nowhere else.
+//! **No secret depends on the permutation.** The key is public; the permutation only spreads
+//! entries over blocks like a random function. A party that knows the key can find keys that
+//! collide. This makes its own entry hard to find, and no other entry easier to find. The running
+//! time depends on the number, and shows only where queries are made.
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
@@ -25,7 +26,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Of the numbers up to `last`.
+    /// The permutation of the numbers up to `last`.
     pub fn new(key: [u8; KEY_BYTES], last: u128) -> Self {
         let bits = u128::BITS - last.leading_zeros();
         Self { key, last, half: bits.div_ceil(2).max(1) }
@@ -41,7 +42,7 @@ impl Permutation {
         self.last
     }
 
-    /// Where a number goes; none beyond the last one.
+    /// The image of a number; none for a number beyond the last one.
     pub fn of(&self, number: u128) -> Option<u128> {
         if number > self.last {
             return None;

@@ -1,28 +1,28 @@
-//! The computation in the clear: where a key lies, and which numbers stand for it there.
+//! The computation on plaintext: the block of a key, and the numbers that stand for the key there.
 //!
-//! A [`Permutation`] takes a key to a number `y`; of `B` blocks the key lies in block `y mod B`,
-//! and the rest `z = ⌊y/B⌋` is what has to be compared: **the block is not stored**, which for keys
-//! of 27 bits in 2^8 blocks leaves 19. The rest is written in limbs of base `t - 1`; `t - 1` itself
-//! stands in slots without an entry, and no key has it.
+//! A [`Permutation`] maps a key to a number `y`. Of `B` blocks the key is in block `y mod B`, and
+//! only the rest `z = ⌊y/B⌋` has to be compared: **the block number is not stored**. For keys of 27
+//! bits in 2^8 blocks this leaves 19 bits. The rest is written in limbs of base `t - 1`. The value
+//! `t - 1` itself marks slots without an entry, and no key has it.
 //!
-//! **Exact** are tables whose rests all fit one limb: `⌈keys/B⌉ ≤ t - 1`. Of longer ones the lowest
-//! limbs are a fingerprint, and a key that does not occur is taken for another with a chance of at
-//! most `2 S / (t - 1)^limbs`, `S` being the slots of a block: those of a block whose entries agree
-//! with it in all limbs, and those whose masks all vanish ([`super::server`]).
+//! A table is **exact** if all its rests fit one limb: `⌈keys/B⌉ ≤ t - 1`. For longer rests the
+//! lowest limbs are a fingerprint. Then an absent key is taken for another key with probability at
+//! most `2 S / (t - 1)^limbs`, where `S` is the number of slots of a block. This covers entries of
+//! the block that agree in all limbs, and slots whose masks all vanish ([`super::server`]).
 
 use super::permutation::{KEY_BYTES, Permutation};
 use tobari_lattice::ring::Modulus;
 
-/// What a false match may cost at most, in bits: more limbs are taken where it would be likelier.
+/// The target for false matches, `2^-40`: a layout takes more limbs if false matches are likelier.
 pub const FALSE_POSITIVE_BITS: u32 = 40;
-/// Limbs of a fingerprint at most.
+/// The most limbs of a fingerprint.
 pub const MAX_LIMBS: usize = 8;
-/// Pages of a block at most.
+/// The most pages of a block.
 pub const MAX_PAGES: usize = 64;
-/// Of slots that are filled, in tenths.
+/// The share of slots that are filled, in tenths.
 const LOAD: usize = 9;
 
-/// How a table lies in blocks: public, the client computes with it.
+/// How a table is divided into blocks. The layout is public; the client computes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     permutation: Permutation,
@@ -31,25 +31,25 @@ pub struct Layout {
     limbs: usize,
 }
 
-/// A table that has no layout, or a key that is none of it.
+/// The table has no layout, or the key is not in the range of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// More entries than blocks have room for, or sizes that are none.
+    /// More entries than the blocks have room for, or impossible sizes.
     #[error(
         "expected 1 to {most} blocks of 1 to {MAX_PAGES} pages and 1 to {MAX_LIMBS} limbs, found {blocks} blocks of {pages} pages and {limbs} limbs"
     )]
     Size {
-        /// Blocks at most.
+        /// The most blocks.
         most: usize,
-        /// Blocks.
+        /// The number of blocks.
         blocks: usize,
-        /// Pages.
+        /// The number of pages.
         pages: usize,
-        /// Limbs.
+        /// The number of limbs.
         limbs: usize,
     },
-    /// A number that is beyond the last key.
+    /// The number is beyond the last key.
     #[error("expected a key of at most {bits} bits, below the table's last, found a larger one")]
     Key {
         /// Bits of the last key.
@@ -58,7 +58,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Of these sizes.
+    /// The layout of these sizes.
     ///
     /// # Errors
     /// [`LayoutError::Size`]: a query has a coefficient for each block and each limb.
@@ -75,9 +75,10 @@ impl Layout {
         good.then_some(layout).ok_or(LayoutError::Size { most, blocks, pages, limbs })
     }
 
-    /// For so many entries under keys up to `last`, in blocks of `pages` pages of `slots` slots,
-    /// nine tenths of them filled: exact if that takes no more than twice the blocks, and else with
-    /// as many limbs as [`FALSE_POSITIVE_BITS`] ask for.
+    /// The layout for so many entries under keys up to `last`, in blocks of `pages` pages of
+    /// `slots` slots, with nine tenths of the slots filled. The layout is exact if that takes no
+    /// more than twice the blocks. Otherwise it has as many limbs as [`FALSE_POSITIVE_BITS`]
+    /// demands.
     ///
     /// # Errors
     /// [`LayoutError::Size`].
@@ -109,17 +110,17 @@ impl Layout {
         &self.permutation
     }
 
-    /// Blocks: entries of the selector.
+    /// The number of blocks, which are the entries of the selector.
     pub fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// Pages of a block: each is a polynomial's slots.
+    /// Pages of a block. Each page is the slots of one polynomial.
     pub fn pages(&self) -> usize {
         self.pages
     }
 
-    /// Numbers that are compared.
+    /// The number of limbs that are compared.
     pub fn limbs(&self) -> usize {
         self.limbs
     }
@@ -129,8 +130,8 @@ impl Layout {
         self.pages * (self.limbs + 1)
     }
 
-    /// `log2` of a bound on the chance that a key which does not occur is answered as one that
-    /// does; none if that cannot be.
+    /// `log2` of a bound on the probability that the answer for an absent key says that the key
+    /// occurs; none if that is impossible.
     pub fn false_positives(&self, slots: usize, t: &Modulus) -> Option<f64> {
         let last = self.permutation.last() / self.blocks as u128;
         let base = t.value() - 1;
@@ -138,7 +139,7 @@ impl Layout {
         (!exact).then(|| 1.0 + ((slots * self.pages) as f64).log2() - self.limbs as f64 * (base as f64).log2())
     }
 
-    /// The block of a key, and what is compared of the rest: below `(t - 1)^limbs`.
+    /// The block of a key, and the part of the rest that is compared: below `(t - 1)^limbs`.
     ///
     /// # Errors
     /// [`LayoutError::Key`] for a number beyond the last key.
@@ -150,7 +151,7 @@ impl Layout {
         Ok((block, values.map_or(rest, |values| rest % values)))
     }
 
-    /// What is compared, limb after limb, lowest first.
+    /// The limbs that are compared, lowest first.
     pub fn limbs_of(&self, t: &Modulus, rest: u128) -> impl Iterator<Item = u64> {
         let base = u128::from(t.value() - 1);
         (0..self.limbs).scan(rest, move |rest, _| {
@@ -161,7 +162,7 @@ impl Layout {
     }
 }
 
-/// What is told of a query in the clear: how often the key occurs, zero if it does not.
+/// The answer to a query, computed on plaintext: how often the key occurs, zero if it does not.
 pub fn answer(entries: &[(u128, u64)], key: u128) -> u64 {
     entries.iter().find(|entry| entry.0 == key).map_or(0, |entry| entry.1)
 }
@@ -175,14 +176,14 @@ mod tests {
         Modulus::new(1_032_193).unwrap()
     }
 
-    /// Ten sites at 100,000 places, 2 million entries.
+    /// Windows of ten sites at 100,000 places, 2 million entries.
     #[test]
     fn a_panel_of_short_patterns_is_exact_and_a_table_of_long_keys_says_how_often_it_errs() {
         let chosen =
             |last, entries, pages| Layout::choose([1; KEY_BYTES], last, entries, (8_192, &t()), pages).unwrap();
         let short = chosen(100_000 * 1_024 - 1, 2_000_000, 1);
         assert_eq!((short.blocks(), short.limbs(), short.false_positives(8_192, &t())), (272, 1, None));
-        // four pages a block would do with 68 blocks, and take the 100 that make it exact
+        // 68 blocks of four pages would hold the entries; 100 blocks make the layout exact
         let wide = chosen(100_000 * 1_024 - 1, 2_000_000, 4);
         assert_eq!((wide.blocks(), wide.false_positives(8_192, &t())), (100, None));
         for (last, entries, pages, blocks) in

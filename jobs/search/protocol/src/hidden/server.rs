@@ -1,7 +1,7 @@
-//! The half that has the table and no key: selects a block that it does not know, and compares it
-//! with a number that it does not know.
+//! The server's half, with the table and without a key. It selects a block without knowing the
+//! block, and compares it with a number that it does not know.
 //!
-//! **What is computed.** The query's leaves ([`Expansion`]) are the limbs `q_j`, then the selector
+//! **Computation.** The leaves of the query ([`Expansion`]) are the limbs `q_j`, then the selector
 //! `s_b`. For every page the server sums `K_j = Σ_b s_b K_(b,j)` and `C = Σ_b s_b C_b` over the
 //! blocks, takes `d_j = q_j - K_j`, and answers
 //!
@@ -9,26 +9,26 @@
 //!   R_i = Σ_j r_ij d_j,        V = C + Σ_j r'_j d_j,
 //! ```
 //!
-//! `r` and `r'` uniform in every slot, but for `r` not zero where there is one limb. So the `R_i`
-//! of a slot whose `d` is not zero are uniform together, and a limb that agrees by chance does not
-//! show; all are zero there with a chance of `t^-limbs`, never with one limb. `V` is uniform
-//! wherever some `d_j` is not zero. Slots without an entry hold limbs that no query has, and look
-//! like those.
+//! where `r` and `r'` are uniform in every slot; with only one limb, `r` is uniform and not zero.
+//! So the `R_i` of a slot whose `d` is not zero are jointly uniform, and a limb that agrees by
+//! chance does not show. All `R_i` of such a slot are zero with probability `t^-limbs`; with one
+//! limb this is impossible. `V` is uniform wherever some `d_j` is not zero. Slots without an entry
+//! hold limbs that no query has, so they look like other slots without a match.
 //!
-//! **Noise.** By [`Expansion::noise`] and because no polynomial of a block has a Euclidean norm
-//! above `√N t/2`, that of a `d_j`'s phase is at most `2^noise √N t/2`. A mask has coefficients
-//! that are uniform modulo `t` and independent, and each coefficient of `Σ_j r_j d_j` is a sum of
-//! them times numbers of that norm: by Hoeffding's inequality it is below `t √(L λ/2) ‖d‖` for `L`
-//! limbs, but for a chance of `2 e^-λ`, and `λ = 42` makes that 2^-59. Masks without a zero are
-//! masks that are uniform, on a condition that holds more often than not as long as `N < t/2`. What
-//! is flooded over is that ([`Matcher::distance`]); that decryption is right goes by the bounds of
+//! **Noise.** By [`Expansion::noise`], and because no polynomial of a block has a Euclidean norm
+//! above `√N t/2`, the norm of a `d_j`'s phase is at most `2^noise √N t/2`. The coefficients of a
+//! mask are uniform modulo `t` and independent. Each coefficient of `Σ_j r_j d_j` is a sum of them
+//! times numbers of that norm. By Hoeffding's inequality it is below `t √(L λ/2) ‖d‖` for `L`
+//! limbs, except with probability `2 e^-λ`; `λ = 42` makes that 2^-59. Masks without a zero are
+//! uniform masks under a condition that holds with probability above one half if `N < t/2`. The
+//! flood covers this bound ([`Matcher::distance`]). Correct decryption follows from the bounds of
 //! [`Ciphertext::noise_bound`], which need no such argument.
 //!
-//! **Cost** of `B` blocks of `p` pages, `L` limbs, `l` primes: `B + L` key switches;
-//! `2 l N (L + 1) p B` products with numbers that are read once, `8 l N` bytes a polynomial and ten
-//! times less if it is packed, but then `l` transforms more; and for each page `L (L + 1)` products
-//! with masks, `L + 1` encryptions of zero, floods and changes of modulus. What is done depends on
-//! the layout and on what is asked for, and on nothing else.
+//! **Cost** of `B` blocks of `p` pages, `L` limbs, `l` primes: `B + L` key switches; `2 l N (L + 1)
+//! p B` products with numbers that are read once, `8 l N` bytes a polynomial. Packed polynomials
+//! take a tenth of these bytes, but `l` transforms more each. Each page also takes `L (L + 1)`
+//! products with masks, and `L + 1` encryptions of zero, floods and changes of modulus. The
+//! computation depends on the layout and on the granularity only.
 
 use super::index::{Block, Blocks};
 use super::program::Layout;
@@ -45,20 +45,21 @@ use tobari_lattice::rlwe::PublicKey;
 use tobari_lattice::wire::{self, LatticeWireError};
 use zeroize::Zeroizing;
 
-/// Leaves that are multiplied at a time: as many products as are summed before they are reduced.
+/// Leaves that are multiplied at a time: so many products are summed before a reduction.
 const BATCH: usize = 15;
 /// `√(λ/2)`, `λ = 42`.
 const HOEFFDING: f64 = 4.583;
 
-/// What a client gives once: its public key, and keys to expand its queries.
+/// A client's registration: its public key, and keys to expand its queries.
 pub struct Registration {
     /// The public key.
     pub public: PublicKey,
-    /// Keys for the steps of an expansion, of as many leaves as its queries have or more.
+    /// Keys for the steps of an expansion, with at least as many leaves as the client's queries
+    /// have.
     pub keys: EvaluationKeys,
 }
 
-/// What is answered for one page.
+/// The answer for one page.
 pub struct Page {
     /// `R`, one for each limb: all zero in the slot of a match.
     pub equal: Vec<Ciphertext>,
@@ -70,43 +71,43 @@ pub struct Page {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// Parameters that the query or the keys are not of.
+    /// The query or the keys have other parameters.
     #[error("expected a query and keys of the table's parameters, found others")]
     Parameters,
-    /// A block that is not there, or not of this layout.
+    /// The block is missing, or has another layout.
     #[error("expected block {block} of {blocks} in the table's layout, found none")]
     Block {
-        /// Its number.
+        /// The block's number.
         block: usize,
-        /// How many there are to be.
+        /// The number of blocks of the layout.
         blocks: usize,
     },
-    /// Sums of another layout, or of something else that was asked for.
+    /// The sums have another layout, or another granularity.
     #[error("expected partial sums of one layout, found others")]
     Partial,
-    /// Bytes that are no block.
+    /// The bytes are not a block.
     #[error(transparent)]
     Object(#[from] LatticeWireError),
-    /// What the encoder says.
+    /// The encoder failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What the evaluator says.
+    /// The evaluator failed.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
 }
 
-/// A layout with the tree that a query for it becomes.
+/// A layout, with the tree that expands a query for the layout.
 pub struct Form {
     layout: Layout,
     expansion: Expansion,
 }
 
 impl Form {
-    /// Of a layout.
+    /// The form of a layout.
     ///
     /// # Errors
-    /// [`EncodeError`] for one that has more blocks and limbs than a query coefficients, or
-    /// parameters of another scheme.
+    /// [`EncodeError`] for more blocks and limbs than a query has coefficients, or parameters of
+    /// another scheme.
     pub fn new(parameters: &LatticeParameters, layout: &Layout) -> Result<Self, EncodeError> {
         let leaves = layout.limbs() + layout.blocks();
         Ok(Self { layout: layout.clone(), expansion: Expansion::new(parameters, leaves)? })
@@ -123,7 +124,7 @@ impl Form {
     }
 }
 
-/// Sums over some blocks: those of a table are the sums of its shards'.
+/// Sums over some blocks. The sums of a table are the sums of all its shards' sums.
 pub struct Partial {
     /// Page after page, limbs before counts.
     sums: Vec<Ciphertext>,
@@ -150,10 +151,10 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// For these parameters.
+    /// A matcher for these parameters.
     ///
     /// # Errors
-    /// [`AnswerError`] for those of another scheme, or a plaintext modulus without slots.
+    /// [`AnswerError`] for parameters of another scheme, or a plaintext modulus without slots.
     pub fn new(parameters: &LatticeParameters) -> Result<Self, AnswerError> {
         let arithmetic = Arithmetic::new(parameters)?.ok_or(AnswerError::Parameters)?;
         Ok(Self { arithmetic })
@@ -174,20 +175,20 @@ impl Matcher {
         &self.arithmetic.t
     }
 
-    /// Bits of the uniform noise that hides what is left of a query's.
+    /// Bits of the uniform noise that floods the rest of a query's noise.
     pub fn flood_bits(&self) -> u32 {
         self.arithmetic.flood_bits
     }
 
-    /// `log2` of a bound on every coefficient of what is flooded, for a query and keys that were
-    /// honestly made: see above.
+    /// `log2` of a bound on every coefficient that the flood covers, for a query and keys that were
+    /// made honestly (see the module's head).
     pub fn noise(&self, form: &Form) -> f64 {
         let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
         let difference = form.expansion.noise() + degree / 2.0 + t - 1.0;
         difference + t + HOEFFDING.log2() + log2(form.layout.limbs() as u64) / 2.0
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to such
+    /// `log2` of a bound on the statistical distance between the noise of two answers to honest
     /// queries, over all coefficients of all outputs
     /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)).
     pub fn distance(&self, form: &Form, granularity: Granularity) -> f64 {
@@ -198,8 +199,8 @@ impl Matcher {
             + log2(outputs as u64)
     }
 
-    /// The sums over a range of blocks: its own share of the key switches, of the products, and of
-    /// the table.
+    /// The sums over a range of blocks. Each range takes its own share of the key switches, of the
+    /// products, and of the table.
     ///
     /// # Errors
     /// [`AnswerError`].
@@ -238,7 +239,7 @@ impl Matcher {
         Ok(partial)
     }
 
-    /// Adds what some leaves select.
+    /// Adds the products of some leaves with their blocks.
     fn accumulate(
         &self,
         layout: &Layout,
@@ -282,7 +283,7 @@ impl Matcher {
         Ok(PreparedPlaintext::new(&self.arithmetic.parameters, &plaintext, self.arithmetic.parameters.data_primes())?)
     }
 
-    /// A query, expanded from its seed; only one over all data primes is one.
+    /// A query, expanded from its seed. Queries that lack a data prime are rejected.
     fn opened(&self, query: &SeededCiphertext) -> Result<Ciphertext, AnswerError> {
         let query = query.expand();
         let good = *query.parameters() == self.arithmetic.parameters
@@ -293,7 +294,7 @@ impl Matcher {
     /// Adds the sums over other blocks.
     ///
     /// # Errors
-    /// [`AnswerError::Partial`] for those of another layout, or that something else was asked for.
+    /// [`AnswerError::Partial`] for sums of another layout or granularity.
     pub fn merge(&self, sum: &mut Partial, other: &Partial) -> Result<(), AnswerError> {
         if sum.sums.len() != other.sums.len() || sum.granularity != other.granularity {
             return Err(AnswerError::Partial);
@@ -353,7 +354,7 @@ impl Matcher {
         partial.sums.chunks(per_page).map(page).collect()
     }
 
-    /// Answers a query: the sums over all blocks, and what is made of them.
+    /// Answers a query: computes the sums over all blocks, and masks them.
     ///
     /// # Errors
     /// [`AnswerError`].
@@ -393,18 +394,19 @@ impl Matcher {
         Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
     }
 
-    /// Uniform in every slot: uniform coefficients are, because slots are a bijection of them.
+    /// A plaintext that is uniform in every slot. Uniform coefficients give this, because the map
+    /// to slots is a bijection.
     fn uniform(&self, rng: &mut impl CryptoRng) -> Result<Plaintext, EncodeError> {
         Plaintext::from_coefficients(&self.arithmetic.parameters, &self.drawn(&self.arithmetic.t, 0, rng))
     }
 
-    /// Uniform in every slot, but not zero.
+    /// A plaintext that is uniform and not zero in every slot.
     fn nonzero(&self, rng: &mut impl CryptoRng) -> Result<Plaintext, EncodeError> {
         let below = Modulus::new(self.arithmetic.t.value() - 1).unwrap_or(self.arithmetic.t);
         self.arithmetic.encoder.encode(&self.drawn(&below, 1, rng))
     }
 
-    /// As many uniform numbers below a modulus as slots, plus an offset.
+    /// Uniform numbers below a modulus, plus an offset: one for each slot.
     fn drawn(&self, modulus: &Modulus, offset: i64, rng: &mut impl CryptoRng) -> Zeroizing<Vec<i64>> {
         let mut values = Zeroizing::new(vec![0; self.slots()]);
         Seed::random(rng).stream(Domain::Uniform, 0).uniform(modulus, &mut values);
@@ -412,7 +414,7 @@ impl Matcher {
     }
 }
 
-/// Outputs of a page.
+/// The number of outputs of a page.
 fn outputs(layout: &Layout, granularity: Granularity) -> usize {
     layout.limbs() + usize::from(granularity == Granularity::Count)
 }

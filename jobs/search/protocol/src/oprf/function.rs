@@ -1,18 +1,18 @@
 //! The oblivious pseudo-random function: RFC 9497, mode OPRF, suite ristretto255-SHA512.
 //!
-//! `P` hashes an input to the group, of prime order. A client draws `r` and sends `r P(x)`; the
-//! server gives `k r P(x)` back; the client divides by `r` and hashes `x` and `k P(x)` to the
-//! output (2HashDH: Jarecki, Kiayias, Krawczyk, 2014). `r P(x)` is uniform among what is not the
-//! identity, for every `x`.
+//! `P` hashes an input to the group, which has prime order. A client draws `r` and sends `r P(x)`.
+//! The server returns `k r P(x)`. The client divides by `r`, and hashes `x` and `k P(x)` to the
+//! output (2HashDH: Jarecki, Kiayias, Krawczyk, 2014). `r P(x)` is uniform among all elements
+//! except the identity, for every `x`.
 //!
-//! **Encoding.** An element has 32 bytes, and one byte string; the identity, which is the same for
-//! all keys and inputs, is refused. As elements with bytes are in the group of prime order, no
-//! small subgroup tells of `k`.
+//! **Encoding.** An element has 32 bytes, and one byte string. The identity is rejected, because it
+//! is the same for all keys and inputs. All elements with bytes are in the group of prime order, so
+//! no small subgroup leaks `k`.
 //!
-//! **Cost.** For a client a hash to the group, two products with scalars and an inversion; for the
-//! server a product for an element, and for an input that it knows a hash, a product and a part of
-//! an inversion: outputs are made many at a time, `k / 2` in place of `k`, as twice a point has its
-//! bytes without a square root.
+//! **Cost.** A client computes a hash to the group, two products with scalars and an inversion. The
+//! server computes one product for an element. For an input that the server knows, it computes a
+//! hash, a product and a part of an inversion. The server makes many outputs at a time, with `k /
+//! 2` in place of `k`, because the encoding of a doubled point needs no square root.
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -27,31 +27,31 @@ pub const ELEMENT_BYTES: usize = 32;
 pub const SECRET_BYTES: usize = 32;
 /// Bytes of an output.
 pub const OUTPUT_BYTES: usize = 64;
-/// Bytes of an input at most.
+/// The most bytes of an input.
 pub const MAX_INPUT: usize = u16::MAX as usize;
 
 /// The suite's name: version, mode 0, group and hash.
 const CONTEXT: &[u8] = b"OPRFV1-\x00-ristretto255-SHA512";
 
-/// What comes out: uniform to whoever has not had the input evaluated.
+/// An output. It is uniform to clients for which the server did not evaluate the input.
 pub type Output = Zeroizing<[u8; OUTPUT_BYTES]>;
 
-/// Why nothing was evaluated.
+/// Why an evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OprfError {
-    /// A key that is no scalar, or zero.
+    /// The bytes are not a scalar, or they are zero.
     #[error("expected a key that is a scalar below the group's order and not zero, found another")]
     Secret,
-    /// An input too long, or one that is hashed to the identity, which nobody can find.
+    /// The input is too long, or it hashes to the identity. Nobody can find such an input.
     #[error("expected an input of at most {MAX_INPUT} bytes, found another")]
     Input,
-    /// More or fewer elements than were sent.
+    /// The server returned more or fewer elements than the client sent.
     #[error("expected {expected} elements, found {found}")]
     Count {
-        /// Sent.
+        /// The number of elements sent.
         expected: usize,
-        /// Come back.
+        /// The number of elements returned.
         found: usize,
     },
 }
@@ -61,19 +61,18 @@ pub enum OprfError {
 pub struct Element(RistrettoPoint);
 
 impl Element {
-    /// The element of these bytes; none for other bytes than an element's own, and for the
-    /// identity.
+    /// The element of these bytes; none for bytes that no element has, and for the identity.
     pub fn from_bytes(bytes: [u8; ELEMENT_BYTES]) -> Option<Self> {
         CompressedRistretto(bytes).decompress().filter(|point| !point.is_identity()).map(Self)
     }
 
-    /// Its bytes.
+    /// The element's bytes.
     pub fn to_bytes(&self) -> [u8; ELEMENT_BYTES] {
         self.0.compress().to_bytes()
     }
 }
 
-/// The key: whoever has it can evaluate anything. Wiped on drop, and neither shown nor compared:
+/// The key. It evaluates any input. It is wiped on drop, and cannot be printed or compared:
 ///
 /// ```compile_fail
 /// fn shown(secret: &tobari_search::oprf::function::Secret) -> String {
@@ -88,16 +87,16 @@ impl Element {
 pub struct Secret(Zeroizing<Scalar>);
 
 impl Secret {
-    /// A new one: uniform among what is not zero.
+    /// A new key: uniform, not zero.
     pub fn random(rng: &mut impl CryptoRng) -> Self {
         Self(random_scalar(rng))
     }
 
-    /// The key of a seed and a public text, as RFC 9497 derives it; a text of more than 65,535
-    /// bytes is cut there.
+    /// The key of a seed and a public text, as RFC 9497 derives it. Texts of more than 65,535 bytes
+    /// are truncated.
     ///
     /// # Errors
-    /// [`OprfError::Secret`] if 256 tries give zero, which nobody can bring about.
+    /// [`OprfError::Secret`] if 256 tries give zero. Nobody can cause this.
     pub fn derive(seed: &[u8; 32], info: &[u8]) -> Result<Self, OprfError> {
         let info = &info[..info.len().min(MAX_INPUT)];
         let length = (info.len() as u16).to_be_bytes();
@@ -120,22 +119,22 @@ impl Secret {
         scalar.filter(|scalar| **scalar != Scalar::ZERO).map(Self).ok_or(OprfError::Secret)
     }
 
-    /// The bytes, for where the key is kept: all of it.
+    /// The complete key as bytes, for storage.
     pub fn to_bytes(&self) -> Zeroizing<[u8; SECRET_BYTES]> {
         Zeroizing::new(self.0.to_bytes())
     }
 
-    /// `k G`, which says nothing of `k` that an evaluation does not say.
+    /// `k G`. It tells no more about `k` than an evaluation.
     pub(super) fn public(&self) -> [u8; ELEMENT_BYTES] {
         RistrettoPoint::mul_base(&self.0).compress().to_bytes()
     }
 
-    /// Evaluates for somebody who blinded the input.
+    /// Evaluates a blinded input.
     pub fn evaluate(&self, blinded: &Element) -> Element {
         Element(*self.0 * blinded.0)
     }
 
-    /// Evaluates inputs that are known here. How long it takes depends on their lengths.
+    /// Evaluates unblinded inputs. The running time depends on their lengths.
     pub fn outputs(&self, inputs: &[Vec<u8>]) -> Vec<Output> {
         let half = Zeroizing::new(self.0.div_by_2());
         let mut points: Vec<RistrettoPoint> = inputs.iter().map(|input| *half * hash_to_group(input)).collect();
@@ -146,8 +145,8 @@ impl Secret {
     }
 }
 
-/// Inputs under their blinds: what a client keeps between its request and the answer. Wiped on
-/// drop.
+/// Inputs and their blinds. A client keeps them between its request and the answer. They are wiped
+/// on drop.
 pub struct Blinding {
     inputs: Zeroizing<Vec<Vec<u8>>>,
     blinds: Zeroizing<Vec<Scalar>>,
@@ -155,7 +154,7 @@ pub struct Blinding {
 }
 
 impl Blinding {
-    /// Blinds inputs, each by a fresh scalar.
+    /// Blinds each input by a fresh scalar.
     ///
     /// # Errors
     /// [`OprfError::Input`].
@@ -174,13 +173,13 @@ impl Blinding {
         Ok(Self { inputs, blinds, elements })
     }
 
-    /// What the server is to evaluate.
+    /// The elements for the server to evaluate.
     pub fn elements(&self) -> &[Element] {
         &self.elements
     }
 
-    /// The outputs, from what the server gave back, in the order of the inputs. Whether it
-    /// evaluated with the key that it should is not known.
+    /// The outputs, from the server's elements, in the order of the inputs. The client cannot check
+    /// that the server used the right key.
     ///
     /// # Errors
     /// [`OprfError::Count`].
@@ -198,7 +197,7 @@ impl Blinding {
     }
 }
 
-/// Uniform, not zero.
+/// A uniform scalar that is not zero.
 fn random_scalar(rng: &mut impl CryptoRng) -> Zeroizing<Scalar> {
     let mut wide = Zeroizing::new([0; 64]);
     loop {
@@ -210,13 +209,13 @@ fn random_scalar(rng: &mut impl CryptoRng) -> Zeroizing<Scalar> {
     }
 }
 
-/// `P`: two maps of Elligator's kind on 64 uniform bytes, as RFC 9496 has it.
+/// `P`: two maps of Elligator's kind on 64 uniform bytes, as in RFC 9496.
 fn hash_to_group(input: &[u8]) -> RistrettoPoint {
     RistrettoPoint::from_uniform_bytes(&expand(&[input], &[b"HashToGroup-", CONTEXT]))
 }
 
-/// 64 bytes of a message, in parts, for one purpose: `expand_message_xmd` of RFC 9380 with SHA-512,
-/// for one block of output.
+/// Hashes a message, in parts, to 64 bytes for one purpose: `expand_message_xmd` of RFC 9380 with
+/// SHA-512, for one block of output.
 fn expand(message: &[&[u8]], purpose: &[&[u8]]) -> Zeroizing<[u8; 64]> {
     let length: usize = purpose.iter().map(|part| part.len()).sum();
     let end = |mut hash: Sha512| {
@@ -255,8 +254,8 @@ mod tests {
         std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
     }
 
-    /// RFC 9497, appendix A.1.1: the key, and for each input the blinded and the evaluated element
-    /// and the output, all with one blind.
+    /// RFC 9497, appendix A.1.1: the key, and for each input the blinded element, the evaluated
+    /// element and the output. All use one blind.
     #[test]
     fn the_vectors_of_the_rfc_come_out() {
         let secret = Secret::derive(&[0xa3; 32], b"test key").unwrap();

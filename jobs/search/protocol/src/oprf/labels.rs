@@ -1,19 +1,21 @@
-//! Labels: what stands for an entry instead of its public number, and hides how often it occurs.
+//! Labels: pseudo-random numbers that replace the public numbers of entries, and pads for the
+//! counts.
 //!
-//! **Inputs** of the function are a tag, the table's name, and either the first site, how many
-//! sites, and the pattern, or the hash of a word; so a window has the same labels whichever places
-//! a question names beside it, and a pattern of one table says nothing of another's.
+//! **Inputs** of the function are a tag, the table's name, and either the first site, the number of
+//! sites and the pattern, or the hash of a word. So the labels of a window do not depend on the
+//! other places of a question, and a pattern of one table tells nothing about another table's
+//! patterns.
 //!
-//! **A server** makes the labels of a window once and keeps them as long as there is room
-//! ([`Labeller`]). Which windows it computes follows from what is public, and so does how many
-//! entries a window has, as many as the fullest of its length: those without a pattern are
-//! evaluated too, at inputs that only the server can write, so that neither somebody who sees
-//! through every mask nor somebody with a clock counts patterns. Two labels of a group of `n` are
-//! equal with probability `n^2 t^-2 / 2`, less than `2^-50` for any group that an answer has room
-//! for; then a client that asks for that one is told that the answer is malformed.
+//! **A server** makes the labels of a window once, and keeps them as long as there is room
+//! ([`Labeller`]). Public data decides which windows it computes. The number of entries of a window
+//! is public too: as many as the fullest window of the same length. For missing patterns the server
+//! evaluates fillers, at inputs that only the server can write. So neither a client that removes
+//! every mask nor a client with a clock can count patterns. Two labels of a group of `n` are equal
+//! with probability `n^2 t^-2 / 2`, less than `2^-50` for any group that fits an answer. Then a
+//! client that asks for this label gets the error that the answer is malformed.
 //!
-//! **Leakage.** That a window was computed lately shows in the time of an answer: to clients, who
-//! may see that others asked for it.
+//! **Leakage.** The time of an answer shows that a window was computed lately: clients may see that
+//! other clients asked for it.
 
 use super::function::{Output, Secret};
 use super::{LIMBS, Mode, REVISION_BYTES, Revision};
@@ -33,7 +35,7 @@ const WORD: &[u8] = b"tobari search 1 word";
 const NAME: &[u8] = b"tobari search 1 key";
 const FILLER: &[u8] = b"tobari search 1 filler";
 
-/// The input for a pattern, of which the first `sites` sites are meant, from a first site on.
+/// The input for the first `sites` sites of a pattern that begins at a site.
 pub fn window_input(table: &[u8; TABLE_BYTES], start: u32, sites: usize, pattern: Pattern) -> Vec<u8> {
     let pattern = if sites < MAX_LENGTH { pattern & ((1 << sites) - 1) } else { pattern };
     [WINDOW, table, &start.to_be_bytes(), &[sites as u8], &pattern.to_be_bytes()].concat()
@@ -44,14 +46,14 @@ pub fn word_input(table: &[u8; TABLE_BYTES], word: &[u8]) -> Vec<u8> {
     [WORD, table, &*Zeroizing::new(<[u8; 64]>::from(Sha512::digest(word)))].concat()
 }
 
-/// The input for a key of a table of keys, of which its number is evaluated
+/// The input for a key of a table of keys: the word of the key's number
 /// ([`crate::table::KeyRule::key_number`]).
 pub fn key_input(table: &[u8; TABLE_BYTES], number: u128) -> Vec<u8> {
     word_input(table, &number.to_be_bytes())
 }
 
-/// The inputs of a question about a pattern that begins at a site: one for each group of its
-/// layout.
+/// The inputs of a question about a pattern that begins at a site: one for each group of the
+/// question's layout.
 pub fn inputs(table: &[u8; TABLE_BYTES], shape: Shape, start: u32, pattern: Pattern) -> Vec<Vec<u8>> {
     let least = if let Shape::Longest { .. } = shape { 1 } else { shape.length() };
     (least..=shape.length()).map(|sites| window_input(table, start, sites, pattern)).collect()
@@ -61,7 +63,7 @@ pub fn inputs(table: &[u8; TABLE_BYTES], shape: Shape, start: u32, pattern: Patt
 pub struct Label(Output);
 
 impl Label {
-    /// Of an output.
+    /// The label of an output.
     pub fn new(output: Output) -> Self {
         Self(output)
     }
@@ -72,24 +74,23 @@ impl Label {
         (u128::from_be_bytes(parts[index]) % u128::from(t.value())) as u64
     }
 
-    /// The number to ask for.
+    /// The number that a query asks for.
     pub fn key(&self, t: &Modulus) -> Key {
         [0, 1].map(|limb| self.part(limb, t))
     }
 
-    /// What is added to the count.
+    /// The pad that is added to the count.
     pub fn pad(&self, t: &Modulus) -> u64 {
         self.part(LIMBS, t)
     }
 
-    /// The entry as it is compared.
+    /// The entry that queries are compared with.
     pub fn entry(&self, count: u64, t: &Modulus) -> Entry {
         Entry { key: self.key(t), count: t.add(count, self.pad(t)) }
     }
 }
 
-/// What was found, with the count of an answer without its pad: `labels` are those of the query, by
-/// group.
+/// Removes the pad from the count of an answer. `labels` are the query's labels, by group.
 pub fn uncover(found: MatchResult, labels: &[Label], t: &Modulus) -> MatchResult {
     let count = |count: Option<u64>, group: usize| Some(t.sub(count?, labels.get(group)?.pad(t)));
     match found {
@@ -99,14 +100,14 @@ pub fn uncover(found: MatchResult, labels: &[Label], t: &Modulus) -> MatchResult
     }
 }
 
-/// Entries of one window and number of sites.
+/// The entries of one window, for one number of sites.
 type Window = Arc<[Entry]>;
 
-/// A table's key, and the labels that were made with it. It is of one state of the table: another
-/// one needs a new key.
+/// A table's key, and the labels made with it. They are valid for one state of the table; another
+/// state needs a new key.
 pub struct Labeller {
     secret: Secret,
-    /// What makes inputs of fillers the server's own.
+    /// The secret that makes the inputs of fillers unknown to clients.
     filler: Zeroizing<[u8; 64]>,
     revision: Revision,
     table: [u8; TABLE_BYTES],
@@ -115,8 +116,8 @@ pub struct Labeller {
 }
 
 impl Labeller {
-    /// For one table, with a key that no other state of it had. It keeps labels of at most so many
-    /// bytes.
+    /// A labeller for one table. The key must not have been used for another state of the table.
+    /// The labeller keeps labels of at most so many bytes.
     ///
     /// # Errors
     /// [`EntryError::Set`] if no set of parameters has room for labels: a fault of this program.
@@ -135,7 +136,7 @@ impl Labeller {
         &self.table
     }
 
-    /// The key's name, which tells nothing of it: clients repeat it.
+    /// The key's name, which tells nothing about the key. Clients repeat it.
     pub fn mode(&self) -> Mode {
         Mode::Labelled(self.revision)
     }
@@ -153,12 +154,13 @@ impl Labeller {
         self.kept().bytes
     }
 
-    /// What a panel has at places, ascending, group by group, as
-    /// [`super::super::program::Keys::of_panel`] gives it but with labels, and with as many entries
-    /// at each place as any has. Patterns that fewer than `least` haplotypes have are left out: it
-    /// is to be the same every time.
+    /// The labelled entries of a panel at places, ascending, group by group. The groups are those
+    /// of [`super::super::program::Keys::of_panel`]. Each place has as many entries as the fullest
+    /// window of its length. Patterns that fewer than `least` haplotypes have are left out; `least`
+    /// must be the same every time.
     ///
     /// # Errors
+    /// [`EntryError`].
     /// [`EntryError`].
     pub fn of_panel(
         &self,
@@ -179,7 +181,8 @@ impl Labeller {
         Ok(groups)
     }
 
-    /// Those of one first site, by number of sites; computed all at once where any is not kept.
+    /// The windows of one first site, by number of sites. If one of them is not in memory, all are
+    /// computed at once.
     fn windows(
         &self,
         panel: &Panel,
@@ -209,8 +212,8 @@ impl Labeller {
         (fewest..=most).map(&mut window).collect()
     }
 
-    /// What a site of a table without phase has: how often each allele occurs, and always two
-    /// entries. An allele that occurs fewer than `least` times, or never, is left out.
+    /// The two entries of a site of a table without phase: the counts of both alleles. An allele
+    /// that occurs fewer than `least` times, or never, is left out; a filler takes its place.
     ///
     /// # Errors
     /// [`EntryError::Count`].
@@ -221,8 +224,8 @@ impl Labeller {
         self.labelled((start, 1), inputs, counts, 2)
     }
 
-    /// The labels of words and how often each occurs, and fillers up to so many. Nothing is kept:
-    /// it is for all of a table, once.
+    /// The labelled entries of words and their counts, with fillers up to so many entries. Nothing
+    /// is kept in memory: use this once, for a whole table.
     ///
     /// # Errors
     /// [`EntryError::Count`].
@@ -235,7 +238,7 @@ impl Labeller {
         self.labelled((0, 0), inputs, counts, room) // a name that no window has: of no sites
     }
 
-    /// The labels of a table of keys, by their numbers, as [`Self::of_words`] has them for
+    /// The labelled entries of a table of keys, by their numbers: as [`Self::of_words`], for
     /// [`key_input`].
     ///
     /// # Errors
@@ -245,7 +248,7 @@ impl Labeller {
         self.labelled((0, 0), inputs, counts, room)
     }
 
-    /// So many entries, at least as many as inputs: those of the inputs, and fillers.
+    /// So many entries, at least as many as inputs: entries of the inputs, and fillers.
     fn labelled(
         &self,
         (start, sites): (u32, usize),
@@ -266,24 +269,24 @@ impl Labeller {
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, LabelCache> {
-        // what a panic interrupts is at worst not kept
+        // after a panic at worst an entry is missing from the cache
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Windows, of which those that were not used for longest make room.
+/// Windows. Those unused for longest make room for others.
 #[derive(Default)]
 struct LabelCache {
     most: usize,
     bytes: usize,
     uses: u64,
-    /// By first site and number of sites, with when it was last used.
+    /// By first site and number of sites, with the turn of the last use.
     windows: BTreeMap<(u32, u8), (Window, u64)>,
-    /// By when.
+    /// By turn of the last use.
     oldest: BTreeMap<u64, (u32, u8)>,
 }
 
-/// What a window takes beside its entries, about.
+/// The approximate bytes of a window besides its entries.
 const OVERHEAD: usize = 160;
 
 impl LabelCache {

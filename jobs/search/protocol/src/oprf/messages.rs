@@ -1,45 +1,45 @@
-//! What is said before a question with labels, as bytes.
+//! The messages before a question with labels, as bytes.
 //!
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
 //! | 27 | evaluation | table 32, client 16, how many elements (2), and these, blinded, 32 each |
 //! | 28 | evaluated | the key's name 16, how many elements (2), and these, in the same order, 32 each |
 //!
-//! Integers are big-endian, and there is one byte string for each message. Nothing says what is
-//! evaluated, nor for what question.
+//! Integers are big-endian, and there is one byte string for each message. No message names the
+//! evaluated input, nor the question.
 
 use super::function::{ELEMENT_BYTES, Element};
 use super::{REVISION_BYTES, Revision};
 use crate::fields::{CLIENT_BYTES, Fields, MessageError, TABLE_BYTES};
 use tobari_lattice::wire::VERSION;
 
-/// Elements of a message at most.
+/// The most elements of a message.
 pub const MAX_ELEMENTS: usize = 1_024;
 
 const EVALUATION: u8 = 0x27;
 const EVALUATED: u8 = 0x28;
 
-/// A request.
+/// A request for an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
     /// The table's name.
     pub table: [u8; TABLE_BYTES],
-    /// Who asks.
+    /// The client.
     pub client: [u8; CLIENT_BYTES],
-    /// What is to be evaluated, blinded: 1 to [`MAX_ELEMENTS`].
+    /// The blinded elements to evaluate: 1 to [`MAX_ELEMENTS`].
     pub elements: Vec<Element>,
 }
 
-/// What comes back.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluated {
-    /// The name of the key, which the query is to repeat.
+    /// The name of the key, for the query to repeat.
     pub revision: Revision,
     /// The elements, evaluated.
     pub elements: Vec<Element>,
 }
 
-/// A request.
+/// Encodes a request.
 pub fn encode_evaluation(evaluation: &Evaluation) -> Vec<u8> {
     let Evaluation { table, client, elements } = evaluation;
     with_elements(&[&[VERSION, EVALUATION], table, client], elements)
@@ -55,7 +55,7 @@ pub fn decode_evaluation(bytes: &[u8]) -> Result<Evaluation, MessageError> {
     Ok(Evaluation { table, client, elements: elements(fields)? })
 }
 
-/// For which table, and for whom: the head of a request, without what follows.
+/// The table and the client of a request, without the rest.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -64,12 +64,12 @@ pub fn evaluation_head(bytes: &[u8]) -> Result<([u8; TABLE_BYTES], [u8; CLIENT_B
     Ok((fields.array()?, fields.array()?))
 }
 
-/// An answer to it.
+/// Encodes an answer.
 pub fn encode_evaluated(evaluated: &Evaluated) -> Vec<u8> {
     with_elements(&[&[VERSION, EVALUATED], &evaluated.revision], &evaluated.elements)
 }
 
-/// Reads an answer to it.
+/// Reads an answer.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -95,7 +95,8 @@ fn elements(mut fields: Fields<'_>) -> Result<Vec<Element>, MessageError> {
     if bytes.len() != count * ELEMENT_BYTES {
         return Err(MessageError::Malformed("length"));
     }
-    // a point takes five times its bytes: exactly so many, without a list that doubles as it grows
+    // a point takes five times its bytes: allocate the exact size, because a growing list would
+    // double
     let mut elements = Vec::with_capacity(count);
     for bytes in bytes.as_chunks::<ELEMENT_BYTES>().0 {
         elements.push(Element::from_bytes(*bytes).ok_or(MessageError::Malformed("element"))?);
@@ -103,7 +104,7 @@ fn elements(mut fields: Fields<'_>) -> Result<Vec<Element>, MessageError> {
     Ok(elements)
 }
 
-/// Whatever decodes encodes to the same bytes.
+/// Bytes that decode encode to the same bytes.
 pub(crate) fn fuzz(data: &[u8]) {
     if let Ok(evaluation) = decode_evaluation(data) {
         assert_eq!(encode_evaluation(&evaluation), data);

@@ -9,40 +9,40 @@ use tobari_lattice::bgv::{
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// Why there is no query, or no answer.
+/// Why a query or an answer is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// A place that is not among those searched, or a pattern of another length.
+    /// The place is not searched, or the pattern has another length.
     #[error(transparent)]
     Size(#[from] PbwtError),
-    /// What the encoder says.
+    /// The encoder failed.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// An answer of other parameters.
+    /// The answer has other parameters.
     #[error("expected an answer under the key's parameters")]
     Parameters,
     /// An answer that does not decrypt.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
-    /// More haplotypes than there are.
+    /// The count is larger than the number of haplotypes.
     #[error("expected a count up to {most}, found {found}")]
     Count {
         /// Haplotypes of the panel.
         most: usize,
-        /// What the answer says.
+        /// The count in the answer.
         found: u64,
     },
 }
 
-/// Refuses a place that is not searched.
+/// Checks that a place is searched.
 fn check(layout: &Layout, place: usize) -> Result<(), PbwtError> {
     let places = layout.size().places;
     if place < places { Ok(()) } else { Err(PbwtError::Places { most: places.saturating_sub(1), found: place }) }
 }
 
-/// The slots of an allele at one of the places that are searched, from 0 on; what comes of the
-/// others is 0.
+/// The slots of an allele at one of the searched places, counted from 0. The slots of all other
+/// places are 0.
 ///
 /// # Errors
 /// [`PbwtError::Places`].
@@ -51,18 +51,17 @@ pub fn slots(layout: &Layout, place: usize, allele: bool) -> Result<Vec<i64>, Pb
     let mut slots = vec![0; 2 * layout.columns()];
     for position in 0..layout.period() {
         let column = layout.stride() * position + place;
-        // both are written, whatever the allele is
+        // both slots are written, for either allele
         slots[column] = i64::from(!allele);
         slots[layout.columns() + column] = i64::from(allele);
     }
     Ok(slots)
 }
 
-/// The ciphertext of the allele at a site of the pattern, from 0 on, at the level that it is used
-/// at.
+/// The ciphertext of the allele at a site of the pattern, counted from 0, at the level of its use.
 ///
 /// # Errors
-/// [`ClientError`] for a place or a site that there is not.
+/// [`ClientError`] for a place or a site that does not exist.
 pub fn symbol(
     layout: &Layout,
     secret: &SecretKey,
@@ -80,7 +79,7 @@ pub fn symbol(
     Ok(Decryptor::new(secret)?.encrypt(&plaintext, usize::from(layout.level(site)) + 1, rng))
 }
 
-/// The key of an input that is one; none for other inputs, or if the parameters have no such key.
+/// The key of an input; none for inputs that are not keys, or if the parameters have no such key.
 pub fn key(layout: &Layout, secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let (none, primes) = (EvaluationKeys::none(), layout.primes());
     match input {
@@ -91,10 +90,10 @@ pub fn key(layout: &Layout, secret: &SecretKey, input: Input, rng: &mut impl Cry
     }
 }
 
-/// How many haplotypes have the pattern at the place that was asked for.
+/// The number of haplotypes with the pattern at the client's place.
 ///
 /// # Errors
-/// [`ClientError`] for an answer that is none.
+/// [`ClientError`] for a malformed answer.
 pub fn count(layout: &Layout, secret: &SecretKey, place: usize, answer: &Ciphertext) -> Result<u64, ClientError> {
     check(layout, place)?;
     if answer.parameters() != secret.parameters() || answer.needs_relinearization() {

@@ -1,4 +1,5 @@
-//! The server's half: the transform of each window in the clear, as the plaintexts of a program.
+//! The server's half: the transform of each window, computed on plaintext, as the plaintexts of a
+//! program.
 
 use super::program::Input;
 use super::{Layout, PbwtError};
@@ -6,7 +7,8 @@ use super::{Layout, PbwtError};
 /// One site of one window.
 #[derive(Clone, Debug)]
 struct Site {
-    /// In the order before this site: allele, position, and by how many positions it moves back.
+    /// In the order before this site: the allele, the position, and by how many positions the place
+    /// moves back.
     places: Vec<Place>,
 }
 
@@ -21,13 +23,14 @@ struct Place {
 #[derive(Clone, Debug)]
 pub struct Maps {
     layout: Layout,
-    /// By window, then by site.
+    /// Sites, by window.
     windows: Vec<Vec<Site>>,
 }
 
 impl Maps {
-    /// Of windows by site, and in each site the alleles by haplotype. The order begins anew with
-    /// each window: it may begin in any, with all haplotypes in the interval.
+    /// The transforms of windows. A window is a list of sites, and a site is the alleles by
+    /// haplotype. The order starts anew with each window. It may start in any order, because at
+    /// first all haplotypes are in the interval.
     ///
     /// # Errors
     /// [`PbwtError::Window`] for other numbers than the layout has.
@@ -45,7 +48,7 @@ impl Maps {
         Ok(Self { layout: *layout, windows })
     }
 
-    /// The slots of an input that is the server's; none for what the client sends.
+    /// The slots of one of the server's inputs; none for the client's inputs.
     pub fn slots(&self, input: Input) -> Option<Vec<i64>> {
         let Layout { columns, period, babies, .. } = self.layout;
         let stride = self.layout.stride();
@@ -55,7 +58,7 @@ impl Maps {
             Input::Last => (self.layout.size().length - 1, None),
             _ => return None,
         };
-        // a giant step turns its sum afterwards
+        // a giant step rotates its sum afterwards
         let turned = diagonal.map_or(0, |diagonal| diagonal / babies * babies * stride);
         let mut slots = vec![0; 2 * columns];
         for (number, window) in self.windows.iter().enumerate() {
@@ -74,14 +77,14 @@ impl Maps {
     }
 }
 
-/// A window, site by site: the order at each, told from the ones on, on a circle.
+/// The sites of a window, one after another. Positions are on a circle, counted from the ones on.
 fn transform(window: &[Vec<bool>], period: usize) -> Vec<Site> {
     let mut order: Vec<usize> = (0..window.first().map_or(0, Vec::len)).collect();
     let mut start = 0;
     let mut sites = Vec::with_capacity(window.len());
     for alleles in window {
         let zeros = order.iter().filter(|haplotype| !alleles[**haplotype]).count();
-        // before the place, of either allele
+        // the number of places before this one, by allele
         let mut ranks = [0, 0];
         let place = |(i, haplotype): (usize, &usize)| {
             let allele = alleles[*haplotype];
@@ -90,8 +93,8 @@ fn transform(window: &[Vec<bool>], period: usize) -> Vec<Site> {
             Place { allele, position: (start + i) % period, distance }
         };
         sites.push(Site { places: order.iter().enumerate().map(place).collect() });
-        // zeros first, then ones, each in the order so far; where zeros stand has moved back by as
-        // many as there are
+        // zeros first, then ones, each in the order so far. The circle starts at the ones, so the
+        // start has moved back by the number of zeros
         let (ones, mut sorted): (Vec<usize>, Vec<usize>) = order.iter().partition(|haplotype| alleles[**haplotype]);
         sorted.extend(ones);
         order = sorted;

@@ -1,18 +1,18 @@
 //! The paper's algorithm, as a reference job: the positional Burrows-Wheeler transform under
 //! encryption.
 //!
-//! **This is not how to search.** [`super`] answers the same question thousands of times faster:
-//! there the transform is an index of plain data on its owner's machine, and what is computed under
-//! encryption is one comparison with what the index lists. The statement about privacy is the same
-//! for semi-honest parties. This job is kept to be compared with the paper (A. Hiroe and M.
-//! Oguchi's, after Ishimaki and others 2016), whose program evaluates the transform itself with
-//! bootstrapping, and as a job with more keys, plaintexts and ciphertexts than a small memory
+//! **Do not use this for searches.** [`super`] answers the same question thousands of times faster.
+//! There the transform is an index of plain data on its owner's machine, and the only encrypted
+//! computation is one comparison with the index. The statement about privacy is the same for
+//! semi-honest parties. This job exists for comparison with the paper (A. Hiroe and M. Oguchi's,
+//! after Ishimaki and others 2016), whose program evaluates the transform itself with
+//! bootstrapping. It is also a job with more keys, plaintexts and ciphertexts than a small memory
 //! holds.
 //!
-//! **What is computed.** At site `k` of a window the `M` haplotypes stand in the order of their
-//! reversed prefixes since the window's first site. Those that have agreed with the query so far
-//! are an interval `[f, g)` of that order, at first all, and with the query's next allele `a` it
-//! becomes
+//! **Computation.** At site `k` of a window, the `M` haplotypes are in the order of their reversed
+//! prefixes since the window's first site. The haplotypes that match the query so far are an
+//! interval `[f, g)` of that order, at first all of it. With the query's next allele `a` the
+//! interval becomes
 //!
 //! ```text
 //! f' = rank_a(f),    g' = rank_a(g)          (for a = 1 behind all zeros)
@@ -21,52 +21,57 @@
 //! The answer is `g - f` after the last site. The server has the ranks; alleles, `f` and `g` are
 //! encrypted.
 //!
-//! **How.** An interval is the vector `I` that is 1 at the places in it and 0 elsewhere: the
-//! difference of the unary `f` and `g`. Both maps are linear on it: a place that has allele `a`
-//! moves to where it stands among those with `a`, and one that has not moves nowhere. So
+//! **Maps.** An interval is the vector `I` that is 1 at its places and 0 elsewhere: the difference
+//! of the unary `f` and `g`. Both maps are linear on `I`. A place with allele `a` moves to its rank
+//! among the places with `a`; all other places vanish. So
 //!
 //! ```text
 //! I' = (1 - b) P_0 I + b P_1 I,
 //! ```
 //!
-//! a selection between two public linear maps by the encrypted allele `b`. The rows of a
-//! ciphertext's slots hold the two: both rows hold `I`, the first row is mapped by `P_0` and the
-//! second by `P_1`; the client's ciphertext of a symbol has `1 - b` in its first row and `b` in its
-//! second, so that **one** product of ciphertexts selects, and swapping the rows and adding brings
-//! the sum back to both. Nothing is known before the first symbol, so `I` is public there: it needs
-//! a mask and no map. After the last symbol only the length of the interval is asked for, which is
-//! the number of places in it with the last allele: a mask again, and a sum over the slots.
+//! This is a selection between two public linear maps by the encrypted allele `b`. The two rows of
+//! a ciphertext's slots hold the two maps: both rows hold `I`, `P_0` maps the first row, and `P_1`
+//! maps the second row. The client's ciphertext of a symbol has `1 - b` in its first row and `b` in
+//! its second. So **one** product of ciphertexts selects; swapping the rows and adding brings the
+//! sum back to both rows. Before the first symbol `I` is public, so it needs a mask and no map.
+//! After the last symbol the program needs only the length of the interval: the number of its
+//! places with the last allele. This takes a mask again, and a sum over the slots.
 //!
-//! **Diagonals.** A zero at place `i` moves by the ones before it, a one by the zeros before it and
-//! on behind the zeros. If the new order is told from its ones on (places are counted round a
+//! **Diagonals.** A zero at place `i` moves by the ones before it. A one moves by the zeros before
+//! it, and on behind all zeros. If positions in the new order are counted from its ones on (on a
 //! circle of `n`, the power of two from `M` on), the distance is `Z + rank_1(i)` or `rank_0(i)`,
-//! `Z` being all zeros: from 0 to `M` whatever the panel is. So a map has `M + 1` diagonals always,
-//! and what runs and how long tells nothing of the panel. They are summed by baby steps, rotations
-//! of one hoisted ciphertext, and giant steps in Horner's order, which need one key. `C/n` places
-//! of the panel are searched side by side, in interleaved slots: the paper's decoys for the start
-//! position. Where a place is a decoy both rows of its symbols are 0, and its count comes out 0.
+//! where `Z` is the number of all zeros. This is from 0 to `M` for every panel. So a map always has
+//! `M + 1` diagonals, and neither the operations nor their time tell anything about the panel.
+//! Diagonals are summed by baby steps, rotations of one hoisted ciphertext, and by giant steps in
+//! Horner's order, which need one key. `C/n` places of the panel are searched side by side, in
+//! interleaved slots: the paper's decoys for the start position. At a decoy place, both rows of the
+//! symbols are 0, and so is the count.
 //!
-//! **What it costs**, for `M = 2,184`, `N = 2^15`: a symbol takes 2,185 products with plaintexts,
-//! which are prepared from 130 kB each when they are used (prepared ones would be two megabytes
-//! each, for one use), 31 hoisted and 69 other rotations, and one product. Its noise is bounded by
-//! `29 + 11 + 30 + 1` bits ([`Layout::new`] has the sum), so ten symbols fit `Q` of 750 bits
-//! without bootstrapping.
+//! **Cost** for `M = 2,184`, `N = 2^15`: a symbol takes 2,185 products with plaintexts, 31 hoisted
+//! and 69 other rotations, and one product of ciphertexts. Each plaintext is prepared from 130 kB
+//! when it is used; a prepared one would be two megabytes, for one use. The noise of a symbol is
+//! bounded by `29 + 11 + 30 + 1` bits ([`Layout::new`] has the sum), so ten symbols fit `Q` of 750
+//! bits without bootstrapping.
 //!
-//! **What was weighed**, with the same ring:
+//! **Alternatives**, with the same ring:
 //!
 //! | encoding of the interval | rotations | products with plaintexts | keys | bits of noise | why not |
 //! |---|---|---|---|---|---|
 //! | this | 100 | `M + 1` | 34 | 71 | |
-//! | `f` and `g` one-hot | 200 | `2 (M + 2)` | 34 | 71 | both ends are mapped, and one-hot maps of ranks have no fewer diagonals |
-//! | several diagonals a ciphertext, in copies of `I` | 55 | `(M + 1)/4` | 34 | 100 | copies must be masked apart after each sum: 30 bits, so seven symbols at most |
+//! | `f` and `g` one-hot | 200 | `2 (M + 2)` | 34 | 71 | both ends need maps, and one-hot maps of ranks have no fewer diagonals |
+//! | several diagonals a ciphertext, in copies of `I` | 55 | `(M + 1)/4` | 34 | 100 | at most seven symbols |
 //! | a network of `log2 M` conditional shifts | 24 | 48 | 24 | 400 | its depth |
-//! | only the diagonals that are not zero | as many as the column has runs | the same | `M` | 71 | what runs would tell of the panel |
-//! | `I` in the panel's own order | 0 | 1 | 0 | 61 | no transform any more: the maps cancel, and what is left is a comparison with every haplotype, which [`super`] does better |
+//! | only the nonzero diagonals | the column's runs | the same | `M` | 71 | the operations reveal facts about the panel |
+//! | `I` in the panel's own order | 0 | 1 | 0 | 61 | no transform is left |
 //!
-//! **Who sees what.** A semi-honest server sees the places, the length of the pattern, and
-//! ciphertexts. A semi-honest client sees the count at the place that it chose, and the number of
-//! haplotypes; the answer is flooded ([`Layout::flood`]). A client that makes malformed ciphertexts
-//! learns more, and a server may answer anything.
+//! With copies of `I`, masks must separate the copies after each sum. This takes 30 bits, so seven
+//! symbols fit at most. In the panel's own order, the maps cancel to a comparison with every
+//! haplotype, which [`super`] does better.
+//!
+//! **Leakage.** A semi-honest server sees the places, the length of the pattern, and ciphertexts. A
+//! semi-honest client sees the count at its place, and the number of haplotypes; the answer is
+//! flooded ([`Layout::flood`]). A client that makes malformed ciphertexts learns more, and a server
+//! may answer anything.
 
 pub mod client;
 pub mod maps;
@@ -74,73 +79,74 @@ pub mod program;
 
 use tobari_lattice::params::{LatticeParameters, Plaintext};
 
-/// The parameter set for panels and lengths of use.
+/// The parameter set for panels and lengths in practice.
 pub const SET: &str = "pbwt";
 
-/// Statistical distance of an answer's coefficient from one that tells of the count alone: below
-/// `2^-36` by the bounds on noise, which are about ten bits a symbol above what is measured.
+/// An answer's coefficient is within the statistical distance `2^-36` of one that depends on the
+/// count alone. This uses the bounds on noise, which are about ten bits a symbol above the measured
+/// noise.
 pub const FLOOD_MARGIN: f64 = 36.0;
 
 /// Data primes of an answer.
 const ANSWER_PRIMES: usize = 2;
 
-/// How large a search is.
+/// The size of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Haplotypes of the panel.
     pub haplotypes: usize,
-    /// Places that are searched, decoys among them.
+    /// Places that are searched, including decoys.
     pub places: usize,
     /// Sites of a pattern.
     pub length: usize,
 }
 
-/// Why there is no such search.
+/// Why a search is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PbwtError {
-    /// Parameters of another scheme.
+    /// The parameters are not of exact integers.
     #[error("expected parameters of exact integers")]
     Scheme,
-    /// Nothing to search, or more than there are slots.
+    /// No haplotype, or more than there are slots.
     #[error("expected 1 to {slots} haplotypes, fewer than {t}, found {found}")]
     Haplotypes {
         /// Slots of a row.
         slots: usize,
         /// The plaintext modulus.
         t: u64,
-        /// How many.
+        /// The number found.
         found: usize,
     },
     /// No place, or more than fit side by side.
     #[error("expected 1 to {most} places, found {found}")]
     Places {
-        /// How many fit.
+        /// The most places.
         most: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A pattern without a site, or one that the modulus has no bits for.
+    /// A pattern without a site, or one whose noise the modulus has no room for.
     #[error("expected a pattern of 1 to {most} sites, found {found}")]
     Length {
-        /// The longest.
+        /// The longest possible pattern.
         most: usize,
-        /// Its length.
+        /// The length found.
         found: usize,
     },
-    /// A window with other sizes than the layout has.
+    /// A window with other sizes than the layout.
     #[error("expected {expected} {what}, found {found}")]
     Window {
-        /// Of what.
+        /// The unit of the numbers.
         what: &'static str,
-        /// How many there should be.
+        /// The expected number.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
 }
 
-/// What stands where, and at which level: it follows from sizes and parameters alone.
+/// The arrangement of slots, and the levels. It follows from sizes and parameters alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     size: Size,
@@ -154,18 +160,19 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For a search under these parameters. The data primes that it begins with are the fewest
-    /// whose bits hold the noise: with `F` for that of a fresh symbol, `E` for the norm of a
-    /// plaintext, `D` for the number of diagonals, and `n` positions, its logarithm is at most
+    /// The layout of a search under these parameters. It begins with the fewest data primes whose
+    /// bits hold the noise. With `F` for the noise of a fresh symbol, `E` for the norm of a
+    /// plaintext, `D` for the number of diagonals, and `n` positions, the logarithm of the noise is
+    /// at most
     ///
     /// ```text
     /// (F + E + 1) + (L - 2) (F + E + log2 D + 1) + (F + E + 1) + log2 n
     /// ```
     ///
-    /// and a flood that hides it has to fit above.
+    /// and a flood that hides the noise has to fit above.
     ///
     /// # Errors
-    /// [`PbwtError`] for what does not fit.
+    /// [`PbwtError`] for sizes that do not fit.
     pub fn new(parameters: &LatticeParameters, size: Size) -> Result<Self, PbwtError> {
         let Plaintext::Integers(t) = parameters.plaintext() else { return Err(PbwtError::Scheme) };
         let (columns, t) = (parameters.degree() / 2, t.value());
@@ -190,20 +197,19 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Data primes that a pattern of so many sites begins with.
+    /// Data primes at the start, for a pattern of so many sites.
     fn primes_for(&self, bits: &Bits, length: usize) -> Option<usize> {
         let masked = bits.fresh + bits.plain + 1.0;
         let mapped = masked + (self.diagonals() as f64).log2();
         let masks = length.min(2) as f64;
         let noise = masks * masked + length.saturating_sub(2) as f64 * mapped + (self.period as f64).log2();
-        // a product of ciphertexts takes a prime, and whatever noise is left has to be hidden by
-        // the flood
+        // a product of ciphertexts takes a prime, and the flood has to hide all noise that is left
         let room = noise + bits.answer - (bits.flood() + bits.t + 1.0 - FLOOD_MARGIN);
         let fits = |primes: &usize| bits.primes[..*primes].iter().sum::<f64>() >= room;
         (ANSWER_PRIMES + length.saturating_sub(1)..=bits.primes.len()).find(fits)
     }
 
-    /// How large the search is.
+    /// The size of the search.
     pub fn size(&self) -> Size {
         self.size
     }
@@ -213,17 +219,17 @@ impl Layout {
         self.columns
     }
 
-    /// Positions of the circle that an order is laid on.
+    /// Positions of the circle that holds an order.
     pub fn period(&self) -> usize {
         self.period
     }
 
-    /// From one position to the next, in slots: as many places fit side by side.
+    /// Slots from one position to the next: so many places fit side by side.
     pub fn stride(&self) -> usize {
         self.columns / self.period
     }
 
-    /// Of each map: by so many positions a place moves at most, and one.
+    /// Diagonals of each map: the largest move of a place, plus one.
     pub fn diagonals(&self) -> usize {
         self.size.haplotypes + 1
     }
@@ -238,8 +244,8 @@ impl Layout {
         self.primes
     }
 
-    /// The level, counting products that are left, at which the symbol of a site is multiplied
-    /// with, and what belongs to that site.
+    /// The level, counted in products that are left, of the symbol of a site, and of that site's
+    /// maps and masks.
     pub fn level(&self, site: usize) -> u16 {
         (self.primes - 1 - site.saturating_sub(1)) as u16
     }
@@ -249,21 +255,21 @@ impl Layout {
         (self.primes - self.size.length) as u16
     }
 
-    /// Bits of an answer's flood: all that an answer's primes have room for.
+    /// Bits of an answer's flood: all the room in an answer's primes.
     pub fn flood(&self) -> u16 {
         self.flood
     }
 }
 
-/// Logarithms of what decides which parameters are enough.
+/// Logarithms that decide whether parameters are large enough.
 struct Bits {
     primes: Vec<f64>,
-    /// Of an answer's primes.
+    /// Bits of an answer's primes.
     answer: f64,
     t: f64,
-    /// Of a fresh ciphertext's phase: any message, and an error with the secret key.
+    /// The phase of a fresh ciphertext: any message, and an error with the secret key.
     fresh: f64,
-    /// Of a plaintext whose coefficients look random: `N t/4`, and a little.
+    /// A plaintext whose coefficients look random: `N t/4`, and a little.
     plain: f64,
 }
 
@@ -273,7 +279,7 @@ impl Bits {
         let primes: Vec<f64> =
             parameters.ring().data_primes().iter().map(|prime| log2(prime.modulus().value())).collect();
         let (n, t) = (log2(parameters.degree() as u64), log2(parameters.error_factor()));
-        // of N errors with a deviation of 3.2, six deviations in every root
+        // N errors with a deviation of 3.2: six deviations in every root
         let error = t + (6.0 * 3.2f64).log2() + n / 2.0;
         let fresh = ((n + t - 1.0).exp2() + error.exp2()).log2();
         let answer = primes.iter().take(ANSWER_PRIMES).sum();
@@ -301,7 +307,7 @@ mod tests {
         }
         let longer = of(2_184, 11).unwrap_err();
         assert_eq!(longer, PbwtError::Length { most: 10, found: 11 });
-        // each doubling of the panel is a bit more for every map
+        // each doubling of the panel takes one more bit for every map
         assert_eq!(of(4_096, 10).unwrap_err(), PbwtError::Length { most: 9, found: 10 });
         assert_eq!(of(2_184, 0).unwrap_err(), PbwtError::Length { most: 10, found: 0 });
         assert_eq!(of(5_008, 9).unwrap().period(), 8_192);

@@ -1,4 +1,4 @@
-//! The computation, on any machine: in the clear, recorded, or under encryption.
+//! The computation, for any machine: plaintext, recorder or encryption.
 
 use super::{ANSWER_PRIMES, Layout, PbwtError};
 use tobari_engine::{BgvEngine, EngineError};
@@ -9,25 +9,25 @@ use tobari_plan::site::{KeyDomain, Owner, Secrecy};
 /// An input of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// The client's allele at a site: `1 - b` in the first row and `b` in the second, at the place
-    /// that it asks for; 0 at others.
+    /// The client's allele at a site: `1 - b` in the first row and `b` in the second, at the
+    /// client's place; 0 at other places.
     Symbol(usize),
-    /// Where haplotypes stand after the first site, by their allele there.
+    /// The places of haplotypes after the first site, by their allele there.
     First,
-    /// A diagonal of both maps of a site, turned back by its giant step.
+    /// A diagonal of both maps of a site, rotated back by its giant step.
     Map {
-        /// From 1 on.
+        /// The site, from 1 on.
         site: usize,
-        /// How many positions back.
+        /// The number of positions that it moves back.
         diagonal: usize,
     },
-    /// Which haplotypes have which allele at the last site.
+    /// The haplotypes with each allele at the last site.
     Last,
     /// The key of a rotation.
     Rotation {
-        /// By so many slots.
+        /// The number of slots.
         steps: i64,
-        /// At this level and below.
+        /// The highest level of its use.
         level: u16,
     },
     /// The key that swaps the rows.
@@ -36,29 +36,29 @@ pub enum Input {
     Relinearization,
 }
 
-/// What a program takes.
+/// The inputs of a program.
 #[derive(Clone, Debug)]
 pub struct Inputs<V> {
     symbols: Vec<V>,
     /// None for a single site.
     first: Option<V>,
-    /// By site but the first and the last, by diagonal.
+    /// By site without the first and the last, then by diagonal.
     maps: Vec<Vec<V>>,
     last: V,
-    /// Of baby steps, from one position on; then the giant step's.
+    /// Keys of the baby steps, from one position on; then the giant step's key.
     babies: Vec<V>,
     giant: Option<V>,
-    /// Of the sum, by 1, 2, 4, … positions.
+    /// Keys of the sum, by 1, 2, 4, … positions.
     sums: Vec<V>,
     swap: V,
     relinearization: Option<V>,
 }
 
 impl<V> Inputs<V> {
-    /// All inputs of a layout, one after another, by whoever has them.
+    /// Makes all inputs of a layout, one after another.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// The errors of `make`.
     pub fn new<E>(layout: &Layout, mut make: impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         let (length, stride) = (layout.size().length, layout.stride() as i64);
         let has_maps = length > 2;
@@ -83,7 +83,7 @@ impl<V> Inputs<V> {
 /// Counts the haplotypes that have the query's alleles, in every slot of a place.
 ///
 /// # Errors
-/// The machine's.
+/// The machine's errors.
 pub fn program<M: Machine>(machine: &mut M, layout: &Layout, inputs: &Inputs<M::Value>) -> Result<M::Value, M::Error> {
     let fold = |machine: &mut M, both: &M::Value| {
         let swapped = machine.step(Op::Swap, &[both, &inputs.swap])?;
@@ -102,7 +102,7 @@ pub fn program<M: Machine>(machine: &mut M, layout: &Layout, inputs: &Inputs<M::
             let both = machine.mul_plain(&interval, &inputs.last)?;
             machine.mul(&both, last, key)?
         }
-        // one site: all haplotypes are in the interval
+        // one site: the interval is all haplotypes
         _ => machine.mul_plain(&inputs.symbols[0], &inputs.last)?,
     };
     let mut sum = fold(machine, &selected)?;
@@ -116,8 +116,8 @@ pub fn program<M: Machine>(machine: &mut M, layout: &Layout, inputs: &Inputs<M::
     machine.step(Op::Flood(layout.flood()), &[&sum])
 }
 
-/// `P_0` of the first row and `P_1` of the second: `Σ_i turn(Σ_j d_(g i + j) ⊙ turn(I, j), g i)`,
-/// the last giant step first.
+/// `P_0` of the first row and `P_1` of the second: `Σ_i turn(Σ_j d_(g i + j) ⊙ turn(I, j), g i)`.
+/// The last giant step is first.
 fn mapped<M: Machine>(
     machine: &mut M,
     layout: &Layout,
@@ -145,36 +145,36 @@ fn mapped<M: Machine>(
             _ => part,
         });
     }
-    // a map has a diagonal at least
+    // a map has at least one diagonal
     Ok(sum.unwrap_or_else(|| interval.clone()))
 }
 
-/// The client: whose symbols they are.
+/// The client, whose key encrypts the symbols.
 pub fn client() -> KeyDomain {
     KeyDomain("client".to_owned())
 }
 
-/// The server: whose panel it is.
+/// The server, which owns the panel.
 pub fn server() -> Owner {
     Owner("server".to_owned())
 }
 
-/// Why there is no program.
+/// Why a program cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// What does not fit.
+    /// Sizes that do not fit.
     #[error(transparent)]
     Size(#[from] PbwtError),
-    /// What the recorder says.
+    /// The recorder failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// What the engine says.
+    /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// The program of a layout, and what its inputs are, by their numbers.
+/// The program of a layout, with its inputs by their numbers.
 ///
 /// # Errors
 /// [`RecordError`].

@@ -9,7 +9,8 @@
 //! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
 //! | of kinds 0 and 1: haplotypes or alleles | 4 |
 //! | … chromosomes | number |
-//! | … of each: name; sites; of each site the distance from the position before, its name or nothing, reference and alternate | text; number; number, text, text, text |
+//! | … of each: name, number of sites | text, number |
+//! | … … of each of its sites: distance from the previous position, name or nothing, reference, alternate | number, 3 texts |
 //! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |

@@ -202,7 +202,7 @@ type Alleles<'a> = (&'a str, &'a str);
 
 /// Whether two variants of one position are the same.
 fn same_alleles(one: Alleles<'_>, other: Alleles<'_>) -> bool {
-    // alleles that differ by more than case are told apart without a copy
+    // no copy is made of alleles that differ by more than case
     let same = |a: &str, b: &str| a == b || a.eq_ignore_ascii_case(b) && canonical_allele(a) == canonical_allele(b);
     same(one.0, other.0) && same(one.1, other.1)
 }

@@ -1,9 +1,10 @@
-//! Attacks on the search that somebody described: those that work, as
-//! `book/src/explanation/threats/search.md` says, and those that do not.
+//! Known attacks on the search: some work, as `book/src/explanation/threats/search.md` says, and
+//! some do not.
 //!
-//! Where a client might see through the masks of an answer, these tests let it see through all of
-//! them: a server whose randomness repeats answers three questions with the same masks, and
-//! differences give them ([`opened`]). What such a client cannot do no malformed ciphertext can.
+//! If a client might see through the masks of an answer, these tests let it see through all of
+//! them. A server with repeated randomness answers three questions with the same masks, and the
+//! differences give the masks ([`opened`]). If an attack fails even then, no malformed ciphertext
+//! makes it work.
 
 use crate::world::{Customer, TABLE, labeller, layout, mosaic, panel, pattern, rng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +54,7 @@ impl Bench {
         Asker::new(&self.secret).unwrap().query(&numbers, (layout, limbs), &mut rng(seed)).unwrap()
     }
 
-    /// What a server whose randomness is this seed's answers over one block: by limb, and the
+    /// The answer of a server with this seed's randomness, over one block: by limb, and then the
     /// counts.
     fn answer(
         &self,
@@ -67,7 +68,7 @@ impl Bench {
         block.equal.into_iter().chain(block.count).collect()
     }
 
-    /// By slot.
+    /// The plaintext, by slot.
     fn open(&self, part: &Ciphertext) -> Vec<u64> {
         let plain = Decryptor::new(&self.secret).unwrap().decrypt_measured(part).unwrap();
         self.encoder().decode(&plain).into_iter().map(|value| self.t.reduce_signed(value)).collect()
@@ -88,7 +89,7 @@ impl Bench {
         sum.into_iter().map(|value| q.centred(value)).collect()
     }
 
-    /// A part of a ciphertext over one prime, at all roots.
+    /// The values of one part of a ciphertext over one prime, at all roots.
     fn values(&self, ciphertext: &Ciphertext, index: usize) -> Vec<u64> {
         let bytes = wire::encode_ciphertext(ciphertext);
         assert_eq!(ciphertext.level(), 1);
@@ -100,12 +101,12 @@ impl Bench {
         self.primes(level).iter().map(|prime| self.parameters.degree() * prime.modulus().bits() as usize / 8).sum()
     }
 
-    /// The bytes of the element whose residues are those.
+    /// The bytes of the element with these residues.
     fn element(&self, level: usize, residues: impl Fn(&Ntt) -> Vec<u64>) -> Vec<u8> {
         self.primes(level).iter().flat_map(|prime| pack(&residues(prime), prime.modulus())).collect()
     }
 
-    /// A ciphertext with another second part: what a client may compute but has no way to send.
+    /// A ciphertext with another second part. A client can compute it, but cannot send it.
     fn with_second(&self, ciphertext: &Ciphertext, residues: impl Fn(&Ntt) -> Vec<u64>) -> Ciphertext {
         let mut bytes = wire::encode_ciphertext(ciphertext);
         let second = self.element(ciphertext.level(), residues);
@@ -114,8 +115,8 @@ impl Bench {
         wire::decode_ciphertext(&bytes, &self.parameters).unwrap()
     }
 
-    /// A query whose phase is more by the constant `(Q - Q mod 2^k) / 2^k`: well-formed bytes, and
-    /// no encryption of anything.
+    /// A query whose phase is larger by the constant `(Q - Q mod 2^k) / 2^k`: well-formed bytes
+    /// that are not an encryption.
     fn with_phase(&self, query: &SeededCiphertext, k: u32) -> SeededCiphertext {
         let mut bytes = wire::encode_seeded_ciphertext(query);
         let (primes, degree) = (self.primes(self.parameters.data_primes()), self.parameters.degree());
@@ -147,16 +148,16 @@ fn pack(values: &[u64], q: &Modulus) -> Vec<u8> {
     bytes
 }
 
-/// What a client sees that sees through all masks of a block.
+/// The knowledge of a client that sees through all masks of a block.
 struct Opened {
-    /// Of the first output, the mask of the first limb, by slot.
+    /// The mask of the first limb in the first output, by slot.
     masks: Vec<u64>,
-    /// The entries, in an order that says nothing.
+    /// The entries, in an order without meaning.
     entries: Vec<Entry>,
 }
 
-/// With masks that repeat: the answer to `e_j` less the answer to zero is a column of them, and
-/// what is left of the answer to zero is `-M K`.
+/// Uses repeated masks: the answer to `e_j` minus the answer to zero is a column of them, and the
+/// answer to zero is then `-M K`.
 fn opened(bench: &Bench, entries: &[Vec<Entry>], (layout, limbs): (&Layout, usize), seed: u64) -> Opened {
     let t = &bench.t;
     let asked = |number| {
@@ -191,9 +192,9 @@ fn numbers(entries: &[Entry]) -> BTreeSet<(Key, u64)> {
     entries.iter().map(|entry| (entry.key, entry.count)).collect()
 }
 
-/// It works, as `book/src/explanation/threats/search.md` says: one bit of every coefficient of a
-/// mask, or two, as the flood fills the modulus but for two to three bits, and not one more, nine
-/// coefficients in ten being read right.
+/// The attack works, as `book/src/explanation/threats/search.md` says: it shows one or two bits of
+/// every coefficient of a mask, because the flood fills the modulus except for two to three bits.
+/// It shows no bit more. Nine of ten coefficients are read right.
 #[test]
 fn a_constant_phase_shows_one_or_two_bits_of_every_mask_and_not_three() {
     for (set, limbs, bits) in [("search", 1, 2), ("search-17", 1, 1), ("search-23", 1, 2), ("search-40", 2, 2)] {
@@ -236,7 +237,7 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
     sum(|x, y| x * y) / (sum(|x, _| x * x) * sum(|_, y| y * y)).sqrt()
 }
 
-/// The worst that a malformed query can do: to a table without labels, and to one with.
+/// The worst malformed query, for a table without labels and a table with labels.
 #[test]
 fn seeing_through_all_masks_gives_a_table_but_of_one_with_labels_only_what_was_evaluated() {
     let bench = Bench::new("search-40");
@@ -255,22 +256,21 @@ fn seeing_through_all_masks_gives_a_table_but_of_one_with_labels_only_what_was_e
     let entries = labeller(7).of_panel(&panel, shape, &starts, 1).unwrap();
     let labelled = opened(&bench, &entries, (&layout, 2), 41).entries;
     assert_eq!(numbers(&labelled), numbers(&entries[0]), "masks hide nothing from this client");
-    // how many patterns there are does not show
+    // the number of patterns does not show
     let most = panel.most_patterns(length).unwrap() as usize;
     assert_eq!(labelled.len(), starts.len() * most);
     assert!(table[0].len() < labelled.len() - 100, "{} of {}", table[0].len(), labelled.len());
-    // no pattern that may be there, and all that are there may be, has a limb among what was
-    // extracted
+    // no public number of a pattern in the table has a limb among the extracted numbers
     let limbs: BTreeSet<u64> = labelled.iter().flat_map(|entry| entry.key).collect();
     assert!(table[0].iter().all(|entry| entry.key.iter().all(|limb| !limbs.contains(limb))));
-    // uniform numbers, and uniform counts, of which most were one
+    // numbers are uniform, and so are the extracted counts, although most counts are one
     for limb in 0..LIMBS {
         assert!(spread(labelled.iter().map(|entry| entry.key[limb]), t.value()) < 44.3);
     }
     assert!(spread(labelled.iter().map(|entry| entry.count), t.value()) < 44.3);
     assert!(spread(table[0].iter().map(|entry| entry.count), t.value()) > 10_000.0, "which tells them from others");
-    // whoever knew which is which would still not know the counts: numbers and counts as they are
-    // and as they were extracted
+    // even with the pattern of each entry known, numbers and counts do not correlate with the
+    // extracted ones
     let by_key: BTreeMap<Key, u64> = labelled.iter().map(|entry| (entry.key, entry.count)).collect();
     let secret = Secret::random(&mut rng(7));
     let (mut counts, mut firsts) = (Vec::new(), Vec::new());
@@ -286,8 +286,8 @@ fn seeing_through_all_masks_gives_a_table_but_of_one_with_labels_only_what_was_e
     }
     let level = 4.0 / (counts.len() as f64).sqrt();
     assert!(correlation(&counts).abs() < level && correlation(&firsts).abs() < level);
-    // the same table under another key: nothing is the same, so that a change of a count does not
-    // show
+    // the same table under another key has no number or count in common, so a changed count does
+    // not show
     let later = labeller(8).of_panel(&panel, shape, &starts, 1).unwrap().remove(0);
     assert!(later.iter().all(|entry| entry.key.iter().all(|limb| !limbs.contains(limb))));
     assert!(later.iter().all(|entry| by_key.values().all(|count| *count != entry.count)));
@@ -301,7 +301,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let of = (&layout, 1);
     let evaluator = Evaluator::new(&bench.parameters).unwrap();
     let sent = bench.query([5, 0], of, 30);
-    // a server that takes polynomials: c_1 = 1, and encryptions of zero under a = 0, whose second
+    // a server that accepts polynomials: c_1 = 1, and encryptions of zero under a = 0, whose second
     // part is t e
     let one = bench.with_second(&sent[0].expand(), |_| vec![1; 4_096]);
     let zero = bench.with_second(&bench.query([0, 0], of, 31)[0].expand(), |prime| {
@@ -315,7 +315,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let masks: Plaintext = bench.encoder().encode(&(0..4_096).map(|i| i * 7 % 65_536 + 1).collect::<Vec<_>>()).unwrap();
     let weak = evaluator.add(&evaluator.mul_plain(&one, &masks).unwrap(), &zero).unwrap();
     let weak = evaluator.mod_switch_to(&weak, 1).unwrap();
-    // what the change of modulus divided by
+    // the divisor of the change of modulus
     let gone = bench.primes(3)[1..].iter().fold(1, |gone, prime| t.mul(gone, t.reduce(prime.modulus().value())));
     let second = |part: &Ciphertext| {
         let mut values = bench.values(part, 1);
@@ -325,7 +325,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let r = |masks: &Plaintext| masks.coefficients().iter().map(|r| t.reduce_signed(*r)).collect::<Vec<u64>>();
     assert_eq!(second(&weak), r(&masks));
 
-    // what ships, whose uniform halves come from seeds
+    // the real protocol, with uniform halves from seeds
     let entries = [vec![Entry { key: [9, 0], count: 1 }; 4_096]];
     let opened = opened(&bench, &entries, of, 32);
     let masks: Vec<i64> = opened.masks.iter().map(|mask| t.centred(*mask)).collect();
@@ -334,7 +334,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let same = pairs.filter(|(found, r)| found == r).count();
     assert!(same < 5, "{same} of 4096");
 
-    // and neither a chosen half of a key nor one of a query can be sent
+    // and a client can send a chosen half neither of a key nor of a query
     let registration = messages::encode_registration(&bench.public);
     let body = bench.element_bytes(3);
     let halves = bench.element(3, |_| vec![0; 4_096]);
@@ -375,18 +375,18 @@ fn a_scan_of_a_table_with_labels_meets_no_more_entries_than_were_evaluated() {
         let [first, second] = [0, 1].map(|limb| bench.open(&answer[limb]));
         first.iter().zip(second).filter(|(first, second)| (**first, *second) == (0, 0)).count()
     };
-    // every pattern there is, as a client without evaluations may write it
+    // every pattern in the table, as a client without evaluations can write it
     let numbers: Vec<Key> =
         there.iter().map(|(pattern, _)| Keys::new(&bench.t, shape, &TABLE).of_pattern(0, *pattern, length)).collect();
     assert!(numbers.len() > 10);
     assert_eq!((0..6).map(|round| scan(&numbers, 100 * round)).max(), Some(0));
-    // three evaluated ones
+    // three evaluated patterns
     let evaluated = there[..3].iter().map(|(pattern, _)| labels::window_input(&TABLE, 30, length, *pattern));
     let outputs = secret.outputs(&evaluated.collect::<Vec<_>>()).into_iter();
     let numbers: Vec<Key> = outputs.map(|output| Label::new(output).key(&bench.t)).collect();
     let hits: Vec<usize> = (0..12).map(|round| scan(&numbers, 7_000 + 100 * round)).collect();
     assert!(hits.iter().all(|hits| *hits <= 3) && hits.iter().sum::<usize>() > 0, "{hits:?}");
-    // one alone stands in every slot, as in an honest question
+    // one number in every slot, as in an honest question
     assert_eq!(scan(&numbers[..1], 9_000), 1);
 }
 
@@ -405,7 +405,7 @@ fn a_repeated_decoy_does_not_change_the_answer() {
             let shape = Shape::Pattern { places: starts.len(), length };
             let found = customer.ask(&mut desk, &panel, (shape, starts), (20, wanted), Granularity::Count).unwrap();
             assert_eq!(found, expected, "with labels, {starts:?}");
-            // by the public rule, where the place's number is that of its first occurrence
+            // by the public rule, where the place's number is that of the place's first occurrence
             let bench = Bench::new("search");
             let keys = Keys::new(&bench.t, shape, &TABLE);
             let index = starts.iter().position(|start| *start == 20).unwrap();
@@ -420,8 +420,8 @@ fn a_repeated_decoy_does_not_change_the_answer() {
     }
 }
 
-/// Of two samples, in 64 classes of the same size for both together; its 99.99th percentile with 63
-/// degrees of freedom is 113.7.
+/// The statistic of two samples, in 64 classes of equal size for both together. Its 99.99th
+/// percentile with 63 degrees of freedom is 113.7.
 fn two_samples(a: &[i64], b: &[i64]) -> f64 {
     let mut all: Vec<i64> = a.iter().chain(b).copied().collect();
     all.sort_unstable();
@@ -437,7 +437,7 @@ fn two_samples(a: &[i64], b: &[i64]) -> f64 {
     classes.iter().map(part).sum()
 }
 
-/// What can be measured in 24,576 samples; the bound itself is [`Matcher::distance`].
+/// The measurable part, with 24,576 samples. [`Matcher::distance`] is the bound itself.
 #[test]
 fn the_noise_of_answers_with_and_without_a_match_is_the_same_and_a_key_is_used_no_more_than_is_stated() {
     let bench = Bench::new("search");
@@ -463,7 +463,7 @@ fn the_noise_of_answers_with_and_without_a_match_is_the_same_and_a_key_is_used_n
             assert!(found < 113.7, "{found}");
         }
     }
-    // the test sees it where a flood has one bit less
+    // the test detects a flood with one bit less
     let (evaluator, bits) = (Evaluator::new(&bench.parameters).unwrap(), bench.matcher.flood_bits() - 1);
     let query = bench.query([1, 0], (&layout, 1), 1)[0].expand();
     let narrow = (0..6).flat_map(|seed| {
@@ -482,7 +482,7 @@ fn the_noise_of_answers_with_and_without_a_match_is_the_same_and_a_key_is_used_n
     }
 }
 
-/// It works, as `book/src/explanation/threats/search.md` says, with labels too.
+/// The attack works, as `book/src/explanation/threats/search.md` says, with labels too.
 #[test]
 fn a_server_that_says_that_something_is_there_is_believed() {
     let bench = Bench::new("search-40");

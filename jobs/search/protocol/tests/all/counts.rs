@@ -1,5 +1,5 @@
-//! Searches under encryption against the same searches in the clear, and those against counting
-//! haplotype by haplotype.
+//! Encrypted searches against the same searches on plaintext, and these against counts haplotype by
+//! haplotype.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -172,7 +172,7 @@ impl Bench {
         asker.read(&answer, of).unwrap()
     }
 
-    /// The same for one limb and one group.
+    /// Asks, answers and reads, for one limb and one group.
     fn ask_one(&self, entries: &[Entry], number: u64, blocks: usize, counts: bool) -> MatchResult {
         let layout = one_group(self.matcher.slots(), blocks);
         self.ask(&[entries.to_vec()], &[[number, 0]], (&layout, 1), counts)
@@ -183,7 +183,7 @@ impl Bench {
 fn answers_are_those_of_the_clear_for_patterns_that_occur_once_often_and_never() {
     let (bench, length, starts) = (bench(), 10, [3u32, 40, 40, 90]);
     let mut haplotypes = mosaic(200, 100, 7);
-    // one pattern that all have, at the end
+    // one pattern that all haplotypes have, at the end
     haplotypes.iter_mut().for_each(|haplotype| haplotype[90..].fill(true));
     let panel = panel(&haplotypes);
     let keys = bench.keys(Shape::Pattern { places: starts.len(), length });
@@ -211,8 +211,7 @@ fn answers_are_those_of_the_clear_for_patterns_that_occur_once_often_and_never()
         assert_eq!(bench.ask_one(&entries, query, 1, true), count);
     }
     assert!(present > 8, "{present}");
-    // a place that is there twice is found under the first of its numbers, which is the one a
-    // client takes
+    // a repeated place is found under the first of its numbers, the one that clients use
     let twice = pattern(&haplotypes[0], 40, length);
     assert_ne!(program::answer(&entries, [of(1, twice), 0]), 0);
     assert_eq!(program::answer(&entries, [of(2, twice), 0]), 0);
@@ -229,7 +228,7 @@ fn the_flood_is_as_wide_as_there_is_room_and_hides_what_it_says() {
     }
 }
 
-/// A question over a panel, and its answer in the clear, through the bytes.
+/// A question over a panel, through the bytes, with its answer computed on plaintext.
 fn answered(panel: &Panel, shape: Shape, starts: &[u32], (index, pattern): (usize, Pattern)) -> MatchResult {
     let bench = bench_of(shape.set(panel.haplotypes() as u64).unwrap().name);
     let keys = bench.keys(shape);
@@ -272,7 +271,7 @@ fn every_size_of_question_has_a_set_and_is_answered_as_in_the_clear() {
             assert_eq!(answered(&panel, shape, &starts, (index, pattern)), expected, "{count} places, {length} sites");
         }
     }
-    // counts that the small sets have no number for take a larger one, and more than any has none
+    // large counts take a larger set of parameters; counts beyond the largest set have none
     let shape = Shape::Pattern { places: 1, length: 4 };
     let named = |most| shape.set(most).map(|set| set.name);
     assert_eq!([named(65_536), named(65_537), named(1 << 22)], ["search", "search-17", "search-23"].map(Some));
@@ -324,7 +323,7 @@ fn keys_of_a_table_are_found_by_both_of_their_limbs_and_nothing_shows_of_one() {
         assert_eq!(ask(number), MatchResult::Present(Some(count)));
     }
     assert_eq!([ask(number(6, 8)), ask(number(5, 9))], [MatchResult::Absent; 2]);
-    // three entries have a limb in common with the query: no output has a zero for it
+    // three entries share a limb with the query, but no output has a zero for them
     let asker = Asker::new(&bench.secret).unwrap();
     let query = asker.query(&[[5, 9]], (&layout, 2), &mut rng(1)).unwrap();
     let of = (&layout, 2);
@@ -335,7 +334,7 @@ fn keys_of_a_table_are_found_by_both_of_their_limbs_and_nothing_shows_of_one() {
     assert_eq!(answer[0].equal.iter().map(zeros).collect::<Vec<_>>(), [0, 0]);
 }
 
-/// Of a query and its answer; a registration comes once more.
+/// The bytes of a query with its answer, and of a registration.
 #[test]
 fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
     for (set, most, registration) in
@@ -354,8 +353,8 @@ fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
     }
 }
 
-/// It works as `book/src/explanation/threats/search.md` says: what a scan finds is what chance puts
-/// in the slot of its own number.
+/// The attack works as `book/src/explanation/threats/search.md` says: a scan finds only entries
+/// that chance puts into the slot of their own number.
 #[test]
 fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
     let bench = bench();
@@ -374,7 +373,7 @@ fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
                 .count()
         })
         .sum();
-    // a Poisson variable of mean 30: outside once in a hundred thousand draws, and this is one draw
+    // a Poisson variable of mean 30 is outside once in 100,000 draws; this is one draw
     assert!((10..=56).contains(&hits), "{hits} in {rounds}");
 }
 
@@ -413,7 +412,7 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
     let (encoder, holder) = (Encoder::new(&bench.parameters).unwrap(), Decryptor::new(&bench.secret).unwrap());
     let t = bench.matcher.modulus();
     for (many, seed) in [(0u64, 10), (1, 11), (4_000, 12)] {
-        // neighbours of the query, with small counts: whatever is not hidden would show
+        // neighbours of the query, with small counts: anything that is not hidden would show
         let entries: Vec<Entry> = (0..many).map(|i| Entry { key: [30_001 + i, 0], count: 1 }).collect();
         let answer = bench.answer(&bench.query(30_000, seed), &entries, 1, true, seed);
         let decoded = |part| {
@@ -426,8 +425,8 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
     }
 }
 
-/// The values of a ciphertext's second part modulo the first prime, as its bytes have them: what a
-/// client sees.
+/// The values of a ciphertext's second part modulo the first prime, from its bytes: the client sees
+/// them.
 fn second_part(bytes: &[u8], parameters: &LatticeParameters, level: usize, seeded: bool) -> Vec<u64> {
     assert!(!seeded);
     let ring = parameters.ring();
@@ -454,15 +453,15 @@ fn dividing_by_the_querys_second_part_gives_the_masks_without_fresh_randomness_a
     let query: SeededCiphertext = bench.query(5, 20);
     let sent = query.expand();
     let c1 = second_part(&wire::encode_ciphertext(&sent), parameters, 3, false);
-    // a server that forgets the encryption of zero
+    // a server that omits the encryption of zero
     let (encoder, evaluator) = (Encoder::new(parameters).unwrap(), Evaluator::new(parameters).unwrap());
     let masks: Vec<i64> = (0..4_096).map(|i| i * 7 % 65_536 + 1).collect();
     let masks: Plaintext = encoder.encode(&masks).unwrap();
     let weak = evaluator.mul_plain(&sent, &masks).unwrap();
     let weak = second_part(&wire::encode_ciphertext(&weak), parameters, 3, false);
     assert_eq!(quotient(&weak, &c1, parameters), masks.coefficients());
-    // what ships, over one prime: the quotient by what the query's second part is there has no
-    // small coefficients
+    // the real protocol, over one prime: the quotient by the query's second part there has no small
+    // coefficients
     let answer = bench.answer(&query, &[Entry { key: [9, 0], count: 1 }], 1, false, 21);
     let low = evaluator.mod_switch_to(&sent, 1).unwrap();
     let low = second_part(&wire::encode_ciphertext(&low), parameters, 1, false);
@@ -528,7 +527,7 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     }
     assert_eq!(with(57, 9), malformed("order of places"));
     assert_eq!([with(67, 0), with(66, 9)], [(); 2].map(|()| malformed("number of ciphertexts")));
-    // a ciphertext with both parts, as a client that chooses them would like to send
+    // a ciphertext with both parts, as a client would send to choose them
     let whole = wire::encode_ciphertext(&asker.query(&[[3, 0]], of, &mut rng(3)).unwrap()[0].expand());
     assert!(messages::decode_query(&[&query[..68], &whole].concat(), &parameters).is_err());
 }
@@ -635,7 +634,7 @@ fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
     let count = haplotypes.iter().filter(|haplotype| pattern(haplotype, 20, 8) == there).count() as u64;
     assert_eq!(customer.read(&answer), MatchResult::Present(Some(count)));
     assert_eq!((asked.client, asked.table, asked.shape), ([3; 16], [1; 32], Shape::Pattern { places: 2, length: 8 }));
-    // what is refused costs nothing
+    // rejected questions cost nothing
     let elsewhere = customer.query(2, &[5, 20], 1, 8, there);
     assert!(matches!(desk.answer(&elsewhere, &mut rng(1)), Err(Refusal::Table)));
     let outside = customer.query(1, &[5, 53], 1, 8, there);
@@ -644,8 +643,7 @@ fn a_desk_answers_whoever_is_registered_until_the_budget_is_used_up() {
     assert_eq!(desk.tests_left(&customer.name), Some(2));
     desk.answer(&query, &mut rng(2)).unwrap();
     assert!(matches!(desk.answer(&query, &mut rng(3)), Err(Refusal::Uses { uses: 2 })));
-    // a new key is a new key, and no new budget; and a table may come new without anybody starting
-    // over
+    // a new key is not a new budget; and a new table does not make clients start over
     desk.register(customer.name, "search", &customer.registration()).unwrap();
     desk.serve([1; 32], panel(&mosaic(5, 60, 12)), 6);
     let (answer, _) = desk.answer(&query, &mut rng(4)).unwrap();
@@ -691,7 +689,7 @@ fn a_longest_match_costs_its_sites_and_every_region_that_it_may_be_about() {
     let refused = desk.answer(&ask(vec![250, 199]), &mut rng(3));
     assert!(matches!(refused, Err(Refusal::Message(_))), "not ascending");
     let refused = desk.answer(&ask(vec![90, 250]), &mut rng(3));
-    // a panel without positions has its name and its sites' numbers
+    // the region of a panel without positions has its name and its sites' numbers
     let in_region = |refused, sites: &str| match refused {
         Err(Refusal::Region { tests: 20, region }) => assert_eq!(region, format!("{}:{sites}", "01".repeat(32))),
         _ => panic!("not refused by region"),

@@ -1,7 +1,7 @@
 //! An adversary reads the places of questions: one list hides the true place, two lists show it.
 //!
-//! Each attack is played on the bytes that a server gets, by a client that forgets its questions
-//! between them, as two runs of a command do. A client that remembers refuses the second question.
+//! Each attack uses the bytes that a server receives. The attacked client forgets its questions
+//! between them, as two runs of a command do. A client that remembers rejects the second question.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
@@ -18,7 +18,7 @@ use tobari_search::question::{Prepared, QuestionError, Wish};
 use tobari_search::server::Granularity;
 use tobari_search::table::{Content, Question, Site, Table};
 
-/// As many as three million bases of people have.
+/// The usual number of sites in three million bases of a human chromosome.
 const SITES: usize = 25_000;
 const LENGTH: usize = 10;
 const PLACES: u32 = 100;
@@ -35,7 +35,7 @@ fn push(content: &mut Content, site: usize) {
     content.push_site(named, &[site.is_multiple_of(2), site.is_multiple_of(3), site.is_multiple_of(5), false]).unwrap();
 }
 
-/// A panel under a name of its own, as every run of `tobari search index` draws one.
+/// A panel with its own name, as from a run of `tobari search index`.
 fn table(name: u8) -> Table {
     let mut content = Content::panel(4).unwrap();
     (0..SITES).for_each(|site| push(&mut content, site));
@@ -76,7 +76,7 @@ fn common(lists: &[Vec<u32>]) -> BTreeSet<u32> {
     sets.reduce(|all, list| &all & &list).unwrap()
 }
 
-/// Works: two windows side by side leave one candidate, which is the true place.
+/// The attack works: two adjacent windows leave one candidate, the true place.
 #[test]
 fn fault_17_adjacent_windows_show_the_true_place() {
     let (table, mut alone) = (table(1), 0);
@@ -92,7 +92,8 @@ fn fault_17_adjacent_windows_show_the_true_place() {
     assert!(alone >= 10, "after two questions the server knows the place in {alone} of 20 scans");
 }
 
-/// Works: the same question before and after sites were added leaves fewer places each time.
+/// The attack works: the same question before and after sites were added leaves fewer places each
+/// time.
 #[test]
 fn fault_17_a_table_that_grows_shows_the_true_place() {
     let (mut table, start, mut lists) = (table(1), 777, Vec::new());
@@ -105,7 +106,8 @@ fn fault_17_a_table_that_grows_shows_the_true_place() {
     assert!(all.contains(&(start as u32)) && all.len() < 40, "{all:?}");
 }
 
-/// Works: a panel that was indexed anew has another name, and so has another server's panel.
+/// The attack works: a panel that was indexed anew has another name, and so has another server's
+/// panel.
 #[test]
 fn fault_17_two_tables_show_the_true_place() {
     let (first, second, mut alone) = (table(1), table(2), 0);
@@ -118,8 +120,8 @@ fn fault_17_two_tables_show_the_true_place() {
     assert!(alone >= 10, "two servers know the place in {alone} of 20 questions");
 }
 
-/// The same question again, of the same table, shows nothing new, also after a restart: each list
-/// is that of a process that read the secret from its file. Another secret has other places.
+/// The same question to the same table shows nothing new, also after a restart: each list is that
+/// of a process that read the secret from its file. Another secret gives other places.
 #[test]
 fn fault_17_the_same_question_of_the_same_table_shows_the_same_places_after_a_restart() {
     let (table, start) = (table(1), 500);
@@ -152,7 +154,7 @@ fn fault_17_a_client_with_decoys_asks_about_one_place_of_one_table() {
     };
     let client = decoys(3);
     prepared(&one, &window(500, LENGTH), WISH, &client).unwrap();
-    // adjacent, overlapping, inside, elsewhere; another table; the table after it grew; in public
+    // adjacent, overlapping, inside, elsewhere; another table; the grown table; a public place
     for (start, length) in [(510, LENGTH), (505, LENGTH), (501, LENGTH - 1), (21_000, LENGTH)] {
         refused(&one, &window(start, length), WISH, &client);
     }
@@ -160,14 +162,14 @@ fn fault_17_a_client_with_decoys_asks_about_one_place_of_one_table() {
     refused(&grown, &window(500, LENGTH), WISH, &client);
     refused(&one, &window(500, LENGTH), wide, &client);
     refused(&one, &window(510, LENGTH), public, &client);
-    // with labels it is the same client
+    // a question with labels meets the same memory of the client
     let told = (&one.catalogue(), &fullness);
     let labelled = |start| PreparedLabelled::new(told, &window(start, LENGTH), WISH, &client).err();
     assert!(labelled(500).is_none() && matches!(labelled(510), Some(QuestionError::Decoys)));
-    // what was asked first goes on: other alleles there, and how many of them match
+    // the first question stays allowed, with other alleles there, and as a longest match
     prepared(&one, &Question::Window { start: 500, length: LENGTH, pattern: 5 }, WISH, &client).unwrap();
     prepared(&one, &window(500, LENGTH), Wish { longest: true, ..WISH }, &client).unwrap();
-    // a client that said places in public may say others, and hides none of them
+    // a client that showed a place publicly may show other places publicly, and hides none of them
     let open = decoys(4);
     prepared(&one, &window(500, LENGTH), public, &open).unwrap();
     prepared(&one, &window(510, LENGTH), public, &open).unwrap();

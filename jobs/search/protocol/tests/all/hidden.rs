@@ -1,4 +1,4 @@
-//! Searches with the place hidden, under encryption against the same searches in the clear.
+//! Searches with the place hidden, under encryption against the same searches on plaintext.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -61,7 +61,7 @@ impl Bench {
         arranged.table(&mut rng(seed + 1)).unwrap()
     }
 
-    /// What a client makes of a layout that it was sent.
+    /// The form of a layout, from its bytes, as a client gets it.
     fn form(&self, layout: &Layout) -> Form {
         let sent = messages::decode_layout(&messages::encode_layout(layout), &self.parameters).unwrap();
         assert_eq!(sent, *layout);
@@ -95,7 +95,7 @@ impl Bench {
     }
 }
 
-/// So many different keys up to `last`, and counts below 1,000.
+/// So many different keys up to `last`, with counts below 1,000.
 fn entries(count: usize, last: u128, seed: u64) -> Vec<(u128, u64)> {
     let mut rng = rng(seed);
     let mut all = BTreeMap::new();
@@ -123,7 +123,7 @@ proptest! {
         count in prop_oneof![0usize..3, 3usize..2_000], spread in 1u128..9, wide in 0u32..4, pages in 1usize..4, seed: u64,
     ) {
         let bench = Bench::toy();
-        // from tables that have every key to those of keys of 128 bits
+        // from tables that have every key to tables of 128-bit keys
         let last = match wide {
             0 => (count.max(1) as u128) * spread - 1,
             1 => (1 << 40) + spread,
@@ -157,26 +157,26 @@ proptest! {
         let query = &bench.query(form, entries[7].0, granularity).ciphertext;
         let (matcher, keys) = (&bench.matcher, &bench.registration.keys);
         let whole = matcher.answer(form, &bench.registration, query, granularity, &table, &mut rng(3)).unwrap();
-        // whatever the shards are, and in whatever order their sums come …
+        // any division into shards, with sums in any order …
         let mut cuts = cuts;
         cuts.extend([0, table.layout().blocks()]);
         cuts.sort_unstable();
         let shards = cuts.windows(2).map(|cut| cut[0]..cut[1]).rev();
-        // … and each in a thread of its own
+        // … and each shard in its own thread
         let sums = |range| matcher.partial(form, keys, query, granularity, prepared, range).unwrap();
         let mut parts: Vec<_> = std::thread::scope(|scope| {
             let workers: Vec<_> = shards.map(|range| scope.spawn(move || sums(range))).collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).collect()
         });
         let mut sum = parts.remove(0);
-        // shards send theirs as bytes
+        // shards send their sums as bytes
         for part in &parts {
             let bytes = messages::encode_partial(part);
             matcher.merge(&mut sum, &messages::decode_partial(&bytes, &bench.parameters).unwrap()).unwrap();
         }
         let merged = matcher.finish(form, &bench.registration, query, &sum, &mut rng(3)).unwrap();
         let parts = |pages: &[Page]| -> Vec<Vec<u8>> {
-            // the bound on noise is rounded: it is no part of what is computed
+            // the bound on noise is rounded, and is not part of the computation
             let all = pages.iter().flat_map(|page| page.equal.iter().chain(&page.count));
             all.map(wire::encode_ciphertext).map(|bytes| bytes[bytes.len() - 2_880..].to_vec()).collect()
         };
@@ -190,8 +190,8 @@ fn real() -> LatticeParameters {
     NamedSet::from_name("search-hidden").unwrap().parameters().unwrap()
 }
 
-/// Ten sites at 100,000 places of a panel of 5,008 haplotypes: 20 patterns at each, and the numbers
-/// are exact.
+/// Windows of ten sites at 100,000 places of a panel of 5,008 haplotypes: 20 patterns at each
+/// place, and the numbers are exact.
 #[test]
 fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there_is_not() {
     let (bench, last) = (Bench::new(&real(), 9), 100_000 * 1_024 - 1);
@@ -213,7 +213,7 @@ fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there
         let key = entries[entry].0;
         let granularity = if i == 1 { Granularity::Boolean } else { Granularity::Count };
         assert_eq!(bench.ask(&form, &table, key, granularity), expected(&entries, key, granularity));
-        // one allele more or less
+        // one allele changed
         let near = &entries[entry.saturating_sub(20)..(entry + 20).min(entries.len())];
         let absent = (0..10).map(|bit| key ^ 1 << bit).find(|key| program::answer(near, *key) == 0);
         assert_eq!(bench.ask(&form, &table, absent.unwrap(), granularity), MatchResult::Absent);
@@ -244,14 +244,14 @@ fn floods_hide_the_noise_of_every_size_of_table() {
     }
 }
 
-/// A block that a table's owner has, as the client must not see it.
+/// A polynomial of a block, as the table's owner has it. The client must not see it.
 fn polynomial(table: &Table, parameters: &LatticeParameters, block: usize, polynomial: usize) -> Plaintext {
     let Some(Block::Packed(bytes)) = table.block(block) else { panic!("a packed table") };
     let length = bytes.len() / table.layout().polynomials();
     wire::unpack_plaintext(&bytes[polynomial * length..][..length], parameters).unwrap()
 }
 
-/// `q - K`, as the server has it.
+/// `q - K`, as the server computes it.
 fn difference(bench: &Bench, form: &Form, table: &Table, query: &SeededCiphertext) -> Ciphertext {
     let evaluator = Evaluator::new(&bench.parameters).unwrap();
     let mut leaves = Vec::new();
@@ -270,7 +270,7 @@ fn difference(bench: &Bench, form: &Form, table: &Table, query: &SeededCiphertex
     evaluator.sub(&leaves[0], &evaluator.dot_prepared(&pairs).unwrap()).unwrap()
 }
 
-/// At the size that ships: 40 blocks.
+/// At the real size: 40 blocks.
 #[test]
 fn what_is_flooded_over_is_below_what_is_stated() {
     let bench = Bench::new(&real(), 6);
@@ -305,7 +305,7 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
     let bench = Bench::toy();
     let t = bench.matcher.modulus().value();
     for (count, last, limbs) in [(0usize, 7_000u128, 1), (220, 7_000, 1), (1, u128::MAX, 4), (220, u128::MAX, 4)] {
-        // small counts: whatever is not hidden would show
+        // small counts: anything that is not hidden would show
         let entries: Vec<(u128, u64)> = entries(count, last, 11).into_iter().map(|entry| (entry.0, 1)).collect();
         let table = bench.table(&entries, last, 1, 12);
         let form = bench.form(table.layout());
@@ -348,8 +348,8 @@ fn an_entry_that_agrees_in_some_limbs_does_not_show() {
     assert!(*zeros.iter().max().unwrap() <= 3, "{zeros:?}");
 }
 
-/// The values of a ciphertext's second part modulo the first prime, as its bytes have them: what a
-/// client sees.
+/// The values of a ciphertext's second part modulo the first prime, from its bytes: the client sees
+/// them.
 fn second_part(part: &Ciphertext, parameters: &LatticeParameters) -> Vec<u64> {
     let (bytes, ring) = (wire::encode_ciphertext(part), parameters.ring());
     let row = |prime: usize| parameters.degree() * ring.data_primes()[prime].modulus().bits() as usize / 8;
@@ -368,7 +368,7 @@ fn quotient(a: &[u64], b: &[u64], parameters: &LatticeParameters) -> Vec<i64> {
     values.into_iter().map(|value| q.centred(value)).collect()
 }
 
-/// Of an empty table everybody knows `K`, and with it the second part of `q - K`.
+/// For an empty table, everybody knows `K`, and so the second part of `q - K`.
 #[test]
 fn dividing_by_what_a_client_can_compute_gives_the_masks_without_fresh_randomness_and_nothing_with_it() {
     let bench = Bench::toy();
@@ -377,12 +377,12 @@ fn dividing_by_what_a_client_can_compute_gives_the_masks_without_fresh_randomnes
     let query = bench.query(&form, 5, Granularity::Boolean);
     let evaluator = Evaluator::new(&bench.parameters).unwrap();
     let known = difference(&bench, &form, &table, &query.ciphertext);
-    // a server that forgets the encryption of zero
+    // a server that omits the encryption of zero
     let masks = Encoder::new(&bench.parameters).unwrap().encode(&(1..257).collect::<Vec<i64>>()).unwrap();
     let weak = evaluator.mul_plain(&known, &masks).unwrap();
     let [weak, divisor] = [&weak, &known].map(|part| second_part(part, &bench.parameters));
     assert_eq!(quotient(&weak, &divisor, &bench.parameters), masks.coefficients());
-    // what ships, over one prime
+    // the real protocol, over one prime
     let low = evaluator.mod_switch_to(&known, 1).unwrap();
     for seed in 0..5 {
         let answer = bench.answer(&form, &query, &table, seed);
@@ -393,7 +393,7 @@ fn dividing_by_what_a_client_can_compute_gives_the_masks_without_fresh_randomnes
     }
 }
 
-/// A table that writes down what is read of it.
+/// A table that records the blocks that are read.
 struct Watched<'a>(&'a Table, RefCell<Vec<usize>>);
 
 impl Blocks for Watched<'_> {
@@ -415,8 +415,8 @@ fn the_server_reads_all_blocks_in_one_order_whatever_is_asked() {
     }
 }
 
-/// It works as `book/src/explanation/threats/search.md` says: the claim is for clients that select
-/// one block, once.
+/// The attack works, as `book/src/explanation/threats/search.md` says: the claim is for clients
+/// that select one block, once.
 #[test]
 fn a_selector_of_two_compares_with_twice_the_block() {
     let (bench, entries) = (Bench::toy(), entries(300, 14_000, 18));
@@ -435,7 +435,8 @@ fn a_selector_of_two_compares_with_twice_the_block() {
     assert_eq!(found, MatchResult::Present(Some(2 * count)));
 }
 
-/// And of the slots: an entry has one, for every query of it, and others have others.
+/// The threat model also says this: an entry keeps its slot for every query, and other entries have
+/// other slots.
 #[test]
 fn a_match_stands_in_the_slot_that_was_drawn_when_the_table_was_packed() {
     let (bench, entries) = (Bench::toy(), entries(200, 7_000, 22));
@@ -538,10 +539,10 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
         messages::decode_query(&changed, &parameters).err()
     };
     assert_eq!(with(50, 2), malformed("granularity"));
-    // ciphertexts and keys with both halves, as a client that chooses them would like to send
+    // ciphertexts and keys with both halves, as a client would send to choose them
     let whole = wire::encode_ciphertext(&query.ciphertext.expand());
     assert!(messages::decode_query(&[&all[1][..51], &whole].concat(), &parameters).is_err());
-    // keys for anything else
+    // keys for another purpose
     let keys = EvaluationKeys::none().with_rotation(&bench.secret, 1, 2, &mut rng(9)).unwrap();
     let public = Asker::new(&bench.secret).unwrap().registration(0, &mut rng(10)).unwrap().public;
     let other = messages::encode_registration(&Registration { public, keys });

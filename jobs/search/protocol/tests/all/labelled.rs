@@ -1,5 +1,5 @@
-//! Tables of every kind with labels behind a desk, asked in two rounds through what clients are
-//! told of them, against the tables in the clear.
+//! Tables of every kind with labels behind a desk, asked in two rounds with the clients' public
+//! information. The answers are compared with the tables on plaintext.
 
 use crate::world::{mosaic, rng};
 use tobari_lattice::ring::Seed;
@@ -43,7 +43,7 @@ impl Bench {
         let table = Table::new(content, least, "a test", &mut rng(1));
         let mut desk = SearchService::new(limits);
         desk.serve_table_labelled(LabelledTable::new(table.clone(), Secret::random(&mut rng(2)), 1 << 22).unwrap());
-        // what a client is told goes as bytes
+        // clients get their information as bytes
         let catalogue = Catalogue::decode(&table.catalogue().encode()).unwrap();
         let fullness = Fullness::decode(&Fullness::of(&table).levelled().encode()).unwrap();
         let parameters = crate::world::set().parameters().unwrap();
@@ -82,7 +82,7 @@ impl Bench {
         self.answer(&prepared, &labels)
     }
 
-    /// What the table says in the clear.
+    /// The table's answer on plaintext.
     fn clear(&self, question: &Question<'_>) -> MatchResult {
         match self.table.count(question).unwrap() {
             0 => MatchResult::Absent,
@@ -96,7 +96,7 @@ fn window(start: usize, text: &str) -> Question<'static> {
     Question::Window { start, length, pattern }
 }
 
-/// A haplotype's alleles as text, the last one changed if it is said.
+/// A haplotype's alleles as text, with the last one changed if `changed`.
 fn text(haplotype: &[bool], start: usize, length: usize, changed: bool) -> String {
     let alleles = (start..start + length).map(|site| haplotype[site] ^ (changed && site == start + length - 1));
     alleles.map(|allele| if allele { '1' } else { '0' }).collect()
@@ -180,7 +180,7 @@ fn labels_serve_again_until_the_table_has_another_key_and_then_are_refused_unrea
     bench.desk.serve_table_labelled(table);
     assert!(matches!(bench.answer(&prepared, &labels), Err(Refusal::Revision)));
     assert_eq!(bench.ask(&question, COUNT).unwrap(), bench.clear(&question));
-    // a plain question, and more or fewer elements than were sent
+    // a plain question, and more or fewer elements than the client sent
     let plain =
         Prepared::new((&bench.catalogue, &bench.fullness), &question, COUNT, &Decoys::new(Seed::from_bytes([3; 32])));
     let (plain, asker) = (plain.unwrap(), |secret| Asker::new(secret).unwrap());

@@ -1,5 +1,5 @@
-//! Searches with labels against the same searches in the clear, and what a desk counts and refuses
-//! of them.
+//! Searches with labels against the same searches on plaintext, and the budgets and rejections of a
+//! desk.
 
 use crate::world::{Customer, TABLE, labeller, layout, mosaic, panel, pattern, rng, set};
 use std::collections::BTreeSet;
@@ -82,8 +82,7 @@ fn a_table_is_asked_in_its_own_mode_and_under_its_present_key() {
     let query = with(Mode::Labelled(revision));
     assert!(desk.answer(&query, &mut rng(1)).is_ok());
 
-    // the table comes anew, under another key: what was evaluated is of no use, and clients hear of
-    // it
+    // the table is served anew, under another key: old labels are useless, and clients get an error
     desk.serve_labelled(panel.clone(), 1, labeller(2));
     assert!(matches!(desk.answer(&query, &mut rng(1)), Err(Refusal::Revision)));
     let again = customer.ask(&mut desk, &panel, (shape, &starts), (20, pattern(&haplotypes[3], 20, 8)), of.1);
@@ -106,13 +105,13 @@ fn a_longest_match_costs_an_evaluation_for_each_site_and_the_budget_ends() {
     customer.register(&mut desk);
     let (revision, labels) = customer.evaluate(&mut desk, inputs()).unwrap();
     assert_eq!(desk.tests_left(&customer.name), Some(18));
-    // unrelated prefixes in the groups of one question are as many evaluations
+    // unrelated prefixes in the groups of one question need as many evaluations
     let unrelated = (0..12).map(|i| labels::window_input(&TABLE, 20, i + 1, pattern(&haplotypes[i], 20, 12)));
     customer.evaluate(&mut desk, unrelated.collect()).unwrap();
     assert_eq!(desk.tests_left(&customer.name), Some(6));
     assert!(matches!(customer.evaluate(&mut desk, inputs()), Err(Refusal::Budget { tests: 30 })));
     assert_eq!(desk.tests_left(&customer.name), Some(6));
-    // what was evaluated may be asked as often as the key may be used
+    // labels may be asked for as often as the key may be used
     let layout = layout(&panel, shape, &starts, customer.secret.parameters().degree());
     let numbers: Vec<Key> = labels.iter().map(|label| label.key(&customer.t)).collect();
     let of = (&layout, Granularity::Count);
@@ -143,7 +142,7 @@ fn every_window_has_as_many_entries_as_the_fullest_and_the_same_ones_whether_the
         assert_eq!(of(&kept, shape, &[start], 1)[0], first);
         assert_eq!(of(&not, shape, &[start], 1)[0], first);
         sizes.insert(panel.patterns(start as usize, 12).unwrap().len());
-        // the same ones in a longest match, and beside other places
+        // the same entries in a longest match, and beside other places
         let longest = of(&kept, Shape::Longest { places: 1, length: 13 }, &[start], 1);
         assert_eq!(longest.len(), 13);
         assert_eq!(longest[11], first);
@@ -152,7 +151,7 @@ fn every_window_has_as_many_entries_as_the_fullest_and_the_same_ones_whether_the
     }
     assert!(sizes.len() > 5, "windows differ, and it does not show: {sizes:?}");
     assert!(kept.kept_bytes() > 0 && not.kept_bytes() == 0);
-    // what few have is left out, and does not show either
+    // rare patterns are left out, and do not show either
     let common = Labeller::new(&TABLE, Secret::random(&mut rng(1)), 0).unwrap();
     let (all, some) = (of(&kept, shape, &[3], 1).remove(0), of(&common, shape, &[3], 10).remove(0));
     let there = panel.patterns(3, 12).unwrap().iter().filter(|(_, count)| *count >= 10).count();
@@ -177,7 +176,7 @@ fn words_of_a_table_are_found_under_their_labels() {
     assert_eq!(refused, Err(EntryError::Count { most, found: most }));
     let layout = Layout::new(Shape::Word { bits: 1 }, matcher.slots(), |_| 1_000);
     let (asker, of) = (Asker::new(&secret).unwrap(), (&layout, LIMBS));
-    // the labeller's own
+    // computed with the labeller's own key
     let key = Secret::random(&mut rng(1));
     let find = |word: &[u8]| {
         let blinding = Blinding::new(vec![labels::word_input(&TABLE, word)], &mut rng(3)).unwrap();
@@ -218,7 +217,7 @@ fn messages_with_labels_are_refused_when_anything_is_missing_or_more_or_another(
             messages::fuzz_messages(&changed);
             others += usize::from(reads(&changed) != [false; 2]);
         }
-        // names may be any, and about one string in sixteen is an element
+        // names may be any bytes, and about one string in sixteen is an element
         assert!(others < 8 * 48 + 8 * 96 / 4, "{others}");
     }
     let malformed = |what| Some(MessageError::Malformed(what));
@@ -233,7 +232,7 @@ fn messages_with_labels_are_refused_when_anything_is_missing_or_more_or_another(
     assert_eq!(with(50, &(MAX_ELEMENTS as u16 + 1).to_be_bytes()), malformed("number of elements"));
     assert_eq!(with(50, &[0, 2]), malformed("length"));
 
-    // a query says whose labels it has, or that it has none
+    // a query names the key of its labels, or that it has none
     let plaintext = Plaintext::Integers(Modulus::new(257).unwrap());
     let toy = LatticeParameters::insecure_of_sizes(8, &[33, 30, 31], &[], 3, plaintext).unwrap();
     let secret = SecretKey::generate(&toy, &mut rng(1));

@@ -1,4 +1,4 @@
-//! The paper's algorithm: what it counts, in the clear and under encryption, and what it takes.
+//! The paper's algorithm: its counts on plaintext and under encryption, and its costs.
 
 use chacha20::{
     ChaCha20Rng,
@@ -28,7 +28,8 @@ fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
 
-/// Alleles by site and haplotype, neighbours often alike, so that patterns occur more than once.
+/// Alleles by site and haplotype. Neighbours are often alike, so that patterns occur more than
+/// once.
 fn alleles(haplotypes: usize, sites: usize, rng: &mut ChaCha20Rng) -> Vec<Vec<bool>> {
     let founders: Vec<Vec<bool>> = (0..3).map(|_| (0..sites).map(|_| rng.next_u32() % 2 == 1).collect()).collect();
     let ancestors: Vec<usize> = (0..haplotypes).map(|_| rng.next_u32() as usize % founders.len()).collect();
@@ -36,7 +37,7 @@ fn alleles(haplotypes: usize, sites: usize, rng: &mut ChaCha20Rng) -> Vec<Vec<bo
     (0..sites).map(|site| ancestors.iter().map(|ancestor| allele(ancestor, site)).collect()).collect()
 }
 
-/// A search of windows, one of them asked for, and what the plain transform counts there.
+/// A search of windows, the window of the question, and the plain transform's count there.
 struct Search {
     layout: Layout,
     maps: Maps,
@@ -52,7 +53,7 @@ impl Search {
         let windows: Vec<Vec<Vec<bool>>> =
             (0..size.places).map(|place| panel[3 * place..][..size.length].to_vec()).collect();
         let place = rng.next_u32() as usize % size.places;
-        // of a haplotype, or of nobody
+        // the pattern of a haplotype, or that pattern with its last allele changed
         let one = rng.next_u32() as usize % size.haplotypes;
         let strange = rng.next_u32().is_multiple_of(4);
         let mut pattern: Vec<bool> = windows[place].iter().map(|site| site[one]).collect();
@@ -64,7 +65,7 @@ impl Search {
         Self { maps: Maps::new(&layout, &windows).unwrap(), layout, place, pattern, expected }
     }
 
-    /// The slots that the program ends with in the clear.
+    /// The slots at the end of the program, computed on plaintext.
     fn clear(&self, t: u64) -> Vec<i64> {
         let engine = ClearEngine { arithmetic: Arithmetic::Modulo(t), rows: 2, columns: self.layout.columns() };
         let value = |input| {

@@ -1,5 +1,5 @@
-//! Tables of every kind behind a desk, asked through what clients are told of them, against the
-//! tables in the clear; and budgets that outlive the desk.
+//! Tables of every kind behind a desk, asked with the clients' public information and compared with
+//! the tables on plaintext; and budgets that outlive the desk.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -22,7 +22,7 @@ fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 
-/// Haplotypes that repeat five patterns, over two chromosomes.
+/// Haplotypes with five repeated patterns, over two chromosomes.
 fn filled(mut content: Content) -> Content {
     let mut rng = rng(9);
     let founders: Vec<u64> = (0..5).map(|_| rng.next_u64()).collect();
@@ -50,7 +50,7 @@ impl Bench {
         let table = Table::new(content, least, "a test", &mut rng(1));
         let mut desk = SearchService::new(limits);
         desk.serve_table(table.clone()).unwrap();
-        // what a client is told goes as bytes
+        // clients get their information as bytes
         let catalogue = Catalogue::decode(&table.catalogue().encode()).unwrap();
         let fullness = Fullness::decode(&Fullness::of(&table).encode()).unwrap();
         Self { desk, table, catalogue, fullness }
@@ -73,7 +73,7 @@ impl Bench {
         Ok(prepared.read(&asker, &answer).unwrap())
     }
 
-    /// What the table says in the clear.
+    /// The table's answer on plaintext.
     fn clear(&self, question: &Question<'_>) -> MatchResult {
         match self.table.count(question).unwrap() {
             0 => MatchResult::Absent,
@@ -124,7 +124,7 @@ fn variants_without_phase_answer_one_site_and_refuse_haplotypes_on_either_side()
     let told = (&bench.catalogue, &bench.fullness);
     let refused = Prepared::new(told, &window(3, "01"), COUNT, &Decoys::new(Seed::from_bytes([3; 32]))).unwrap_err();
     assert!(refused.to_string().contains("no phase"), "{refused}");
-    // a client that asks all the same
+    // a client that asks anyway
     let mut panel = Bench::new(filled(Content::panel(60).unwrap()), 1, Limits::default());
     let table = Table { name: panel.table.name, ..bench.table };
     panel.desk.serve_table(table).unwrap();
@@ -183,8 +183,8 @@ fn fault_18_budgets_of_regions_are_about_positions_and_stay_whatever_becomes_of_
     bench.ask(&window(2, "1"), COUNT).unwrap();
     let kept = Account::decode(&bench.desk.account(&[4; 16]).unwrap().encode()).unwrap();
 
-    // anew: another name, other sites before these, another word for the chromosome, another table
-    // beside
+    // indexed anew: another name, more sites before these, another name of the chromosome, another
+    // table beside
     for (number, chromosome) in [(11, "20"), (12, "chr20"), (13, "CHR20")] {
         let content = panel(chromosome, &[1, 3, 5, 50, 111, 1_010]);
         let table = Table::new(content, 1, "anew", &mut rng(number));
@@ -204,7 +204,8 @@ fn fault_18_budgets_of_regions_are_about_positions_and_stay_whatever_becomes_of_
     assert_eq!(region(bench.ask(&window(4, "1"), COUNT)), "20:101-200");
     bench.ask(&window(5, "1"), COUNT).unwrap();
 
-    // a new start, with regions of another length: what was used counts wherever it may have been
+    // a restart, with regions of another length: tests count in every region where they may have
+    // been
     for (bases, open) in [(100, 2), (50, 2), (1_000, 4)] {
         let mut again = Bench::new(panel("20", &[10, 20, 110, 120, 1_010]), 1, limits(bases));
         again.ask(&window(4, "1"), COUNT).unwrap();

@@ -1,5 +1,5 @@
-//! Tables and their bytes: what is read is what was written, or nothing; and what a panel says of
-//! its fullest windows.
+//! Tables and their bytes: reading gives the written table, or an error; and the sizes of a panel's
+//! fullest windows.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -185,13 +185,13 @@ fn questions_of_another_kind_are_refused_with_the_reason() {
         assert!(matches!(table.longest(&question), Err(TableError::Kind { .. })));
     }
     assert!(matches!(long.longest(&Question::Key(b"k1")), Err(TableError::Kind { .. })));
-    // sites 19 and 20 are of two chromosomes
+    // sites 19 and 20 are on two chromosomes
     assert!(panel.count(&window(0, 20)).is_ok() && panel.count(&window(20, 20)).is_ok());
     for (start, length) in [(19, 2), (0, 21), (30, 11), (40, 1), (0, 0), (0, MAX_LENGTH + 1), (usize::MAX, 1)] {
         assert!(panel.count(&window(start, length)).is_err(), "{start} {length}");
         assert!(panel.longest(&window(start, length)).is_err(), "{start} {length}");
     }
-    // both alleles of a variant are all that were called
+    // the counts of both alleles of a variant add up to all called alleles
     let both = [0, 1].map(|pattern| variants.count(&Question::Window { start: 7, length: 1, pattern }).unwrap());
     assert_eq!(both[0] + both[1], 50);
 }
@@ -225,7 +225,7 @@ fn whatever_is_changed_in_a_file_with_a_right_checksum_it_is_refused_or_has_the_
         for _ in 0..1_000 {
             let mut body = bytes[..bytes.len() - 32].to_vec();
             for _ in 0..1 + rng.next_u32() % 3 {
-                // the head is short: changes are to meet it too
+                // the head is short: half of the changes go there
                 let within = if rng.next_u32().is_multiple_of(2) { body.len() } else { body.len().min(150) };
                 let place = rng.next_u32() as usize % within;
                 match rng.next_u32() % 4 {
@@ -240,8 +240,8 @@ fn whatever_is_changed_in_a_file_with_a_right_checksum_it_is_refused_or_has_the_
     }
 }
 
-/// A catalogue of a panel as anybody may send it: of each chromosome its sites, each a position and
-/// an alternate allele.
+/// A catalogue of a panel as any sender may write it: for each chromosome its sites, each with a
+/// position and an alternate allele.
 fn sent(chromosomes: &[(String, Vec<(u64, String)>)]) -> Vec<u8> {
     fn number(out: &mut Vec<u8>, mut number: u64) {
         while number >= 0x80 {
@@ -273,7 +273,7 @@ fn sent(chromosomes: &[(String, Vec<(u64, String)>)]) -> Vec<u8> {
     out
 }
 
-/// Nine bases, others for each number.
+/// Nine bases, different for each number.
 fn bases(number: usize) -> String {
     (0..9).map(|place| char::from(b"ACGT"[number >> (2 * place) & 3])).collect()
 }
@@ -281,14 +281,14 @@ fn bases(number: usize) -> String {
 #[test]
 fn fault_32_a_catalogue_of_many_variants_at_one_position_takes_no_time_for_each_two() {
     let mut sites: Vec<(u64, String)> = (0..200_000).map(|number| (5, bases(number))).collect();
-    // many of them again elsewhere, and few at each position after these
+    // many of them again elsewhere, and few at each position after that
     sites.extend((0..20_000).map(|number| (9, bases(number))));
     sites.extend((0..40_000).map(|number| (10 + number as u64 / 20, bases(number % 20))));
     let start = std::time::Instant::now();
     let read = Catalogue::decode(&sent(&[("20".to_owned(), sites.clone())])).unwrap();
     assert_eq!(read.sites().unwrap().len(), 260_000);
     assert_eq!(read.sites().unwrap().site_at("20", 5, Some(("a", &bases(777)))), Ok(777));
-    // one that is there already is still found, wherever it was
+    // a duplicate site is found, at any place
     for number in [0, 100_000, 199_999] {
         let mut again = sites[..200_000].to_vec();
         again.push((5, bases(number).to_ascii_lowercase()));
@@ -309,14 +309,14 @@ fn fault_32_a_catalogue_of_many_chromosomes_takes_no_time_for_each_two() {
     let windows = |length| (0..300_000).filter(|start| sites.check_window(*start, length).is_ok()).count();
     assert_eq!((windows(1), windows(2)), (300_000, 0));
     assert_eq!(sites.get(299_999).unwrap().to_string(), "299999:1:A:C");
-    // the same name twice is refused, next to the first or not
+    // a repeated name is rejected, next to the first or not
     for place in [0, 299_999] {
         let mut again = chromosomes.clone();
         again.push(chromosomes[place].clone());
         assert!(Catalogue::decode(&sent(&again)).is_err(), "{place}");
     }
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
-    // more chromosomes than there are bytes for
+    // more chromosomes than the bytes allow
     chromosomes.truncate(1);
     let mut more = sent(&chromosomes);
     let place = 4 + 32 + 4 + 4 + 1 + 1 + 4;

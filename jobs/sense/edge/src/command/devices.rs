@@ -1,4 +1,4 @@
-//! `tobari sense keygen`, `provision` and `enrol`: keys, and who has them.
+//! `tobari sense keygen`, `provision` and `enrol`: keys and their owners.
 
 use super::arguments::{EnrolArguments, ForgetArguments, KeygenArguments, ProvisionArguments};
 use super::folder::{self, KeyFolder, write_device, wrong};
@@ -30,7 +30,7 @@ pub(super) fn keygen(arguments: &KeygenArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes devices in, or changes them.
+/// Adds devices, or changes them.
 pub(super) fn provision(arguments: &ProvisionArguments) -> Result<(), Failure> {
     let folder = KeyFolder::open(&arguments.folder)?;
     if arguments.list {
@@ -103,7 +103,7 @@ fn taken_in(
     Ok(numbers)
 }
 
-/// What a device agreed on.
+/// The number and secret that a device agreed on.
 fn agreed(
     folder: &KeyFolder,
     arguments: &ProvisionArguments,
@@ -166,7 +166,7 @@ fn list(folder: &KeyFolder, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has a server remove frames.
+/// Deletes frames of devices on the server.
 pub(super) fn forget(arguments: &ForgetArguments) -> Result<(), Failure> {
     let folder = KeyFolder::open(&arguments.folder)?;
     let registry = folder.registry()?;
@@ -226,7 +226,7 @@ pub(super) fn enrol(arguments: &EnrolArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes a token up that the key holder printed.
+/// Uses a token from the key holder.
 fn take_up(arguments: &EnrolArguments, card: &Card, path: &Path) -> Result<(), Failure> {
     let token = folder::read_token(path)?;
     if hex(&token.fleet) != card.fleet || token.profile != card.schema.profile {

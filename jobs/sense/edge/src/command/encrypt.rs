@@ -1,4 +1,4 @@
-//! `tobari sense encrypt`: what a device does with its readings.
+//! `tobari sense encrypt`: a device encrypts its readings.
 
 use super::arguments::EncryptArguments;
 use super::folder::{self, counter_of, wrong};
@@ -18,12 +18,12 @@ use tobari_sense::registry::Token;
 use tobari_sense::schema::Schema;
 use tobari_sense_files::CounterFile;
 
-/// Bytes of a line of readings at most.
+/// Largest length of a line of readings in bytes.
 const MAX_LINE: u64 = 1 << 14;
-/// Messages that are published over one connection.
+/// Messages published over one connection.
 const MESSAGES: usize = 256;
 
-/// Seals readings.
+/// Encrypts readings.
 pub(super) fn run(arguments: &EncryptArguments) -> Result<(), Failure> {
     let card = folder::card(&arguments.fleet)?;
     let token = folder::read_device(&arguments.device)?;
@@ -96,18 +96,18 @@ fn sealed<P: Profile>(arguments: &EncryptArguments, schema: &Schema, token: &Tok
     Ok(())
 }
 
-/// Where frames go.
+/// The destinations of frames.
 struct Sink<'a> {
     runtime: tokio::runtime::Runtime,
     connection: Option<CloudConnection>,
     arguments: &'a EncryptArguments,
-    /// A broker, and under which topic.
+    /// A broker, and the topic to publish under.
     broker: Option<(MqttBroker, String)>,
-    /// To be published.
+    /// Messages to publish.
     messages: Vec<Vec<u8>>,
-    /// To be sent.
+    /// Frames to send.
     waiting: Vec<u8>,
-    /// To be written.
+    /// Frames to write.
     written: Vec<u8>,
     counts: IngestCounts,
 }
@@ -126,8 +126,8 @@ impl Sink<'_> {
         Ok(())
     }
 
-    /// Sends what waits. It is not known of an error whether the server has it: sealed frames stay
-    /// valid, and sending them again is harmless.
+    /// Sends the waiting frames. After an error the server may or may not have them. Encrypted
+    /// frames stay valid, so sending them again is harmless.
     fn send(&mut self) -> Result<(), Failure> {
         let frames = std::mem::take(&mut self.waiting);
         if self.broker.is_some() && !frames.is_empty() {
@@ -140,7 +140,7 @@ impl Sink<'_> {
         Ok(())
     }
 
-    /// Publishes what waits for a broker.
+    /// Publishes the waiting messages.
     fn publish(&mut self) -> Result<(), Failure> {
         let messages = std::mem::take(&mut self.messages);
         if let Some((broker, topic)) = self.broker.as_ref().filter(|_| !messages.is_empty()) {
@@ -185,8 +185,7 @@ fn read(path: &Path, schema: &Schema, take: impl FnMut(Vec<u8>) -> Result<(), Fa
     rows(BufReader::new(File::open(path).map_err(|error| wrong(path, error))?), path, schema, take)
 }
 
-/// Reads rows of readings, as bytes. A message names the line and what is wrong with it, and no
-/// reading.
+/// Reads rows of readings, as bytes. An error names the line and the problem, but no reading.
 fn rows(
     mut input: impl BufRead,
     path: &Path,
@@ -237,7 +236,7 @@ fn rows(
 mod tests {
     use super::*;
 
-    /// Rows of a text, or what is said of it.
+    /// The rows of a text, or the error.
     fn told(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let schema: Schema =
             toml::from_str("profile = \"u25\"\n[[channel]]\nname = \"a\"\n[[channel]]\nname = \"b\"\n").unwrap();

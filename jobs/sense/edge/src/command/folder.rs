@@ -4,14 +4,15 @@
 //!   FOLDER/holder.key             the seed of all keys (0600, never replaced)
 //!   FOLDER/devices                the registry: devices' secrets, names and tenants (0600)
 //!   FOLDER/fleet.json             the card: public
-//!   FOLDER/questions/{id}.json    what is registered (0600)
-//!   FOLDER/releases/{id}/{start}.json   what became of each window, once (0600)
-//!   FOLDER/releases/{id}/{start}.fetched   the server's results of a window, until there is the former (0600)
-//!   FOLDER/server/…               what the server is given, kept to be sent again
-//!   FOLDER/lock                   held while the registry changes
+//!   FOLDER/questions/{id}.json    a registered question (0600)
+//!   FOLDER/releases/{id}/{start}.json   the outcome of a window (0600)
+//!   FOLDER/releases/{id}/{start}.fetched   the server's results of a window, until it has an
+//!                                 outcome (0600)
+//!   FOLDER/server/…               objects for the server, to send them again
+//!   FOLDER/lock                   locked while the registry changes
 //! ```
 //!
-//! Files are replaced whole or not at all, so that a crash leaves the old one or the new one.
+//! Files are replaced as a whole, so a crash leaves either the old file or the new one.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -26,42 +27,42 @@ use tobari_sense::schema::Schema;
 use tobari_sense_files::CounterFile;
 use zeroize::Zeroizing;
 
-/// Bytes of a file that people write at most.
+/// Largest size of a file that people write, in bytes.
 const MAX_TEXT: u64 = 1 << 20;
-/// Bytes of a release at most.
+/// Largest size of a release in bytes.
 pub(super) const MAX_RELEASE: u64 = 1 << 27;
-/// Bytes of a token at most, its line's end included.
+/// Largest size of a token in bytes, with the end of its line.
 const MAX_TOKEN: u64 = 256;
 
-/// A key holder's folder, and what never changes in it.
+/// A key holder's folder, and its fixed contents.
 pub struct KeyFolder {
     path: PathBuf,
     /// The seed of all keys.
     pub holder: Holder,
-    /// What the fleet is called, and how it is set up.
+    /// The fleet's card: its name, schema and public key.
     pub card: Card,
 }
 
-/// What is wrong with a file.
+/// The failure for a problem with a file.
 pub(crate) fn wrong(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::Work(format!("{}: {what}", path.display()))
 }
 
-/// TOML as what is expected.
+/// Parses a TOML file.
 pub(crate) fn toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let bytes = read_bounded(path, MAX_TEXT)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| wrong(path, "expected text, found other bytes"))?;
     toml::from_str(text).map_err(|error| wrong(path, error))
 }
 
-/// A fleet's card.
+/// Reads and checks a fleet's card.
 pub(crate) fn card(path: &Path) -> Result<Card, Failure> {
     let card: Card = serde_json::from_slice(&read_bounded(path, MAX_CARD)?).map_err(|error| wrong(path, error))?;
     card.check().map_err(|error| wrong(path, error))?;
     Ok(card)
 }
 
-/// Makes a folder that its owner alone may look into.
+/// Makes a folder that only its owner can read.
 pub(crate) fn private(path: &Path) -> Result<(), Failure> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -70,28 +71,28 @@ pub(crate) fn private(path: &Path) -> Result<(), Failure> {
     builder.create(path).map_err(|error| wrong(path, error))
 }
 
-/// Where a device's counter is.
+/// The path of a device's counter.
 pub(crate) fn counter_of(device: &Path) -> PathBuf {
     let mut name = device.as_os_str().to_owned();
     name.push(".counter");
     name.into()
 }
 
-/// Writes the file of a device, and its counter.
+/// Writes a device's file and its counter.
 pub(crate) fn write_device(path: &Path, token: &Token) -> Result<(), Failure> {
-    // the counter first: a key without one is not used
+    // the counter first: a key without a counter is not used
     CounterFile::create(&counter_of(path))?;
     let mut line = token.encode();
     line.push('\n');
     Ok(write_secret(path, line.as_bytes())?)
 }
 
-/// Reads the file of a device.
+/// Reads a device's file.
 pub(crate) fn read_device(path: &Path) -> Result<Token, Failure> {
     token_of(path, &Zeroizing::new(read_bounded(path, MAX_TOKEN)?))
 }
 
-/// Reads a token, where `-` is standard input.
+/// Reads a token; `-` is standard input.
 pub(crate) fn read_token(path: &Path) -> Result<Token, Failure> {
     if path != Path::new("-") {
         return read_device(path);
@@ -107,7 +108,7 @@ fn token_of(path: &Path, bytes: &[u8]) -> Result<Token, Failure> {
 }
 
 impl KeyFolder {
-    /// Makes one.
+    /// Makes a key holder's folder.
     pub fn create(path: &Path, holder: Holder, schema: Schema) -> Result<Self, Failure> {
         let card = Card::new(&holder, schema);
         let described = serde_json::to_vec_pretty(&card)?;
@@ -123,7 +124,7 @@ impl KeyFolder {
         Ok(folder)
     }
 
-    /// Opens one.
+    /// Opens a key holder's folder.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.join("holder.key");
         let bytes = Zeroizing::new(read_bounded(&name, HOLDER as u64)?);
@@ -136,19 +137,19 @@ impl KeyFolder {
         Ok(Self { path: path.to_owned(), holder, card })
     }
 
-    /// Where something of it is.
+    /// The path of a file in the folder.
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The devices.
+    /// Reads the registry of devices.
     pub fn registry(&self) -> Result<Registry, Failure> {
         let name = self.join("devices");
         let bytes = Zeroizing::new(read_bounded(&name, MAX_REGISTRY)?);
         Registry::decode(&bytes).map_err(|error| wrong(&name, error))
     }
 
-    /// Changes the registry, alone; what `change` refuses is not written.
+    /// Changes the registry under a lock; if `change` fails, nothing is written.
     pub fn change<T>(&self, change: impl FnOnce(&mut Registry) -> Result<T, Failure>) -> Result<T, Failure> {
         let name = self.join("lock");
         let lock = File::create(&name).map_err(|error| wrong(&name, error))?;
@@ -157,12 +158,12 @@ impl KeyFolder {
         let done = change(&mut registry)?;
         let encoded = registry.encode();
         check_bounded(&self.join("devices"), &encoded, MAX_REGISTRY)?;
-        // the mode of the file that it replaces is kept
+        // the new file keeps the mode of the old one
         write_atomically(&self.join("devices"), &encoded)?;
         Ok(done)
     }
 
-    /// What is registered.
+    /// Reads the registered questions.
     pub(crate) fn questions(&self) -> Result<Vec<Registered>, Failure> {
         let (folder, names) = (self.join("questions"), self.holder.question_names());
         let mut all = Vec::new();
@@ -187,18 +188,18 @@ impl KeyFolder {
         Ok(all)
     }
 
-    /// Where a question is.
+    /// The path of a question.
     pub(crate) fn question(&self, id: &str) -> PathBuf {
         self.join("questions").join(id).with_extension("json")
     }
 
-    /// Where what became of a window is.
+    /// The path of a window's release, or of the note that it was withheld.
     pub(crate) fn release(&self, id: &str, start_ms: u64) -> PathBuf {
         self.join("releases").join(id).join(start_ms.to_string()).with_extension("json")
     }
 
-    /// Where the results of a window are, from before they are opened until they are released or
-    /// withheld.
+    /// The path of a window's fetched results. The file exists from before decryption until the
+    /// results are released or withheld.
     pub(crate) fn fetched(&self, id: &str, start_ms: u64) -> PathBuf {
         self.release(id, start_ms).with_extension("fetched")
     }

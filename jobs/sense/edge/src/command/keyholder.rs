@@ -1,15 +1,15 @@
-//! `tobari sense keyholder`: fetches results, has each opened once, and shows analysts what may be
-//! released.
+//! `tobari sense keyholder`: fetches results, has each decrypted once, and publishes releases to
+//! analysts.
 //!
-//! **The server does not learn whether a result is released, in bytes or in time.** It is told that
-//! a result was fetched before that is opened, in the same words always. A thread of its own opens
-//! results ([`super::opener`]), and the one that talks to the server never waits for it. What is
-//! released goes to files, to standard output, and to analysts, who come to this process and not to
-//! the server.
+//! **The server does not learn whether a result is released, neither from bytes nor from timing.**
+//! It gets the acknowledgement of a fetch before decryption, always in the same words. A separate
+//! thread decrypts results ([`super::opener`]), and the thread that talks to the server never waits
+//! for it. Releases go to files, to standard output, and to analysts, who connect to this process
+//! and not to the server.
 //!
-//! **A fetched result is on the disk before that, until there is a release**: a crash at any moment
-//! loses no figure, and after it nothing is opened in place of the bytes that may have been opened
-//! already.
+//! **A fetched result is on the disk before the acknowledgement, and stays there until there is a
+//! release.** A crash at any moment loses no figure. After a crash, no other bytes are decrypted in
+//! place of those that may already have been decrypted.
 
 use super::arguments::KeyholderArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};
@@ -33,7 +33,7 @@ use tobari_sense::release::{Figure, Release};
 use tobari_sense::setting::Setting;
 use tokio::time::MissedTickBehavior;
 
-/// Runs until it is told to stop, or once.
+/// Runs until a stop signal, or once.
 pub(super) fn run(arguments: &KeyholderArguments) -> Result<ExitCode, Failure> {
     let folder = KeyFolder::open(&arguments.folder)?;
     let name = folder.join("keyholder.lock");
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &KeyholderArguments) -> Result<ExitCode, Failure> {
     let desk = ResultOpener::new(setting.clone(), folder.card.schema.clone(), folder.holder.secret(&setting));
     let opener = Opener::start(desk, folder.join("releases"), Arc::clone(&figures), arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // its connection is closed before anybody waits for the opener
+    // its connection is closed before the wait for the opener
     let served = runtime.block_on(serve(arguments, folder, setting, &opener, figures));
     let opened = opener.finish();
     if let (Err(_), Err(failure)) = (&served, &opened) {
@@ -79,7 +79,7 @@ async fn serve(
     Ok(())
 }
 
-/// The side that the server hears.
+/// The half that talks to the server.
 struct Keyholder<'a> {
     folder: KeyFolder,
     setting: Setting,
@@ -87,13 +87,13 @@ struct Keyholder<'a> {
     server: CloudConnection,
     opener: &'a Opener,
     figures: SharedFigures,
-    /// What the server computes, by question.
+    /// The server's orders, by question.
     orders: BTreeMap<String, Vec<u8>>,
-    /// Questions in the folder that are none of this fleet's, or single devices out.
+    /// Questions in the folder that belong to another fleet, or that single out devices.
     refused: BTreeSet<String>,
-    /// Questions that the server was told of.
+    /// Questions that the server has.
     told: BTreeSet<String>,
-    /// Windows whose results are with the opener, or were opened.
+    /// Windows whose results the opener has or had.
     came: BTreeSet<(String, u64)>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Keyholder<'a> {
         Ok(Self { folder, setting, secret, server, opener, figures, orders, refused, told, came })
     }
 
-    /// Looks at the server again and again; what goes wrong is said, and tried again.
+    /// Asks the server repeatedly; errors are printed, and the next round tries again.
     async fn rounds(&mut self, pause: Duration) {
         let mut ticks = tokio::time::interval(pause);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,7 +125,7 @@ impl<'a> Keyholder<'a> {
         }
     }
 
-    /// Gives the server keys and questions that it lacks, and fetches the results that it has.
+    /// Gives the server missing keys and questions, and fetches its results.
     async fn round(&mut self) -> Result<(), Failure> {
         let registry = Arc::new(self.folder.registry()?);
         publish(&self.folder, &self.setting, &self.secret, &registry, &mut self.server, true).await?;
@@ -150,7 +150,8 @@ impl<'a> Keyholder<'a> {
         Ok(())
     }
 
-    /// Takes up what was registered since, and what became of it before.
+    /// Adds questions that were registered since the last round, and the outcomes of their earlier
+    /// windows.
     fn take_up_questions(&mut self, registry: &Arc<Registry>) -> Result<(), Failure> {
         for registered in self.folder.questions()? {
             let id = registered.id();
@@ -159,7 +160,7 @@ impl<'a> Keyholder<'a> {
             }
             let name = registered.question.name.clone();
             if let Err(error) = registered.check(&self.folder.card.schema) {
-                // said once; the other questions are answered all the same
+                // printed once; the other questions continue
                 let remedy = format!(
                     "no result of this question is opened. Remove it: tobari sense query FOLDER --remove {name}"
                 );
@@ -168,7 +169,7 @@ impl<'a> Keyholder<'a> {
                 continue;
             }
             let order = serde_json::to_vec(&registered.order)?;
-            // twice does no harm: after an error the next round does it again
+            // doing this twice is harmless: after an error the next round repeats it
             self.opener.give(Work::Question(Box::new(registered)));
             self.take_up_releases(&id, registry)?;
             self.orders.insert(id, order);
@@ -176,8 +177,8 @@ impl<'a> Keyholder<'a> {
         Ok(())
     }
 
-    /// Takes up the releases of a question. Results that were fetched before a crash are opened,
-    /// whatever the server has.
+    /// Adds the releases of a question. Results that were fetched before a crash are decrypted,
+    /// whatever the server has now.
     fn take_up_releases(&mut self, id: &str, registry: &Arc<Registry>) -> Result<(), Failure> {
         let folder = self.folder.join("releases").join(id);
         super::folder::private(&folder)?;
@@ -188,7 +189,7 @@ impl<'a> Keyholder<'a> {
             let (Some(start_ms), Some(extension)) = (start, path.extension()) else { continue };
             let window = (id.to_owned(), start_ms);
             if extension == "json" {
-                // whether it can be read or not, nothing is opened in its place
+                // even if the file is unreadable, nothing is decrypted in its place
                 self.came.insert(window.clone());
                 self.opener.give(Work::Opened(window));
                 releases.push(path);
@@ -200,7 +201,7 @@ impl<'a> Keyholder<'a> {
             if self.came.insert(window.clone()) {
                 self.opener.give(Work::Fetched(window, Arc::clone(registry)));
             } else {
-                // the release was written, and then the program was killed
+                // the program was killed after it wrote the release
                 let path = self.folder.fetched(&window.0, window.1);
                 fs::remove_file(&path).unwrap_or_else(|error| {
                     output::say(format!("tobari: {}", wrong(&path, error)));
@@ -209,7 +210,7 @@ impl<'a> Keyholder<'a> {
         }
         for path in releases {
             match read_bounded(&path, MAX_RELEASE) {
-                // a note of a withheld result is no release
+                // the note of a withheld result is not a release
                 Ok(bytes) => serde_json::from_slice::<Release>(&bytes).map_or((), |release| {
                     self.figures.write().unwrap_or_else(PoisonError::into_inner).add(release);
                 }),
@@ -219,14 +220,14 @@ impl<'a> Keyholder<'a> {
         Ok(())
     }
 
-    /// Fetches the results of a window, says so, and has them opened.
+    /// Fetches the results of a window, acknowledges them, and has them decrypted.
     async fn window(&mut self, id: &str, start_ms: u64, registry: &Arc<Registry>) -> Result<(), Failure> {
         let window = (id.to_owned(), start_ms);
         if self.came.contains(&window) {
             return self.server.done(id, start_ms).await;
         }
         let fetched = self.folder.fetched(id, start_ms);
-        // it is there where an error came after it was written: nothing is opened in its place
+        // the file exists if an error followed its writing: nothing is decrypted in its place
         if !fetched.exists() {
             match self.server.answer(id, start_ms).await? {
                 Some(results) => keep(&fetched, &results)?,
@@ -241,13 +242,13 @@ impl<'a> Keyholder<'a> {
     }
 }
 
-/// Six digits behind the point at most: beside it stands the exact number.
+/// At most six digits after the point, because the exact number is beside it.
 fn short(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A release for people.
+/// A release as lines of text.
 pub(super) fn lines(release: &Release) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &release.groups {

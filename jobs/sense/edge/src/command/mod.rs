@@ -1,5 +1,5 @@
-//! `tobari sense`: devices seal readings, a server computes with them blindly, a key holder opens
-//! what may be released.
+//! `tobari sense`: devices encrypt readings, a server computes with them without the key, and a key
+//! holder decrypts the results that may be released.
 
 mod arguments;
 mod devices;

@@ -1,9 +1,9 @@
-//! Opens results beside the thread that talks to the server, and writes what may be released.
+//! Decrypts results on a separate thread from the connection to the server, and writes releases.
 //!
-//! **It answers nothing**: the side that the server hears gives work, and goes on. So neither the
-//! time that a result takes, nor whether it is released, moves a message to the server. Results
-//! come over the disk, where they stay until there is a release: an error of the disk is said, and
-//! the opener tries again.
+//! **The opener sends no reply**: the thread that the server sees hands over work and goes on. So
+//! neither the decryption time of a result nor its release changes the time of a message to the
+//! server. Results arrive through the disk, and stay there until there is a release. The opener
+//! reports a disk error and tries again.
 
 use super::arguments::KeyholderArguments;
 use super::folder::{MAX_RELEASE, wrong};
@@ -28,27 +28,27 @@ use tobari_sense::question::Registered;
 use tobari_sense::registry::Registry;
 use tobari_sense::release::Release;
 
-/// How long it waits after an error of the disk, and how often it looks meanwhile whether it is to
-/// end.
+/// The pause after a disk error. During a pause the opener checks every [`LOOK`] whether it must
+/// stop.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How often it tries: a minute and a half.
+/// The number of tries, which take a minute and a half.
 const TRIES: u32 = 10;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The name of a question, and when a window of it began.
+/// The name of a question, and the beginning of one of its windows.
 pub(super) type Window = (String, u64);
 
-/// What an opener is given.
+/// Work for an opener.
 pub(super) enum Work {
     /// A question that was checked.
     Question(Box<Registered>),
-    /// A window whose result was opened in an earlier run.
+    /// A window whose result an earlier run decrypted.
     Opened(Window),
     /// A window whose results are on the disk.
     Fetched(Window, Arc<Registry>),
 }
 
-/// A thread that opens results.
+/// A thread that decrypts results.
 pub(super) struct Opener {
     work: Sender<Work>,
     once: bool,
@@ -56,7 +56,7 @@ pub(super) struct Opener {
     thread: JoinHandle<Result<(), Failure>>,
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Opening {
     desk: ResultOpener,
     releases: PathBuf,
@@ -67,7 +67,7 @@ struct Opening {
 }
 
 impl Opener {
-    /// Starts it, with the folder of releases.
+    /// Starts the thread, with the folder of releases.
     pub(super) fn start(
         desk: ResultOpener,
         releases: PathBuf,
@@ -81,15 +81,15 @@ impl Opener {
         Ok(Self { work, once, ending, thread })
     }
 
-    /// Gives it work, and does not wait.
+    /// Hands over work without waiting.
     pub(super) fn give(&self, work: Work) {
-        // after an error it takes no more: fetched results are on the disk, and `finish` returns
-        // the error
+        // after an error the thread accepts no more work: fetched results are on the disk, and
+        // `finish` returns the error
         _ = self.work.send(work);
     }
 
-    /// Waits for the end of all work where the program runs once, and otherwise for the present
-    /// window alone: the rest is on the disk.
+    /// Waits for the end of all work if the program runs once. Otherwise it waits only for the
+    /// present window; the rest is on the disk.
     pub(super) fn finish(self) -> Result<(), Failure> {
         self.ending.store(!self.once, Ordering::Relaxed);
         drop(self.work);
@@ -105,7 +105,7 @@ impl Opening {
                 break;
             }
             match work {
-                // it was checked by the side that gives it
+                // the other thread checked it
                 Work::Question(registered) => _ = self.desk.register(*registered),
                 Work::Opened((id, start_ms)) => self.desk.note_opened(&id, start_ms),
                 Work::Fetched(window, registry) => {
@@ -121,13 +121,13 @@ impl Opening {
         Ok(())
     }
 
-    /// Opens the results of a window, and writes a release, or that they are withheld.
+    /// Decrypts the results of a window, and writes a release or a note that they are withheld.
     fn open(&mut self, (id, start_ms): &Window, registry: &Registry) -> Result<(), Failure> {
         let path = self.releases.join(id).join(start_ms.to_string()).with_extension("json");
         let fetched = path.with_extension("fetched");
         let results = self.lasting(|| Ok(read_bounded(&fetched, MAX_MESSAGE as u64)?))?;
-        // a fault of this program must not end all releases: the result is withheld, and not opened
-        // again
+        // a bug in this program must not end all releases: the result is withheld, and not
+        // decrypted again
         let opening = AssertUnwindSafe(|| self.desk.open(id, *start_ms, &results, registry));
         let opened = catch_unwind(opening).unwrap_or_else(|_| {
             output::say(format!(
@@ -138,7 +138,7 @@ impl Opening {
         self.figures.write().unwrap_or_else(PoisonError::into_inner).count(self.desk.counts());
         let written = match &opened {
             Ok(release) => serde_json::to_vec(release)?,
-            // a file of its own for a withheld result, too: nothing is opened twice
+            // a withheld result gets a file, too, so that nothing is decrypted twice
             Err(_) => serde_json::to_vec(&json!({ "withheld": true, "id": id, "start_ms": start_ms }))?,
         };
         check_bounded(&path, &written, MAX_RELEASE)?;
@@ -157,7 +157,7 @@ impl Opening {
         shown
     }
 
-    /// Shows a release to people and to analysts.
+    /// Gives a release to standard output and to analysts.
     fn show(&self, release: Release) -> Result<(), Failure> {
         let shown = if self.json {
             output::json(&release)
@@ -169,8 +169,8 @@ impl Opening {
         shown
     }
 
-    /// Does something with the disk, again where it fails, unless the program runs once or ends.
-    /// After [`TRIES`] the window is left to the next start, so that others go on.
+    /// Runs a disk operation, and repeats it after errors unless the program runs once or stops.
+    /// After [`TRIES`] the window is left to the next start, so that other windows can go on.
     fn lasting<T>(&self, act: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut left = TRIES;
         loop {
@@ -194,8 +194,8 @@ impl Opening {
     }
 }
 
-/// Writes a file that nobody else may read, or finds it written: an error may come after the file
-/// is there.
+/// Writes a file that nobody else can read. If the file already exists with these bytes, the call
+/// succeeds: an earlier error may have followed the writing.
 pub(super) fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     match write_secret(path, bytes) {
         Err(FileError::Exists { .. }) if read_bounded(path, bytes.len() as u64).is_ok_and(|there| *there == *bytes) => {

@@ -1,7 +1,7 @@
-//! What a server is given: made once, kept, and sent where it lacks it.
+//! The server's objects: made once, kept, and sent if the server lacks them.
 //!
-//! Keys follow from the key holder's seed, always the same bytes. Secrets of a cohort are encrypted
-//! anew when its devices change, and kept as they are otherwise: `server/state.json` says of which
+//! Keys follow from the key holder's seed, and are always the same bytes. Secrets of a cohort are
+//! encrypted afresh when its devices change, and otherwise reused: `server/state.json` records the
 //! devices.
 
 use super::folder::{KeyFolder, wrong};
@@ -22,26 +22,26 @@ use tobari_sense::registry::Registry;
 use tobari_sense::setting::{Setting, key_name};
 use zeroize::Zeroizing;
 
-/// What was made.
+/// The objects made so far.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
-    /// Of keys, by name: SHA-256.
+    /// The SHA-256 of each key, by name.
     keys: BTreeMap<String, String>,
-    /// Of cohorts.
+    /// The state of each cohort.
     cohorts: Vec<CohortState>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CohortState {
-    /// Numbers of the devices.
+    /// The numbers of the devices.
     members: Vec<u32>,
-    /// SHA-256 of each polynomial's ciphertext.
+    /// The SHA-256 of each polynomial's ciphertext.
     parts: Vec<String>,
 }
 
-/// Gives the server what it lacks of a fleet: nothing, as a rule.
+/// Sends the server the missing objects of a fleet. Usually none is missing.
 pub async fn publish(
     folder: &KeyFolder,
     setting: &Setting,
@@ -78,7 +78,7 @@ pub async fn publish(
     }
     server.give_bundle(bytes.to_vec()).await?;
     for hash in bundle.keys.values() {
-        // they can be made again
+        // keys can be made again
         let _ = fs::remove_file(folder.join("server").join(hash));
     }
     if tell {
@@ -91,7 +91,7 @@ pub async fn publish(
     Ok(())
 }
 
-/// What there is to be given, with objects in the folder that are not made from the seed alone.
+/// The bundle for the server. Objects that do not follow from the seed alone are in the folder.
 fn bundle(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, registry: &Registry) -> Result<Bundle, Failure> {
     let path = folder.join("server").join("state.json");
     let mut state = State::default();
@@ -133,7 +133,7 @@ fn bundle(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, registry: &
         write_atomically(&path, &serde_json::to_vec(&state)?)?;
     }
     for part in stale {
-        // one that stays behind does no harm
+        // a leftover file is harmless
         let _ = fs::remove_file(folder.join("server").join(part));
     }
     let cohorts = state.cohorts.into_iter().map(|cohort| cohort.parts).collect();
@@ -142,14 +142,14 @@ fn bundle(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, registry: &
     Ok(Bundle { fleet, profile, devices, cohorts, keys: state.keys })
 }
 
-/// A key's bytes: always the same.
+/// The bytes of a key, which are always the same.
 fn key(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, input: Input) -> Result<Vec<u8>, Failure> {
     let key = folder.holder.key(secret, input);
     let key = key.ok_or_else(|| Failure::Work("expected a key that can be made, found none".to_owned()))?;
     Ok(wire::encode_evaluation_keys(&key, &setting.parameters))
 }
 
-/// The secrets of a cohort, encrypted and kept: their names.
+/// Encrypts the secrets of a cohort, keeps them, and returns their names.
 fn encrypted(
     folder: &KeyFolder,
     setting: &Setting,

@@ -1,4 +1,4 @@
-//! `tobari sense query`: what is registered.
+//! `tobari sense query`: registered questions.
 
 use super::arguments::QueryArguments;
 use super::folder::{self, KeyFolder, wrong};
@@ -8,7 +8,7 @@ use tobari_command::output::{self, Failure};
 use tobari_host::files::{check_bounded, write_secret};
 use tobari_sense::question::{MAX_REGISTERED, Question, Registered};
 
-/// Registers, lists or takes back.
+/// Registers, lists or removes questions.
 pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     let folder = KeyFolder::open(&arguments.folder)?;
     if let Some(name) = &arguments.remove {

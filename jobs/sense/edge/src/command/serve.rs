@@ -79,7 +79,7 @@ impl ServerJob for ServeSenseArguments {
     }
 }
 
-/// A limit of memory for a question: a smaller one leaves nothing beside frames and pages.
+/// A memory limit for a question. Less than 1 MiB leaves too little beside frames and pages.
 fn parse_memory(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text)?;
     let less = || format!("expected 1MiB at least, found {bytes} bytes");

@@ -1,18 +1,18 @@
-//! One thread a fleet that stores frames: whoever waits shares a transaction.
+//! One thread for each fleet stores frames, and waiting batches share a transaction.
 //!
-//! A batch whose frames were checked waits in a queue. The thread takes all that wait, says of each
-//! frame whether it came before, in one order, appends what is new and what its devices' windows
-//! are then in **one transaction that is on the disk before anybody hears of it**, and answers
-//! everybody. While it writes, the next ones gather: the more there is to do, the more frames share
-//! a flush.
+//! A batch of checked frames waits in a queue. The thread takes all waiting batches and decides for
+//! each frame, in one order, whether it is a duplicate. It appends the new frames and the new
+//! windows of their devices in **one transaction that is on the disk before anybody gets an
+//! answer**. Then it answers all. While it writes, the next batches gather: a higher load means
+//! more frames for each flush.
 //!
-//! **Times.** Frames get the time of the wall's clock, but those that waited for their fleet to be
-//! registered get the time of their arrival. A clock that shows a time before [`RELEASED_MS`] is
-//! wrong for sure: frames get the time of the newest frame then.
+//! **Times.** Frames get the time of the wall clock. Frames that waited for the registration of
+//! their fleet get the time of their arrival. A clock that shows a time before [`RELEASED_MS`] is
+//! certainly wrong; frames then get the time of the newest frame.
 //!
-//! Where storage fails nothing is acknowledged. What is known of devices is forgotten then, because
-//! it has frames that may not be there. It is read from storage again before the next frame is
-//! judged, and until that succeeds every batch is refused.
+//! If storage fails, nothing is acknowledged. The thread then forgets its history of devices,
+//! because the history may contain frames that were not stored. It reads the history from storage
+//! before it judges the next frame, and rejects every batch until that succeeds.
 
 use std::{
     collections::BTreeSet,
@@ -27,11 +27,11 @@ use tobari_sense::ingest::{Checked, FrameHistory, IngestCounts, Verdict};
 use tobari_sense_files::{Arrived, CLOCK_STEP_MS, DeviceState, FrameStore, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
-/// Batches that wait at most.
+/// The largest number of waiting batches.
 const QUEUE: usize = 256;
-/// Bytes of a transaction, after which no further batch is taken into it.
+/// Bytes of a transaction, after which it takes no further batch.
 const GROUP_BYTES: usize = 16 << 20;
-/// How much of the newest frames is read at a start, to know them again.
+/// Bytes of the newest frames that a start reads, to recognise them as duplicates.
 const RECALLED_BYTES: u64 = 128 << 20;
 /// 2026-01-01T00:00:00Z in milliseconds since 1970. This release was made after it, so a clock that
 /// shows an earlier time was not set: a machine without a battery for its clock starts in 1970.
@@ -39,45 +39,46 @@ const RELEASED_MS: u64 = 1_767_225_600_000;
 /// Milliseconds of a year.
 const YEAR_MS: u64 = 31_556_952_000;
 
-/// A batch of frames that were checked.
+/// A batch of checked frames.
 pub(super) struct Batch {
-    /// Frames, one after another.
+    /// The frames, one after another.
     pub(super) frames: Vec<u8>,
-    /// What is known of each.
+    /// The head and tag of each frame.
     pub(super) checked: Vec<Checked>,
-    /// When they came, in milliseconds since 1970, if they waited elsewhere; none if they come now.
+    /// The time of arrival in milliseconds since 1970, if the frames waited elsewhere; `None` if
+    /// they arrive now.
     pub(super) came_ms: Option<u64>,
-    /// Who waits.
+    /// The channel for the answer.
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
-/// What became of a batch, or what is wrong with the storage; none where something else is wrong.
+/// The result of a batch: an error has the trouble with the storage, or `None` for another error.
 pub(super) type Outcome = Result<Stored, Option<Trouble>>;
 
-/// What became of a batch.
+/// The result of a stored batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// How many of its frames were taken, and why others were not.
+    /// The numbers of accepted and rejected frames.
     pub(super) counts: IngestCounts,
-    /// The time under which frames that were taken are stored, in milliseconds since 1970; none if
-    /// none was taken, or if they waited elsewhere.
+    /// The time under which accepted frames are stored, in milliseconds since 1970. `None` if no
+    /// frame was accepted, or if the frames waited elsewhere.
     pub(super) time_ms: Option<u64>,
 }
 
-/// What was counted.
+/// The counts of a fleet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
-    /// Frames.
+    /// Frames by verdict.
     pub(super) frames: IngestCounts,
-    /// In storage.
+    /// Frames in storage.
     pub(super) stored: u64,
     /// Transactions.
     pub(super) groups: u64,
-    /// How often the clock went ahead, and back.
+    /// The number of jumps of the clock forward, and back.
     pub(super) clock: [u64; 2],
 }
 
-/// Counts that all threads of a fleet add to.
+/// Counts that all threads of a fleet share.
 #[derive(Default)]
 pub(super) struct Counts(Mutex<Counted>);
 
@@ -87,7 +88,7 @@ impl Counts {
     }
 }
 
-/// Starts the thread; it ends when nobody can send to it any more.
+/// Starts the thread; it ends when the last sender is dropped.
 pub(super) fn start(
     profile: ProfileName,
     store: Arc<FrameStore>,
@@ -96,7 +97,7 @@ pub(super) fn start(
     let (sender, queue) = mpsc::channel(QUEUE);
     let seen = match seen(profile, &store) {
         Ok(seen) => Some(seen),
-        // the first batch finds out whether the storage works by then
+        // the first batch will show whether the storage works again
         Err(error) if error.trouble().is_some() => None,
         Err(error) => return Err(error),
     };
@@ -110,7 +111,7 @@ fn redb_io(error: std::io::Error) -> StoreError {
     StoreError::from(error)
 }
 
-/// What storage knows of devices.
+/// Reads the history of devices from storage.
 fn seen(profile: ProfileName, store: &FrameStore) -> Result<FrameHistory, StoreError> {
     let mut seen = FrameHistory::default();
     for (number, state) in store.devices()? {
@@ -129,34 +130,34 @@ struct Writer {
     profile: ProfileName,
     store: Arc<FrameStore>,
     counts: Arc<Counts>,
-    /// None after an error of the storage, until it is read again.
+    /// `None` after a storage error, until the history is read again.
     seen: Option<FrameHistory>,
     clock: Clock,
 }
 
-/// The wall's clock beside one that nobody sets.
+/// The wall clock, compared with a clock that nobody can set.
 #[derive(Default)]
 struct Clock {
     last: Option<(Instant, u64)>,
-    /// Whether it showed a time before [`RELEASED_MS`] at the last look.
+    /// Whether the clock showed a time before [`RELEASED_MS`] at the last check.
     is_unset: bool,
 }
 
 impl Clock {
-    /// By how many milliseconds the wall's clock went ahead since the last look, beyond the time
-    /// that has passed, if that is more than [`CLOCK_STEP_MS`].
+    /// The milliseconds by which the wall clock jumped ahead since the last check, beyond the
+    /// elapsed time, if more than [`CLOCK_STEP_MS`].
     fn ahead(&mut self, now: Instant, wall_ms: u64) -> Option<u64> {
         let (then, wall_then) = self.last.replace((now, wall_ms))?;
         let passed = now.duration_since(then).as_millis() as u64;
         wall_ms.checked_sub(wall_then.saturating_add(passed)).filter(|ahead| *ahead > CLOCK_STEP_MS)
     }
 
-    /// Whether it shows a time that is wrong for sure. The log has a line when that begins and one
-    /// when it is over.
+    /// Whether the clock shows a certainly wrong time. The log has a line when this begins and one
+    /// when it ends.
     fn is_unset(&mut self, wall_ms: u64) -> bool {
         let is_unset = wall_ms < RELEASED_MS;
         if is_unset != std::mem::replace(&mut self.is_unset, is_unset) {
-            // its time of then is nothing to compare with
+            // the wrong time is no reference for the next check
             self.last = None;
             let year = 1970 + wall_ms / YEAR_MS;
             match is_unset {
@@ -171,17 +172,17 @@ impl Clock {
     }
 }
 
-/// Batches whose frames were judged, for one transaction.
+/// Judged batches, for one transaction.
 struct Judged {
     seen: FrameHistory,
-    /// Frames that are new, and when they came if they waited elsewhere.
+    /// New frames, with their time of arrival if they waited elsewhere.
     fresh: Vec<(Option<u64>, Vec<u8>)>,
     states: Vec<DeviceState>,
-    /// Everybody who waits: what became of the frames, and whether they come now.
+    /// The channels for answers, with the counts of frames and whether they arrived now.
     answers: Vec<(oneshot::Sender<Outcome>, IngestCounts, bool)>,
 }
 
-/// The frames of a time at the end of a list.
+/// The frames with this time at the end of the list.
 fn frames_of(fresh: &mut Vec<(Option<u64>, Vec<u8>)>, came_ms: Option<u64>) -> &mut Vec<u8> {
     if fresh.last().is_none_or(|(last, _)| *last != came_ms) {
         fresh.push((came_ms, Vec::new()));
@@ -203,19 +204,19 @@ impl Writer {
         }
     }
 
-    /// Forgets what is not certain any more, and refuses everybody.
+    /// Forgets the uncertain history, and rejects all batches.
     fn refuse(&mut self, error: &StoreError, answers: impl Iterator<Item = oneshot::Sender<Outcome>>) {
         let trouble = error.trouble();
         if self.seen.take().is_some() {
             tracing::error!(%error, "frames cannot be stored: they are refused until the storage works again");
         }
-        // whoever went away has no acknowledgement either
+        // a client that disconnected gets no acknowledgement either
         for answer in answers {
             let _ = answer.send(Err(trouble));
         }
     }
 
-    /// Reads what storage knows, if that is not certain.
+    /// The history of devices; reads it from storage if it is not certain.
     fn know(&mut self) -> Result<FrameHistory, StoreError> {
         if let Some(seen) = self.seen.take() {
             return Ok(seen);
@@ -236,11 +237,11 @@ impl Writer {
         }
     }
 
-    /// Says of each frame whether it came before.
+    /// Decides for each frame whether it is new.
     fn judge(&self, mut seen: FrameHistory, group: Vec<Batch>) -> Judged {
         let (mut fresh, mut devices, mut answers) = (Vec::new(), BTreeSet::new(), Vec::with_capacity(group.len()));
         for Batch { frames, checked, came_ms, answer } in group {
-            // a clock that was not set when they came says nothing
+            // the time of a clock that was not set is replaced
             let came_ms = came_ms.map(|came_ms| came_ms.max(RELEASED_MS));
             let mut counts = IngestCounts::default();
             for (frame, checked) in frames.chunks_exact(self.profile.frame_bytes()).zip(&checked) {
@@ -258,7 +259,7 @@ impl Writer {
         Judged { seen, fresh, states, answers }
     }
 
-    /// The time of frames that come now.
+    /// The time for frames that arrive now.
     fn time_ms(&mut self, now: Instant, wall_ms: u64) -> Result<u64, StoreError> {
         if self.clock.is_unset(wall_ms) {
             return Ok(self.store.newest_ms()?.max(RELEASED_MS));
@@ -275,7 +276,7 @@ impl Writer {
         Ok(wall_ms)
     }
 
-    /// Appends what is new, and answers everybody.
+    /// Appends the new frames, and answers all batches.
     fn store(&mut self, judged: Judged, now: Instant, wall_ms: u64) {
         let Judged { seen, fresh, states, answers } = judged;
         let frame_bytes = self.profile.frame_bytes();
@@ -307,7 +308,7 @@ impl Writer {
             counted.stored += fresh.iter().map(|(_, frames)| (frames.len() / frame_bytes) as u64).sum::<u64>();
             answers.iter().for_each(|(_, counts, _)| counted.frames.add(counts));
         }
-        // whoever went away knows of nothing, and may send again
+        // a client that disconnected does not know the outcome, and may send the frames again
         for (answer, counts, is_now) in answers {
             let time_ms = appended.filter(|_| is_now && counts.taken > 0).map(|appended| appended.time_ms);
             let _ = answer.send(Ok(Stored { counts, time_ms }));
@@ -325,7 +326,7 @@ mod tests {
 
     const HOUR: u64 = 3_600_000;
 
-    /// A store, and what writes to it, in a folder.
+    /// A store and its writer, in a folder.
     struct Place {
         _folder: tempfile::TempDir,
         writer: Writer,
@@ -343,7 +344,7 @@ mod tests {
             Self { _folder: folder, writer, device }
         }
 
-        /// Has batches of one new frame each stored: the times that are told.
+        /// Stores batches of one new frame each, and returns the times in their answers.
         fn store(&mut self, came: &[Option<u64>], wall_ms: u64) -> Vec<Option<u64>> {
             let (mut group, mut waiting) = (Vec::new(), Vec::new());
             for came_ms in came {
@@ -373,20 +374,20 @@ mod tests {
     #[test]
     fn fault_12_messages_that_waited_are_stored_under_the_time_of_their_arrival() {
         let (mut place, now) = (Place::new(), RELEASED_MS + 1000 * HOUR);
-        // a day's messages for a fleet, and one that comes after it was registered
+        // a day's messages for a fleet, and one that arrives after its registration
         let came: Vec<Option<u64>> = (1..=23).map(|hours| Some(now - (24 - hours) * HOUR)).collect();
         let told = place.store(&[&came[..], &[None]].concat(), now);
         assert_eq!((told[..23].to_vec(), told[23]), (vec![None; 23], Some(now)));
         let expected: Vec<u64> = came.iter().flatten().copied().chain([now]).collect();
         assert_eq!(place.times(), expected, "one window for each hour");
         assert_eq!((place.writer.store.frames().unwrap(), place.writer.counts.lock().stored), (24, 24));
-        // an hour later; the clock that this is held against did not run
+        // an hour later; the reference clock did not run
         place.writer.clock = Clock::default();
-        // newer frames overtook one: the clock does not go back because of it
+        // newer frames overtook this frame: that is not a clock that goes back
         assert_eq!(place.store(&[Some(now - 9 * HOUR)], now + HOUR), [None::<u64>]);
         assert_eq!(place.store(&[None], now + HOUR), [Some(now + HOUR)]);
         assert_eq!(place.times(), [&expected[..], &[now + HOUR]].concat());
-        // the clock was not set when it came
+        // the clock was not set when it arrived
         assert_eq!((place.store(&[Some(5)], now + HOUR), place.times().len()), (vec![None], 25));
         assert_eq!(place.writer.counts.lock().clock, [0, 0]);
     }
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(place.store(&[None], 21_000), [Some(now)]);
         assert_eq!(place.store(&[None], now + HOUR), [Some(now + HOUR)]);
         assert_eq!(place.writer.store.remove_before(RELEASED_MS).unwrap(), 0, "none is of 1970");
-        // a step back to a time that may be right is believed
+        // a step back to a plausible time is believed
         assert_eq!(place.writer.counts.lock().clock, [0, 0]);
         assert_eq!(place.store(&[None], now), [Some(now)]);
         assert_eq!(place.writer.counts.lock().clock, [0, 1]);

@@ -1,12 +1,12 @@
 //! One fleet on the disk: its bundle, objects, orders and frames.
 //!
 //! ```text
-//!   FOLDER/{fleet}/bundle.json        what the key holder gave: MAC keys, seats, names of objects
+//!   FOLDER/{fleet}/bundle.json        from the key holder: MAC keys, seats, names of objects
 //!                                     (mode 0600)
 //!   FOLDER/{fleet}/objects/{hash}     secrets under encryption, keys that decrypt nothing
-//!   FOLDER/{fleet}/orders/{id}.json   what is asked
-//!   FOLDER/{fleet}/frames.redb        frames, and which counters came
-//!   FOLDER/passing/{fleet}/…          the same of a fleet that ends (super::passing)
+//!   FOLDER/{fleet}/orders/{id}.json   questions
+//!   FOLDER/{fleet}/frames.redb        frames, and the counters that came
+//!   FOLDER/passing/{fleet}/…          the same for a temporary fleet (super::passing)
 //!   FOLDER/unregistered/…             messages of a broker for fleets that are not registered
 //!                                     (super::kept)
 //!   FOLDER/mqtt-client                the server's name at its broker (super::identity)
@@ -46,31 +46,31 @@ use tobari_sense_files::{CACHE_BYTES, CLOCK_STEP_MS, FrameStore, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
 
-/// Bytes of an order at most.
+/// Largest size of an order in bytes.
 pub(super) const MAX_ORDER: usize = 1 << 26;
-/// Orders of a fleet at most.
+/// The largest number of orders of a fleet.
 const MAX_ORDERS: usize = 1024;
-/// Windows that are told at once.
+/// The largest number of windows in one answer.
 const MAX_WINDOWS: usize = 1000;
 
-/// Which part of the limit of memory a window's frames take: an eighth.
+/// The part of the memory limit for a window's frames: an eighth.
 const FRAMES_PART: u64 = 8;
 
-/// Bytes of memory for pages of one fleet's store where a question has a limit: its 256th part, but
-/// 256 KiB at least and [`CACHE_BYTES`] at most. The limit has room for one store, that of the
-/// question; each further open fleet takes as much beside it.
+/// Bytes of memory for pages of one fleet's store: the 256th part of a question's memory limit, but
+/// at least 256 KiB and at most [`CACHE_BYTES`]. The limit includes one store, that of the
+/// question; each further open fleet takes as much in addition.
 pub(super) fn pages(memory: Option<u64>) -> usize {
     let within = |memory: u64| usize::try_from(memory / 256).unwrap_or(CACHE_BYTES).clamp(1 << 18, CACHE_BYTES);
     memory.map_or(CACHE_BYTES, within)
 }
 
-/// Bytes of memory for a question's values: what a limit leaves beside the frames and the pages of
-/// the store. Limits below some 300 KiB leave nothing.
+/// Bytes of memory for a question's values: the limit without the frames and the pages of the
+/// store. Limits below about 300 KiB leave nothing.
 fn for_values(memory: u64) -> u64 {
     memory.saturating_sub(memory / FRAMES_PART).saturating_sub(pages(Some(memory)) as u64)
 }
 
-/// What a fleet is once its bundle came.
+/// The data of a fleet from its bundle.
 pub(super) struct Known {
     pub(super) bundle: Bundle,
     /// SHA-256 of the bundle's bytes.
@@ -80,14 +80,14 @@ pub(super) struct Known {
     writer: mpsc::Sender<Batch>,
 }
 
-/// One fleet.
+/// One fleet of the server.
 pub(super) struct Fleet {
     folder: PathBuf,
     known: RwLock<Option<Arc<Known>>>,
     orders: Mutex<BTreeMap<String, Order>>,
     store: Arc<FrameStore>,
     pub(super) counts: Arc<Counts>,
-    /// Tables for questions, made with the first one.
+    /// Tables for questions, made for the first question.
     cloud: Mutex<Option<Arc<Cloud>>>,
 }
 
@@ -104,9 +104,9 @@ pub(super) enum AnswerError {
         "this window's frames need {needed} bytes, and --sense-memory is {limit}: raise it, or use shorter windows"
     )]
     Memory {
-        /// What would do.
+        /// The bytes needed.
         needed: u64,
-        /// What there is.
+        /// The bytes allowed.
         limit: u64,
     },
     #[error("a fault of the server")]
@@ -114,12 +114,13 @@ pub(super) enum AnswerError {
 }
 
 impl Fleet {
-    /// Opens a fleet's folder, or makes it.
+    /// Opens or makes a fleet's folder.
     pub(super) fn open(folder: &Path, pages: usize) -> Result<Self, SenseError> {
         Self::with_store(folder, |path| FrameStore::open_within(path, pages))
     }
 
-    /// The same at a start, where a disk that fails keeps the fleet's frames out and the server up.
+    /// Opens a fleet's folder at a start. If the disk fails, the fleet's frames are unavailable,
+    /// but the server starts.
     pub(super) fn take_up(folder: &Path, pages: usize) -> Result<Self, SenseError> {
         Self::with_store(folder, |path| FrameStore::open_when_it_can(path, pages))
     }
@@ -135,7 +136,7 @@ impl Fleet {
         let counts = Arc::new(Counts::default());
         counts.lock().stored = match store.frames() {
             Ok(frames) => frames,
-            // counted when it can be read
+            // counted when the store can be read
             Err(_) if store.trouble().is_some() => 0,
             Err(error) => return Err(error.into()),
         };
@@ -179,35 +180,35 @@ impl Fleet {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong with the storage of its frames.
+    /// The trouble with the storage of its frames.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.store.trouble()
     }
 
     /// Opens the store of its frames again if it is closed and the storage works.
     pub(super) fn recover(&self) {
-        // a store may open where its file has room and the disk has none: the next batch would find
-        // that out
+        // a store may open if its file has room, even if the disk has none: the next batch would
+        // fail
         let works = || try_folder(&self.folder).is_ok() && self.store.recover();
         if self.trouble().is_none() || !works() {
             return;
         }
         tracing::info!("a store of frames is open again");
-        // a batch of nothing has the writer read what is there; if the queue is full, the next
-        // batch does
+        // an empty batch makes the writer read the history; if the queue is full, the next batch
+        // does
         let (answer, _) = oneshot::channel();
         if let Some(known) = self.known() {
             let _ = known.writer.try_send(Batch { frames: Vec::new(), checked: Vec::new(), came_ms: None, answer });
         }
     }
 
-    /// How many frames are dated ahead of the clock, which was wrong then. None are told while the
-    /// store is closed.
+    /// The number of frames dated ahead of the clock: the clock was wrong when they arrived. 0
+    /// while the store is closed.
     pub(super) fn frames_ahead(&self, now_ms: u64) -> u64 {
         self.store.frames_from(now_ms.saturating_add(CLOCK_STEP_MS)).unwrap_or(0)
     }
 
-    /// What it is, if its bundle came.
+    /// The data from its bundle, if there is one.
     pub(super) fn known(&self) -> Option<Arc<Known>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -225,8 +226,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Takes a bundle whose objects are all there; otherwise names one that is not. Objects that it
-    /// does not name are removed.
+    /// Accepts a bundle if all its objects exist, and otherwise names a missing one. Removes
+    /// objects that the bundle does not name.
     pub(super) fn take_bundle(&self, bundle: Bundle, bytes: &[u8]) -> Result<Result<(), String>, SenseError> {
         if self.known().is_some_and(|known| known.bundle.profile != bundle.profile) {
             return Ok(Err("the fleet's profile".to_owned()));
@@ -244,11 +245,12 @@ impl Fleet {
         Ok(Ok(()))
     }
 
-    /// Removes objects that nothing names; what cannot be removed stays until the next time.
+    /// Removes objects without a name in the bundle; after an error an object stays until the next
+    /// time.
     fn sweep(&self, names: &[String]) {
         for entry in fs::read_dir(self.folder.join("objects")).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            // what has another name is being written
+            // a file with any other name is still being written
             let is_object = unhex::<32>(&name.to_string_lossy()).is_some();
             if is_object && !names.iter().any(|known| *known == *name.to_string_lossy()) {
                 let _ = fs::remove_file(entry.path());
@@ -256,7 +258,7 @@ impl Fleet {
         }
     }
 
-    /// Whether there is an object of this name, which is a hash.
+    /// Whether an object with this name exists; the name is a hash.
     pub(super) fn has_object(&self, name: &str) -> bool {
         self.object(name).is_file()
     }
@@ -265,12 +267,12 @@ impl Fleet {
         self.folder.join("objects").join(name)
     }
 
-    /// Keeps an object, whose name is its hash.
+    /// Writes an object under its hash.
     pub(super) fn keep_object(&self, hash: &[u8; 32], bytes: &[u8]) -> Result<(), FileError> {
         write_atomically(&self.object(&hex(hash)), bytes)
     }
 
-    /// Keeps an order. Answers whether there is room, and none other of its name.
+    /// Keeps an order. Returns false if there is no room, or another order has its name.
     pub(super) fn keep_order(&self, id: &str, order: Order, bytes: &[u8]) -> Result<bool, FileError> {
         let mut orders = self.orders();
         match orders.get(id) {
@@ -283,18 +285,18 @@ impl Fleet {
         Ok(true)
     }
 
-    /// Forgets an order. Answers whether there was one.
+    /// Removes an order. Returns whether it existed.
     pub(super) fn forget_order(&self, id: &str) -> bool {
         let _ = fs::remove_file(self.folder.join("orders").join(id).with_extension("json"));
         self.orders().remove(id).is_some()
     }
 
-    /// An order.
+    /// The order with this name.
     pub(super) fn order(&self, id: &str) -> Option<Order> {
         self.orders().get(id).cloned()
     }
 
-    /// What is told of its orders: names and windows.
+    /// The names and windows of its orders, as JSON.
     pub(super) fn orders_told(&self) -> Vec<serde_json::Value> {
         let orders = self.orders();
         let told = |(id, order): (&String, &Order)| {
@@ -304,7 +306,8 @@ impl Fleet {
         orders.iter().map(told).collect()
     }
 
-    /// Takes frames: those of whole length that their devices made wait to be stored.
+    /// Splits a body into frames and checks each. Returns the frames that their devices made, for
+    /// storage, and the counts of rejected frames.
     pub(super) fn check(known: &Known, body: &[u8]) -> (Vec<u8>, Vec<tobari_sense::ingest::Checked>, IngestCounts) {
         let each = known.gate.frame_bytes();
         let (mut frames, mut checked, mut counts) =
@@ -321,8 +324,9 @@ impl Fleet {
         (frames, checked, counts)
     }
 
-    /// Has checked frames stored, those first that are queued first: what comes of it. Frames that
-    /// waited elsewhere say when they came. None if nobody stores.
+    /// Queues checked frames for storage, in the order of calls, and returns the channel of their
+    /// result. `came_ms` is the time of arrival of frames that waited elsewhere. `None` if the
+    /// writer has stopped.
     pub(super) async fn queue(
         known: &Known,
         frames: Vec<u8>,
@@ -334,17 +338,17 @@ impl Fleet {
         Some(stored)
     }
 
-    /// When windows of an order began that have ended by now, have frames and were not fetched.
+    /// The beginnings of an order's windows that have ended, have frames and were not fetched.
     pub(super) fn windows(&self, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
         windows(&self.store, id, order, now_ms)
     }
 
-    /// Notes that a window's results were fetched.
+    /// Records that a window's results were fetched.
     pub(super) fn note_done(&self, id: &str, start_ms: u64) -> Result<(), StoreError> {
         self.store.note_done(id, start_ms)
     }
 
-    /// Removes what came before a time.
+    /// Removes frames from before a time.
     pub(super) fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
         let removed = self.store.remove_before(before_ms)?;
         let mut counts = self.counts.lock();
@@ -366,7 +370,7 @@ impl Fleet {
         Ok(removed)
     }
 
-    /// The results of an order for the window that begins then.
+    /// The results of an order for the window that begins at `start_ms`.
     pub(super) fn answer(
         &self,
         known: &Known,
@@ -434,12 +438,12 @@ impl Fleet {
     }
 }
 
-/// When windows of an order began that have ended by now, have frames and were not fetched: a
-/// thousand at most.
+/// The beginnings of an order's windows that have ended, have frames and were not fetched: at most
+/// a thousand.
 fn windows(store: &FrameStore, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
     let done = store.done(id)?;
     let (length, every) = (order.length_ms, order.every_ms);
-    // the first window that has a time in it
+    // the first window that contains a time
     let first = |time: u64| (time + 1).saturating_sub(length).div_ceil(every) * every;
     let (mut windows, mut start) = (Vec::new(), 0);
     while windows.len() < MAX_WINDOWS {
@@ -459,19 +463,19 @@ fn windows(store: &FrameStore, id: &str, order: &Order, now_ms: u64) -> Result<V
     Ok(windows)
 }
 
-/// Whether it names an order: 16 hexadecimal digits.
+/// Whether the text is an order's name: 16 hexadecimal digits.
 pub(super) fn is_id(id: &str) -> bool {
     unhex_lower::<8>(id).is_some()
 }
 
-/// What the key holder gave, and frames: read when they are needed.
+/// The key holder's objects, and frames, both read when they are needed.
 struct Objects<'a, P: Profile> {
     fleet: &'a Fleet,
     bundle: &'a Bundle,
     setting: &'a Setting,
     keys: &'a BTreeMap<DeviceNumber, MacKey<P>>,
     found: &'a WindowFrames,
-    /// Why frames could not be read.
+    /// The error if frames could not be read.
     fault: Option<StoreError>,
 }
 
@@ -544,7 +548,7 @@ mod tests {
         assert_eq!(told(2000, 1000, 7_500), [0, 1000, 4000, 5000], "windows slide");
         assert_eq!(told(1000, 5000, 20_000), [5000, 10_000], "times between windows are in none");
         let slow = windows(&store, "q", &order(1000, 1000), 20_000).unwrap();
-        // by its definition
+        // by the definition of windows
         let times = [1_005, 1_995, 5_500, 9_999, 10_000];
         let by_hand =
             (0..20).map(|k| k * 1000).filter(|start| times.iter().any(|t| (*start..start + 1000).contains(t)));

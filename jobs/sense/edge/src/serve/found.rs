@@ -1,8 +1,8 @@
-//! Where a window's frames are, without the frames.
+//! The places of a window's frames, without the frames.
 //!
 //! A device may send more frames in a window than fit in memory. A first pass over the window
-//! counts them, and notes where those are that a question takes: the first of each device by their
-//! counters. The frames of a batch are read again when it is laid out.
+//! counts them, and records the places of the frames that a question uses: the first of each device
+//! by their counters. The frames of a batch are read again when the batch is filled.
 
 use std::{
     collections::{BTreeMap, BinaryHeap},
@@ -13,37 +13,37 @@ use tobari_sense::cloud::Wanted;
 use tobari_sense::server::Batch;
 use tobari_sense_files::{FrameStore, StoreError};
 
-/// Where a frame is: its counter, its record, and its place in there.
+/// The place of a frame: its counter, its record, and its position in the record.
 type At = (u32, u64, u16);
 
 /// The frames of one device.
 #[derive(Default)]
 struct OfDevice {
-    /// How many there are.
+    /// The number of frames.
     all: u64,
-    /// Those that are taken; ascending at the end.
+    /// The frames that the question uses; sorted at the end.
     taken: BinaryHeap<At>,
     sorted: Vec<At>,
 }
 
-/// Frames of a window.
+/// The frames of a window.
 pub(super) struct WindowFrames {
     devices: BTreeMap<DeviceNumber, OfDevice>,
-    /// Bytes of memory for what is noted.
+    /// Bytes of memory for the places.
     bytes: u64,
 }
 
-/// Bytes of memory that a device's frames take, of which a question takes so many at most: here,
-/// and in a batch's list.
+/// Bytes of memory for a device's frames, of which a question uses at most `most`: here, and in a
+/// batch's list.
 fn memory(frames: u64, most: u64) -> u64 {
-    // a heap that is full takes twice its room, and for a moment it has one frame too many
+    // a full heap takes twice its room, and briefly has one frame too many
     let room = |frames: u64| if frames == 0 { 0 } else { frames.next_power_of_two().max(4) };
     room(frames.min(most.saturating_add(1))) * size_of::<At>() as u64 + frames.min(most) * size_of::<Wanted>() as u64
 }
 
 impl WindowFrames {
-    /// Counts the frames of devices whose keys are given, and finds the first `most` of each. Where
-    /// that takes more than `limit` bytes they are counted only: see [`Self::bytes`].
+    /// Counts the frames of devices with a key, and finds the first `most` of each. Beyond `limit`
+    /// bytes of memory they are only counted: see [`Self::bytes`].
     ///
     /// # Errors
     /// [`StoreError`].
@@ -58,7 +58,7 @@ impl WindowFrames {
         store.window_with_numbers(window.start, window.end, |record, frames| {
             for (place, frame) in (0..).zip(frames.chunks(P::FRAME)) {
                 let Ok(head) = peek::<P>(frame) else { continue };
-                // its MAC was right when it came: what is wrong now was changed on the disk
+                // its MAC was right on arrival: a wrong frame was changed on the disk
                 if keys.get(&head.device).is_none_or(|key| key.open(frame).is_err()) {
                     continue;
                 }
@@ -81,17 +81,17 @@ impl WindowFrames {
         Ok(Self { devices, bytes })
     }
 
-    /// How many frames each device has, by ascending numbers.
+    /// The number of frames of each device, by ascending numbers.
     pub(super) fn counts(&self) -> impl Iterator<Item = (DeviceNumber, u64)> {
         self.devices.iter().map(|(number, of)| (*number, of.all))
     }
 
-    /// Bytes of memory that this takes, and the places of its frames in batches.
+    /// Bytes of memory for these places, and for the frames' entries in batches.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Puts frames into a batch; answers whether all were still there.
+    /// Puts frames into a batch; returns whether all of them still existed.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -112,8 +112,8 @@ impl WindowFrames {
         let mut all = true;
         let read = store.numbered(by_record.keys().copied(), |record, bytes| {
             for (number, (counter, _, place), block) in by_record.get(&record).into_iter().flatten() {
-                // frames of another device may have been removed before it: its head tells which it
-                // is
+                // frames of another device may have been removed before it: the head identifies the
+                // frame
                 let is = |frame: &&[u8]| {
                     peek::<P>(frame).is_ok_and(|head| (head.device, head.counter) == (*number, *counter))
                 };

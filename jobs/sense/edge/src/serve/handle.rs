@@ -1,4 +1,4 @@
-//! What is done with each request.
+//! The handlers of requests.
 
 use super::{
     FleetName, Sense, SenseError, Shared,
@@ -32,7 +32,7 @@ use tobari_sense::order::{Order, OrderError};
 use tobari_sense_files::StoreError;
 use tokio::sync::oneshot;
 
-/// Takes frames. Anybody may send them: a frame's MAC tells who made it.
+/// Accepts frames from anybody: the MAC identifies the device of a frame.
 pub(super) async fn frames(
     State(sense): State<Sense>,
     Path(fleet): Path<String>,
@@ -61,20 +61,20 @@ pub(super) async fn frames(
         stored.counts.named().iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
     let mut response = as_json(&json!(told));
     if let Some(time) = stored.time_ms {
-        // a sender that counts for itself knows which window they are in
+        // a sender that does its own statistics learns the window of its frames
         response.headers_mut().insert("tobari-stored", time.into());
     }
     Ok(response)
 }
 
-/// Frames that were checked.
+/// Checked frames.
 pub(super) struct Candidates {
     frames: Vec<u8>,
     checked: Vec<Checked>,
     counts: IngestCounts,
 }
 
-/// Frames on their way to the disk.
+/// Frames in the queue for the disk.
 pub(super) struct Queued {
     stored: Option<oneshot::Receiver<Outcome>>,
     counts: IngestCounts,
@@ -84,22 +84,22 @@ fn not_stored() -> Reply {
     Reply::fault("a fault of the server: the frames are not stored")
 }
 
-/// The refusal of what the storage did not take.
+/// The reply for data that the storage did not accept.
 fn refused(trouble: Option<Trouble>, other: impl FnOnce() -> Reply) -> Reply {
     trouble.map_or_else(other, no_room)
 }
 
-/// The same of what a store says.
+/// The same reply for an error of a store.
 fn closed(error: &StoreError) -> Reply {
     refused(error.trouble(), || fault(error))
 }
 
-/// The same of a fleet that cannot be made or changed.
+/// The same reply for a fleet that cannot be made or changed.
 fn unmade(disk: &Disk, error: &SenseError) -> Reply {
     error.trouble().map_or_else(|| fault(error), |trouble| disk.note(trouble, error))
 }
 
-/// Has frames checked; what was refused is counted whatever becomes of the rest.
+/// Checks frames. Rejected frames count, whatever happens to the rest.
 pub(super) async fn check(
     shared: &Shared,
     fleet: &Fleet,
@@ -114,8 +114,8 @@ pub(super) async fn check(
 }
 
 impl Candidates {
-    /// Has them stored after all that was queued before: a device's newer frame makes its older
-    /// ones too old. Frames that waited elsewhere say when they came.
+    /// Queues the frames for storage behind all earlier ones: a device's newer frame makes its
+    /// older frames late. `came_ms` is the time of arrival of frames that waited elsewhere.
     pub(super) async fn queue(self, known: &Known, came_ms: Option<u64>) -> Result<Queued, Reply> {
         let Self { frames, checked, counts } = self;
         let stored = match checked.is_empty() {
@@ -127,7 +127,7 @@ impl Candidates {
 }
 
 impl Queued {
-    /// When they are on the disk.
+    /// Waits until the frames are on the disk.
     pub(super) async fn stored(self) -> Result<Stored, Reply> {
         let Self { stored, mut counts } = self;
         let Some(stored) = stored else { return Ok(Stored { counts, time_ms: None }) };
@@ -137,7 +137,7 @@ impl Queued {
     }
 }
 
-/// What is offered to who opens the page.
+/// The room for temporary fleets, for the page's visitors.
 pub(super) async fn offered(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
     let shared = sense.shared;
     shared.visitor(&headers)?;
@@ -148,7 +148,7 @@ pub(super) async fn offered(State(sense): State<Sense>, headers: HeaderMap) -> R
     Ok(as_json(&json!({ "version": 1, "now_ms": now_ms(), "passing": passing })))
 }
 
-/// What the server holds of a fleet that ends, for who has its name.
+/// The server's data of a temporary fleet, for clients that know its name.
 pub(super) async fn held(State(sense): State<Sense>, Path(fleet): Path<String>) -> Result<Response, Reply> {
     let visit =
         unhex_lower(&fleet).and_then(|name| sense.shared.passing.find(&name, Instant::now())).ok_or_else(no_fleet)?;
@@ -166,7 +166,7 @@ pub(super) async fn held(State(sense): State<Sense>, Path(fleet): Path<String>) 
     Ok(as_json(&told))
 }
 
-/// Ends a fleet that ends, for who has its secret.
+/// Ends a temporary fleet, for the client with its secret.
 pub(super) async fn end(
     State(sense): State<Sense>,
     Path(fleet): Path<String>,
@@ -187,7 +187,7 @@ pub(super) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What is known of a fleet.
+/// The hash of a fleet's bundle.
 pub(super) async fn known(
     State(sense): State<Sense>,
     Path(fleet): Path<String>,
@@ -198,7 +198,7 @@ pub(super) async fn known(
     Ok(as_json(&json!({ "version": 1, "bundle": hex(&known.hash) })))
 }
 
-/// Takes a bundle, of a fleet that is new or known.
+/// Accepts the bundle of a new or known fleet.
 pub(super) async fn bundle(
     State(sense): State<Sense>,
     Path(fleet): Path<String>,
@@ -232,7 +232,7 @@ pub(super) async fn bundle(
     Ok(StatusCode::CREATED)
 }
 
-/// Whether there is an object.
+/// Whether the server has an object.
 pub(super) async fn has_object(
     State(sense): State<Sense>,
     Path((fleet, hash)): Path<(String, String)>,
@@ -246,7 +246,7 @@ pub(super) async fn has_object(
     has.then_some(StatusCode::NO_CONTENT).ok_or_else(|| Reply::new(StatusCode::NOT_FOUND, "object", text))
 }
 
-/// Takes an object.
+/// Accepts an object.
 pub(super) async fn object(
     State(sense): State<Sense>,
     Path((fleet, hash)): Path<(String, String)>,
@@ -274,7 +274,7 @@ pub(super) async fn object(
     Ok(StatusCode::CREATED)
 }
 
-/// Takes an order.
+/// Accepts an order.
 pub(super) async fn order(
     State(sense): State<Sense>,
     Path((fleet, id)): Path<(String, String)>,
@@ -308,7 +308,7 @@ pub(super) async fn order(
     kept.then_some(StatusCode::CREATED).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "question", text))
 }
 
-/// Forgets an order.
+/// Removes an order.
 pub(super) async fn forget(
     State(sense): State<Sense>,
     Path((fleet, id)): Path<(String, String)>,
@@ -359,23 +359,23 @@ pub(super) async fn answer(
     if let Some(visit) = visit {
         visit.answered(start, &bytes);
     }
-    // what is computed does not depend on what was measured
+    // the computation, and so its time, does not depend on the readings
     let timing = format!("answer;dur={:.1}", began.elapsed().as_secs_f64() * 1e3);
     let timing = [(HeaderName::from_static("server-timing"), timing)];
     let body = shared.memory.claim(&origin).answer(bytes);
     Ok((timing, [(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
-/// Until when windows have all of their frames: now, or when the first message came that waited for
-/// the fleet to be registered and whose frames are not stored yet.
+/// The time before which windows have all of their frames. This is now, or the arrival of the first
+/// message that waited for the registration of the fleet and whose frames are not stored yet.
 fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
-    // nothing waits for a fleet that ends: its name may be that of another one that is expected
+    // no message waits for a temporary fleet: another fleet may be expected under its name
     let name = unhex_lower(fleet).filter(|_| used.visit.is_none());
     let first = name.and_then(|name: FleetName| shared.kept.first_ms(&name));
     first.map_or_else(now_ms, |first| first.min(now_ms()))
 }
 
-/// Whether a question has this window, and it was over then.
+/// Checks that a question has this window, and that it had ended at `until`.
 fn has_ended(order: &Order, start: u64, until: u64) -> Result<(), Reply> {
     let ends = start.checked_add(order.length_ms).filter(|_| start.is_multiple_of(order.every_ms));
     let text = "expected a window of the question that has ended, found another";
@@ -383,7 +383,7 @@ fn has_ended(order: &Order, start: u64, until: u64) -> Result<(), Reply> {
     over.then_some(()).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "window", text))
 }
 
-/// Notes that results were fetched.
+/// Records that results were fetched.
 pub(super) async fn done(
     State(sense): State<Sense>,
     Path((fleet, id, start)): Path<(String, String, u64)>,
@@ -411,7 +411,7 @@ pub(super) async fn remove(
     Ok(as_json(&json!({ "removed": removed })))
 }
 
-/// What was counted of all fleets that stay together, for Prometheus.
+/// The counts of all permanent fleets, for Prometheus.
 pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
     sense.shared.holder(&headers)?;
     let (mut frames, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
@@ -426,7 +426,7 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
     let ahead = blocking(move || Ok(all.iter().map(|fleet| fleet.frames_ahead(now_ms())).sum::<u64>())).await?;
     let mut text = String::new();
     for (what, count) in frames.named() {
-        // writing to a string does not fail
+        // writing to a string cannot fail
         let _ = writeln!(text, "tobari_sense_frames_total{{verdict=\"{what}\"}} {count}");
     }
     for (direction, count) in ["ahead", "back"].iter().zip(clock) {
@@ -456,7 +456,7 @@ fn named(fleet: &str) -> Result<FleetName, Reply> {
 }
 
 impl Sense {
-    /// The fleet of whose name this is, made where there is none and room for it.
+    /// The fleet with this name. A new one is made if there is none and there is room.
     fn used_or_new(&self, (who, origin): (&Who, &Origin), name: &FleetName) -> Result<Used, Reply> {
         let owner = match who {
             Who::Holder => {
@@ -507,7 +507,7 @@ fn unanswered(error: &AnswerError) -> Reply {
     }
 }
 
-/// Work with files, beside the asynchronous threads.
+/// Runs work with files outside the asynchronous threads.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Reply> + Send + 'static) -> Result<T, Reply> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Reply::fault("a fault of the server")))
 }

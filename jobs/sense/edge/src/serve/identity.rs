@@ -1,27 +1,27 @@
-//! The name under which a server is known to its broker.
+//! The name of a server at its broker.
 //!
-//! The broker keeps messages under it, and ends the connection of another client of the same name.
-//! So it is drawn at random once, and kept in the data folder: `FOLDER/mqtt-client`.
+//! The broker keeps messages under this name, and disconnects another client of the same name. So
+//! the server draws the name at random once, and keeps it in the data folder: `FOLDER/mqtt-client`.
 
 use super::SenseError;
 use std::path::Path;
 use tobari_host::files::{FileError, read_bounded, write_secret};
 use tobari_octets::{hex, unhex_lower};
 
-/// The file.
+/// The name of the file.
 pub(super) const FILE: &str = "mqtt-client";
 
-/// The name of the server whose data folder this is.
+/// The name of the server with this data folder.
 ///
 /// # Errors
-/// [`SenseError`] for a file that cannot be written or holds another text.
+/// [`SenseError`] for a file that cannot be written or has a wrong content.
 pub(super) fn of(folder: &Path) -> Result<String, SenseError> {
     let path = folder.join(FILE);
     if std::fs::symlink_metadata(&path).is_err() {
         let mut name = [0; 8];
         getrandom::fill(&mut name).map_err(|error| SenseError::file(&path, error))?;
         match write_secret(&path, format!("{}\n", hex(&name)).as_bytes()) {
-            // another start drew it meanwhile: one of them is the folder's
+            // another start drew the name meanwhile: the folder has one of the two
             Ok(()) | Err(FileError::Exists { .. }) => {}
             Err(error) => return Err(SenseError::disk(&path, &error)),
         }
@@ -46,12 +46,12 @@ mod tests {
         let [one, other] = folders.each_ref().map(|folder| of(folder.path()).unwrap());
         assert_ne!(one, other);
         assert_eq!([&of(folders[0].path()).unwrap(), &of(folders[1].path()).unwrap()], [&one, &other]);
-        // moved, it is the same server
+        // with the file moved, it is the same server
         let moved = folders[1].path().join("moved");
         std::fs::create_dir(&moved).unwrap();
         std::fs::rename(folders[0].path().join(FILE), moved.join(FILE)).unwrap();
         assert_eq!(of(&moved).unwrap(), one);
-        // drawn by many at once it is one
+        // if many draw at once, they agree on one name
         let folder = tempfile::tempdir().unwrap();
         let barrier = Barrier::new(8);
         let names: Vec<String> = std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ mod tests {
             all.into_iter().map(|one| one.join().unwrap()).collect()
         });
         assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
-        // a text that is none is told, and kept
+        // an invalid text is reported, and kept
         std::fs::write(folder.path().join(FILE), "tobari").unwrap();
         let told = of(folder.path()).unwrap_err().to_string();
         assert!(told.contains("mqtt-client: expected 16 hexadecimal digits"), "{told}");

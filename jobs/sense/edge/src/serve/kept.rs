@@ -1,19 +1,20 @@
 //! Messages of a broker for fleets that are not registered yet.
 //!
 //! ```text
-//!   FOLDER/unregistered/{fleet}-{number}-{time}   a message as it came (mode 0600)
+//!   FOLDER/unregistered/{fleet}-{number}-{time}   a message as it arrived (mode 0600)
 //! ```
 //!
-//! A message that is acknowledged is gone from the broker, and one that is not holds a place there,
-//! of which brokers have few: twenty such messages would stop all fleets. So a message for a fleet
-//! that is not registered is acknowledged when it is on the disk here, and taken when the fleet is
-//! registered. **Its frames get the time at which it came**, in milliseconds since 1970: a day of
-//! messages is not in the window of the registration. **All of them take [`BYTES`] at most**, of
-//! which one fleet's name has a share, and stay for [`LIFE`]. A message without room is
-//! acknowledged, dropped and counted; otherwise the broker would resend it forever. Every client
-//! that may publish at the broker may fill that room.
+//! The broker deletes an acknowledged message. A message without an acknowledgement takes a place
+//! there, and brokers have few: twenty such messages would stop all fleets. So the server
+//! acknowledges a message for an unregistered fleet once it is on the disk here, and stores its
+//! frames when the fleet is registered. **Its frames get the message's time of arrival**, in
+//! milliseconds since 1970: a day of messages does not fall into the window of the registration.
+//! **All messages together take at most [`BYTES`]**, of which the name of one fleet has a share,
+//! and stay for [`LIFE`]. A message without room is acknowledged, dropped and counted; otherwise
+//! the broker would resend it forever. Every client that may publish at the broker can fill that
+//! room.
 //!
-//! A file that cannot be read is set aside, so that it stops no other message: the log names it,
+//! A file that cannot be read is set aside, so that it blocks no other message: the log names it,
 //! and the next start tries it again.
 
 use super::{FleetName, private_folder};
@@ -29,31 +30,32 @@ use tobari_host::files::{FileError, read_bounded, write_secret};
 use tobari_node::share::Share;
 use tobari_octets::{hex, unhex_lower};
 
-/// Bytes of all messages at most, each in whole blocks of the disk.
+/// The largest size of all messages in bytes; each counts in whole blocks of the disk.
 pub(super) const BYTES: u64 = 16 << 20;
-/// Bytes of a block.
+/// Bytes of a disk block.
 const BLOCK: u64 = 4096;
-/// How often a file is read that cannot be read, a second or more apart, before it is set aside.
+/// The number of times that an unreadable file is read, a second or more apart, before it is set
+/// aside.
 const TRIES: u8 = 10;
-/// How files begin that were being written when the server ended.
+/// The prefix of files that were being written when the server ended.
 const TEMPORARY: &str = ".tmp";
-/// How long a message waits: as long as the broker would keep it for a server that is away. A start
-/// of the server begins it anew.
+/// How long a message waits: as long as the broker would keep it for a server that is away. The
+/// time starts again when the server starts.
 pub(super) const LIFE: Duration = Duration::from_secs(super::mqtt::SESSION as u64);
 
-/// Whose a message is, and which of all.
+/// The fleet of a message, and the message's number.
 type Key = (FleetName, u64);
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Clone, Copy)]
 struct Waiting {
     bytes: u64,
-    /// When it came, by the wall's clock.
+    /// The time of arrival, by the wall clock.
     came_ms: u64,
     since: Instant,
-    /// Whether it is on the disk: windows wait for it before.
+    /// Whether the message is on the disk. Windows wait for it even before that.
     written: bool,
-    /// How often its file could not be read.
+    /// How many times its file could not be read.
     failed: u8,
 }
 
@@ -63,26 +65,26 @@ impl Waiting {
     }
 }
 
-/// A message as it came.
+/// A message as it arrived.
 pub(super) struct Message {
-    /// Which of all.
+    /// The number of the message.
     pub(super) number: u64,
-    /// When it came, in milliseconds since 1970.
+    /// The time of arrival, in milliseconds since 1970.
     pub(super) came_ms: u64,
     /// Its frames.
     pub(super) bytes: Vec<u8>,
 }
 
-/// What became of messages for fleets that were not registered.
+/// The numbers of messages for unregistered fleets by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptCounts {
     /// Written to the disk.
     pub(super) kept: u64,
-    /// Taken after their fleet was registered.
+    /// Stored after the registration of their fleet.
     pub(super) taken: u64,
-    /// Without room, too old, unreadable, or under a topic that names no fleet.
+    /// Dropped: without room, too old, unreadable, or under a topic that names no fleet.
     pub(super) dropped: u64,
-    /// On the disk.
+    /// Waiting on the disk.
     pub(super) waiting: u64,
 }
 
@@ -92,7 +94,7 @@ struct State {
     bytes: u64,
     next: u64,
     counts: KeptCounts,
-    /// Whether the log says that messages are dropped.
+    /// Whether the log already says that messages are dropped.
     told: bool,
 }
 
@@ -104,7 +106,8 @@ impl State {
         }
     }
 
-    /// Takes up what an earlier run left: a file of so many bytes, or something else.
+    /// Restores a message of an earlier run from a file of this length, or reports another kind of
+    /// entry.
     fn take_up(&mut self, path: &Path, name: &OsStr, length: Option<u64>) {
         let text = name.to_str().unwrap_or_default();
         match (length, parse(text)) {
@@ -118,7 +121,7 @@ impl State {
                 self.next = self.next.max(key.1.saturating_add(1));
                 self.waiting.insert(key, Waiting::new(bytes, came_ms, true));
             }
-            // half of a message, which was not acknowledged
+            // an incomplete message, which was not acknowledged
             (Some(_), None) if text.starts_with(TEMPORARY) => {
                 if let Err(error) = fs::remove_file(path) {
                     tracing::warn!(%error, ?name, "half of a message cannot be removed");
@@ -131,7 +134,7 @@ impl State {
         }
     }
 
-    /// Takes a message off the list whose file cannot be read.
+    /// Removes a message from the list, because its file cannot be read.
     fn set_aside(&mut self, key: &Key, error: &FileError) {
         let Some(waiting) = self.waiting.remove(key) else { return };
         self.bytes = self.bytes.saturating_sub(waiting.bytes);
@@ -143,14 +146,14 @@ impl State {
         }
     }
 
-    /// Whether a later try may read it: a disk that fails for a moment must lose nothing, and one
-    /// bad file must not stop all others.
+    /// Whether a later try may read the file: a disk that fails for a moment must lose nothing, and
+    /// one bad file must not block all others.
     fn may_pass(&mut self, key: &Key, error: &FileError) -> bool {
         let FileError::Read { source, .. } = error else { return false };
         if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) {
             return false;
         }
-        // ENFILE and EMFILE, for which there is no kind: nothing is wrong with the file
+        // ENFILE and EMFILE, which have no kind: the file is not at fault
         let files = |code: i32| cfg!(unix) && matches!(code, 23 | 24);
         if source.kind() == io::ErrorKind::OutOfMemory || source.raw_os_error().is_some_and(files) {
             return true;
@@ -170,7 +173,7 @@ impl State {
     }
 }
 
-/// All messages that wait.
+/// All waiting messages.
 pub(super) struct WaitingMessages {
     folder: PathBuf,
     share: Share,
@@ -178,7 +181,8 @@ pub(super) struct WaitingMessages {
 }
 
 impl WaitingMessages {
-    /// In a folder of its own, with what an earlier run left. Nothing else in there is touched.
+    /// Opens the folder with the messages of an earlier run. Other files in the folder are not
+    /// touched.
     pub(super) fn open(folder: &Path, share: Share) -> io::Result<Self> {
         private_folder(folder)?;
         let mut state = State::default();
@@ -198,11 +202,11 @@ impl WaitingMessages {
         self.folder.join(format!("{}-{number:016x}-{came_ms:016x}", hex(&fleet)))
     }
 
-    /// Keeps a message that came then: it is on the disk afterwards, or dropped and counted where
-    /// there is no room.
+    /// Keeps a message that arrived at `came_ms`. Afterwards it is on the disk; without room it is
+    /// dropped and counted.
     ///
     /// # Errors
-    /// [`FileError`]: it is not kept, and not to be acknowledged.
+    /// [`FileError`]: the message is not kept, and must not be acknowledged.
     pub(super) fn keep(&self, fleet: &FleetName, came_ms: u64, message: &[u8]) -> Result<(), FileError> {
         let bytes = blocks(message.len() as u64);
         let (key, held) = {
@@ -216,7 +220,8 @@ impl WaitingMessages {
             }
             let key = (*fleet, state.next);
             (state.next, state.bytes) = (key.1 + 1, state.bytes + bytes);
-            // before it is written: no window that ends meanwhile is whole without it
+            // before the file is written: no window that ends meanwhile is complete without the
+            // message
             state.waiting.insert(key, Waiting::new(bytes, came_ms, false));
             (key, held)
         };
@@ -237,32 +242,33 @@ impl WaitingMessages {
         Ok(())
     }
 
-    /// Counts a message under a topic that no fleet can have.
+    /// Counts a message under a topic that names no fleet.
     pub(super) fn nobodys(&self) {
         self.state().drop_one("its topic names no fleet");
     }
 
-    /// Fleets with messages that wait.
+    /// Fleets with waiting messages.
     pub(super) fn fleets(&self) -> BTreeSet<FleetName> {
         self.state().waiting.keys().map(|key| key.0).collect()
     }
 
-    /// Whether there are messages for a fleet, on the disk.
+    /// Whether messages for a fleet wait on the disk.
     pub(super) fn holds(&self, fleet: &FleetName) -> bool {
         self.state().waiting.range((*fleet, 0)..=(*fleet, u64::MAX)).any(|(_, waiting)| waiting.written)
     }
 
-    /// When the first of a fleet's messages came, in milliseconds since 1970; none if none waits.
+    /// The arrival of a fleet's first waiting message, in milliseconds since 1970; `None` if no
+    /// message waits.
     pub(super) fn first_ms(&self, fleet: &FleetName) -> Option<u64> {
         let all = (*fleet, 0)..=(*fleet, u64::MAX);
         self.state().waiting.range(all).map(|(_, waiting)| waiting.came_ms).min()
     }
 
-    /// The oldest messages of a fleet, as they came, so many at most. Those that cannot be read are
-    /// set aside, some after [`TRIES`]: there may be more where the answer has none.
+    /// The oldest messages of a fleet, at most `most`, as they arrived. Unreadable messages are set
+    /// aside, some only after [`TRIES`], so there may be more even if the answer is empty.
     ///
     /// # Errors
-    /// [`FileError`] where a later try may succeed.
+    /// [`FileError`] if a later try may succeed.
     pub(super) fn oldest(&self, fleet: &FleetName, most: usize) -> Result<Vec<Message>, FileError> {
         let all = (*fleet, 0)..=(*fleet, u64::MAX);
         let waiting: Vec<(Key, u64)> = {
@@ -281,7 +287,7 @@ impl WaitingMessages {
         Ok(messages)
     }
 
-    /// Forgets a message whose frames are stored.
+    /// Removes a message whose frames are stored.
     pub(super) fn taken(&self, fleet: &FleetName, number: u64) {
         let mut state = self.state();
         if self.forget(&mut state, (*fleet, number)) {
@@ -289,8 +295,8 @@ impl WaitingMessages {
         }
     }
 
-    /// A file that cannot be removed is read again at the next start: its frames are duplicates
-    /// then.
+    /// Removes a message. If its file cannot be removed, the next start reads it again, and its
+    /// frames are duplicates.
     fn forget(&self, state: &mut State, key: Key) -> bool {
         let Some(waiting) = state.waiting.remove(&key) else { return false };
         state.bytes = state.bytes.saturating_sub(waiting.bytes);
@@ -298,7 +304,7 @@ impl WaitingMessages {
         true
     }
 
-    /// Drops messages that waited for too long.
+    /// Drops messages that waited too long.
     pub(super) fn expire(&self, now: Instant) {
         let mut state = self.state();
         let old = |waiting: &Waiting| now.saturating_duration_since(waiting.since) >= LIFE;
@@ -309,7 +315,7 @@ impl WaitingMessages {
         }
     }
 
-    /// What was counted.
+    /// The numbers of messages by outcome.
     pub(super) fn counts(&self) -> KeptCounts {
         let state = self.state();
         KeptCounts { waiting: state.waiting.len() as u64, ..state.counts }
@@ -320,7 +326,7 @@ fn blocks(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(BLOCK)
 }
 
-/// What the name of a message's file says: whose it is, which of all, and when it came.
+/// The fleet, number and time of arrival in the name of a message's file.
 fn parse(name: &str) -> Option<(Key, u64)> {
     let (fleet, rest) = name.split_once('-')?;
     let (number, came_ms) = rest.split_once('-')?;
@@ -350,7 +356,7 @@ mod tests {
         kept.keep(&other, 9000, &message(7)).unwrap();
         assert_eq!(kept.counts(), KeptCounts { kept: half + 1, waiting: half + 1, ..counts }, "others have room");
         drop(kept);
-        // half of a message that was written when the server was killed
+        // an incomplete message: the server was killed while it wrote
         fs::write(path.join(".tmp1"), b"half").unwrap();
         let kept = WaitingMessages::open(&path, Share::new(50)).unwrap();
         assert_eq!((kept.counts().waiting, kept.fleets().len()), (half + 1, 2));
@@ -384,7 +390,7 @@ mod tests {
         }
         kept.keep(&other, 200, b"other").unwrap();
         let file = |number: u64| path.join(format!("{}-{number:016x}-{:016x}", hex(&one), 100 + number));
-        // one was removed by hand, one is no file any more, and one is longer than any message
+        // one file was removed by hand, one is now a folder, and one is longer than any message
         fs::remove_file(file(0)).unwrap();
         fs::remove_file(file(1)).unwrap();
         fs::create_dir(file(1)).unwrap();
@@ -398,7 +404,7 @@ mod tests {
         assert_eq!(kept.counts(), KeptCounts { kept: 7, taken: 0, dropped: 2, waiting: 4 });
         assert_eq!(kept.state().bytes, 4 * BLOCK);
         assert_eq!(kept.oldest(&other, 9).unwrap().len(), 1);
-        // a fault of the system, and not of a file, is no reason to drop a message
+        // a system error that is not a file's fault is no reason to drop a message
         let failed = |source| FileError::Read { name: String::new(), source };
         let pass = |source: io::Error| kept.state().may_pass(&(one, 5), &failed(source));
         for _ in 0..2 * TRIES {
@@ -406,11 +412,11 @@ mod tests {
             assert!(!cfg!(unix) || pass(io::Error::from_raw_os_error(24)));
             assert!(!pass(io::ErrorKind::NotFound.into()));
         }
-        // a disk that fails for a moment loses nothing, and one that fails for good stops nothing
+        // a disk that fails briefly loses nothing, and one that fails permanently blocks nothing
         let tries: Vec<bool> = (0..TRIES).map(|_| pass(io::Error::other("?"))).collect();
         assert_eq!(tries.iter().filter(|pass| **pass).count(), usize::from(TRIES) - 1);
         assert!(!tries[usize::from(TRIES) - 1]);
-        // the next start finds those that can be read, and says the same of the others
+        // the next start finds the readable messages, and reports the others again
         drop(kept);
         let kept = WaitingMessages::open(&path, Share::new(100)).unwrap();
         assert_eq!(kept.counts(), KeptCounts { kept: 0, taken: 0, dropped: 1, waiting: 4 });

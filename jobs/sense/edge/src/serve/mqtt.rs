@@ -1,13 +1,13 @@
 //! Frames over MQTT 5: the server subscribes at a broker, and devices publish there.
 //!
-//! Topics are `tobari/{fleet}/…`, whatever a device puts behind; a message is one frame or several,
-//! one after another, with quality of service 1. **The broker is told that a message was received
-//! when its frames are on the disk**, or when there is nothing to take of it; one for a fleet that
-//! is not registered yet, when it is on the disk itself ([`super::kept`]). A message that could not
-//! be stored is delivered again when the connection is. While the disk takes nothing the server
-//! therefore leaves the broker, and comes back when it takes frames again. The session is kept by
-//! the broker for a day, so that a server that starts again misses nothing. The broker sees what
-//! everybody on the way sees: frames, and who sends them when.
+//! Topics are `tobari/{fleet}/…`, with any suffix that a device chooses. A message has one frame or
+//! several, one after another, with quality of service 1. **The server acknowledges a message once
+//! its frames are on the disk**, or if it has no frame to store. A message for an unregistered
+//! fleet is acknowledged once it is on the disk itself ([`super::kept`]). The broker delivers a
+//! message that could not be stored again on the next connection. So the server disconnects while
+//! the disk accepts nothing, and reconnects when it accepts frames again. The broker keeps the
+//! session for a day, so a server that restarts misses nothing. The broker sees the same as
+//! everybody on the network path: frames, their senders and their times.
 
 use super::{
     FleetName, Sense,
@@ -34,21 +34,21 @@ use tokio::{
 use zeroize::Zeroizing;
 
 const TOPICS: &str = "tobari/+/#";
-/// Messages that are taken at once; more wait at the broker.
+/// Messages handled at once; more messages wait at the broker.
 const AT_ONCE: u16 = 256;
-/// Bytes of messages that are taken at once, unless one message may have more.
+/// Bytes of messages handled at once, unless one message may have more.
 const BYTES_AT_ONCE: usize = 8 << 20;
-/// Messages of a fleet that waited for it to be registered, and are taken at once.
+/// Waiting messages of a fleet that are handled at once after its registration.
 const TAKEN_AT_ONCE: usize = 64;
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How long a broker keeps the session of a server that is away, in seconds.
+/// How long a broker keeps the session of an absent server, in seconds.
 pub(super) const SESSION: u32 = 86_400;
-/// How long an answer of a broker is waited for.
+/// The time limit for an answer of a broker.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A connection that ended sooner, and how many of them in a row are no accident.
+/// A shorter connection counts as short, and [`EVICTED`] short ones in a row are no accident.
 const SHORT: Duration = Duration::from_secs(10);
 const EVICTED: u32 = 3;
-/// The pause before a broker that is away is tried again.
+/// The pause before the next attempt to reach an absent broker.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A broker.
@@ -58,7 +58,7 @@ pub struct MqttBroker {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// As whom to come.
+    /// The user name and password.
     pub login: Option<(String, Zeroizing<String>)>,
 }
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for MqttBroker {
 impl std::str::FromStr for MqttBroker {
     type Err = String;
 
-    /// As `mqtt://host:port`, the port being 1883 where there is none.
+    /// Parses `mqtt://host:port`; the default port is 1883.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "expected a broker as mqtt://host:1883".to_owned();
         let rest = text.strip_prefix("mqtt://").ok_or_else(wrong)?.trim_end_matches('/');
@@ -88,28 +88,28 @@ impl std::str::FromStr for MqttBroker {
     }
 }
 
-/// Why a broker did not take messages.
+/// Why a broker did not accept messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MqttError {
-    /// It is not there, or does not let this client in.
+    /// The broker is absent, or rejects this client.
     #[error("the broker is not there, or closed the connection: look at the broker, then try again")]
     Away,
-    /// It refused a message.
+    /// The broker rejected a message.
     #[error("the broker rejects this fleet's messages: allow the topics tobari/FLEET/# for this login")]
     Refused,
-    /// It said nothing for a while.
+    /// The broker did not answer in time.
     #[error("expected an answer of the broker within {} s, found none", PATIENCE.as_secs())]
     Silent,
 }
 
-/// Publishes messages under a topic, and returns when the broker has said of each that it took it.
+/// Publishes messages under a topic, and returns after the broker has acknowledged all of them.
 ///
 /// # Errors
-/// [`MqttError`]: it is not known then which messages it took; frames may be sent again.
+/// [`MqttError`]: then it is unknown which messages the broker accepted; frames may be sent again.
 pub async fn publish(broker: &MqttBroker, topic: &str, messages: Vec<Vec<u8>>) -> Result<(), MqttError> {
     let largest = messages.iter().map(Vec::len).max().unwrap_or(0);
-    // a name of its own: brokers end the connection of another client with the same
+    // a random name: brokers disconnect another client of the same name
     let mut name = [0; 8];
     getrandom::fill(&mut name).map_err(|_| MqttError::Away)?;
     let mut options = MqttOptions::new(format!("tobari-{}", hex(&name)), broker.host.clone(), broker.port);
@@ -132,7 +132,7 @@ pub async fn publish(broker: &MqttBroker, topic: &str, messages: Vec<Vec<u8>>) -
         }
     }
     let _ = client.try_disconnect();
-    // until the farewell is sent; whatever comes of it
+    // until the disconnection is sent; its result does not matter
     let _ = timeout(PAUSE, events.poll()).await;
     Ok(())
 }
@@ -160,7 +160,7 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
         let event = tokio::select! {
             () = stopped.wait() => return drop(client.try_disconnect()),
             () = refused.notified() => {
-                // the broker delivers what it was not told of to a new connection, in its order
+                // the broker delivers unacknowledged messages on a new connection, in order
                 events.clean();
                 if works_again(&sense, &mut stopped).await {
                     continue;
@@ -171,7 +171,7 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
         };
         match event {
             Ok(Event::Incoming(Packet::ConnAck(_))) => {
-                // an error is a full queue, which a new connection has not
+                // the only error is a full queue, and a new connection has an empty one
                 let _ = client.try_subscribe(TOPICS, QoS::AtLeastOnce);
                 connected = Some(Instant::now());
                 tracing::info!("connected with the broker");
@@ -188,13 +188,13 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
             }
             Ok(_) => {}
             Err(_) => {
-                // its reason may name the broker's address
+                // the error may name the broker's address
                 tracing::warn!("the broker is away");
                 let was_short = connected.take().is_some_and(|since| since.elapsed() < SHORT);
                 short = if was_short { short + 1 } else { 0 };
                 let evicted = short >= EVICTED;
                 if evicted {
-                    // each of the two ends the other's connection when it comes back
+                    // each of the two clients disconnects the other when it reconnects
                     tracing::error!(
                         "the broker ended this server's connection {short} times soon after it began: another \
                          client may be using its name, as a server with a copy of the data folder does. Stop \
@@ -211,7 +211,7 @@ pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) 
     }
 }
 
-/// Waits until the disk takes frames: false if the server stops before.
+/// Waits until the disk accepts frames; false if the server stops first.
 async fn works_again(sense: &Sense, stopped: &mut Stop) -> bool {
     tracing::warn!("frames cannot be stored: they stay with the broker meanwhile");
     loop {
@@ -225,13 +225,13 @@ async fn works_again(sense: &Sense, stopped: &mut Stop) -> bool {
     }
 }
 
-/// Whose a message is.
+/// The fleet of a message.
 enum Checked {
-    /// Nobody's: its topic names no fleet.
+    /// No fleet: the topic names none.
     Nobodys,
-    /// A fleet's that is not registered.
+    /// A fleet that is not registered.
     Unregistered(FleetName),
-    /// A fleet's: what became of its frames.
+    /// A registered fleet, with the result of the check of the frames.
     Of(FleetName, Arc<Fleet>, Arc<Known>, Result<Candidates, Reply>),
 }
 
@@ -239,12 +239,12 @@ enum Checked {
 struct Taken {
     message: Publish,
     checked: JoinHandle<Checked>,
-    /// One of those for as long as it is on its way, and its bytes.
+    /// The permits for a place and for the message's bytes, held while the message is handled.
     place: [OwnedSemaphorePermit; 2],
 }
 
-/// Messages are checked many at once and stored as they came: a device's frame is too old when many
-/// newer ones of it are stored.
+/// Stores messages in the order of their arrival; many are checked at once. The order matters: a
+/// device's frame is late once many newer frames of the device are stored.
 async fn store(
     sense: Sense,
     acks: mpsc::UnboundedSender<Publish>,
@@ -266,7 +266,7 @@ async fn store(
         let payload = std::mem::take(&mut message.payload);
         let queued = match checked.await {
             Ok(Checked::Of(name, fleet, known, Ok(candidates))) => {
-                // those that came before it first
+                // first the messages that arrived before it
                 if !take_kept(&sense, &name, &fleet, &known).await {
                     refused.notify_one();
                     continue;
@@ -285,7 +285,7 @@ async fn store(
                 }
                 continue;
             }
-            // the broker delivers it again
+            // the broker delivers the message again
             Ok(Checked::Of(_, _, _, Err(_))) | Err(_) => continue,
         };
         drop(payload);
@@ -305,7 +305,7 @@ async fn store(
     }
 }
 
-/// Keeps a message for a fleet that is not registered: false where the disk does not take it.
+/// Keeps a message for an unregistered fleet; false if the disk does not accept it.
 async fn keep(sense: &Sense, name: FleetName, payload: Bytes) -> bool {
     let (shared, came_ms) = (Arc::clone(&sense.shared), now_ms());
     let keep = move || match shared.kept.keep(&name, came_ms, &payload) {
@@ -318,20 +318,21 @@ async fn keep(sense: &Sense, name: FleetName, payload: Bytes) -> bool {
     tokio::task::spawn_blocking(keep).await.unwrap_or(false)
 }
 
-/// Takes messages of fleets that were registered meanwhile, and drops those that waited too long.
+/// Stores messages of fleets that were registered meanwhile, and drops messages that waited too
+/// long.
 async fn take_registered(sense: &Sense) {
     for name in sense.shared.kept.fleets() {
         let fleet = sense.shared.fleet(&name).and_then(|fleet| Some((fleet.known()?, fleet)));
         if let Some((known, fleet)) = fleet {
-            // what is not stored now is tried again
+            // a message that is not stored now is tried again
             take_kept(sense, &name, &fleet, &known).await;
         }
     }
     sense.shared.kept.expire(Instant::now());
 }
 
-/// Takes what an earlier run kept, on a server without a broker: it was acknowledged, and windows
-/// wait for it.
+/// Stores the messages of an earlier run, on a server without a broker: they were acknowledged, and
+/// windows wait for them.
 pub(super) async fn take_left(sense: Sense, mut stopped: Stop) {
     while !sense.shared.kept.fleets().is_empty() {
         take_registered(&sense).await;
@@ -342,8 +343,8 @@ pub(super) async fn take_left(sense: Sense, mut stopped: Stop) {
     }
 }
 
-/// Takes the messages that waited for a fleet, in their order and under the times at which they
-/// came: false where not all are stored.
+/// Stores the messages that waited for a fleet, in order and with their times of arrival. False if
+/// not all of them are stored.
 async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<Known>) -> bool {
     let shared = &sense.shared;
     while shared.kept.holds(name) {
@@ -372,8 +373,9 @@ async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<K
     true
 }
 
-/// Tells the broker. Apart from what holds places: a broker may send more at once than it was told
-/// to, and then the connection, on which this waits, is not served before there is a place.
+/// Acknowledges messages to the broker, in a task that holds no place, since an acknowledgement
+/// waits for the connection. If a broker sends more messages at once than the limit, the connection
+/// is not served until a place is free.
 async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Publish>) {
     while let Some(message) = stored.recv().await {
         let _ = client.ack(&message).await;
@@ -395,7 +397,7 @@ mod tests {
 
     use super::*;
 
-    /// Every text of up to so many of these characters.
+    /// Every text of at most this many of these characters.
     fn texts(alphabet: &'static [u8], most: u32) -> impl Iterator<Item = Vec<u8>> {
         let base = alphabet.len();
         (0..=most).flat_map(move |length| {

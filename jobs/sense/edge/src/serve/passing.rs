@@ -1,19 +1,19 @@
-//! Fleets that end: for whoever opens the page.
+//! Temporary fleets, for visitors of the page.
 //!
-//! A fleet that a key holder registers stays until its folder is removed. One that a visitor's tab
-//! makes must not: it **ends** when its tab says so, [`IDLE`] after the last request in the tab's
-//! name, and after [`LIFE`] at the latest; its folder is removed then, and again when a server
-//! starts.
+//! A fleet that a key holder registers is permanent: it stays until its folder is removed. A fleet
+//! of a visitor's tab must not stay. It **ends** when its tab says so, [`IDLE`] after the tab's
+//! last request, and after [`LIFE`] at the latest. Its folder is then removed; a start of the
+//! server removes leftovers.
 //!
-//! **Whose it is** is told by 32 random bytes of the tab's (`Tobari-Passing`), of which the server
-//! keeps the SHA-256. They open nothing; who has them may send this fleet's objects, questions and
-//! windows, and end it. What a browser may send without asking the server first has no such header,
-//! so that no other site's page can do it in a visitor's name.
+//! **The owner** has 32 random bytes of the tab (`Tobari-Passing`), and the server keeps their
+//! SHA-256. The bytes decrypt nothing. Their holder may send this fleet's objects, questions and
+//! windows, and end the fleet. A request that a browser sends to another origin without asking the
+//! server first cannot have this header, so no other site's page can act for a visitor.
 //!
-//! **What it takes is bounded by what it may send**: [`REQUESTS`] requests and [`BYTES`] bytes that
-//! are kept, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), at [`PLACES`] fleets at
-//! once, of which one address or token has a share. Its frames are of U25, whose sums cost the
-//! server milliseconds, and its questions have few results ([`admits`]).
+//! **Limits on requests bound the resources of a fleet**: [`REQUESTS`] requests and [`BYTES`]
+//! stored bytes, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), for [`PLACES`] fleets
+//! at once, of which one address or token has a share. Frames are of U25, whose sums cost the
+//! server milliseconds, and questions have few results ([`admits`]).
 
 use super::{FleetName, SenseError, fleet::Fleet, private_folder};
 use std::{
@@ -30,37 +30,37 @@ use tobari_sense::ProfileName;
 use tobari_sense::bundle::Bundle;
 use tobari_sense::order::Order;
 
-/// Fleets at once.
+/// The largest number of temporary fleets at once.
 pub(super) const PLACES: usize = 8;
-/// Time without a request of the tab's, after which a fleet ends.
+/// A fleet ends after this time without a request of its tab.
 pub(super) const IDLE: Duration = Duration::from_secs(120);
-/// Time after which it ends whatever comes.
+/// A fleet ends after this time in any case.
 pub(super) const LIFE: Duration = Duration::from_secs(1800);
-/// Requests of a fleet that leave something behind, or have something computed.
+/// Requests of a fleet that store data or start a computation.
 pub(super) const REQUESTS: u32 = 4096;
-/// Bytes of a fleet that are kept, frames and all.
+/// Stored bytes of a fleet, with its frames.
 pub(super) const BYTES: u64 = 16 << 20;
-/// Bytes of a bundle, an order or a batch of frames.
+/// Largest size in bytes of a bundle, an order or a batch of frames.
 pub(super) const MESSAGE: usize = 1 << 16;
-/// Bytes of an object: a key of the scheme, or a part of a cohort's secrets, has a few hundred
-/// thousand.
+/// Largest size in bytes of an object. An evaluation key or a part of a cohort's secrets has a few
+/// hundred thousand bytes.
 pub(super) const OBJECT: usize = 1 << 20;
-/// Devices of a fleet.
+/// The largest number of devices of a fleet.
 pub(super) const DEVICES: usize = 64;
-/// Frames of a device in a window, and groups of a question.
+/// The largest number of frames of a device in a window, and of groups of a question.
 const FRAMES: u32 = 16;
 const GROUPS: usize = 4;
-/// Length of a window, and time between two, in milliseconds.
+/// The allowed lengths of windows and of the time between two, in milliseconds.
 const WINDOW_MS: std::ops::RangeInclusive<u64> = 1_000..=3_600_000;
-/// Bytes of an answer that are shown.
+/// Bytes of an answer that the page shows.
 const SAMPLE: usize = 840;
 
-/// Whether a passing fleet may have this bundle.
+/// Whether a temporary fleet may have this bundle.
 pub(super) fn admits(bundle: &Bundle) -> bool {
     bundle.profile == ProfileName::U25 && bundle.devices.len() <= DEVICES && bundle.objects().len() <= DEVICES
 }
 
-/// Whether a passing fleet may have this order: few results, each of milliseconds.
+/// Whether a temporary fleet may have this order: few results, each of milliseconds.
 pub(super) fn admits_order(order: &Order) -> bool {
     order.part.is_none()
         && order.groups.len() <= GROUPS
@@ -68,30 +68,30 @@ pub(super) fn admits_order(order: &Order) -> bool {
         && [order.length_ms, order.every_ms].iter().all(|ms| WINDOW_MS.contains(ms))
 }
 
-/// What a passing fleet has sent and was sent.
+/// The traffic of a temporary fleet.
 #[derive(Clone, Default)]
 pub(super) struct Traffic {
     /// Requests that count.
     pub(super) requests: u32,
-    /// Bytes that were kept.
+    /// Bytes that were stored.
     pub(super) up: u64,
     /// Bytes of answers.
     pub(super) down: u64,
     /// Bytes of objects.
     pub(super) objects: u64,
-    /// Frames that were taken.
+    /// Frames that were accepted.
     pub(super) frames: u64,
-    /// The newest of them.
+    /// The newest frame.
     pub(super) frame: Vec<u8>,
-    /// Answers.
+    /// The number of answers.
     pub(super) answers: u64,
-    /// The end of the newest, its length, and the window it is of.
+    /// The last bytes of the newest answer, its length, and the beginning of its window.
     pub(super) answer: (Vec<u8>, usize, u64),
 }
 
-/// A fleet that ends.
+/// A temporary fleet.
 pub(super) struct Visit {
-    /// What is kept of it.
+    /// The fleet's stored data.
     pub(super) fleet: Arc<Fleet>,
     owner: [u8; 32],
     origin: Origin,
@@ -105,7 +105,7 @@ impl Visit {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What went there and back.
+    /// The traffic so far.
     pub(super) fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,12 +114,12 @@ impl Visit {
         now.duration_since(self.began) >= LIFE || now.duration_since(*self.touched()) >= IDLE
     }
 
-    /// How long it lasts at most.
+    /// The longest time that is left.
     pub(super) fn left(&self, now: Instant) -> Duration {
         LIFE.saturating_sub(now.duration_since(self.began))
     }
 
-    /// Takes a request into account. Answers whether there was room for it, and for so many bytes.
+    /// Counts a request that stores this many bytes. Returns whether there was room for it.
     pub(super) fn charge(&self, bytes: usize) -> bool {
         let mut traffic = self.traffic();
         let fits = traffic.requests < REQUESTS && traffic.up.saturating_add(bytes as u64) <= BYTES;
@@ -130,36 +130,36 @@ impl Visit {
         fits
     }
 
-    /// Whether there is room for a batch of so many bytes: only what is taken of it counts.
+    /// Whether there is room for a batch of this many bytes; only its accepted frames will count.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         let traffic = self.traffic();
         traffic.requests < REQUESTS && traffic.up.saturating_add(bytes as u64) <= BYTES
     }
 
-    /// Notes an answer.
+    /// Records an answer.
     pub(super) fn answered(&self, start_ms: u64, bytes: &[u8]) {
         let mut traffic = self.traffic();
         traffic.answers += 1;
         traffic.down += bytes.len() as u64;
-        // the beginning says whose and how many; the rest is the ciphertext
+        // the beginning has devices and counts; the rest is the ciphertext
         traffic.answer = (bytes[bytes.len().saturating_sub(SAMPLE)..].to_vec(), bytes.len(), start_ms);
     }
 }
 
-/// What became of a wish for a place.
+/// The result of a request for a place.
 pub(super) enum Begun {
-    /// It is there.
+    /// The fleet exists.
     Visit(Arc<Visit>),
-    /// It is somebody else's.
+    /// The name belongs to another visitor.
     Taken,
     /// There is no room.
     Full,
 }
 
-/// All fleets that end.
+/// All temporary fleets.
 pub(super) struct Passing {
     folder: PathBuf,
-    /// What one address or token may have of the places.
+    /// The share of one address or token in the places.
     share: Share,
     /// Bytes of memory for pages of a fleet's store.
     pages: usize,
@@ -167,7 +167,7 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    /// In a folder of its own, from which is removed what an earlier run left.
+    /// Opens a separate folder, and removes the data of an earlier run from it.
     pub(super) fn open(folder: &Path, share: Share, pages: usize) -> std::io::Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder)?;
@@ -185,24 +185,24 @@ impl Passing {
         self.visits().get(name).filter(|visit| !visit.is_over(now)).cloned()
     }
 
-    /// The fleet of whose name this is, for who has its secret; it lasts from now on.
+    /// The fleet with this name, for the holder of its secret. The idle time starts again.
     pub(super) fn owned(&self, name: &FleetName, owner: &[u8; 32], now: Instant) -> Option<Arc<Visit>> {
         let visit = self.find(name, now).filter(|visit| bool::from(visit.owner.ct_eq(owner)))?;
         *visit.touched() = now;
         Some(visit)
     }
 
-    /// All of them.
+    /// All temporary fleets.
     pub(super) fn fleets(&self) -> Vec<Arc<Fleet>> {
         self.visits().values().map(|visit| Arc::clone(&visit.fleet)).collect()
     }
 
-    /// How many more there may be.
+    /// The number of free places.
     pub(super) fn room(&self, now: Instant) -> usize {
         PLACES.saturating_sub(self.visits().values().filter(|visit| !visit.is_over(now)).count())
     }
 
-    /// The fleet of whose name this is, made where there is none and room for it.
+    /// The fleet with this name. A new one is made if there is none and there is room.
     pub(super) fn begin(
         &self,
         name: &FleetName,
@@ -230,17 +230,17 @@ impl Passing {
         Ok(Begun::Visit(visit))
     }
 
-    /// Ends a fleet, and removes what was kept of it.
+    /// Ends a fleet, and removes its data.
     pub(super) fn end(&self, name: &FleetName) {
         let mut visits = self.visits();
         if visits.remove(name).is_some() {
-            // under the lock, so that nobody begins one of this name meanwhile; what stays behind
-            // goes at the next start
+            // under the lock, so that nobody begins a fleet of this name meanwhile; the next start
+            // removes leftovers
             let _ = fs::remove_dir_all(self.folder.join(hex(name)));
         }
     }
 
-    /// Ends those whose time is over: how many.
+    /// Ends fleets whose time is over, and returns their number.
     pub(super) fn sweep(&self, now: Instant) -> usize {
         let visits = self.visits();
         let over: Vec<FleetName> =
@@ -280,14 +280,14 @@ mod tests {
         }
         assert!(begun(&passing, &NAMES[PLACES], start).is_none(), "no room");
         assert_eq!((passing.room(start), kept(&path)), (0, PLACES));
-        // another secret is another's
+        // another secret belongs to another visitor
         assert!(matches!(passing.begin(&NAMES[0], (&[9; 32], &Origin::Unknown), start), Ok(Begun::Taken)));
         assert!(passing.owned(&NAMES[0], &[9; 32], at(100)).is_none());
-        // one is asked for, the others are not
+        // one fleet has requests, the others have none
         assert!(passing.owned(&NAMES[0], &[0; 32], at(100)).is_some());
         assert_eq!((passing.sweep(at(120)), kept(&path), passing.room(at(120))), (PLACES - 1, 1, PLACES - 1));
         assert!(begun(&passing, &NAMES[PLACES], at(130)).is_some());
-        // whatever comes it ends, and its place is free
+        // despite requests it ends, and its place is free
         for seconds in (200..1800).step_by(100) {
             assert!(passing.owned(&NAMES[0], &[0; 32], at(seconds)).is_some(), "{seconds} s");
         }

@@ -1,12 +1,18 @@
-//! Who may ask for what.
+//! The rights of clients.
 //!
-//! | fleets | who registers them and asks |
-//! |---|---|
-//! | that stay | who has a token, where there is a file of them; otherwise anybody on this machine, or anybody at all where the server was told so. **No page**: a request with an `Origin` is a browser's, and is refused |
-//! | that end ([`super::passing`]) | the same, and with `visitors` anybody; then who made one, by its secret |
+//! | fleets | clients that may register them | clients that may ask |
+//! |---|---|---|
+//! | permanent | clients with a right | the same clients |
+//! | temporary ([`super::passing`]) | the same clients, and with `visitors` anybody | the client that made the fleet |
 //!
-//! Frames need no right: a device's MAC is what tells it. Of a fleet that ends, whoever has its
-//! name may see what the server holds, which is what the server sees.
+//! **Clients with a right.** With a file of tokens, these are the clients that have a token.
+//! Otherwise they are the clients on this machine, or all clients if an option says so.
+//!
+//! **No page** has a right to permanent fleets: a request with an `Origin` comes from a browser,
+//! and is rejected. The client that made a temporary fleet proves this with the fleet's secret.
+//!
+//! Frames need no right: their MAC identifies the device. For a temporary fleet, a client that
+//! knows its name may see the server's data: exactly the server's view.
 
 use super::{
     Shared,
@@ -28,29 +34,29 @@ use tobari_node::{
 };
 use tobari_octets::{sha256, unhex_lower};
 
-/// The secret of a fleet that ends: 64 hexadecimal digits.
+/// The header with the secret of a temporary fleet: 64 hexadecimal digits.
 const SECRET: &str = "tobari-passing";
 
-/// Who registers fleets that stay.
+/// The clients that may register permanent fleets.
 pub(super) enum Registrars {
-    /// Whoever reaches the server.
+    /// All clients that reach the server.
     Anybody,
-    /// Who has one of these.
+    /// Clients with one of these tokens.
     Tokens(Arc<Tokens>),
-    /// Nobody: the server is for visitors alone.
+    /// Nobody: the server is only for visitors.
     Nobody,
 }
 
-/// In whose name a request comes.
+/// The sender of a request.
 pub(super) enum Who {
-    /// A key holder's, whose fleet stays.
+    /// A key holder with a permanent fleet.
     Holder,
-    /// A visitor's, whose secret has this hash.
+    /// A visitor, whose secret has this hash.
     Visitor([u8; 32]),
 }
 
 impl Who {
-    /// The one limit or the other.
+    /// The limit for this sender.
     fn most(&self, holder: usize, visitor: usize) -> usize {
         match self {
             Self::Holder => holder,
@@ -59,47 +65,47 @@ impl Who {
     }
 }
 
-/// A fleet, for who may ask about it.
+/// A fleet that the sender may use.
 pub(super) struct Used {
     /// The fleet.
     pub(super) fleet: Arc<Fleet>,
-    /// If it ends.
+    /// The temporary fleet, if it is one.
     pub(super) visit: Option<Arc<Visit>>,
 }
 
 impl Used {
-    /// What it is; refused before its bundle came.
+    /// The data from its bundle; an error before the bundle arrived.
     pub(super) fn known(&self) -> Result<Arc<Known>, Reply> {
         self.fleet.known().ok_or_else(no_fleet)
     }
 
-    /// Takes a request into account that leaves so many bytes.
+    /// Counts a request that stores this many bytes.
     pub(super) fn charge(&self, bytes: usize) -> Result<(), Reply> {
         let fits = self.visit.as_ref().is_none_or(|visit| visit.charge(bytes));
         fits.then_some(()).ok_or_else(spent)
     }
 }
 
-/// A fleet that there is not, or that is somebody else's.
+/// The reply for a fleet that does not exist, or belongs to another client.
 pub(super) fn no_fleet() -> Reply {
     let text = "the server has no fleet of this name: run `tobari sense keyholder` once, which registers the fleet";
     Reply::new(StatusCode::NOT_FOUND, "fleet", text)
 }
 
-/// No room for another fleet.
+/// The reply if there is no room for another fleet.
 pub(super) fn full() -> Reply {
     let text = "this server has no room for another fleet of this address or token: remove one, or come again when one has ended";
     Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text)
 }
 
-/// A fleet that has sent all that it may.
+/// The reply to a fleet that has used up its limits.
 pub(super) fn spent() -> Reply {
     let text = "the temporary fleet has sent all that it may: begin a new fleet";
     Reply::new(StatusCode::INSUFFICIENT_STORAGE, "spent", text)
 }
 
 impl Shared {
-    /// In whose name a request of a key holder comes.
+    /// The sender of a key holder's request.
     pub(super) fn who(&self, headers: &HeaderMap) -> Result<Who, Reply> {
         let Some(secret) = headers.get(SECRET) else { return self.holder(headers).map(|()| Who::Holder) };
         self.visitor(headers)?;
@@ -109,7 +115,7 @@ impl Shared {
         Ok(Who::Visitor(sha256(&secret)))
     }
 
-    /// Whether who asks may register fleets that stay.
+    /// Checks that the client may register permanent fleets.
     pub(super) fn holder(&self, headers: &HeaderMap) -> Result<(), Reply> {
         if headers.contains_key(header::ORIGIN) {
             let text = "expected a key holder's program, found a page in a browser: it may have fleets that end";
@@ -118,7 +124,7 @@ impl Shared {
         self.registrar(headers)
     }
 
-    /// Whether who asks may have a fleet that ends.
+    /// Checks that the client may have a temporary fleet.
     pub(super) fn visitor(&self, headers: &HeaderMap) -> Result<(), Reply> {
         if self.options.visitors { Ok(()) } else { self.registrar(headers) }
     }
@@ -131,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// The fleet of whose name this is, for who asks.
+    /// The fleet with this name, if the sender may use it.
     pub(super) fn used(&self, who: &Who, fleet: &str) -> Result<Used, Reply> {
         let name = unhex_lower(fleet).ok_or_else(no_fleet)?;
         match who {
@@ -141,7 +147,7 @@ impl Shared {
         .ok_or_else(no_fleet)
     }
 
-    /// The fleet of whose name this is, for its devices.
+    /// The fleet with this name, for its devices.
     pub(super) fn of_devices(&self, fleet: &str) -> Result<(Used, Arc<Known>), Reply> {
         let name = unhex_lower(fleet).ok_or_else(no_fleet)?;
         let stays = self.fleet(&name).map(|fleet| Used { fleet, visit: None });
@@ -150,7 +156,7 @@ impl Shared {
         Ok((used, known))
     }
 
-    /// Whose requests these are, for all that one client has a share of.
+    /// The client of these requests, for all limits by client.
     pub(super) fn origin(&self, headers: &HeaderMap, origin: &Origin) -> Origin {
         let name = match &self.registrars {
             Registrars::Tokens(tokens) => tokens.bearer(headers),
@@ -159,8 +165,9 @@ impl Shared {
         origin.or_token(name.as_ref())
     }
 
-    /// Who sends a key holder's message, its body, and what is held while it is worked at: of so
-    /// many bytes at most where the fleet stays, and of so many where it ends.
+    /// Reads a key holder's message. Returns the sender, the body, and the turn and memory to hold
+    /// during the work. The first limit in bytes is for permanent fleets, the second for temporary
+    /// ones.
     pub(super) async fn message(
         &self,
         headers: &HeaderMap,

@@ -11,7 +11,7 @@ use std::path::Path;
 use support::Server;
 use tobari_sense_edge::serve::SenseOptions;
 
-/// A server with a folder of frames. One client may hold all there is, as all of these come from
+/// A server with a folder of frames. One client may use all resources, because all tests come from
 /// one address.
 async fn served(folder: &Path, change: impl FnOnce(&mut SenseOptions)) -> Server {
     let (mut house, mut sense) = (support::on_any_port(), SenseOptions::new(folder.to_owned()));

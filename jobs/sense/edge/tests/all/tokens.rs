@@ -14,7 +14,7 @@ use tokio::{
     time::sleep,
 };
 
-/// One request on a connection that stays; its status.
+/// Sends one request on a connection that stays open, and returns its status.
 async fn ask(stream: &mut TcpStream, token: &str) -> u16 {
     let request = format!("GET /sense/v1/metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -24,7 +24,7 @@ async fn ask(stream: &mut TcpStream, token: &str) -> u16 {
     head[9..12].parse().unwrap()
 }
 
-/// Asks again and again until the answer is this one.
+/// Repeats the request until the answer has this status.
 async fn becomes(stream: &mut TcpStream, token: &str, status: u16) {
     let begun = Instant::now();
     while ask(stream, token).await != status {
@@ -47,13 +47,13 @@ fn fault_28_a_removed_token_is_refused_on_the_connection_that_it_has_and_a_bad_f
         std::fs::write(&tokens, &bob).unwrap();
         becomes(&mut stream, "a", 401).await;
         assert_eq!(ask(&mut stream, "b").await, 200);
-        // a slip of the hand, and then no file at all: bob stays, alice stays out
+        // a mistake in the file, and then no file: bob keeps access, and alice does not get it back
         for bad in [Some("bob\n"), None] {
             bad.map_or_else(|| std::fs::remove_file(&tokens).unwrap(), |bad| std::fs::write(&tokens, bad).unwrap());
             sleep(Duration::from_millis(2500)).await;
             assert_eq!((ask(&mut stream, "a").await, ask(&mut stream, "b").await), (401, 200));
         }
-        // mended, with somebody new
+        // corrected, with a new name
         std::fs::write(&tokens, format!("{bob}carol {}\n", token_hash("c"))).unwrap();
         becomes(&mut stream, "c", 200).await;
         assert_eq!((ask(&mut stream, "a").await, ask(&mut stream, "b").await), (401, 200));

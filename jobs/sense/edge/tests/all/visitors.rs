@@ -1,4 +1,4 @@
-//! Fleets that end, over HTTP: who may have one, what it may take, and that nothing of it stays.
+//! Temporary fleets over HTTP: the rights to have one, its limits, and that nothing of it stays.
 
 use super::{
     served,
@@ -23,7 +23,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// Who asks, in headers.
+/// The header with a visitor's secret.
 fn secret(byte: u8) -> String {
     format!("Tobari-Passing: {}\r\n", format!("{byte:02x}").repeat(32))
 }
@@ -35,7 +35,7 @@ async fn ask(server: &Server, method: &str, path: &str, headers: &str, body: &[u
         "{method} /sense/v1{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // a server that refuses need not read all of it
+    // a server that rejects a request need not read all of it
     let _ = stream.write_all(body).await;
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
@@ -60,7 +60,7 @@ fn bundle(number: u8, profile: &str) -> Vec<u8> {
     bundle.to_string().into_bytes()
 }
 
-/// Makes a fleet: status and word.
+/// Makes a fleet, and returns status and word.
 async fn make(server: &Server, number: u8, headers: &str) -> (u16, Option<String>) {
     let answer = ask(server, "POST", &fleet(number), headers, &bundle(number, "u25")).await;
     (answer.status, answer.word)
@@ -74,14 +74,14 @@ fn word(status: u16, word: &str) -> (u16, Option<String>) {
     (status, Some(word.to_owned()))
 }
 
-/// Fleets in a folder.
+/// The number of fleets in a folder.
 fn kept(folder: &Path) -> usize {
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     names.filter(|name| name.len() == 16).count()
 }
 
-/// Waits until the tasks of a server that has ended have let go of a fleet's store, which ends with
-/// a process otherwise.
+/// Waits until the tasks of a stopped server have released a fleet's store. Normally the end of the
+/// process releases it.
 async fn closed(folder: &Path, number: u8) {
     let name = fleet(number).rsplit_once('/').unwrap().1.to_owned();
     let begun = Instant::now();
@@ -104,7 +104,7 @@ fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
             let object = format!("{at}/objects/{}", "0".repeat(64));
             assert_eq!(status(&server, "GET", &object, &headers).await, 404);
         }
-        // what the server holds is no secret to who has the name
+        // anybody with the name may see the server's data of the fleet
         let held: Value =
             serde_json::from_slice(&ask(&server, "GET", &format!("{at}/held"), "", b"").await.body).unwrap();
         assert_eq!(
@@ -113,13 +113,13 @@ fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
         );
         let offered: Value = serde_json::from_slice(&ask(&server, "GET", "", "", b"").await.body).unwrap();
         assert_eq!((&offered["passing"]["room"], &offered["passing"]["places"]), (&json!(7), &json!(8)));
-        // neither another nor a key holder ends it
+        // neither another visitor nor a key holder can end it
         for (headers, expected) in [(secret(2), 404), (String::new(), 404), (secret(1), 204), (secret(1), 404)] {
             assert_eq!(status(&server, "DELETE", &at, &headers).await, expected);
         }
         assert_eq!(status(&server, "GET", &format!("{at}/held"), "").await, 404);
         assert_eq!((kept(&folder.path().join("passing")), kept(folder.path())), (0, 0), "nothing is left");
-        // one that stays is none that ends
+        // a permanent fleet is not a temporary one
         assert_eq!(make(&server, 2, "").await, (201, None));
         assert_eq!(make(&server, 2, &secret(1)).await, word(404, "fleet"));
         assert_eq!(
@@ -129,7 +129,7 @@ fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
         );
         let stays = ask(&server, "DELETE", &fleet(2), "", b"").await;
         assert_eq!((stays.status, stays.word.as_deref()), (409, Some("stays")));
-        // a start removes what was left
+        // a start removes leftovers
         assert_eq!(make(&server, 3, &secret(1)).await, (201, None));
         assert_eq!(kept(&folder.path().join("passing")), 1);
         server.stop().await;
@@ -142,8 +142,7 @@ fn a_fleet_of_a_visitors_is_whose_secret_made_it_and_is_gone_when_it_ends() {
     });
 }
 
-/// The attack: a page that somebody visits, of this origin or another, makes its visitor's browser
-/// register fleets.
+/// The attack: a web page, of this origin or another, makes its visitor's browser register fleets.
 #[test]
 fn no_page_makes_a_fleet_that_stays() {
     run(async {
@@ -154,8 +153,8 @@ fn no_page_makes_a_fleet_that_stays() {
             assert_eq!(make(&server, 1, &origin).await, word(403, "page"));
             let object = ask(&server, "POST", &format!("{}/objects/{}", fleet(1), "0".repeat(64)), &origin, b"x").await;
             assert_eq!(object.word.as_deref(), Some("page"));
-            // a header that a browser does not send to another origin without asking, which is not
-            // answered
+            // a browser does not send this header to another origin without asking first, and the
+            // server does not answer that request
             let asked = ask(&server, "OPTIONS", &fleet(1), &origin, b"").await;
             assert_eq!(asked.status, 405);
             assert_eq!(make(&server, 2, &(secret(1) + &origin)).await, (201, None));
@@ -195,7 +194,7 @@ fn what_a_visitors_fleet_may_be_and_send_is_bounded() {
             assert_eq!((refused.status, refused.word.as_deref()), (422, Some("message")), "{more}");
         }
         assert_eq!(ask(&server, "POST", &at, &secret(1), &question(json!({}))).await.status, 201);
-        // bytes: of one message, and of all
+        // limits in bytes: for one message, and for all
         let object = |byte: u8, length: usize| {
             let bytes = vec![byte; length];
             (format!("{}/objects/{}", fleet(1), token_hash_of(&bytes)), bytes)
@@ -208,7 +207,7 @@ fn what_a_visitors_fleet_may_be_and_send_is_bounded() {
         for byte in 0..16 {
             let (path, bytes) = object(byte, 1 << 20);
             let kept = ask(&server, "POST", &path, &secret(1), &bytes).await;
-            // the bundle and the question had their part of the sixteenth
+            // the bundle and the question use part of the sixteenth
             let expected = if byte < 15 { (201, None) } else { (507, Some("spent".to_owned())) };
             assert_eq!((kept.status, kept.word), expected, "object {byte}");
         }
@@ -241,7 +240,7 @@ fn visitors_need_a_token_where_key_holders_do_unless_they_are_let_in() {
             assert_eq!((make(&server, 3, "").await.0, make(&server, 3, token).await.0), (401, 201), "those that stay");
             server.stop().await;
         }
-        // for others to reach, and for visitors alone
+        // reachable by others, and for visitors only
         let mut sense = SenseOptions::new(folder.path().join("open"));
         sense.visitors = true;
         let mut house = support::on_any_port();

@@ -1,5 +1,5 @@
-//! Storage that fails under the store and works again: every kind of failure, at every write of a
-//! history.
+//! Storage that fails under the store and works again later: every kind of failure, at every write
+//! of a history.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -15,8 +15,8 @@ use std::thread::sleep;
 
 const FRAME: usize = 840;
 
-/// How the storage behaves: so many writes go well, and then all end with this error, until it is
-/// told otherwise.
+/// The behaviour of the storage: this many writes succeed, and then all fail with this error until
+/// it is changed.
 #[derive(Debug, Default)]
 struct Mood {
     good: AtomicI64,
@@ -24,7 +24,7 @@ struct Mood {
 }
 
 impl Mood {
-    /// Fails with this error after so many writes.
+    /// Fails with this error after this many writes.
     fn fail(&self, error: i32, after: i64) {
         self.good.store(after, SeqCst);
         self.error.store(error, SeqCst);
@@ -39,8 +39,7 @@ impl Mood {
     }
 }
 
-/// A file whose writes, growth and flushes fail as its mood is. What was written before a failure
-/// is there.
+/// A file whose writes, growth and flushes fail by its mood. Data written before a failure stays.
 #[derive(Debug)]
 struct Moody {
     file: FileBackend,
@@ -98,7 +97,7 @@ fn numbers(store: &FrameStore) -> Vec<u32> {
     all
 }
 
-/// The rest of the group of four frames that a failure met: none of it, or all.
+/// Checks that the group of four frames at the failure is stored as a whole or not at all.
 fn expected(acknowledged: &[u32], found: &[u32], group: &[u32]) {
     let with = [acknowledged, group].concat();
     assert!(found == acknowledged || found == with, "{acknowledged:?} were acknowledged, found {found:?}");
@@ -109,7 +108,7 @@ fn fault_25_a_store_whose_disk_fails_anywhere_opens_again_with_all_that_was_ackn
     let errors = [(28, Trouble::Full), (122, Trouble::Full), (30, Trouble::ReadOnly), (5, Trouble::Failing)];
     let histories: Vec<_> =
         errors.into_iter().flat_map(|error| [0, 1, 2, 3, 5, 8].map(|after| (error, after))).collect();
-    // side by side, as each waits for the pause twice
+    // in parallel, as each history waits for the pause twice
     std::thread::scope(|scope| {
         for ((error, trouble), after) in histories {
             scope.spawn(move || history(error, trouble, after));
@@ -127,7 +126,7 @@ fn history(error: i32, trouble: Trouble, after: i64) {
     };
     append(&store_now, &[1, 2, 3, 4]).unwrap();
     mood.fail(error, after);
-    // the disk fails while groups come in: sooner or later one is refused, with the disk's own
+    // the disk fails while groups arrive: sooner or later one is rejected, with the disk's own
     // reason
     let (mut acknowledged, mut next) = (vec![1, 2, 3, 4], 5);
     let failed = loop {
@@ -140,7 +139,7 @@ fn history(error: i32, trouble: Trouble, after: i64) {
         assert!(next < 1000, "the disk fails, and everything is acknowledged");
     };
     assert_eq!(failed.0.trouble(), Some(trouble), "{error} after {after}: {}", failed.0);
-    // from now on nothing is answered as if it worked, and at once
+    // from now on every call fails, and at once
     let began = std::time::Instant::now();
     assert_eq!(store_now.trouble(), Some(trouble));
     for _ in 0..100 {
@@ -148,10 +147,10 @@ fn history(error: i32, trouble: Trouble, after: i64) {
         assert!(store_now.frames().is_err() && store_now.note_done("q", 1).is_err());
     }
     assert!(began.elapsed() < PAUSE, "refusals wait for nothing");
-    // it is tried again, and fails again
+    // the next attempt fails again
     sleep(PAUSE);
     assert!(!store_now.recover() && append(&store_now, &[901]).is_err());
-    // the disk works: so does the store, without a new start
+    // the disk works, and so does the store, without a restart
     mood.fail(0, 0);
     let began = std::time::Instant::now();
     while !store_now.recover() {
@@ -167,7 +166,7 @@ fn history(error: i32, trouble: Trouble, after: i64) {
     append(&store_now, &[2000]).unwrap();
     let all = [&acknowledged[..], &failed.1, &[2000]].concat();
     assert_eq!((numbers(&store_now), store_now.frames().unwrap()), (all.clone(), all.len() as u64));
-    // and so it is for whoever starts anew
+    // a restart finds the same
     drop(store_now);
     assert_eq!(numbers(&store(&path, &mood)), all, "{error} after {after}");
 }
@@ -176,8 +175,8 @@ fn history(error: i32, trouble: Trouble, after: i64) {
 fn fault_25_a_disk_that_is_full_while_a_store_is_made_leaves_nothing_that_cannot_be_opened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frames.redb");
-    // what an attempt leaves that ended in the midst of it, and what the system makes of a file of
-    // which no byte was written
+    // the leftover of an interrupted attempt, and an empty file, as a system leaves if no byte was
+    // written
     std::fs::write(path.with_extension("new"), [0; 5000]).unwrap();
     std::fs::write(&path, b"").unwrap();
     let store = FrameStore::open(&path).unwrap();
@@ -185,7 +184,7 @@ fn fault_25_a_disk_that_is_full_while_a_store_is_made_leaves_nothing_that_cannot
     drop(store);
     assert_eq!(numbers(&FrameStore::open(&path).unwrap()), [1]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    // something else under its name is no store, and is left alone
+    // another file under its name is not a store, and is left alone
     std::fs::write(&path, b"something else, of somebody else's").unwrap();
     for opened in [FrameStore::open(&path), FrameStore::open_when_it_can(&path, CACHE_BYTES)] {
         assert_eq!(opened.err().and_then(|error| error.trouble()), Some(Trouble::Damaged));

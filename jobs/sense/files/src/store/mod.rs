@@ -1,20 +1,20 @@
-//! Frames as they came, on the disk (redb).
+//! Frames on the disk (redb), as they arrived.
 //!
 //! | table | key | value |
 //! |---|---|---|
 //! | `records` | number of a record | frames, one after another: [`RECORD_BYTES`] at most |
-//! | `times` | when it was stored, in milliseconds since 1970; number | how many frames |
-//! | `devices` | device number | which of its counters came |
-//! | `done` | name of a question, and when a window began | whether its result was fetched |
+//! | `times` | time of storage, in milliseconds since 1970; number | number of frames |
+//! | `devices` | device number | counters received so far |
+//! | `done` | name of a question, and beginning of a window | whether its result was fetched |
 //!
-//! **Frames are stored small and as they came**: 553 or 840 bytes, where a ciphertext of the
-//! homomorphic scheme takes half a megabyte and more; they are converted when a question asks for
-//! them. One transaction has all frames of a group and what their devices' windows are after them,
-//! and is on the disk before [`FrameStore::append`] returns: a crash at any moment loses none that
-//! was acknowledged, and none is there twice. Times go back by more than [`CLOCK_STEP_MS`] or not
-//! at all: a window of time that has ended gets no frame any more, unless the clock was put back.
-//! Frames that came earlier and waited elsewhere ([`Arrived`]) have the time of their arrival, or
-//! of the newest frame of the store if that is later.
+//! **Frames are stored small and unchanged**: 553 or 840 bytes, while a ciphertext of the
+//! homomorphic scheme takes half a megabyte and more. They are converted when a question needs
+//! them. One transaction has all frames of a group and the new windows of their devices, and is on
+//! the disk before [`FrameStore::append`] returns. So a crash at any moment loses no acknowledged
+//! frame, and stores none twice. Times go back by more than [`CLOCK_STEP_MS`] or not at all: a time
+//! window that has ended gets no more frames, unless the clock was set back. Frames that waited
+//! elsewhere ([`Arrived`]) have the time of their arrival, or of the newest frame of the store if
+//! that is later.
 
 use super::error::StoreError;
 use super::reopening::Reopening;
@@ -26,33 +26,33 @@ use std::sync::{Mutex, PoisonError};
 use tobari_host::files::{directory_of, sync_directory};
 use tobari_host::storage::Trouble;
 
-/// Bytes of a record at most.
+/// Largest size of a record in bytes.
 pub const RECORD_BYTES: usize = 63 << 10;
-/// A clock that goes back by no more than this many milliseconds leaves times where they were, so
-/// that windows that have ended stay as they are: leap seconds and corrections over the network are
-/// smaller. One that goes back further is believed, and frames get its time from then on: it was
-/// wrong before, or it is wrong now, and the store cannot tell which.
+/// If a clock goes back by no more than this many milliseconds, times stay where they were, so
+/// windows that have ended do not change. Leap seconds and corrections over the network are
+/// smaller. A clock that goes back further is believed, and frames get its time from then on. It
+/// was wrong before or is wrong now, and the store cannot tell which.
 pub const CLOCK_STEP_MS: u64 = 5_000;
-/// Bytes of memory of a store for pages of its file, where nothing else is said.
+/// The default memory of a store for pages of its file, in bytes.
 pub const CACHE_BYTES: usize = 64 << 20;
-/// Records that are removed in one transaction.
+/// Records removed in one transaction.
 const REMOVED_AT_ONCE: usize = 4096;
-/// Records that are looked through at a time for frames to remove.
+/// Records searched at a time for frames to remove.
 const CHANGED_AT_ONCE: usize = 1024;
 
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const TIMES: TableDefinition<'_, (u64, u64), u32> = TableDefinition::new("times");
 const DEVICES: TableDefinition<'_, u32, [u8; STATE_BYTES]> = TableDefinition::new("devices");
-/// The same table as it was while it knew of 64 counters.
+/// The same table in an older version, which had 64 counters.
 const NARROW: TableDefinition<'_, u32, [u8; NARROW_BYTES]> = TableDefinition::new("devices");
 const STATE_BYTES: usize = 40;
 const NARROW_BYTES: usize = 16;
 const DONE: TableDefinition<'_, (&str, u64), ()> = TableDefinition::new("done");
 
-/// A device's number, and which of its counters came.
+/// A device's number, and its counters received so far.
 pub type DeviceState = (u32, [u8; STATE_BYTES]);
 
-/// What was stored last.
+/// The state after the newest record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     time_ms: u64,
@@ -62,26 +62,27 @@ struct Last {
 /// Frames of one arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// When they came, in milliseconds since 1970, if that was earlier; none if they come now.
+    /// The time of arrival, in milliseconds since 1970, if it was earlier; `None` for frames that
+    /// arrive now.
     pub came_ms: Option<u64>,
     /// The frames, one after another.
     pub frames: &'a [u8],
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// The time of the last arrival, as it is stored.
     pub time_ms: u64,
-    /// In how many records.
+    /// The number of records written.
     pub records: u64,
-    /// By how many milliseconds the clock went back since the frames before, if that is more than
-    /// [`CLOCK_STEP_MS`]: those are dated ahead of it.
+    /// The milliseconds by which the clock went back since the earlier frames, if more than
+    /// [`CLOCK_STEP_MS`]: the earlier frames are dated ahead of the clock.
     pub back_ms: Option<u64>,
 }
 
-/// Frames of one fleet. A store whose storage fails closes, and opens again by itself when the
-/// storage works: see [`FrameStore::recover`].
+/// Frames of one fleet. A store whose storage fails closes, and opens again when the storage works:
+/// see [`FrameStore::recover`].
 pub struct FrameStore {
     database: Reopening<Opened>,
 }
@@ -93,7 +94,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Takes up a database, and makes the tables that are not there.
+    /// Opens a database, and makes missing tables.
     fn of(database: Database) -> Result<Self, StoreError> {
         let writing = database.begin_write()?;
         widen(&writing)?;
@@ -102,7 +103,7 @@ impl Opened {
             let times = writing.open_table(TIMES)?;
             let newest = records.last()?.map(|(number, _)| number.value());
             let mut last = newest.map_or_else(Last::default, |newest| Last { time_ms: 0, record: newest + 1 });
-            // the newest record has not the latest time where the clock was put back
+            // if the clock was set back, the newest record does not have the latest time
             for entry in times.iter()?.rev() {
                 let (time_ms, record) = entry?.0.value();
                 if Some(record) == newest {
@@ -116,7 +117,8 @@ impl Opened {
         Ok(Self { database, last: Mutex::new(last) })
     }
 
-    /// One transaction's worth of records from before a time: how many frames were in each.
+    /// Removes one transaction's worth of records from before a time. Returns the number of frames
+    /// in each.
     fn remove_some_before(&self, before_ms: u64) -> Result<Vec<u64>, StoreError> {
         let writing = self.database.begin_write()?;
         let mut gone = Vec::new();
@@ -135,8 +137,8 @@ impl Opened {
         Ok(gone.into_iter().map(|(_, frames)| frames).collect())
     }
 
-    /// Opens a file. One that is not there is made whole under another name first: a disk that is
-    /// full in the midst of it leaves no half of a database behind, which nothing could open.
+    /// Opens a file. A missing file is first completed under another name, so that a disk that
+    /// fills up meanwhile leaves no incomplete database, which nothing could open.
     fn file(path: &Path, again: bool, pages: usize) -> Result<Self, StoreError> {
         let builder = || {
             let mut builder = Database::builder();
@@ -160,14 +162,14 @@ impl Opened {
     }
 }
 
-/// The newest time of a table that is not after this one; 0 if it has none.
+/// The newest time of a table that is at most this one; 0 if there is none.
 fn newest_until(times: &impl ReadableTable<(u64, u64), u32>, until_ms: u64) -> Result<u64, StoreError> {
     let newest = times.range((0u64, 0u64)..(until_ms.saturating_add(1), 0u64))?.next_back().transpose()?;
     Ok(newest.map_or(0, |(key, _)| key.value().0))
 }
 
-/// Makes the table of devices, or takes over what a narrow one says. That does not know which
-/// counters further below came, so they count as seen.
+/// Makes the table of devices, or converts a narrow one. The narrow table does not have the older
+/// counters, so they count as seen.
 fn widen(writing: &WriteTransaction) -> Result<(), StoreError> {
     match writing.open_table(DEVICES) {
         Ok(_) => return Ok(()),
@@ -189,8 +191,8 @@ fn widen(writing: &WriteTransaction) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// After a flush that failed the system may hold pages that never reached the device, and hand them
-/// out as if they had: what is read from now on comes from the device.
+/// After a failed flush the system may return cached pages that never reached the device. This call
+/// makes the next reads come from the device.
 #[cfg(target_os = "linux")]
 fn forget_cached(path: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::fadvise(std::fs::File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
@@ -202,7 +204,7 @@ fn forget_cached(_: &Path) -> std::io::Result<()> {
 }
 
 impl FrameStore {
-    /// Opens a file, or makes it. No other process may have it.
+    /// Opens a file, or makes it. No other process may use it.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -210,7 +212,7 @@ impl FrameStore {
         Self::of_file(path, false, CACHE_BYTES)
     }
 
-    /// The same with so many bytes of memory for pages of the file.
+    /// As [`Self::open`], with this many bytes of memory for pages of the file.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -218,11 +220,11 @@ impl FrameStore {
         Self::of_file(path, false, pages)
     }
 
-    /// The same for a server, which starts where the storage fails, too: the store is closed then,
-    /// and opens when it can. Pages of the file take so many bytes of memory.
+    /// As [`Self::open_within`], for a server that also starts if the storage fails: the store is
+    /// then closed, and opens as soon as possible.
     ///
     /// # Errors
-    /// [`StoreError`] if something else is wrong.
+    /// [`StoreError`] for any other problem.
     pub fn open_when_it_can(path: &Path, pages: usize) -> Result<Self, StoreError> {
         Self::of_file(path, true, pages)
     }
@@ -232,20 +234,20 @@ impl FrameStore {
         Ok(Self { database: Reopening::new(lenient, move |again| Opened::file(&path, again, pages))? })
     }
 
-    /// What is wrong with the storage while the store is closed.
+    /// The trouble with the storage while the store is closed.
     pub fn trouble(&self) -> Option<Trouble> {
         self.database.trouble()
     }
 
-    /// Opens a store that is closed, if it is time to try: any call does so, too. Answers whether
-    /// it is open.
+    /// Opens a closed store, if the pause is over, as any other call does. Returns whether it is
+    /// open.
     pub fn recover(&self) -> bool {
         self.database.open().is_ok()
     }
 
-    /// Stores frames, each of so many bytes and one after another, and the states of their devices.
-    /// It returns when they are on the disk, all of them. After an error all of them may be there
-    /// or none: the store, opened again, tells.
+    /// Stores frames, each of `frame_bytes` bytes and one after another, and the states of their
+    /// devices. It returns once all of them are on the disk. After an error either all or none are
+    /// stored: the store tells which, once it is open again.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -259,9 +261,9 @@ impl FrameStore {
         self.append_arrived(now_ms, frame_bytes, &[Arrived { came_ms: None, frames }], states)
     }
 
-    /// The same for frames of several arrivals, in this order and in one transaction. Frames that
-    /// came earlier get the time at which they came, but none before a frame that is stored already
-    /// and none after now. They never put the store's clock back.
+    /// As [`Self::append`], for frames of several arrivals, in this order and in one transaction.
+    /// Frames that arrived earlier get their time of arrival, but no time before a stored frame or
+    /// after now. They never set the store's clock back.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -303,7 +305,7 @@ impl FrameStore {
         })
     }
 
-    /// The time of the newest record, in milliseconds since 1970; 0 if the store has had none.
+    /// The time of the newest record, in milliseconds since 1970; 0 if the store never had one.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -311,7 +313,7 @@ impl FrameStore {
         self.database.with(|open| Ok(open.last.lock().unwrap_or_else(PoisonError::into_inner).time_ms))
     }
 
-    /// Which counters of which device came.
+    /// The counters received so far, by device.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -327,7 +329,7 @@ impl FrameStore {
         })
     }
 
-    /// Every record of a stretch of time, in the order in which they came.
+    /// Passes every record of a time range to `take`, in the order of arrival.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -338,10 +340,11 @@ impl FrameStore {
         })
     }
 
-    /// The same, with when each record came, in milliseconds since 1970; ends where `take` does.
+    /// As [`Self::window`], with each record's time in milliseconds since 1970. An error of `take`
+    /// ends it.
     ///
     /// # Errors
-    /// [`StoreError`], and what `take` says.
+    /// [`StoreError`], and errors of `take`.
     pub fn window_with_times<E: From<StoreError>>(
         &self,
         from_ms: u64,
@@ -363,7 +366,7 @@ impl FrameStore {
         })?
     }
 
-    /// Every record of a stretch of time, with its number, which stays its own
+    /// Passes every record of a time range to `take`, with its number, which never changes
     /// ([`Self::numbered`]).
     ///
     /// # Errors
@@ -387,7 +390,7 @@ impl FrameStore {
         })
     }
 
-    /// Records by their numbers, in this order; answers whether all were there.
+    /// Passes records to `take` by their numbers, in this order. Returns whether all of them exist.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -406,7 +409,7 @@ impl FrameStore {
         })
     }
 
-    /// The newest records, the newest first, until there were so many bytes.
+    /// Passes the newest records to `take`, the newest first, until this many bytes are reached.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -426,7 +429,7 @@ impl FrameStore {
         })
     }
 
-    /// When records of a stretch of time came, ascending, each time once; so many at most.
+    /// The times of records of a time range, ascending, each time once; at most `most` of them.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -447,7 +450,7 @@ impl FrameStore {
         })
     }
 
-    /// The first time from this one on at which a record came.
+    /// The time of the first record at or after this time.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -455,7 +458,7 @@ impl FrameStore {
         Ok(self.times(from_ms, u64::MAX, 1)?.first().copied())
     }
 
-    /// How many frames there are.
+    /// The number of frames.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -463,7 +466,7 @@ impl FrameStore {
         self.frames_from(0)
     }
 
-    /// How many frames came at this time, in milliseconds since 1970, or later.
+    /// The number of frames stored at or after this time, in milliseconds since 1970.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -478,7 +481,7 @@ impl FrameStore {
         })
     }
 
-    /// How many records there are.
+    /// The number of records.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -486,10 +489,10 @@ impl FrameStore {
         self.database.with(|open| Ok(open.database.begin_read()?.open_table(RECORDS)?.len()?))
     }
 
-    /// Removes what came before a time; counters stay known. Answers how many frames that were.
+    /// Removes frames from before a time; their counters stay known. Returns the number of frames.
     ///
     /// # Errors
-    /// [`StoreError`]: what was removed so far is gone.
+    /// [`StoreError`]: frames removed before the error stay removed.
     pub fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
         let mut removed = 0;
         loop {
@@ -501,11 +504,11 @@ impl FrameStore {
         }
     }
 
-    /// Removes frames that are asked for, each of so many bytes; their devices' counters stay
-    /// known. Answers how many.
+    /// Removes the frames, each of `frame_bytes` bytes, for which `gone` returns true. Their
+    /// devices' counters stay known. Returns the number of frames.
     ///
     /// # Errors
-    /// [`StoreError`]: after one nothing is removed.
+    /// [`StoreError`]: then no frame is removed.
     pub fn remove_frames(&self, frame_bytes: usize, mut gone: impl FnMut(&[u8]) -> bool) -> Result<u64, StoreError> {
         self.database.with(|open| {
             let writing = open.database.begin_write()?;
@@ -514,7 +517,7 @@ impl FrameStore {
                 let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
                 let mut from = (0, 0);
                 loop {
-                    // some at a time: all that a device sent may be more than memory
+                    // in parts: all frames of a device may not fit in memory
                     let some = times.range(from..)?.take(CHANGED_AT_ONCE).map(|entry| Ok(entry?.0.value()));
                     let some = some.collect::<Result<Vec<_>, redb::StorageError>>()?;
                     for key in &some {
@@ -542,7 +545,7 @@ impl FrameStore {
         })
     }
 
-    /// Notes that a result was fetched.
+    /// Records that a result was fetched.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -555,7 +558,7 @@ impl FrameStore {
         })
     }
 
-    /// When the windows of a question began whose results were fetched.
+    /// The beginnings of a question's windows whose results were fetched.
     ///
     /// # Errors
     /// [`StoreError`].

@@ -1,4 +1,4 @@
-//! Frames that come back in their order, by their times, over restarts and clocks that were wrong.
+//! Stored frames are read in order, by time, across restarts and wrong clocks.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -28,7 +28,7 @@ fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
         Appended { time_ms: 1000, records: 200u64.div_ceil((RECORD_BYTES / FRAME) as u64), back_ms: None }
     );
     store.append(2000, FRAME, &frames(50, 3), &[(7, [3; STATE_BYTES])]).unwrap();
-    // clocks go back a little, times do not
+    // a clock that goes back a little does not change times
     assert_eq!(store.append(1500, FRAME, &frames(60, 1), &[]).unwrap().time_ms, 2000);
     assert!(stored(&store, 0, 2000) == many);
     assert!(stored(&store, 2000, 2001) == [frames(50, 3), frames(60, 1)].concat());
@@ -46,7 +46,8 @@ fn frames_come_back_in_their_order_by_the_time_at_which_they_came() {
     assert_eq!(newest, frames(1, 1));
 }
 
-/// A store of a release that knew of 64 counters is taken over once, and refused by that release.
+/// A store of a release with windows of 64 counters is converted once; that release then rejects
+/// it.
 #[test]
 fn fault_14_a_store_with_narrow_windows_is_taken_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +107,7 @@ fn fault_13_after_a_clock_that_was_ahead_frames_get_the_true_time_over_restarts_
         assert_eq!(append(&store, now + 1_000, 3), (now + 1_000, Some(3 * DAY - 1_000)));
         assert_eq!(append(&store, now + 900, 4), (now + 1_000, None), "a little is held");
         drop(store);
-        // the newest record is known, though its time is not the latest
+        // the newest record is found, though its time is not the latest
         let store = open();
         assert_eq!(append(&store, now + 2_000, 5), (now + 2_000, None));
         assert!(stored(&store, now, now + DAY) == [1, 3, 4, 5].map(|first| frames(first, 1)).concat());
@@ -135,21 +136,21 @@ fn fault_12_frames_that_waited_have_the_time_of_their_arrival_and_never_put_the_
         (appended.time_ms, appended.back_ms)
     };
     assert_eq!(store.newest_ms().unwrap(), 0);
-    // a day's frames, each in its hour, and one of now behind them
+    // a day's frames, each in its hour, and after them a frame of now
     let came = [Some(now - 20 * HOUR), Some(now - 10 * HOUR), Some(now - 11 * HOUR), None];
     assert_eq!(append(&store, now, &came, 1), (now, None));
     assert!(stored(&store, now - 20 * HOUR, now - 19 * HOUR) == frames(1, 1));
     assert!(stored(&store, now - 10 * HOUR, now - 9 * HOUR) == frames(2, 2), "in their order");
     assert!(stored(&store, now, now + 1) == frames(4, 1));
-    // frames that were overtaken have the time of the newest frame, and the clock stays
+    // overtaken frames get the time of the newest frame, and the clock stays
     assert_eq!(append(&store, now + HOUR, &[Some(now - 5 * HOUR)], 5), (now, None));
     assert_eq!((store.newest_ms().unwrap(), append(&store, now + HOUR, &[None], 6)), (now, (now + HOUR, None)));
     drop(store);
     let store = FrameStore::open(&path).unwrap();
     assert_eq!(store.newest_ms().unwrap(), now + HOUR);
-    // a time of arrival after now is that of a clock that was ahead
+    // a time of arrival after now comes from a clock that was ahead
     assert_eq!(append(&store, now + 2 * HOUR, &[Some(now + 90 * HOUR)], 7), (now + 2 * HOUR, None));
-    // a clock that was put back is no fault of theirs: they go behind what came before it
+    // a clock that was set back does not affect them: they follow the earlier frames
     assert_eq!(append(&store, now + 90 * HOUR, &[None], 8), (now + 90 * HOUR, None));
     let late = append(&store, now + 3 * HOUR, &[Some(now)], 9);
     assert_eq!(late, (now + 2 * HOUR, Some(87 * HOUR)));

@@ -1,5 +1,5 @@
-//! A fleet's question as a plan within a limit of memory, against the same with everything in
-//! memory.
+//! A fleet's question as a plan within a memory limit, compared with the same question with
+//! everything in memory.
 
 #[allow(dead_code, reason = "every test of a fleet uses its own part")]
 #[path = "../../../protocol/tests/all/fleet/mod.rs"]
@@ -27,7 +27,7 @@ fn fleet<P: Profile>(profile: ProfileName, schema: &str) -> Fleet<P> {
     fleet
 }
 
-/// What comes of an answer.
+/// The release of an answer.
 fn released<P: Profile>(fleet: &Fleet<P>, answer: &[u8]) -> Release {
     let registered = fleet.register(QUESTION).unwrap();
     let mut desk = fleet.desk(&registered);
@@ -36,8 +36,8 @@ fn released<P: Profile>(fleet: &Fleet<P>, answer: &[u8]) -> Release {
     released
 }
 
-/// The answer by a plan with a part of the memory that all values take, and how many bytes came
-/// from the tier.
+/// The answer by a plan with a part of the memory of all values, and the number of bytes from the
+/// tier.
 fn planned<P: Profile>(fleet: &mut Fleet<P>, part: Option<u64>) -> (Vec<u8>, u64) {
     let (registered, seats) = (fleet.register(QUESTION).unwrap(), fleet.registry.seats());
     let prepared = fleet.cloud.prepare(&registered.order, &seats, &fleet.frames).unwrap();
@@ -91,7 +91,7 @@ fn a_limit_that_leaves_nothing_for_values_is_refused_before_an_input_is_made() {
     }
 }
 
-/// What a key holder gave, and frames that are asked for.
+/// The key holder's objects, and frames on demand.
 struct Lending<'a, P: Profile> {
     memory: &'a mut Memory,
     frames: &'a Frames<P>,
@@ -116,7 +116,7 @@ impl<P: Profile> Material for Lending<'_, P> {
     }
 }
 
-/// Batches in so many bytes of memory give the same bytes: how often one was laid out.
+/// Batches within this memory give the same bytes. Returns how many times a batch was filled.
 fn counted<P: Profile>(mut fleet: Fleet<P>, bytes: u64) -> usize {
     let (registered, seats) = (fleet.register(QUESTION).unwrap(), fleet.registry.seats());
     let expected = fleet.answer(&registered).unwrap();
@@ -130,7 +130,7 @@ fn counted<P: Profile>(mut fleet: Fleet<P>, bytes: u64) -> usize {
     let finished = within(engine, prepared.program().clone(), input, &limits).unwrap();
     assert!(prepared.message(&finished.outputs).unwrap() == expected);
     let filled = lending.filled;
-    // a frame that was removed meanwhile is told
+    // a frame that was removed meanwhile is an error
     let (prepared, none, mut told) = (prepare(), Frames::<P>::new(), None);
     let mut lending = Lending { memory: &mut fleet.material, frames: &none, filled: 0 };
     let input = |value| cloud.input(&prepared, &mut lending, value).map_err(|error| told.insert(error).to_string());

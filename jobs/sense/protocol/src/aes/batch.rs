@@ -1,4 +1,4 @@
-//! What the parties bring: blocks, keys, and results.
+//! The inputs of both parties, blocks and keys, and the reading of results.
 
 use super::chain::MODULUS;
 use super::characters::value;
@@ -19,18 +19,18 @@ pub const FRAME_BLOCKS: usize = READINGS / BLOCK;
 /// Bytes of a frame's nonce.
 const NONCE: usize = 12;
 
-/// A block in counter mode.
+/// One AES block in counter mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What is encrypted with AES.
+    /// The counter block that AES encrypts.
     pub counter: [u8; BLOCK],
-    /// That, added to what is hidden.
+    /// The ciphertext block: the hidden bytes, exclusive or AES's output.
     pub text: [u8; BLOCK],
 }
 
 impl Block {
-    /// The blocks of a frame of AES-128-GCM, whose counters begin at 2. The tag says nothing to
-    /// whoever lacks the key.
+    /// The blocks of a frame of AES-128-GCM, whose counters begin at 2. The tag is useless without
+    /// the key, so it is skipped.
     pub fn of_frame(frame: &[u8; GCM_FRAME]) -> [Block; FRAME_BLOCKS] {
         let (nonce, rest) = frame.split_at(NONCE);
         std::array::from_fn(|i| {
@@ -43,7 +43,7 @@ impl Block {
     }
 }
 
-/// The server's half: public blocks, each in a place of its own.
+/// The server's half: public blocks, each at its own place.
 #[derive(Clone, Debug)]
 pub struct Batch {
     layout: Layout,
@@ -51,12 +51,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// No block yet.
+    /// A batch without blocks.
     pub fn new(layout: Layout) -> Self {
         Self { layout, blocks: vec![None; layout.blocks()] }
     }
 
-    /// Puts a block at a place. Answers whether there is such a place, and it was free.
+    /// Puts a block at a place. Returns whether the place exists and was free.
     pub fn put(&mut self, place: usize, block: Block) -> bool {
         let free = self.blocks.get(place) == Some(&None);
         if free {
@@ -65,7 +65,7 @@ impl Batch {
         free
     }
 
-    /// The slots of a public input; none for others.
+    /// The slots of a public input; `None` for other inputs.
     pub fn slots(&self, input: Input) -> Option<Vec<i64>> {
         let mut slots = vec![0; self.layout.slots()];
         let blocks = self.blocks.iter().enumerate().filter_map(|(place, block)| Some((place, block.as_ref()?)));
@@ -90,10 +90,10 @@ impl Batch {
         Some(slots)
     }
 
-    /// The bytes of each block, from the slots of a result.
+    /// Reads the bytes of each block from the slots of a result.
     ///
     /// # Errors
-    /// [`Withheld`] where something else stands than bytes, or anything where nothing is declared.
+    /// [`Withheld`] if a declared slot is not a byte, or an undeclared slot is not zero.
     pub fn read(&self, slots: &[i64]) -> Result<Vec<Option<[u8; BLOCK]>>, Withheld> {
         let mut left = Zeroizing::new(slots.to_vec());
         if left.len() != self.layout.slots() {
@@ -122,18 +122,18 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// No key yet.
+    /// A table without keys.
     pub fn new(layout: Layout) -> Self {
         Self { layout, keys: (0..layout.blocks()).map(|_| None).collect() }
     }
 
-    /// Puts the key of a device at a place. Answers whether there is such a place.
+    /// Puts the key of a device at a place. Returns whether the place exists.
     pub fn put(&mut self, place: usize, key: &[u8; BLOCK]) -> bool {
         let there = self.keys.get_mut(place);
         there.map(|there| *there = Some(round_keys(key))).is_some()
     }
 
-    /// What is encrypted of an input; none for inputs that are not the key holder's.
+    /// The plaintext slots of a key holder's input; `None` for other inputs.
     pub fn slots(&self, circuit: &Circuit, input: Input) -> Option<Zeroizing<Vec<i64>>> {
         let (round, mask, ones) = match input {
             Input::First { mask } => (0, mask, 0),
@@ -150,8 +150,8 @@ impl KeyTable {
         Some(slots)
     }
 
-    /// An input, encrypted, with the factor that the circuit wants; none for inputs that are not
-    /// the key holder's.
+    /// Encrypts an input of the key holder with the factor that the circuit needs; `None` for other
+    /// inputs.
     ///
     /// # Errors
     /// [`EncodeError`] for a key of other parameters.
@@ -173,11 +173,11 @@ impl KeyTable {
     }
 }
 
-/// What the key holder encrypted as a value for the server: its factor is public.
+/// Turns a ciphertext from the key holder into a value for the server; its factor is public.
 ///
 /// # Errors
-/// [`EngineError`] for an input that is none of the key holder's, or a ciphertext of another level
-/// or other parameters.
+/// [`EngineError`] for an input that does not come from the key holder, or a ciphertext of another
+/// level or other parameters.
 pub fn received(
     engine: &BgvEngine,
     circuit: &Circuit,
@@ -194,7 +194,8 @@ pub fn received(
     engine.ciphertext(engine.evaluator().mul_unit(ciphertext.expand(), unit)?)
 }
 
-/// The key of an input that is one; none for other inputs, or if the parameters have no such key.
+/// The evaluation key for an input that is a key; `None` for other inputs, or if the parameters
+/// have no such key.
 pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let none = EvaluationKeys::none();
     match input {
@@ -204,10 +205,11 @@ pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option
     }
 }
 
-/// The slots of a result.
+/// Decrypts a result into slots.
 ///
 /// # Errors
-/// [`Withheld`] for a ciphertext of other parameters, or one that cannot be read for certain.
+/// [`Withheld`] for a ciphertext of other parameters, or a ciphertext that cannot be decrypted with
+/// certainty.
 pub fn open(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i64>>, Withheld> {
     let parameters = secret.parameters();
     if result.parameters() != parameters || result.needs_relinearization() {

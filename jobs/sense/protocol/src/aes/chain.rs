@@ -1,22 +1,29 @@
 //! The primes of a circuit, and the factors that follow from them.
 //!
-//! **What is wanted.** Let `f` be the factor of a round's input characters, `q_A …` the primes that
-//! its products are divided by, in this order: pairs `A`, products of those `B`, forms `C`, squares
-//! of sums `D`, squares of squares `E`, the last product of an exclusive or `F`. Modulo `t`:
+//! **The goal.** Let `f` be the factor of a round's input characters. The products of the round are
+//! divided by the primes `q_A …`, in this order: pairs `A`, products of pairs `B`, forms `C`,
+//! squares of sums `D`, squares of squares `E`, the last product of an exclusive or `F`. Modulo
+//! `t`:
 //!
 //! ```text
-//! products of two characters have f^2/q_A, those of three f^3/(q_A q_B), of four f^4/(q_A^2 q_B):     all are f if q_A = q_B = f
-//! forms have f_y = 64 f^2/q_C, and so have sums of them;     squares f_Z = f_y^2/q_D;     their squares f_U = f_Z^2/q_E
-//! U and Z are summed as U - 112 Z, phases as they are if f_U = f_Z/112:     q_E = 112 f_Z
-//! the result has 40320 f_U^2/q_F, and is to have the f of the next round:     q_F = 40320 f_U^2/f
+//! value                          factor
+//! products of two characters     f^2/q_A
+//! products of three              f^3/(q_A q_B)
+//! products of four               f^4/(q_A^2 q_B)      these three are f if q_A = q_B = f
+//! forms y, and sums of forms     f_y = 64 f^2/q_C
+//! squares Z of sums              f_Z = f_y^2/q_D
+//! squares U of squares           f_U = f_Z^2/q_E
+//! U - 112 Z                      f_U                  the phase of U minus the phase of Z,
+//!                                                     if f_U = f_Z/112: q_E = 112 f_Z
+//! result                         40320 f_U^2/q_F      must be the f of the next round:
+//!                                                     q_F = 40320 f_U^2/f
 //! ```
 //!
-//! Primes are 1 modulo `2^18`, so that a residue modulo `t` leaves one number in `2^37.6`, of which
-//! one in fifteen is prime at 43 bits: there are enough. `q_A` is the first above 2^41 that has a
-//! like one near; everything else is determined.
+//! Primes are 1 modulo `2^18`. A residue modulo `t` then leaves one number in `2^37.6`, and one in
+//! fifteen of these is prime at 43 bits, so there are enough primes. `q_A` is the first prime above
+//! 2^41 that has another of the same residue nearby; everything else is determined.
 //!
-//! Ciphertexts that come from the key holder are made with the factor that is wanted where they are
-//! used.
+//! The key holder makes each ciphertext with the factor that its place of use needs.
 
 use std::collections::BTreeSet;
 use tobari_lattice::params::{LatticeError, LatticeParameters, Plaintext};
@@ -26,30 +33,30 @@ use super::cipher::ROUNDS;
 
 /// The plaintext modulus.
 pub const MODULUS: u64 = 786_433;
-/// `N`.
+/// The ring degree `N`.
 pub const DEGREE: usize = 1 << 17;
-/// What all primes are 1 modulo.
+/// All primes are 1 modulo this.
 const STEP: u64 = 1 << 18;
-/// Products that results bear.
+/// Products that results can still bear.
 pub const PRODUCTS: usize = 3;
 /// Digits of a key switch.
 const DIGITS: usize = 3;
 /// Special primes, of 50 bits.
 const SPECIAL: usize = 18;
 
-/// Which characters of a round's input are there without a product.
+/// The characters of a round's input that are available without a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Characters {
-    /// The eight bits.
+    /// The eight bits of the byte.
     Bits,
-    /// Two pairs in each nibble as well.
+    /// The bits, and two pairs in each nibble.
     Pairs,
-    /// All fifteen of each nibble.
+    /// All fifteen characters of each nibble.
     Nibbles,
 }
 
 impl Characters {
-    /// Their masks.
+    /// The masks of these characters.
     pub fn masks(self) -> Vec<u8> {
         use super::characters::mask;
         let numbers: &[usize] = match self {
@@ -60,7 +67,7 @@ impl Characters {
         (0..2).flat_map(|nibble| numbers.iter().map(move |number| mask(nibble, *number))).collect()
     }
 
-    /// Levels that the others take.
+    /// Levels that the remaining characters take.
     fn levels(self) -> usize {
         match self {
             Characters::Bits => 2,
@@ -70,24 +77,24 @@ impl Characters {
     }
 }
 
-/// What each round begins with.
+/// The characters with which each round begins.
 pub const SCHEDULE: [Characters; ROUNDS] = {
     use Characters::{Bits, Nibbles, Pairs};
     [Nibbles, Bits, Bits, Bits, Bits, Bits, Pairs, Pairs, Pairs, Pairs]
 };
 
-/// Data primes of a round's values.
+/// The numbers of data primes of a round's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// Of its input.
+    /// Primes of the round's input.
     pub input: usize,
-    /// Of the lowest characters of nibbles.
+    /// Primes of the lowest characters of nibbles.
     pub characters: usize,
-    /// Of what the S-boxes give, and of sums of that.
+    /// Primes of the S-boxes' outputs, and of sums of these.
     pub forms: usize,
 }
 
-/// Primes, levels and factors.
+/// The primes, levels and factors of a circuit.
 #[derive(Clone, Debug)]
 pub struct Chain {
     schedule: [Characters; ROUNDS],
@@ -98,30 +105,30 @@ pub struct Chain {
     rounds: [u64; ROUNDS],
 }
 
-/// No prime where one is wanted.
+/// The circuit needs a prime that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected primes for every product of the circuit, found none of {bits} bits")]
 pub struct NoPrime {
-    /// Bits.
+    /// The size of the prime in bits.
     bits: u32,
 }
 
 impl Chain {
-    /// That of the product.
+    /// The chain of the product, with [`SCHEDULE`].
     ///
     /// # Errors
-    /// None that could come about: [`NoPrime`] for schedules with more rounds.
+    /// [`NoPrime`] for schedules with more rounds; it cannot occur for this schedule.
     pub fn new() -> Result<Self, NoPrime> {
         Self::of(SCHEDULE)
     }
 
-    /// Of a schedule.
+    /// The chain of a schedule.
     ///
     /// # Errors
     /// [`NoPrime`].
     pub fn of(schedule: [Characters; ROUNDS]) -> Result<Self, NoPrime> {
         let mut levels = [Levels { input: 0, characters: 0, forms: 0 }; ROUNDS];
-        // a last prime, products that are left, and the product with the last round key
+        // the last prime, the products that are left, and the product with the last round key
         let mut input = PRODUCTS + 2;
         for (round, characters) in schedule.iter().enumerate().rev() {
             let forms = if round == ROUNDS - 1 { input } else { input + 3 };
@@ -131,12 +138,12 @@ impl Chain {
         Primes::new(input + 1)?.into_chain(schedule, levels)
     }
 
-    /// What each round begins with.
+    /// The characters with which each round begins.
     pub fn schedule(&self) -> &[Characters; ROUNDS] {
         &self.schedule
     }
 
-    /// Of a round, from 1 on.
+    /// The levels of a round, counted from 1.
     ///
     /// # Panics
     /// If there is no such round.
@@ -144,17 +151,17 @@ impl Chain {
         self.levels[round - 1]
     }
 
-    /// All data primes.
+    /// The number of data primes.
     pub fn data_primes(&self) -> usize {
         self.data.len()
     }
 
-    /// The factor of what encrypts the first round key.
+    /// The factor of the encrypted first round key.
     pub fn first_factor(&self) -> u64 {
         self.first
     }
 
-    /// The factor of what encrypts the key that a round ends with.
+    /// The factor of the encrypted key at the end of a round.
     ///
     /// # Panics
     /// If there is no such round.
@@ -162,7 +169,7 @@ impl Chain {
         self.rounds[round - 1]
     }
 
-    /// Special primes.
+    /// The number of special primes.
     pub fn special_primes(&self) -> usize {
         self.special.len()
     }
@@ -178,10 +185,11 @@ impl Chain {
         self.data.iter().chain(&self.special).map(|prime| (*prime as f64).log2()).sum::<f64>().ceil() as u32
     }
 
-    /// The parameters, at `N = 2^17`.
+    /// The lattice parameters, at `N = 2^17`.
     ///
     /// # Errors
-    /// None for the chain of the product; [`LatticeError`] for one with too many bits.
+    /// [`LatticeError`] for a chain with too many bits; it cannot occur for the chain of the
+    /// product.
     pub fn parameters(&self) -> Result<LatticeParameters, LatticeError> {
         LatticeParameters::new(DEGREE, &self.data, &self.special, DIGITS, plaintext()?)
     }
@@ -189,7 +197,7 @@ impl Chain {
     /// The same primes at a degree that protects nothing: **for tests of the circuit alone**.
     ///
     /// # Errors
-    /// [`LatticeError`] for a degree that is none.
+    /// [`LatticeError`] for an invalid degree.
     pub fn insecure_test_parameters(&self, degree: usize) -> Result<LatticeParameters, LatticeError> {
         LatticeParameters::insecure_for_tests(degree, &self.data, &self.special, DIGITS, plaintext()?)
     }
@@ -200,7 +208,7 @@ fn plaintext() -> Result<Plaintext, LatticeError> {
     Ok(Plaintext::Integers(t))
 }
 
-/// Primes on their way.
+/// Primes while the chain is built.
 struct Primes {
     t: Modulus,
     taken: BTreeSet<u64>,
@@ -226,7 +234,7 @@ impl Primes {
             let form = self.put(at + 1, Self::below(50))?;
             let factor = self.over(&[64, inputs[round], inputs[round]], form);
             if round == ROUNDS - 1 {
-                // the last key goes through a division before it is used, by the prime of this form
+                // the last key is divided by the prime of this form before its use
                 rounds[round] = self.residue(form);
                 break;
             }
@@ -251,7 +259,7 @@ impl Primes {
         Ok(Chain { schedule, levels, data: self.data, special, first, rounds })
     }
 
-    /// The primes of a round's monomials, and the factor that its input is to have.
+    /// The primes of a round's monomials, and the factor that its input must have.
     fn monomials(&mut self, characters: Characters, input: usize) -> Result<u64, NoPrime> {
         if characters == Characters::Nibbles {
             return Ok(1);
@@ -272,7 +280,7 @@ impl Primes {
         Ok(factor)
     }
 
-    /// Puts the first of these that is free where ciphertexts of a level have their last prime.
+    /// Takes the first free prime of these as the last prime of ciphertexts at a level.
     fn put(&mut self, level: usize, mut from: Box<dyn Iterator<Item = u64>>) -> Result<u64, NoPrime> {
         let prime = self.next(&mut from)?;
         self.data[level - 1] = prime;
@@ -285,17 +293,17 @@ impl Primes {
         Ok(prime)
     }
 
-    /// The largest ones of so many bits.
+    /// The largest primes of this bit length, descending.
     fn below(bits: u32) -> Box<dyn Iterator<Item = u64>> {
         Box::new(primes_below(bits, STEP))
     }
 
-    /// Those from 2^41 on.
+    /// Primes from 2^41 up.
     fn of_class_one(&self) -> Box<dyn Iterator<Item = u64>> {
         Box::new(((1u64 << 41) / STEP..(1 << 42) / STEP).map(|z| z * STEP + 1).filter(|prime| is_prime(*prime)))
     }
 
-    /// Those of this residue modulo `t`, from `2^bits` on.
+    /// Primes of this residue modulo `t`, from `2^bits` up.
     fn of_class(&self, residue: u64, bits: u32) -> Box<dyn Iterator<Item = u64>> {
         // 1 + STEP z, z = (residue - 1)/STEP modulo t
         let t = self.t;
@@ -310,7 +318,7 @@ impl Primes {
         self.t.reduce(prime)
     }
 
-    /// A product modulo `t`, divided.
+    /// A product modulo `t`, divided by a divisor.
     fn over(&self, factors: &[u64], divisor: u64) -> u64 {
         let inverse = self.t.inverse(self.residue(divisor)).unwrap_or_else(|| unreachable!("primes are units"));
         factors.iter().fold(inverse, |product, factor| self.t.mul(product, *factor))
@@ -331,7 +339,7 @@ mod tests {
         assert_eq!((chain.log_qp(), chain.digits()), (parameters.log_qp(), parameters.digits()));
         let bits = |primes: &[u64]| primes.iter().map(|prime| (*prime as f64).log2()).sum::<f64>();
         let widest = chain.data.chunks(parameters.digit_size()).map(bits).fold(0.0, f64::max);
-        // so that a rotation adds no more than rounding does
+        // a rotation then adds no more noise than rounding
         assert!(bits(&chain.special) - widest > 8.0, "{widest} bits of {}", bits(&chain.special));
         assert!(chain.data.iter().all(|prime| *prime > MODULUS));
     }

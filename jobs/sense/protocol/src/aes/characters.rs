@@ -2,8 +2,8 @@
 
 use super::cipher::substitute;
 
-/// The bits of the two nibbles, which are no neighbours: pairs in them are such that the pairs of a
-/// round are sums of few characters of the S-boxes before (see [`doubled`]).
+/// The bits of the two nibbles, which are not adjacent. The pairs are chosen so that each pair of a
+/// round is a sum of few characters of the previous S-boxes (see [`doubled`]).
 const NIBBLES: [[u8; 4]; 2] = [[0, 3, 1, 4], [2, 5, 6, 7]];
 
 /// The mask of a nibble's characters, by their number from 1 to 15.
@@ -18,12 +18,12 @@ pub(super) fn value(mask: u8, byte: u8) -> i64 {
 
 /// The mask `v` with `v·x = u·(2 x)` for the product with 2 in AES's field.
 pub(super) fn doubled(mask: u8) -> u8 {
-    // which bits of x bit k of 2 x is the sum of
+    // bit k of 2 x is the sum of these bits of x
     let bits: [u8; 8] = [0x80, 0x81, 0x02, 0x84, 0x88, 0x10, 0x20, 0x40];
     (0..8).filter(|bit| mask >> bit & 1 == 1).fold(0, |sum, bit| sum ^ bits[bit])
 }
 
-/// A mask as the sum of at most two of these.
+/// A mask as the sum of at most two masks of this list.
 pub(super) fn split(mask: u8, of: &[u8]) -> Option<Vec<u8>> {
     if of.contains(&mask) {
         return Some(vec![mask]);
@@ -31,11 +31,11 @@ pub(super) fn split(mask: u8, of: &[u8]) -> Option<Vec<u8>> {
     of.iter().find(|first| of.contains(&(mask ^ **first))).map(|first| vec![*first, mask ^ first])
 }
 
-/// What the sums of [`form`] are divided by.
+/// The divisor of the sums of [`form`].
 pub(super) const FORM_DIVISOR: i64 = 64;
 
-/// The weights of `64 χ_v(S(x))`: row by row for the characters of the first nibble, from 0 on,
-/// those of the second.
+/// The weights of `64 χ_v(S(x))`. Each row is a character of the first nibble, from 0 on, and holds
+/// the characters of the second nibble.
 pub(super) fn form(v: u8) -> Vec<i64> {
     let mut walsh: Vec<i64> = (0..=255).map(|x| value(v, substitute(x))).collect();
     for bit in 0..8 {

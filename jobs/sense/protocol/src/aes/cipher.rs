@@ -1,13 +1,13 @@
-//! What is needed of AES-128 itself (FIPS 197): its S-box, and the round keys, for the key holder.
+//! AES-128 itself (FIPS 197): the S-box, and the round keys for the key holder.
 //!
 //! # Leakage
-//! Constant time: no table is read at a secret place, and no branch depends on a key.
+//! Constant time: no table lookup and no branch depends on a key.
 
 use zeroize::Zeroizing;
 
-/// Bytes of a block and of a key.
+/// Bytes of a block, and of a key.
 pub const BLOCK: usize = 16;
-/// Rounds.
+/// Rounds of AES-128.
 pub const ROUNDS: usize = 10;
 
 /// `x a` in `F_2[x]/(x^8 + x^4 + x^3 + x + 1)`.
@@ -24,7 +24,7 @@ fn multiply(a: u8, b: u8) -> u8 {
     product
 }
 
-/// The S-box: the inverse, and 0 for 0, then an affine map.
+/// The S-box: the inverse in the field (0 for 0), then an affine map.
 ///
 /// ```
 /// use tobari_sense::aes::cipher::substitute;
@@ -37,7 +37,7 @@ pub fn substitute(a: u8) -> u8 {
     (1..5).fold(inverse ^ 0x63, |sum, turn| sum ^ inverse.rotate_left(turn))
 }
 
-/// The eleven round keys, each column by column as blocks are.
+/// The eleven round keys, each in the column order of blocks.
 ///
 /// ```
 /// use tobari_sense::aes::cipher::round_keys;
@@ -61,7 +61,7 @@ pub fn round_keys(key: &[u8; BLOCK]) -> Zeroizing<[[u8; BLOCK]; ROUNDS + 1]> {
     keys
 }
 
-/// What every round begins with, and the result: for whoever has the key and checks a run.
+/// The state at the start of every round, and the result. A holder of the key checks a run with it.
 ///
 /// ```
 /// use tobari_sense::aes::cipher::states;
@@ -75,7 +75,7 @@ pub fn states(key: &[u8; BLOCK], block: &[u8; BLOCK]) -> Zeroizing<[[u8; BLOCK];
     states[0] = std::array::from_fn(|i| block[i] ^ keys[0][i]);
     for round in 1..=ROUNDS {
         let last = &states[round - 1];
-        // byte 4 c + r of a state is that of column c and row r
+        // byte 4 c + r of a state is in column c and row r
         let shifted: [u8; BLOCK] = std::array::from_fn(|i| substitute(last[(i + 4 * (i % 4)) % BLOCK]));
         let mixed = |i: usize| {
             let of = |further: usize| shifted[i / 4 * 4 + (i + further) % 4];

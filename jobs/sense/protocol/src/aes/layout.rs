@@ -1,20 +1,20 @@
-//! Where bytes stand.
+//! The slots of each byte.
 //!
-//! ShiftRows and MixColumns move a byte by an amount that depends on its row and column; no
-//! arrangement of sixteen bytes at one stride turns that into the same few rotations round after
+//! ShiftRows and MixColumns move a byte by an amount that depends on its row and column. No
+//! arrangement of sixteen bytes at one stride turns that into the same few rotations in every
 //! round. So every column is stored `M/4` times:
 //!
 //! ```text
 //! slot = (row M + j) B + block,     column held there = (j + a row) mod 4,     j = 0 … M - 1,
 //! ```
 //!
-//! in each of the two rows of slots, `B = N/(8 M)`, and `a` falls by one with each round. What row
-//! `r` takes of the row `i` further on, after ShiftRows, then stands `i` rows further on and
-//! `(1 - a) i mod 4` places along `j`, for every `r`: three rotations, no mask.
+//! in each of the two rows of slots, with `B = N/(8 M)`; `a` falls by one with each round. After
+//! ShiftRows, row `r` needs values of the row `i` further on. These values lie `i` rows further on
+//! and `(1 - a) i mod 4` places along `j`, for every `r`: three rotations and no mask.
 //!
-//! Each rotation lets wrong values in at the ends of a row of `M`: they are computed on, and
-//! ignored. The **window** of right ones loses three places a round at most, none where
-//! `a = 1 mod 4`, and has to be four wide at the end; `M = 32` is enough from any `a`.
+//! Each rotation brings wrong values into the ends of a row of `M`. They take part in the
+//! computation and are ignored. The **window** of right values loses at most three places a round,
+//! and none where `a = 1 mod 4`. It must be four wide at the end; `M = 32` is enough for any `a`.
 
 use super::cipher::ROUNDS;
 
@@ -31,7 +31,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For `N` slots; none if they hold no block. At `N = 2^17` there are 1,024 blocks.
+    /// The layout of `N` slots; `None` if they hold no block. At `N = 2^17` there are 1,024 blocks.
     ///
     /// ```
     /// use tobari_sense::aes::Layout;
@@ -42,14 +42,14 @@ impl Layout {
         Self::with_places(slots, PLACES)
     }
 
-    /// With another number of places; none if slots or places are no powers of two, or there is no
-    /// block. [`Self::window`] says whether it is enough.
+    /// A layout with another number of places; `None` if slots or places are not powers of two, or
+    /// no block fits. [`Self::window`] tells whether there are enough places.
     pub fn with_places(slots: usize, places: usize) -> Option<Self> {
         let fits = slots.is_power_of_two() && places.is_power_of_two() && places >= 4 && slots >= 8 * places;
         fits.then_some(Self { columns: slots / 2, places })
     }
 
-    /// `N`.
+    /// The number of slots, `N`.
     pub fn slots(&self) -> usize {
         2 * self.columns
     }
@@ -59,18 +59,18 @@ impl Layout {
         self.columns
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub fn blocks(&self) -> usize {
         2 * self.stride()
     }
 
-    /// `B`.
+    /// The stride `B`.
     fn stride(&self) -> usize {
         self.columns / (4 * self.places)
     }
 
-    /// Where each byte of a block stands once `rounds` have been done: the slot, and the byte's
-    /// number in the block, column by column. All copies, right or wrong.
+    /// The places of each byte of a block after `rounds` rounds: the slot, and the byte's number in
+    /// the block, column by column. These are all copies, right or wrong.
     pub fn places(&self, block: usize, rounds: usize) -> impl Iterator<Item = (usize, usize)> {
         let (half, block) = (block / self.stride(), block % self.stride());
         let a = a(rounds);
@@ -82,15 +82,14 @@ impl Layout {
         })
     }
 
-    /// The same, but only one place for each byte, where it is right at the end.
+    /// One place for each byte, at which it is right after the last round.
     pub fn results(&self, block: usize) -> impl Iterator<Item = (usize, usize)> {
         let first = self.window(ROUNDS).start;
         let places = self.places(block, ROUNDS);
         places.enumerate().filter(move |(i, _)| (first..first + 4).contains(&(i % self.places))).map(|(_, place)| place)
     }
 
-    /// The places of a row that are right once so many rounds have been done; the last one moves
-    /// nothing.
+    /// The places of a row that are right after this many rounds; the last round moves nothing.
     pub fn window(&self, rounds: usize) -> std::ops::Range<usize> {
         let (mut start, mut end) = (0, self.places as i64);
         for round in 1..=rounds.min(ROUNDS - 1) {
@@ -101,19 +100,20 @@ impl Layout {
         start as usize..end.max(start) as usize
     }
 
-    /// By how many slots a round turns: for the rows 1, 2 and 3 further on.
+    /// The rotations of a round in slots, for the rows 1, 2 and 3 further on.
     pub fn steps(&self, round: usize) -> [i64; 3] {
         let moves = moves(round);
         std::array::from_fn(|i| ((i + 1) as i64 * self.places as i64 + moves[i]) * self.stride() as i64)
     }
 }
 
-/// `a` once so many rounds have been done.
+/// `a` after this many rounds.
 fn a(rounds: usize) -> i64 {
     FIRST - rounds as i64
 }
 
-/// Places along `j` of a round: the nearest to zero that are `(1 - a) i` modulo 4.
+/// Places along `j` by which a round moves: the values nearest to zero that are `(1 - a) i` modulo
+/// 4.
 fn moves(round: usize) -> [i64; 3] {
     let a = a(round - 1);
     [1, 2, 3].map(|i| {

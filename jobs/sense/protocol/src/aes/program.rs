@@ -1,4 +1,4 @@
-//! The circuit, on any machine: in the clear, recorded, or under encryption.
+//! The circuit on any machine: on plaintext, recorded, or under encryption.
 
 use super::chain::{Chain, Characters, MODULUS, PRODUCTS};
 use super::characters::{FORM_DIVISOR, doubled, form, mask, split};
@@ -11,50 +11,50 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, Recorder, Value};
 use tobari_plan::site::Secrecy;
 
-/// Weights of the exclusive or of eight: `8! Π = U (U - 112 Z + 3584) - 32768 Z + 40320`, by `1, U`
-/// and `1, U, Z`.
+/// Weights of the exclusive or of eight terms, `8! Π = U (U - 112 Z + 3584) - 32768 Z + 40320`, by
+/// `1, U` and `1, U, Z`.
 const PARITY: [i64; 6] = [40_320, 0, -32_768, 3_584, 1, -112];
 /// `8!`.
 const PARITY_DIVISOR: i64 = 40_320;
 /// Terms of an exclusive or.
 const TERMS: usize = 8;
 
-/// An input of a program. Masks tell characters, rounds are those that end with a key.
+/// An input of a program. A mask names a character; a round ends with its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Input {
-    /// The first round keys' characters, encrypted.
+    /// The characters of the first round keys, encrypted.
     First {
-        /// Which.
+        /// The character.
         mask: u8,
     },
-    /// The counters' characters.
+    /// The characters of the counters.
     Counter {
-        /// Which.
+        /// The character.
         mask: u8,
     },
-    /// The characters of the keys of a round in the middle, and ones that are missing to eight
-    /// terms, encrypted.
+    /// The characters of the keys of a middle round, and the ones that fill up eight terms,
+    /// encrypted.
     Round {
-        /// From 1 to 9.
+        /// The round, from 1 to 9.
         round: usize,
-        /// Which.
+        /// The character.
         mask: u8,
     },
     /// The bits of the last round keys, encrypted.
     Last {
-        /// Which.
+        /// The bit.
         bit: u8,
     },
-    /// The bits of what devices sent, and zeros where nothing is declared.
+    /// The bits of the devices' ciphertexts, and zeros where nothing is declared.
     Text {
-        /// Which.
+        /// The bit.
         bit: u8,
     },
-    /// The mean of all bytes where something is declared, and zeros.
+    /// The mean of all bytes in declared slots, and zeros elsewhere.
     Mean,
     /// Weights of a character of the S-box.
     Form {
-        /// Which.
+        /// The character.
         mask: u8,
     },
     /// Weights of a product.
@@ -65,7 +65,7 @@ pub enum Input {
     Recomposition,
     /// The key of a rotation, at this level and below.
     Rotation {
-        /// By so many slots.
+        /// The rotation in slots.
         steps: i64,
         /// Multiplications that are left.
         level: u16,
@@ -85,15 +85,15 @@ pub struct Circuit {
     probes: bool,
 }
 
-/// What a circuit takes.
+/// The inputs of a circuit.
 pub struct Inputs<V>(BTreeMap<Input, V>);
 
-/// What a circuit gives.
+/// The outputs of a circuit.
 #[derive(Clone, Debug)]
 pub struct Outputs<V> {
     /// The bytes that devices encrypted, where they are declared.
     pub bytes: V,
-    /// What every round begins with, `255 - 2 x` for a byte `x`, if it was asked for.
+    /// The state at the start of every round, `255 - 2 x` for a byte `x`, if requested.
     pub probes: Vec<V>,
 }
 
@@ -101,12 +101,13 @@ pub struct Outputs<V> {
 type State<V> = BTreeMap<u8, V>;
 
 impl Circuit {
-    /// Over this chain, in this layout.
+    /// A circuit over this chain, in this layout.
     pub fn new(chain: Chain, layout: Layout) -> Self {
         Self { chain, layout, probes: false }
     }
 
-    /// With what every round begins with among the outputs: for tests that have the secret key.
+    /// Adds the state at the start of every round to the outputs, for tests that have the secret
+    /// key.
     #[must_use]
     pub fn with_probes(self) -> Self {
         Self { probes: true, ..self }
@@ -117,12 +118,12 @@ impl Circuit {
         &self.chain
     }
 
-    /// Where bytes stand.
+    /// The slots of each byte.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The characters that a round begins with, the one after the last being bits.
+    /// The characters with which a round begins. After the last round these are the bits.
     fn masks(&self, round: usize) -> Vec<u8> {
         self.chain.schedule().get(round - 1).copied().unwrap_or(Characters::Bits).masks()
     }
@@ -156,7 +157,7 @@ impl Circuit {
         all
     }
 
-    /// What stands in the first slots of an input of weights; none for others.
+    /// The first slots of an input of weights; `None` for other inputs.
     pub fn weights(input: Input) -> Option<Vec<i64>> {
         Some(match input {
             Input::Form { mask } => form(mask),
@@ -170,14 +171,14 @@ impl Circuit {
         })
     }
 
-    /// By how much a key's character is larger than it is: with fewer terms than eight, ones take
-    /// the places of those that are missing.
+    /// The number of ones added to a key's character: with fewer than eight terms, ones take the
+    /// missing places.
     pub(super) fn ones(&self, round: usize, mask: u8) -> i64 {
         (TERMS - 4 - 2 * parts(mask, &self.masks(round + 1)).len()) as i64
     }
 
-    /// Data primes of an input that is a ciphertext, and for which a plain one is; none for weights
-    /// and keys.
+    /// Data primes of a ciphertext input, or of the ciphertexts that a plain input meets; `None`
+    /// for weights and keys.
     pub fn primes(&self, input: Input) -> Option<usize> {
         let last = self.chain.levels(ROUNDS);
         match input {
@@ -189,7 +190,7 @@ impl Circuit {
         }
     }
 
-    /// The factor that a ciphertext is to be made with; none for other inputs.
+    /// The factor with which a ciphertext must be made; `None` for other inputs.
     pub fn factor(&self, input: Input) -> Option<u64> {
         match input {
             Input::First { .. } => Some(self.chain.first_factor()),
@@ -200,16 +201,16 @@ impl Circuit {
     }
 }
 
-/// A character of twice a byte by those that there are.
+/// A character of twice a byte, as the sum of available characters.
 fn parts(mask: u8, masks: &[u8]) -> Vec<u8> {
     split(doubled(mask), masks).unwrap_or_else(|| unreachable!("every choice of characters has them: tested"))
 }
 
 impl<V> Inputs<V> {
-    /// All inputs of a circuit, by whoever has them.
+    /// Makes all inputs of a circuit with `make`.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// Errors of `make`.
     pub fn new<E>(circuit: &Circuit, mut make: impl FnMut(Input) -> Result<V, E>) -> Result<Self, E> {
         let all = circuit.inputs().into_iter().map(|input| Ok((input, make(input)?)));
         Ok(Self(all.collect::<Result<_, E>>()?))
@@ -220,10 +221,10 @@ impl<V> Inputs<V> {
     }
 }
 
-/// AES's key stream on the counters, and the bytes that it was added to.
+/// Computes AES's key stream on the counters and removes it from the ciphertexts.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn program<M: Machine>(
     machine: &mut M,
     circuit: &Circuit,
@@ -257,8 +258,7 @@ pub fn program<M: Machine>(
     Ok(Outputs { bytes: machine.add(&sum, inputs.of(Input::Mean))?, probes })
 }
 
-/// The characters of what the S-boxes make of a round's input: those that the next round begins
-/// with.
+/// The characters of the S-boxes' outputs with which the next round begins.
 fn substitute<M: Machine>(
     machine: &mut M,
     circuit: &Circuit,
@@ -271,7 +271,7 @@ fn substitute<M: Machine>(
     for which in 0..2 {
         both.extend(nibble(machine, inputs, which, state, key)?);
     }
-    // in one step: every character is read once for all forms
+    // one step, so that all forms read every character once
     let masks = circuit.masks(round + 1);
     let op = Op::Bilinear { left: 15, right: 15, forms: masks.len() as u8, divisor: FORM_DIVISOR };
     let weights = masks.iter().map(|mask| inputs.of(Input::Form { mask: *mask }));
@@ -282,7 +282,7 @@ fn substitute<M: Machine>(
     (0..).zip(masks).map(part).collect()
 }
 
-/// The fifteen characters of a nibble: those that there are, and products.
+/// The fifteen characters of a nibble: the available ones, and products.
 fn nibble<M: Machine>(
     machine: &mut M,
     inputs: &Inputs<M::Value>,
@@ -301,14 +301,14 @@ fn nibble<M: Machine>(
             if all.contains_key(&number) {
                 continue;
             }
-            // of two pairs, if there are, or of its lowest bit and the others
+            // of two pairs if available, or of the lowest bit and the others
             let (low, high) = (number & 3, number & 12);
             let lowest = number & number.wrapping_neg();
             let pairs = low > 0 && state.contains_key(&mask(which, 3)) || ones == 4;
             let (a, b) = if pairs { (low, high) } else { (lowest, number ^ lowest) };
             let (a, b) = (&all[&a], &all[&b]);
             let product = if ones == 3 && !pairs {
-                // of two levels: nothing is divided
+                // the factors have different levels: nothing is divided
                 let op = Op::Bilinear { left: 1, right: 1, forms: 1, divisor: 1 };
                 machine.step(op, &[a, b, inputs.of(Input::Product), key])?
             } else {
@@ -320,7 +320,7 @@ fn nibble<M: Machine>(
     Ok(all.into_values().collect())
 }
 
-/// ShiftRows, MixColumns and the round key: what the next round begins with.
+/// ShiftRows, MixColumns and the round key: gives the characters with which the next round begins.
 fn mix<M: Machine>(
     machine: &mut M,
     circuit: &Circuit,
@@ -366,7 +366,7 @@ fn probe<M: Machine>(machine: &mut M, state: &State<M::Value>) -> Result<M::Valu
     machine.step(Op::Add, &terms.iter().collect::<Vec<_>>())
 }
 
-/// The program of a circuit, and what its inputs are, by their numbers.
+/// The program of a circuit, and its inputs in the order of their numbers.
 ///
 /// # Errors
 /// [`PlanError`].
@@ -389,7 +389,7 @@ pub fn record(engine: &BgvEngine, circuit: &Circuit) -> Result<(Program, Vec<Inp
     Ok((recorder.finish(&outputs)?, all))
 }
 
-/// A plain input as a value.
+/// Encodes a plain input as a value.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -403,5 +403,5 @@ pub fn plain(
     engine.compact(slots, level)
 }
 
-/// The slots of [`Input::Mean`] where something is declared: 255/2 modulo `t`.
+/// The value of [`Input::Mean`] in declared slots: 255/2 modulo `t`.
 pub(super) const MEAN: i64 = (255 + MODULUS as i64) / 2;

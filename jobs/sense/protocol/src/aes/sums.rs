@@ -1,20 +1,20 @@
-//! Sums of what came out of AES, over blocks of one batch or of several: a weight for each block, a
-//! sum for each of its sixteen bytes.
+//! Sums of AES-decrypted bytes, over blocks of one batch or of several: a weight for each block,
+//! and a sum for each of its sixteen bytes.
 //!
 //! ```text
 //! S_i = Σ_batch Σ_block w_(batch, block) · byte_i,      i = 0 … 15
 //! ```
 //!
-//! Weights take a level. Blocks stand side by side, so that `log2 B` rotations and a swap of the
-//! rows add them all; zeros clear what is not declared, and take no level. Two products are left
-//! afterwards.
+//! Weights take a level. Blocks are adjacent, so `log2 B` rotations and a swap of the rows add all
+//! of them. Zeros clear undeclared slots and take no level. Two products are left afterwards.
 //!
-//! **Sums are exact below `t`** = 786,433: with weights of 1 up to 3,084 bytes of full scale, three
-//! full batches and twelve blocks. More is refused when it is planned, before a block is decrypted.
+//! **Sums are exact below `t`** = 786,433. With weights of 1 that is up to 3,084 bytes of full
+//! scale: three full batches and twelve blocks. The planner rejects larger sums before a block is
+//! decrypted.
 //!
-//! **Who sees what.** The server: weights and places, which it has from the question. The key
-//! holder: sixteen sums. One that finds anything where nothing is declared, or a sum out of range,
-//! withholds all.
+//! **Who sees what.** The server sees weights and places, which the question gives it. The key
+//! holder sees sixteen sums. It withholds all of them if an undeclared slot is not zero or a sum is
+//! out of range.
 
 use super::chain::{MODULUS, PRODUCTS};
 use super::cipher::BLOCK;
@@ -30,10 +30,10 @@ use tobari_plan::program::Op;
 
 /// The arithmetic of sums: nothing is scaled, and there is no noise.
 const SCHEME: Scheme = Scheme { modulus: MODULUS as i64, rank: 0, delta: 1 };
-/// Multiplications that are left once weights are taken.
+/// Multiplications that are left after the weights.
 const LEVEL: u16 = PRODUCTS as u16 - 1;
 
-/// A sum that fits.
+/// A sum that cannot overflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SumPlan {
     layout: Layout,
@@ -46,18 +46,18 @@ pub struct SumPlan {
 pub enum SumInput {
     /// The weights of a batch.
     Weights(usize),
-    /// Ones where the sums stand, and zeros.
+    /// Ones in the slots of the sums, and zeros elsewhere.
     Declared,
     /// The key of a rotation.
     Rotation {
-        /// By so many slots.
+        /// The rotation in slots.
         steps: i64,
     },
     /// The key that swaps the rows.
     Swap,
 }
 
-/// What a sum takes.
+/// The inputs of a sum.
 pub struct SumInputs<V> {
     weights: Vec<V>,
     declared: V,
@@ -66,7 +66,8 @@ pub struct SumInputs<V> {
 }
 
 impl SumPlan {
-    /// Of batches with a weight for each place, 0 where there is no block, and bytes up to `most`.
+    /// Plans a sum of batches. Each batch has a weight for each place, 0 where there is no block;
+    /// bytes are at most `most`.
     ///
     /// ```
     /// use tobari_sense::aes::{Layout, SumPlan};
@@ -80,8 +81,8 @@ impl SumPlan {
     /// ```
     ///
     /// # Errors
-    /// [`PlanError::Overflow`] for a sum that might wrap; [`PlanError::Shape`] without a batch, or
-    /// with another number of weights than there are places.
+    /// [`PlanError::Overflow`] for a sum that might overflow; [`PlanError::Shape`] without a batch,
+    /// or with a wrong number of weights.
     pub fn new(layout: Layout, batches: Vec<Vec<i64>>, most: u8) -> Result<Self, PlanError> {
         if batches.is_empty() {
             return Err(PlanError::Shape { expected: "a batch", found: 0 });
@@ -93,7 +94,7 @@ impl SumPlan {
         Ok(Self { layout, batches, range })
     }
 
-    /// What a sum can be.
+    /// The range of a sum.
     pub fn range(&self) -> Range {
         self.range
     }
@@ -111,7 +112,7 @@ impl SumPlan {
         std::iter::successors(Some(1), |steps| Some(2 * steps)).take_while(move |steps| *steps < blocks)
     }
 
-    /// The slots of a public input; none for keys.
+    /// The slots of a public input; `None` for keys.
     pub fn slots(&self, input: SumInput) -> Option<Vec<i64>> {
         let mut slots = vec![0; self.layout.slots()];
         match input {
@@ -126,11 +127,10 @@ impl SumPlan {
         Some(slots)
     }
 
-    /// The sums, from the slots of a result.
+    /// Reads the sums from the slots of a result.
     ///
     /// # Errors
-    /// [`Withheld`] where something else stands than sums in range, or anything where nothing is
-    /// declared.
+    /// [`Withheld`] if a declared slot is not a sum in range, or an undeclared slot is not zero.
     pub fn read(&self, slots: &[i64]) -> Result<[i64; BLOCK], Withheld> {
         let mut left = slots.to_vec();
         if left.len() != self.layout.slots() {
@@ -144,12 +144,13 @@ impl SumPlan {
     }
 }
 
-/// The level that public inputs of a sum are for.
+/// The level of a sum's public inputs.
 pub fn level_of(input: SumInput) -> u16 {
     if matches!(input, SumInput::Weights(_)) { LEVEL + 1 } else { LEVEL }
 }
 
-/// The key of an input that is one; none for others, or if the parameters have no such key.
+/// The evaluation key for an input that is a key; `None` for other inputs, or if the parameters
+/// have no such key.
 pub fn sum_key(secret: &SecretKey, input: SumInput, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
     let (none, primes) = (EvaluationKeys::none(), usize::from(LEVEL) + 1);
     match input {
@@ -160,10 +161,10 @@ pub fn sum_key(secret: &SecretKey, input: SumInput, rng: &mut impl CryptoRng) ->
 }
 
 impl<V> SumInputs<V> {
-    /// All inputs of a plan, by whoever has them.
+    /// Makes all inputs of a plan with `make`.
     ///
     /// # Errors
-    /// Whatever `make` says.
+    /// Errors of `make`.
     pub fn new<E>(plan: &SumPlan, mut make: impl FnMut(SumInput) -> Result<V, E>) -> Result<Self, E> {
         let weights = (0..plan.batches.len()).map(|batch| make(SumInput::Weights(batch))).collect::<Result<_, _>>()?;
         let rotations = plan.steps().map(|steps| make(SumInput::Rotation { steps })).collect::<Result<_, _>>()?;
@@ -172,10 +173,10 @@ impl<V> SumInputs<V> {
     }
 }
 
-/// The sums of batches whose bytes came out of AES, one value for each batch of the plan.
+/// The sums of batches of AES-decrypted bytes, with one value for each batch of the plan.
 ///
 /// # Errors
-/// The machine's.
+/// Errors of the machine.
 pub fn sum<M: Machine>(
     machine: &mut M,
     plan: &SumPlan,

@@ -1,7 +1,7 @@
-//! Questions as people write them, and what is registered of them.
+//! Questions in people's words, and their registration.
 //!
 //! A question names channels, devices and tenants; a server gets an [`Order`] without any name.
-//! Registering resolves names, finds the bytes that sums are taken of, and **refuses what may
+//! Registration resolves names, finds the bytes to sum, and **rejects a question that could
 //! overflow** with every device at full scale:
 //!
 //! | statistic | U25, straight from frames | P1, through functions of a byte |
@@ -13,8 +13,8 @@
 //! | histogram | the schema's bins | any edges |
 //! | above, alarm | the schema's thresholds | any threshold |
 //!
-//! Devices of a question are those that are active when it is registered. **A minimum of devices in
-//! a group is policy against a server that follows the protocol, and no protection against one that
+//! A question covers the devices that are active at its registration. **A minimum of devices in a
+//! group is policy against a server that follows the protocol, and no protection against one that
 //! does not**: see the head of [`super`].
 
 mod registered;
@@ -28,41 +28,43 @@ use std::collections::BTreeMap;
 pub use registered::{MAX_REGISTERED, QuestionNames, Registered};
 pub use statistic::{MAX_EDGES, Statistic};
 
-/// Devices of a group at least, where a question does not say.
+/// The default minimum of devices of a group.
 pub const LEAST_DEVICES: u32 = 5;
-/// Statistics of a question at most.
+/// The largest number of statistics of a question.
 pub const MAX_STATISTICS: usize = 64;
 
-/// What is to be known of a fleet, again and again.
+/// A question about a fleet, answered for every window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Question {
-    /// What releases are called.
+    /// The name of its releases.
     pub name: String,
-    /// Which times are summed together.
+    /// The time window whose frames are summed together.
     pub window: Window,
-    /// Whose results stand apart.
+    /// The grouping of results.
     #[serde(default)]
     pub group_by: GroupBy,
-    /// Devices of a group at least, and of each weight in it that is not 0.
+    /// The minimum of devices of a group, and of each weight in it that is not 0.
     #[serde(default = "least_devices")]
     pub least_devices: u32,
-    /// Frames of a device in a window at most; further ones are left out, and counted.
+    /// The largest number of frames of a device in a window; further ones are left out, and
+    /// counted.
     #[serde(default = "one")]
     pub frames: u32,
-    /// Most frames of a sum: more make parts, which the key holder sees one by one.
+    /// The largest number of frames of a sum. More frames make parts, and the key holder sees each
+    /// part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<u32>,
-    /// Only these devices; all active ones without.
+    /// Only these devices; all active ones if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub devices: Vec<String>,
     /// Only devices of these tenants.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub tenants: Vec<String>,
-    /// Weights by device; those that are not named have 1.
+    /// Weights by device; other devices have weight 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, i64>,
-    /// What is to be told.
+    /// The statistics to release.
     #[serde(rename = "statistic", deserialize_with = "at_most::<_, _, MAX_STATISTICS>")]
     pub statistics: Vec<Statistic>,
 }
@@ -75,27 +77,28 @@ fn one() -> u32 {
     1
 }
 
-/// A stretch of time, by when the server took frames in.
+/// A time window. The server's time of receipt decides to which window a frame belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// How long: a number and `s`, `m`, `h` or `d`.
+    /// The length: a number and `s`, `m`, `h` or `d`.
     pub length: String,
-    /// How often one begins: as often as one ends without it, and with less windows slide.
+    /// The interval between beginnings of windows, by default the length. With a shorter interval,
+    /// windows slide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
 }
 
-/// Whose results stand apart.
+/// The grouping of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupBy {
-    /// Nobody's.
+    /// One group of all devices.
     #[default]
     None,
-    /// Those of each tenant.
+    /// A group for each tenant.
     Tenant,
-    /// Those of each device.
+    /// A group for each device.
     Device,
 }
 
@@ -103,46 +106,46 @@ pub enum GroupBy {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuestionError {
-    /// A name that is none.
+    /// An invalid or unknown name.
     #[error("expected {what}, found {found:?}")]
     Name {
-        /// What there should be.
+        /// The expected thing.
         what: &'static str,
-        /// What there is.
+        /// The text found.
         found: String,
     },
-    /// Statistics that do not go together.
+    /// Statistics that do not fit together.
     #[error("expected {0}")]
     Statistics(&'static str),
-    /// What a schema does not have.
+    /// The schema lacks something that a statistic needs.
     #[error("channel {channel}: expected {expected}")]
     Feature {
-        /// Which channel.
+        /// The channel.
         channel: String,
-        /// What it should have.
+        /// The missing feature.
         expected: &'static str,
     },
-    /// No device.
+    /// Too few devices.
     #[error("expected at least {least} active devices that the question is about, found {found}")]
     Devices {
-        /// How many.
+        /// The minimum.
         least: u32,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A weight that too few devices share: their readings could be told from the sum.
+    /// A weight that too few devices share: the sum would reveal their readings.
     #[error(
         "weight {weight} in group {group:?} belongs to {found} of its devices, and at least {least} must share each \
          weight: the sum would tell the reading of a device with a weight of its own. Give more devices this weight"
     )]
     Weight {
-        /// In which group.
+        /// The group.
         group: String,
-        /// Which weight.
+        /// The weight.
         weight: i64,
-        /// How many devices have it.
+        /// The number of devices that have the weight.
         found: usize,
-        /// How many should.
+        /// The minimum of devices.
         least: u32,
     },
     /// A group whose devices all have weight 0.
@@ -151,12 +154,12 @@ pub enum QuestionError {
          weight, or leave the group out"
     )]
     Weightless {
-        /// Which group.
+        /// The group.
         group: String,
-        /// How many devices with a weight there must be.
+        /// The minimum of devices with a weight.
         least: u32,
     },
-    /// What the order says: what might overflow, too.
+    /// The order is invalid, or its result could overflow.
     #[error(transparent)]
     Order(#[from] OrderError),
 }
@@ -164,25 +167,27 @@ pub enum QuestionError {
 /// A statistic in terms of columns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resolved {
-    /// Of samples.
+    /// The number of samples.
     Count,
-    /// Of a channel.
+    /// The sum of a channel.
     Sum(usize),
-    /// Of a channel.
+    /// The mean of a channel.
     Mean(usize),
-    /// Of a channel.
+    /// The weighted sum of a channel.
     WeightedSum(usize),
-    /// Of a channel.
+    /// The variance of a channel.
     Variance(usize),
-    /// Of two channels, by the pair's number.
+    /// The covariance of two channels, with the number of the pair.
     Covariance(usize, usize, usize),
-    /// Of a channel: the bytes at which bins begin, from the second on, and where they meet.
+    /// The histogram of a channel: the first bytes of bins, from the second bin on, and the edges
+    /// of the bins.
     Histogram(usize, Vec<u8>, Vec<f64>),
-    /// Of a channel: above this byte, and value; the alarm's number of readings.
+    /// The count of a channel's readings above a threshold: the byte, the value, and for an alarm
+    /// its number of readings.
     Above(usize, u8, f64, Option<u64>),
 }
 
-/// Milliseconds of a number and a unit.
+/// The milliseconds of a text with a number and a unit.
 fn milliseconds(text: &str) -> Result<u64, QuestionError> {
     let wrong =
         || QuestionError::Name { what: "a time such as 30s, 5m, 1h or 7d", found: text.chars().take(20).collect() };
@@ -198,10 +203,10 @@ fn milliseconds(text: &str) -> Result<u64, QuestionError> {
 }
 
 impl Question {
-    /// What its statistics are, by this schema.
+    /// The question's statistics in terms of this schema's columns.
     ///
     /// # Errors
-    /// [`QuestionError`] for channels, bins or thresholds that frames have not.
+    /// [`QuestionError`] for channels, bins or thresholds that frames do not have.
     pub fn resolve(&self, schema: &Schema) -> Result<Vec<Resolved>, QuestionError> {
         if !(1..=MAX_STATISTICS).contains(&self.statistics.len()) {
             return Err(QuestionError::Statistics("1 to 64 statistics"));
@@ -270,18 +275,19 @@ fn above(schema: &Schema, i: usize, threshold: f64, alarm: Option<u64>) -> Resul
     Ok(Resolved::Above(i, byte, threshold, alarm))
 }
 
-/// The bytes from and to which a bin goes.
+/// The first and the last byte of a bin.
 pub(super) fn bin(starts: &[u8], bin: usize) -> (u8, u8) {
     let first = bin.checked_sub(1).map_or(0, |before| starts[before]);
     (first, starts.get(bin).map_or(u8::MAX, |next| next - 1))
 }
 
-/// What the server takes of readings, each once; none for sums straight from frames.
+/// The functions of readings that the server computes, each once; empty for sums straight from
+/// frames.
 fn measures(profile: ProfileName, statistics: &[Resolved]) -> Vec<Taken> {
     if profile == ProfileName::U25 {
         return Vec::new();
     }
-    // whether there is a sample is read off the readings
+    // the readings also tell whether there is a sample
     let mut all = vec![Taken::Reading];
     for statistic in statistics {
         match statistic {
@@ -303,7 +309,7 @@ fn measures(profile: ProfileName, statistics: &[Resolved]) -> Vec<Taken> {
     measures
 }
 
-/// Checks all that reads as a question, a registered question or an order, without a panic.
+/// Checks any bytes that parse as a question, a registered question or an order, without a panic.
 #[doc(hidden)]
 pub fn fuzz_questions(data: &[u8]) {
     if let Ok(registered) = serde_json::from_slice::<Registered>(data) {
@@ -338,8 +344,8 @@ mod tests {
     pub(super) const PLAIN: &str =
         r#"{"name":"q","window":{"length":"1m"},"statistic":[{"kind":"mean","channel":"x"}]}"#;
 
-    /// Every text ends within a list that is too long by then: a reader that looks at limits only
-    /// once all is read meets the end of the text first.
+    /// Every text ends inside a list that is already too long. A reader that checks limits only at
+    /// the end would first find the end of the text.
     #[test]
     fn fault_32_a_question_is_read_no_further_than_its_limits() {
         let head = r#"{"name":"q","window":{"length":"1m"},"#;

@@ -1,7 +1,7 @@
-//! Questions that are registered: of which devices, under which name, and as which order.
+//! Registered questions: their devices, their name and their order.
 //!
-//! A registered question can be checked again: its file may be older than a rule, or be meant for
-//! another fleet.
+//! A registered question can be checked again, because its file may be older than a rule or belong
+//! to another fleet.
 
 use super::{GroupBy, Question, QuestionError, Resolved, measures, milliseconds};
 use crate::order::{MAX_GROUPS, Order, at_most};
@@ -15,65 +15,66 @@ use std::collections::BTreeMap;
 use tobari_octets::hex;
 use zeroize::Zeroizing;
 
-/// Bytes of a registered question at most.
+/// Largest size of a registered question in bytes.
 pub const MAX_REGISTERED: u64 = 1 << 27;
 
-/// A question that is registered: what was asked, what the server is told, and what its groups are
-/// called.
+/// A registered question: the question, the server's order, and the names of its groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registered {
-    /// What was asked.
+    /// The question in people's words.
     pub question: Question,
-    /// What the server is told.
+    /// The server's order.
     pub order: Order,
-    /// Names of the order's groups; of devices, where every device is a result, by their numbers.
+    /// The names of the order's groups; if every device is a result, the names of devices by
+    /// number.
     #[serde(deserialize_with = "at_most::<_, _, MAX_GROUPS>")]
     pub groups: Vec<String>,
-    /// Its name between key holder and server ([`QuestionNames`]); empty in what was registered
-    /// when that was a hash without a key.
+    /// Its name between key holder and server ([`QuestionNames`]). Empty in files of versions whose
+    /// name was a hash without a key.
     #[serde(default)]
     id: String,
 }
 
-/// The key that names questions between key holder and server. It is not printed, and wiped on
+/// The key that names questions between key holder and server. It has no `Debug`, and is wiped on
 /// drop.
 ///
-/// A name is the beginning of an HMAC-SHA256 of all that is registered, names of devices, tenants
-/// and channels included, as 16 hexadecimal digits. One question has one name under one key, so
-/// that a window is opened once whenever it is registered. **Without the key nobody can tell
-/// whether a guess at those names is right**; a hash alone would let a server try a dictionary.
+/// A name is the beginning of an HMAC-SHA256 of the whole registered question, including the names
+/// of devices, tenants and channels, as 16 hexadecimal digits. One question has one name under one
+/// key, so a window is decrypted once even if the question is registered again. **Without the key
+/// nobody can check a guess at those names**; against a hash without a key, a server could try a
+/// dictionary.
 pub struct QuestionNames(Zeroizing<[u8; 32]>);
 
 impl QuestionNames {
-    /// With a key.
+    /// Names under this key.
     pub fn from_bytes(key: Zeroizing<[u8; 32]>) -> Self {
         Self(key)
     }
 
     fn of(&self, question: &Question, order: &Order, groups: &[String]) -> String {
-        // all serialise by their fields, and text has no other form
+        // all of these serialise field by field, and each value has one text
         let text = serde_json::to_vec(&(question, order, groups)).unwrap_or_default();
         let mac = hmac::Hmac::<Sha256>::new_from_slice(&self.0[..]);
-        // every length is a key's
+        // HMAC accepts keys of every length
         let mac = mac.map(|mac| mac.chain_update(text).finalize().into_bytes()).unwrap_or_default();
         hex(&mac[..8])
     }
 }
 
 impl Registered {
-    /// What its statistics are by this schema, if each weight is that of enough devices.
+    /// The statistics in terms of this schema, if enough devices share each weight.
     ///
     /// # Errors
-    /// [`QuestionError`]: it may have been registered before that was refused, or for another
-    /// fleet.
+    /// [`QuestionError`]: the question may have been registered before a rule existed, or for
+    /// another fleet.
     pub fn check(&self, schema: &Schema) -> Result<Vec<Resolved>, QuestionError> {
         let statistics = self.question.resolve(schema)?;
         self.check_weights()?;
         Ok(statistics)
     }
 
-    /// Whether each weight other than 0 is that of enough devices, with frames of all of them.
+    /// Checks that enough devices share each weight other than 0, if all of them send frames.
     ///
     /// # Errors
     /// [`QuestionError::Weight`] and [`QuestionError::Weightless`].
@@ -92,16 +93,16 @@ impl Registered {
         self.id.clone()
     }
 
-    /// Whether its name is the one that it has under this key: nothing of it was changed since, and
-    /// no server can guess at it.
+    /// Whether the name is the one under this key. If so, the question was not changed, and no
+    /// server can guess it from the name.
     pub fn is_named_by(&self, names: &QuestionNames) -> bool {
         self.id == names.of(&self.question, &self.order, &self.groups)
     }
 }
 
 impl Question {
-    /// Registers it with the devices that are active now. It is refused if it may overflow with all
-    /// of them at full scale.
+    /// Registers the question with the devices that are active now. A question that could overflow
+    /// with all of them at full scale is rejected.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -204,8 +205,8 @@ mod tests {
         QuestionNames::from_bytes([key; 32].into())
     }
 
-    /// A server that guesses: it knows the schema, the order, the form of what is hashed and every
-    /// name but one, and has a dictionary in which that one is.
+    /// A server that guesses: it knows the schema, the order, the form of the hashed text and every
+    /// name but one. Its dictionary contains that name.
     #[test]
     fn fault_16_a_server_with_a_dictionary_cannot_tell_from_a_questions_name_what_it_is_called() {
         let (setting, registry) = (Setting::of(ProfileName::U25).unwrap(), registry(6));
@@ -217,10 +218,10 @@ mod tests {
         let told = named("hiv-ward", 1);
         let dictionary = ["climate", "cardiology", "hiv-ward", "oncology"];
         for guess in dictionary {
-            // the order tells nothing, whatever the question is called
+            // the order is the same for every name of the question
             let guessed = named(guess, 2);
             assert_eq!(guessed.order, told.order);
-            // the server can compute hashes without a key, and names under keys that it makes up
+            // the server can compute hashes without a key, and names under keys of its own
             let (question, order, groups) = (&guessed.question, &guessed.order, &guessed.groups);
             let unnamed = Registered { id: String::new(), ..guessed.clone() };
             let before = serde_json::json!({ "question": question, "order": order, "groups": groups });
@@ -241,13 +242,13 @@ mod tests {
             }
             (2..=u8::MAX).for_each(|key| assert_ne!(named(guess, key).id(), told.id(), "{guess}"));
         }
-        // its own key holder has the same name for it after every start, and another for each
-        // question
+        // its own key holder has the same name for it after every start, and different names for
+        // different questions
         assert_eq!(named("hiv-ward", 1), told);
         assert!(told.is_named_by(&names(1)) && !told.is_named_by(&names(2)));
         let ids: std::collections::BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
         assert_eq!(ids.len(), dictionary.len());
-        // a file that was changed, or has the name of a version without a key, is not taken for it
+        // a file that was changed, or has a name of a version without a key, does not match
         let mut changed = told.clone();
         changed.question.least_devices = 1;
         assert!(!changed.is_named_by(&names(1)));

@@ -1,71 +1,70 @@
-//! Statistics as they are written and read.
+//! Statistics in their text form.
 //!
-//! Each has the fields that its kind calls for and no other, and is read no further than its
-//! limits.
+//! Each statistic has exactly the fields of its kind. Reading stops at the limit of a list.
 
 use crate::order::at_most;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Edges of a histogram at most: each is at a byte of its own other than 0.
+/// The largest number of edges of a histogram: each is at a different byte other than 0.
 pub const MAX_EDGES: usize = 255;
 
-/// One figure.
+/// One statistic of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", try_from = "Written", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Statistic {
-    /// How many samples there are.
+    /// The number of samples.
     Count,
-    /// Their sum.
+    /// The sum of readings.
     Sum {
-        /// Of what.
+        /// The channel.
         channel: String,
     },
-    /// Their mean.
+    /// The mean of readings.
     Mean {
-        /// Of what.
+        /// The channel.
         channel: String,
     },
-    /// The sum of steps of bytes, each times the weight of its device.
+    /// The sum of readings in steps of bytes, each multiplied by its device's weight.
     WeightedSum {
-        /// Of what.
+        /// The channel.
         channel: String,
     },
-    /// The variance, of the whole and not of a sample.
+    /// The population variance, not the sample variance.
     Variance {
-        /// Of what.
+        /// The channel.
         channel: String,
     },
     /// The covariance of two channels.
     Covariance {
-        /// Of which.
+        /// The two channels.
         channels: [String; 2],
     },
-    /// How many readings are in each bin.
+    /// The number of readings in each bin.
     Histogram {
-        /// Of what.
+        /// The channel.
         channel: String,
-        /// Where bins meet; the schema's without.
+        /// The edges between bins; the schema's if empty.
         edges: Vec<f64>,
     },
-    /// How many readings are above a threshold.
+    /// The number of readings above a threshold.
     Above {
-        /// Of what.
+        /// The channel.
         channel: String,
         /// The threshold.
         threshold: f64,
     },
-    /// Whether at least so many readings are above a threshold.
+    /// Whether at least this many readings are above a threshold.
     Alarm {
-        /// Of what.
+        /// The channel.
         channel: String,
         /// The threshold.
         threshold: f64,
-        /// How many; 1 where a question does not say.
+        /// The number of readings; 1 by default.
         at_least: u64,
     },
 }
 
-/// Which figure.
+/// The kind of a statistic.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
@@ -80,10 +79,10 @@ enum Kind {
     Alarm,
 }
 
-/// A statistic as it is written, with all fields that any has.
+/// A statistic in its text form, with the fields of all kinds.
 ///
-/// An enum that is told by a tag within keeps every field until it has the tag, at 32 bytes for a
-/// zero and a comma, and looks at their limits afterwards.
+/// For an internally tagged enum, serde keeps every field until it finds the tag, at 32 bytes for a
+/// zero and a comma, and checks limits only afterwards.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Written {
@@ -100,7 +99,7 @@ struct Written {
     at_least: Option<u64>,
 }
 
-/// A field that is there, and so is not null.
+/// A field that is present, and so is not null.
 fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

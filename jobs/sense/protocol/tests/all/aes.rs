@@ -1,4 +1,4 @@
-//! Design 2: AES under BGV, against AES.
+//! Design 2: AES under BGV, compared with AES.
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
@@ -50,7 +50,7 @@ fn the_states_that_runs_are_compared_with_end_in_what_the_library_gives() {
     assert_eq!(states(&key, &block)[ROUNDS], fips);
 }
 
-/// Blocks with a key each.
+/// Blocks, each with its own key.
 struct World {
     circuit: Circuit,
     batch: Batch,
@@ -60,7 +60,7 @@ struct World {
 }
 
 impl World {
-    /// In every place but the last, every block under its own key.
+    /// A block under its own key in every place but the last.
     fn new(chain: Chain, layout: Layout, seed: u64) -> Self {
         let mut rng = rng(seed);
         let mut world = Self {
@@ -90,7 +90,7 @@ impl World {
         std::array::from_fn(|i| stream[i] ^ block.text[i])
     }
 
-    /// Whether what a round begins with is what AES has there, wherever it is to be right.
+    /// Whether the state at the start of a round is AES's, in all slots that must be right.
     fn is_right(&self, round: usize, probe: &[i64]) -> bool {
         let (layout, window) = (self.circuit.layout(), self.circuit.layout().window(round - 1));
         let per_row = layout.places(0, 0).count() / 4;
@@ -133,7 +133,7 @@ fn the_circuit_in_the_clear_is_aes_round_by_round_for_every_schedule() {
     }
 }
 
-/// The slots of a sum in the clear.
+/// The slots of a sum, computed on plaintext.
 fn clear_sums(layout: Layout, weights: Vec<Vec<i64>>, batches: &[Arc<ClearValue>]) -> [i64; BLOCK] {
     let plan = SumPlan::new(layout, weights, 255).unwrap();
     let clear = ClearEngine { arithmetic: Arithmetic::Modulo(MODULUS), rows: 2, columns: layout.columns() };
@@ -145,14 +145,14 @@ fn clear_sums(layout: Layout, weights: Vec<Vec<i64>>, batches: &[Arc<ClearValue>
     plan.read(slots).unwrap()
 }
 
-/// The layout of the product with all its 1,024 blocks: what ShiftRows and MixColumns take of a
-/// block stands where the three rotations of the round turn, within the window, and no slot is
-/// anybody else's.
+/// The layout of the product with all its 1,024 blocks. The bytes that ShiftRows and MixColumns
+/// need are within the window at the slots to which the three rotations of the round turn, and no
+/// slot belongs to two blocks.
 #[test]
 fn in_a_batch_of_1024_blocks_every_round_finds_its_bytes_where_its_rotations_turn() {
     let layout = Layout::new(DEGREE).unwrap();
     let (per_row, columns) = (layout.places(0, 0).count() / 4, layout.columns());
-    // by slot: whose byte it is, which, and whether it is right
+    // by slot: the block of its byte, the byte's number, and whether it is right
     let held = |round: usize| {
         let mut held = vec![None; layout.slots()];
         for block in 0..layout.blocks() {
@@ -179,7 +179,7 @@ fn in_a_batch_of_1024_blocks_every_round_finds_its_bytes_where_its_rotations_tur
         }
         before = after;
     }
-    // the last round moves nothing: sixteen bytes of each block stand in the window, each once
+    // the last round moves nothing: the window has the sixteen bytes of each block, each once
     for block in 0..layout.blocks() {
         let mut bytes: Vec<usize> = layout.results(block).map(|(_, byte)| byte).collect();
         bytes.sort_unstable();
@@ -187,8 +187,8 @@ fn in_a_batch_of_1024_blocks_every_round_finds_its_bytes_where_its_rotations_tur
     }
 }
 
-/// Devices of 16 blocks each, 64 in a batch of the product's degree: of all of them, some twice and
-/// some taken off.
+/// Devices of 16 blocks each, 64 in a batch of the product's degree. The sum has all of them, some
+/// twice and some subtracted.
 #[test]
 fn sums_over_255_devices_in_four_batches_of_1024_blocks_are_the_plain_ones() {
     let (layout, mut rng) = (Layout::new(DEGREE).unwrap(), rng(9));
@@ -203,7 +203,7 @@ fn sums_over_255_devices_in_four_batches_of_1024_blocks_are_the_plain_ones() {
                     let place = (device - first) * FRAME_BLOCKS + block;
                     let block_bytes = constant.map_or_else(|| bytes(&mut rng), |byte| [byte; BLOCK]);
                     layout.results(place).for_each(|(slot, byte)| slots[slot] = block_bytes[byte].into());
-                    // the first block of each device
+                    // for the first block of each device
                     if block == 0 {
                         weights[place] = weight;
                         expected.iter_mut().zip(block_bytes).for_each(|(sum, byte)| *sum += weight * i64::from(byte));
@@ -224,7 +224,7 @@ fn with_sixteen_places_a_row_the_window_closes_and_results_are_wrong() {
     assert!(layout.window(ROUNDS).len() < 4 && Layout::new(1 << 9).unwrap().window(ROUNDS).len() >= 4);
     let world = World::new(Chain::new().unwrap(), layout, 3);
     let (result, probes) = clear_run(&world);
-    // as long as the window is open all is right
+    // everything is right as long as the window is open
     for (round, probe) in (1..).zip(&probes) {
         assert!(world.is_right(round, probe), "round {round}");
     }
@@ -232,7 +232,7 @@ fn with_sixteen_places_a_row_the_window_closes_and_results_are_wrong() {
     assert!(found.is_err() || found.is_ok_and(|found| found[0] != Some(world.expected(0))));
 }
 
-/// Keys made once, for the highest level that each is used at, and cut for others.
+/// Keys made once, for the highest level of their use, and cut for other levels.
 struct Keys {
     most: BTreeMap<String, EvaluationKeys>,
 }
@@ -248,7 +248,7 @@ impl Keys {
 
     fn new(circuit: &Circuit, secret: &SecretKey, rng: &mut ChaCha20Rng) -> Self {
         let mut most = BTreeMap::new();
-        // inputs come in the order of their use, the highest level first
+        // inputs are in the order of their use, the highest level first
         for input in circuit.inputs() {
             if let Some((name, _)) = Self::name(input) {
                 most.entry(name).or_insert_with(|| batch::key(secret, input, rng).unwrap());
@@ -299,8 +299,8 @@ impl Run {
     }
 }
 
-/// Every byte of a block, summed over the blocks of two devices with weights, and over two batches,
-/// the second of which is the first again.
+/// Every byte of a block, summed over the blocks of two devices with weights, and over two batches.
+/// The second batch is the first again.
 fn sums_over_devices(run: &Run, layout: Layout, sent: &[u8]) {
     let weights = |batch: i64| (0..layout.blocks() as i64).map(|place| (place + batch) % 5 - 2).collect::<Vec<_>>();
     let plan = SumPlan::new(layout, vec![weights(0), weights(1)], 255).unwrap();
@@ -320,7 +320,7 @@ fn sums_over_devices(run: &Run, layout: Layout, sent: &[u8]) {
     });
     assert_eq!(plan.read(&slots), Ok(expected));
     assert_eq!(found.as_ciphertext().unwrap().level(), 3, "two products are left");
-    // whatever is not declared withholds all
+    // a value in any undeclared slot makes the result withheld
     let mut other = slots.clone();
     let free = (0..slots.len()).find(|slot| layout.results(0).all(|(declared, _)| declared != *slot)).unwrap();
     other[free] = 1;
@@ -346,7 +346,7 @@ fn sums_that_would_wrap_are_refused_when_they_are_planned() {
     }
 }
 
-/// Under primes of the product, at a degree that protects nothing.
+/// The product's primes, at a degree that protects nothing.
 fn toy(degree: usize) -> (Chain, LatticeParameters) {
     let chain = Chain::new().unwrap();
     let parameters = chain.insecure_test_parameters(degree).unwrap();
@@ -388,7 +388,7 @@ fn frames_of_two_devices_are_decrypted_under_encryption_and_every_round_is_that_
     let found: Vec<u8> = world.batch.read(&result).unwrap().into_iter().flatten().flatten().collect();
     assert_eq!(found, sent);
     sums_over_devices(&run, layout, &found);
-    // three products more
+    // three more products
     let mut machine = Direct::new(&run.engine);
     let level = run.outputs.bytes.as_ciphertext().unwrap().level() as u16 - 1;
     let key = Arc::new(run.engine.key(run.keys.of(Input::Relinearization { level }).unwrap()).unwrap());

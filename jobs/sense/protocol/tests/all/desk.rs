@@ -1,5 +1,5 @@
-//! Questions from their registration to what an analyst is given: every figure equals the plain
-//! one, and results that are none are withheld.
+//! Questions from their registration to an analyst's release: every figure equals the figure of
+//! plaintext readings, and invalid results are withheld.
 
 use crate::fleet::{Fleet, Rows, WINDOW, rng, rows, toy};
 use tobari_device::{Opener, P1, Profile, READINGS, U25, transform_root};
@@ -26,7 +26,7 @@ fn question(more: &str) -> String {
     format!(r#"{{"name":"q","window":{{"length":"1m"}},"least-devices":1,{more}"statistic":{STATISTICS}}}"#)
 }
 
-/// The figures of rows, in a few plain lines: channel 0 is t, 1 is h.
+/// The figures of rows, computed directly: channel 0 is t, 1 is h.
 fn plain<'a>(rows: impl Iterator<Item = &'a Vec<u8>>) -> Vec<Figure> {
     let rows: Vec<[i128; 2]> = rows.map(|row| [i128::from(row[0]), i128::from(row[1])]).collect();
     let n = rows.len() as i128;
@@ -40,7 +40,7 @@ fn plain<'a>(rows: impl Iterator<Item = &'a Vec<u8>>) -> Vec<Figure> {
         value: Some(value),
         exact,
     };
-    // bytes at which bins begin: 0 is 80 steps above -40
+    // first bytes of bins: 0 is 80 steps above -40
     let bin = |least: i128, most: i128| rows.iter().filter(|row| (least..=most).contains(&row[0])).count() as i64;
     let above = |byte: i128| rows.iter().filter(|row| row[0] > byte).count() as i64;
     vec![
@@ -60,7 +60,7 @@ fn plain<'a>(rows: impl Iterator<Item = &'a Vec<u8>>) -> Vec<Figure> {
     ]
 }
 
-/// A whole round of it.
+/// One question from sending frames to the release.
 fn release<P: Profile>(fleet: &mut Fleet<P>, question: &str, sent: &Rows) -> Release {
     fleet.send(sent);
     let registered = fleet.register(question).unwrap();
@@ -112,7 +112,7 @@ fn ten_thousand_devices_are_answered_exactly_in_declared_parts() {
         let released = release(&mut fleet, &question(r#""part":254,"#), &sent);
         assert_eq!(released.groups[0].figures, plain(sent.iter().flatten().flatten()), "{constant:?}");
     }
-    // the same frames by tenant, of whom each has more devices than one sum may have
+    // the same frames by tenant; each tenant has more devices than one sum may have
     let sent = rows(SCHEMA, devices, |device| vec![1 + device % 2], Some(255), 5);
     let registered = fleet.register(&question(r#""group-by":"tenant","part":254,"#)).unwrap();
     let answer = fleet.answer(&registered).unwrap();
@@ -141,7 +141,7 @@ fn groups_stand_apart_and_frames_beyond_what_is_asked_are_left_out_and_counted()
         assert_eq!(group.figures, plain(theirs), "{}", group.group);
     }
     assert_eq!(by_tenant.left_out, 4, "the fourth frames of four devices");
-    // the same frames again, by another question
+    // another question about the same frames
     let registered = fleet.register(&question(r#""group-by":"device","frames":3,"#)).unwrap();
     let answer = fleet.answer(&registered).unwrap();
     let by_device = fleet.desk(&registered).open(&registered.id(), 0, &answer, &fleet.registry).unwrap();
@@ -152,8 +152,8 @@ fn groups_stand_apart_and_frames_beyond_what_is_asked_are_left_out_and_counted()
     }
 }
 
-/// Of both channels, at random and at both ends, with weights as heavy as their noise allows; of
-/// more devices in declared parts.
+/// Sums of both channels, at random and at both ends, with weights as heavy as their noise allows;
+/// and sums over more devices in declared parts.
 #[test]
 fn weighted_sums_equal_the_plain_ones() {
     for (devices, weights) in [
@@ -193,7 +193,7 @@ fn weighted_sums_equal_the_plain_ones() {
 
 #[test]
 fn the_exact_path_answers_the_same_from_readings_alone() {
-    // a histogram with edges that no device knows of, and a last frame that is not full
+    // a histogram with edges that are not in the schema, and a partial last frame
     for (devices, constant) in [(1, Some(255)), (2, Some(0)), (10, None)] {
         let sent = rows(P1_SCHEMA, devices, |device| vec![1 + device % 2], constant, 8);
         let mut fleet = Fleet::<P1>::new(toy(ProfileName::P1), P1_SCHEMA, devices);
@@ -208,14 +208,14 @@ fn the_exact_path_answers_the_same_from_readings_alone() {
     }
 }
 
-/// A fleet of nine that sent 200 in every place but one, and its question.
+/// A fleet of nine devices that sent 200 in every place but one, and its question.
 fn attacked() -> (Fleet<U25>, String) {
     let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), SCHEMA, 9);
     fleet.send(&rows(SCHEMA, 9, |_| vec![2], Some(200), 9));
     (fleet, question(""))
 }
 
-/// What a server hands in under a question, with the tally of an honest one.
+/// A server's message with this result under a question, with an honest tally.
 fn handed_in(fleet: &mut Fleet<U25>, order: &Order, result: Ciphertext) -> Vec<u8> {
     let seats = fleet.registry.seats();
     let tally = tobari_sense::cloud::tally(order, &seats, &fleet.frames);
@@ -231,7 +231,7 @@ fn only(fleet: &Fleet<U25>, answer: &[u8]) -> Ciphertext {
 fn one_reading_handed_in_as_the_sum_is_withheld_where_its_slots_tell_and_passes_where_a_server_folds_it() {
     let (mut fleet, question) = attacked();
     let registered = fleet.register(&question).unwrap();
-    // one device's frame, converted, each block as it is
+    // one device's frame, converted, with all blocks kept apart
     let single = Order { groups: vec![vec![4]], by_device: true, ..registered.order.clone() };
     let seats = fleet.registry.seats();
     let stolen = fleet.cloud.answer(&single, &seats, &fleet.frames, &mut fleet.material, &mut rng(1)).unwrap();
@@ -239,8 +239,8 @@ fn one_reading_handed_in_as_the_sum_is_withheld_where_its_slots_tell_and_passes_
     let message = handed_in(&mut fleet, &registered.order, stolen);
     let mut desk = fleet.desk(&registered);
     assert_eq!(desk.open(&registered.id(), 0, &message, &fleet.registry), Err(Withheld));
-    // the limit that the threats page tells of: folded over all blocks it has the form of a sum,
-    // and comes out as one, to the analyst
+    // the limit in the threats page: folded over all blocks, the frame has the form of a sum, and
+    // is released to the analyst
     let folded = Order { by_device: false, ..single };
     let stolen = fleet.cloud.answer(&folded, &seats, &fleet.frames, &mut fleet.material, &mut rng(2)).unwrap();
     let stolen = only(&fleet, &stolen);
@@ -262,7 +262,7 @@ fn a_result_is_opened_once_and_only_for_windows_and_questions_that_there_are() {
     assert_eq!(desk.open(&id, 1, &answer, &fleet.registry), Err(Withheld), "no window begins there");
     assert_eq!(desk.open("0123456789abcdef", 0, &answer, &fleet.registry), Err(Withheld));
     assert_eq!(desk.counts(), Opened { released: 1, withheld: 0, refused: 3 });
-    // what was withheld is not opened again either, and a new start knows
+    // a withheld result is not decrypted again either, and a restart remembers it
     assert_eq!(desk.open(&id, WINDOW, b"nonsense", &fleet.registry), Err(Withheld));
     assert_eq!(desk.open(&id, WINDOW, &answer, &fleet.registry), Err(Withheld));
     let mut again = fleet.desk(&registered);
@@ -270,7 +270,7 @@ fn a_result_is_opened_once_and_only_for_windows_and_questions_that_there_are() {
     assert_eq!(again.open(&id, 0, &answer, &fleet.registry), Err(Withheld));
 }
 
-/// Whether figures tell of nothing: sums of zeros alone.
+/// Whether figures reveal nothing: sums of zeros only.
 fn are_zero(figures: &[Figure]) -> bool {
     figures.iter().all(|figure| match figure {
         Figure::Count { value } => *value == 0,
@@ -285,8 +285,8 @@ fn a_devices_key_handed_in_as_a_result_is_withheld_or_tells_nothing() {
     let (mut fleet, question) = attacked();
     let registered = fleet.register(&question).unwrap();
     let mut desk = fleet.desk(&registered);
-    // secrets are small as noise is: taken for sums of zeros, they tell of nobody; scaled so that
-    // they would be read, they are in no range
+    // secrets are as small as noise: taken for sums they are zeros, and reveal nothing; scaled to
+    // be read, they are out of range
     let secrets = fleet.material.cohorts[0][0].expand();
     let evaluator = Evaluator::new(&fleet.setting.parameters).unwrap();
     for (start, factor) in [(0, 1), (1, 7)] {
@@ -303,7 +303,7 @@ fn a_devices_key_handed_in_as_a_result_is_withheld_or_tells_nothing() {
     assert_eq!(desk.counts(), Opened { released: 2, withheld: 2, refused: 0 }, "attacks that show are counted");
 }
 
-/// The first polynomial of a device's key, from whoever has it.
+/// The first polynomial of a device's key, from the registry.
 fn key_polynomial(fleet: &Fleet<U25>, device: usize) -> Vec<i64> {
     let (mut values, q) = ([0; READINGS], fleet.setting.scheme.modulus);
     Opener::<U25>::new(&fleet.registry.entries()[device].root()).for_each_secret(|i, place, s| {
@@ -316,7 +316,7 @@ fn key_polynomial(fleet: &Fleet<U25>, device: usize) -> Vec<i64> {
     values.map(centred).to_vec()
 }
 
-/// What an active server makes of the encrypted secrets with the keys that it has: those of one
+/// An active server's ciphertext, made from the encrypted secrets with its keys: the secrets of one
 /// block alone, `Δ (s + 3)` by coefficient, in all blocks.
 fn masked(fleet: &mut Fleet<U25>, block: usize) -> Ciphertext {
     let Fleet { setting, material, .. } = fleet;
@@ -346,10 +346,10 @@ fn masked(fleet: &mut Fleet<U25>, block: usize) -> Ciphertext {
     all
 }
 
-/// The limit that the threats page tells of.
+/// The limit in the threats page.
 #[test]
 fn a_devices_key_that_is_masked_to_the_form_of_a_sum_comes_out_where_all_places_are_declared() {
-    // 28 of 256 places are declared: the key fills the others, too
+    // 28 of 256 places are declared, but the key fills the others, too
     let (mut fleet, question) = attacked();
     let registered = fleet.register(&question).unwrap();
     let stolen = masked(&mut fleet, 4);
@@ -357,8 +357,8 @@ fn a_devices_key_that_is_masked_to_the_form_of_a_sum_comes_out_where_all_places_
     let mut desk = fleet.desk(&registered);
     assert_eq!(desk.open(&registered.id(), 0, &message, &fleet.registry), Err(Withheld));
     assert_eq!(desk.counts(), Opened { released: 0, withheld: 1, refused: 0 });
-    // with every place declared nothing shows: the analyst is told a sum that is one of the key's
-    // coefficients
+    // if every place is declared, no check fails: the analyst gets a sum that is a coefficient of
+    // the key
     let schema = r#"{"profile":"u25","samples":128,"channel":[{"name":"t"}]}"#;
     let mut fleet = Fleet::<U25>::new(toy(ProfileName::U25), schema, 9);
     fleet.send(&rows(schema, 9, |_| vec![128], Some(200), 9));
@@ -393,10 +393,10 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     };
     withheld(WindowResults { results: vec![], ..honest.clone() });
     withheld(WindowResults { results: vec![honest.results[0].clone(); 2], ..honest.clone() });
-    // a tally of fewer devices than the sum is of: out of their range
+    // a tally of fewer devices than are in the sum: the sum is out of range
     withheld(WindowResults { tally: honest.tally[..1].to_vec(), ..honest.clone() });
-    // more than all devices can have, a place that no column has, and a product that was not
-    // relinearised
+    // a sum that all devices together cannot reach, a value in a place without a column, and a
+    // product that was not relinearised
     withheld(WindowResults { results: vec![evaluator.mul_scalar(&honest.results[0], 300).unwrap()], ..honest.clone() });
     let shifted = evaluator.add_constant(&honest.results[0], fleet.setting.scheme.delta).unwrap();
     withheld(WindowResults { results: vec![shifted], ..honest.clone() });
@@ -408,7 +408,8 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     let mut many = honest.clone();
     many.tally[0].frames = 2;
     withheld(many);
-    // the bound on its noise is what a server says: more than can be read is withheld
+    // the bound on the noise is a claim of the server: a bound that is too large to decrypt is
+    // withheld
     let (bound, bytes) = ((1024.0 * honest.results[0].noise_bound()).ceil() as u32, message::encode(&honest));
     let at = bytes.windows(4).position(|four| four == bound.to_be_bytes()).unwrap();
     let mut claim = |claimed: u32| {
@@ -419,8 +420,8 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
         desk.open(&id, start, &bytes, &fleet.registry).map(|release| release.groups)
     };
     assert_eq!(claim(u32::MAX), Err(Withheld));
-    // a claim of less noise than there is changes nothing: a desk that compared both would tell
-    // everybody who sees releases how much noise there is, bit by bit
+    // a claim of less noise than there is changes nothing: a desk that compared the two would
+    // reveal the noise, bit by bit, to everybody who sees releases
     let honest = claim(bound).unwrap();
     assert_eq!([0, 1, bound / 2, bound - 1].map(claim), [(); 4].map(|()| Ok(honest.clone())));
     assert_eq!(desk.counts(), Opened { released: 5, withheld: 9, refused: 0 });
@@ -453,6 +454,6 @@ fn a_group_of_fewer_devices_than_the_least_is_not_computed() {
         .unwrap();
     let answer = fleet.answer(&registered).unwrap();
     let released = fleet.desk(&registered).open(&registered.id(), 0, &answer, &fleet.registry).unwrap();
-    // d0 and d3 are of the north, d1 of the south, d2 of the west
+    // d0 and d3 belong to the north, d1 to the south, d2 to the west
     assert_eq!((released.groups.len(), released.groups[0].devices, released.too_few.len()), (1, 2, 2));
 }

@@ -26,8 +26,8 @@ use tobari_sense::program::{Input, Transform, byte_function, readings};
 use tobari_sense::server::{Batch, exact_slots};
 use tobari_sense::{Arrangement, Layout, Overflow, Scheme};
 
-/// The named set's primes at a degree that protects nothing: eight blocks, and room for every valid
-/// point.
+/// The named set's primes at a degree that protects nothing: eight blocks, with slots for every
+/// valid point.
 fn toy() -> LatticeParameters {
     let (set, t) = (NamedSet::from_name(SET).unwrap(), Plaintext::Integers(Modulus::new(65_537).unwrap()));
     LatticeParameters::insecure_of_sizes(1 << 11, set.data, set.special, set.digits, t).unwrap()
@@ -70,7 +70,7 @@ impl Run {
     }
 }
 
-/// What the plan gives under encryption, opened.
+/// The plan's results, computed under encryption and decrypted.
 fn opened(world: &World<P1>, plan: &ExactPlan, parameters: &LatticeParameters, seed: u64) -> Vec<client::Sums> {
     let run = Run::new(world, plan, parameters, &mut rng(seed));
     let results = exact::program(&mut Direct::new(&run.engine), plan, &run.inputs).unwrap();
@@ -120,7 +120,7 @@ fn by_block(measure: Measure, blocks: usize) -> Output {
     Output { measure, terms: vec![(0, vec![1; blocks])], by_block: true }
 }
 
-/// The readings under encryption, and their squares three times over.
+/// The readings under encryption, and three squarings of them.
 fn three_products_follow(
     run: &Run,
     machine: &mut Direct<'_, BgvEngine>,
@@ -229,12 +229,12 @@ fn what_is_computed_in_the_clear_is_what_is_computed_under_encryption() {
     for (expected, found) in expected.iter().zip(&found) {
         assert_eq!(**expected, ClearValue::Integers(run.slots(found)));
     }
-    // and the program that is recorded has the same inputs, and one output for each
+    // the recorded program has the same inputs, and one output for each of the plan's
     let (program, all) = exact::record(&run.engine, &plan).unwrap();
     assert_eq!((program.outputs().len(), program.inputs().len()), (2, all.len()));
     let names = program.steps().iter().map(|step| step.op.name());
     assert_eq!(names.filter(|name| *name == "polynomial").count(), 2);
-    // a server without keys may run it, in a quarter of the memory as well
+    // a server without keys may run it, also in a quarter of the memory
     for part in [1, 4] {
         let site = Site::blind("cloud", 1, program.bytes()[0] / part);
         let planned = tobari_plan::plan::plan(program.clone(), site, &Costs::unmeasured()).unwrap();
@@ -245,8 +245,8 @@ fn what_is_computed_in_the_clear_is_what_is_computed_under_encryption() {
     assert!(refused.is_err() || refused.is_ok_and(|plan| plan.check(&Requirements::default()).is_err()));
 }
 
-/// What the plan gives in the clear, by output: what is computed under encryption, at seconds a
-/// batch.
+/// The plan's results by output, computed on plaintext. The same computation under encryption takes
+/// seconds for each batch.
 fn in_the_clear(world: &World<P1>, plan: &ExactPlan) -> Vec<[i64; READINGS]> {
     let layout = plan.layout();
     let clear = ClearEngine { arithmetic: Arithmetic::Modulo(65_537), rows: 2, columns: layout.columns() };
@@ -280,7 +280,7 @@ fn every_measure_of_1_2_254_and_255_devices_equals_the_plain_one_in_the_clear() 
     let mut source = rng(11);
     for devices in [1, 2, 254, 255] {
         let mut sent: Vec<[u8; READINGS]> = (0..devices).map(|_| random(&mut source)).collect();
-        // a third of the places at the top, a third at the bottom
+        // a third of the places at the top of the range, a third at the bottom
         sent.iter_mut().for_each(|sent| {
             sent[..READINGS / 3].fill(255);
             sent[READINGS / 3..2 * READINGS / 3].fill(0);
@@ -301,8 +301,7 @@ fn every_measure_of_1_2_254_and_255_devices_equals_the_plain_one_in_the_clear() 
     }
 }
 
-/// The named set, and so many devices of it: at full scale in half of the places, and in the others
-/// anything.
+/// The named set, and this many devices: half of the places at full scale, the others random.
 fn at_full_scale(devices: usize, seed: u64) -> (LatticeParameters, World<P1>, Vec<[u8; READINGS]>) {
     let parameters = NamedSet::from_name(SET).unwrap().parameters().unwrap();
     let mut source = rng(seed);
@@ -313,8 +312,8 @@ fn at_full_scale(devices: usize, seed: u64) -> (LatticeParameters, World<P1>, Ve
     (parameters, world, sent)
 }
 
-/// How many of all devices read more than 127, and sums in parts of so many devices, both under
-/// encryption, equal the plain ones.
+/// Under encryption, the number of devices that read more than 127, and sums in parts of `part`
+/// devices, equal the plaintext ones.
 fn counted_and_summed(devices: usize, part: usize, seed: u64) {
     let (parameters, world, sent) = at_full_scale(devices, seed);
     let total = Question::total(&world.fleet, 1);
@@ -341,7 +340,7 @@ fn a_count_and_sums_over_255_devices_equal_the_plain_ones_under_encryption() {
     counted_and_summed(255, 255, 13);
 }
 
-/// 79 batches at seconds each: `cargo xtask soak sense-exact`.
+/// 79 batches of several seconds each: `cargo xtask soak sense-exact`.
 #[test]
 #[ignore = "minutes, and gigabytes of memory: cargo xtask soak sense-exact"]
 fn a_count_over_ten_thousand_devices_and_sums_in_parts_of_257_equal_the_plain_ones_under_encryption() {
@@ -387,7 +386,7 @@ fn sums_that_would_wrap_are_refused_when_they_are_planned() {
     assert!(bad(vec![(0, vec![1; 8]), (0, vec![1; 8])]));
 }
 
-/// HMAC-SHA-256, by its definition.
+/// HMAC-SHA-256 from its definition.
 fn hmac(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let pad = |with: u8| -> [u8; 64] { std::array::from_fn(|i| key.get(i).copied().unwrap_or(0) ^ with) };
     let inner = Sha256::new().chain_update(pad(0x36)).chain_update(message).finalize();
@@ -401,7 +400,7 @@ fn a_device_that_sends_a_point_between_the_valid_ones_is_taken_and_moves_the_sum
     let mut world = World::<P1>::new(layout, 1);
     let mut frame = P1::EMPTY;
     world.devices[0].seal(&[10; READINGS], &mut frame).unwrap();
-    // Δ/2 more in the first coefficient, under the right key
+    // adds Δ/2 to the first coefficient, under the right key
     let word = u32::from(u16::from_le_bytes([frame[24], frame[25]]));
     let moved = ((word + 128) % 65_537) as u16;
     assert!(word != 0 && moved != 0, "no zero word in this frame");

@@ -1,5 +1,5 @@
-//! Sums straight from frames: equal to the plain ones, refused where they would wrap, and told from
-//! what is no result.
+//! Sums straight from frames: they equal the plaintext sums, are rejected if they could overflow,
+//! and are distinguished from invalid results.
 
 use crate::world::asked::{Asked, Fleet, Question, sliding};
 use crate::world::{Keys, World, random, rng};
@@ -23,7 +23,7 @@ use tobari_sense::program::Input;
 use tobari_sense::server::{RefusedFrames, linear_slots};
 use tobari_sense::{Arrangement, Layout, Overflow, Scheme};
 
-/// Eight blocks; as many bits as the real set has.
+/// Eight blocks, with as many bits as the real set has.
 fn toy() -> LatticeParameters {
     let t = Plaintext::Integers(Modulus::new(u64::from(U25::MODULUS)).unwrap());
     LatticeParameters::insecure_of_sizes(1 << 11, &[50, 50], &[50], 2, t).unwrap()
@@ -33,7 +33,7 @@ fn plan(world: &World<U25>, asked: &Asked, most: u8) -> Result<LinearPlan, PlanE
     LinearPlan::new(world.scheme, world.layout, asked.terms.clone(), asked.outputs.clone(), most)
 }
 
-/// The results of a plan, under encryption.
+/// The results of a plan, computed under encryption.
 fn run(world: &World<U25>, plan: &LinearPlan, secret: &SecretKey, rng: &mut ChaCha20Rng) -> Vec<Arc<BgvValue>> {
     let engine = BgvEngine::new(secret.parameters(), None, rng).unwrap();
     let (secrets, mut keys) = (world.secrets(secret, rng), Keys::default());
@@ -65,7 +65,7 @@ fn sums(
     results.iter().enumerate().map(open).collect()
 }
 
-/// What everybody may know: plain sums of columns.
+/// The reference: sums of columns of plaintext readings.
 fn plain(readings: &[[u8; READINGS]], weight: impl Fn(usize) -> i64) -> [i64; READINGS] {
     std::array::from_fn(|k| readings.iter().enumerate().map(|(d, m)| weight(d) * i64::from(m[k])).sum())
 }
@@ -170,7 +170,7 @@ fn weights_groups_and_windows_equal_the_plain_ones_with_devices_missing() {
     }
 }
 
-/// Phases of frames as devices make them, `512 m + e`, and what they would be with a step of 511.
+/// Phases of frames as devices make them, `512 m + e`, and phases with a step of 511.
 #[test]
 fn sums_of_255_devices_at_full_scale_are_exact_with_a_step_of_511_and_wrap_with_512() {
     let scheme = Scheme::of::<U25>();
@@ -195,8 +195,7 @@ fn sums_of_255_devices_at_full_scale_are_exact_with_a_step_of_511_and_wrap_with_
         for (k, reading) in readings.iter().enumerate() {
             let sum = 255 * i64::from(*reading);
             assert_eq!(range.round(&finer, fine[k]), Some(sum));
-            // of the plan that is refused: a sum that is beyond the modulus comes out as another
-            // one
+            // with the rejected plan, a sum beyond the modulus comes out as another sum
             assert_eq!(range.round(&scheme, coarse[k]), Some(if *reading == 255 { 1 } else { sum }));
         }
     }
@@ -224,7 +223,7 @@ fn variances_and_covariances_come_from_sums_alone() {
     let (parameters, mut rng) = (toy(), rng(5));
     let layout = Layout::new(&parameters, Arrangement::Contiguous).unwrap();
     let mut world = World::<U25>::new(layout, 20);
-    // two channels and the bytes of their squares and of their product
+    // two channels, the bytes of their squares, and the bytes of their product
     let channels: Vec<[u8; 2]> = (0..20).map(|_| [rng.next_u32() as u8, rng.next_u32() as u8]).collect();
     let features = |[x, y]: [u8; 2]| {
         let [xx, yy, xy] = [(x, x), (y, y), (x, y)].map(|(x, y)| (u16::from(x) * u16::from(y)).to_be_bytes());
@@ -283,13 +282,13 @@ fn what_is_no_result_of_the_query_is_withheld() {
     let result = run(&world, &stolen, &secret, &mut rng);
     let submit = |ciphertext: &Ciphertext| client::linear::<U25>(&total, 0, &secret, ciphertext);
     assert_eq!(submit(result[0].as_ciphertext().unwrap()), Err(Withheld));
-    // the secrets themselves: small as noise is, they come out as zeros and tell nothing;
-    // multiplied by Δ, as what no sum can be
+    // the secrets themselves are as small as noise: they come out as zeros and reveal nothing;
+    // multiplied by Δ, they are out of range
     let secrets = world.secrets(&secret, &mut rng)[0][0].expand();
     assert_eq!(submit(&secrets), Ok(vec![[0; READINGS]]));
     let scaled = Evaluator::new(&parameters).unwrap().mul_scalar(&secrets, world.scheme.delta).unwrap();
     assert_eq!(submit(&scaled), Err(Withheld));
-    // a limit that is known: who folds the stolen frame first gets through
+    // a known limit: a server that first folds the stolen frame succeeds
     let folded = LinearPlan::new(
         world.scheme,
         layout,
@@ -308,14 +307,14 @@ fn ingest_counts_forgeries_replays_and_nonsense_and_sees_no_lie() {
     let layout = Layout::new(&parameters, Arrangement::Contiguous).unwrap();
     let mut world = World::<U25>::new(layout, 3);
     let mut frame = U25::EMPTY;
-    // 255 instead of 3: nobody can tell
+    // 255 instead of 3: nobody can detect that
     world.devices[1].seal(&[255; READINGS], &mut frame).unwrap();
     assert!(world.ingest.take(&frame).is_ok());
     assert_eq!(world.ingest.take(&frame).map(|_| ()), Err(Refused::Replayed));
     let mut changed = frame;
     changed[100] ^= 1;
     assert_eq!(world.ingest.take(&changed).map(|_| ()), Err(Refused::Mac));
-    // another device's number on it, known or not
+    // another device's number in the frame, known or unknown
     for number in [2, 77] {
         let mut renamed = frame;
         renamed[1] = number;

@@ -1,5 +1,5 @@
-//! Weights of devices, from the side of an analyst who wants one device's reading: no sum tells of
-//! fewer devices than its question says.
+//! Weights of devices, from the view of an analyst who wants one device's reading: no sum reveals
+//! anything about fewer devices than its question allows.
 
 use crate::fleet::{Fleet, Rows, WINDOW, rng, rows, toy};
 use tobari_device::U25;
@@ -12,7 +12,7 @@ use tobari_sense::schema::ProfileName;
 
 const SCHEMA: &str = r#"{"profile":"u25","channel":[{"name":"t"}]}"#;
 
-/// A question of weighted sums, of five devices at least.
+/// A question with weighted sums, of at least five devices.
 fn weighted(weights: &[i64], more: &str) -> String {
     let named: Vec<String> = weights.iter().enumerate().map(|(d, weight)| format!("\"d{d}\":{weight}")).collect();
     format!(
@@ -25,7 +25,7 @@ fn fleet(devices: usize) -> Fleet<U25> {
     Fleet::new(toy(ProfileName::U25), SCHEMA, devices)
 }
 
-/// What an analyst is told of a window: how many devices, how many frames, and the sum.
+/// An analyst's result for a window: the number of devices, the number of frames, and the sum.
 fn told(fleet: &mut Fleet<U25>, registered: &Registered, sent: &Rows) -> (u32, u64, i64) {
     fleet.frames.clear();
     fleet.send(sent);
@@ -37,7 +37,8 @@ fn told(fleet: &mut Fleet<U25>, registered: &Registered, sent: &Rows) -> (u32, u
 
 #[test]
 fn fault_10_a_weight_that_fewer_than_five_devices_share_is_refused_when_a_question_is_registered() {
-    // what one analyst asks, week after week; which weight is named, and how many devices have it
+    // an analyst's questions, week after week; the weight in the error, and the number of devices
+    // that have it
     for (devices, weights, more, group, weight, found) in [
         (5, vec![0, 0, 0, 0, 1], "", "all", 1, 1),
         (5, vec![1, 1, 1, 1, 300], "", "all", 300, 1),
@@ -48,7 +49,7 @@ fn fault_10_a_weight_that_fewer_than_five_devices_share_is_refused_when_a_questi
         (9, vec![7; 4], "", "all", 7, 4),
         (9, vec![0; 5], "", "all", 1, 4),
         (10, vec![2, 2, 2, 2, 2, 3, 3, 3, 3, 0], "", "all", 3, 4),
-        // the tenants' devices take turns: the weights are shared by five of all, not by five of
+        // the tenants' devices alternate: five devices share each weight, but not five devices of
         // the north
         (15, vec![1, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1, 1], r#""group-by":"tenant","#, "north", 1, 1),
         (10, vec![1; 5], r#""devices":["d0","d1","d2","d3","d4"],"frames":3,"#, "", 0, 5),
@@ -70,7 +71,8 @@ fn fault_10_a_weight_that_fewer_than_five_devices_share_is_refused_when_a_questi
     }
 }
 
-/// The key holder refuses what was registered when this was no rule, whatever its server does.
+/// The key holder rejects a question that was registered before this rule existed, whatever its
+/// server does.
 #[test]
 fn fault_10_a_question_with_weights_that_was_registered_earlier_is_not_taken_up() {
     let mut fleet = fleet(5);
@@ -80,18 +82,18 @@ fn fault_10_a_question_with_weights_that_was_registered_earlier_is_not_taken_up(
     let answer = fleet.answer(&registered).unwrap();
     let mut desk = fleet.desk(&registered);
     assert!(desk.open(&registered.id(), 0, &answer, &fleet.registry).is_ok(), "one device means one");
-    // the same with a claim of five
+    // the same question with a claimed minimum of five
     registered.question.least_devices = 5;
     registered.order.least_devices = 5;
     let refused = desk.register(registered.clone()).unwrap_err();
     assert!(matches!(refused, QuestionError::Weight { weight: 1, found: 1, least: 5, .. }), "{refused}");
     assert_eq!(desk.open(&registered.id(), 0, &answer, &fleet.registry), Err(Withheld));
-    // nor does an honest server compute it
+    // an honest server does not compute it either
     let refused = fleet.answer(&registered).unwrap_err();
     assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5 })), "{refused}");
 }
 
-/// Devices that are late or silent make a weight rare: the window is not computed, and not opened.
+/// Late or silent devices make a weight rare: the window is not computed, and not decrypted.
 #[test]
 fn fault_10_a_window_in_which_four_devices_share_a_weight_is_neither_computed_nor_opened() {
     let mut fleet = fleet(12);
@@ -108,7 +110,7 @@ fn fault_10_a_window_in_which_four_devices_share_a_weight_is_neither_computed_no
         }
         let refused = fleet.answer(&registered).unwrap_err();
         assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5 })), "{silent}: {refused}");
-        // a server that computes it nevertheless finds a key holder that does not open it
+        // if a server computes it nevertheless, the key holder does not decrypt it
         let mut lenient = registered.order.clone();
         lenient.least_devices = 1;
         let seats = fleet.registry.seats();
@@ -122,9 +124,9 @@ fn fault_10_a_window_in_which_four_devices_share_a_weight_is_neither_computed_no
     assert_eq!(told(&mut fleet, &registered, &sent), (10, 10, sum));
 }
 
-/// The analyst's best case: yes or no, all weights known, a long history of one question with
-/// devices that come and go. For every device there is another one of its weight: had the two
-/// readings been the other way round in every window, every figure would be the same.
+/// The analyst's best case: readings of yes or no, all weights known, and a long history of one
+/// question with changing devices. Each device has a partner of the same weight. If the two
+/// readings were swapped in every window, every figure would be the same.
 #[test]
 fn fault_10_no_history_of_a_question_tells_one_device_from_another_of_its_weight() {
     let weights = [1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 0, 2];
@@ -151,7 +153,7 @@ fn fault_10_no_history_of_a_question_tells_one_device_from_another_of_its_weight
     assert_eq!(found.iter().map(|told| told.0).collect::<Vec<_>>(), [11, 10, 11, 10, 11, 10]);
 }
 
-/// The limit that the threats page tells of: a rule for each question is none for two of them.
+/// The limit in the threats page: a rule for each question does not protect against two questions.
 #[test]
 fn fault_10_two_questions_that_differ_by_a_device_still_tell_it() {
     let mut fleet = fleet(6);

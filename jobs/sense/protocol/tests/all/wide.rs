@@ -1,5 +1,5 @@
-//! Frames of 25 bits by the exact path: sums beyond 65,537, and products, from frames that are
-//! summed straight elsewhere.
+//! Frames of 25 bits on the exact path: sums beyond 65,537, and products. Other tests sum such
+//! frames straight.
 
 use crate::world::{Keys, World, random, rng};
 #[allow(dead_code, reason = "every test of a world uses its own part")]
@@ -69,7 +69,7 @@ fn conversion(parameters: &LatticeParameters, seed: u64) {
         .collect();
     let mut world = World::<U25>::new(layout, blocks);
     world.send(|device| Some(sent[device]));
-    // a sum that 65,537 does not hold, and readings that stay apart
+    // a sum beyond 65,537, and readings that stay apart
     let heavy: Vec<i64> = (0..blocks as i64).map(|block| 100 * (block % 7) - 50).collect();
     let outputs = vec![
         Output { measure: Measure::Reading, terms: vec![(0, vec![1; blocks])], by_block: true },
@@ -88,7 +88,7 @@ fn conversion(parameters: &LatticeParameters, seed: u64) {
         sent.iter().zip(&heavy).map(|(sent, weight)| weight * (i64::from(sent[k]).pow(2) >> 8)).sum()
     });
     assert_eq!(open(1), [expected]);
-    // three products of what is converted
+    // three products of converted readings
     let points = inputs.points(&mut machine, &plan, 0).unwrap();
     let mut value = inputs.measure(&mut machine, &plan, 0, &points).unwrap();
     for power in [2u32, 4, 8] {
@@ -112,8 +112,8 @@ fn the_named_set_converts_a_full_batch_of_256_devices() {
     conversion(&parameters, 4);
 }
 
-/// At the degree of the set, where rounding leaves most: from a phase with as much noise as
-/// rounding leaves.
+/// At the degree of the set, where rounding leaves most noise: starts from a phase with as much
+/// noise as a rounding leaves.
 #[test]
 fn the_polynomial_of_25_bits_is_exact_at_every_valid_point_with_the_sets_own_noise_and_three_products_are_left() {
     let parameters = NamedSet::from_name(WIDE_SET).unwrap().parameters().unwrap();

@@ -1,20 +1,20 @@
-//! `tobari-bench call --mls`: what it costs to come into a call whose members agree on keys, and to
-//! be taken out of it.
+//! `tobari-bench call --mls`: the costs of joining a call whose members agree on keys, and of
+//! removing a member.
 //!
-//! **What is measured.** In a room of so many members, by a room and members in this process and no
-//! network, each of five times: somebody comes and is put out. Times of what follows one another:
-//! the newcomer's offer, the commit at whoever is asked, the room, and the newcomer's or another
-//! member's keys of the new roster, whichever is later. Bytes of what goes over the wire.
+//! **Measured.** Room and members are in this process, without a network. Five times a member joins
+//! and is removed. The time of a join is the sum of consecutive steps: the new member's offer, the
+//! commit by the member that the room asks, the room's work, and the new roster's keys at the new
+//! member or at another member, whichever is later. The bytes are those on the wire.
 //!
-//! **What is not in it.** The way there and back; and two waits, which `join_bound` and
-//! `removal_bound` add: up to a second until joins are committed together (who is put out waits for
-//! nothing; who leaves a quarter of a second at most, which is in neither), and fifteen ticks from
-//! when a roster is said to when it holds.
+//! **Not included.** The round trip, and two waits that `join_bound` and `removal_bound` add. Joins
+//! wait up to a second to be committed together; a removal does not wait, and a leave waits at most
+//! a quarter of a second, which is in neither bound. A roster takes effect fifteen ticks after its
+//! announcement.
 //!
-//! **What is not real.** All but three members are there by their key packages alone: they are in
-//! the tree, and follow nothing.
+//! **Simplified.** All but three members exist only as key packages: they are in the tree, but
+//! process no messages.
 //!
-//! With `--live` the same happens over sockets, waits and all ([`super::live`]).
+//! With `--live` the same happens over sockets, with all waits ([`super::live`]).
 
 use super::super::line::{self, summary};
 use super::super::table::Table;
@@ -38,23 +38,24 @@ use tobari_host::files;
 use tobari_lattice::RingKernels;
 
 const RUNS: usize = 5;
-/// Who is asked for commits, and who follows them.
+/// The member that commits, and another member that processes the commits.
 const COMMITTER: u16 = 0;
 const OTHER: u16 = 1;
-/// Until joins are committed together at most, and from when a roster is said to when it holds.
+/// The longest wait until joins are committed together, and the time from the announcement of a
+/// roster until it takes effect.
 const WAIT_MS: f64 = 1_000.0;
 const LEAD_MS: f64 = 15.0 * TICK_MS as f64;
 
 pub(super) type Line = line::Line<Params>;
 
-/// What a figure is of.
+/// The parameters of a figure.
 #[derive(Clone, Serialize)]
 pub(super) struct Params {
     mode: String,
     members: u16,
 }
 
-/// Can this build do what an option asks for?
+/// Checks that this build supports an option.
 pub(super) fn check(option: &str) -> Result<(), Failure> {
     if group::HAS_GROUPS {
         return Ok(());
@@ -79,7 +80,7 @@ pub(super) fn run(arguments: &CallBench) -> Result<ExitCode, Failure> {
     give(arguments, &lines, "mls.csv")
 }
 
-/// Prints lines, and writes their table where a folder is asked for.
+/// Prints lines, and writes their table if a folder is given.
 pub(super) fn give(arguments: &CallBench, lines: &[Line], file: &str) -> Result<ExitCode, Failure> {
     for line in lines.iter().filter(|_| arguments.common.json) {
         output::json(line)?;
@@ -93,7 +94,7 @@ pub(super) fn give(arguments: &CallBench, lines: &[Line], file: &str) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Values of a room of so many members, all in one thread.
+/// The values of a room with `members` members, all in one thread.
 pub(super) fn line(members: u16, what: &str, unit: &str, values: Vec<f64>) -> Line {
     let runs = values.len();
     let (median, min, max) = summary(values);
@@ -131,7 +132,7 @@ fn table(lines: &[Line]) -> Table {
     table
 }
 
-/// A room, and those of its members that do something.
+/// A room, and its active members.
 struct Call {
     link: RoomLink,
     join: Proven,
@@ -142,11 +143,10 @@ struct Call {
     costs: Costs,
 }
 
-/// What one change cost so far.
+/// The costs of one change so far.
 #[derive(Default)]
 struct Costs {
-    /// Milliseconds and bytes by who had them and what it was: the kind of the message that was
-    /// taken.
+    /// Milliseconds and bytes by member and by kind of the processed message.
     taken: BTreeMap<(u16, u8), (f64, usize)>,
     room_ms: f64,
     answer_bytes: usize,
@@ -159,7 +159,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 }
 
 impl Call {
-    /// One of so many members but one.
+    /// A call of `members` members, one of which has not joined yet.
     fn of(members: u16) -> Result<Self, Failure> {
         let mut rng = randomness::generator()?;
         let settings = Settings { keys: Keys::Group, speakers: members, ..Settings::default() };
@@ -180,7 +180,7 @@ impl Call {
         Ok(call)
     }
 
-    /// Somebody comes, and offers.
+    /// A new member joins, and offers its key package.
     fn enter(&mut self) -> Result<(u16, LiveMember), Failure> {
         let refused = |refusal: tobari_call::server::Refusal| Failure::Work(refusal.to_string());
         let welcome = self.room.join(&self.join, self.now).map_err(refused)?;
@@ -192,7 +192,7 @@ impl Call {
         Ok((welcome.member, member))
     }
 
-    /// Lets time go by until nothing more follows.
+    /// Lets time pass until nothing more happens.
     fn settle(&mut self) -> Result<(), Failure> {
         for _ in 0..4 {
             self.now += Duration::from_millis(600);

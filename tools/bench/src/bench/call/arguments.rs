@@ -1,4 +1,4 @@
-//! `tobari-bench call`, as clap reads it.
+//! The command line of `tobari-bench call`, for clap.
 
 use crate::bench::measuring::Measuring;
 use crate::weak_curves;
@@ -78,7 +78,7 @@ pub(crate) struct LiveLoad {
 }
 
 impl LiveLoad {
-    /// The rooms of `--capacity` in a mode.
+    /// The sizes of rooms for `--capacity` in a mode.
     pub(crate) fn sizes(&self, mode: LiveMode) -> Vec<u16> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
@@ -108,8 +108,8 @@ impl CallBench {
         self.modes.is_empty() || self.modes.contains(&mode)
     }
 
-    /// The modes of the live rooms that are measured, the cheapest first; where none is named
-    /// `mask`, and all of them for the capacity.
+    /// The modes of live rooms to measure, the cheapest first. The default is `mask`, and for the
+    /// capacity all modes.
     pub(crate) fn live_modes(&self) -> Vec<LiveMode> {
         if self.modes.is_empty() {
             return if self.load.capacity { LiveMode::ALL.to_vec() } else { vec![LiveMode::Mask] };
@@ -122,23 +122,23 @@ impl CallBench {
         modes.into_iter().filter(|(mode, _)| self.wants(*mode)).map(|(_, live)| live).collect()
     }
 
-    /// The modes on curves that are measured.
+    /// The modes on curves to measure.
     pub(crate) fn curve_modes(&self) -> Vec<Mode> {
         let modes = [(MeasuredMode::Elgamal, Mode::Elgamal), (MeasuredMode::ElgamalShared, Mode::ElgamalShared)];
         modes.into_iter().filter(|(mode, _)| self.wants(*mode)).map(|(_, name)| name).collect()
     }
 
-    /// Is a mode measured that has a curve?
+    /// Whether a mode on curves is measured.
     pub(crate) fn measures_curves(&self) -> bool {
         !self.curve_modes().is_empty()
     }
 
-    /// Is mode `mask` measured? Not where curves are named and no mode is.
+    /// Whether mode `mask` is measured: not if curves are named and no mode is.
     pub(crate) fn measures_masks(&self) -> bool {
         self.wants(MeasuredMode::Mask) && (self.curves.is_empty() || !self.modes.is_empty())
     }
 
-    /// The curves, if this build has them all: without `--curve` the paper's tables have all nine.
+    /// The curves, if this build has all of them: without `--curve` the paper's tables have nine.
     pub(crate) fn measured_curves(&self) -> Result<Vec<Curve>, Failure> {
         if self.curves.is_empty() {
             if self.paper {

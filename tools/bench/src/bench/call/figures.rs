@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A figure of a call.
 pub(in super::super) type Line = line::Line<Params>;
 
-/// What a figure is of.
+/// The parameters of a figure.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Params {
     pub(super) curve: String,
@@ -15,13 +15,13 @@ pub(in super::super) struct Params {
     pub(super) timing: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) bits: Option<u32>,
-    /// Packets of a sum.
+    /// The number of packets in a sum.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) inputs: Option<usize>,
 }
 
 impl Line {
-    /// For people.
+    /// A sentence for people.
     pub(super) fn sentence(&self) -> String {
         let bits = self.params.bits.map(|bits| format!(" ({bits} bits)")).unwrap_or_default();
         format!(
@@ -41,11 +41,11 @@ impl Line {
     }
 }
 
-/// The three things that the paper measures: their names, and the width of the logarithm that it
-/// decodes.
+/// The three operations that the paper measures: their names, and the width of the logarithm that
+/// the paper decodes.
 pub(super) const OPERATIONS: [(&str, Option<u32>); 3] = [("encrypt", None), ("add", None), ("decrypt", Some(16))];
 
-/// Whose figures, of what.
+/// An engine with its curve, mode and timing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scheme<'a> {
     pub(super) engine: &'a str,
@@ -55,8 +55,8 @@ pub(super) struct Scheme<'a> {
 }
 
 impl<'a> Scheme<'a> {
-    /// Every scheme that was measured, in order. What a timing lacks it takes from the other: see
-    /// [`Scheme::find`].
+    /// Every measured scheme, in order. If an operation lacks one timing, the other one is used:
+    /// see [`Scheme::find`].
     pub(super) fn all(lines: &'a [Line]) -> Vec<Scheme<'a>> {
         let mut all = Vec::new();
         for line in lines.iter().filter(|line| line.what == "encrypt") {
@@ -69,7 +69,8 @@ impl<'a> Scheme<'a> {
         all
     }
 
-    /// The figure of `what`; where it has one implementation only, that one, whatever its timing.
+    /// The figure of `what`. An operation with only one implementation has the same figure for both
+    /// timings.
     pub(super) fn find(self, lines: &'a [Line], what: &str, bits: Option<u32>) -> Option<&'a Line> {
         let same = |line: &&Line| {
             let Params { curve, mode, bits: width, .. } = &line.params;
@@ -86,7 +87,7 @@ impl<'a> Scheme<'a> {
     }
 }
 
-/// All figures, as `call.csv` has them.
+/// All figures, in the format of `call.csv`.
 pub(super) fn table(lines: &[Line]) -> Table {
     let columns = [
         "job", "what", "engine", "curve", "mode", "timing", "bits", "backend", "threads", "unit", "median", "min",

@@ -1,10 +1,12 @@
 //! The paper's criteria for real time (its table 3), applied to every engine, curve and mode.
 //!
-//! One operation on a sample within a sample's time at 16 kHz, 62.5 µs. Encryption, addition and
-//! decryption of a packet one after the other within 150 ms, of which the paper gives 3 to the
-//! network: its 643,125 clocks a sample are 147 ms a packet. An uplink of at most 35 Mbps. Sums of
-//! 1,024 speakers, which the paper does not decode, have rows of their own; so has the server's
-//! work for 1,024 uncompressed uplinks, reading and adding, which is to fit one core.
+//! - One operation on a sample takes at most the time of a sample at 16 kHz, 62.5 µs.
+//! - Encryption, addition and decryption of a packet, one after the other, take at most 150 ms. The
+//!   paper gives 3 ms of these to the network: its 643,125 clocks a sample are 147 ms a packet.
+//! - The uplink is at most 35 Mbps.
+//!
+//! Sums of 1,024 speakers, which the paper does not decode, have their own rows. So does the
+//! server's work for 1,024 uncompressed uplinks (reading and adding), which must fit one core.
 
 use super::super::table::Table;
 use super::figures::{Line, OPERATIONS, Scheme};
@@ -18,20 +20,20 @@ use tobari_curve::{Curve, PointEncoding};
 
 /// A sample's time, in nanoseconds.
 const OPERATION_NS: f64 = 62_500.0;
-/// For the chain of a packet.
+/// The limit for the chain of a packet.
 const CHAIN_MS: f64 = 147.0;
 const UPLINK_MBPS: f64 = 35.0;
-/// Speakers of a large room.
+/// Speakers in a large room.
 const ROOM: f64 = 1024.0;
 /// Samples a second.
 const RATE_HZ: f64 = 16_000.0;
 
-/// A criterion, applied.
+/// A criterion with its result.
 pub(super) struct Gate {
     pub(super) engine: String,
     pub(super) curve: String,
     pub(super) mode: String,
-    /// Empty where it makes no difference.
+    /// Empty if the timing makes no difference.
     pub(super) timing: String,
     pub(super) what: &'static str,
     pub(super) value: f64,
@@ -45,7 +47,7 @@ impl Gate {
     }
 }
 
-/// All criteria on `curves`: the paper's values, then what was measured, then our uplinks.
+/// All criteria on `curves`: the paper's values, then our measurements, then our uplinks.
 pub(super) fn all(curves: &[Curve], lines: &[Line]) -> Result<Vec<Gate>, Failure> {
     let mut gates = published(curves);
     for scheme in Scheme::all(lines) {
@@ -96,7 +98,7 @@ fn measured(scheme: Scheme, lines: &[Line]) -> Vec<Gate> {
     gates
 }
 
-/// What a speaker sends, in our two encodings of points.
+/// The uplink of a speaker, in our two encodings of points.
 fn uplinks(curve: &str, mode: &str) -> Result<[Gate; 2], Failure> {
     let parameters = Parameters::new(Curve::from_name(curve)?, SecurityFloor::InsecurePaper)?;
     let encodings =
@@ -116,7 +118,7 @@ fn operation(scheme: Scheme, what: &'static str, ns: f64) -> Gate {
     gate(scheme, what, ns, OPERATION_NS, "ns")
 }
 
-/// From nanoseconds a sample.
+/// The chain of a packet, from nanoseconds a sample.
 fn chain(scheme: Scheme, what: &'static str, ns: f64) -> Gate {
     gate(scheme, what, ns * PACKET_SAMPLES as f64 / 1e6, CHAIN_MS, "ms")
 }
@@ -126,7 +128,7 @@ fn gate(scheme: Scheme, what: &'static str, value: f64, limit: f64, unit: &'stat
     Gate { engine, curve, mode, timing, what, value, limit, unit }
 }
 
-/// One row a gate, as `gates.csv` has them.
+/// One row for each gate, in the format of `gates.csv`.
 pub(super) fn table(gates: &[Gate]) -> Table {
     let columns = ["engine", "curve", "mode", "timing", "gate", "value", "limit", "unit", "verdict"];
     let mut table = Table::new("The paper's criteria for real time", &columns);
@@ -139,7 +141,7 @@ pub(super) fn table(gates: &[Gate]) -> Table {
     table
 }
 
-/// How many there are, and those that fail.
+/// The number of gates, and the failing ones.
 pub(super) fn summary(gates: &[Gate]) -> String {
     let failed: Vec<String> = gates
         .iter()

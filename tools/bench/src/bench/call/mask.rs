@@ -1,5 +1,5 @@
-//! Our figures of mode `mask`: a packet encrypted with its tag, added to a sum, and sums of 1 to
-//! 1,024 senders opened and checked.
+//! Our figures of mode `mask`: the encryption of a packet with its tag, its addition to a sum, and
+//! the decryption and check of sums of 1 to 1,024 senders.
 
 use super::super::rounds::{self, Job};
 use super::super::table::Table;
@@ -15,14 +15,14 @@ use tobari_command::randomness;
 use tobari_lattice::RingKernels;
 use zeroize::Zeroizing;
 
-/// What takes less is repeated for about so long.
+/// Shorter work is repeated for about this time.
 const BATCH_NS: f64 = 1e6;
-/// Senders of the largest room that is measured.
+/// Senders in the largest measured room.
 const MOST: usize = 1024;
 
 type Task = rounds::Task<Params>;
 
-/// All of them in rounds, and how disturbed the machine was.
+/// All figures, in rounds, and the disturbance of the machine.
 pub(super) fn measure(arguments: &CallBench) -> Result<(Vec<Line>, f64), Failure> {
     let job = Job { name: "call", backend: RingKernels::best().name, unit: "ns/sample", batch_ns: BATCH_NS };
     rounds::measure(job, tasks()?, arguments.common.runs, &[], |_| Ok(Vec::new()))
@@ -69,8 +69,8 @@ fn tasks() -> Result<Vec<Task>, Failure> {
         members.iter().zip(&sessions).for_each(|(member, session)| receiver.insert(*member, session.clone()));
         let (sum, tag) = MaskSender::new(epoch(), sessions[0].clone(), width, 0).encrypt(0, &samples)?;
         let mut tick = 0;
-        // the tag is compared last, so that a sum of another tick takes the time of the right one:
-        // each tick is opened once only
+        // the tag is compared last, so a sum of another tick takes the same time as the right one;
+        // each tick is decrypted only once
         tasks.push(task("decrypt", width, inputs, move || {
             tick += 1;
             _ = black_box(receiver.open(tick, black_box(&members), black_box(&sum), &tag));
@@ -79,7 +79,7 @@ fn tasks() -> Result<Vec<Task>, Failure> {
     Ok(tasks)
 }
 
-/// For people, and for `mask.csv`.
+/// The table for people, and for `mask.csv`.
 pub(super) fn table(lines: &[Line]) -> Table {
     let columns = [
         "what",

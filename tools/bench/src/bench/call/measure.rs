@@ -27,8 +27,8 @@ const SHARED_WIDTH: u32 = 12;
 
 type Task = rounds::Task<Params>;
 
-/// All tasks of one curve in rounds, and the peers': our lines, then theirs, and how disturbed the
-/// machine was.
+/// All tasks of one curve in rounds, and the peers': our lines, then theirs, and the disturbance of
+/// the machine.
 pub(super) fn curve(curve: Curve, arguments: &CallBench) -> Result<(Vec<Line>, f64), Failure> {
     let (tasks, common) = (tasks(curve, &arguments.curve_modes())?, &arguments.common);
     let backend = Parameters::new(curve, SecurityFloor::InsecurePaper)?.built_curve().backend();
@@ -48,8 +48,8 @@ fn tasks(curve: Curve, modes: &[Mode]) -> Result<Vec<Task>, Failure> {
     Ok(tasks)
 }
 
-/// What a server does with a packet of uncompressed points before it adds: checks every one and
-/// brings it inside.
+/// The server's work on a packet of uncompressed points before the addition: it checks and converts
+/// every point.
 fn reading<P: Payload + 'static>(packet: &P, parameters: Parameters) -> impl FnMut() + use<P> {
     let bytes = wire::encode_packet(RoomId([0; 8]), 0, 0, PointEncoding::Uncompressed, packet);
     move || _ = black_box(wire::decode_packet::<P>(black_box(&bytes), parameters))
@@ -138,7 +138,7 @@ fn messages(rng: &mut ChaCha20Rng) -> Vec<i32> {
     (0..PACKET_SAMPLES).map(|_| (rng.next_u32() as u16 as i16).into()).collect()
 }
 
-/// The largest sum that so many bits stand for: 27 for 1,024 speakers at 32768, 16 for one.
+/// The largest sum for a width in bits: 27 for 1,024 speakers at 32768, 16 for one speaker.
 fn bound(bits: u32) -> u32 {
     (1 << (bits.max(17) - 2)).max(SAMPLE_BOUND as u32)
 }

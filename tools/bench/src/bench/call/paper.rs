@@ -1,6 +1,6 @@
 //! The paper's tables 4 to 6, its figures 5 and 6 and its criteria, with our values beside its own.
 //!
-//! The paper counts clocks; its clocks are turned into nanoseconds by the frequency that it states
+//! The paper counts clocks; we convert them to nanoseconds by the frequency that the paper states
 //! for the machine.
 
 use super::super::plot::{self, OURS, Plot, Series};
@@ -19,7 +19,7 @@ use tobari_host::files;
 
 /// Microseconds that a sample may take.
 const LIMIT_US: f64 = 62.5;
-/// Of the figures: nanoseconds in a microsecond.
+/// Nanoseconds in a microsecond, for the figures.
 const NS: f64 = 1000.0;
 
 /// Measures the sums of table 6, and writes and prints everything.
@@ -88,7 +88,7 @@ fn table_4(curves: &[Curve], lines: &[Line]) -> Table {
     table
 }
 
-/// The criteria, one row a scheme.
+/// The criteria, one row for each scheme.
 fn table_5(gates: &[Gate]) -> Table {
     let values = [
         ("encrypt", "encrypt_ns", 1),
@@ -162,8 +162,8 @@ fn table_6(sums: &[Sum]) -> Table {
     table
 }
 
-/// The same for people, as the paper has it: in microseconds, with a mark where real time is
-/// missed.
+/// The same for people, in the paper's layout: in microseconds, with a mark where the sum misses
+/// real time.
 fn table_6_in_columns(sums: &[Sum]) -> Table {
     let mut inputs: Vec<usize> = INPUTS.into_iter().chain(sums.iter().map(|sum| sum.inputs)).collect();
     inputs.sort_unstable();
@@ -204,7 +204,7 @@ fn figure_6(sums: &[Sum]) -> Plot {
 
 /// `place` gives a sum's group and its place on the x axis, from its threads and its speakers.
 fn figure(name: &str, x: &str, groups: &str, sums: &[Sum], place: impl Fn(usize, usize) -> (usize, usize)) -> Plot {
-    // whose, and which of them, so that the paper's come first and ours last
+    // the engine first, so that the paper's cells come first and ours last
     let mut cells: Vec<(usize, usize, usize, f64)> = Vec::new();
     let mut engines = vec!["paper"];
     engines.extend(sums.iter().map(|sum| sum.engine.as_str()).filter(|engine| *engine != OURS));
@@ -237,7 +237,7 @@ fn figure(name: &str, x: &str, groups: &str, sums: &[Sum], place: impl Fn(usize,
     }
 }
 
-/// What is drawn.
+/// The points of a plot.
 fn points(plot: &Plot) -> Table {
     let columns = ["engine", plot.groups.trim_end_matches(':'), &plot.x, "us_per_sample"];
     let mut table = Table::new(plot.title.as_str(), &columns);

@@ -1,21 +1,21 @@
-//! What the paper printed, as it printed it (Ueno, Mitsunari, Kobayashi, Murakami: tables 4 to 6).
+//! The values that the paper printed (Ueno, Mitsunari, Kobayashi, Murakami: tables 4 to 6).
 
-/// Of the client, in table 4.
+/// The frequency of the client, in table 4.
 pub(super) const CLIENT_GHZ: f64 = 1.4;
-/// Of the server, in table 6.
+/// The frequency of the server, in table 6.
 pub(super) const SERVER_GHZ: f64 = 2.7;
 /// Threads of table 4.
 pub(super) const CLIENT_THREADS: u32 = 4;
 
 /// A row of tables 4 and 5, in clocks and megabits a second.
 pub(super) struct CurveRow {
-    /// Its name among ours; `NIST_P384` is our `secp384r1`.
+    /// Our name of the curve; `NIST_P384` is our `secp384r1`.
     pub(super) curve: &'static str,
     /// Encryption, addition, decryption.
     pub(super) clocks: [u32; 3],
     /// Their sum, as printed.
     pub(super) chain_clocks: u32,
-    /// Of points in Jacobian coordinates.
+    /// For points in Jacobian coordinates.
     pub(super) uplink_mbps: f64,
 }
 
@@ -52,11 +52,10 @@ pub(super) const SUMS: [(usize, [u32; 11]); 8] = [
     (112, [646, 651, 666, 657, 655, 671, 707, 777, 801, 865, 1054]),
 ];
 
-/// The cell that is out of line with its row: one thread, and so many speakers.
+/// The cell that does not fit its row: threads and speakers.
 pub(super) const ODD_CELL: (usize, usize) = (1, 64);
 
-/// What table 6 says of itself, computed from its last column; the explanation is an inference of
-/// ours.
+/// A finding about table 6, computed from its last column; the explanation is our inference.
 pub(super) fn finding() -> String {
     let last = INPUTS.len() - 1;
     let speed_up = |row: usize| f64::from(SUMS[0].1[last]) / f64::from(SUMS[row].1[last]);

@@ -1,9 +1,8 @@
-//! How many times faster than the peers we are, and whether mcl is beaten by as much as this
-//! project has set itself.
+//! Our speed relative to the peers, and our targets relative to mcl.
 //!
-//! A ratio is the peer's median over ours, for the same operation on the same curve; the peers' one
-//! mode is compared with both of ours. A target that is missed prints FAIL, and changes no exit
-//! status: it is a number, not an error.
+//! A ratio is the peer's median over ours, for the same operation on the same curve. The single
+//! mode of a peer is compared with both of ours. A missed target prints FAIL, but does not change
+//! the exit status: it is a number, not an error.
 
 use super::super::line::DISTURBED;
 use super::super::table::Table;
@@ -16,7 +15,7 @@ pub(super) struct Ratio<'a> {
     what: &'static str,
     our_ns: f64,
     peer_ns: f64,
-    /// Ours has one implementation only, of another timing.
+    /// Our only implementation has another timing.
     only: bool,
     disturbed: bool,
     target: Option<f64>,
@@ -27,14 +26,14 @@ impl Ratio<'_> {
         self.peer_ns / self.our_ns
     }
 
-    /// Empty where no target is set.
+    /// Empty without a target.
     fn verdict(&self) -> &'static str {
         self.target.map_or("", |target| if self.value() >= target { "pass" } else { "FAIL" })
     }
 }
 
-/// The least ratios to mcl: encryption, addition, decryption. The portable loops are to be no
-/// slower than its assembler where both are variable-time.
+/// The least ratios to mcl: encryption, addition, decryption. The portable loops must be no slower
+/// than mcl's assembler if both are variable-time.
 fn targets(ours: Scheme, portable: bool) -> [Option<f64>; 3] {
     let shared = ours.mode == "elgamal-shared";
     if portable {
@@ -53,7 +52,7 @@ fn targets(ours: Scheme, portable: bool) -> [Option<f64>; 3] {
     .map(Some)
 }
 
-/// All of ours against all of the peers that have the curve.
+/// All our figures against all peers with the same curve.
 pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
     let schemes = Scheme::all(lines);
     let (ours, peers): (Vec<Scheme>, Vec<Scheme>) = schemes.into_iter().partition(|scheme| scheme.engine == "tobari");
@@ -75,7 +74,7 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
     ratios
 }
 
-/// One row a ratio, as `ratios.csv` has them.
+/// One row for each ratio, in the format of `ratios.csv`.
 pub(super) fn table(ratios: &[Ratio]) -> Table {
     let columns =
         ["peer", "curve", "mode", "timing", "what", "ours_ns", "peer_ns", "ratio", "target", "verdict", "note"];
@@ -95,7 +94,7 @@ pub(super) fn table(ratios: &[Ratio]) -> Table {
     table
 }
 
-/// For people: one table a peer, one row for each curve, mode and timing.
+/// For people: one table for each peer, one row for each curve, mode and timing.
 pub(super) fn summaries(ratios: &[Ratio]) -> Vec<Table> {
     let mut tables: Vec<(&str, Table)> = Vec::new();
     for rows in ratios.chunk_by(|a, b| a.peer == b.peer && a.ours == b.ours) {

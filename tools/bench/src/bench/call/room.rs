@@ -13,13 +13,13 @@ use tobari_curve::elgamal::{Ciphertexts, Encryptor, SecretKey};
 use tobari_curve::params::{Parameters, SecurityFloor};
 use tobari_curve::{Adder, BuiltCurve, Curve};
 
-/// Distinct packets, which are repeated. A prime, so that no two threads add up the same ones:
-/// their equal sums would be doubled, which is slower than adding.
+/// The number of distinct packets, which are repeated. It is a prime, so that no two threads add
+/// the same packets: equal sums would need a doubling, which is slower than an addition.
 const DISTINCT: usize = 61;
-/// Speakers: powers of two up to this.
+/// The most speakers; all powers of two up to this are measured.
 const MOST: usize = 4096;
 
-/// Nanoseconds a sample of a sum, from its beginning to its end.
+/// A measured sum, in nanoseconds a sample from its beginning to its end.
 pub(super) struct Sum {
     pub(super) engine: String,
     pub(super) inputs: usize,
@@ -31,7 +31,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// As a figure.
+    /// The sum as a figure.
     pub(super) fn line(&self) -> Line {
         let [curve, mode, timing] = [Curve::Secp256k1.name(), "elgamal", "variable"].map(str::to_owned);
         Line {
@@ -52,7 +52,7 @@ impl Sum {
 }
 
 /// Sums on secp256k1 in mode `elgamal`, of 2, 4 … 4,096 packets, on 1, 2, 4 … threads up to
-/// `cores`, and those of the peers that can do it; in rounds.
+/// `cores`, and the sums of peers that support them; in rounds.
 pub(super) fn measure(cores: usize, runs: usize, peers: &[String]) -> Result<Vec<Sum>, Failure> {
     let curve = Curve::Secp256k1;
     let packets = packets(curve)?;
@@ -85,7 +85,7 @@ pub(super) fn measure(cores: usize, runs: usize, peers: &[String]) -> Result<Vec
     Ok(sums.chain(of_peers).collect())
 }
 
-/// A peer that does not know the word prints what it always does, which is no sum.
+/// The sum in a peer's line; a peer that does not know the word for sums prints other lines.
 fn of_peer(line: Line) -> Option<Sum> {
     let inputs = line.params.inputs.filter(|_| line.what == "sum")?;
     let Line { engine, threads, median, min, max, runs, .. } = line;

@@ -1,4 +1,4 @@
-//! The test images of MNIST: labels in doubles, in integers, and under encryption.
+//! The test images of MNIST: labels computed in doubles, in integers, and under encryption.
 
 use super::super::table::Table;
 use super::{MEMORY, failed, parameters};
@@ -14,17 +14,17 @@ use tobari_infer::{FixedModel, Model, argmax};
 use tobari_infer_files::images::{IdxImages, read_idx_tests};
 use tobari_lattice::ckks::SeededCiphertext;
 
-/// What runs under encryption.
+/// The layouts and sets of encrypted runs.
 const LAYOUTS: [(&str, &str); 2] = [("balanced", "infer-s"), ("wide", "infer-f")];
-/// Images of one key, and of one piece of work.
+/// Images for one key and one piece of work.
 const PIECE: usize = 100;
 
-/// One image under encryption: whether the label is the integers', and the largest error of a
-/// logit.
+/// For each encrypted image: whether its label equals the label in integers, and the largest error
+/// of a logit.
 type ImageResults = Result<Vec<(bool, f64)>, Failure>;
 
-/// Accuracy over all test images, and, of the first `encrypted`, how many labels are the same under
-/// encryption.
+/// The accuracy over all test images, and the number of equal labels under encryption among the
+/// first `encrypted` images.
 pub(super) fn run(
     model: &Model,
     fixed: &FixedModel,
@@ -87,13 +87,13 @@ pub(super) fn run(
     Ok((table, "accuracy.csv"))
 }
 
-/// Six deviations of a logit, as a server reports them before it serves a model.
+/// The predicted six deviations of a logit; a server reports them before it serves a model.
 fn foretold(compiled: &Compiled, model: &Model) -> Result<f64, Failure> {
     let report = precision::report(compiled, model, &Ranges::all(model, 1.0), f64::INFINITY).map_err(failed)?;
     Ok(report.last().map_or(0.0, |stage| stage.error) * 2f64.powi(model.logit_bits()))
 }
 
-/// On all cores, a key for each piece.
+/// Encrypted runs on all cores, with a key for each piece.
 fn under_encryption(
     model: &Model,
     fixed: &FixedModel,

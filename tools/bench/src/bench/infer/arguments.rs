@@ -1,4 +1,4 @@
-//! `tobari-bench infer`, as clap reads it.
+//! The command line of `tobari-bench infer`, for clap.
 
 use crate::bench::measuring::parse_runs;
 use clap::Args;

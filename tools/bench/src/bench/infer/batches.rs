@@ -1,5 +1,5 @@
-//! Thousands of images at once, a slot an image: with weights in the clear, with every linear map
-//! checked, and with encrypted weights; one thread.
+//! Thousands of images at once, one in each slot, on one thread: with unencrypted weights, with a
+//! check of every linear map, and with encrypted weights.
 
 use super::super::line::summary;
 use super::super::table::{Table, number};
@@ -13,20 +13,19 @@ use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
-/// The set where nothing is said: half as many images as infer-s has slots for, in a third of its
-/// memory.
+/// The default set: half as many images as infer-s, in a third of its memory.
 const SET: &str = "infer-f";
 /// Repetitions of Freivalds' test.
 const REPETITIONS: u32 = 3;
 
-/// What is measured, and what it is called.
+/// The measured variants, and their titles.
 const KINDS: [(&str, &str); 3] = [
     ("batch", "weights in the clear"),
     ("batch-checked", "the same, linear maps checked three times"),
     ("batch-both", "weights encrypted"),
 ];
 
-/// A key of all slots, and the batch.
+/// A key, and a batch that fills all slots.
 struct World<'a> {
     model: &'a Model,
     images: Vec<Vec<f64>>,
@@ -62,7 +61,7 @@ impl<'a> World<'a> {
         (0..self.model.input().len()).map(pixel).collect()
     }
 
-    /// Decrypts, and holds every label to the plain one.
+    /// Decrypts, and compares every label with the plain one.
     fn judge(&self, kind: &str, logits: &[Ciphertext]) -> Result<usize, Failure> {
         let decryptor = Decryptor::new(&self.secret, &self.encoder).map_err(failed)?;
         let mut slots = Vec::with_capacity(logits.len());
@@ -73,7 +72,7 @@ impl<'a> World<'a> {
             (0..slots.len()).fold(0, |best, class| if slots[class][place] > slots[best][place] { class } else { best })
         };
         let same = self.expected.iter().enumerate().filter(|(place, expected)| label(*place) == **expected).count();
-        // a tie of two classes may fall either way
+        // a tie of two classes may go either way
         if same * 10_000 < self.expected.len() * 9_995 {
             return Err(Failure::Work(format!(
                 "{kind}: expected {} plain labels, found {same} of them",
@@ -84,7 +83,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Measures all of them.
+/// Measures all variants.
 pub(super) fn run(
     model: &Model,
     fixed: &FixedModel,
@@ -116,7 +115,7 @@ pub(super) fn run(
     Ok((table, "batches.csv", figures))
 }
 
-/// Seconds of each run, and how many labels were the plain ones.
+/// The seconds of each run, and the number of labels equal to the plain ones.
 fn measure(world: &World<'_>, kind: &str, runs: usize) -> Result<(Vec<f64>, usize), Failure> {
     let (mut rng, parameters) = (randomness::generator()?, world.secret.parameters());
     let both: Option<(EncryptedBatched, EncryptedWeights)> = match kind {

@@ -1,5 +1,5 @@
-//! The product: an image under its user's own key, by layout, set and weights; everything in this
-//! process, one thread.
+//! The product's own way: an image under its user's key, by layout, set and weights; everything in
+//! this process, on one thread.
 
 use super::super::line::summary;
 use super::super::table::{Table, number};
@@ -14,7 +14,7 @@ use tobari_infer::{FixedModel, Model};
 use tobari_lattice::ckks::SeededCiphertext;
 use tobari_lattice::wire;
 
-/// Layouts and sets that are measured: the paper's ring first.
+/// The measured layouts and sets, those with the paper's ring first.
 const LAYOUTS: [(&str, &str); 6] = [
     ("compact", "infer-s"),
     ("balanced", "infer-s"),
@@ -24,19 +24,19 @@ const LAYOUTS: [(&str, &str); 6] = [
     ("wide", "infer-f"),
 ];
 
-/// One layout's figures: ms, one a run, and bytes.
+/// The figures of a layout: milliseconds of each run, and bytes.
 struct Row {
     layout: &'static str,
     set: &'static str,
     encrypted: bool,
-    /// Encryption with expansion at the server, the run, decryption.
+    /// Encryption with the server's expansion, the run, decryption.
     times: [Vec<f64>; 3],
     keys: u64,
     question: usize,
     answer: usize,
 }
 
-/// Measures all of them.
+/// Measures all layouts.
 pub(super) fn run(
     model: &Model,
     fixed: &FixedModel,

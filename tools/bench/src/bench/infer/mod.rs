@@ -3,9 +3,9 @@
 //! ([`plans`]); with `--paper` the paper's combinations of process, enclave and encryption on its
 //! network, ours beside its tables.
 //!
-//! There everything goes the way of a user's image: sealed to an enclave that is this executable in
-//! a process of its own, whose evidence was verified, and the label back. Before anything counts it
-//! is compared with the plain label.
+//! With `--paper` each image takes a user's way: it is sealed to an enclave whose evidence was
+//! verified (this executable in a process of its own), and the label comes back. A run counts only
+//! if its label equals the plain one.
 
 mod accuracy;
 mod arguments;
@@ -33,8 +33,8 @@ use tobari_lattice::ckks::{Decryptor, Encoder, Scale};
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::rlwe::SecretKey;
 
-/// Table 6 in ms, by our name of a combination: conv1 and its activation, conv2 and its activation,
-/// FC, all.
+/// Table 6 in ms, by our name of a combination: conv1 with its activation, conv2 with its
+/// activation, FC, the sum.
 const PAPER: [(&str, [f64; 4]); 8] = [
     ("process-plain", [4.01, 202.53, 5.81, 212.36]),
     ("process-user-data", [26_014.0, 356_906.0, 14_502.0, 397_422.0]),
@@ -42,7 +42,7 @@ const PAPER: [(&str, [f64; 4]); 8] = [
     ("enclave-plain", [6.38, 325.79, 7.34, 339.51]),
     ("enclave-user-data", [33_581.0, 506_528.0, 17_862.0, 557_972.0]),
     ("enclave-both", [52_521.0, 1_010_966.0, 19_650.0, 1_083_137.0]),
-    // section 6.1: encrypted outside with plain activations inside, whose layers are those of table
+    // section 6.1: encrypted outside with plain activations inside; its layers are those of table
     // 10
     ("mixed-plain-reset", [5_923.07, 166_155.08, 14_562.0, 196_424.0]),
     ("mixed-masked-reset", [f64::NAN; 4]),
@@ -58,7 +58,7 @@ const OPERATIONS: [(&str, f64); 4] = [("encode", 5.62), ("encrypt", 155.54), ("d
 /// The paper's ring.
 const PAPER_SET: &str = "infer-s";
 
-/// What no figure may be quoted without.
+/// The label that every quoted figure must carry.
 const LABEL: &str = "simulated-enclave";
 const NOTE: &str = "The enclave is a process: what it costs beside the process is copies and system calls, no hardware's. The paper's milliseconds are its own, on a Xeon Gold 6334 with SEAL and \
 Gramine-SGX, one ciphertext a channel: the difference is in layout, code and machine together.";
@@ -70,7 +70,7 @@ struct Params {
     layout: String,
 }
 
-/// Milliseconds of one thing, one a run.
+/// A figure: milliseconds of each run.
 struct Figure {
     what: String,
     params: Params,
@@ -153,7 +153,7 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
     slower.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Every way of table 6, and masked resets over the set that is made for them.
+/// Every combination of table 6, and masked resets over the set for them.
 fn all_combinations(
     model: &Model,
     fixed: &FixedModel,
@@ -220,7 +220,7 @@ fn title_of(one: &Measured) -> String {
     }
 }
 
-/// An image, each of its steps, and what its session cost once.
+/// The figures of an image, of each step, and of the start of its session.
 fn figures_of(one: &Measured) -> Vec<Figure> {
     let once = [("enclave_start", vec![one.start]), ("session_open", vec![one.open]), ("session_keys", vec![one.keys])];
     let once = once.iter().filter(|_| one.name != "process-plain").map(|(what, times)| (*what, times));
@@ -287,7 +287,7 @@ fn sessions(measured: &[Measured]) -> (Table, &'static str) {
     (table, "sessions.csv")
 }
 
-/// A table, the file that it goes to, and the figures in it.
+/// A table, its file, and the figures in it.
 type FiguredTable = ((Table, &'static str), Vec<Figure>);
 
 fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usize) -> Result<FiguredTable, Failure> {
@@ -310,8 +310,8 @@ fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usi
     Ok(((table, "table7.csv"), figures))
 }
 
-/// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, one a
-/// run: what an enclave does for a reset, in this process, which runs the same code.
+/// Milliseconds of encoding and encryption at level 1, decryption and decoding at level 0, for each
+/// run. An enclave does this for a reset; here the same code runs in this process.
 fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f64>; 4], Failure> {
     let mut rng = randomness::generator()?;
     let encoder = Encoder::new(parameters).map_err(failed)?;
@@ -356,7 +356,7 @@ fn operations(parameters: &LatticeParameters, set: &str, runs: usize) -> Result<
     Ok(((table, "operations.csv"), figures))
 }
 
-/// One figure a line.
+/// Prints a figure as one line.
 fn line(figure: Figure) -> Result<(), Failure> {
     let (median, min, max) = summary(figure.times.clone());
     output::json(&Line {

@@ -1,5 +1,5 @@
-//! What the planner chooses for every set of requirements, against runs of everything that they
-//! allow.
+//! The planner's choice for every set of requirements, against measured runs of all ways that the
+//! requirements allow.
 
 use super::super::table::{Table, number};
 use super::{parameters, plain, session};
@@ -13,21 +13,21 @@ use tobari_infer_edge::command::costs::{self, MASKED_SET, Measured, SET};
 /// A way through the whole network; none is the plain process.
 type Way = Option<Combination>;
 
-/// By what a measured run may be faster than the one that was chosen: noise.
+/// The factor by which another run may be faster than the chosen one: noise.
 const SLACK: f64 = 1.10;
 
 fn name(way: Way) -> &'static str {
     way.map_or("process-plain", Combination::name)
 }
 
-/// Rounds in which the planner's costs are measured and all ways are run, one after another: a
-/// neighbour of this machine slows some of them, and of everything the fastest counts.
+/// Rounds of measuring the planner's costs and running all ways, one after another. Other users of
+/// the machine slow some rounds, so the fastest time counts.
 const ROUNDS: usize = 3;
 
-/// What was found: the table, its file, and a choice that was not the fastest, if there was one.
+/// The result: the table, its file, and a choice that was not the fastest, if there was one.
 pub(super) type PlanComparison = (Table, &'static str, Option<Failure>);
 
-/// Plans all, runs all, compares.
+/// Plans and runs all ways, and compares.
 pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<PlanComparison, Failure> {
     let ways: Vec<Way> = std::iter::once(None).chain(Combination::ALL.map(Some)).collect();
     let mut milliseconds = vec![f64::INFINITY; ways.len()];
@@ -61,16 +61,15 @@ pub(super) fn run(model: &Model, fixed: &FixedModel, runs: usize) -> Result<Plan
 
 /// Sets of requirements that allow the same ways.
 struct Row {
-    /// How many sets.
+    /// The number of sets.
     sets: usize,
-    /// The first of them.
+    /// The first set.
     protect: Protect,
-    /// What the planner takes of the ways, and the seconds that it foretells; none where nothing is
-    /// allowed.
+    /// The way that the planner chooses, and its predicted seconds; none if no way is allowed.
     chosen: Option<(usize, f64)>,
 }
 
-/// All requirements where the enclave has the key.
+/// All requirements in which the enclave has the key.
 fn all_requirements() -> Vec<Protect> {
     let of = |bits: usize, inside: Inside| {
         let set = |bit: usize| bits >> bit & 1 == 1;
@@ -89,13 +88,13 @@ fn all_requirements() -> Vec<Protect> {
     all.into_iter().flat_map(|inside| (0..32).map(move |bits| of(bits, inside))).collect()
 }
 
-/// Seconds of a way through the whole network; none if it is not admissible.
+/// The predicted seconds of a way through the whole network; none if the way is not allowed.
 fn foretold(inference: &Inference<'_>, protect: &Protect, way: Way) -> Option<f64> {
     let belongs = |layer: usize, of: &_, site| measured::belongs(way, &inference.layers[layer], of, site);
     Some(inference.place_among(protect, &belongs).ok()?.seconds)
 }
 
-/// The planner's choice, which has to be one of the ways that were run.
+/// The planner's choice, which must be one of the measured ways.
 fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, f64)]) -> Result<Row, Failure> {
     let row = |chosen| Row { sets: 1, protect: *protect, chosen };
     let cheapest = allowed.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied();
@@ -113,7 +112,7 @@ fn judge(inference: &Inference<'_>, protect: &Protect, allowed: &[(usize, f64)])
     }
 }
 
-/// Milliseconds of an image, the fastest of some.
+/// Milliseconds of an image, the fastest of all runs.
 fn measure(model: &Model, fixed: &FixedModel, way: Way, runs: usize) -> Result<f64, Failure> {
     let Some(combination) = way else { return Ok(plain(fixed, runs)?.fastest()) };
     let set = if combination == Combination::MixedMaskedReset { MASKED_SET } else { SET };

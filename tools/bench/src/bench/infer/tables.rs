@@ -1,4 +1,4 @@
-//! The paper's tables beside ours: 10; 11 and 12; 13 and 14; and drawings.
+//! The paper's tables 10 to 14 beside ours, and plots.
 
 use super::super::line::summary;
 use super::super::plot::{self, Bars, Curves};
@@ -12,8 +12,8 @@ fn yes(set: bool) -> String {
     if set { "yes" } else { "no" }.to_owned()
 }
 
-/// Table 10: layers between resets. Ours are those of `mixed-plain-reset`, whose activations are
-/// inside; its other columns have no route of ours.
+/// Table 10: layers between resets. Our values are those of `mixed-plain-reset`, whose activations
+/// run in the enclave; the table's other columns have no counterpart here.
 pub(super) fn at_level_one(measured: &[Measured]) -> (Table, &'static str) {
     let columns =
         ["layer", "process, user data, ms", "paper ms", "paper: both", "paper: enclave", "paper: enclave, both"];
@@ -29,7 +29,7 @@ pub(super) fn at_level_one(measured: &[Measured]) -> (Table, &'static str) {
     (table, "table10.csv")
 }
 
-/// Tables 11 and 12: what the paper's policy is.
+/// Tables 11 and 12: the paper's policy.
 pub(super) fn policies() -> (Table, &'static str) {
     let columns = ["table", "of", "integrity", "side channels", "way", "site"];
     let mut table = Table::new("Tables 11 and 12: the paper's policy", &columns);
@@ -63,7 +63,7 @@ pub(super) fn run() -> Result<(Table, &'static str), Failure> {
     Ok((table, "tables13-14.csv"))
 }
 
-/// Table 6 as bars: how many times faster than the paper's.
+/// Table 6 as bars: our speed relative to the paper's.
 pub(super) fn draw_times(measured: &[Measured]) -> Result<String, Failure> {
     let mut bars = Bars::new("Times faster than the paper's table 6", "enclaves are simulated: processes");
     for one in measured {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A figure of the lattice core.
 pub(super) type Line = line::Line<Params>;
 
-/// What a figure is of.
+/// The parameters of a figure.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Params {
     pub(super) set: String,
@@ -23,7 +23,7 @@ pub(super) struct Params {
     pub(super) log_qp: u32,
 }
 
-/// As peers are asked for it.
+/// The set's name for peers.
 pub(super) fn name(set: SetName) -> &'static str {
     match set {
         SetName::A => "A",
@@ -32,7 +32,7 @@ pub(super) fn name(set: SetName) -> &'static str {
     }
 }
 
-/// For people.
+/// A sentence for people.
 pub(super) fn sentence(line: &Line) -> String {
     let Params { set, scheme, dnum, .. } = &line.params;
     format!(
@@ -47,7 +47,7 @@ pub(super) fn sentence(line: &Line) -> String {
     )
 }
 
-/// All figures, as `lattice.csv` has them.
+/// All figures, in the format of `lattice.csv`.
 pub(super) fn table(lines: &[Line]) -> Table {
     let columns = [
         "job", "what", "engine", "set", "scheme", "n", "level", "dnum", "log_qp", "backend", "threads", "unit",

@@ -1,8 +1,9 @@
-//! How many times faster than the peers we are, and whether that is as much as this project has set
-//! itself: twice as fast as libraries on residues where a key is switched, and in encryption under
-//! a public key, encoding and decoding; in all else, and than libraries of another kind, at least
-//! as fast; the portable loops are to be as fast in all. A target that is missed prints FAIL, and
-//! changes no exit status.
+//! Our speed relative to the peers, and our targets.
+//!
+//! Against libraries that compute on residues, the target is twice their speed for operations with
+//! a key switch, for encryption under a public key, and for encoding and decoding. For all other
+//! operations, against other libraries, and with the portable loops the target is at least equal
+//! speed. A missed target prints FAIL, and does not change the exit status.
 
 use super::super::table::Table;
 use super::figures::Line;
@@ -16,7 +17,7 @@ pub(super) struct Ratio<'a> {
 
 /// Libraries that compute on residues.
 const ON_RESIDUES: [&str; 3] = ["seal", "openfhe", "lattigo"];
-/// Where those are to be beaten by two.
+/// The operations with the target of twice their speed.
 const TWICE: [&str; 6] = ["rotate", "relinearize", "mul", "encrypt_public", "encode", "decode"];
 
 impl Ratio<'_> {
@@ -29,7 +30,7 @@ impl Ratio<'_> {
     }
 }
 
-/// All of ours against all of the peers that have the set and the operation.
+/// All our figures against all peers with the same set and operation.
 pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
     let (ours, peers): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.engine == "tobari");
     let mut ratios = Vec::new();
@@ -41,7 +42,7 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
             let fast = ours.backend == "avx512ifma";
             let target = match (on_residues, fast && TWICE.contains(&what)) {
                 (true, true) => Some(2.0),
-                // without residues there is no transform in it
+                // without residues these operations have no transform
                 (false, _) if ["encode", "decode"].contains(&what) => None,
                 _ => Some(1.0),
             };
@@ -51,7 +52,7 @@ pub(super) fn of(lines: &[Line]) -> Vec<Ratio<'_>> {
     ratios
 }
 
-/// One row a ratio, as `lattice-ratios.csv` has them.
+/// One row for each ratio, in the format of `lattice-ratios.csv`.
 pub(super) fn table(ratios: &[Ratio]) -> Table {
     let columns = ["set", "what", "peer", "peer_dnum", "ours_ns", "peer_ns", "ratio", "target", "verdict", "note"];
     let mut table = Table::new("Ratios", &columns);
@@ -71,7 +72,7 @@ pub(super) fn table(ratios: &[Ratio]) -> Table {
     table
 }
 
-/// For people: one table a set, a row an operation, a column a peer.
+/// For people: one table for each set, a row for each operation, a column for each peer.
 pub(super) fn summaries(ratios: &[Ratio]) -> Vec<Table> {
     let mut sets: Vec<&str> = ratios.iter().map(|ratio| ratio.ours.params.set.as_str()).collect();
     sets.dedup();

@@ -1,4 +1,4 @@
-//! What is measured of each set: everything at the top level, all slots in use.
+//! The tasks of each set, all at the top level and with all slots in use.
 
 use super::super::rounds;
 use super::figures::{Params, name};
@@ -60,7 +60,7 @@ impl Bench {
         });
     }
 
-    /// Of the first prime, which has 50 bits, on a row that begins with a line of the cache.
+    /// Transforms for the first prime, which has 50 bits, on a row that is aligned to a cache line.
     fn transforms(&mut self, parameters: &LatticeParameters) {
         let ntt = Rc::new(parameters.ring().data_primes()[0].clone());
         let same = ntt.clone();
@@ -109,7 +109,7 @@ impl Bench {
         let mut sum = x.0.clone();
         self.add("add", move || _ = black_box(ev.0.add_assign(&mut sum, &x.1)));
         let (ev, x) = both();
-        // of scale 1, so that it can be repeated: the time does not depend on the numbers
+        // with scale 1, so that it can be repeated: the time does not depend on the numbers
         let (mut scaled, one) = (x.0.clone(), encoder.encode(&[1.0], &ckks::Scale::power_of_two(0), level)?);
         ev.0.mul_plain_assign(&mut scaled, &one)?;
         self.add("mul_plain", move || _ = black_box(ev.0.mul_plain_assign(&mut scaled, &one)));

@@ -1,13 +1,14 @@
-//! Devices that this machine does not have, emulated honestly, and a memory limit that the system
+//! Emulated storage devices that this machine does not have, and a memory limit that the system
 //! enforces.
 //!
-//! A device is a file in memory behind a loop device, with a file system, throttled by the system's
-//! block controller; the tier has its file there, and swap is a file there behind a second loop
-//! device. A swap device that is throttled directly would be throttled for reading only: what swaps
-//! out is charged to nobody. The first file is filled beforehand, so that nothing of it is charged
-//! to the group whose memory is limited. Latency is not modelled, and every row says so.
+//! A device is a file in memory behind a loop device, with a file system; the system's block
+//! controller throttles it. The tier's file is on that file system, and swap is a file there behind
+//! a second loop device. Direct throttling of a swap device would affect reads only, because writes
+//! of swapped pages are charged to no group. The file in memory is filled beforehand, so that none
+//! of it is charged to the group with the memory limit. Latency is not modelled, and every row says
+//! so.
 //!
-//! All this needs root and version 1 of the control groups; where something is missing, rows are
+//! The emulation needs root and version 1 of the control groups. If something is missing, rows are
 //! marked as not run, with the reason.
 
 use crate::bench::arguments::DeviceClass;
@@ -16,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tobari_command::output::Failure;
 
-/// The variable by which a child learns which group to join.
+/// The environment variable with the group that a child must join.
 pub(super) const GROUP: &str = "TOBARI_MEMORY_GROUP";
 
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 const BLOCKS: &str = "/sys/fs/cgroup/blkio/blkio.throttle";
 
-/// Runs a tool; what it wrote, or why not.
+/// Runs a tool; returns its output, or the reason why it failed.
 fn tool(name: &str, args: &[&str]) -> Result<String, String> {
     let done = Command::new(name).args(args).output().map_err(|error| format!("{name}: {error}"))?;
     if done.status.success() {
@@ -35,7 +36,7 @@ fn write(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.as_ref().display()))
 }
 
-/// A device's number as the controllers write it.
+/// A device's number in the controllers' format.
 #[cfg(unix)]
 fn number(device: &str) -> Result<String, String> {
     use std::os::unix::fs::MetadataExt;
@@ -48,7 +49,8 @@ fn number(device: &str) -> Result<String, String> {
     Err(format!("{device}: devices have no numbers here"))
 }
 
-/// Whether there is so much memory: a disk in memory that starves the machine measures nothing.
+/// Checks that there are `bytes` bytes of free memory: with a disk in memory that starves the
+/// machine, a measurement is worthless.
 fn has_memory(bytes: u64) -> Result<(), String> {
     let text = fs::read_to_string("/proc/meminfo").map_err(|error| error.to_string())?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -57,7 +59,7 @@ fn has_memory(bytes: u64) -> Result<(), String> {
     if kib << 10 >= bytes { Ok(()) } else { Err(format!("expected {needed} of free memory, found {found}")) }
 }
 
-/// A memory group with a limit; it ends with this.
+/// A memory group with a limit; it ends on drop.
 pub(super) struct Group(PathBuf);
 
 impl Group {
@@ -109,16 +111,15 @@ fn caps(class: DeviceClass) -> Option<Caps> {
     }
 }
 
-/// A device for a tier, and for swap. What was set up is taken down when it ends, last things
-/// first.
+/// A device for a tier, and for swap. Drop undoes the setup, in reverse order.
 pub(super) struct Device {
     class: DeviceClass,
     folder: PathBuf,
     swap: bool,
     undo: Vec<Undo>,
-    /// The tools among these, with their arguments.
+    /// The tools that undo the setup, with their arguments.
     tools: Vec<Vec<String>>,
-    /// Does the same if this process is killed.
+    /// A process that undoes the setup if this process is killed.
     watch: Option<Child>,
 }
 
@@ -137,7 +138,7 @@ impl Drop for Device {
 }
 
 impl Device {
-    /// A device of a class; `bytes` is how much may go there at once. Only an emulated one can have
+    /// A device of a class, for at most `bytes` bytes at once. Only an emulated device can have
     /// swap.
     pub(super) fn new(class: DeviceClass, folder: &Path, bytes: u64, swap: bool) -> Result<Self, String> {
         let mut device =
@@ -155,12 +156,12 @@ impl Device {
             fs::create_dir(folder).map_err(|error| error.to_string())?;
         }
         self.undo.push(Box::new(move || drop(root)));
-        // the tier and the swap, and a little for the file system
+        // the tier, the swap, and a margin for the file system
         let gib = |bytes: u64| bytes.div_ceil(1 << 30);
         let (swap, all) = (gib(bytes) + 2, 2 * gib(bytes) + 3);
         let text = |path: &Path| path.to_string_lossy().into_owned();
         has_memory((all << 30) + bytes + (2 << 30))?;
-        // pages of the disk that went to the swap on that disk would wait for themselves for ever
+        // pages of this disk must not be swapped to this disk: they would wait for themselves
         tool("mount", &["-t", "tmpfs", "-o", &format!("noswap,size={}G", all + 1), "tmpfs", &text(&ram)])?;
         self.at_end("umount", &[&text(&ram)]);
         let backing = text(&ram.join("disk"));
@@ -180,7 +181,7 @@ impl Device {
         Ok(())
     }
 
-    /// Takes everything down if this process ends without doing so.
+    /// Starts the process that undoes the setup if this process is killed.
     fn watch(&mut self) -> Result<(), String> {
         let undo: Vec<String> = self.tools.iter().rev().map(|args| args.join(" ")).collect();
         let watch = format!("while kill -0 {}; do sleep 1; done; {}", std::process::id(), undo.join("; "));
@@ -190,10 +191,10 @@ impl Device {
         Ok(())
     }
 
-    /// A file of the disk as swap, preferred to all other.
+    /// Makes a file of the disk the preferred swap.
     fn swap_on(&mut self, disk: &Path, gib: u64) -> Result<(), String> {
         let swapped = disk.join("swap").to_string_lossy().into_owned();
-        // written, not only reserved: swapping must not need the file system's journal
+        // written and not only reserved: swapping must not need the file system's journal
         let (of, count) = (format!("of={swapped}"), format!("count={}", gib * 1024));
         tool("dd", &["if=/dev/zero", &of, "bs=1M", &count, "oflag=direct", "status=none"])?;
         let second = tool("losetup", &["--direct-io=on", "--show", "-f", &swapped])?;
@@ -240,7 +241,7 @@ impl Device {
         self.swap && caps(self.class).is_some()
     }
 
-    /// What every row must say.
+    /// The labels of every row.
     pub(super) fn labels(&self) -> Vec<String> {
         let Some(caps) = caps(self.class) else { return vec!["the tier's folder as it is".to_owned()] };
         let mega = |bytes: u64| bytes / 1_000_000;

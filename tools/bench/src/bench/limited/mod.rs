@@ -1,9 +1,8 @@
-//! A job with all the memory it wants, within a limit with a tier, and within the same limit with
-//! the kernel's swap on the same device.
+//! A job without a memory limit, within a limit with a tier, and within the same limit with the
+//! kernel's swap on the same device.
 //!
-//! Every run is a process of its own: this executable again, in a memory group with the limit where
-//! there is one. So what is measured is what the system enforces, not what the process says of
-//! itself.
+//! Every run is a process of its own: this executable again, in a memory group if there is a limit.
+//! So the system enforces the limit, and no measurement depends on the process's own statements.
 
 mod emulate;
 
@@ -25,15 +24,15 @@ use tobari_reference::{Outcome, Reference, show as progress};
 /// A job to measure.
 pub(super) struct Task<'a> {
     pub(super) arguments: &'a LimitedBench,
-    /// What this executable is called with to do one run of it, but for what every job has.
+    /// The arguments for one run of this executable, without those that all jobs share.
     pub(super) call: Vec<String>,
-    /// What it would like to have in memory, so what may go to a device.
+    /// The working set, and so the most bytes that may go to a device.
     pub(super) bytes: u64,
-    /// Whether it is written by hand as well.
+    /// Whether there is a version written by hand as well.
     pub(super) by_hand: bool,
 }
 
-/// What a child says of its run.
+/// A child's report of its run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ChildReport {
     seconds: f64,
@@ -47,7 +46,7 @@ pub(super) struct ChildReport {
     tier: String,
 }
 
-/// A row: a way to run, on a device.
+/// A row: a way to run on a device.
 pub(super) struct Row {
     pub(super) class: &'static str,
     pub(super) mode: &'static str,
@@ -61,7 +60,7 @@ impl Row {
         Self { class, mode, labels: labels.to_vec(), runs: Vec::new(), not_run }
     }
 
-    /// Why there is nothing in it.
+    /// The reason why the row is empty.
     pub(super) fn reason(&self) -> Option<&str> {
         self.not_run.as_deref().or(self.runs.is_empty().then_some("unfinished"))
     }
@@ -71,8 +70,8 @@ impl Row {
         summary(self.runs.iter().map(|run| run.seconds).collect())
     }
 
-    /// Seconds, times the unlimited run's, forecast, bytes read and written, peak, tier, labels:
-    /// [`COLUMNS`].
+    /// The cells of [`COLUMNS`]: seconds, ratio to the unlimited run, forecast, bytes read and
+    /// written, peak, tier, labels.
     pub(super) fn cells(&self, unlimited: f64) -> Vec<String> {
         let (median, min, max) = self.seconds();
         let last = &self.runs[self.runs.len() - 1];
@@ -104,19 +103,18 @@ impl Row {
     }
 }
 
-/// Of [`Row::cells`].
+/// The columns of [`Row::cells`].
 pub(super) const COLUMNS: [&str; 10] =
     ["median_s", "min_s", "max_s", "ratio", "forecast_s", "read", "written", "peak", "tier", "labels"];
 
-/// What is run beside every device: with all memory, by hand, and, where there are more threads, on
-/// one.
+/// The runs without a limit: unlimited, by hand, and, if there are several threads, on one thread.
 const BESIDE: [(&str, OnceMode); 3] = [
     ("unlimited", OnceMode::Unlimited),
     ("by hand, one thread", OnceMode::ByHand),
     ("unlimited, one thread", OnceMode::OneThread),
 ];
 
-/// All ways on all classes of devices; the first row is the unlimited run, which came to its end.
+/// All ways on all classes of devices; the first row is the finished unlimited run.
 pub(super) fn rows(task: &Task) -> Result<Vec<Row>, Failure> {
     let arguments = task.arguments;
     let all = [DeviceClass::Disk, DeviceClass::Ram, DeviceClass::Nvme, DeviceClass::Sata];
@@ -137,7 +135,7 @@ pub(super) fn rows(task: &Task) -> Result<Vec<Row>, Failure> {
     }
 }
 
-/// Says whether all results are right and, where chance is drawn alike, the same.
+/// Whether all results are correct and, for runs with the same randomness, equal.
 pub(super) fn verdict(rows: &[Row]) -> ExitCode {
     let digests: Vec<u64> = rows.iter().flat_map(|row| &row.runs).filter_map(|run| run.digest).collect();
     let same = digests.windows(2).all(|pair| pair[0] == pair[1]);
@@ -155,7 +153,7 @@ fn name(class: DeviceClass) -> &'static str {
     }
 }
 
-/// The only folder: what is measured is one device.
+/// The only folder: the measurement is of one device.
 fn folder(common: &RunArguments) -> Result<Folder, Failure> {
     match &common.tiers()[..] {
         [folder @ Folder { quota_bytes: None, .. }] => Ok(folder.clone()),
@@ -163,8 +161,8 @@ fn folder(common: &RunArguments) -> Result<Folder, Failure> {
     }
 }
 
-/// All ways on one device, in rounds, each with those without a limit beside it: the first always,
-/// the others with the first device.
+/// All ways on one device, in rounds. Each round includes the unlimited run, and with the first
+/// device also the other runs without a limit.
 fn measure(task: &Task, class: DeviceClass, beside: &[(&str, OnceMode)], rows: &mut Vec<Row>) -> Result<(), Failure> {
     let (arguments, common) = (task.arguments, &task.arguments.common);
     let device = Device::new(class, &folder(common)?.path, task.bytes, !arguments.without_swap);
@@ -201,7 +199,7 @@ fn measure(task: &Task, class: DeviceClass, beside: &[(&str, OnceMode)], rows: &
         }
         rows[first].runs.extend(child(task, OnceMode::Tier, device.folder(), group.as_ref(), long)?);
         for (row, mode) in [(first + 1, OnceMode::Swap), (first + 2, OnceMode::SwapPlanned)] {
-            // what took too long once is not asked again
+            // a way that once took too long is not run again
             if rows[row].not_run.is_none() {
                 match child(task, mode, device.folder(), swapping.as_ref(), long)? {
                     Some(said) => rows[row].runs.push(said),
@@ -213,7 +211,7 @@ fn measure(task: &Task, class: DeviceClass, beside: &[(&str, OnceMode)], rows: &
     Ok(())
 }
 
-/// One run in a process of its own; none if it took longer than anybody waits.
+/// One run in a process of its own; none after a timeout.
 fn child(
     task: &Task,
     mode: OnceMode,
@@ -247,7 +245,7 @@ fn child(
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    // a line at most: it fits the pipe
+    // at most a line, which fits the pipe
     let done = child.wait_with_output()?;
     if !done.status.success() {
         return Err(Failure::Work(format!("the {mode} run ended with {}", done.status)));
@@ -257,7 +255,7 @@ fn child(
 
 /// The child's part.
 ///
-/// The job is made once the process is in its group.
+/// The job is made after the process has joined its group.
 pub(super) fn once(
     common: &RunArguments,
     mode: OnceMode,
@@ -281,7 +279,7 @@ pub(super) fn once(
     say(job.run(&checked, threads, &folder, &progress)?, forecast)
 }
 
-/// What the parent is told.
+/// Prints the report for the parent.
 fn say(outcome: Outcome, forecast: f64) -> Result<ExitCode, Failure> {
     let progress = outcome.status.progress;
     output::json(&ChildReport {

@@ -1,7 +1,7 @@
-//! AES-CBC encryption on one core, without anything around it: 256 messages under one key, each
-//! with an IV of its own; ours side by side and one after another, and OpenSSL's single stream,
-//! with the start of each message (IV and padding) and without, as `openssl speed` counts. Then
-//! what has no chains: CBC back, and AES-256-GCM, one message after another.
+//! Bare AES-CBC encryption on one core: 256 messages under one key, each with its own IV. Our
+//! messages run side by side, and one after another. OpenSSL's single stream is measured with the
+//! start of each message (IV and padding), and without it, as `openssl speed` does. Then the
+//! operations without chains: CBC decryption and AES-256-GCM, one message after another.
 
 use super::super::line::{Line, summary};
 use super::super::show;
@@ -18,7 +18,7 @@ use tobari_seal_files::dispatch::RingGcm;
 
 const MESSAGES: usize = 256;
 const SIZES: [usize; 8] = [16, 64, 256, 1024, 2048, 4096, 8192, 16_384];
-/// Batches of a round; its least time counts.
+/// Batches of a round; the least time counts.
 const BATCHES: usize = 40;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
     for key_bytes in [16, 24, 32] {
         for bytes in sizes {
             let lines = measure(key_bytes, *bytes, arguments.runs)?;
-            // The slowest stream is last: OpenSSL's where it is built in, else one chain of ours.
+            // The slowest stream is last: OpenSSL's if it is built in, else our single chain.
             let base = lines.last().map_or(1.0, |line| line.median);
             for line in &lines {
                 let params = &line.params;
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// CBC back with keys of all lengths, and GCM: ours beside OpenSSL's, where that is built in.
+/// CBC decryption with keys of all lengths, and GCM: ours beside OpenSSL's, if it is built in.
 fn without_chains(arguments: &SealBench, sizes: &[usize]) -> Result<Table, Failure> {
     let columns = ["what", "key bits", "bytes", "engine", "GB/s, median", "least", "most", "times the last"];
     let mut table = Table::new("AES-CBC decryption and AES-256-GCM on one core", &columns);
@@ -101,7 +101,7 @@ fn without_chains(arguments: &SealBench, sizes: &[usize]) -> Result<Table, Failu
     Ok(table)
 }
 
-/// Whole blocks back under one key; nothing of what comes out is looked at.
+/// Decrypts whole blocks under one key, without a check of the result.
 fn measure_back(key_bytes: usize, bytes: usize, runs: u16) -> Result<Vec<Line<Params>>, Failure> {
     let (kernels, secret) = (AesKernels::best(), vec![7; key_bytes]);
     let key = kernels.key(&secret)?;
@@ -119,7 +119,8 @@ fn measure_back(key_bytes: usize, bytes: usize, runs: u16) -> Result<Vec<Line<Pa
     timed("cbc-back", ways, &Params { bytes, key_bits: 8 * key_bytes, messages: MESSAGES, chains: String::new() }, runs)
 }
 
-/// In place, each message from its key and nonce, with 32 bytes of associated data as a chunk has.
+/// GCM in place, each message from its key and nonce, with 32 bytes of associated data like a
+/// chunk.
 fn measure_gcm(bytes: usize, runs: u16) -> Result<Vec<Line<Params>>, Failure> {
     let mut texts: Vec<Vec<u8>> = (0..MESSAGES).map(|at| vec![at as u8; bytes]).collect();
     let mut theirs = texts.clone();

@@ -1,5 +1,5 @@
-//! The test bed: one CPU worker and a driver on one core, an emulated module on another, as one
-//! processor with one module; and one measurement on it.
+//! The test bed stands for one processor with one module: a CPU worker and a driver on one core,
+//! and an emulated module on another. A measurement runs on it.
 
 use std::fmt::{Display, Formatter};
 use std::iter::Peekable;
@@ -16,31 +16,31 @@ use tobari_seal_files::dispatch::{
     Emulated, EmulatedEngine, EmulatedOptions, Module, Options, Pool, RingGcm, calibrate,
 };
 
-/// The core of CPU worker, driver and whoever submits.
+/// The core of the CPU worker, the driver and the submitting thread.
 const CPU_CORE: usize = 0;
 /// The core of the emulated module.
 const MODULE_CORE: usize = 1;
 
-/// What is measured: one combination.
+/// One measured combination.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setup {
     pub(super) key_bytes: usize,
     pub(super) encrypts: bool,
-    /// The module's speed, in that of one chain of encryption on the CPU.
+    /// The module's speed, relative to one chain of encryption on the CPU.
     pub(super) speed: f64,
-    /// Chains that the CPU worker does side by side; the fastest number without it.
+    /// Chains that the CPU worker runs side by side; none for the fastest number.
     pub(super) lanes: Option<usize>,
-    /// Threads of somebody else that want the CPU's core all the time: 1 takes half of it, 9 take
+    /// Competing threads that always want the CPU's core: 1 thread takes half of it, 9 threads take
     /// nine tenths.
     pub(super) others: usize,
-    /// Items that are handed over at once, at most.
+    /// The most items that are handed over at once.
     pub(super) batch: u32,
-    /// Whether the module reads and writes the host's memory itself.
+    /// Whether the module accesses the host's memory directly.
     pub(super) direct: bool,
 }
 
 impl Setup {
-    /// The paper's: AES-128, encryption, a module of 1.6 times the CPU, alone.
+    /// The paper's setup: AES-128, encryption, a module of 1.6 times the CPU's speed, no load.
     pub(super) const PAPER: Self =
         Self { key_bytes: 16, encrypts: true, speed: 1.6, lanes: Some(1), others: 0, batch: 64, direct: true };
 
@@ -52,7 +52,7 @@ impl Setup {
         if self.direct { "no copies by the CPU" } else { "copied twice by the CPU" }
     }
 
-    /// Part of the CPU's core that somebody else wants.
+    /// The part of the CPU's core that competing threads want.
     pub(super) fn load(&self) -> f64 {
         self.others as f64 / (1.0 + self.others as f64)
     }
@@ -66,27 +66,27 @@ impl Display for Setup {
     }
 }
 
-/// One run.
+/// The figures of one run.
 pub(super) struct Measured {
     pub(super) ms: f64,
-    /// Of this process: not the module's.
+    /// The processor time of this process, without the module's.
     pub(super) cpu_ms: f64,
     pub(super) by_module: u64,
 }
 
-/// A setup, measured once for all its runs.
+/// A setup with its basic speeds, which are measured once for all its runs.
 pub(super) struct Bed {
     pub(super) setup: Setup,
-    /// Bytes in a nanosecond of one chain of encryption on the CPU.
+    /// The speed of one chain of encryption on the CPU, in bytes a nanosecond.
     pub(super) one_chain: f64,
-    /// From the doorbell of one small item to its answer.
+    /// The time from the doorbell of one small item to its answer.
     pub(super) doorbell_ns: f64,
     key: BareCbc,
     model: Model,
     load: Load,
 }
 
-/// Runs on the CPU's core, where everything is that is not the module.
+/// Runs work on the CPU's core, as everything except the module.
 fn on_the_core<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -97,7 +97,7 @@ fn on_the_core<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Res
     })
 }
 
-/// The least of a few tries, in nanoseconds.
+/// The least time of a few tries, in nanoseconds.
 fn least(tries: usize, mut work: impl FnMut()) -> f64 {
     let times = (0..tries).map(|_| {
         let began = Instant::now();
@@ -108,8 +108,7 @@ fn least(tries: usize, mut work: impl FnMut()) -> f64 {
 }
 
 impl Bed {
-    /// Measures what the CPU does, and so how fast the module has to be; then what everything
-    /// costs.
+    /// Measures the CPU's speed, which determines the module's speed; then measures all costs.
     pub(super) fn new(setup: Setup) -> Result<Self, Failure> {
         let key = BareCbc::new(&vec![7; setup.key_bytes])?;
         let mut rng = randomness::generator()?;
@@ -136,7 +135,7 @@ impl Bed {
             failed.map_or(Ok(ns), |error| Err(error.into()))
         })?;
         bed.load.set(false);
-        // As in the runs: without the check of answers, which would count as handing over.
+        // As in the runs: without the check of answers, whose time would count as hand-over.
         let mut options = bed.options(Policy::Best, false);
         options.modules.push(Box::new(module));
         let message = |bytes| bed.message(bytes).ok();
@@ -181,7 +180,7 @@ impl Bed {
         Ok(self.key.decrypt(iv, ciphertext.into()))
     }
 
-    /// Messages of these lengths, each in memory of its own.
+    /// Messages of these lengths, each in separate memory.
     fn messages(&self, sizes: &[usize]) -> Result<Vec<Chunk>, Failure> {
         let mut rng = randomness::generator()?;
         if self.setup.encrypts {
@@ -201,8 +200,8 @@ impl Bed {
         sizes.iter().map(copy).collect::<Option<_>>().ok_or_else(|| Failure::Work("expected a message".to_owned()))
     }
 
-    /// All messages through the engines; with `check`, every answer of the module is compared with
-    /// the CPU's.
+    /// Runs all messages through the engines; with `check`, every answer of the module is compared
+    /// with the CPU's.
     pub(super) fn run(&self, policy: Policy, sizes: &[usize], check: bool) -> Result<Measured, Failure> {
         let messages = self.messages(sizes)?;
         let mut options = self.options(policy, check);
@@ -280,7 +279,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.state.1.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }

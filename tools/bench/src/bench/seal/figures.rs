@@ -1,5 +1,4 @@
-//! The paper's tables 2 and 3 and figures 9 to 11 from what was measured, and what was to be
-//! reached.
+//! The paper's tables 2 and 3 and figures 9 to 11 from our measurements, and our targets.
 
 use super::super::plot::{self, Curves};
 use super::super::show;
@@ -12,7 +11,7 @@ use tobari_command::output::Failure;
 use tobari_host::files;
 use tobari_plan::dispatch::Policy;
 
-/// What every table of these numbers has to say.
+/// The note on every table of these numbers.
 const NOTE: &str = "emulated module: the engine is a second CPU core, held to a multiple of one chain on the first; ratios, not absolute speeds, are comparable with the paper";
 
 pub(super) fn report(arguments: &SealBench, rows: &[Row]) -> Result<(), Failure> {
@@ -73,7 +72,7 @@ fn find(rows: &[Row], setup: Setup, bytes: usize, policy: Policy) -> Option<&Row
     rows.iter().find(|row| row.setup == setup && row.bytes() == bytes && row.policy() == policy.name())
 }
 
-/// A line a size, a column a policy.
+/// A line for each size, a column for each policy.
 fn by_policy(rows: &[Row], setup: Setup, title: &str, cell: impl Fn(&Row) -> String) -> Table {
     let columns: Vec<&str> = std::iter::once("bytes").chain(Policy::ALL.map(Policy::name)).chain(["labels"]).collect();
     let mut table = Table::new(format!("{title}, AES-128 encryption, engine 1.6 ({NOTE})"), &columns);
@@ -87,7 +86,7 @@ fn by_policy(rows: &[Row], setup: Setup, title: &str, cell: impl Fn(&Row) -> Str
     table
 }
 
-/// Every row with all that it has to say.
+/// Every row with all its values.
 fn everything(rows: &[Row]) -> Table {
     let columns = [
         "what",
@@ -167,7 +166,7 @@ fn groups(rows: &[Row]) -> Vec<(Setup, usize)> {
     groups
 }
 
-/// What the policies were to reach, by medians and by the least times.
+/// The targets of the policies, by medians and by the least times.
 fn targets(rows: &[Row]) -> Table {
     let mut table = Table::new(
         format!("Reached ({NOTE})"),
@@ -191,7 +190,7 @@ fn targets(rows: &[Row]) -> Table {
         (ratios.iter().map(|ratio| ratio.0.ln()).sum::<f64>() / ratios.len().max(1) as f64).exp()
     };
     let worst = |ratios: &[(f64, String)]| ratios.first().map(|ratio| ratio.0);
-    // What all rows have in common: pinning and copies differ, and are in the grid.
+    // The labels of all rows; pinning and copies differ by row, and are in the grid.
     let labels = rows.first().and_then(|row| row.line.labels.first().cloned()).unwrap_or_default();
     let both = |of: &dyn Fn(fn(&Row) -> f64) -> Option<f64>| time.map(|time| number(of(time), 3));
     let mut push = |what: &str, [median, least]: [String; 2], wanted: &str, place: String| {
@@ -240,7 +239,7 @@ fn targets(rows: &[Row]) -> Table {
                 .reduce(f64::min);
             cpu.zip(shared).is_some_and(|(cpu, shared)| shared < 0.98 * cpu)
         };
-        // That size and all above it: one size alone may be an accident.
+        // This size and all larger ones: a single size may be an accident.
         let all = sizes(rows, Setup::PAPER);
         all.into_iter().rev().filter(|bytes| *bytes != MIXED).take_while(faster).last().map(|bytes| bytes as f64)
     };

@@ -1,5 +1,4 @@
-//! The grid: every policy in turn on the same messages, and what each row has to say of how it was
-//! measured.
+//! The grid: every policy in turn on the same messages, and the labels of each row.
 
 use super::super::line::{Line, summary};
 use super::SealBench;
@@ -16,75 +15,75 @@ use tobari_plan::dispatch::Policy;
 
 /// The paper's sizes.
 const SIZES: [usize; 8] = [8, 16, 64, 256, 1024, 4096, 8192, 16_384];
-/// Those of its figure 11.
+/// The sizes of the paper's figure 11.
 const NEAR_THE_CROSSING: [usize; 5] = [1500, 2000, 2500, 3000, 3500];
-/// Rounds go on until they have taken so long for each policy, but are never more than so many: a
-/// millisecond's median of five says little.
+/// Rounds continue until they have taken this time for each policy, up to a maximum: the median of
+/// five runs of a millisecond says little.
 const ENOUGH_MS: f64 = 150.0;
 const MOST_RUNS: u16 = 41;
-/// The same where others want the core: what a run takes are then some of the scheduler's rounds,
-/// each of as many slices as there are threads, and the median of five runs is chance.
+/// The same with competing threads. A run then takes some rounds of the scheduler, each with as
+/// many slices as threads, so the median of five runs is random.
 const ENOUGH_BESIDE_OTHERS_MS: f64 = 1500.0;
-/// A row of which it cannot be told after that whether `best` is behind goes on with those that may
-/// be the fastest: so many times twice as long.
+/// If a row then does not decide whether `best` is behind, it continues with the policies that may
+/// be the fastest: up to this many times, each twice as long.
 const DOUBLED: u32 = 3;
-/// `best` and how many others.
+/// The number of policies that continue, `best` included.
 const CONTENDERS: usize = 3;
-/// `best` is to be at so much of the fastest other policy.
+/// The target of `best`, relative to the speed of the fastest other policy.
 pub(super) const WANTED: f64 = 0.98;
-/// Samples of the rounds, drawn with replacement, from which the interval of a ratio comes.
+/// Samples of the rounds, drawn with replacement, for the interval of a ratio.
 const RESAMPLES: usize = 200;
-/// What stands for a mixture of sizes, where a size would.
+/// The value that stands for a mixture of sizes.
 pub(super) const MIXED: usize = 0;
 
-/// What a figure is of.
+/// The parameters of a figure.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub(super) struct Params {
     pub(super) policy: String,
-    /// 0: mixed sizes.
+    /// The size; 0 for mixed sizes.
     pub(super) bytes: usize,
     pub(super) files: usize,
     pub(super) key_bits: usize,
-    /// The module's speed in that of one chain of encryption on the CPU, as asked for.
+    /// The configured speed of the module, relative to one chain of encryption on the CPU.
     pub(super) engine_speed: f64,
     pub(super) cpu: String,
-    /// Part of the CPU's core that somebody else wants.
+    /// The part of the CPU's core that competing threads want.
     pub(super) load: f64,
     pub(super) batch: u32,
     pub(super) copy: bool,
-    /// Bytes in a second of one chain.
+    /// The speed of one chain, in megabytes a second.
     pub(super) one_chain_mb_s: f64,
     pub(super) doorbell_ns: f64,
     pub(super) added_delay_ns: f64,
-    /// None where somebody else computes in this process, too.
+    /// None with competing threads, because they are in this process, too.
     pub(super) cpu_ms: Option<f64>,
     pub(super) by_module: u64,
 }
 
-/// A figure: its line, and the setup.
+/// A figure: its line and its setup.
 pub(super) struct Row {
     pub(super) setup: Setup,
     pub(super) line: Line<Params>,
     /// Mean of all runs in ms.
     pub(super) mean: f64,
-    /// Of `best`.
+    /// The comparison, for `best`.
     pub(super) to_chosen: Option<Compared>,
 }
 
-/// The time of the policy that the other half of the rounds chose, over that of `best`. Of several
-/// policies that are equal the least of all times is the luckiest one's; this is not. Times are
-/// medians, and means where others want the core: a run then takes one slice of the scheduler's
-/// more or not, and the median of two humps is chance.
+/// The time of the policy that the other half of the rounds chose, over the time of `best`. Among
+/// equal policies the least time would be a matter of luck; this ratio is not. Times are medians,
+/// or means with competing threads: a run then takes one more slice of the scheduler or not, and
+/// the median of two humps is random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Compared {
     pub(super) ratio: f64,
-    /// Within this, nine times of ten, by the bootstrap.
+    /// The interval of the ratio with 90 % confidence, by the bootstrap.
     pub(super) low: f64,
     pub(super) high: f64,
 }
 
 impl Compared {
-    /// Whether it is still open on which side of [`WANTED`] it is.
+    /// Whether the interval contains [`WANTED`], so that the row is undecided.
     pub(super) fn is_open(&self) -> bool {
         self.low < WANTED && self.high >= WANTED
     }
@@ -100,14 +99,14 @@ impl Row {
     }
 }
 
-/// Which group of rows: a setup, and its sizes.
+/// A group of rows: a setup and its sizes.
 struct Part {
     setup: Setup,
     sizes: Vec<usize>,
     policies: Vec<Policy>,
 }
 
-/// Everything that is measured.
+/// All groups of rows.
 fn parts(quick: bool) -> Vec<Part> {
     let paper = Setup::PAPER;
     let all = |setup: Setup, sizes: &[usize]| Part { setup, sizes: sizes.to_vec(), policies: Policy::ALL.to_vec() };
@@ -136,8 +135,8 @@ fn parts(quick: bool) -> Vec<Part> {
     }
     parts.push(all(paper, &NEAR_THE_CROSSING));
     parts.push(all(paper, &[MIXED]));
-    // The CPU at its best, and a module of half of that: what one core does side by side is about
-    // eight chains.
+    // The CPU with its fastest number of chains side by side (about eight), and a module with twice
+    // the speed of one chain.
     parts.push(all(Setup { speed: 2.0, lanes: None, ..paper }, &SIZES));
     for others in [1, 9] {
         parts.push(all(Setup { others, ..paper }, &[256, 1024, 4096, 16_384]));
@@ -173,7 +172,7 @@ pub(super) fn run(arguments: &SealBench) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Without the paper: the policies at its setup.
+/// The default without `--paper`: the policies at the paper's setup.
 fn short(quick: bool) -> Vec<Part> {
     let sizes: &[usize] = if quick { &[64, 16_384] } else { &SIZES };
     vec![Part { setup: Setup::PAPER, sizes: sizes.to_vec(), policies: Policy::ALL.to_vec() }]
@@ -187,13 +186,13 @@ fn lengths(bytes: usize, files: u32) -> Vec<usize> {
     let mut state = 1_u32;
     let next = |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // As many of each power of two from 8 to 16,384, in no order.
+        // Equally many of each power of two from 8 to 16,384, in random order.
         8 << ((state >> 16) % 12)
     };
     (0..files).map(next).collect()
 }
 
-/// All policies in turn, round after round, in orders that change.
+/// Measures all policies in turn, round after round, in changing orders.
 fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
     let (bed, mut rows) = (Bed::new(part.setup)?, Vec::new());
     for bytes in &part.sizes {
@@ -215,8 +214,8 @@ fn measure(part: &Part, arguments: &SealBench) -> Result<Vec<Row>, Failure> {
                 taking_part = contenders(&part.policies, &runs, beside_others);
                 (most, enough_ms, spent_ms, doubled) = (most + round, enough_ms * 2.0, 0.0, doubled + 1);
             }
-            // Another one first each time, there and back: what a run leaves behind for the next
-            // must not always meet the same policy.
+            // Another policy is first each time, in both directions: the after-effects of a run
+            // must not always affect the same policy.
             let all = taking_part.len();
             for turn in 0..all {
                 let turn = if round % 2 == 0 { turn } else { all - 1 - turn };
@@ -241,12 +240,12 @@ fn mean(times: impl Iterator<Item = f64>) -> f64 {
     sum / f64::max(count, 1.0)
 }
 
-/// What stands for all of these times.
+/// The mean or the median of these times.
 fn middle(times: Vec<f64>, beside_others: bool) -> Option<f64> {
     (!times.is_empty()).then(|| if beside_others { mean(times.into_iter()) } else { summary(times).0 })
 }
 
-/// `best`, and the fastest others, as they stand in `policies`.
+/// The indices of `best` and of the fastest other policies.
 fn contenders(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) -> Vec<usize> {
     let time = |at: usize| {
         let times = runs[at].iter().map(|run| run.ms).collect();
@@ -259,8 +258,8 @@ fn contenders(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) 
     order
 }
 
-/// Each half of the rounds chooses the fastest other policy for the other half to compare `best`
-/// with; the geometric mean of both.
+/// Each half of the rounds chooses the fastest other policy, which the other half compares with
+/// `best`. The result is the geometric mean of both ratios.
 fn to_chosen(policies: &[Policy], runs: &[Vec<Measured>], beside_others: bool) -> Option<Compared> {
     let times =
         |at: usize, half: usize| -> Vec<f64> { runs[at].iter().skip(half).step_by(2).map(|run| run.ms).collect() };
@@ -303,7 +302,7 @@ fn line(bed: &Bed, policy: Policy, bytes: usize, sizes: &[usize], runs: &[Measur
         one_chain_mb_s: (bed.one_chain * 1e3).round(),
         doorbell_ns: bed.doorbell_ns.round(),
         added_delay_ns: 0.0,
-        // Whoever else wanted the core is a thread of this process.
+        // The competing threads are in this process.
         cpu_ms: (setup.others == 0).then(|| middle(|run| run.cpu_ms)),
         by_module: middle(|run| run.by_module as f64) as u64,
     };
@@ -337,7 +336,7 @@ mod tests {
     #[test]
     fn the_policy_to_compare_with_is_chosen_by_the_other_half_of_the_rounds() {
         let ratio = |runs: &[Vec<Measured>]| to_chosen(&POLICIES, runs, false).map(|compared| compared.ratio);
-        // each of the others is lucky in one half, by which the other half must not judge
+        // each of the other policies is lucky in one half, which must not affect the other half
         let runs = [times([2.0, 4.0, 2.0, 4.0]), times([4.0, 2.0, 4.0, 2.0]), times([4.0, 4.0, 4.0, 4.0])];
         assert_eq!(ratio(&runs), Some(1.0));
         let runs = [times([2.0; 4]), times([3.0; 4]), times([4.0; 4])];

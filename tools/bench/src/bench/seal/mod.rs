@@ -1,9 +1,10 @@
 //! `tobari-bench seal`: bulk AES-CBC by every policy over one CPU core and an emulated module on
-//! another (`--paper`: the grid of the paper's tables 2 and 3 and figures 9 to 11, and what it
-//! leaves out), and real files sealed against a copy of them (`--tree`).
+//! another core, and the sealing of real files against a copy of them (`--tree`). With `--paper`
+//! the grid has the paper's tables 2 and 3 and figures 9 to 11, and cases that the paper leaves
+//! out.
 //!
-//! **The module is emulated**: a second CPU core, held to a multiple of what one chain does on the
-//! first. Ratios can be compared with the paper, absolute speeds cannot.
+//! **The module is emulated** by a second CPU core, throttled to a multiple of the speed of one
+//! chain on the first core. Ratios can be compared with the paper; absolute speeds cannot.
 
 mod chains;
 mod engines;
@@ -69,7 +70,7 @@ pub(super) fn run(arguments: &SealBench, tobari: &Tobari) -> Result<ExitCode, Fa
         output::say("NOT RUN: expected two cores, one of them for the emulated module, found one");
         return Ok(ExitCode::SUCCESS);
     }
-    // All policies have the same memory: they start different numbers of threads.
+    // All policies use one heap, because they start different numbers of threads.
     memory::one_heap();
     memory::keep_small(memory::KEPT_SMALL);
     grid::run(arguments)

@@ -1,5 +1,5 @@
-//! Real files: `tobari seal` of a folder against `cp -r` of the same and one sync, in turn, with a
-//! warm cache.
+//! Real files: `tobari seal` of a folder against `cp -r` of the same folder and one sync, in turn,
+//! with a warm cache.
 
 use super::super::line::{Line, summary};
 use super::super::show;
@@ -14,7 +14,7 @@ use std::time::Instant;
 use tobari_command::output::{self, Failure};
 use tobari_host::files;
 
-/// Times a copy that sealing may take.
+/// The most time of sealing, relative to a copy.
 const TARGET: f64 = 1.2;
 
 #[derive(Clone, Serialize, Deserialize)]

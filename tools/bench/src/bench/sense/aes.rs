@@ -1,8 +1,8 @@
-//! Design 2 on the server: a message of sixteen blocks of AES-128 under encryption, as a plan
-//! within a limit of memory, on one thread.
+//! Design 2 on the server: the AES-128 decryption of a message of sixteen blocks under encryption,
+//! as a plan within a memory limit, on one thread.
 //!
-//! A batch costs the same for 1 to 1,024 blocks, so that a line has the batch's time and says what
-//! a full one gives.
+//! A batch costs the same for 1 to 1,024 blocks. So a line has the batch's time, and the rate of a
+//! full batch.
 
 use super::SenseBench;
 use super::designs::{Cell, Design, Role, backend};
@@ -20,10 +20,10 @@ use tobari_sense_edge::plan::Aes;
 
 /// Blocks of a message.
 const BLOCKS: usize = READINGS / 16;
-/// Seconds that a batch should take, and bytes a second that a full one should give.
+/// The targets: seconds of a batch, and bytes a second of a full batch.
 pub(super) const TARGETS: [f64; 2] = [150.0, 150.0];
 
-/// One batch: what it took, and how many blocks it had room for.
+/// Runs one batch; returns its figures, and its capacity in blocks.
 pub(super) fn once(arguments: &SenseBench) -> Result<(Cell, usize), Failure> {
     let Some(memory) = arguments.memory else {
         return Err(Failure::Call("expected --memory for design 2, found none".to_owned()));
@@ -40,15 +40,15 @@ pub(super) fn once(arguments: &SenseBench) -> Result<(Cell, usize), Failure> {
     if !outcome.right {
         return Err(Failure::Work("expected what devices encrypted, found something else".to_owned()));
     }
-    // with the making of inputs, which is the key holder's; the clock on the wall is the run's
-    // alone
+    // CPU time includes the making of inputs, which is the key holder's work; wall-clock time is
+    // that of the run alone
     let cpu_microseconds = cpu.zip(cpu_seconds()).map_or(0.0, |(before, now)| (now - before) * 1e6);
     let peak_bytes = outcome.peak.or_else(|| resident().map(|[_, peak]| peak)).unwrap_or(0);
     let (microseconds, backend) = ([outcome.status.seconds * 1e6; 3], backend(Design::Aes, Role::Cloud));
     Ok((Cell { microseconds, cpu_microseconds, peak_bytes, rounds: 1, backend }, room))
 }
 
-/// Rounds in this process, if a limit of memory is given: it takes minutes and a disk of gigabytes.
+/// Rounds in this process, if a memory limit is given: a round takes minutes and gigabytes of disk.
 pub(super) fn measure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failure> {
     if arguments.memory.is_none() {
         return Ok(Vec::new());

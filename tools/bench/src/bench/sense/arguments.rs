@@ -1,4 +1,4 @@
-//! `tobari-bench sense`, as clap reads it.
+//! The command line of `tobari-bench sense`, for clap.
 
 use crate::bench::measuring::parse_runs;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! The designs: what each does for 256 readings on the device and on the server.
+//! The designs: the work of each for 256 readings, on the device and on the server.
 
 use super::SenseBench;
 use crate::bench::line::summary;
@@ -29,7 +29,7 @@ use tobari_sense::schema::ProfileName;
 use tobari_sense::setting::{Setting, key_name};
 use tobari_simd::{Backend, choose_backend};
 
-/// A way to hide readings from a server that computes.
+/// A way to hide readings from a computing server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Design {
     Bitwise,
@@ -40,18 +40,18 @@ pub(super) enum Design {
     Exact,
 }
 
-/// Which loops of lattices a device of design 1 computes with; the other designs' devices have
-/// their own, and primitives that use what the processor has.
+/// The lattice loops of a device of design 1. Devices of the other designs have their own code, and
+/// primitives that use the processor's instructions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loops {
-    /// For the phone: those that every processor runs.
+    /// Loops that run on every processor, to stand for the phone.
     Portable,
-    /// This machine's fastest: what a ratio is taken against, so that it is not flattered by a slow
-    /// baseline.
+    /// This machine's fastest loops, as the baseline of a ratio, because a slow baseline would
+    /// flatter it.
     Fastest,
 }
 
-/// Who pays.
+/// The party that does the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Device,
@@ -77,7 +77,7 @@ impl Role {
 impl Design {
     pub(super) const ALL: [Self; 6] = [Self::Bitwise, Self::Packed, Self::Seeded, Self::Aes, Self::Sums, Self::Exact];
 
-    /// Whether devices encrypt under the homomorphic scheme itself.
+    /// Whether devices encrypt directly under the homomorphic scheme.
     pub(super) fn is_direct(self) -> bool {
         matches!(self, Self::Bitwise | Self::Packed | Self::Seeded)
     }
@@ -98,7 +98,7 @@ impl Design {
     }
 }
 
-/// The goal of a design's work, in microseconds for 256 readings.
+/// The target for a design's work, in microseconds for 256 readings.
 pub(super) fn target_us(design: Design, role: Role) -> Option<f64> {
     match (design, role) {
         (Design::Exact, Role::Device) => Some(5.0),
@@ -108,16 +108,16 @@ pub(super) fn target_us(design: Design, role: Role) -> Option<f64> {
     }
 }
 
-/// Something to be timed, for so many messages at once.
+/// Work to be timed, for a number of messages at once.
 pub(super) struct Work {
     run: Box<dyn FnMut() -> Result<(), Failure>>,
     messages: f64,
-    /// How often it is done for one figure.
+    /// The repetitions for one figure.
     repeated: u32,
 }
 
 impl Work {
-    /// Of one message.
+    /// The time of one message.
     pub(super) fn microseconds(&mut self) -> Result<f64, Failure> {
         let started = Instant::now();
         for _ in 0..self.repeated {
@@ -133,7 +133,7 @@ fn number(number: u32) -> Result<DeviceNumber, Failure> {
     DeviceNumber::new(number).ok_or_else(|| Failure::Work("--number is below 2^24: choose a smaller number".to_owned()))
 }
 
-/// What a design does in a role; none where there is nothing to do, or nothing yet.
+/// The work of a design in a role; none if there is none, or none yet.
 pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> {
     let root = Root::from_bytes([7; 32]);
     Ok(match (design, role) {
@@ -148,8 +148,8 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
         (Design::Exact, Role::Device) => Some(sealing::<P1>(&root)?),
         (Design::Sums, Role::Cloud) => Some(converting::<U25>(ProfileName::U25)?),
         (Design::Exact, Role::Cloud) => Some(converting::<P1>(ProfileName::P1)?),
-        // AES under encryption is a job of its own (`aes`); ciphertexts of design 1 are what is
-        // computed with
+        // AES under encryption is a job of its own (`aes`); ciphertexts of design 1 need no
+        // conversion
         (Design::Bitwise | Design::Packed | Design::Seeded | Design::Aes, Role::Cloud) => None,
     })
 }
@@ -160,7 +160,7 @@ fn sealing<P: Profile>(root: &Root) -> Result<Work, Failure> {
     Ok(Work { run: Box::new(move || Ok(device.seal(&SOME, &mut frame)?)), messages: 1.0, repeated: 1000 })
 }
 
-/// Design 1: under the key holder's public key, bit by bit or all at once.
+/// Design 1: encryption under the key holder's public key, bit by bit or all at once.
 fn encrypting(design: Design) -> Result<Work, Failure> {
     let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
     let secret = SecretKey::generate(&parameters, &mut rng);
@@ -181,8 +181,8 @@ fn encrypting(design: Design) -> Result<Work, Failure> {
     Ok(Work { run: Box::new(run), messages: 1.0, repeated })
 }
 
-/// Design 1 in its shortest form: one ciphertext, of which half is a seed, under the secret key
-/// itself. With it every device could read every other's.
+/// Design 1 in its shortest form: one ciphertext under the secret key itself, with a seed in place
+/// of one half. With that key every device could read every other device's data.
 fn encrypting_under_the_key() -> Result<Work, Failure> {
     let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
     let secret = SecretKey::generate(&parameters, &mut rng);
@@ -195,8 +195,8 @@ fn encrypting_under_the_key() -> Result<Work, Failure> {
     Ok(Work { run: Box::new(run), messages: 1.0, repeated: 20 })
 }
 
-/// One frame of each of a full cohort's devices, for the linear path seven of each, converted and
-/// summed; fresh plans and public halves each time.
+/// Converts and sums one frame from each device of a full cohort (seven frames each for the linear
+/// path), with fresh plans and public halves each time.
 struct Converting<P: Profile> {
     cloud: Cloud,
     order: Order,
@@ -262,7 +262,7 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
     let mut all = Converting { cloud, order, seats: registry.seats(), frames, material, rng };
     let run = move || -> Result<(), Failure> {
         let Converting { cloud, order, seats, frames, material, rng } = &mut all;
-        // as where a plan is run
+        // as in the run of a plan
         let _busy = Busy::new();
         std::hint::black_box(cloud.answer(order, seats, frames, material, rng)?);
         Ok(())
@@ -270,20 +270,20 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
     Ok(Work { run: Box::new(run), messages, repeated: 1 })
 }
 
-/// What one cell's process says.
+/// The result of one cell's process.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Cell {
-    /// Median, least and most of all rounds.
+    /// Median, minimum and maximum of all rounds.
     pub(super) microseconds: [f64; 3],
-    /// The mean of all rounds: clocks of the processor are coarse.
+    /// The mean of all rounds, because clocks of processor time are coarse.
     pub(super) cpu_microseconds: f64,
     pub(super) peak_bytes: u64,
     pub(super) rounds: u32,
-    /// Whose loops they were.
+    /// The name of the loops.
     pub(super) backend: String,
 }
 
-/// Whose loops a design takes in a role.
+/// The loops of a design in a role.
 pub(super) fn backend(design: Design, role: Role) -> String {
     let of_the_device_alone = role == Role::Device && !design.is_direct();
     if of_the_device_alone { OWN_LOOPS } else { RingKernels::best().name }.to_owned()
@@ -292,11 +292,10 @@ pub(super) fn backend(design: Design, role: Role) -> String {
 /// Arithmetic of the device crate, without vectors, and primitives of RustCrypto, which use the
 /// processor's instructions for AES and SHA, as a phone's would.
 const OWN_LOOPS: &str = "device";
-/// How long a cell is measured, once it has been often enough; and how long at most, where it is
-/// slow.
+/// The time for measuring a cell with enough rounds, and the longest time for a slow cell.
 const SECONDS: [f64; 2] = [1.0, 6.0];
 
-/// One cell, in this process: `design/role`, and `design/device/fastest`.
+/// Measures one cell in this process: `design/role`, or `design/device/fastest`.
 pub(super) fn once(what: &str, arguments: &SenseBench) -> Result<ExitCode, Failure> {
     let parts: Vec<&str> = what.split('/').collect();
     let wrong = || Failure::Call("expected a design and a role with a slash between".to_owned());

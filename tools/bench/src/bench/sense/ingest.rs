@@ -1,5 +1,5 @@
-//! How many frames a server process of this machine takes, each batch answered when it is on the
-//! disk.
+//! The rate at which a server process on this machine accepts frames. The server answers each batch
+//! after it is on the disk.
 
 use super::SenseBench;
 use super::designs::{Design, Role};
@@ -24,13 +24,13 @@ use tobari_sense_edge::serve::MqttBroker;
 
 /// Devices that send.
 const DEVICES: usize = 500;
-/// Frames a second that there should be.
+/// The target in frames a second.
 const TARGET: f64 = 20_000.0;
-/// How often a server is asked what it has, and for how long.
+/// The interval and the timeout of questions about the stored frames.
 const LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Both profiles, over HTTP and by a broker if there is one.
+/// Measures both profiles, over HTTP and over a broker if there is one.
 pub(super) fn measure(arguments: &SenseBench, tobari: &Tobari) -> Result<Vec<Line<Params>>, Failure> {
     let mut table = Table::new(
         format!("Frames taken durably: {} in batches of {}, {DEVICES} devices", arguments.frames, arguments.batch),
@@ -50,7 +50,7 @@ pub(super) fn measure(arguments: &SenseBench, tobari: &Tobari) -> Result<Vec<Lin
                 });
             }
             let (median, min, max) = summary(rates);
-            // the goal is that of HTTP
+            // the target is for HTTP only
             let goal = broker.is_none().then_some(TARGET);
             let verdict = goal.map_or("", |goal| if max >= goal { "pass" } else { "FAIL" });
             let megabytes = median * profile.frame_bytes() as f64 / 1e6;
@@ -68,7 +68,7 @@ pub(super) fn measure(arguments: &SenseBench, tobari: &Tobari) -> Result<Vec<Lin
             let mut line = line("ingest", design, Role::Cloud, "frames/s", [median, min, max], arguments.ingest_runs);
             line.params.batch = Some(arguments.batch);
             line.params.connections = Some(arguments.connections);
-            // server and senders have all cores
+            // server and senders share all cores
             line.threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32);
             line.labels = vec!["durable".to_owned(), way.to_owned()];
             lines.push(line);
@@ -81,7 +81,7 @@ pub(super) fn measure(arguments: &SenseBench, tobari: &Tobari) -> Result<Vec<Lin
 /// A fleet whose frames are sealed.
 struct Ready {
     folder: KeyFolder,
-    /// By connection.
+    /// Sealed frames, by connection.
     sealed: Vec<Vec<u8>>,
     frame_bytes: usize,
     place: TempDir,
@@ -110,7 +110,7 @@ impl Ready {
             for (i, device) in devices.iter_mut().enumerate() {
                 let mut frame = P::EMPTY;
                 device.seal(&[i as u8; READINGS], &mut frame)?;
-                // a device keeps to its connection
+                // a device always uses the same connection
                 sealed[i % connections].extend_from_slice(frame.as_ref());
             }
         }
@@ -144,7 +144,7 @@ fn reach() -> Reach {
     Reach { tls: ClientTls::System, token: None }
 }
 
-/// Frames a second over HTTP, of frames that were sealed before.
+/// The rate over HTTP in frames a second, for frames that were sealed before.
 async fn over_http(tobari: &Tobari, ready: Ready, batch: usize) -> Result<f64, Failure> {
     let server = ready.server(tobari, &[]).await?;
     let (all, each, mut tasks) = (ready.frames(), ready.frame_bytes, Vec::new());
@@ -173,15 +173,14 @@ async fn over_http(tobari: &Tobari, ready: Ready, batch: usize) -> Result<f64, F
     Ok(all as f64 / seconds)
 }
 
-/// The same by a broker, until the server has all of them on its disk.
+/// The same over a broker, until the server has all frames on its disk.
 async fn over_mqtt(tobari: &Tobari, ready: Ready, batch: usize, broker: &MqttBroker) -> Result<f64, Failure> {
     let url = format!("mqtt://{}:{}", broker.host, broker.port);
     let server = ready.server(tobari, &["--sense-mqtt", &url]).await?;
     let (all, each) = (ready.frames(), ready.frame_bytes);
     let topic = format!("tobari/{}/bench", ready.folder.card.fleet);
     let mut metrics = HttpClient::new(server.url(), &ClientTls::System)?.connection();
-    // the server subscribes when it comes to it: until then what is published is lost, and once
-    // more is no harm
+    // messages before the server's subscription are lost; a repeated message does no harm
     let first = ready.sealed.first().map(|frames| frames[..each].to_vec()).unwrap_or_default();
     let began = Instant::now();
     while stored(&mut metrics).await? == 0 {
@@ -211,7 +210,7 @@ async fn over_mqtt(tobari: &Tobari, ready: Ready, batch: usize, broker: &MqttBro
     Ok(all as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Frames that a server says it has stored.
+/// The number of stored frames, by the server's counters.
 async fn stored(metrics: &mut HttpConnection) -> Result<u64, Failure> {
     let (path, headers, most) = ("/sense/v1/metrics".to_owned(), Vec::new(), 1 << 20);
     let reply = metrics.send(HttpRequest { body: None, path, headers, most, patience: PATIENCE }).await?;

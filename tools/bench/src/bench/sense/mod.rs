@@ -1,22 +1,23 @@
-//! `tobari-bench sense`: what a device, the wire and the server pay for 256 readings, how many
-//! frames a server takes durably, and with --paper the paper's figure 4 for the designs that there
-//! are.
+//! `tobari-bench sense`: the costs of 256 readings on a device, on the wire and on the server, the
+//! rate at which a server stores frames durably, and with --paper the paper's figure 4 for our
+//! designs.
 //!
 //! | design | the device | the server |
 //! |---|---|---|
 //! | 1, bitwise | a BGV ciphertext for each of 2,048 bits: the paper's baseline | nothing to convert |
 //! | 1, packed | one BGV ciphertext | nothing to convert |
-//! | 1, packed and seeded | one under the secret key, half of it a seed: the shortest there is, and no fleet's | nothing to convert |
+//! | 1, packed and seeded | one BGV ciphertext under the secret key, half of it a seed | nothing to convert |
 //! | 2 | AES-128-GCM | AES under encryption, with `--memory` |
 //! | 3, sums | a U25 frame | the linear conversion |
 //! | 3, exact | a P1 frame | the exact conversion |
 //!
-//! One thread of this machine with portable loops stands for the paper's phone, and is labelled so:
-//! that is how the figure's devices are measured. The device's own crate has no others; its
-//! primitives use the processor's instructions for AES and SHA, as a phone's would. How many times
-//! faster a device is, is said against the fastest loops of this machine. Each cell of the figure
-//! is measured in a process of its own, which prepares what it needs first; CPU time is that of the
-//! work, memory is the largest of the process, preparations included.
+//! A packed and seeded ciphertext is the shortest of design 1, but no fleet can use it.
+//!
+//! One thread of this machine with portable loops stands for the paper's phone, and is labelled so.
+//! The device's own crate has only portable loops; its primitives use the processor's instructions
+//! for AES and SHA, as on a phone. Ratios between devices are relative to the fastest loops of this
+//! machine. Each cell of the figure is measured in a process of its own, after its preparations:
+//! CPU time is that of the work, and memory is the peak of the process, preparations included.
 
 mod aes;
 mod arguments;
@@ -36,14 +37,14 @@ use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_host::files;
 
-/// What the core calls loops that run everywhere.
+/// The core's name of the loops that run everywhere.
 const PORTABLE: &str = "portable";
 
 #[derive(Clone, Serialize)]
 pub(super) struct Params {
     design: &'static str,
     role: &'static str,
-    /// Frames of a request, where requests are sent.
+    /// Frames of a request, for figures of ingest.
     #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<u32>,
     /// Connections at once.
@@ -137,7 +138,7 @@ fn line(what: &str, design: Design, role: Role, unit: &str, [median, min, max]: 
     }
 }
 
-/// What stands for a phone: no loops of vectors that phones lack.
+/// The labels of a figure. A figure without vector loops stands for a phone, which lacks them.
 fn labels(design: Design, role: Role, backend: &str) -> Vec<String> {
     let stands = role == Role::Device && (!design.is_direct() || backend == PORTABLE);
     stands.then(|| "stands-for-a-phone".to_owned()).into_iter().collect()

@@ -1,13 +1,17 @@
 //! The paper's figure 4, (a) to (h): time, CPU and memory of device and cloud, and bytes both ways,
 //! for 256 bytes.
 //!
-//! The paper prints ratios in its text and the rest as plots: beside its first design the third
-//! encrypts 2,670 times faster, beside the second 590 times; the second downloads 2.4 GiB of keys,
-//! and does not fit its smaller device. Its second design's device works under the server's keys,
-//! which are those gigabytes; ours leaves that to the key holder and does AES alone, so that the
-//! ratio beside it is of another thing, and below one where a processor has instructions for AES.
-//! Our baselines are named: bit by bit, which is the paper's; packed, which is what one would do;
-//! packed under the secret key with a seed for half of it, the cheapest form, which no fleet can
+//! The paper prints ratios in its text and the rest as plots: its third design encrypts 2,670 times
+//! faster than the first, and 590 times faster than the second. The second design downloads 2.4 GiB
+//! of keys, and does not fit the paper's smaller device.
+//!
+//! In the paper's second design the device works under the server's keys, which are those
+//! gigabytes. Our device leaves that to the key holder and runs AES alone. So our ratio to the
+//! second design measures something else, and is below one on a processor with instructions for
+//! AES.
+//!
+//! Our baselines have names: bit by bit, the paper's baseline; packed, the usual method; and packed
+//! under the secret key with a seed in place of one half, the cheapest form, which no fleet can
 //! use.
 
 use super::SenseBench;
@@ -27,11 +31,11 @@ use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
 use tobari_sense::direct;
 
-/// The paper: times faster on its phone than bit by bit, and than its second design.
+/// The paper's ratios on its phone: to bit by bit, and to its second design.
 const PAPER: [f64; 2] = [2_670.0, 590.0];
 /// Bytes that the paper's second design downloads.
 const PAPER_DOWN: f64 = 2.4 * 1_073_741_824.0;
-/// Our goals: times faster than bit by bit, and than packed.
+/// Our target ratios: to bit by bit, and to packed.
 const GOALS: [f64; 2] = [2e4, 20.0];
 
 /// Bytes up and down.
@@ -58,7 +62,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
     }
 }
 
-/// What goes over the wire.
+/// The table of bytes on the wire.
 pub(super) fn bytes() -> Result<Table, Failure> {
     let mut table = Table::new("Bytes of 256 readings", &["design", "up", "down, once", "paper, down"]);
     for design in Design::ALL {
@@ -69,8 +73,8 @@ pub(super) fn bytes() -> Result<Table, Failure> {
     Ok(table)
 }
 
-/// One cell, in a process of its own; none where a design has nothing to do, and for design 2 on
-/// the server without `--memory`.
+/// Measures one cell in a process of its own; none if a design has no work, and for design 2 on the
+/// server without `--memory`.
 fn cell(design: Design, role: Role, loops: Loops, arguments: &SenseBench) -> Result<Option<Cell>, Failure> {
     let nothing = match (design, role) {
         (direct, Role::Cloud) if direct.is_direct() => true,
@@ -101,7 +105,7 @@ fn cell(design: Design, role: Role, loops: Loops, arguments: &SenseBench) -> Res
     Ok(Some(serde_json::from_slice(&ran.stdout)?))
 }
 
-/// All of it, as tables and, with a folder, as CSV and SVG; the figures that are in them.
+/// The whole figure, as tables and, with a folder, as CSV and SVG; returns the figures in them.
 pub(super) fn figure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failure> {
     let head = ["panel", "what", "1-bitwise", "1-packed", "1-packed-seeded", "2-aes", "3-u25", "3-p1"];
     let mut table = Table::new(
@@ -156,7 +160,7 @@ pub(super) fn figure(arguments: &SenseBench) -> Result<Vec<Line<Params>>, Failur
     Ok(lines)
 }
 
-/// What is measured in each panel, who pays, and in what unit.
+/// The quantity, the role and the unit of each panel.
 const PANELS: [(&str, &str, Role, &str); 8] = [
     ("a", "seal", Role::Device, "us/message"),
     ("b", "seal_cpu", Role::Device, "us/message"),
@@ -191,8 +195,8 @@ fn lines(panel: &str, values: &[Option<f64>], cells: &[Vec<Option<Cell>>]) -> Ve
     Design::ALL.into_iter().zip(values).enumerate().filter_map(one).collect()
 }
 
-/// Microseconds on the device by the fastest loops of this machine: baselines are not to be slower
-/// than they have to be.
+/// Microseconds on the device with the fastest loops of this machine, so that baselines are not
+/// slower than necessary.
 fn fastest(device: &[Option<f64>], arguments: &SenseBench) -> Result<Vec<Option<f64>>, Failure> {
     let of = |(design, value): (Design, &Option<f64>)| {
         if !design.is_direct() {
@@ -203,7 +207,7 @@ fn fastest(device: &[Option<f64>], arguments: &SenseBench) -> Result<Vec<Option<
     Design::ALL.into_iter().zip(device).map(of).collect()
 }
 
-/// How much faster the third design's device is.
+/// The table of ratios of the third design's device.
 fn ratios(device: &[Option<f64>]) -> Table {
     let head = ["beside", "3-u25", "3-p1", "goal", "verdict", "paper"];
     let mut table =

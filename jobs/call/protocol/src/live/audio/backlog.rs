@@ -1,14 +1,14 @@
 //! Buffers between two clocks: one side writes by its own, the other reads by its own.
 //!
-//! Such a buffer grows whenever the reader was late once, and with every second where the writer's
-//! clock is the faster one. Left alone it never shrinks, and what lies in it is delay for the rest
-//! of the call. Here it is watched and worked off: by the least that lay there for a while, which
-//! no burst of the writer explains. Silence is left out first. Speech is shortened by a few of its
-//! periods at a time, which is how packet voice commonly catches up (time-scale modification by
-//! overlap and add). A bound holds whatever happens.
+//! Such a buffer grows each time the reader is late, and all the time if the writer's clock is
+//! faster. Without help it never shrinks, and its content is delay for the rest of the call. These
+//! buffers watch the least content of a while, which a burst of the writer cannot raise, and work
+//! it off. They leave out silence first. They shorten speech by a few of its periods at a time, as
+//! packet voice commonly catches up (time-scale modification by overlap and add). The content also
+//! has a fixed bound.
 //!
-//! [`Backlog`] stands before the encryption and [`Outlet`] behind the decryption. Frames are their
-//! time: 20 ms for each.
+//! [`Backlog`] is before the encryption and [`Outlet`] after the decryption. Frames are their time:
+//! 20 ms for each.
 
 use std::collections::VecDeque;
 
@@ -19,23 +19,23 @@ use crate::PACKET_SAMPLES;
 
 type Frame = [i16; PACKET_SAMPLES];
 
-/// What may lie there at the least while nothing is wrong, in samples: 40 ms.
+/// The least content that is normal, in samples: 40 ms.
 const TARGET: usize = 2 * PACKET_SAMPLES;
-/// Frames of a window over which the buffer is watched, and windows that are remembered.
+/// Frames of a window over which the buffer is watched, and windows that are kept.
 const WINDOW: usize = 50;
 const WINDOWS: usize = 4;
-/// A live source brings as much in a window as is taken, within these parts of it.
+/// A live source writes as much in a window as the call takes, within these parts of it.
 const STEADY: std::ops::RangeInclusive<usize> = WINDOW * PACKET_SAMPLES * 3 / 4..=WINDOW * PACKET_SAMPLES * 4 / 3;
-/// What of a live source is cut off at once, instead of worked off: all beyond two seconds.
+/// A larger excess of a live source is cut off at once, and not worked off: two seconds.
 const CUT: usize = 100 * PACKET_SAMPLES;
-/// Frames from one that is shortened to the next.
+/// Frames between two that are shortened.
 const SPACING: u32 = 3;
 /// By how many samples a frame is shortened.
 const LAGS: std::ops::RangeInclusive<usize> = 160..=PACKET_SAMPLES;
 /// Mean square of a sample below which a frame is silence.
 const SILENCE: u64 = 30 * 30;
 
-/// One window: what arrived, and the least that lay there.
+/// One window: the samples that arrived, and the least content.
 #[derive(Clone, Copy)]
 struct BacklogWindow {
     arrived: usize,
@@ -46,11 +46,11 @@ impl BacklogWindow {
     const NOTHING: Self = Self { arrived: 0, least: usize::MAX };
 }
 
-/// What a program writes to be said, and the call takes every 20 ms.
+/// Samples that a program writes, and that the call takes every 20 ms.
 ///
 /// A source may be live (a microphone) or not (a file, a program that writes a whole sentence at
-/// once). A live one brings as much in a second as a second holds: of that nothing may be late, so
-/// a backlog is worked off. Any other waits until it is said, all of it.
+/// once). A live source writes one second of samples each second. It must not be late, so its
+/// backlog is worked off. The samples of any other source wait until they are sent, all of them.
 ///
 /// ```
 /// use tobari_call::live::audio::Backlog;
@@ -64,11 +64,11 @@ pub struct Backlog {
     now: BacklogWindow,
     frames: usize,
     before: VecDeque<BacklogWindow>,
-    /// Was there no room in this window?
+    /// Was the buffer full in this window?
     full: bool,
     /// Did the last window show a live source?
     live: bool,
-    /// Samples that are to go, and frames since the last one that was shortened.
+    /// Samples to work off, and frames since the last one that was shortened.
     excess: usize,
     spaced: u32,
     conceal: Conceal,
@@ -103,10 +103,10 @@ fn is_silent(samples: &[i16]) -> bool {
 }
 
 impl Backlog {
-    /// What lies there at most, in samples: ten seconds.
+    /// The most content, in samples: ten seconds.
     pub const MOST: usize = 500 * PACKET_SAMPLES;
 
-    /// For how many samples there is room. Whoever has more waits.
+    /// How many samples fit in. A program with more has to wait.
     pub fn room(&self) -> usize {
         Self::MOST - self.samples.len()
     }
@@ -116,7 +116,7 @@ impl Backlog {
         self.samples.len()
     }
 
-    /// Takes samples, as many as there is room for; answers how many those were.
+    /// Takes as many samples as fit in, and returns how many.
     pub fn push(&mut self, samples: &[i16]) -> usize {
         let taken = samples.len().min(self.room());
         self.samples.extend(&samples[..taken]);
@@ -130,13 +130,12 @@ impl Backlog {
         self.over = true;
     }
 
-    /// Was everything said?
+    /// Were all samples taken?
     pub fn is_over(&self) -> bool {
         self.over && self.samples.is_empty()
     }
 
-    /// The next 20 ms. Where they are missing something stands in for them at first, and then
-    /// silence.
+    /// The next 20 ms. For missing samples there is a substitute at first, and then silence.
     pub fn pull(&mut self) -> Frame {
         self.watch();
         self.spaced = self.spaced.saturating_add(1);
@@ -159,8 +158,8 @@ impl Backlog {
         self.conceal.heard(frame.iter().map(|sample| i32::from(*sample)).collect()).map(narrow)
     }
 
-    /// 20 ms in which nothing can be said yet, as in a lobby. Of a live source nothing waits
-    /// meanwhile.
+    /// Passes 20 ms in which nothing can be sent yet, as in a lobby. Samples of a live source do
+    /// not wait meanwhile.
     pub fn wait(&mut self) {
         self.watch();
         if self.live {
@@ -173,7 +172,7 @@ impl Backlog {
         self.samples.drain(..samples.min(self.samples.len()));
     }
 
-    /// Looks once a window at what lay there at the least.
+    /// Looks at the least content, once in each window.
     fn watch(&mut self) {
         self.now.least = self.now.least.min(self.samples.len());
         self.frames += 1;
@@ -193,8 +192,8 @@ impl Backlog {
         }
     }
 
-    /// The least that lay there, if the source is live: by the last window, or by all that are
-    /// remembered, where it writes seldom.
+    /// The least content, if the source is live: by the last window, or by all kept windows if the
+    /// source writes seldom.
     fn least_of_live(&self) -> Option<usize> {
         let last = self.before.front()?;
         if STEADY.contains(&last.arrived) {
@@ -232,11 +231,11 @@ fn narrow(sample: i32) -> i16 {
     sample.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// What was heard, and a program reads when it can.
+/// Frames that were heard, for a program that reads when it can.
 ///
-/// A reader whose clock is slower, or who paused, hears what is new soon again: frames that wait
-/// for a second pass into the next one, and of a reader who does not read at all, the last frames
-/// alone wait.
+/// A reader with a slower clock, or one that paused, soon hears new frames again. Frames that wait
+/// for a second fade into the next ones. If a reader does not read at all, only the last frames
+/// wait.
 #[derive(Default)]
 pub struct Outlet {
     frames: VecDeque<Frame>,
@@ -247,12 +246,12 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Frames that wait at most: half a second.
+    /// The most frames that wait: half a second.
     const MOST: usize = 25;
-    /// Frames that may wait at the least.
+    /// The least number of waiting frames that is normal.
     const LEAST: usize = 1;
 
-    /// 20 ms more.
+    /// Takes 20 ms.
     pub fn push(&mut self, frame: &Frame) {
         self.least = if self.since == 0 { self.frames.len() } else { self.least.min(self.frames.len()) };
         (self.since, self.spaced) = (self.since + 1, self.spaced.saturating_add(1));
@@ -273,7 +272,7 @@ impl Outlet {
         }
     }
 
-    /// The frame that is read next.
+    /// The next frame.
     pub fn pull(&mut self) -> Option<Frame> {
         self.frames.pop_front()
     }
@@ -288,7 +287,7 @@ impl Outlet {
 mod tests {
     use super::*;
 
-    /// Something like a voice: a wave of changing pitch, in words with pauses if there are any.
+    /// Similar to a voice: a wave of changing pitch, in words with pauses if there are any.
     fn voice(place: usize, pauses: bool) -> i16 {
         // words of 600 ms that begin and end softly, with 300 ms between two
         let word = place % 14_400;
@@ -297,8 +296,8 @@ mod tests {
         ((800.0 * seconds - 160.0 * seconds.cos()).sin() * 20.0 * loud as f64) as i16
     }
 
-    /// A source that has written `written(frame)` samples when the call takes its frame of that
-    /// number. Milliseconds that a sample waits: at the most in each second.
+    /// A source that has written `written(frame)` samples when the call takes the frame of that
+    /// number. `delays` has the least wait of a sample in each second, in milliseconds.
     struct Play {
         delays: Vec<f64>,
         steps: i32,
@@ -334,8 +333,8 @@ mod tests {
         play
     }
 
-    /// The largest step from one sample to the next in the voice itself, twice: where two of its
-    /// places overlap.
+    /// Twice the largest step between two samples of the voice itself, because two of its places
+    /// overlap.
     const STEP: i32 = 1000;
 
     #[test]
@@ -363,7 +362,7 @@ mod tests {
 
     #[test]
     fn fault_23_after_a_pause_of_the_program_what_is_new_is_heard_soon() {
-        // for eight seconds nothing is taken, then all of it is there
+        // for eight seconds the program reads nothing, then all samples are there at once
         let play = play(40, false, |frame| (frame + 1 + if frame >= 500 { 400 } else { 0 }) * 320);
         assert!(play.delays[10] > 7000.0, "{:?}", play.delays);
         assert!(play.delays[13..].iter().all(|delay| *delay <= 60.0), "{:?}", play.delays);
@@ -425,7 +424,7 @@ mod tests {
 
     #[test]
     fn fault_23_a_reader_with_a_slower_clock_or_a_pause_hears_what_is_new_within_60_ms() {
-        // one who takes 995 of 1,000, and one who takes nothing for ten seconds
+        // one reads 995 of 1,000, and one reads nothing for ten seconds
         for (name, reads) in [("slow", [1_000, 5, 0]), ("paused", [1_000_000, 0, 500])] {
             let [of, fewer, pause] = reads;
             let (mut outlet, mut late) = (Outlet::default(), 0);

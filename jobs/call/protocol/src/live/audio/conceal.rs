@@ -1,22 +1,22 @@
-//! Something for frames that did not come: the last period of the voice again, ever softer.
+//! Substitutes for frames that did not arrive: the last period of the voice again, ever softer.
 
 use crate::PACKET_SAMPLES;
 
-/// Samples that are remembered: 60 ms.
+/// Samples that are kept: 60 ms.
 const KEPT: usize = 3 * PACKET_SAMPLES;
-/// Periods that a voice has, in samples: 400 to 50 a second.
+/// Periods of a voice, in samples: 400 to 50 a second.
 const PERIODS: std::ops::RangeInclusive<usize> = 40..=320;
 /// Samples over which periods are compared.
 const COMPARED: usize = 320;
-/// Frames until nothing is left.
+/// Frames until the substitute is silent.
 const FADE: i64 = 4;
-/// Samples over which what is repeated passes into what has come.
+/// Samples over which the substitute fades into a new frame.
 const CROSS: usize = 64;
 
-/// Bridges what is lost.
+/// Bridges lost frames.
 pub struct Conceal {
     past: [i32; KEPT],
-    /// Frames lost in a row, the period that is repeated, and how much of it has been.
+    /// Frames lost in a row, the repeated period, and how much of it was repeated.
     lost: i64,
     period: usize,
     place: usize,
@@ -29,7 +29,7 @@ impl Default for Conceal {
 }
 
 impl Conceal {
-    /// A frame that has come.
+    /// A frame that arrived.
     pub fn heard(&mut self, samples: Vec<i32>) -> [i32; PACKET_SAMPLES] {
         let mut frame = [0; PACKET_SAMPLES];
         frame.iter_mut().zip(samples).for_each(|(place, sample)| *place = sample);
@@ -44,7 +44,7 @@ impl Conceal {
         frame
     }
 
-    /// A frame that has not.
+    /// A substitute for a lost frame.
     pub fn lost(&mut self) -> [i32; PACKET_SAMPLES] {
         if self.lost == 0 {
             (self.period, self.place) = (self.find_period(), 0);
@@ -58,7 +58,7 @@ impl Conceal {
         frame
     }
 
-    /// Sample `place` from here on, of the period that is repeated.
+    /// Sample `place` from here on, of the repeated period.
     fn repeated(&self, place: usize) -> i64 {
         let from = KEPT - self.period;
         let sample = self.past[from + (self.place + place) % self.period];
@@ -72,7 +72,7 @@ impl Conceal {
         self.past[KEPT - PACKET_SAMPLES..].copy_from_slice(frame);
     }
 
-    /// The period by which the end of what is remembered resembles itself most.
+    /// The period at which the end of the kept samples resembles itself most.
     fn find_period(&self) -> usize {
         // 29 bits a sample and 320 products: shifted so that they fit
         let end = &self.past[KEPT - COMPARED..];
@@ -85,7 +85,7 @@ impl Conceal {
                 product += i128::from(a * b);
                 energy += i128::from(b * b);
             }
-            // likeness, with its sign
+            // the squared correlation with its sign, divided by the energy
             let score = (product.abs() >> 8) * (product >> 8) / energy;
             if score > best.0 {
                 best = (score, period);

@@ -1,57 +1,57 @@
-//! A buffer between frames that come when they come and frames that are played every 20 ms.
+//! A buffer between frames that arrive at any time and frames that are played every 20 ms.
 
 use std::collections::BTreeMap;
 
 use super::splice;
 
-/// Frames that are held back at first, at least, and at most: 200 ms.
+/// Frames that are held back: at first, at the least, and at the most (200 ms).
 const FIRST: u32 = 2;
 const LEAST: u32 = 1;
 const MOST: u32 = 10;
-/// Frames that are played without one that came too late, until less is held back: four seconds at
-/// first, and twenty at most.
+/// Frames to play without a late one before less is held back: four seconds at first, and twenty at
+/// most.
 const CALM: [u32; 2] = [200, 1000];
-/// Frames over which more lay there than is held back, before it is worked off; and frames from one
-/// that passes into the next to another.
+/// Frames over which more must wait than is held back before the excess is worked off, and frames
+/// between two that fade into the next.
 const PATIENCE: u32 = 50;
 const SPACING: u32 = 10;
-/// What lay there beyond that is passed over at once: half a second.
+/// A larger excess is skipped at once: half a second.
 const CUT: usize = 25;
 /// The largest sample of a frame in which nobody talks: senders send silence then.
 const QUIET: i32 = 32;
-/// Frames in a row that may be missing before it is waited for the next one to come.
+/// Frames in a row that may be missing before the buffer waits for the next one to arrive.
 const GIVE_UP: u32 = 25;
-/// Ticks that a frame may be ahead: beyond that the buffer begins anew.
+/// Ticks that a frame may be ahead. Beyond that the buffer restarts.
 const FAR: u32 = 500;
 
-/// What is played.
+/// The result of a pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Played {
-    /// What was said.
+    /// The samples of a tick.
     Samples(Vec<i32>),
-    /// Something is missing here.
+    /// A frame is missing.
     Lost,
-    /// Nothing has come for so long that there is nothing to bridge.
+    /// No frame has arrived for so long that there is nothing to bridge.
     Nothing,
 }
 
-/// Frames by tick. One that comes after its turn is forgotten, and from then on more is held back.
+/// Frames by tick. The buffer drops a frame that arrives after its turn, and holds back more from
+/// then on.
 pub struct JitterBuffer {
     frames: BTreeMap<u32, Vec<i32>>,
-    /// The tick that is played next; none until enough lies there.
+    /// The tick that is played next; none until enough frames wait.
     next: Option<u32>,
     held_back: u32,
-    /// Frames by which what is played shall fall back.
+    /// Frames by which playback must fall back.
     owed: u32,
     calm: u32,
-    /// How long it has to be calm: the longer the more frames have come too late, so that a steady
-    /// line is soon heard with little delay, and one that is not does not lose a frame for every
-    /// try with less.
+    /// Frames without a late one before less is held back. Late frames raise it. So a steady line
+    /// soon has little delay, and an unsteady one does not lose a frame at each attempt with less.
     wanted: u32,
-    /// The fewest that lay there in the last so many frames.
+    /// The fewest waiting frames of this stretch.
     fewest: usize,
     since: u32,
-    /// Frames that are to be worked off, and how many were played since the last one that was.
+    /// Frames to work off, and frames played since the last one that was.
     excess: usize,
     spaced: u32,
     missing: u32,
@@ -95,13 +95,13 @@ impl JitterBuffer {
         self.frames.clear();
     }
 
-    /// What is played now.
+    /// The frame to play now.
     pub fn pull(&mut self) -> Played {
         if self.next.or_else(|| self.begin()).is_none() {
             return Played::Nothing;
         }
         if self.owed > 0 && self.missing == 0 {
-            // more is held back from here on: something stands in for one frame that does not go on
+            // more is held back from here on: one substitute frame fills the gap
             self.owed -= 1;
             return Played::Lost;
         }
@@ -116,7 +116,7 @@ impl JitterBuffer {
                 return Played::Nothing;
             }
             if self.frames.is_empty() {
-                // nothing is there at all: what is missing may only be slow, so it is waited for
+                // no frame waits at all: the missing one may only be slow, so wait for it
                 self.next = Some(next);
                 self.held_back = (self.held_back + u32::from(self.missing == 1)).min(MOST);
             }
@@ -130,8 +130,8 @@ impl JitterBuffer {
         Played::Samples(self.shortened(samples))
     }
 
-    /// The frame as it is played: if for a while more lay there than needs to, it passes into the
-    /// one after it now and then, in pauses first.
+    /// The frame to play. If more frames than necessary wait for a while, one fades into the next
+    /// now and then, in pauses first.
     fn shortened(&mut self, samples: Vec<i32>) -> Vec<i32> {
         self.spaced = self.spaced.saturating_add(1);
         let quiet = samples.iter().all(|sample| sample.abs() <= QUIET);
@@ -144,7 +144,7 @@ impl JitterBuffer {
         splice::fade(&samples, &following).collect()
     }
 
-    /// The first tick to play, if enough lies there.
+    /// The first tick to play, if enough frames wait.
     fn begin(&mut self) -> Option<u32> {
         self.owed = 0;
         let (first, last) = (*self.frames.keys().next()?, *self.frames.keys().next_back()?);
@@ -155,7 +155,7 @@ impl JitterBuffer {
         self.next
     }
 
-    /// Looks once in a while at how many frames lay there at the least.
+    /// Looks at the fewest waiting frames once in a while.
     fn adapt(&mut self) {
         self.fewest = self.fewest.min(self.frames.len());
         self.since += 1;
@@ -172,7 +172,7 @@ impl JitterBuffer {
         }
     }
 
-    /// How many frames lie there.
+    /// How many frames wait.
     pub fn depth(&self) -> usize {
         self.frames.len()
     }
@@ -186,8 +186,8 @@ mod tests {
         vec![tick as i32; 4]
     }
 
-    /// Plays 2,000 frames of which tick `t` comes at `arrival(t)`, none if it does not. What was
-    /// played, and the depth at the end.
+    /// Plays 2,000 frames; tick `t` arrives at `arrival(t)`, or never if that is none. Returns the
+    /// played frames, and the depth at the end.
     fn play(arrival: impl Fn(u32) -> Option<u32>) -> (Vec<Played>, usize) {
         let mut buffer = JitterBuffer::default();
         let mut played = Vec::new();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn fault_23_what_lies_there_too_long_is_worked_off_within_seconds() {
-        // after a pause of the program so many frames are there at once
+        // after a pause of the program this many frames are there at once
         for burst in [10, 20, 100, 400] {
             let mut buffer = JitterBuffer::default();
             for now in 0..1000u32 {
@@ -277,7 +277,7 @@ mod tests {
         let mut buffer = JitterBuffer::default();
         for now in 0..30_000u32 {
             buffer.push(now, frame(now + 1000));
-            // 5,000 of a million frames are not asked for
+            // the program does not read 5,000 of a million frames
             if now % 200 != 0 {
                 buffer.pull();
             }

@@ -1,21 +1,21 @@
-//! Sums of any size into 16 bits without clipping.
+//! Fits sums of any size into 16 bits without clipping.
 
 use crate::PACKET_SAMPLES;
 
-/// Samples of a block, over which the gain goes in a straight line: 2 ms.
+/// Samples of a block, in which the gain changes in a straight line: 2 ms.
 const BLOCK: usize = 32;
 /// A gain of one.
 const ONE: i64 = 1 << 30;
 /// The gain grows by this part of itself in each block: twofold in 90 ms.
 const RELEASE: i64 = 64;
 
-/// Lowers what is too loud before it comes, and lets it return slowly. It delays by 2 ms, which it
-/// needs to see what comes.
+/// Lowers the gain before a loud sample, and raises it slowly afterwards. It delays by 2 ms, to see
+/// the next block.
 ///
-/// The gain at both ends of a block is at most what the loudest sample of the block allows, so
-/// nothing is ever beyond 16 bits; while nothing is, samples pass unchanged.
+/// The gain at both ends of a block is at most what the loudest sample of the block allows, so no
+/// sample exceeds 16 bits. While all samples fit, they pass unchanged.
 pub struct Limiter {
-    /// The block that is still to come out.
+    /// The block that is returned next.
     held: [i32; BLOCK],
     /// The gain at its beginning.
     gain: i64,
@@ -75,8 +75,7 @@ mod tests {
             let samples: Vec<i32> = (0..6400).map(|i| if i < 1600 { wave(i) / level * 100 } else { wave(i) }).collect();
             let out = run(&samples);
             assert!(out.iter().all(|sample| (-32_767..=32_767).contains(&i32::from(*sample))));
-            // no two samples that were clipped to the end stand side by side at the end of a wave
-            // that has none
+            // the output follows the scaled wave, without flat, clipped peaks
             let loudest = out[3200..].iter().map(|sample| sample.abs()).max().unwrap();
             assert!(loudest > 30_000, "{level}: {loudest}");
             for (place, out) in out.iter().enumerate().skip(4000).take(2000) {

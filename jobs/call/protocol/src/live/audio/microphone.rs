@@ -2,33 +2,33 @@
 
 use crate::PACKET_SAMPLES;
 
-/// A gain of one, the least and the most: a quarter, and eight times.
+/// A gain of one, the least gain (a quarter), and the largest (eight times).
 const ONE: i64 = 1 << 12;
 const LEAST: i64 = ONE / 4;
 const MOST: i64 = 8 * ONE;
-/// How loud a voice shall be: the root of its mean square, 20 dB below full scale.
+/// The target loudness of a voice: the root of its mean square, 20 dB below full scale.
 const TARGET: i64 = 3277;
 /// No sample is made louder than this.
 const PEAK: i64 = 30_000;
-/// Mean square below which nothing is a voice, however still it is.
+/// The mean square below which nothing is a voice, in a silent room too.
 const SILENCE: u64 = 30 * 30;
-/// A voice has so many times the mean square of the noise: 8 dB.
+/// How many times the mean square of the noise a voice must have: 8 dB.
 const ABOVE_NOISE: u64 = 6;
 /// Frames that the gate stays open after a voice: 300 ms.
 const HANGOVER: u32 = 15;
-/// Frames over which the stillest is taken for the noise: one and a half seconds.
+/// Frames of which the quietest counts as the noise: one and a half seconds.
 const NOISE_FRAMES: u32 = 75;
 
-/// What is done to a microphone before anything is sent.
+/// A gate and a gain for a microphone, before encryption.
 ///
-/// While nobody talks, silence comes out: noise of a thousand microphones would add up. In a room
-/// with constant sending that silence is encrypted and sent like anything else.
+/// While nobody talks, the output is silence: the noise of a thousand microphones would add up. In
+/// a room with constant sending that silence is encrypted and sent like any other frame.
 pub struct Microphone {
     gain: i64,
     /// How far the gate was open at the end of the last frame.
     open: i64,
     left: u32,
-    /// The least mean square of this stretch of frames and of the one before.
+    /// The least mean square of the current stretch of frames, and of the one before.
     least: [u64; 2],
     frames: u32,
     muted: bool,
@@ -56,7 +56,7 @@ impl Microphone {
         self.muted
     }
 
-    /// The frame as it is to be sent, and whether somebody talks in it.
+    /// The frame to send, and whether somebody talks in it.
     pub fn process(&mut self, frame: &[i16; PACKET_SAMPLES]) -> ([i16; PACKET_SAMPLES], bool) {
         let loudness = mean_square(frame);
         let voice = self.is_voice(loudness) && !self.muted;
@@ -95,7 +95,7 @@ impl Microphone {
         loudness > SILENCE && loudness > ABOVE_NOISE.saturating_mul(noise)
     }
 
-    /// Brings the gain nearer to what this voice needs: quickly down, slowly up.
+    /// Moves the gain towards the one that this voice needs: quickly down, slowly up.
     fn level(&mut self, loudness: u64) {
         let wanted = (TARGET * ONE / (loudness.isqrt() as i64).max(1)).clamp(LEAST, MOST);
         let step = wanted - self.gain;

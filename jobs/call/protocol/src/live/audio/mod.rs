@@ -1,17 +1,16 @@
-//! Between the cryptography and a person: what is done to a microphone's frames before they are
-//! encrypted, and to sums before they are heard.
+//! Processing of a microphone's frames before encryption, and of sums before playback.
 //!
-//! All of it are state machines over frames of 320 samples (20 ms), in integers: no clock, and the
-//! same numbers on every machine.
+//! All parts are state machines over frames of 320 samples (20 ms), in integers. They have no
+//! clock, and compute the same numbers on every machine.
 //!
-//! - [`Microphone`]: a gate, so that a thousand open microphones are not a thousand times the
-//!   noise, and a gain, because only a sender can level its own voice: nobody can weigh single
-//!   voices in a sum.
-//! - [`PlaybackBuffer`]: a buffer against jitter ([`JitterBuffer`]), something for what was lost
+//! - [`Microphone`]: a gate and a gain. Without a gate a thousand open microphones are a thousand
+//!   times the noise. Only a sender can level its own voice, because nobody can weigh single voices
+//!   in a sum.
+//! - [`PlaybackBuffer`]: a buffer against jitter ([`JitterBuffer`]), a substitute for lost frames
 //!   ([`Conceal`]), and a limiter ([`Limiter`]), because the sum is exact to 26 bits and more, and
 //!   loudspeakers take 16.
-//! - [`Backlog`] and [`Outlet`]: between the call and a program that writes or reads by a clock of
-//!   its own.
+//! - [`Backlog`] and [`Outlet`]: buffers between the call and a program that writes or reads by its
+//!   own clock.
 
 mod backlog;
 mod conceal;
@@ -28,7 +27,7 @@ pub use microphone::Microphone;
 
 use crate::PACKET_SAMPLES;
 
-/// From sums, as they come, to what is played, as it is asked for.
+/// From sums, as they arrive, to frames, as the loudspeaker needs them.
 ///
 /// ```
 /// use tobari_call::live::audio::PlaybackBuffer;
@@ -45,7 +44,7 @@ pub struct PlaybackBuffer {
 }
 
 impl PlaybackBuffer {
-    /// Takes the samples of a tick, of which there must be [`PACKET_SAMPLES`].
+    /// Takes the samples of a tick. There must be [`PACKET_SAMPLES`] of them.
     pub fn push(&mut self, tick: u32, samples: Vec<i32>) {
         if samples.len() == PACKET_SAMPLES {
             self.jitter.push(tick, samples);
@@ -62,7 +61,7 @@ impl PlaybackBuffer {
         self.limiter.limit(&frame)
     }
 
-    /// By how many frames what is played is behind what has come.
+    /// How many frames wait to be played.
     pub fn depth(&self) -> usize {
         self.jitter.depth()
     }

@@ -1,7 +1,7 @@
-//! Two stretches of sound into one, without a step: where there is more sound than time.
+//! Joins two stretches of sound into one without a step, if there is more sound than time.
 
-/// Fades from one stretch into another of the same length. What came before `before` and what comes
-/// after `after` fit on to it.
+/// Fades from one stretch into another of the same length. The result fits after the sound before
+/// `before`, and before the sound after `after`.
 pub(in crate::live) fn fade<T>(before: &[T], after: &[T]) -> impl Iterator<Item = T>
 where
     T: Copy + Default + Into<i64> + TryFrom<i64>,
@@ -14,7 +14,7 @@ where
     })
 }
 
-/// The same of two frames.
+/// The same for two frames.
 pub(in crate::live) fn overlap<T, const N: usize>(before: &[T; N], after: &[T; N]) -> [T; N]
 where
     T: Copy + Default + Into<i64> + TryFrom<i64>,
@@ -24,8 +24,8 @@ where
     faded
 }
 
-/// By how much `samples` can best be shortened, among `lags`: where it resembles itself most so
-/// much later. For a voice that is some of its periods.
+/// The lag among `lags` by which `samples` can best be shortened: the one at which they resemble
+/// themselves most. For a voice that is a few of its periods.
 ///
 /// `samples` holds at least the largest lag and `compared` samples more.
 pub(super) fn best_lag(samples: &[i16], compared: usize, lags: std::ops::RangeInclusive<usize>) -> usize {
@@ -38,7 +38,7 @@ pub(super) fn best_lag(samples: &[i16], compared: usize, lags: std::ops::RangeIn
             product += a * b;
             energy += b * b;
         }
-        // likeness with its sign, in parts of the root of the energy
+        // the correlation with its sign, divided by the root of the energy
         let score = product / energy.isqrt().max(1);
         if score >= best.0 {
             best = (score, lag);

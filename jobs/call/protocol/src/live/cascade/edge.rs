@@ -1,4 +1,4 @@
-//! A server that follows a leader: adds up what its members send, and passes on the rest.
+//! A server that follows a leader: adds its members' packets, and passes on everything else.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -26,12 +26,12 @@ use crate::{
     server::{Fault, Refusal},
 };
 
-/// How often something is said at the least.
+/// The longest time between two messages to the leader.
 const SAY: Duration = Duration::from_millis(TICK_MS);
-/// Ticks that wait for words which were said before them.
+/// Ticks that are held until the words sent before them arrive.
 const HELD: usize = 8;
 
-/// A member of this server, as far as its packets matter.
+/// The part of a member's state that decides whether its packets count.
 struct Member {
     waits: bool,
     speaks: bool,
@@ -40,7 +40,7 @@ struct Member {
     since: Option<u32>,
 }
 
-/// What is known once somebody is in.
+/// Known once a member has joined.
 #[derive(Clone, Copy)]
 struct Room {
     id: RoomId,
@@ -52,30 +52,30 @@ pub(super) struct Edge {
     me: Station,
     leader: Station,
     window: u32,
-    /// Which of the leader's links this is, once it has said so.
+    /// The number of the leader's link to this edge, once it is known.
     link: Option<u32>,
     line: Line,
     room: Option<Room>,
     waiting: BTreeMap<u32, Proven>,
     members: BTreeMap<u16, Member>,
-    /// The first tick that has not closed, as far as is known.
+    /// The first tick that has not closed, as far as known.
     open: u32,
-    /// What is to be said, by tick and epoch, and since when it waits.
+    /// The parts to publish, by tick and epoch, and since when they wait.
     parts: BTreeMap<(u32, u32), Sum>,
     waits: Option<Duration>,
-    /// Who has sent for the ticks that are open.
+    /// The members that have sent for each open tick.
     taken: BTreeMap<u32, BTreeSet<u16>>,
     late: MemberSet,
     held: VecDeque<Tick>,
     /// The newest tick that lists this edge.
     newest: u32,
-    /// Since when this leader is followed, when it was last heard, and when something was said.
+    /// Since when this leader is followed, when it was last heard, and when this edge last sent.
     since: Duration,
     heard: Duration,
     said: Option<Duration>,
     /// When this server ends its part.
     closes: Option<Duration>,
-    /// Was the leader told that nobody is left?
+    /// Does the leader know that no member is left?
     is_over: bool,
     pub(super) events: VecDeque<SharedEvent>,
 }
@@ -142,8 +142,8 @@ impl Edge {
         self.say(&ToLeader::Join { ticket, join: join.clone() });
     }
 
-    /// Takes packets of members. What the leader would not add is not added here: there nobody's
-    /// can be taken out again.
+    /// Takes packets of members. A packet that the leader would not add must not be added here:
+    /// nothing can be taken out of a sum.
     pub(super) fn packets(&mut self, packets: &[&LivePacket], mixer: &mut dyn Mixer, now: Duration) {
         let Some(room) = self.room else { return };
         let mut taken: BTreeMap<(u32, u32), Vec<&LivePayload>> = BTreeMap::new();
@@ -174,7 +174,7 @@ impl Edge {
         if !packet.payload.fits(room.layout) || packet.payload.samples() != PACKET_WORDS {
             return Err(Fault::Internal);
         }
-        // who is only heard of not to speak any more may have sent before it knew
+        // a member that may no longer speak may have sent this before it knew
         if !sender.speaks || sender.waits || sender.muted {
             return Ok(false);
         }
@@ -231,7 +231,7 @@ impl Edge {
         }
     }
 
-    /// Is this the link that there is, or the first? One that was lost does not come back.
+    /// Is this the current link, or the first? A lost link does not come back.
     fn is_link(&mut self, link: u32) -> bool {
         *self.link.get_or_insert(link) == link
     }
@@ -239,11 +239,11 @@ impl Edge {
     fn tick(&mut self, tick: &Tick, now: Duration) -> bool {
         let Some(state) = self.state_in(tick) else {
             if self.link.is_some() {
-                // a tick from before this edge was listed may come behind one from after
+                // a tick from before this edge was listed may arrive after one that lists it
                 return tick.tick < self.newest.max(self.open);
             }
-            // nothing of what was said has been heard; who cannot be heard at all, or has no place
-            // there, looks again
+            // the leader has received nothing yet; an edge that it cannot hear, or has no place
+            // for, seeks again
             self.line.confirm(0, now);
             return now < self.since + LOST;
         };
@@ -265,8 +265,8 @@ impl Edge {
         tick.edges.iter().find(|state| state.edge == self.me).copied()
     }
 
-    /// Passes ticks on before which nothing was said that has not been heard: a roster must not
-    /// come after the sums for which it holds.
+    /// Passes on ticks once all words sent before them have arrived: a roster must not arrive after
+    /// the sums for which it holds.
     fn deliver(&mut self) {
         let heard = self.line.heard();
         while let Some(tick) = self.held.pop_front_if(|tick| {
@@ -274,7 +274,7 @@ impl Edge {
             said <= heard
         }) {
             if tick.tick < self.open {
-                continue; // said again, or out of order
+                continue; // repeated, or out of order
             }
             self.open = tick.tick + 1;
             self.taken = self.taken.split_off(&self.open);
@@ -322,7 +322,7 @@ impl Edge {
                 if let ServerMessage::Refused { code, reason } = refusal
                     && self.waiting.remove(&ticket).is_some()
                 {
-                    // a room that has just ended is looked for again
+                    // a client looks again for a room that has just ended
                     let refusal = if code == Code::Ended { Refusal::Over } else { Refusal::Elsewhere { code, reason } };
                     self.events.push_back(SharedEvent::Refused { ticket, refusal });
                 }
@@ -355,7 +355,8 @@ impl Edge {
         self.events.push_back(SharedEvent::Tell { member: number, message });
     }
 
-    /// Says what waits, of the members' packets first: what they sent before they left counts.
+    /// Publishes the waiting parts. They go before the words, so that packets of a member that has
+    /// just left still count.
     fn flush(&mut self, now: Duration) {
         let Some(room) = self.room else {
             return self.say_parts(Vec::new(), now);
@@ -382,7 +383,7 @@ impl Edge {
         self.publish(Address::To(self.leader), BusContent::Parts(Parts { said, heard, late, sums }));
     }
 
-    /// All that follows by now; false if the leader is lost.
+    /// Does everything that is due; false if the leader is lost.
     pub(super) fn advance(&mut self, now: Duration) -> bool {
         if self.heard + LOST <= now || self.line.is_clogged() {
             return false;
@@ -404,7 +405,7 @@ impl Edge {
         true
     }
 
-    /// Ends this server's part; the members of others go on.
+    /// Ends this server's part; the members of other servers go on.
     pub(super) fn close(&mut self, now: Duration, until: Duration) {
         if self.closes.is_none() {
             self.closes = Some(until);
@@ -448,7 +449,7 @@ mod tests {
         edge
     }
 
-    /// Says that a tick is over, with a link to this edge or none; false if the leader is left.
+    /// A tick is over, with a link to this edge or without; false if the edge leaves the leader.
     fn ticks(edge: &mut Edge, tick: u32, link: Option<u32>, now: Duration) -> bool {
         let edges = link.map(|link| EdgeState { edge: ME, link, said: 0, heard: 1 }).into_iter().collect();
         edge.hear(&BusMessage { from: LEADER, said: BusContent::Tick(Tick { tick, edges, sum: None }) }, now)

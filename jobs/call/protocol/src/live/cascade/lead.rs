@@ -22,26 +22,26 @@ use crate::{
     server::{Fault, Refusal},
 };
 
-/// How long a room that has just opened gathers those who present themselves. Where a leader was
-/// lost all come at once, and the roster after the first is a second later.
+/// How long a room that has just opened gathers hellos. After the loss of a leader all members join
+/// at once, and the second roster is a second after the first.
 const GATHER: Duration = Duration::from_millis(250);
-/// How many notes are gathered at most.
+/// The most notes that are gathered.
 const GATHERED: usize = 1024;
-/// Stations of edges that were lost, which are not taken for new ones.
+/// How many stations of lost edges are kept, so that they do not count as new ones.
 const PAST: usize = 256;
 
-/// A server whose members are in this room too.
+/// The link to a server with members in this room.
 struct Link {
     number: u32,
     line: Line,
     heard: Duration,
 }
 
-/// Where a member is, and which epochs it is in.
+/// The edge of a member, and the epochs that the member is in.
 struct Home {
     edge: Station,
     since: Option<u32>,
-    /// The last, if it is gone.
+    /// The last epoch, if the member has left.
     until: Option<u32>,
 }
 
@@ -58,14 +58,14 @@ pub(super) struct Lead {
     links: BTreeMap<Station, Link>,
     numbers: u32,
     past: VecDeque<Station>,
-    /// Members of the edges, those who left a while ago too.
+    /// Members of the edges, including those that left a while ago.
     homes: BTreeMap<u16, Home>,
-    /// The last epoch of whose roster the edges know.
+    /// The last epoch whose roster the edges know.
     told: u32,
-    /// Notes that came before there was a roster, and until when they are gathered.
+    /// Notes from before the first roster, and the time until which they are gathered.
     gathered: Vec<(u16, Vec<u8>)>,
     gathers: Duration,
-    /// Nobody follows this leader any more.
+    /// This leader no longer has followers.
     closing: bool,
     pub(super) events: VecDeque<SharedEvent>,
 }
@@ -95,7 +95,7 @@ impl Lead {
         self.room.members() == 0 && self.events.is_empty()
     }
 
-    /// The edge where a member is, if it is at one.
+    /// The edge of a member, if it is at one.
     fn home(&self, member: u16) -> Option<Station> {
         self.homes.get(&member).filter(|home| home.until.is_none()).map(|home| home.edge)
     }
@@ -115,7 +115,7 @@ impl Lead {
         }
     }
 
-    /// Puts on its way what was said.
+    /// Sends the queued words.
     fn send_words(&mut self, now: Duration) {
         let mut words = Vec::new();
         for (edge, link) in &mut self.links {
@@ -125,7 +125,7 @@ impl Lead {
         words.into_iter().for_each(|(edge, word)| self.publish(Address::To(edge), BusContent::Word(word)));
     }
 
-    /// Somebody wants in; nothing is left of who had the number before.
+    /// Admits a member, and forgets the former member with its number.
     fn let_in(&mut self, join: &Proven, now: Duration) -> Result<Welcome, Refusal> {
         let welcome = self.room.join(join, now)?;
         self.homes.remove(&welcome.member);
@@ -133,7 +133,7 @@ impl Lead {
         Ok(welcome)
     }
 
-    /// A member of this server wants in.
+    /// A client of this server wants to join.
     pub(super) fn join(&mut self, ticket: u32, join: &Proven, now: Duration) {
         match self.let_in(join, now) {
             Ok(welcome) => {
@@ -144,7 +144,7 @@ impl Lead {
         }
     }
 
-    /// Takes a note of a member, wherever it is.
+    /// Takes a note of a member of any server.
     pub(super) fn note(&mut self, member: u16, note: &[u8], now: Duration) {
         if now < self.gathers && self.gathered.len() < GATHERED {
             self.gathered.push((member, note.to_vec()));
@@ -242,12 +242,12 @@ impl Lead {
                 self.forget(member);
                 if urgent { self.room.remove(member, Fault::Slow) } else { self.room.leave(member, now) }
             }
-            // who is gone already
+            // from a member that has left already
             ToLeader::Note { .. } | ToLeader::Said { .. } | ToLeader::Left { .. } => {}
         }
     }
 
-    /// A member of an edge is gone: what it has sent in the epochs that it is in may still come.
+    /// A member of an edge has left. Its packets of the epochs that it is in may still arrive.
     fn forget(&mut self, member: u16) {
         let (epoch, since) = (self.room.epoch(), self.room.listed_since(member));
         if let Some(home) = self.homes.get_mut(&member) {
@@ -256,7 +256,7 @@ impl Lead {
         }
     }
 
-    /// An edge is no more, and its members with it.
+    /// An edge is lost, and its members with it.
     fn lose(&mut self, edge: Station, now: Duration) {
         if self.links.remove(&edge).is_none() {
             return;
@@ -272,7 +272,7 @@ impl Lead {
         }
     }
 
-    /// All that follows by now.
+    /// Does everything that is due.
     pub(super) fn advance(&mut self, now: Duration, counts: &mut Counts) {
         let lost: Vec<Station> = self
             .links
@@ -294,13 +294,13 @@ impl Lead {
         }
         self.send_words(now);
         if self.room.is_over() && !self.closing {
-            // whoever is about to come opens another
+            // the next member opens another room
             self.closing = true;
             self.say_over();
         }
     }
 
-    /// Edges have to know from which epoch on packets of their members count.
+    /// Tells the edges from which epoch on packets of their members count.
     fn tell_who_is_listed(&mut self) {
         let epoch = self.room.epoch();
         if epoch == self.told {
@@ -319,7 +319,7 @@ impl Lead {
         }
     }
 
-    /// Those of these who are members of this server, and those of the edges.
+    /// Splits members into those of this server and those of the edges.
     fn split(&self, members: Vec<u16>) -> (Vec<u16>, BTreeMap<Station, MemberSet>) {
         let (mut here, mut there) = (Vec::new(), BTreeMap::<Station, MemberSet>::new());
         for member in members {
@@ -376,12 +376,12 @@ impl Lead {
             heard: link.line.heard(),
         };
         let edges: Vec<EdgeState> = self.links.iter().map(state).collect();
-        // without edges it says that this room is led, and nobody needs the sum
+        // without edges the tick says that this room has a leader, and nobody needs the sum
         let sum = sum.filter(|_| !edges.is_empty()).cloned();
         self.publish(Address::All, BusContent::Tick(Tick { tick, edges, sum }));
     }
 
-    /// Ends the room for the members of this server, and leaves those of the edges to another
+    /// Ends the room for the members of this server, and leaves the members of the edges to another
     /// leader.
     pub(super) fn close(&mut self, now: Duration, until: Duration) {
         self.say_over();
@@ -421,7 +421,7 @@ mod tests {
         proven(&link(), true)
     }
 
-    /// A leader, and what two edges say to it.
+    /// A leader, and the lines of two edges to it.
     struct Two {
         lead: Lead,
         lines: BTreeMap<Station, Line>,
@@ -442,7 +442,7 @@ mod tests {
             words.into_iter().for_each(|word| self.hear(from, BusContent::Word(word)));
         }
 
-        /// A member of that edge, who presents itself.
+        /// A member of that edge joins and presents itself.
         fn comes(&mut self, edge: Station, member: u16) {
             self.say(edge, &ToLeader::Join { ticket: 0, join: join() });
             let said = Hello { member, speaks: true, name: String::new() };
@@ -465,7 +465,7 @@ mod tests {
             self.hear(edge, BusContent::Parts(Parts { said: 0, heard: u32::MAX, late: MemberSet::default(), sums }));
         }
 
-        /// Says that these have sent; true if it was added.
+        /// The edge sends a sum of these members; true if the leader added it.
         fn adds(&mut self, edge: Station, members: &[u16], epoch: u32, ahead: u32) -> bool {
             let layout = self.lead.room.layout();
             let mut speakers = MemberSet::default();

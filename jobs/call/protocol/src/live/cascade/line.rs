@@ -1,10 +1,10 @@
-//! One direction of what must arrive once and in order, over a bus that may lose, repeat and
-//! reorder.
+//! One direction of a link: items arrive once and in order, over a bus that may lose, repeat and
+//! reorder messages.
 //!
-//! Items are cut into pieces that any broker carries, and pieces are numbered. Both ends tell each
-//! other with every tick how many pieces they have said and heard; what was said and not heard for
-//! a while is said again, all of it from there on. Whoever hears takes pieces in order, and keeps a
-//! few that came before their turn.
+//! Items are cut into pieces that any broker carries, and pieces are numbered. With every tick both
+//! ends tell each other how many pieces they have sent and received. Pieces that are not confirmed
+//! for a while are sent again, all of them from there on. The receiver takes pieces in order, and
+//! keeps a few that arrive before their turn.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,40 +14,41 @@ use std::{
 use super::messages::Word;
 use crate::live::group::MAX_GROUP_BYTES;
 
-/// Bytes of a piece: NATS carries a mebibyte unless it is told otherwise.
+/// Bytes of a piece. By default NATS carries a mebibyte.
 const PIECE: usize = 128 << 10;
-/// The longest item: what a member may be sent, and its head.
+/// The longest item: the longest message to a member, and a head.
 const MAX_ITEM: usize = MAX_GROUP_BYTES + 1024;
-/// Pieces and bytes that may be under way.
+/// The most pieces and bytes that may be unconfirmed.
 const MOST_PIECES: usize = 1 << 13;
 const MOST_BYTES: usize = 4 * MAX_ITEM;
-/// How far before its turn a piece may come; together they have no more bytes than an item.
+/// How far before its turn a piece may arrive. Together such pieces have no more bytes than an
+/// item.
 const AHEAD: u32 = 64;
-/// After which time without an answer what was said is said again.
+/// Time without confirmation after which pieces are sent again.
 const AGAIN: Duration = Duration::from_millis(60);
 
-/// The other end sent what no server sends.
+/// The other end sent something that no server sends.
 #[derive(Debug)]
 pub(super) struct Broken;
 
-/// Both halves of one end: what is said to the other, and what is heard from there.
+/// Both halves of one end: the items sent to the other, and the items received from there.
 #[derive(Default)]
 pub(super) struct Line {
-    /// What was not heard yet, by number, ascending without a gap.
+    /// Unconfirmed pieces, by number, ascending without a gap.
     unheard: VecDeque<(u32, bool, Vec<u8>)>,
     bytes: usize,
     said: u32,
-    /// How many of them are on their way, and since when.
+    /// The number of the last piece on its way, and the time it was sent.
     sent: u32,
     at: Duration,
     heard: u32,
     coming: Vec<u8>,
-    /// What came before its turn.
+    /// Pieces that arrived before their turn.
     ahead: BTreeMap<u32, (bool, Vec<u8>)>,
 }
 
 impl Line {
-    /// Says an item; [`Line::word`] has its pieces.
+    /// Queues an item; [`Line::word`] returns its pieces.
     pub(super) fn say(&mut self, item: &[u8]) {
         let mut pieces = item.chunks(PIECE).peekable();
         while let Some(piece) = pieces.next() {
@@ -57,22 +58,22 @@ impl Line {
         }
     }
 
-    /// Does the other end hear nothing of what is said, or not fast enough?
+    /// Does the other end receive nothing, or not fast enough?
     pub(super) fn is_clogged(&self) -> bool {
         self.unheard.len() > MOST_PIECES || self.bytes > MOST_BYTES || self.said == u32::MAX
     }
 
-    /// How many pieces were said.
+    /// How many pieces were queued.
     pub(super) fn said(&self) -> u32 {
         self.said
     }
 
-    /// How many were heard.
+    /// How many pieces were received.
     pub(super) fn heard(&self) -> u32 {
         self.heard
     }
 
-    /// The next piece to be sent.
+    /// The next piece to send.
     pub(super) fn word(&mut self, link: u32, now: Duration) -> Option<Word> {
         let (first, _, _) = self.unheard.front()?;
         let at = self.sent.saturating_add(1).saturating_sub(*first);
@@ -81,7 +82,7 @@ impl Line {
         Some(Word { link, number: *number, last: *last, piece: piece.clone() })
     }
 
-    /// The other end says how many it has heard.
+    /// The other end confirms this many pieces.
     pub(super) fn confirm(&mut self, heard: u32, now: Duration) {
         while self.unheard.front().is_some_and(|(number, _, _)| *number <= heard) {
             self.bytes -= self.unheard.pop_front().map_or(0, |(_, _, piece)| piece.len());
@@ -93,7 +94,7 @@ impl Line {
         }
     }
 
-    /// Takes a piece; the items that it completes.
+    /// Takes a piece, and returns the items that it completes.
     pub(super) fn take(&mut self, word: &Word) -> Result<Vec<Vec<u8>>, Broken> {
         if word.piece.len() > PIECE {
             return Err(Broken);
@@ -106,7 +107,7 @@ impl Line {
                 self.ahead.insert(word.number, (word.last, word.piece.clone()));
                 return Ok(Vec::new());
             }
-            // heard already, or said again later
+            // received already, or will be sent again
             _ => return Ok(Vec::new()),
         }
         let mut items = Vec::new();

@@ -1,22 +1,26 @@
-//! What the servers of one room say to one another on the bus.
+//! Messages between the servers of one room on the bus.
 //!
 //! ```text
-//! message = version 2, kind 1, station 8 (who says it), then
-//!   seek  (1): nothing: is anybody leading this room?
-//!   over  (2): nothing: this station is no more
-//!   tick  (3): tick 4, count 1, for each edge: station 8, link 4, said 4, heard 4; 0, or 1 and the sum
-//!   parts (4): said 4, heard 4, late (set), count 1, for each: length 4, sum of this station's members
+//! message = version 1 (now 2), kind 1, station 8 (the sender), then
+//!   seek  (1): nothing: asks for the leader of this room
+//!   over  (2): nothing: this station has ended
+//!   tick  (3): tick 4, count 1, for each edge: station 8, link 4, said 4, heard 4;
+//!              then a byte 0, or a byte 1 and the sum
+//!   parts (4): said 4, heard 4, late (set), count 1,
+//!              for each part: length 4, sum of packets of this station's members
 //!   word  (5): link 4, number 4, last 1, piece of an item
-//! item to an edge   = seated (1): ticket 4, welcome (text)    refused (2): ticket 4, refusal (text)    listed (3): epoch 4, set
-//!                     send (4): set, bytes                    tell (5): member 2, text
-//! item to the leader = join (17): ticket 4, text              note (18): member 2, bytes
-//!                     said (19): member 2, text               left (20): member 2, urgent 1
+//! said, heard = number of words that the sender has queued, and received, on the link
+//! item to an edge    = seated (1): ticket 4, welcome (text)  refused (2): ticket 4, refusal (text)
+//!                      listed (3): epoch 4, set              send (4): set, bytes
+//!                      tell (5): member 2, text
+//! item to the leader = join (17): ticket 4, text             note (18): member 2, bytes
+//!                      said (19): member 2, text             left (20): member 2, urgent 1
 //! set = length 2, bitmap without a zero byte at its end
 //! ```
 //!
-//! Numbers are big-endian. Texts are control messages as members and servers say them. Sums are as
-//! on the wire, those of points uncompressed in `parts`: between servers bytes are cheaper than
-//! square roots.
+//! Numbers are big-endian. Texts are control messages, as between members and servers. Sums are as
+//! on the wire. In `parts` their points are uncompressed, because bytes are cheaper between servers
+//! than square roots.
 
 use tobari_curve::wire::MemberSet;
 
@@ -27,20 +31,20 @@ use crate::live::{
     roster::{bits_of, set_of},
 };
 
-/// The version of what is said on the bus.
+/// The version of messages on the bus.
 const BUS_VERSION: u8 = 2;
-/// Edges of one leader at most: the list of them has one byte for their number.
+/// The most edges of one leader: their list has one byte for their number.
 pub(super) const MAX_EDGES: usize = 64;
-/// Partial sums in one message at most.
+/// The most partial sums in one message.
 pub(super) const MAX_PARTS: usize = 16;
 
-/// What the leader says of its link to an edge.
+/// The leader's state of its link to an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EdgeState {
     pub(super) edge: Station,
-    /// Which of the leader's links this is: one that was lost does not come back.
+    /// The number of the leader's link. A lost link does not come back.
     pub(super) link: u32,
-    /// How many words were said, and heard.
+    /// How many words were sent, and received.
     pub(super) said: u32,
     pub(super) heard: u32,
 }
@@ -50,11 +54,11 @@ pub(super) struct EdgeState {
 pub(super) struct Tick {
     pub(super) tick: u32,
     pub(super) edges: Vec<EdgeState>,
-    /// None where nobody has sent.
+    /// None if nobody has sent.
     pub(super) sum: Option<Vec<u8>>,
 }
 
-/// What the members of an edge have sent.
+/// The sums of an edge's members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) said: u32,
@@ -63,7 +67,7 @@ pub(super) struct Parts {
     pub(super) sums: Vec<Vec<u8>>,
 }
 
-/// Part of something that must arrive, once and in order.
+/// A piece of an item that must arrive, once and in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) link: u32,
@@ -72,7 +76,7 @@ pub(super) struct Word {
     pub(super) piece: Vec<u8>,
 }
 
-/// What is said.
+/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BusContent {
     Seek,
@@ -82,7 +86,7 @@ pub(super) enum BusContent {
     Word(Word),
 }
 
-/// A message on the bus that one of its servers may have sent, and not bytes of anything else.
+/// A well-formed message of a server on the bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusMessage {
     pub(super) from: Station,
@@ -186,7 +190,7 @@ impl Parts {
     }
 }
 
-/// What the leader says to an edge.
+/// An item from the leader to an edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ToEdge {
     Seated {
@@ -198,7 +202,7 @@ pub(super) enum ToEdge {
         ticket: u32,
         refusal: ServerMessage,
     },
-    /// These are on the rosters from this epoch on.
+    /// These members are on the rosters from this epoch on.
     Listed {
         epoch: u32,
         members: MemberSet,
@@ -271,7 +275,7 @@ impl ToEdge {
     }
 }
 
-/// What an edge says to the leader.
+/// An item from an edge to the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ToLeader {
     /// The edge has checked its proof.
@@ -287,7 +291,7 @@ pub(super) enum ToLeader {
         member: u16,
         message: ClientMessage,
     },
-    /// Gone, or put out by the edge, which is urgent.
+    /// The member has left, or the edge has removed it, which is urgent.
     Left {
         member: u16,
         urgent: bool,
@@ -349,7 +353,7 @@ fn set(out: &mut Vec<u8>, members: &MemberSet) {
     out.extend_from_slice(&bits);
 }
 
-/// What is still to be read.
+/// The bytes that are still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -399,15 +403,15 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whatever reads as a message of the bus is written as the same bytes; whatever reads as an item
-/// is written and read as itself (a text may be written otherwise than it came).
+/// Bytes that decode as a message encode to the same bytes. An item that was decoded decodes from
+/// its own bytes as the same item; the bytes of a text in it may differ.
 pub fn fuzz_cascade_messages(data: &[u8]) {
     if let Some(message) = BusMessage::decode(data) {
         assert_eq!(message.encode(), data);
     }
     if let Some(item) = ToEdge::decode(data) {
         let written = item.encode();
-        // a reason may be longer once its characters are escaped, so that it no longer fits
+        // a reason may be longer once its characters are escaped, and no longer fit
         assert!(ToEdge::decode(&written).is_none_or(|again| again == item));
     }
     if let Some(item) = ToLeader::decode(data) {

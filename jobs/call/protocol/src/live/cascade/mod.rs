@@ -1,35 +1,36 @@
-//! A live room that several servers hold together, joined by a bus on which each hears what the
-//! others publish.
+//! A live room that several servers share. They are connected by a bus, on which each hears the
+//! others.
 //!
-//! **What is computed.** The sum of all members' packets of a tick, with one list, as
-//! [`super::server`] has it. One server *leads*: it has the [`LiveRoom`], and with it numbers,
-//! rosters, epochs and the clock of the ticks. The others are its *edges*: each adds its own
-//! members' packets of a tick, `C_e = sum of c_u`, `T_e = sum of tag_u`, `S_e`, and publishes these
-//! parts; the leader adds them, and publishes the sum `(sum of C_e, sum of T_e, union of S_e)`, the
-//! same bytes for everybody. Packets and tags are linear, so the sum of sums verifies as the sum
-//! does, and lists are disjoint or the part is dropped. All else, joins, notes, messages, rosters,
-//! is passed on, in order and without a gap (`line`).
+//! **What is computed.** The sum of all members' packets of a tick, with one list, as in
+//! [`super::server`]. One server *leads*: it has the [`LiveRoom`], and with it numbers, rosters,
+//! epochs and the clock of the ticks. The others are its *edges*: each adds its own members'
+//! packets of a tick, `C_e = sum of c_u`, `T_e = sum of tag_u`, `S_e`, and publishes these parts.
+//! The leader adds them and publishes the sum `(sum of C_e, sum of T_e, union of S_e)`, the same
+//! bytes for all. Packets and tags are linear, so the sum of sums verifies like one sum. Lists are
+//! disjoint, or else the part is dropped. Joins, notes, messages and rosters are passed on in order
+//! and without a gap (`line`).
 //!
-//! **What it costs.** Two hops on the bus, and [`HOLD`] in which an edge waits for more packets of
-//! its members; for each edge up to four parts a tick, each as long as a packet.
+//! **Cost.** Two hops on the bus, and the time [`HOLD`] in which an edge waits for more packets of
+//! its members. Each edge sends up to four parts a tick, each as long as a packet.
 //!
-//! **Who leads.** The first server to have a member. A server that is to open a room says that it
-//! seeks, listens for [`SEEK`] to whether somebody's ticks are heard, and if not leads, unless
-//! another seeks whose station has a smaller number. Stations are drawn anew for each room that a
-//! server opens, so each is used once.
+//! **The leader.** The first server with a member leads. A server that wants to open a room
+//! publishes that it seeks, and listens for [`SEEK`]. It follows a leader whose ticks it hears. If
+//! it hears none it leads, unless another server seeks whose station has a smaller number. A server
+//! draws a new station for each room that it opens, so each station is used once.
 //!
-//! **Who fails.** An edge that is not heard for [`LOST`] is gone, and its members with it. An edge
-//! that hears no tick for as long lets go of its members, who come again as after any lost
-//! connection, to a room with a new number, with new sessions: no tick under no key is used twice,
-//! because nothing that was agreed with the old leader is used at all. A leader that hears the
-//! ticks of another with a smaller number lets go likewise. Where the bus is torn in two there are
-//! two rooms, with different rosters and so different keys; when it is whole again one is left.
+//! **Failures.** An edge that is not heard for [`LOST`] is gone, and its members with it. An edge
+//! that hears no tick for as long disconnects its members. They join again as after any lost
+//! connection, in a room with a new number and with new sessions. No tick is used twice under one
+//! key, because nothing that was agreed with the old leader is used again. A leader that hears the
+//! ticks of another leader with a smaller number disconnects its members too. If the bus is split
+//! in two, there are two rooms with different rosters, and so with different keys. Once the bus is
+//! whole again, one room is left.
 //!
-//! **Who sees what.** What one server sees, all do, and so does the bus: numbers, timing, sizes,
-//! masked words. Names and voices are sealed. What a stranger on the bus can do is what a malicious
-//! server can: deny, delay, list wrongly; forge no sum.
+//! **Who sees what.** Each server of the room, and the bus, sees as much as a single server would:
+//! numbers, timing, sizes, masked words. Names and voices are encrypted. A stranger on the bus can
+//! do as much as a malicious server: deny, delay, list wrongly. It cannot forge a sum.
 //!
-//! Loss, repetition and disorder on the bus cost sums at most, never correctness; the state
+//! Loss, repetition and reordering on the bus cost sums at most, never correctness. The state
 //! machines here have no clock and no socket.
 
 mod edge;
@@ -59,16 +60,16 @@ use super::{
 };
 use crate::server::{Fault, Refusal};
 
-/// How long an edge waits for more packets before it says what it has.
+/// How long an edge waits for more packets before it publishes its parts.
 pub const HOLD: Duration = Duration::from_millis(5);
-/// How long whoever is not heard is still there.
+/// How long a server that is not heard still counts as there.
 pub const LOST: Duration = Duration::from_secs(1);
-/// How long a server listens for somebody who leads before it leads itself.
+/// How long a server listens for a leader before it leads itself.
 pub const SEEK: Duration = Duration::from_millis(300);
 /// How long a room waits for its first member.
 const OPENING: Duration = Duration::from_secs(5);
 
-/// What one server is in one room, and only once: a number that was drawn at random.
+/// The identity of one server in one room, used once: a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Station(pub [u8; 8]);
 
@@ -78,92 +79,92 @@ impl fmt::Display for Station {
     }
 }
 
-/// To whom something is published.
+/// The recipients of a message on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
     /// To all servers of the room.
     All,
-    /// To one of them.
+    /// To one server.
     To(Station),
 }
 
-/// What follows from what happened, at this server.
+/// An event that this server must act on.
 #[derive(Debug)]
 pub enum SharedEvent {
-    /// Whoever joined with this ticket is in.
+    /// The member that joined with this ticket has a place.
     Seated {
         /// The caller's own number for the join.
         ticket: u32,
-        /// As what.
+        /// The welcome for the member.
         welcome: Welcome,
-        /// The way in for its packets.
+        /// The receiver for its packets.
         uplink: LiveUplink,
     },
-    /// Whoever joined with this ticket is not.
+    /// The member that joined with this ticket is rejected.
     Refused {
         /// The caller's own number for the join.
         ticket: u32,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// A tick is over: these bytes, or that it was silent, go to these members.
+    /// A tick is over: the sum, or the message that it was silent, goes to these members.
     Closed {
         /// The tick.
         tick: u32,
-        /// How many packets are in the sum, and how many were dropped: known where the room is led.
+        /// How many packets are in the sum, and how many were dropped; known at the leader only.
         counted: Option<(usize, usize)>,
         /// The sum, if there is one.
         sum: Option<Vec<u8>>,
-        /// Who hears of it.
+        /// The members that get it.
         members: Vec<u16>,
     },
-    /// A roster or a note goes to these members, who must not miss it.
+    /// A roster or a note goes to these members. It must not get lost.
     Send {
-        /// To whom.
+        /// The recipients.
         members: Vec<u16>,
-        /// What.
+        /// The roster or note.
         bytes: Vec<u8>,
     },
-    /// A message goes to this member, who must not miss it.
+    /// A message goes to this member. It must not get lost.
     Tell {
-        /// To whom.
+        /// The recipient.
         member: u16,
-        /// What.
+        /// The message.
         message: ServerMessage,
     },
-    /// A member is to be told its last message and disconnected.
+    /// A member is removed: send it this last message and disconnect it.
     Removed {
         /// The member.
         member: u16,
         /// The message.
         message: ServerMessage,
     },
-    /// Goes to other servers.
+    /// A message for other servers.
     Publish {
-        /// To which.
+        /// The recipients.
         to: Address,
         /// A [`BusMessage`].
         bytes: Vec<u8>,
     },
-    /// The room is no more, here: all members are to be disconnected without a word, so that they
-    /// come again. Nothing follows.
+    /// The room is over at this server: disconnect all members without a message, so that they join
+    /// again. No event follows.
     Parted,
 }
 
-/// What happened on the bus, to be counted.
+/// Counts of events on the bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Parts that were added to sums.
     pub parts: u64,
-    /// Parts that were not: late, of another epoch, or there already.
+    /// Parts that were not added: late, of another epoch, or already there.
     pub refused: u64,
-    /// Edges whose members were given up.
+    /// Edges that were lost, with their members.
     pub edges_lost: u64,
-    /// Leaders that were given up, or given way to.
+    /// Leaders that were lost, or to which this one gave way.
     pub leaders_lost: u64,
 }
 
-/// How the parts of a room are written on the bus.
+/// The layout of parts on the bus.
 fn on_bus(layout: LiveLayout) -> LiveLayout {
     match layout {
         LiveLayout::Mask { .. } => layout,
@@ -185,9 +186,9 @@ enum Part {
 
 /// One server's part in a room.
 ///
-/// Time is a [`Duration`] since an origin of the caller's choice. After everything that it is told,
-/// and whenever [`SharedRoom::deadline`] has come, it is to be asked by [`SharedRoom::poll`] what
-/// follows until it says none.
+/// Time is a [`Duration`] since an origin of the caller's choice. Call [`SharedRoom::poll`] until
+/// it returns none: after every call that tells the room something, and at each
+/// [`SharedRoom::deadline`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -212,29 +213,28 @@ pub struct SharedRoom {
     limits: LiveLimits,
     part: Part,
     opened: Duration,
-    /// Has anybody asked to be let in?
+    /// Has anybody asked to join?
     asked: bool,
-    /// Joins that came before it was known who leads.
+    /// Joins from before the leader was known.
     waiting: VecDeque<(u32, Proven)>,
     events: VecDeque<SharedEvent>,
     counts: Counts,
 }
 
 impl SharedRoom {
-    /// A room that is to be found or opened, by the station `me`, which was never used before.
+    /// A room to be found or opened, for the station `me`, which was never used before.
     pub fn new(me: Station, limits: LiveLimits, now: Duration) -> Self {
         let part = Part::Seeking(Seek::new(me, now));
         let (waiting, events, counts) = (VecDeque::new(), VecDeque::new(), Counts::default());
         Self { me, limits, part, opened: now, asked: false, waiting, events, counts }
     }
 
-    /// What happened on the bus since this was asked.
+    /// The counts since the last call.
     pub fn take_counts(&mut self) -> Counts {
         std::mem::take(&mut self.counts)
     }
 
-    /// Does this server lead the room, or follow? None while that is open, and when its part is
-    /// over.
+    /// Does this server lead the room, or follow? None while it seeks, and after its part is over.
     pub fn role(&self) -> Option<bool> {
         match &self.part {
             Part::Leading(_) => Some(true),
@@ -243,7 +243,7 @@ impl SharedRoom {
         }
     }
 
-    /// The edges of the leader, if this is it.
+    /// How many edges the leader has; none at other servers.
     pub fn edges(&self) -> Option<usize> {
         if let Part::Leading(lead) = &self.part { Some(lead.edges()) } else { None }
     }
@@ -257,7 +257,8 @@ impl SharedRoom {
         }
     }
 
-    /// How packets are written, once that is known here: before, nobody has a place to send from.
+    /// The layout of packets, once it is known here. Before that no member has a place to send
+    /// from.
     pub fn layout(&self) -> Option<LiveLayout> {
         match &self.part {
             Part::Leading(lead) => Some(lead.room.layout()),
@@ -266,12 +267,12 @@ impl SharedRoom {
         }
     }
 
-    /// When a tick should have closed, where the room is led.
+    /// When a tick should have closed; known at the leader only.
     pub fn tick_due(&self, tick: u32) -> Option<Duration> {
         if let Part::Leading(lead) = &self.part { Some(lead.room.tick_opened(tick + 1)) } else { None }
     }
 
-    /// Is nobody left, here or at the edges of this leader?
+    /// Are no members left, here or at the edges of this leader?
     pub fn is_left(&self) -> bool {
         self.events.is_empty()
             && match &self.part {
@@ -282,7 +283,7 @@ impl SharedRoom {
             }
     }
 
-    /// Somebody wants in. The answer, with the caller's `ticket`, is an event.
+    /// A client wants to join. The answer, with the caller's `ticket`, is an event.
     pub fn join(&mut self, ticket: u32, join: &Proven, now: Duration) {
         self.asked = true;
         match &mut self.part {
@@ -293,7 +294,7 @@ impl SharedRoom {
         }
     }
 
-    /// Takes packets that came through their members' uplinks.
+    /// Takes packets from the uplinks of their members.
     pub fn packets(&mut self, packets: &[&LivePacket], mixer: &mut dyn Mixer, now: Duration) {
         match &mut self.part {
             Part::Leading(lead) => lead.room.packets(packets, mixer),
@@ -302,7 +303,7 @@ impl SharedRoom {
         }
     }
 
-    /// Takes a note of a member, or what is for the members' group.
+    /// Takes a note of a member, or a message for the members' group.
     pub fn note(&mut self, member: u16, note: &[u8], now: Duration) {
         match &mut self.part {
             Part::Leading(lead) => lead.note(member, note, now),
@@ -320,7 +321,7 @@ impl SharedRoom {
         }
     }
 
-    /// Puts a member of this server out.
+    /// Removes a member of this server.
     pub fn remove(&mut self, member: u16, fault: &Fault) {
         match &mut self.part {
             Part::Leading(lead) => lead.room.remove(member, fault.clone()),
@@ -329,7 +330,7 @@ impl SharedRoom {
         }
     }
 
-    /// Takes note that a connection to a member is gone.
+    /// Takes note that a member's connection has ended.
     pub fn leave(&mut self, member: u16, now: Duration) {
         match &mut self.part {
             Part::Leading(lead) => lead.room.leave(member, now),
@@ -358,8 +359,8 @@ impl SharedRoom {
         }
     }
 
-    /// Ends this server's part at `until`, and tells its members; nobody is let in any more. The
-    /// members of a leader's edges come again to the edges.
+    /// Ends this server's part at `until`, and tells its members. From now on nobody can join. The
+    /// members at a leader's edges join again there.
     pub fn close(&mut self, now: Duration, until: Duration) {
         match &mut self.part {
             Part::Leading(lead) => lead.close(now, until),
@@ -374,7 +375,7 @@ impl SharedRoom {
         }
     }
 
-    /// Lets go of everybody.
+    /// Disconnects all members.
     fn part(&mut self, now: Duration) {
         match &mut self.part {
             Part::Leading(lead) => lead.say_over(),
@@ -382,12 +383,12 @@ impl SharedRoom {
             Part::Seeking(_) | Part::Over => {}
         }
         self.drain();
-        // whoever waits looks again for a room
+        // members that wait look again for a room
         self.events.push_back(SharedEvent::Parted);
         self.part = Part::Over;
     }
 
-    /// Takes over what a part has to say.
+    /// Takes over the events of the part.
     fn drain(&mut self) {
         match &mut self.part {
             Part::Leading(lead) => self.events.append(&mut lead.events),
@@ -396,7 +397,7 @@ impl SharedRoom {
         }
     }
 
-    /// The next thing that follows, at time `now`.
+    /// The next event at time `now`.
     pub fn poll(&mut self, now: Duration) -> Option<SharedEvent> {
         if self.events.is_empty() {
             let stays = match &mut self.part {
@@ -418,7 +419,7 @@ impl SharedRoom {
         self.events.pop_front()
     }
 
-    /// Looks for who leads; false if nobody has come for whom that would matter.
+    /// Looks for a leader. False if no member wants to join, or if the leader is lost at once.
     fn seek(&mut self, now: Duration) -> bool {
         let Part::Seeking(seek) = &mut self.part else { return true };
         if self.waiting.is_empty() {
@@ -446,7 +447,7 @@ impl SharedRoom {
         true
     }
 
-    /// Leads, as the first who waits asks for it.
+    /// Leads the room that the first waiting join asks for.
     fn lead(&mut self, now: Duration) {
         while let Some((ticket, join)) = self.waiting.front() {
             match LiveRoom::open(RoomId(self.me.0), join, self.limits, now) {
@@ -461,7 +462,8 @@ impl SharedRoom {
         self.part = Part::Over;
     }
 
-    /// When [`SharedRoom::poll`] has something to say at the latest, if nothing happens before.
+    /// The time at which [`SharedRoom::poll`] has an event at the latest, if nothing happens
+    /// before.
     pub fn deadline(&self) -> Option<Duration> {
         if !self.events.is_empty() {
             return Some(Duration::ZERO);

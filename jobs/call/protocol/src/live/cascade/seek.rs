@@ -1,5 +1,5 @@
-//! Who leads a room: whoever is heard leading it, else of those who seek the one with the smallest
-//! station.
+//! Finds the leader of a room: a server whose ticks are heard, else the seeking server with the
+//! smallest station.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use super::{
     messages::{BusContent, BusMessage},
 };
 
-/// How often it is said that somebody seeks.
+/// The time between two messages of a server that seeks.
 const SAY: Duration = Duration::from_millis(50);
-/// How long one waits for the ticks of another who seeks and has a smaller station.
+/// How long a server waits for the ticks of another one that seeks and has a smaller station.
 const DEFER: Duration = Duration::from_millis(600);
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SeekOutcome {
     Nobody,
@@ -23,11 +23,11 @@ pub(super) enum SeekOutcome {
 /// The search.
 pub(super) struct Seek {
     me: Station,
-    /// From when on nobody is expected any more.
+    /// The time from which on no other server is expected.
     until: Duration,
     since: Option<Duration>,
     leader: Option<Station>,
-    /// Has somebody been waited for who has a smaller station?
+    /// The smaller station that this one waits for, or has waited for.
     deferred: Option<Station>,
     say: Duration,
 }
@@ -44,7 +44,7 @@ impl Seek {
             }
             BusContent::Over if self.leader == Some(message.from) => self.leader = None,
             BusContent::Over if self.deferred == Some(message.from) => self.deferred = None,
-            // one after another, not each again and again
+            // waits once for each smaller station, not again at each of its messages
             BusContent::Seek
                 if message.from < self.me && self.deferred.is_none_or(|deferred| message.from < deferred) =>
             {
@@ -55,14 +55,14 @@ impl Seek {
         }
     }
 
-    /// None while it is open.
+    /// None while the search goes on.
     pub(super) fn found(&mut self, now: Duration) -> Option<SeekOutcome> {
-        // counted from when somebody came for whom it matters
+        // counted from the first member that waits
         let since = *self.since.get_or_insert(now);
         self.until = self.until.max(since + SEEK);
         match self.leader {
-            // who leads says so again and again; a word that was under way for long is followed by
-            // none
+            // a leader publishes every tick; if this one was stale, none follows, and the edge
+            // gives up after `LOST`
             Some(leader) => Some(SeekOutcome::Leader(leader)),
             None => (now >= self.until).then_some(SeekOutcome::Nobody),
         }

@@ -1,11 +1,12 @@
-//! Offers, tasks, pieces and steps (kinds 20 to 23 of the wire): what goes around a group's
+//! Offers, tasks, pieces and steps (kinds 20 to 23 of the wire): the envelopes of a group's
 //! messages.
 //!
 //! ```text
 //! offer = version 1, kind 1, room 8, session 16, sealed
-//!         sealed = AES-256-GCM(offer_sid, nonce 0, what stands before it, key package); a session offers once
-//! task  = version 1, kind 1, room 8, length 4, roster, then for each that is new on it: length 2, offer
-//!         the roster is a change (`super::super::roster`) of the last one, whose first tick is still 0
+//!         sealed = AES-256-GCM(offer_sid, nonce 0, the fields before it, key package);
+//!         a session makes one offer
+//! task  = version 1, kind 1, room 8, length 4, roster, for each new session on it: length 2, offer
+//!         the roster is a change (`super::super::roster`) of the last one; its first tick is 0
 //! piece = version 1, kind 1, room 8, epoch 4, total 4, offset 4, up to 16 KiB of an answer
 //! answer = count 2, numbers of refused members 2 each, ascending; length 4, commit; welcome
 //! step  = version 1, kind 1, room 8, length 4, commit or welcome or nothing; roster
@@ -42,8 +43,7 @@ const MAX_WELCOME: usize = 4 << 20;
 pub(in super::super) const MAX_ANSWER: usize = 2 + 2 * MAX_MEMBERS + 4 + MAX_COMMIT + MAX_WELCOME;
 /// Bytes of an answer in one piece.
 const PIECE_BYTES: usize = 16 << 10;
-/// The longest message of all that a member of a live room is sent: a step, or a task of four
-/// thousand offers.
+/// The longest message to a member of a live room: a step, or a task of four thousand offers.
 pub const MAX_GROUP_BYTES: usize =
     ROOM_HEAD + 4 + MAX_ROSTER_BYTES + longer(MAX_WELCOME, MAX_MEMBERS * (2 + MAX_OFFER));
 
@@ -57,7 +57,7 @@ pub(super) fn head(kind: u8, room: RoomId) -> Vec<u8> {
     out
 }
 
-/// The room, and what follows; none unless these bytes begin as this kind does.
+/// The room and the rest; none unless these bytes begin like this kind.
 fn body(kind: u8, bytes: &[u8]) -> Option<(RoomId, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<ROOM_HEAD>()?;
     let mut room = RoomId([0; 8]);
@@ -75,18 +75,18 @@ fn short(bytes: &[u8]) -> Option<(u16, &[u8])> {
     Some((u16::from_be_bytes(*number), rest))
 }
 
-/// Room and session of an offer, which is all that a server can read of it; none if it is no offer.
+/// Room and session of an offer: all that a server can read of it. None if it is no offer.
 pub(in super::super) fn offer_head(offer: &[u8]) -> Option<(RoomId, SessionId)> {
     let (room, rest) = body(OFFER, offer)?;
     let (session, sealed) = rest.split_first_chunk::<16>()?;
     (sealed.len() > TAG && offer.len() <= MAX_OFFER).then_some((room, SessionId(*session)))
 }
 
-/// What a committer is to do.
+/// The order to make a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Task {
     pub(in super::super) change: Change,
-    /// In the order of who is new.
+    /// In the order of the new entries.
     pub(in super::super) offers: Vec<Vec<u8>>,
 }
 
@@ -175,7 +175,7 @@ impl Answer {
         is_one.then(|| Self { refused, commit: commit.to_vec(), welcome: welcome.to_vec() })
     }
 
-    /// The pieces that the answer to the task of an epoch goes in.
+    /// The pieces of the answer to the task of an epoch.
     pub(in super::super) fn pieces(&self, room: RoomId, epoch: u32) -> Vec<Vec<u8>> {
         let bytes = self.encode();
         let total = bytes.len() as u32;
@@ -187,11 +187,11 @@ impl Answer {
     }
 }
 
-/// A roster with what leads to its keys.
+/// A roster, and the message that leads to its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Step<'a> {
     pub(in super::super) room: RoomId,
-    /// A commit, a welcome, or nothing where a group is to be founded.
+    /// A commit, a welcome, or nothing if a group is to be founded.
     pub(in super::super) words: &'a [u8],
     /// The bytes of a roster.
     pub(in super::super) roster: &'a [u8],
@@ -206,8 +206,7 @@ impl<'a> Step<'a> {
         out
     }
 
-    /// None unless these are the bytes of a step. What the roster in it is, whoever takes it finds
-    /// out.
+    /// None unless these are the bytes of a step. The recipient checks the roster in it.
     pub(in super::super) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (room, rest) = body(STEP, bytes)?;
         let (length, rest) = number(rest)?;
@@ -216,13 +215,12 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Is this something that goes between a member and its group by way of the room, and not to the
-/// sums?
+/// Does this message go to the members' group by way of the room, and not to the sums?
 pub fn is_for_the_group(bytes: &[u8]) -> bool {
     matches!(bytes, [VERSION, OFFER | PIECE, ..])
 }
 
-/// Whatever decodes is encoded as the same bytes.
+/// Bytes that decode encode to the same bytes.
 pub(in super::super) fn fuzz(data: &[u8]) {
     if let Some(task) = Task::decode(data) {
         assert_eq!(task.encode(), data);

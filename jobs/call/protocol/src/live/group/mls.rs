@@ -12,15 +12,15 @@ use crate::live::{
     roster::{self, Listed, Roster, RosterError},
 };
 
-/// What the exporter is asked for.
+/// The label for the exporter.
 const PURPOSE: &str = "tobari call/2";
 
-/// Sessions that are to come into the group, at most: who changes their mind so often before a
-/// roster says so is heard again with the last one's.
+/// The most sessions that wait for the group. A member that begins more before a roster lists one
+/// is heard again once a roster lists one of the last.
 const MOST_NEWCOMERS: usize = 8;
 
-/// A group, and the sessions that are to come into it, the last one last: a roster may list one
-/// after another was begun.
+/// A group, and the sessions that wait to join it, the newest last. A roster may list one after the
+/// next was begun.
 pub(super) struct MlsGroup {
     room: RoomId,
     newcomers: VecDeque<(SessionId, Newcomer)>,
@@ -33,7 +33,7 @@ impl MlsGroup {
     }
 }
 
-/// What a leaf calls itself: session and name, so that a hello and a leaf are of one member.
+/// The identity of a leaf: session and name. It ties a leaf to the hello of one member.
 fn identity(session: SessionId, name: &str) -> Vec<u8> {
     [&session.0[..], name.as_bytes()].concat()
 }
@@ -64,7 +64,7 @@ impl Agreement for MlsGroup {
                 None => refused.push(*member),
             }
         }
-        // whoever begins another session leaves with the one before
+        // a member that begins another session leaves with the earlier one
         let goes = |member: &u16| change.gone.contains(*member) || change.new.iter().any(|(new, _)| new == member);
         let gone: Vec<Vec<u8>> = roster
             .members
@@ -80,8 +80,8 @@ impl Agreement for MlsGroup {
         Some(Answer { refused, commit: commit.commit, welcome: commit.welcome })
     }
 
-    /// After an error the keys of this roster are not had; later rosters may lead on, or the call
-    /// is over for this member.
+    /// After an error this member does not have the keys of this roster. Later rosters may let it
+    /// go on; else the call is over for it.
     fn follow(&mut self, words: &[u8], roster: &Roster, own: u16) -> Result<GroupSecret, RosterError> {
         let session = roster.members.get(&own).ok_or(RosterError::NotListed)?.session;
         let place = self.newcomers.iter().position(|(new, _)| *new == session);
@@ -103,7 +103,7 @@ impl Agreement for MlsGroup {
             return Err(RosterError::Members);
         }
         if let Some(at) = place {
-            // those before it never come
+            // no roster will list the ones before
             self.newcomers.drain(..=at);
         }
         self.export(roster).ok_or(RosterError::Keys)
@@ -124,7 +124,7 @@ impl Agreement for MlsGroup {
 }
 
 impl MlsGroup {
-    /// The key package of somebody new, if it is that of its hello.
+    /// The key package of a new session, if it belongs to the hello.
     fn offered(&self, keys: &RoomKeys, member: u16, hello: &[u8], offer: &[u8]) -> Option<Vec<u8>> {
         let Listed { session, name, .. } = roster::hello_of(member, hello, keys, self.room)?;
         let package = offer::open(keys, self.room, session, offer)?;
@@ -133,7 +133,7 @@ impl MlsGroup {
     }
 }
 
-/// Are the leaves of the group the sessions of the roster, no more and no fewer?
+/// Are the leaves of the group exactly the sessions of the roster?
 fn same(roster: &Roster, group: &Group) -> bool {
     let mut listed: Vec<Vec<u8>> =
         roster.members.values().map(|listed| identity(listed.session, &listed.name)).collect();

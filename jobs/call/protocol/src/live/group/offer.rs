@@ -1,4 +1,4 @@
-//! What a session offers to be taken in with: a key package, sealed for who has the link.
+//! A session's offer to join the group: a key package, sealed under a key of the link.
 
 use aes_gcm::{
     Aes256Gcm, Nonce, Tag,
@@ -11,7 +11,7 @@ use super::{
     messages::{MAX_PACKAGE, OFFER, OFFER_HEAD, TAG, head, offer_head},
 };
 
-/// An offer of a session's key package; none if that is too long.
+/// The offer of a session's key package; none if the package is empty or too long.
 pub(super) fn seal(keys: &RoomKeys, room: RoomId, session: SessionId, package: &[u8]) -> Option<Vec<u8>> {
     if package.is_empty() || package.len() > MAX_PACKAGE {
         return None;
@@ -27,7 +27,8 @@ pub(super) fn seal(keys: &RoomKeys, room: RoomId, session: SessionId, package: &
     Some(offer)
 }
 
-/// The key package in an offer of this session; none if nobody with the link has sealed it so.
+/// The key package in an offer of this session; none if the offer was not sealed with the link for
+/// it.
 pub(super) fn open(keys: &RoomKeys, room: RoomId, session: SessionId, offer: &[u8]) -> Option<Vec<u8>> {
     if offer_head(offer)? != (room, session) {
         return None;

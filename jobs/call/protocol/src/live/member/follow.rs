@@ -1,4 +1,4 @@
-//! How a member follows its room from roster to roster, and what it does when it cannot.
+//! How a member follows its room from roster to roster, and what happens if it cannot.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use super::{
 };
 
 impl LiveMember {
-    /// A roster counts only with this member on it, under a session of its own: before the server
-    /// has the hello of a new one, the one before. So what was recorded before it came does not
-    /// open. If this member is there and left out, as its session is there twice, the roster
-    /// counts, and it begins another session.
+    /// Takes a roster, if this member is on it under one of its own sessions. A member that just
+    /// began a session may still be listed under the one before. So a recording from before this
+    /// member joined does not decrypt. If this member is listed but left out, because its session
+    /// is there twice, it takes the roster and begins another session.
     ///
-    /// Where the members agree on keys it comes with the words that lead the group there, and
-    /// nowhere else.
+    /// If the members agree on keys, the roster must come with the `words` that lead the group
+    /// there; otherwise it must come without.
     pub(super) fn roster_said(&mut self, words: Option<&[u8]>, bytes: &[u8]) {
         let before = self.left_out();
         let (number, sessions, group) = (self.number, &self.sessions, &mut self.group);
@@ -56,7 +56,7 @@ impl LiveMember {
         all.map(|(member, hello)| (*member, *hello)).collect()
     }
 
-    /// Each entry that is left out is told once.
+    /// Reports each entry that is left out, once.
     fn see_who_is_left_out(&mut self, before: &[(u16, [u8; 32])]) {
         let now = self.left_out();
         let members: Vec<u16> = now.iter().filter(|entry| !before.contains(entry)).map(|(member, _)| *member).collect();
@@ -70,7 +70,8 @@ impl LiveMember {
         }
     }
 
-    /// What could not be followed is told once, and asked for if that can help.
+    /// Reports once that a roster could not be followed, and asks for the whole roster if that can
+    /// help.
     fn not_followed(&mut self, error: RosterError, bytes: &[u8]) {
         let is_behind = self.behind.is_behind();
         let helps = match error {
@@ -94,8 +95,8 @@ impl LiveMember {
         }
     }
 
-    /// The server asks this member for a commit. It is made from what this member knows of the
-    /// group and of who is new, not from what the server says.
+    /// The server asks this member for a commit. The member makes it from its own view of the group
+    /// and of the new entries, not from claims of the server.
     pub(super) fn task(&mut self, bytes: &[u8]) {
         let task = Task::decode(bytes);
         let (hearing, number) = (&self.hearing, self.number);
@@ -105,7 +106,7 @@ impl LiveMember {
         };
         let (answer, task) = match (answer, task) {
             (Some(answer), Some(task)) => (answer, task),
-            // the state of the group that it is a commit for was never reached here
+            // this member never reached the state of the group that the commit is for
             (None, Some(task)) if self.behind.is_behind() => {
                 return self.say(&ClientMessage::Behind { epoch: task.change.base });
             }
@@ -115,7 +116,7 @@ impl LiveMember {
         self.outgoing.extend(pieces.into_iter().map(Outgoing::Binary));
     }
 
-    /// The same, where nobody has randomness to give; not more than once a second.
+    /// Like [`LiveMember::begin`], with this member's own randomness, and at most once a second.
     pub(super) fn begin_again(&mut self) {
         if self.behind.begins(self.hearing.next()) {
             let mut rng = std::mem::replace(&mut self.rng, ChaCha20Rng::from_seed([0; 32]));
@@ -124,7 +125,7 @@ impl LiveMember {
         }
     }
 
-    /// Says that this member cannot follow the roster of an epoch.
+    /// Tells the server that this member cannot follow the roster of an epoch.
     pub(super) fn ask_for_all(&mut self, epoch: u32) {
         self.say(&ClientMessage::Behind { epoch });
         if self.group.is_some() {

@@ -1,14 +1,15 @@
 //! A member of a live room: the half that holds keys, as a state machine.
 //!
-//! A [`LiveMember`] is given what the microphone hears, 320 samples every 20 ms, and what comes
-//! from the server; it says what to send and what was heard. It has no clock: frames are its time.
+//! The caller gives a [`LiveMember`] 320 samples of the microphone every 20 ms, and the messages of
+//! the server. The member returns what to send and what to play. It has no clock: frames are its
+//! time.
 //!
-//! **Rules kept here, whatever the server says.** Ticks of packets increase, over all epochs. A
-//! packet that is sent again is the bytes that were sent ([`LiveMember::again`]). Sums come in
-//! increasing order, each under the epoch of its tick. Of a roster, entries that no member of this
-//! room has signed are left out (`super::roster`), and the rest is taken. A member that cannot
-//! follow asks for all of it (`super::behind`). What goes against a rule is not heard, and is told
-//! as an [`Alarm`].
+//! **Rules against the server.** Ticks of packets increase, over all epochs. A packet that is sent
+//! again has the same bytes ([`LiveMember::again`]). Sums arrive in increasing order, each under
+//! the epoch of its tick. Entries of a roster that no member of this room has signed are left out
+//! (`super::roster`); the rest of the roster is valid. A member that cannot follow asks for the
+//! whole roster (`super::behind`). A message that breaks a rule is not played, and is reported as
+//! an [`Alarm`].
 
 mod follow;
 
@@ -47,24 +48,24 @@ use super::{
 };
 use crate::{PACKET_SAMPLES, TICK_MS};
 
-/// Packets that are remembered, to be sent again and to take one's own voice out of sums.
+/// Packets that are kept, to send them again and to take one's own voice out of sums.
 const REMEMBERED: usize = 128;
-/// Ticks after which a packet that is in no sum, and was not said to be late, was left out: two
+/// Ticks after which a packet counts as left out if no sum has it and no sum lists it as late: two
 /// seconds.
 const OMITTED_TICKS: u32 = 100;
 
-/// What is to be sent to the server.
+/// A message to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outgoing {
     /// A control message.
     Text(String),
-    /// A note, or something for the group.
+    /// A note, or a message for the group.
     Binary(Vec<u8>),
 }
 
 impl Outgoing {
-    /// Is it a hello or a note, which is for the other members' eyes? Else it is for the server or
-    /// the group.
+    /// Is it a hello or a note, for the other members to read? All else is for the server or the
+    /// group.
     pub fn is_note(&self) -> bool {
         matches!(self, Self::Binary(bytes) if matches!(bytes.get(1), Some(&(hello::KIND | notes::KIND))))
     }
@@ -74,7 +75,7 @@ impl Outgoing {
 pub struct OpenedTick {
     /// The tick.
     pub tick: u32,
-    /// Whose packets are in it.
+    /// The members whose packets are in it.
     pub speakers: MemberSet,
     /// The exact sum without one's own voice: [`PACKET_SAMPLES`] samples.
     pub samples: Zeroizing<Vec<i32>>,
@@ -83,7 +84,7 @@ pub struct OpenedTick {
 /// A packet that was sent.
 struct Sent {
     tick: u32,
-    /// Under whose keys it was made.
+    /// The epoch of the keys that encrypted it.
     epoch: u32,
     packet: Vec<u8>,
     samples: Zeroizing<[i16; PACKET_SAMPLES]>,
@@ -96,16 +97,16 @@ pub struct LiveMember {
     number: u16,
     /// The session under which this member is, or will be, on the roster.
     session: SessionId,
-    /// All that there were.
+    /// All sessions of this member so far.
     sessions: BTreeSet<SessionId>,
     notes: NoteWriter,
-    /// Where the members agree on keys.
+    /// If the members agree on keys.
     group: Option<Box<dyn Agreement>>,
     /// Does it send, as far as the server allows?
     speaks: bool,
     muted_by_host: bool,
-    /// Packets of ticks up to this one may have met a server that was not to add them, or a line
-    /// that took nothing.
+    /// Packets of ticks up to this one may be missing without a fault of the server: it was not to
+    /// add them, or the line accepted none.
     excused: Option<u32>,
     cadence: Cadence,
     last_sent: Option<u32>,
@@ -114,7 +115,7 @@ pub struct LiveMember {
     passed_over: Option<Zeroizing<[i16; PACKET_SAMPLES]>>,
     /// A packet of a tick before this one is to be sent again, to measure the round trip.
     probe: Option<u32>,
-    /// Ticks whose sums lack our packet, which may still be said to have been late.
+    /// Ticks whose sums lack our packet. A later sum may still list it as late.
     absent: VecDeque<u32>,
     history: History,
     /// The last note of each session.
@@ -122,23 +123,22 @@ pub struct LiveMember {
     talking: BTreeSet<u16>,
     presence: Presence,
     behind: Behind,
-    /// For sessions that are begun when nobody has randomness to give.
+    /// For sessions that begin where the caller gives no randomness.
     rng: ChaCha20Rng,
     outgoing: VecDeque<Outgoing>,
     news: VecDeque<News>,
 }
 
 impl LiveMember {
-    /// What answers the challenge of the server of `link`.
+    /// The answer to the challenge of the server of `link`.
     pub fn join(link: &RoomLink, speak: bool, nonce: Nonce) -> Join {
         entry::answer(link, speak, nonce)
     }
 
-    /// A member that got `welcome`, and is called `name` by the others, of which the first 64 bytes
-    /// count.
+    /// A member that got `welcome`. The others see the first 64 bytes of `name`.
     ///
-    /// None if the settings of the link are impossible, which those of a link that was read are
-    /// not, or if it asks for keys of a group and this build has none ([`group::HAS_GROUPS`]).
+    /// None if the settings of the link are impossible (a parsed link never has such settings), or
+    /// if it asks for keys of a group and this build has none ([`group::HAS_GROUPS`]).
     pub fn new(
         link: &RoomLink,
         name: &str,
@@ -185,7 +185,7 @@ impl LiveMember {
         Some(member)
     }
 
-    /// Says hello under the session that there is, and offers it to the group.
+    /// Sends a hello for the current session, and offers the session to the group.
     fn present(&mut self, mut rng: &mut (impl CryptoRng + ?Sized)) {
         let hello = Hello { member: self.number, speaks: self.speaks, name: self.name.clone() };
         let hello = hello::write(&self.hearing.keys, self.hearing.room, self.session, &hello);
@@ -214,36 +214,35 @@ impl LiveMember {
         self.hearing.layout
     }
 
-    /// The last roster: who is there, by number.
+    /// The members on the last roster, by number.
     pub fn roster(&self) -> Option<&BTreeMap<u16, roster::Listed>> {
         self.hearing.roster().map(|roster| &roster.members)
     }
 
-    /// Words to compare with those of the others, by voice for instance, where the members agree on
-    /// keys: they are equal for all members of one state of their group, and for nobody who was led
-    /// into another. They change with every roster.
+    /// Words to compare with the other members, by voice for instance, if the members agree on
+    /// keys. All members of one state of their group have the same words; a member that was led
+    /// into another state has others. They change with every roster.
     pub fn words(&self) -> Option<String> {
         self.group.as_ref()?.words()
     }
 
-    /// Words that stand for the key of a member in this call, where the members agree on keys.
+    /// Words that stand for the key of a member in this call, if the members agree on keys.
     pub fn words_of(&self, member: u16) -> Option<String> {
         let session = self.roster()?.get(&member)?.session;
         self.group.as_ref()?.words_of(session)
     }
 
-    /// What the members' group gives for a roster, in the state that this member is in: for who
-    /// attacks.
+    /// The secret that this member's current state of the group exports for a roster: for attacks.
     pub(super) fn exported(&self, roster: &Roster) -> Option<GroupSecret> {
         self.group.as_ref()?.export(roster)
     }
 
-    /// What is to be sent next, besides packets.
+    /// The next message to send, besides packets.
     pub fn poll_outgoing(&mut self) -> Option<Outgoing> {
         self.outgoing.pop_front()
     }
 
-    /// What happened next.
+    /// The next event.
     pub fn poll_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
@@ -253,7 +252,7 @@ impl LiveMember {
         self.say(&ClientMessage::Hand { raised });
     }
 
-    /// Says something to the server: what a host can say.
+    /// Sends a control message of a host to the server.
     pub fn say(&mut self, message: &ClientMessage) {
         self.outgoing.push_back(Outgoing::Text(message.to_text()));
     }
@@ -263,12 +262,13 @@ impl LiveMember {
         self.speaks && self.hearing.roster().is_some()
     }
 
-    /// The next 20 ms of the microphone, after gain and gate, and whether somebody talks in it.
-    /// Answers the packet to send, if there is one now: not before the first roster, nor for a
-    /// listener, nor in a room of talk spurts while nobody talks.
+    /// Takes the next 20 ms of the microphone, after gain and gate, and whether somebody talks in
+    /// it. Returns the packet to send, if there is one now. There is none before the first roster,
+    /// none for a listener, and none without talk in a room of talk spurts.
     ///
     /// # Leakage
-    /// In a room with constant sending the same work and the same bytes whatever the samples are.
+    /// In a room with constant sending, neither the work nor the number of bytes depends on the
+    /// samples.
     pub fn frame(
         &mut self,
         samples: &[i16; PACKET_SAMPLES],
@@ -286,7 +286,7 @@ impl LiveMember {
         packet
     }
 
-    /// The same, of samples that are made for their tick.
+    /// Like [`LiveMember::frame`], with samples that are made for their tick.
     pub fn frame_of(
         &mut self,
         samples: impl FnOnce(u32) -> [i16; PACKET_SAMPLES],
@@ -323,10 +323,10 @@ impl LiveMember {
         Some(packet)
     }
 
-    /// An old packet, byte by byte as it was sent: to be sent after the one of
-    /// [`LiveMember::frame`], where there is one. The server lists its sender as late, which tells
-    /// how long the round trip takes. Nobody hears anything of it. There is one a second at most,
-    /// and none where the server is near.
+    /// An old packet, with the bytes that were sent before. Send it after the packet of
+    /// [`LiveMember::frame`], if there is one. The server lists its sender as late, and that shows
+    /// how long the round trip takes. Nobody hears it. There is at most one a second, and none if
+    /// the server is near.
     pub fn probe(&mut self) -> Option<Vec<u8>> {
         let open = self.probe.take()?;
         let closed = self.sent.iter().rev().find(|sent| sent.tick < open)?.packet.clone();
@@ -334,27 +334,26 @@ impl LiveMember {
         Some(closed)
     }
 
-    /// By how many milliseconds packets are made ahead of the tick that is open as far as is known.
+    /// By how many milliseconds packets are made ahead of the tick that is open, as far as known.
     pub fn lead_ms(&self) -> u32 {
         self.cadence.lead().saturating_mul(TICK_MS as u32)
     }
 
-    /// The last round trip that was measured, in milliseconds, in steps of 20; none where none was
-    /// longer than that.
+    /// The last measured round trip, in milliseconds, in steps of 20; none if it was never longer
+    /// than that.
     pub fn round_trip_ms(&self) -> Option<u32> {
         self.cadence.round_trip().map(|ticks| ticks.saturating_mul(TICK_MS as u32))
     }
 
-    /// The packet of a tick again, if it is remembered: the bytes that were sent. For transports
-    /// that lose packets; WebSocket, the one of the clients here, loses none, and they send none
-    /// again.
+    /// The packet of a tick again, if it is kept: the same bytes. For transports that lose packets.
+    /// The clients here use WebSocket, which loses none, and do not call this.
     pub fn again(&self, tick: u32) -> Option<&[u8]> {
         self.sent.iter().find(|sent| sent.tick == tick).map(|sent| sent.packet.as_slice())
     }
 
-    /// A packet of [`LiveMember::frame`] was not sent, as the line took nothing: that no sum has it
-    /// is nobody's fault but the line's, and is told as late; nor is it the server's that those
-    /// before it are not there yet. Its tick gets no other.
+    /// Takes note that a packet of [`LiveMember::frame`] was not sent, because the line accepted
+    /// nothing. The server is not at fault if no sum has this packet: it is reported as late. Nor
+    /// is the server at fault if earlier packets are not there yet. Its tick gets no other packet.
     pub fn keep_back(&mut self, packet: &[u8]) {
         let Some(place) = self.sent.iter().rposition(|sent| sent.packet == packet) else { return };
         if let Some(Sent { tick, .. }) = self.sent.remove(place) {
@@ -384,7 +383,7 @@ impl LiveMember {
                 News::Granted { speak }
             }
             &ServerMessage::Muted { muted } => {
-                // said once more it excuses nothing: a server could leave out whom it likes
+                // a repeated message excuses nothing, or else a server could leave out anybody
                 if std::mem::replace(&mut self.muted_by_host, muted) != muted {
                     self.excused = self.last_sent;
                 }
@@ -397,8 +396,7 @@ impl LiveMember {
         self.news.push_back(news);
     }
 
-    /// Begins a session that speaks, or one that listens: another one, whose keys have sent
-    /// nothing.
+    /// Begins a new session that speaks or listens. Its keys have encrypted nothing yet.
     fn granted(&mut self, speak: bool, rng: &mut (impl CryptoRng + ?Sized)) {
         if self.speaks != speak {
             self.speaks = speak;
@@ -415,13 +413,13 @@ impl LiveMember {
         self.present(rng);
     }
 
-    /// A tick in which the server says that nobody has sent.
+    /// Takes a tick that is silent, as the server says.
     fn silent(&mut self, tick: u32) {
         let next = self.hearing.next();
         if tick < next {
             return self.alarm(Alarm::Sum(SumError::Rewound { tick, next }));
         }
-        // in a room of talk spurts the last packet of a voice says that it goes on
+        // in a room of talk spurts the last packet of a spurt still has its talk bit set
         let nobody = MemberSet::default();
         if let Some(last) = self.hearing.epoch_at(tick).map(|epoch| epoch.roster.last()) {
             self.see_who_talks((flagged(tick, last), 0), &nobody);
@@ -429,8 +427,7 @@ impl LiveMember {
         self.closed(tick, &nobody, &nobody);
     }
 
-    /// A tick is over whose sum this member does not open, as it need not know what is in it: for
-    /// loads of many members.
+    /// Skips the sum of a tick that this member does not need: for load tests with many members.
     pub fn pass_over(&mut self, tick: u32) {
         if tick >= self.hearing.next() {
             self.hearing.pass(tick);
@@ -442,8 +439,8 @@ impl LiveMember {
         self.news.push_back(News::Alarm(alarm));
     }
 
-    /// Takes a binary message: a sum, a roster, a note, or what is for the group. A sum that was
-    /// heard is answered.
+    /// Takes a binary message: a sum, a roster, a note, or a message for the group. Returns the
+    /// tick of a sum that was decrypted.
     pub fn binary(&mut self, bytes: &[u8]) -> Option<OpenedTick> {
         match bytes.get(1).copied() {
             Some(roster::KIND) => self.roster_said(None, bytes),
@@ -459,7 +456,7 @@ impl LiveMember {
         None
     }
 
-    /// Somebody in the lobby presents itself to a host.
+    /// A member in the lobby presents itself to a host.
     fn waiting(&mut self, bytes: &[u8]) {
         let head = hello::head_of(bytes);
         let said = head.and_then(|head| {
@@ -476,7 +473,7 @@ impl LiveMember {
         let listed =
             self.roster().and_then(|members| members.iter().find(|(_, listed)| listed.session == head.session));
         let Some(member) = listed.map(|(member, _)| *member) else {
-            // somebody who has just left had something to say
+            // a member that has just left
             return;
         };
         let last = self.noted.entry(head.session).or_insert(0);
@@ -504,7 +501,7 @@ impl LiveMember {
         Ok(Some(OpenedTick { tick, speakers, samples }))
     }
 
-    /// Of sixteen members from `first` on: who talks.
+    /// Reports changes of talk among the sixteen members from `first` on.
     fn see_who_talks(&mut self, (first, flags): (u16, u16), speakers: &MemberSet) {
         for place in 0..FLAGS {
             let member = first + place;
@@ -516,14 +513,15 @@ impl LiveMember {
         }
     }
 
-    /// Whoever is on the roster no more does not talk: sums say nothing of it any longer.
+    /// Members that are no longer on the roster do not talk: sums no longer say anything about
+    /// them.
     fn forget_who_is_gone(&mut self) {
         let Some(roster) = self.hearing.roster() else { return };
         let gone = self.talking.extract_if(.., |member| !roster.members.contains_key(member));
         self.news.extend(gone.map(|member| News::Talking { member, talking: false }));
     }
 
-    /// A tick is over, and who the server says was in it.
+    /// A tick is over, with the speakers and late members that the server lists.
     fn closed(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
         let epoch = self.hearing.epoch_at(tick).map(|epoch| {
             let changed = self.presence.passed(&epoch.roster, speakers);
@@ -531,7 +529,7 @@ impl LiveMember {
         });
         let (epoch, changed) = epoch.unzip();
         for (member, session, missing) in changed.into_iter().flatten() {
-            // of who is on the next roster no more nothing is said
+            // nothing is reported about members that are not on the next roster
             if self.roster().and_then(|members| members.get(&member)).is_some_and(|listed| listed.session == session) {
                 self.news.push_back(News::Missing { member, missing });
             }
@@ -542,8 +540,8 @@ impl LiveMember {
         if let Some(epoch) = self.behind.passed(tick, self.group.is_some()) {
             self.ask_for_all(epoch);
         }
-        // of what was before this member's first epoch others know more: a window that begins there
-        // is not compared
+        // others know more about the time before this member's first epoch: a window that begins
+        // there is not compared
         if let Some((window, digest)) = epoch.and_then(|epoch| self.history.heard(tick, epoch, speakers)) {
             self.compare(window, digest);
         }
@@ -556,18 +554,18 @@ impl LiveMember {
         }
     }
 
-    /// What became of our packets: in their sum, late, or left out.
+    /// Accounts for our packets: in their sum, late, or left out.
     fn account(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) {
         let is_due = Some(tick) > self.excused && !self.muted_by_host;
-        // a packet that was made before the keys of its tick were known cannot be added by any
-        // server
+        // no server can add a packet that was made before the keys of its tick were known
         let epoch = self.hearing.epoch_at(tick).map(|epoch| epoch.number());
         let was_sent = self.sent.iter().any(|sent| sent.tick == tick && Some(sent.epoch) == epoch);
         if was_sent && is_due && !speakers.contains(self.number) && self.absent.len() < REMEMBERED {
             self.absent.push_back(tick);
         }
         if self.measure(tick, speakers, late) {
-            // how many were late is not said: those that were missing by now may all have been
+            // the number of late packets is not reported: all that are missing by now may have been
+            // late
             self.absent.clear();
             self.news.push_back(News::Late { tick });
         }
@@ -578,7 +576,7 @@ impl LiveMember {
         }
     }
 
-    /// What a sum says of the line: was a packet of this member late? A probe is none.
+    /// Updates the round trip from a sum. Was a packet of this member late? Probes do not count.
     fn measure(&mut self, tick: u32, speakers: &MemberSet, late: &MemberSet) -> bool {
         let (is_late, was_far) = (late.contains(self.number), self.cadence.is_far());
         let is_probe = self.cadence.closed(tick, speakers.contains(self.number), is_late);
@@ -598,7 +596,7 @@ impl LiveMember {
         for member in self.history.differing(window) {
             self.alarm(Alarm::Histories { member, window });
         }
-        // all of them, listeners too: so many notes go to everybody
+        // listeners count too, because their notes also go to all members
         let members = self.roster().map_or(0, BTreeMap::len);
         if History::tells(self.number, window, members) {
             self.send_note(&Say::History { window, digest });
@@ -613,7 +611,7 @@ fn draw(rng: &mut (impl CryptoRng + ?Sized)) -> SessionId {
     session
 }
 
-/// What of a name the others are told.
+/// The part of a name that the others see.
 fn short(name: &str) -> String {
     let mut short = String::new();
     for letter in name.chars().filter(|letter| !letter.is_control()) {

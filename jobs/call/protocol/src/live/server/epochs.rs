@@ -1,4 +1,4 @@
-//! Who is on the roster, from which tick on, and when the next roster is due.
+//! The members on the roster, the tick from which on they are, and the time of the next roster.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,60 +9,60 @@ use tobari_curve::wire::{MemberSet, RoomId};
 
 use super::super::roster::{Change, Form};
 
-/// How long after the last roster who comes may wait for others: a newcomer costs a commit and a
-/// welcome to all.
+/// How long after the last roster a new member may wait for others: each roster with new members
+/// costs a commit and a welcome to all.
 pub(super) const BATCH: Duration = Duration::from_secs(1);
-/// The same for who has left and has keys that should be of no more use: out within a second, and a
-/// crowd that goes home is no commit each.
+/// The same for a member that left: its keys must be useless within a second. Still, many members
+/// that leave together do not cost a commit each.
 pub(super) const PARTING: Duration = Duration::from_millis(250);
-/// Who is put out waits for nobody.
+/// A removed member waits for nobody.
 pub(super) const AT_ONCE: Duration = Duration::ZERO;
-/// Ticks from when a roster is said to when it holds: time for it to arrive, and for keys to be
-/// derived.
+/// Ticks from the moment a roster is sent until it takes effect: time for it to arrive, and to
+/// derive keys.
 const LEAD: u32 = 15;
 
 /// The rosters of a room.
 #[derive(Default)]
 pub(super) struct Epochs {
-    /// Number and first tick of the epochs that open ticks, or ticks to come, belong to.
+    /// Number and first tick of the epochs that the open tick and later ticks belong to.
     spans: VecDeque<(u32, u32)>,
     /// The last roster: hellos by number.
     listed: BTreeMap<u16, Vec<u8>>,
-    /// What differs from it: a hello, or none for whoever is gone.
+    /// The changes since then: a hello, or none for a member that has left.
     changes: BTreeMap<u16, Option<Vec<u8>>>,
-    /// Who is new on the one that is being made.
+    /// The new members on the roster that is being made.
     coming: Option<BTreeSet<u16>>,
-    /// Since when there is something to say, and how long after the last roster that may wait.
+    /// Since when a roster is wanted, and how long after the last roster it may wait.
     wanted: Option<(Duration, Duration)>,
     committed: Option<Duration>,
-    /// Numbers that were given up, with the tick from which on they are free.
+    /// Numbers of former members, with the tick from which on they are free.
     retired: VecDeque<(u16, u32)>,
     in_use: BTreeSet<u16>,
 }
 
-/// What the next roster is to change.
+/// The changes of the next roster.
 pub(super) struct Next {
     pub(super) epoch: u32,
-    /// The one before; 0 if there was none.
+    /// The epoch before; 0 if there was none.
     pub(super) base: u32,
     pub(super) gone: MemberSet,
-    /// By number, ascending; hellos as they came.
+    /// By number, ascending; hellos as received.
     pub(super) new: Vec<(u16, Vec<u8>)>,
 }
 
-/// A roster to be said.
+/// A roster to be sent.
 pub(super) struct Commit {
     pub(super) epoch: u32,
-    /// Who is new on it, or has a new session.
+    /// Members that are new on it, or have a new session.
     pub(super) new: Vec<u16>,
-    /// To those who know the last one.
+    /// For members that know the last one.
     pub(super) change: Vec<u8>,
-    /// To those who know none.
+    /// For members that know none.
     pub(super) whole: Vec<u8>,
 }
 
 impl Epochs {
-    /// A number that nobody has, nor had in an epoch that lasts.
+    /// A number that no member has, nor had in an epoch that still lasts.
     pub(super) fn take_number(&mut self, most: usize, open: u32) -> Option<u16> {
         while self.retired.front().is_some_and(|(_, from)| *from <= open) {
             if let Some((member, _)) = self.retired.pop_front() {
@@ -80,14 +80,14 @@ impl Epochs {
         self.want(BATCH, now);
     }
 
-    /// There is something to say that may wait so long after the last roster.
+    /// A roster is wanted. It may wait this long after the last one.
     fn want(&mut self, pause: Duration, now: Duration) {
         let (since, least) = self.wanted.unwrap_or((now, pause));
         self.wanted = Some((since, least.min(pause)));
     }
 
-    /// Takes a member off the roster, which may wait so long after the last one; its number comes
-    /// free when that holds.
+    /// Takes a member off the roster; this may wait so long after the last roster. Its number is
+    /// free once the new roster takes effect.
     pub(super) fn unlist(&mut self, member: u16, pause: Duration, now: Duration) {
         let is_coming = self.coming.as_ref().is_some_and(|coming| coming.contains(&member));
         if is_coming || self.listed.contains_key(&member) {
@@ -99,8 +99,8 @@ impl Epochs {
         }
     }
 
-    /// A number that was on no roster, or is not on the last, comes free at once, unless it is
-    /// about to.
+    /// A number that was on no roster, or is not on the last, is free at once, unless it is already
+    /// about to be.
     fn free(&mut self, member: u16) {
         if !self.retired.iter().any(|(retired, _)| *retired == member) {
             self.in_use.remove(&member);
@@ -118,13 +118,13 @@ impl Epochs {
         self.spans.back().map_or(0, |(epoch, _)| *epoch)
     }
 
-    /// Is somebody on the last roster?
+    /// Is the member on the last roster?
     pub(super) fn lists(&self, member: u16) -> bool {
         self.listed.contains_key(&member)
     }
 
-    /// What the next roster changes, if it is due. No other is until [`Epochs::hold`] or
-    /// [`Epochs::back`].
+    /// The changes of the next roster, if it is due. No other roster is due before [`Epochs::hold`]
+    /// or [`Epochs::back`].
     pub(super) fn next(&mut self, now: Duration) -> Option<Next> {
         if self.due().is_none_or(|due| now < due) {
             return None;
@@ -148,8 +148,8 @@ impl Epochs {
         Some(Next { epoch: self.last() + 1, base: self.last(), gone, new })
     }
 
-    /// A roster was not made: what it was to change is to be changed by the next, which is due at
-    /// once, unless something has happened since.
+    /// A roster was not made: its changes go onto the next roster, which is due at once. Later
+    /// changes of the same members take precedence.
     pub(super) fn back(&mut self, next: Next, now: Duration) {
         self.coming = None;
         for (member, hello) in next.new {
@@ -157,12 +157,12 @@ impl Epochs {
                 None => {
                     self.changes.insert(member, Some(hello));
                 }
-                // came and went without ever having been listed
+                // joined and left without ever being listed
                 Some(None) if !self.listed.contains_key(&member) => {
                     self.changes.remove(&member);
                     self.free(member);
                 }
-                // what has happened since counts
+                // the later change counts
                 Some(_) => {}
             }
         }
@@ -174,9 +174,9 @@ impl Epochs {
         }
     }
 
-    /// Begins anew with one of who comes as the only one listed; the others who come are on the
-    /// next roster, which is due at once. The numbers of those who stay are kept, though they are
-    /// on no roster until they present themselves anew.
+    /// Begins a new group with one new member, the only one listed. The other new members go onto
+    /// the next roster, which is due at once. Members that stay keep their numbers, though they are
+    /// on no roster until they present themselves again.
     pub(super) fn alone(&mut self, next: Next, founder: u16, stay: &[u16], now: Duration) -> Next {
         let (epoch, base) = (next.epoch, next.base);
         let (founders, others): (Vec<_>, Vec<_>) = next.new.into_iter().partition(|(member, _)| *member == founder);
@@ -184,7 +184,7 @@ impl Epochs {
         for member in self.listed.keys().filter(|member| **member != founder) {
             gone.insert(*member);
         }
-        // their numbers stay theirs
+        // their numbers stay reserved
         let returns: BTreeSet<u16> = others.iter().map(|(member, _)| *member).chain(stay.iter().copied()).collect();
         returns.iter().for_each(|member| {
             self.listed.remove(member);
@@ -198,9 +198,8 @@ impl Epochs {
         Next { epoch, base, gone: kept, new: founders }
     }
 
-    /// The roster with these changes, without those who are refused. It holds from after the ticks
-    /// from `open` on, `taken` of them, that may have packets already: those are of the epoch that
-    /// there is.
+    /// The roster with these changes, without the refused members. `taken` ticks from `open` on may
+    /// have packets of the current epoch already; the roster takes effect after them.
     pub(super) fn hold(&mut self, room: RoomId, next: Next, refused: &[u16], open: u32, taken: u32) -> Commit {
         self.coming = None;
         let Next { epoch, base, mut gone, mut new } = next;
@@ -211,7 +210,7 @@ impl Epochs {
             let has_left =
                 self.changes.get(member).is_some_and(Option::is_none) && self.changes.remove(member).is_some();
             if self.listed.contains_key(member) {
-                // it was there under another session, and goes with it
+                // it was listed under another session, and leaves with that
                 gone.insert(*member);
             } else if has_left {
                 self.free(*member);
@@ -231,15 +230,14 @@ impl Epochs {
         Commit { epoch, new: numbers, change: change.encode(), whole }
     }
 
-    /// The last roster, for somebody who knows none; none before there is one.
+    /// The last roster, for a member that knows none; none before there is one.
     pub(super) fn whole(&self, room: RoomId) -> Option<Vec<u8>> {
         let (epoch, from) = *self.spans.back()?;
         let new = self.listed.iter().map(|(member, hello)| (*member, hello.clone())).collect();
         Some(Change { form: Form::Signed, room, epoch, base: 0, from, gone: MemberSet::default(), new }.encode())
     }
 
-    /// Puts somebody who is there, and not on the roster that was just said, on the next one: its
-    /// number stays its own.
+    /// Puts a member that was refused on the next roster, and keeps its number reserved.
     pub(super) fn again(&mut self, member: u16, hello: Vec<u8>, now: Duration) {
         self.retired.retain(|(retired, _)| *retired != member);
         self.in_use.insert(member);
@@ -251,7 +249,7 @@ impl Epochs {
         self.spans.iter().rev().find(|(_, from)| *from <= tick).map(|(epoch, _)| *epoch)
     }
 
-    /// Forgets epochs that no tick from `open` on belongs to; the last one stays.
+    /// Forgets epochs to which no tick from `open` on belongs; the last one is kept.
     pub(super) fn close(&mut self, open: u32) {
         while self.spans.get(1).is_some_and(|(_, from)| *from <= open) {
             self.spans.pop_front();
@@ -273,7 +271,7 @@ mod tests {
         epochs.hold(RoomId([0; 8]), next, &[], 0, 0);
     }
 
-    /// Members 0 to 3 on a roster that was made at 10 s, and nothing to say.
+    /// Members 0 to 3 on a roster that was made at 10 s, and no changes.
     fn settled() -> Epochs {
         let mut epochs = Epochs::default();
         (0..4).for_each(|member| epochs.list(member, vec![0], ms(10_000)));

@@ -1,4 +1,4 @@
-//! Drives a live room with arbitrary events, and holds it to its invariants.
+//! Drives a live room with arbitrary events, and checks its invariants.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,10 +34,10 @@ use crate::{
 const ROOM: RoomId = RoomId([9; 8]);
 const TOKEN: [u8; 16] = [5; 16];
 
-/// Whatever members do and whenever, whether the link is the key or they agree on keys: nothing
-/// panics; ticks close in order; a sum holds exactly the packets that were taken, each member's
-/// once, all of its tick's epoch and of members on its roster; who waits or is gone hears nothing;
-/// rosters add up to who is there.
+/// Drives a room with any actions of members at any time, with keys from the link or of a group.
+/// Nothing panics. Ticks close in order. A sum holds exactly the accepted packets, one of each
+/// member, all of its tick's epoch and of members on its roster. Members that wait or have left get
+/// nothing. The changes of rosters add up to the members that are there.
 pub fn fuzz_live_room(data: &[u8]) {
     let mut bytes = data.iter().copied();
     let first = bytes.next().unwrap_or(0);
@@ -45,7 +45,7 @@ pub fn fuzz_live_room(data: &[u8]) {
     let keys = if first & 8 == 0 { Keys::Link } else { Keys::Group };
     let speakers = u16::from(first >> 4) + 1;
     let settings = Settings { lobby: first & 2 != 0, host, speakers, keys, ..Settings::default() };
-    // a window within the time that a roster is said ahead, or beyond it
+    // a window shorter than the time from sending a roster to its effect, or longer
     let window = if first & 4 == 0 { 4 } else { 24 };
     let limits = LiveLimits { window, members: 12, lobby: 3, hello: Duration::from_secs(2), ..LiveLimits::default() };
     let Ok(name) = "fuzz".parse() else { return };
@@ -60,13 +60,13 @@ pub fn fuzz_live_room(data: &[u8]) {
     }
 }
 
-/// What is to be expected.
+/// The expected state.
 #[derive(Default)]
 struct Model {
     inside: BTreeSet<u16>,
     waiting: BTreeSet<u16>,
     ticks: u32,
-    /// For each member that has a roster: the last epoch, and who is on it.
+    /// For each member that has a roster: the last epoch, and the members on it.
     rosters: BTreeMap<u16, (u32, BTreeSet<u16>)>,
 }
 
@@ -74,11 +74,11 @@ struct Driver {
     room: LiveRoom,
     keys: RoomKeys,
     join: Join,
-    /// Hellos that were said: each is of another session, unless it is not to be.
+    /// How many hellos were sent: each is of another session, except in some events.
     said: u128,
     now: Duration,
     model: Model,
-    /// Who was asked for a commit, and of what.
+    /// The members that were asked for a commit, and their tasks.
     tasks: BTreeMap<u16, Task>,
 }
 
@@ -110,10 +110,10 @@ impl Driver {
         }
     }
 
-    /// What goes with a hello, where the members agree on keys.
+    /// Sends the offer that belongs to a hello, if the members agree on keys.
     fn offer(&mut self, member: u16, session: u8) {
         let offered = self.room.members.get(&member).map(|member| member.offer.as_ref().map(|(session, _)| session.0));
-        // a second of one session puts its sender out: not each time
+        // a second offer of one session removes its sender: do not send one each time
         if self.join.settings.keys == Keys::Group
             && offered.is_some_and(|it| session == 15 || it != Some([session; 16]))
         {
@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Whoever is asked first answers: takes all, or refuses the last, or says what is no answer.
+    /// The first committer answers: it accepts all, refuses the last, or sends an invalid answer.
     fn answer(&mut self, how: u8) {
         let Some((member, task)) = self.tasks.pop_first() else { return };
         let new: Vec<u16> = task.change.new.iter().map(|(new, _)| *new).collect();
@@ -163,8 +163,7 @@ impl Driver {
         self.room.packet(&LivePacket { header, tag: Tag::default(), payload });
     }
 
-    /// Somebody presents itself, as the one that it is under a new session, or otherwise; or it
-    /// says something to the others.
+    /// A member presents itself, correctly under a new session or incorrectly; or it sends a note.
     fn note(&mut self, member: u16, how: u8) {
         let current =
             self.room.members.get(&member).and_then(|member| member.hello.as_ref().map(|(session, _)| *session));
@@ -263,7 +262,7 @@ impl Driver {
         };
         assert_eq!(step.is_some(), self.join.settings.keys == Keys::Group);
         if let Some(step) = step {
-            // a commit to who was there, a welcome to who was not, nothing to who founds
+            // a commit to former members, a welcome to new ones, nothing to a founder
             let alone = step.words.is_empty() && change.base == 0 && change.new.len() == 1;
             assert!(alone || (step.words.len() == 1) == (change.base > 0));
         }
@@ -290,16 +289,17 @@ mod tests {
     #[test]
     fn sequences_that_matter_do_not_break_a_live_room() {
         for data in [
-            // two come, present themselves, speak before and after their roster holds, one leaves
+            // two join, present themselves, speak before and after their roster takes effect, one
+            // leaves
             &[0xf0, 0, 0, 0, 0, 0, 4, 0x10, 4, 0x21, 6, 4, 1, 0x30, 6, 100, 1, 0x30, 2, 0x31, 6, 4, 8, 1, 6, 200][..],
-            // a lobby: a host, one who waits, is admitted, and one who is put out
+            // a lobby: a host, a member that waits and is admitted, and one that is removed
             &[0xf3, 0, 0, 12, 0, 0, 4, 0x10, 4, 0x21, 5, 0x13, 6, 200, 5, 0x10, 6, 100, 5, 0x1c, 6, 100],
-            // keys of a group: one founds, one is taken in, speaks, and the founder goes
+            // keys of a group: one founds, one joins and speaks, and the founder leaves
             &[
                 0xf8, 0, 0, 0, 0, 4, 0x10, 4, 0x21, 6, 110, 204, 0, 6, 100, 1, 0x31, 8, 0, 6, 100, 0, 0, 4, 0x32, 6,
                 110, 204, 0, 6, 50,
             ],
-            // who is asked is silent, refuses somebody, answers another task
+            // a committer is silent, refuses an offer, answers another task
             &[
                 0xf8, 0, 0, 0, 0, 4, 0x10, 4, 0x21, 6, 255, 6, 255, 0, 0, 4, 0x32, 6, 110, 204, 1, 0, 0, 4, 0x43, 6,
                 110, 204, 14, 6, 50,

@@ -1,4 +1,4 @@
-//! What a live room puts up with, and what a member may still say.
+//! Limits of a live room, and the credit of a member for messages.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use tobari_curve::wire::MAX_MEMBERS;
 
 use crate::server::Fault;
 
-/// What a live room puts up with.
+/// Limits of a live room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveLimits {
-    /// How many ticks take packets at once.
+    /// How many ticks accept packets at once.
     pub window: u32,
-    /// Members at once, those in the lobby too; at most [`MAX_MEMBERS`].
+    /// Members at once, including those in the lobby; at most [`MAX_MEMBERS`].
     pub members: usize,
     /// How many of them may wait in the lobby.
     pub lobby: usize,
     /// The largest `Settings::speakers`.
     pub speakers: u16,
-    /// Messages and notes of one member at once, and in the long run in a second.
+    /// How many messages and notes a member may send at once.
     pub burst: u32,
-    /// See there.
+    /// How many of them it may send each second in the long run.
     pub a_second: u32,
     /// Time from the welcome to the hello.
     pub hello: Duration,
@@ -39,7 +39,7 @@ impl Default for LiveLimits {
     }
 }
 
-/// How much a member may still say.
+/// How many messages a member may still send.
 pub(super) struct Credit {
     left: u32,
     at: Duration,

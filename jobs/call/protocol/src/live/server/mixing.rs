@@ -1,10 +1,10 @@
-//! The sums of the ticks that are open. Who is in them is decided packet by packet; what the
-//! packets carry may be added later, by several cores.
+//! The sums of the open ticks. The speakers of a sum are fixed packet by packet; the payloads may
+//! be added later, by several cores.
 //!
-//! In mode `mask` an addition takes a tenth of a microsecond, in the modes of points some, and a
-//! room has one for each packet: fifty a second and speaker. Addition is associative and
-//! commutative, and a sum has one form, so that it does not matter who adds what in which order: a
-//! [`Mixer`] may have each core add a share, and add the partial sums.
+//! In mode `mask` an addition takes a tenth of a microsecond, in the modes of points some
+//! microseconds. A room has one for each packet: fifty a second for each speaker. Addition is
+//! associative and commutative, and a sum has one form, so neither the order nor the adder matters.
+//! A [`Mixer`] may have each core add a share, and then add the partial sums.
 
 use std::collections::VecDeque;
 
@@ -17,9 +17,9 @@ use tobari_curve::{Adder, wire::MemberSet};
 use super::super::PACKET_WORDS;
 use crate::server::Fault;
 
-/// Adds what many packets of one tick carry.
+/// Adds the payloads of many packets of one tick.
 pub trait Mixer {
-    /// Adds all parts to the sum, of whose layout and length they are.
+    /// Adds all parts to the sum. They have its layout and length.
     fn mix(&mut self, sum: &mut LivePayload, parts: &[&LivePayload]);
 }
 
@@ -45,14 +45,14 @@ pub(in super::super) struct Sum {
 }
 
 impl Sum {
-    /// Of no packet.
+    /// The sum of no packet.
     pub(in super::super) fn empty(layout: LiveLayout, epoch: u32) -> Self {
         let (payload, tag) = (LivePayload::zero(layout, PACKET_WORDS), Tag::default());
         Self { epoch, payload, tag, speakers: MemberSet::default() }
     }
 }
 
-/// The sums of the open tick and those after it; nothing beyond the last packet.
+/// The sums of the open tick and the later ones, up to the last packet.
 #[derive(Default)]
 pub(super) struct Sums(VecDeque<Option<Sum>>);
 
@@ -62,8 +62,8 @@ impl Sums {
         self.0.len() as u32
     }
 
-    /// Lists a packet's sender in a tick; true if what it carries is still to be added, false if it
-    /// was: whoever sends a tick again is in its sum already.
+    /// Lists a packet's sender in a tick. True if the payload is still to be added; false if the
+    /// tick's sum already has this sender.
     pub(super) fn enlist(&mut self, ahead: usize, packet: &LivePacket, layout: LiveLayout) -> Result<bool, Fault> {
         if self.0.len() <= ahead {
             self.0.resize_with(ahead + 1, || None);
@@ -80,8 +80,8 @@ impl Sums {
         Ok(is_new)
     }
 
-    /// Adds a sum of packets of one tick, all or nothing: not if it is of another epoch than what
-    /// there is, or somebody of it is in already.
+    /// Adds a sum of packets of one tick, all or nothing. It adds nothing if the epoch differs from
+    /// that of the tick's sum, or if one of the speakers is already in that sum.
     pub(super) fn merge(&mut self, ahead: usize, part: &LiveSum, layout: LiveLayout, mixer: &mut dyn Mixer) -> bool {
         if !part.payload.fits(layout) || part.payload.samples() != PACKET_WORDS {
             return false;
@@ -101,14 +101,14 @@ impl Sums {
         true
     }
 
-    /// Adds what packets carry that were enlisted for a tick.
+    /// Adds the payloads of packets that were enlisted for a tick.
     pub(super) fn mix(&mut self, ahead: usize, parts: &[&LivePayload], mixer: &mut dyn Mixer) {
         if let Some(Some(sum)) = self.0.get_mut(ahead) {
             mixer.mix(&mut sum.payload, parts);
         }
     }
 
-    /// The open tick is over.
+    /// Closes the open tick.
     pub(super) fn close(&mut self) -> Option<Sum> {
         self.0.pop_front().flatten()
     }

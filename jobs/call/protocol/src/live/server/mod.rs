@@ -1,33 +1,34 @@
-//! The half of a live room that never holds a key: its rules, as a state machine.
+//! The half of a live room without keys: its rules, as a state machine.
 //!
-//! A [`LiveRoom`] is told what happens and asked what follows ([`LiveRoom::poll`], until it says
-//! none). Time is a [`Duration`] since an origin of the caller's choice.
+//! The caller tells a [`LiveRoom`] each event and then calls [`LiveRoom::poll`] until it returns
+//! none. Time is a [`Duration`] since an origin of the caller's choice.
 //!
-//! **Ticks.** Tick `t` opens `20 t` ms after the first member came and closes 20 ms later, whoever
-//! has sent. Packets are taken for [`LiveLimits::window`] ticks from the open one on and added at
-//! once, one a member and tick; a second one is passed over, so that whoever sends again what it
-//! has sent changes nothing. A packet for a closed tick, or made under another epoch than its
-//! tick's, is dropped and its sender listed as late in the next sum. All members get one identical
-//! sum.
+//! **Ticks.** Tick `t` opens `20 t` ms after the first member joined and closes 20 ms later, no
+//! matter who has sent by then. The room accepts packets for [`LiveLimits::window`] ticks,
+//! beginning with the open one, and adds each at once. It adds one packet for each member and tick.
+//! It ignores a second one, so a member may send a packet again without any effect. A packet is
+//! dropped if its tick is closed, or if its epoch is not the epoch of its tick. The next sum lists
+//! its sender as late. All members get one identical sum.
 //!
-//! **Epochs.** Whoever presents itself stands on the next roster. Rosters are said at most once a
-//! second, at once when somebody is put out, and hold from a tick some way ahead. The server never
-//! adds packets of two epochs.
+//! **Epochs.** A member that has presented itself is on the next roster. The room sends rosters at
+//! most once a second, but at once when it removes a member. A roster takes effect at a tick some
+//! way ahead. The server never adds packets of two epochs.
 //!
-//! **Keys of a group.** Where the members agree on keys ([`super::group`]) a roster is made by one
-//! of them: it is asked for a commit, and what it answers goes to all with the roster. The server
-//! reads none of it. There who has left waits for others a quarter of a second at most; where the
-//! link is the key it has all keys anyway, and waits as who comes does.
+//! **Keys of a group.** If the members agree on keys ([`super::group`]), one of them makes each
+//! roster: the room asks it for a commit, and sends its answer to all with the roster. The server
+//! can read none of it. In such a room a departure waits for other changes for a quarter of a
+//! second at most. In a room with keys from the link, a member that left has all keys anyway; so
+//! its departure waits as long as a join.
 //!
-//! **Lobby.** Who waits gets nothing, and its hello goes to hosts only. That is a rule of this
-//! server, not of cryptography: whoever has the link has the keys.
+//! **Lobby.** A member that waits gets nothing, and only hosts get its hello. That is a rule of
+//! this server and not of cryptography: everyone with the link has the keys.
 //!
-//! **Who presents itself.** The room has the public half of the key that follows from the link,
-//! from the member that opened it, and nothing else. A hello that is not signed with that key for
-//! its sender's number, or whose session was presented before, puts its sender out at once.
+//! **Presentation.** From the member that opened it, the room has the public half of the key that
+//! is derived from the link, and nothing else. The room removes a member at once if its hello is
+//! not signed with that key for its number, or if the session of its hello was presented before.
 //!
-//! **Who goes.** A member that breaks a rule, says more than [`LiveLimits`] allows, or does not
-//! present itself in time. The others go on.
+//! **Removal.** The room removes a member that breaks a rule, sends more than [`LiveLimits`]
+//! allows, or does not present itself in time. The others go on.
 
 mod epochs;
 mod fuzz;
@@ -74,7 +75,7 @@ use crate::{
     server::{Fault, MAX_WINDOW, Refusal},
 };
 
-/// A room ends here at the latest, so that no sum of ticks overflows: after 2.7 years.
+/// A room ends here at the latest, after 2.7 years, so that no addition of ticks overflows.
 const MAX_TICKS: u32 = u32::MAX - 2 * MAX_WINDOW;
 
 struct Member {
@@ -84,60 +85,60 @@ struct Member {
     waits: bool,
     /// May it send?
     speaks: bool,
-    /// Was it ever allowed to? Then packets may be on their way when it no longer is.
+    /// Was it ever allowed to? If it no longer is, packets of it may still be on their way.
     spoke: bool,
     muted: bool,
     hello: Option<(SessionId, Vec<u8>)>,
-    /// What it offers to the members' group, where they agree on keys.
+    /// Its offer to the members' group, if the members agree on keys.
     offer: Option<(SessionId, Vec<u8>)>,
     /// Does it know the last roster?
     knows: bool,
     /// The first epoch whose roster it is on.
     since: Option<u32>,
-    /// When it was last told a whole roster because it asked for one.
+    /// When it last got a whole roster because it asked for one.
     told_whole: Option<Duration>,
     /// How often others could not follow a commit of this member.
     complaints: u32,
-    /// Which member has refused its offer.
+    /// The member that refused its offer.
     refused_by: Option<u16>,
     credit: Credit,
 }
 
-/// What follows from what happened.
+/// An event that the server must act on.
 #[derive(Debug)]
 pub enum LiveEvent {
-    /// A tick is over: these bytes, or this message, go to all of these members.
+    /// A tick is over: the sum, or the message that it was silent, goes to all of these members.
     Closed {
         /// The tick.
         tick: u32,
         /// How many packets are in its sum.
         packets: usize,
-        /// How many came and were dropped since the last.
+        /// How many packets arrived and were dropped since the last tick closed.
         late: usize,
-        /// The sum, or none where no packet came and none was late.
+        /// The sum; none if no packet arrived and none was late.
         sum: Option<Vec<u8>>,
-        /// Who hears of it.
+        /// The members that get it.
         members: Vec<u16>,
     },
-    /// A roster or a note goes to these members, who must not miss it.
+    /// A roster or a note goes to these members. It must not get lost.
     Send {
-        /// To whom.
+        /// The recipients.
         members: Vec<u16>,
-        /// What.
+        /// The roster or note.
         bytes: Vec<u8>,
     },
-    /// A message goes to this member, who must not miss it.
+    /// A message goes to this member. It must not get lost.
     Tell {
-        /// To whom.
+        /// The recipient.
         member: u16,
-        /// What.
+        /// The message.
         message: ServerMessage,
     },
-    /// A member is put out: it is to be told why and disconnected.
+    /// A member is removed: tell it the reason and disconnect it.
     Removed {
         /// The member.
         member: u16,
-        /// Why.
+        /// The reason.
         fault: Fault,
     },
 }
@@ -166,7 +167,7 @@ pub enum LiveEvent {
 pub struct LiveRoom {
     id: RoomId,
     settings: Settings,
-    /// The public half of the key that follows from the link.
+    /// The public half of the key that is derived from the link.
     key: VerifyingKey,
     presented: Presented,
     layout: LiveLayout,
@@ -174,11 +175,11 @@ pub struct LiveRoom {
     members: BTreeMap<u16, Member>,
     joined: bool,
     epochs: Epochs,
-    /// Who makes the next roster, where the members agree on keys.
+    /// The member that makes the next roster, if the members agree on keys.
     asked: Option<Asked>,
-    /// The last rosters that members made, and who could not follow them.
+    /// The last rosters that members made, and the members that could not follow them.
     led: VecDeque<Led>,
-    /// When the first member came: tick 0 opened then.
+    /// When the first member joined: tick 0 opened then.
     started: Duration,
     /// The open tick.
     open: u32,
@@ -188,12 +189,13 @@ pub struct LiveRoom {
     events: VecDeque<LiveEvent>,
     /// When the room ends, if the server is closing.
     closes: Option<Duration>,
-    /// When it looks next who is too late: once a tick, however often something comes.
+    /// When the room next looks for members that are too late: once a tick, however many events
+    /// there are.
     looks: Duration,
 }
 
 impl LiveRoom {
-    /// A room as its first member asks for it; that member is not in it yet.
+    /// The room that its first member asks for. This member still has to join.
     ///
     /// # Errors
     /// [`Refusal`] if this server has no such rooms.
@@ -236,17 +238,17 @@ impl LiveRoom {
         self.layout
     }
 
-    /// How the room is set.
+    /// The settings of the room.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The way in for the packets of the member that got `welcome`.
+    /// The receiver for packets of the member that got `welcome`.
     pub fn uplink(&self, welcome: &Welcome) -> LiveUplink {
         LiveUplink::new(self.layout, welcome)
     }
 
-    /// How many members there are, those in the lobby too.
+    /// How many members there are, including those in the lobby.
     pub fn members(&self) -> usize {
         self.members.len()
     }
@@ -270,11 +272,11 @@ impl LiveRoom {
         if self.speakers() >= speakers.into() { Err(Refusal::Speakers { speakers }) } else { Ok(()) }
     }
 
-    /// Lets a member in, or into the lobby.
+    /// Admits a member to the room, or to the lobby.
     ///
     /// # Errors
-    /// [`Refusal`] if the member names other settings, does not have the secret of who opened the
-    /// room, has a wrong token, or finds no place.
+    /// [`Refusal`] if the member names other settings, does not have the secret of the member that
+    /// opened the room, has a wrong token, or finds no place.
     pub fn join(&mut self, proven: &Proven, now: Duration) -> Result<Welcome, Refusal> {
         let join = proven.join();
         if self.is_over() {
@@ -326,16 +328,16 @@ impl LiveRoom {
         Ok(Welcome { room: self.id, member, tick: self.open, window: self.limits.window, waiting: waits })
     }
 
-    /// Takes a packet that came through the member's [`LiveUplink`]. One from a member that is gone
-    /// is ignored.
+    /// Takes a packet from the member's [`LiveUplink`]. A packet from a member that has left is
+    /// ignored.
     pub fn packet(&mut self, packet: &LivePacket) {
         let mut mixer = std::mem::take(&mut self.mixer);
         self.packets(&[packet], &mut mixer);
         self.mixer = mixer;
     }
 
-    /// Takes many packets at once, and has them added by a mixer; the same comes of it as of one
-    /// after another.
+    /// Takes many packets at once, and lets a mixer add them. The result is the same as for one
+    /// packet after another.
     pub fn packets(&mut self, packets: &[&LivePacket], mixer: &mut dyn Mixer) {
         let mut parts: BTreeMap<usize, Vec<&LivePayload>> = BTreeMap::new();
         for packet in packets {
@@ -348,7 +350,8 @@ impl LiveRoom {
         parts.into_iter().for_each(|(ahead, parts)| self.sums.mix(ahead, &parts, mixer));
     }
 
-    /// How many ticks ahead of the open one what a packet carries is to be added, if it is.
+    /// How many ticks ahead of the open one the packet is to be added; none if it is not to be
+    /// added.
     fn take(&mut self, packet: &LivePacket) -> Result<Option<usize>, Fault> {
         let header = packet.header;
         let Some(sender) = self.members.get(&header.member) else { return Ok(None) };
@@ -358,7 +361,7 @@ impl LiveRoom {
         if sender.muted || !sender.speaks {
             return Ok(None);
         }
-        // receivers know whom they have keys of by the roster of the tick's own epoch
+        // receivers find the keys of a packet by the roster of the tick's own epoch
         let listed = sender.since.is_some_and(|since| since <= header.epoch);
         let in_epoch = listed && self.epochs.of(header.tick) == Some(header.epoch);
         let Some(ahead) = header.tick.checked_sub(self.open).filter(|_| in_epoch) else {
@@ -386,7 +389,7 @@ impl LiveRoom {
         self.events.push_back(LiveEvent::Tell { member, message });
     }
 
-    /// Takes a control message. One from a member that is gone is ignored.
+    /// Takes a control message. A message from a member that has left is ignored.
     pub fn message(&mut self, member: u16, message: &ClientMessage, now: Duration) {
         if let Err(fault) = self.hear(member, message, now) {
             self.remove(member, fault);
@@ -396,7 +399,7 @@ impl LiveRoom {
     fn hear(&mut self, member: u16, message: &ClientMessage, now: Duration) -> Result<(), Fault> {
         let limits = self.limits;
         let Some(sender) = self.members.get_mut(&member) else { return Ok(()) };
-        // a host has as much to say as there are people
+        // a host has to send messages about every member
         if !sender.host {
             sender.credit.spend(&limits, now)?;
         }
@@ -431,7 +434,7 @@ impl LiveRoom {
         }
     }
 
-    /// Who cannot be let in because as many speak as may comes in as a listener.
+    /// If all places to speak are taken, the member becomes a listener.
     fn admit(&mut self, number: u16, now: Duration) {
         let place = self.has_place_to_speak().is_ok();
         let (open, Some(member)) = (self.open, self.members.get_mut(&number)) else { return };
@@ -456,7 +459,7 @@ impl LiveRoom {
         }
     }
 
-    /// Lets somebody speak if there is a place, or only listen.
+    /// Lets a member speak if there is a place, or only listen.
     fn grant(&mut self, number: u16, speak: bool) {
         let place = self.has_place_to_speak().is_ok();
         let Some(member) = self.members.get_mut(&number) else { return };
@@ -468,7 +471,7 @@ impl LiveRoom {
         self.tell(number, ServerMessage::Granted { speak });
     }
 
-    /// Takes note that a member's connection is gone. What it sent before still counts.
+    /// Takes note that a member's connection has ended. Its earlier packets still count.
     pub fn leave(&mut self, number: u16, now: Duration) {
         let pause = if self.settings.keys == Keys::Group { PARTING } else { BATCH };
         self.forget(number, pause, now);
@@ -484,7 +487,7 @@ impl LiveRoom {
         }
     }
 
-    /// Puts a member out for a fault, which may have been found elsewhere.
+    /// Removes a member for a fault, perhaps one that was found elsewhere.
     pub fn remove(&mut self, number: u16, fault: Fault) {
         if self.members.contains_key(&number) {
             self.forget(number, AT_ONCE, self.opened());
@@ -492,7 +495,7 @@ impl LiveRoom {
         }
     }
 
-    /// Ends the room at `until`, and tells everybody; nobody is let in any more.
+    /// Ends the room at `until`, and tells all members. From now on nobody can join.
     pub fn close(&mut self, now: Duration, until: Duration) {
         if self.closes.is_none() {
             self.closes = Some(until);
@@ -502,7 +505,7 @@ impl LiveRoom {
         }
     }
 
-    /// When a tick opened, or will.
+    /// The time at which a tick opened, or will open.
     pub fn tick_opened(&self, tick: u32) -> Duration {
         self.started + Duration::from_millis(TICK_MS * u64::from(tick))
     }
@@ -511,8 +514,8 @@ impl LiveRoom {
         self.tick_opened(self.open)
     }
 
-    /// The next thing that follows, at time `now`. To be called until it says none: after
-    /// everything that the room is told, and whenever [`LiveRoom::deadline`] has come.
+    /// The next event at time `now`. Call this until it returns none: after every call that tells
+    /// the room something, and at each [`LiveRoom::deadline`].
     pub fn poll(&mut self, now: Duration) -> Option<LiveEvent> {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
@@ -539,7 +542,7 @@ impl LiveRoom {
         self.events.pop_front()
     }
 
-    /// When [`LiveRoom::poll`] has something to say at the latest, if nothing happens before.
+    /// The time at which [`LiveRoom::poll`] has an event at the latest, if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         if self.members.is_empty() {
             return None;
@@ -548,7 +551,7 @@ impl LiveRoom {
         Some([self.epochs.due(), self.closes, self.answer_due()].into_iter().flatten().fold(tick, Duration::min))
     }
 
-    /// Puts out who has not presented itself in time.
+    /// Removes members that have not presented themselves in time.
     fn expire(&mut self, now: Duration) {
         let waited = self.limits.hello;
         let offers = self.settings.keys == Keys::Group;

@@ -1,5 +1,5 @@
-//! What a room takes from other servers that hold it together with this one
-//! ([`super::super::cascade`]): sums of their members' packets.
+//! Sums of members' packets that a room takes from the other servers of a shared room
+//! ([`super::super::cascade`]).
 
 use crate::wire::LiveSum;
 
@@ -16,10 +16,10 @@ impl LiveRoom {
         self.members.get(&member)?.since
     }
 
-    /// Adds the sum of some members' packets of one tick; false if it was not added. Its members
-    /// must be those of whoever summed, on the roster of its epoch, and none of them muted: that is
-    /// for the caller to know. A sum that comes too late, or of another epoch than its tick's,
-    /// makes its members late.
+    /// Adds the sum of some members' packets of one tick; false if it was not added. The caller
+    /// must make sure that its speakers are members of the server that summed, that they are on the
+    /// roster of its epoch, and that none is muted. If a sum arrives too late, or is of another
+    /// epoch than its tick, its speakers count as late.
     pub(in super::super) fn partial(&mut self, part: &LiveSum, mixer: &mut dyn Mixer) -> bool {
         let in_epoch = part.room == self.id && self.epochs.of(part.tick) == Some(part.epoch);
         let ahead = part.tick.checked_sub(self.open).filter(|ahead| in_epoch && *ahead < self.limits.window);

@@ -1,4 +1,4 @@
-//! Who makes the next roster: this server alone, or a member that is asked for a commit.
+//! Makes the next roster: this server does it alone, or asks a member for a commit.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,12 +23,13 @@ use crate::{
 
 /// Time for a committer between one piece of its answer and the next.
 const ANSWER: Duration = Duration::from_secs(3);
-/// Time for all of it: whoever sends a byte now and then would else keep everybody out who comes.
+/// Time for the whole answer. Otherwise a committer that sends one byte now and then would keep out
+/// all new members.
 const WHOLE_ANSWER: Duration = Duration::from_secs(10);
-/// Rosters of which it is remembered who made them.
+/// How many rosters are kept with the member that made them.
 const LED: usize = 4;
 
-/// A member that was asked for a commit, and what has come of it.
+/// A member that was asked for a commit, and its answer so far.
 pub(super) struct Asked {
     committer: u16,
     next: Next,
@@ -42,13 +43,13 @@ pub(super) struct Asked {
 pub(super) struct Led {
     epoch: u32,
     committer: u16,
-    /// Who was told of it, but for the committer.
+    /// The members that got it, without the committer.
     told: BTreeSet<u16>,
-    /// Which of them could not follow it.
+    /// The members of these that could not follow it.
     lost: BTreeSet<u16>,
 }
 
-/// What leads a group to a roster.
+/// The message that leads a group to a roster.
 #[derive(Default)]
 struct Words {
     commit: Vec<u8>,
@@ -56,7 +57,7 @@ struct Words {
 }
 
 impl LiveRoom {
-    /// Puts a member on the next roster when all has come that is needed for it.
+    /// Puts a member on the next roster once its hello is there, and its offer if one is needed.
     pub(super) fn list(&mut self, number: u16, now: Duration) {
         let Some(member) = self.members.get(&number).filter(|member| !member.waits) else { return };
         let Some((session, hello)) = &member.hello else { return };
@@ -66,7 +67,7 @@ impl LiveRoom {
         }
     }
 
-    /// Says the next roster, if it is due, or asks somebody to make it.
+    /// Sends the next roster, if it is due, or asks a member to make it.
     pub(super) fn commit(&mut self, now: Duration) {
         let Some(next) = self.epochs.next(now) else { return };
         match self.settings.keys {
@@ -75,9 +76,9 @@ impl LiveRoom {
         }
     }
 
-    /// Asks the host, if it is in the group, or who has been there longest, of those whose commits
-    /// the others could follow; not whoever has refused somebody who comes, if there is another.
-    /// Where nobody is who stays, who comes founds a group.
+    /// Asks a member that stays for a commit. It prefers a member that has refused none of the new
+    /// members, then one with fewer complaints about its commits, then the host, then the member
+    /// that has been there longest. If no member stays, a new member founds a group.
     fn ask(&mut self, next: Next, now: Duration) {
         let stays = |number: &u16| {
             self.epochs.lists(*number) && !next.gone.contains(*number) && next.new.iter().all(|(new, _)| new != number)
@@ -101,27 +102,28 @@ impl LiveRoom {
             Some(founder) => {
                 let stay: Vec<u16> = self.members.keys().copied().filter(|number| stays(number)).collect();
                 let next = self.epochs.alone(next, founder, &stay, now);
-                // whoever was in a group that is no more comes into this one later
+                // members of the former group join this one later
                 self.members.iter_mut().filter(|(number, _)| **number != founder).for_each(|(_, it)| it.knows = false);
                 self.say(next, &[], Some(&Words::default()), None);
-                // those who are in the old one still are to begin another session
+                // members that are still in the old group must begin another session
                 stay.into_iter().for_each(|number| self.tell(number, ServerMessage::Again {}));
             }
-            // those who are about to begin another session are waited for
+            // the server waits for members that are about to begin another session
             None if self.members.keys().any(stays) => self.epochs.back(next, now + PARTING),
             // nobody is left to tell
             None => self.say(next, &[], Some(&Words::default()), None),
         }
     }
 
-    /// Who has refused this member's offer, if that one is still there.
+    /// The member that has refused this member's offer, if that member is still there.
     fn refuser_of(&self, number: u16) -> Option<u16> {
         self.members.get(&number)?.refused_by.filter(|by| self.members.contains_key(by))
     }
 
-    /// A member could not follow the commit of an epoch, or the task that it was given. It is not
-    /// asked for commits, and the one who made the commit comes after the others when the next is
-    /// asked for. A commit that most could not follow puts its maker out, and all begin anew.
+    /// A member could not follow the commit of an epoch, or the task that it was given. The server
+    /// no longer asks it for commits, and asks the maker of that commit after all others. If most
+    /// members could not follow a commit, and two at least, the server removes its maker, and all
+    /// begin again.
     pub(super) fn cannot_follow(&mut self, number: u16, epoch: u32, now: Duration) {
         if let Some(asked) = self.asked.take_if(|asked| asked.committer == number) {
             self.epochs.back(asked.next, now);
@@ -134,7 +136,7 @@ impl LiveRoom {
         if let Some(member) = self.members.get_mut(&committer) {
             member.complaints = member.complaints.saturating_add(1);
         }
-        // in a room of two it is one word against another
+        // in a room of two it is one member's word against the other's
         if lost.len() < 2 || 2 * lost.len() <= told.len() || !self.members.contains_key(&committer) {
             return;
         }
@@ -208,8 +210,8 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// A committer says that an offer is no good. Whoever made it goes if another says so too, or
-    /// if there is no other to be asked.
+    /// A committer reports an invalid offer. The server removes the sender of the offer if another
+    /// member reports it too, or if there is no other member to ask.
     fn refused(&mut self, number: u16, by: u16, now: Duration) {
         let other = |(other, member): (&u16, &Member)| ![number, by].contains(other) && member.knows;
         let is_the_first = self.refuser_of(number).is_none_or(|before| before == by) && self.members.iter().any(other);
@@ -223,12 +225,12 @@ impl LiveRoom {
         }
     }
 
-    /// When an answer that was asked for is due.
+    /// The time at which the answer of a committer is due.
     pub(super) fn answer_due(&self) -> Option<Duration> {
         self.asked.as_ref().map(|asked| (asked.heard + ANSWER).min(asked.since + WHOLE_ANSWER))
     }
 
-    /// Puts out who was asked and does not answer: the next is asked at once.
+    /// Removes a committer that does not answer in time. The next one is asked at once.
     pub(super) fn expire_answer(&mut self, now: Duration) {
         if self.answer_due().is_some_and(|due| due <= now)
             && let Some(asked) = &self.asked
@@ -237,14 +239,14 @@ impl LiveRoom {
         }
     }
 
-    /// If somebody is gone who was asked, another is to be.
+    /// If the committer has left, another one is to be asked.
     pub(super) fn is_gone(&mut self, number: u16, now: Duration) {
         if let Some(asked) = self.asked.take_if(|asked| asked.committer == number) {
             self.epochs.back(asked.next, now);
         }
     }
 
-    /// Says a roster, with what leads a group there if there is one.
+    /// Sends a roster, with the message that leads a group there if there is one.
     fn say(&mut self, next: Next, refused: &[u16], words: Option<&Words>, committer: Option<u16>) {
         let taken = self.sums.ticks();
         let comes: MemberSet = {
@@ -260,7 +262,7 @@ impl LiveRoom {
             if member.waits || !self.epochs.lists(*number) {
                 continue;
             }
-            // a new session comes into a group as a newcomer does
+            // a new session joins a group like a new member
             if member.knows && !(words.is_some() && comes.contains(*number)) {
                 know.push(*number);
             } else {

@@ -1,4 +1,4 @@
-//! The way of a packet from a member's connection into its live room.
+//! Checks and decodes packets between a member's connection and its live room.
 
 use crate::wire::{self, LiveHeader, LiveLayout, LivePacket};
 use tobari_curve::wire::RoomId;
@@ -6,8 +6,7 @@ use tobari_curve::wire::RoomId;
 use super::super::{PACKET_WORDS, messages::Welcome};
 use crate::server::Fault;
 
-/// One member's way in: turns the bytes of its packets into what can be added, and refuses what is
-/// not its own.
+/// The receiver of one member's packets: decodes them, and rejects packets of others.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveUplink {
     pub(super) layout: LiveLayout,
@@ -17,16 +16,16 @@ pub struct LiveUplink {
 }
 
 impl LiveUplink {
-    /// Of the member that got `welcome` in a room of that layout.
+    /// For the member that got `welcome` in a room of that layout.
     pub(in super::super) fn new(layout: LiveLayout, welcome: &Welcome) -> Self {
         Self { layout, room: welcome.room, member: welcome.member, samples: PACKET_WORDS }
     }
 
-    /// Checks a packet without touching a sample: cheap.
+    /// Checks a packet without reading a sample: cheap.
     ///
     /// # Errors
-    /// [`Fault`] if it is no packet of this layout, or one for another room, of another member, or
-    /// of another length.
+    /// [`Fault`] if it is no packet of this layout, or if it is for another room, of another
+    /// member, or of another length.
     pub fn check(&self, packet: &[u8]) -> Result<LiveHeader, Fault> {
         let (header, samples) = wire::decode_live_header(self.layout, packet)?;
         if header.room != self.room {
@@ -41,11 +40,11 @@ impl LiveUplink {
         Ok(header)
     }
 
-    /// Checks a packet and decodes it. In mode `mask` half a microsecond, else some microseconds a
-    /// point.
+    /// Checks and decodes a packet. This takes half a microsecond in mode `mask`, else some
+    /// microseconds for each point.
     ///
     /// # Errors
-    /// As [`LiveUplink::check`], and if what is in it is malformed.
+    /// As [`LiveUplink::check`], and if the payload is malformed.
     pub fn decode(&self, packet: &[u8]) -> Result<LivePacket, Fault> {
         self.check(packet)?;
         Ok(wire::decode_live_packet(self.layout, packet)?)

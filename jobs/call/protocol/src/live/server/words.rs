@@ -1,4 +1,4 @@
-//! What members present and pass on to one another, and what they ask for when they cannot follow.
+//! Hellos and notes of members, and their requests if they cannot follow.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -17,13 +17,13 @@ use crate::{
     server::Fault,
 };
 
-/// How long a member waits that has been told a whole roster until it is told another.
+/// The least time between two whole rosters to one member.
 const WHOLE: Duration = Duration::from_secs(1);
-/// Sessions that are remembered after they were presented.
+/// How many presented sessions are kept.
 const REMEMBERED: usize = 1 << 14;
 
-/// The sessions that were presented in a room: a hello that somebody took from the wire, or from
-/// another member, is not presented again.
+/// The sessions that were presented in a room. So a member cannot present a hello that it took from
+/// the wire, or from another member.
 #[derive(Default)]
 pub(super) struct Presented {
     known: BTreeSet<SessionId>,
@@ -47,7 +47,7 @@ impl Presented {
 }
 
 impl LiveRoom {
-    /// Takes a hello, something to pass on to all, or something for the members' group.
+    /// Takes a hello, a note for all, or a message for the members' group.
     pub fn note(&mut self, member: u16, note: &[u8], now: Duration) {
         let is_for_the_group = self.settings.keys == Keys::Group && is_for_the_group(note);
         let heard = match () {
@@ -60,14 +60,14 @@ impl LiveRoom {
         }
     }
 
-    /// All that a member checks before it lists somebody is checked here: whatever would be left
-    /// out does not get onto a roster.
+    /// Checks all that a member checks before it lists another one. So no entry that members would
+    /// leave out gets onto a roster.
     fn hear_hello(&mut self, number: u16, bytes: &[u8], now: Duration) -> Result<(), Fault> {
         let limits = self.limits;
         let Some(sender) = self.members.get_mut(&number) else { return Ok(()) };
         sender.credit.spend(&limits, now)?;
         let head = hello::verified(&self.key, self.id, number, bytes).ok_or(Fault::Hello)?;
-        // a word of the host that it may no longer speak, and its hello, may have crossed
+        // the host's order to stop speaking and this hello may have crossed
         if head.speaks && !sender.speaks && !sender.spoke {
             return Err(Fault::Hello);
         }
@@ -88,7 +88,7 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// A note of the session that its sender has presented goes to all others.
+    /// Passes a note on to all others, if it is of the session that its sender has presented.
     fn hear_note(&mut self, member: u16, note: &[u8], now: Duration) -> Result<(), Fault> {
         let limits = self.limits;
         let Some(sender) = self.members.get_mut(&member) else { return Ok(()) };
@@ -103,8 +103,8 @@ impl LiveRoom {
         Ok(())
     }
 
-    /// A member cannot follow a roster. It is told everything anew; where the members agree on keys
-    /// it comes in anew by itself.
+    /// A member cannot follow a roster. It gets the whole roster again; if the members agree on
+    /// keys, it joins the group again by itself.
     pub(super) fn behind(&mut self, number: u16, epoch: u32, now: Duration) {
         let is_listed = self.epochs.lists(number);
         let Some(member) = self.members.get_mut(&number).filter(|member| is_listed && member.knows) else { return };

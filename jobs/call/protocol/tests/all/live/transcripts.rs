@@ -1,7 +1,7 @@
 //! Transcripts in `vectors/call`: a client of this protocol against this server, and recordings of
-//! this protocol and the one before. No release may fail them. A client of protocol 2 is told to
-//! update; the rosters and sums that its server sent are recordings, and must stay readable for
-//! ever.
+//! this protocol and the one before. No release may fail them. The server asks a client of protocol
+//! 2 to update; the rosters and sums that its server sent are recordings, and must stay readable
+//! for ever.
 //!
 //! A transcript is a call of three members: a host, a guest from the lobby who speaks, and a
 //! listener who raises its hand, speaks, is muted and is removed. Each line is one message or event
@@ -12,7 +12,8 @@
 //! | `link LINK` | the members' link |
 //! | `at MS` | the time of the room from here on |
 //! | `join JSON`, `say MEMBER JSON`, `note MEMBER HEX`, `packet MEMBER HEX`, `leave MEMBER` | from members |
-//! | `welcome JSON`, `send MEMBERS HEX`, `sum MEMBERS HEX`, `silent TICK MEMBERS`, `told MEMBER JSON`, `removed MEMBER` | to members |
+//! | `welcome JSON`, `send MEMBERS HEX`, `sum MEMBERS HEX`, `silent TICK MEMBERS` | to members |
+//! | `told MEMBER JSON`, `removed MEMBER` | to members |
 //! | `hears TICK LEVEL` | what the guest hears in all samples of a tick, without its own voice |
 //!
 //! This version's server gets the members' messages unchanged. Its own messages must equal the
@@ -37,7 +38,7 @@ const BY_LINK: [(&str, LiveMode, Keys); 3] = [
     ("elgamal-shared", LiveMode::ElgamalShared, Keys::Link),
     ("elgamal", LiveMode::Elgamal, Keys::Link),
 ];
-/// Members who agree on keys: nobody can decrypt this transcript's sums again.
+/// Members that agree on keys: nobody can decrypt this transcript's sums again.
 const AGREED: (&str, LiveMode, Keys) = ("mask-agreed", LiveMode::Mask, Keys::Group);
 
 fn hex(bytes: &[u8]) -> String {

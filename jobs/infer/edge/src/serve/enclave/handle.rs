@@ -1,5 +1,5 @@
-//! What is done with each request. Bodies are read within the bytes that their message has, and
-//! before a request takes a turn.
+//! The handlers of the requests. A body is read up to the length of its message, before the request
+//! takes a turn.
 
 use super::house::{EnclaveHost, Kind};
 use crate::serve::{Infer, Shared};
@@ -24,7 +24,7 @@ use tobari_octets::unhex;
 const ID_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 
-/// What the enclave is said to be.
+/// Returns the enclave's offer.
 pub(super) async fn offer(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
@@ -33,7 +33,7 @@ pub(super) async fn offer(
     Ok(octets(house(&infer.shared, &digest, &headers, &Origin::Unknown)?.0.offer()))
 }
 
-/// Evidence of a new session.
+/// Returns evidence of a new session.
 pub(super) async fn report(
     State(infer): State<Infer>,
     Path(digest): Path<String>,
@@ -65,7 +65,7 @@ pub(super) async fn open(
     run(&infer.shared, house, move |house| house.open_session(id, &key)).await.map(|()| StatusCode::CREATED)
 }
 
-/// Takes the frame of an image.
+/// Handles the frame of an image.
 pub(super) async fn image(
     state: State<Infer>,
     path: Path<(String, String)>,
@@ -76,7 +76,7 @@ pub(super) async fn image(
     message(state, path, place, (headers, body), Kind::Image).await
 }
 
-/// Takes the frame that asks for what may be told.
+/// Handles the frame that asks for the output.
 pub(super) async fn ask(
     state: State<Infer>,
     path: Path<(String, String)>,
@@ -118,7 +118,7 @@ pub(super) async fn close(
     run(&infer.shared, house, move |house| house.close(id)).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// The enclave of a model, and who asks, if that client may.
+/// The enclave of a model, and the client's origin if the client has access.
 fn house(
     shared: &Shared,
     digest: &str,
@@ -149,15 +149,15 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Reply> {
     bytes.try_into().map_err(|_| wrong())
 }
 
-/// All of a message's body, and what is held while it is worked at.
+/// The whole body of a message, with the turn and the memory to hold while it is processed.
 async fn take(shared: &Shared, origin: &Origin, body: Body, expected: usize) -> Result<((Turn, Claim), Bytes), Reply> {
     let mut claim = shared.memory.claim(origin);
     let bytes = read(body, expected, shared.options.patience, &mut claim).await?;
     Ok(((shared.turns.take(origin).await?, claim), bytes))
 }
 
-/// Does something with the enclave when it is its turn. The turn goes with the work: it is held to
-/// the end even if the client goes away.
+/// Runs work on the enclave in its turn. The work holds the turn to the end, even if the client
+/// disconnects.
 async fn run<T: Send + 'static>(
     shared: &Shared,
     house: Arc<EnclaveHost>,

@@ -1,36 +1,40 @@
-//! An enclave for each model that is served, for clients who verify it and have no keys of their
-//! own.
+//! An enclave for each served model, for clients that verify it and have no keys of their own.
 //!
 //! ```text
-//!   GET    /infer/v1/models/{digest}/enclave                        what it is said to be (tobari_infer::guarded::Offer)
-//!   POST   /infer/v1/models/{digest}/enclave/report                 a nonce (32 bytes); the body is evidence of a session that was made for it
-//!   POST   /infer/v1/models/{digest}/enclave/sessions               the session's number (16) and the encapsulated key of its channel (32): 201 once its keys are there
-//!   POST   /infer/v1/models/{digest}/enclave/sessions/{id}/images   the frame of an image; the body is the frame that goes back
-//!   POST   /infer/v1/models/{digest}/enclave/sessions/{id}/answers  the frame that asks for what may be told; the body is the frame that tells it
-//!   DELETE /infer/v1/models/{digest}/enclave/sessions/{id}          ends it: 204
+//! ENCLAVE = /infer/v1/models/{digest}/enclave
+//!
+//!   GET    ENCLAVE                        the server's description of the enclave
+//!                                         (tobari_infer::guarded::Offer)
+//!   POST   ENCLAVE/report                 a nonce (32 bytes); makes a session, and returns its
+//!                                         evidence
+//!   POST   ENCLAVE/sessions               the session's number (16 bytes) and the encapsulated key
+//!                                         of its channel (32); returns 201 once its keys exist
+//!   POST   ENCLAVE/sessions/{id}/images   the frame of an image; returns the frame of the reply
+//!   POST   ENCLAVE/sessions/{id}/answers  the frame of a request for the output; returns the frame
+//!                                         of the output
+//!   DELETE ENCLAVE/sessions/{id}          ends the session; returns 204
 //! ```
 //!
-//! **The enclave is simulated**: a process of this machine (`tobari_host::enclave`), which whoever
-//! runs the server can read. Evidence says so, and so does the server when it starts.
+//! **The enclave is simulated**: a process of this machine (`tobari_host::enclave`), whose data the
+//! server's operator can read. The evidence says so, and so does the server when it starts.
 //!
-//! **Sessions.** A client that has seen evidence opens its channel; then frames go in and out,
-//! which the server carries and cannot read. A session ends when its images are used up, when its
-//! client says so, at the first message that is out of order or does not open (409), and when
-//! nothing came for a while: sooner where it was never opened, so that those who ask for evidence
-//! and go away do not keep others out. There are no more of them than the configuration says;
-//! further ones are refused (503, `sessions`) and the others go on. A session's number is all that
-//! is asked of who uses it: it is not secret to the server and whoever sees the connection, and who
-//! has it can end the session, and no more.
+//! **Sessions.** After verifying evidence, a client opens its channel and exchanges frames, which
+//! the server forwards and cannot read. A session ends when its images are used up, at its client's
+//! request, at the first message that is out of order or does not decrypt (409), or after a time
+//! without messages. That time is shorter for a session that was never opened, so that clients that
+//! only fetch evidence do not block others. The configuration limits the number of sessions;
+//! further ones are rejected (503, `sessions`) and the others continue. A session is identified
+//! only by its number, which is not secret to the server or to an observer of the connection. With
+//! the number, an attacker can end the session, and nothing more.
 //!
-//! **An enclave that ends** (killed, or too slow to answer) takes its sessions with it: each of
-//! their next messages is refused with how it ended (503 for the one that found it, 410 for the
-//! others). The next client that asks for evidence has a new one started; where that fails, it is
-//! told why (503, `enclave`), and starting is tried again after a pause.
+//! **An enclave that ends** (killed, or too slow to answer) loses its sessions. The next message of
+//! each session is rejected with the reason (503 for the first one to notice it, 410 for the
+//! others). The next client that asks for evidence starts a new enclave. If that fails, the client
+//! gets the reason (503, `enclave`), and the server tries again after a pause.
 //!
-//! **Who runs what.** Requests of all sessions go one after another through the enclave, and what
-//! the process computes between them runs beside: on the blocking pool, as everything here. Where
-//! all is computed inside, one message at a time is let in from the queue, so that the others take
-//! no core while they wait.
+//! **Scheduling.** The enclave handles the requests of all sessions one after another. The process
+//! computes in between, in parallel, on the blocking pool like everything here. If all stages run
+//! inside, only one message at a time leaves the queue, so that waiting messages use no core.
 
 mod handle;
 mod house;
@@ -48,31 +52,31 @@ use tobari_node::stop::Stop;
 
 pub(super) use house::EnclaveHost;
 
-/// How a model's enclave is run.
+/// Options of a model's enclave.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EnclaveOptions {
-    /// What is done where.
+    /// The site and form of each step.
     pub combination: Combination,
-    /// The set of parameters; without it [`Combination::usual_set`].
+    /// The parameter set; [`Combination::usual_set`] if there is none.
     pub set: Option<String>,
-    /// Sessions at once, at least 1.
+    /// The most sessions at once, at least 1.
     pub sessions: u16,
-    /// Images a session, at least 1.
+    /// The most images of a session, at least 1.
     pub images: u32,
-    /// What is told of an image.
+    /// The output policy.
     pub tells: OutputPolicy,
     /// A program and its arguments that start this executable as an enclave
-    /// (`tobari_host::enclave::Options::launcher`); none for a process of this machine.
+    /// (`tobari_host::enclave::Options::launcher`); empty for a process of this machine.
     pub launcher: Vec<OsString>,
-    /// Time between two messages of a session, after which it ends.
+    /// The time without a message after which a session ends.
     pub idle: Duration,
-    /// Time between a session's evidence and its opening.
+    /// The time after a session's evidence in which it must be opened.
     pub opening: Duration,
 }
 
 impl EnclaveOptions {
-    /// In this combination with the usual limits; labels alone are told.
+    /// This combination with the usual limits; the output is only the label.
     pub fn new(combination: Combination) -> Self {
         Self {
             combination,
@@ -87,25 +91,25 @@ impl EnclaveOptions {
     }
 }
 
-/// What a server says of an enclave when it starts.
+/// A server's description of an enclave at its start.
 #[derive(Clone, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct EnclaveTold {
     /// The model's name.
     pub model: String,
-    /// The type of its evidence.
+    /// The type of the evidence.
     pub evidence: &'static str,
-    /// What is done where.
+    /// The combination's name.
     pub combination: &'static str,
     /// The set of parameters.
     pub set: String,
     /// The layout of ciphertexts.
     pub layout: String,
-    /// What is told.
+    /// The output policy.
     pub tells: String,
-    /// Sessions at once.
+    /// The most sessions at once.
     pub sessions: u16,
-    /// Images a session.
+    /// The most images of a session.
     pub images: u32,
     /// Bytes of a session's keys, and of weights under them, in the server's memory.
     pub session_bytes: u64,
@@ -113,14 +117,14 @@ pub struct EnclaveTold {
     pub executable: String,
     /// The measurement: executable and configuration.
     pub measurement: String,
-    /// The number of its process.
+    /// The number of the enclave's process.
     pub process: u32,
-    /// Measures that are not wholly in force.
+    /// Protections that are not fully active.
     pub lacking: Vec<String>,
 }
 
 impl EnclaveTold {
-    /// For people.
+    /// The description as a line of text.
     pub(crate) fn line(&self) -> String {
         let Self { model, combination, set, sessions, images, tells, measurement, .. } = self;
         let mebibytes = self.session_bytes.div_ceil(1 << 20);
@@ -130,7 +134,7 @@ impl EnclaveTold {
     }
 }
 
-/// Its routes.
+/// The routes of enclaves.
 pub(super) fn routes() -> Router<Infer> {
     Router::new()
         .route("/infer/v1/models/{digest}/enclave", get(handle::offer))
@@ -141,10 +145,10 @@ pub(super) fn routes() -> Router<Infer> {
         .route("/infer/v1/models/{digest}/enclave/sessions/{id}/answers", post(handle::ask))
 }
 
-/// Time between two looks at sessions that nobody uses.
+/// The time between two checks for idle sessions.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ends sessions that nobody uses, until the server stops.
+/// Ends idle sessions until the server stops.
 pub(super) async fn keep_up(houses: Vec<Arc<EnclaveHost>>, mut stopped: Stop) {
     loop {
         tokio::select! {

@@ -1,18 +1,18 @@
-//! The process of an enclave, where there is such a thing.
+//! The process of an enclave, on systems that support it.
 
 use std::ffi::OsString;
 use tobari_enclave::{Configuration, Digest, Enclave, EnclaveError};
 
-/// An enclave that has started.
+/// A started enclave.
 pub(super) struct Started {
     pub(super) enclave: Box<dyn Enclave + Send>,
-    /// SHA-256 of what runs in it.
+    /// SHA-256 of its executable.
     pub(super) executable: Digest,
     /// The number of its process.
     pub(super) process: u32,
 }
 
-/// Starts this executable again as an enclave, by a launcher if there is one.
+/// Starts this executable as an enclave, through a launcher if there is one.
 #[cfg(linux_64)]
 pub(super) fn start(
     configuration: &Configuration,
@@ -29,7 +29,7 @@ pub(super) fn start(
     Ok(Started { enclave: Box::new(enclave), executable, process })
 }
 
-/// There is none.
+/// This system has no process enclaves.
 #[cfg(not(linux_64))]
 pub(super) fn start(_: &Configuration, _: &[u8], _: &[OsString]) -> Result<Started, EnclaveError> {
     let text = "expected Linux on x86-64, AArch64 or RISC-V, found another system";

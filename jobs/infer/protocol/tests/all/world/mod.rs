@@ -1,5 +1,5 @@
-//! A network of the paper's shape with random weights, others of other shapes, and what they give
-//! in the clear.
+//! A network of the paper's shape with random weights, networks of other shapes, and their
+//! plaintext results.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -46,7 +46,7 @@ pub(crate) fn dense(name: &str, input: Volume, outputs: usize, rng: &mut ChaCha2
     stage(name, input, Volume::vector(outputs), Map::Dense { weights }, rng)
 }
 
-/// With a margin that is beyond every error: what such a test looks at is not the labels.
+/// Sets a margin beyond every error, for tests that do not look at labels.
 fn wide(model: Model) -> Model {
     model.calibrated(Calibration { margin: 1e3, powers: Vec::new() }).unwrap()
 }
@@ -60,7 +60,7 @@ pub(crate) fn digits(seed: u64) -> Model {
     wide(Model::new(vec![first, second, third], 3).unwrap())
 }
 
-/// A small one of the same family: 9x9, 3 channels, 5 channels, 6 classes.
+/// A small network of the same family: 9x9, 3 channels, 5 channels, 6 classes.
 pub(crate) fn small(seed: u64) -> Model {
     let rng = &mut rng(seed);
     let first = convolution("conv1", Volume { channels: 1, height: 9, width: 9 }, 3, 3, 2, rng);

@@ -1,8 +1,8 @@
-//! Questions with the place hidden: layouts that a server tells, one registration of some 6 MB, and
-//! one round for each question.
+//! Questions with the place hidden: the server's layouts, one registration of some 6 MB, and one
+//! round for each question.
 //!
-//! A question is sent with the hash of the key before anything is registered: a server that knows
-//! the key from before needs no second registration, and another asks for it.
+//! A question is sent with the hash of the key before any registration. A server that has the key
+//! already needs no second registration; another server asks for it.
 
 use super::{ATTEMPTS, Answered, Remote, TableInfo, Unread, get, good, post, refused};
 use std::collections::BTreeMap;
@@ -24,25 +24,25 @@ use tobari_search::server::Granularity;
 use tobari_search::table::{CatalogueContent, Question};
 use tokio::sync::Mutex;
 
-/// What is known of a server for such questions.
+/// The client's state for such questions to one server.
 #[derive(Default)]
 pub(super) struct State {
     key: Mutex<Option<Arc<Key>>>,
-    /// By kind: what is arranged.
+    /// The server's arrangements, by kind.
     targets: Mutex<BTreeMap<Kind, Arc<Target>>>,
 }
 
-/// A key, and what registers it.
+/// A key, and its registration.
 struct Key {
     generation: u64,
     secret: SecretKey,
     hash: String,
     registration: Vec<u8>,
-    /// How often it was registered.
+    /// The number of its registrations.
     registered: Mutex<u64>,
 }
 
-/// What is arranged for one kind of question.
+/// The server's arrangement for one kind of question.
 struct Target {
     name: [u8; TABLE_BYTES],
     form: Form,
@@ -71,7 +71,7 @@ fn set() -> Result<NamedSet, Failure> {
 }
 
 impl Remote {
-    /// Asks a question, with its place hidden. The answer is there, and not decrypted yet.
+    /// Asks a question with its place hidden, and returns the answer without decrypting it.
     pub(crate) async fn fetch_hidden(
         &self,
         connection: &mut HttpConnection,
@@ -111,8 +111,7 @@ impl Remote {
         Err(last.unwrap_or_else(|| Failure::Work("expected an answer, found none".to_owned())))
     }
 
-    /// What is arranged for such questions, as the server tells it; the numbers must be those of
-    /// the catalogue.
+    /// The server's arrangement for such questions. Its numbers must be those of the catalogue.
     async fn target(
         &self,
         connection: &mut HttpConnection,
@@ -143,7 +142,7 @@ impl Remote {
         Ok(target)
     }
 
-    /// The key: registered when the server asks for it.
+    /// The key. It is registered when the server asks for it.
     async fn hidden_key(&self) -> Result<Arc<Key>, Failure> {
         let mut key = self.hidden.key.lock().await;
         if let Some(key) = &*key {
@@ -161,8 +160,8 @@ impl Remote {
         Ok(new)
     }
 
-    /// Registers a key, unless another question did since this one saw that it was registered so
-    /// often.
+    /// Registers a key, unless the number of its registrations is no longer `seen`: then another
+    /// question has registered it.
     async fn register_hidden(&self, connection: &mut HttpConnection, key: &Key, seen: u64) -> Result<(), Failure> {
         let mut registered = key.registered.lock().await;
         if *registered == seen {
@@ -173,7 +172,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Another generation than this one, unless there is one already.
+    /// Draws another generation than this one, unless there is one already.
     async fn another_hidden(&self, used: u64) -> Result<(), Failure> {
         let mut key = self.hidden.key.lock().await;
         if key.as_ref().is_some_and(|key| key.generation == used) {
@@ -184,7 +183,7 @@ impl Remote {
     }
 }
 
-/// `log2` of a bound on the chance of a false match: of the numbers, and of the layout.
+/// `log2` of a bound on the probability of a false match, by the numbers and by the layout.
 fn false_positives(
     told: &TableInfo,
     numbers: &Numbers<'_>,

@@ -1,9 +1,8 @@
-//! A server that is asked: its tables, the key that is registered there, and questions under
-//! encryption.
+//! A server of a client: its tables, the client's registered key, and encrypted questions.
 //!
-//! A key is used as often as the server says; then another generation is drawn, whose number is
-//! kept in the cache folder. Where the number is lost, another one is drawn. What is told of a
-//! table is kept there under its tag, which is its hash.
+//! The client uses a key as often as the server allows, and then draws another generation. The
+//! cache folder keeps the generation's number; if the number is lost, the client draws another one.
+//! The cache folder also keeps a table's public information under its tag, which is its hash.
 
 mod hidden;
 
@@ -32,14 +31,14 @@ use tobari_search::table::{Catalogue, Question, SiteView};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
-/// Time for a reply: large tables take long.
+/// Time limit for a reply: large tables take long.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes of a reply at most.
+/// The most bytes of a reply.
 const MOST: usize = 1 << 28;
-/// How often one question is sent, with another key or of a table that was replaced.
+/// The number of times that one question is sent, with another key or to a table that was replaced.
 const ATTEMPTS: usize = 12;
 
-/// What is told of a table.
+/// A table's public information.
 pub(crate) struct TableInfo {
     pub(crate) catalogue: Catalogue,
     pub(crate) fullness: Fullness,
@@ -47,12 +46,12 @@ pub(crate) struct TableInfo {
     pub(crate) mode: Mode,
 }
 
-/// How a table is asked.
+/// The mode of questions to a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// By public numbers: for clients that follow the protocol.
     Plain,
-    /// With labels, of which the server makes at most so many for a question.
+    /// With labels. The server makes at most so many for a question.
     Labels(u64),
 }
 
@@ -62,19 +61,19 @@ enum Ready {
     Labels(PreparedLabelled),
 }
 
-/// Which table, whether only one with labels will do, and what becomes of what is learnt.
+/// The wanted table, its mode, and the use of the cache.
 #[derive(Clone)]
 pub struct Wanted {
-    /// As the command line names it.
+    /// The table's name, from the command line.
     pub table: Option<String>,
-    /// Whether only a table with labels will do.
+    /// Whether the table must have labels.
     pub labels: bool,
-    /// Whether what is told of the table, and which keys are registered, is kept for the next
+    /// Whether the table's public information and the list of registered keys are kept for the next
     /// command.
     pub keep: bool,
 }
 
-/// A key that is registered.
+/// A registered key.
 struct Active {
     generation: u64,
     secret: SecretKey,
@@ -92,14 +91,14 @@ pub struct Remote {
     identity: Arc<Identity>,
     keys: Mutex<BTreeMap<&'static str, Arc<Active>>>,
     generations: String,
-    /// For questions with the place hidden.
+    /// The state for questions with the place hidden.
     hidden: hidden::State,
 }
 
 #[derive(Deserialize)]
 struct List {
     client: Option<String>,
-    /// Labels of a question, at most.
+    /// The most labels of a question.
     labels: u64,
     tables: Vec<Listed>,
 }
@@ -112,7 +111,7 @@ struct Listed {
     tag: String,
 }
 
-/// Refuses decoys of several servers: the place is the one that is on all their lists.
+/// Rejects decoys for several servers: only the true place is on all their lists.
 pub(crate) fn check_decoys(arguments: &RemoteArguments) -> Result<(), Failure> {
     let servers = arguments.servers.len();
     if arguments.decoys == 1 || servers == 1 {
@@ -124,7 +123,7 @@ pub(crate) fn check_decoys(arguments: &RemoteArguments) -> Result<(), Failure> {
     )))
 }
 
-/// All servers of a command, each reached and its table known; or why not.
+/// All servers of a command, each connected and with its table known; or the reason why not.
 pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote, Failure>>, Failure> {
     let identity = Arc::new(secret::read(&arguments.key)?);
     let wanted = Wanted { table: arguments.table.clone(), labels: arguments.malicious, keep: true };
@@ -178,8 +177,8 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl Remote {
-    /// Reaches a server and learns about its table. What is told of it and which keys are
-    /// registered is kept for the next command if that is wanted.
+    /// Connects to a server and loads its table. The table's public information and the list of
+    /// registered keys are kept for the next command, if wanted.
     pub async fn reach(
         url: &str,
         tls: &ClientTls,
@@ -196,8 +195,8 @@ impl Remote {
         }];
         let (client, told) = look(&mut http.connection(), &headers, wanted).await?;
         let (client, told) = (client.unwrap_or(own), RwLock::new(Arc::new(told)));
-        // which key was registered where says nothing by its hash, and has to be told from those of
-        // other files
+        // the name hides, by its hash, which key is registered at which server, and differs for
+        // other key files
         let place = [url.as_bytes(), &client, &own].concat();
         let generations = format!("search-keys-{}", &Fingerprint::of(&place).to_string()[..32]);
         let (keys, identity) = (Mutex::default(), Arc::clone(identity));
@@ -206,18 +205,18 @@ impl Remote {
         Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations, hidden })
     }
 
-    /// Whether a question can be asked as it is meant, before anything is sent.
+    /// Checks that a question can be asked as wanted, before sending anything.
     pub(crate) fn prepare(&self, question: &Question<'_>, wish: Wish) -> Result<(), Failure> {
         Ready::new(&self.told(), question, wish, &self.identity).map(drop)
     }
 
-    /// A connection of its own, for questions one after the other.
+    /// A new connection, for questions one after another.
     pub fn connection(&self) -> HttpConnection {
         self.http.connection()
     }
 
-    /// Asks a question, and reads the answer. Use it only where the server gets no later message
-    /// that could wait for the reading.
+    /// Asks a question, and reads the answer. Use it only if no later message to the server could
+    /// wait for the reading.
     pub async fn ask(
         &self,
         connection: &mut HttpConnection,
@@ -228,14 +227,14 @@ impl Remote {
         tokio::task::block_in_place(|| unread.read())
     }
 
-    /// Asks a question. The answer is there, and not decrypted yet.
+    /// Asks a question, and returns the answer without decrypting it.
     pub(crate) async fn fetch(
         &self,
         connection: &mut HttpConnection,
         question: &Question<'_>,
         wish: Wish,
     ) -> Result<Unread, Failure> {
-        // what was evaluated was paid, and is kept as long as the table has the same key
+        // evaluations were paid, so they are kept as long as the table has the same key
         let (mut last, mut labels) = (None, None);
         for _ in 0..ATTEMPTS {
             let told = self.told();
@@ -267,7 +266,7 @@ impl Remote {
         Err(last.unwrap_or_else(|| Failure::Work("expected an answer, found none".to_owned())))
     }
 
-    /// Has a question's inputs evaluated; or what the server said instead.
+    /// Has a question's inputs evaluated; or returns the server's other reply.
     async fn evaluate(
         &self,
         connection: &mut HttpConnection,
@@ -284,8 +283,7 @@ impl Remote {
         Ok(Ok(tokio::task::block_in_place(|| prepared.labels(blinding, &reply.body))?))
     }
 
-    /// Does what a refusal asks for, before the question is asked again; an error where nothing
-    /// helps.
+    /// Reacts to a refusal, so that the question can be asked again; fails if nothing helps.
     async fn cope(
         &self,
         connection: &mut HttpConnection,
@@ -306,13 +304,13 @@ impl Remote {
         Ok(())
     }
 
-    /// What is told of the table now.
+    /// The table's present public information.
     pub(crate) fn told(&self) -> Arc<TableInfo> {
         Arc::clone(&self.told.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Learns what a table has become that was replaced. The sites of the question must be the
-    /// same, as it goes by their numbers.
+    /// Loads a table that was replaced. The sites of the question must be the same, because the
+    /// question uses their numbers.
     async fn look_again(
         &self,
         connection: &mut HttpConnection,
@@ -334,7 +332,7 @@ impl Remote {
         Ok(())
     }
 
-    /// The key of a set, registered.
+    /// The registered key of a set.
     async fn key(&self, connection: &mut HttpConnection, set: &NamedSet) -> Result<Arc<Active>, Failure> {
         let mut keys = self.keys.lock().await;
         if let Some(key) = keys.get(set.name) {
@@ -353,7 +351,7 @@ impl Remote {
         Ok(active)
     }
 
-    /// Another generation than this one, unless there is one already.
+    /// Draws another generation than this one, unless there is one already.
     async fn another(&self, set: &'static str, used: u64) -> Result<(), Failure> {
         let mut keys = self.keys.lock().await;
         if keys.get(set).is_some_and(|key| key.generation == used) {
@@ -379,9 +377,9 @@ impl Remote {
     }
 }
 
-/// An answer that is not decrypted. **The server must not see in the time of the next message
-/// whether it decrypts, nor how long that takes**: read it after the last message to the server,
-/// or on another thread.
+/// An answer that is not decrypted. **The time of the next message must not show the server whether
+/// the answer decrypts, nor how long that takes.** Read the answer after the last message to the
+/// server, or on another thread.
 pub(crate) struct Unread(Answered);
 
 enum Answered {
@@ -390,7 +388,7 @@ enum Answered {
 }
 
 impl Unread {
-    /// Its length.
+    /// The answer's length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
             Answered::Open { body, .. } => body.len(),
@@ -398,7 +396,7 @@ impl Unread {
         }
     }
 
-    /// Reads it.
+    /// Decrypts and reads the answer.
     pub(crate) fn read(&self) -> Result<MatchResult, Failure> {
         match &self.0 {
             Answered::Open { ready, key, labels, body } => ready.read(key, labels.as_ref(), body),
@@ -414,7 +412,7 @@ impl Ready {
             Mode::Plain => Self::Plain(Prepared::new(of, question, wish, decoys)?),
             Mode::Labels(most) => {
                 let prepared = PreparedLabelled::new(of, question, wish, decoys)?;
-                // before anything is paid
+                // check before paying for anything
                 prepared.check(most)?;
                 Self::Labels(prepared)
             }
@@ -450,7 +448,7 @@ fn unlabelled() -> Failure {
     Failure::Work("expected labels of the question, found none".to_owned())
 }
 
-/// The table that is meant.
+/// The wanted table.
 fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, Failure> {
     let fits = |table: &&Listed| {
         wanted.is_none_or(|wanted| table.label == wanted || table.name.starts_with(&wanted.to_ascii_lowercase()))
@@ -467,7 +465,7 @@ fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, 
     }
 }
 
-/// Who the server says that the client is, and what is told of the table that is meant.
+/// The client's name at the server, and the public information of the wanted table.
 async fn look(
     connection: &mut HttpConnection,
     headers: &[(&'static str, String)],
@@ -489,7 +487,7 @@ async fn look(
     Ok((list.client.as_deref().and_then(unhex), told))
 }
 
-/// What is told of a table: as it was kept, or from the server.
+/// A table's public information, from the cache or from the server.
 async fn told(
     connection: &mut HttpConnection,
     headers: &[(&'static str, String)],
@@ -533,8 +531,8 @@ mod tests {
 
     use super::*;
 
-    /// Every byte of a server's list in turn as another: what is read of it chooses one table or
-    /// none, and a refusal steers no terminal.
+    /// Every byte of a server's list is changed in turn. The list then chooses one table or none,
+    /// and no error message controls the terminal.
     #[test]
     fn whatever_a_server_lists_is_chosen_from_or_refused_in_plain_words() {
         let list = r#"{"client":"00ff","labels":7,"tables":[{"name":"a1","label":"x\u001b[31m","mode":"plain","tag":"\"b2\""},{"name":"a2","label":"y","mode":"labels","tag":"c3"}]}"#;

@@ -1,9 +1,9 @@
-//! Requests about tables that are asked with the place hidden: their layouts, registrations of some
-//! 6 MB, and queries.
+//! Requests for tables that are asked with the place hidden: layouts, registrations of some 6 MB,
+//! and queries.
 //!
-//! A registration takes 20 MB when it is worked at, so that there are few turns for them. With a
-//! data folder it is kept there, and read again when it was dropped from memory; without, its
-//! client is told to register again (409).
+//! A registration takes 20 MB while it is handled, so few are handled at once. With a data folder
+//! it is stored there, and read again after it was dropped from memory. Without a data folder, the
+//! client gets the error to register again (409).
 
 use super::super::{
     Client, Search, Shared,
@@ -111,7 +111,7 @@ pub(in super::super) async fn query(
     });
     let (admitted, asked, charge) = admitted.await.ok_or_else(fault)??;
     let (work, kept, id) = (Arc::clone(&shared), Arc::clone(&shared), client.id);
-    // every part waits its turn for a core, so that one question does not keep others from theirs
+    // every part waits its turn for a core, so that one question does not block others
     let admitted = Arc::new(admitted);
     let parts = admitted.ranges(shared.cpu.cores()).into_iter().map(|range| {
         let admitted = Arc::clone(&admitted);
@@ -167,14 +167,14 @@ impl Shared {
         self.keep(&client.id, charge)
     }
 
-    /// Reads a registration: no lock is held meanwhile.
+    /// Reads a registration, without holding a lock.
     fn registration(&self, bytes: &[u8]) -> Result<Registration, Reply> {
         let matcher = self.state().desk.hidden_matcher().map_err(|refusal| refused(&refusal))?;
         messages::decode_registration(bytes, matcher.parameters()).map_err(|error| refused(&Refusal::from(error)))
     }
 
-    /// Admits a query of this client under the key that it was made with, and charges it; and says
-    /// how often anybody was charged then.
+    /// Admits a client's query under the key that it was made with, charges the client, and returns
+    /// the number of charges.
     fn admit_hidden(
         &self,
         client: &Client,
@@ -202,14 +202,14 @@ impl Shared {
         .map_err(refused)
     }
 
-    /// Reads a registration again that was dropped from memory; whether it is there.
+    /// Reads a registration that was dropped from memory; true if it is available.
     fn take_back(&self, client: &[u8; CLIENT_BYTES], hash: [u8; 32]) -> bool {
         let bytes = self.store.as_ref().and_then(|store| store.read_hidden_key(client).ok());
         let registration = bytes.filter(|bytes| sha256(bytes) == hash).and_then(|bytes| self.registration(&bytes).ok());
         registration.is_some_and(|one| self.state().desk.register_hidden(*client, hash, Some(one)).is_ok())
     }
 
-    /// A line of the audit log.
+    /// Writes a line of the audit log.
     fn note_hidden(
         &self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! What is done with each request.
+//! The handlers of requests.
 
 pub(super) mod hidden;
 
@@ -29,23 +29,23 @@ use tobari_search::{
     oprf, program,
 };
 
-/// Bytes of a request of a client that has no key here: what is longer is refused before it is
-/// read.
+/// The most bytes of a request of a client that has no key here. Longer requests are rejected
+/// before they are read.
 const STRANGERS: usize = 64 << 10;
-/// Bytes of a registration at most; the longest has some 300 kB.
+/// The most bytes of a registration; the longest has some 300 kB.
 const KEY_BYTES: usize = 1 << 20;
-/// Bytes of an evaluation at most.
+/// The most bytes of an evaluation.
 const EVALUATION_BYTES: usize = 1 << 10 | oprf::messages::MAX_ELEMENTS << 6;
 
-/// What a body is for: it says how long it may be, and who may send it.
+/// The purpose of a body. It decides the allowed length and the allowed clients.
 enum Purpose {
-    /// A registration of this set, of so many bytes at most.
+    /// A registration of this set, of at most so many bytes.
     Key(&'static str, usize),
-    /// Something that only a client with a key is answered, of so many bytes at most.
+    /// A request of at most so many bytes that is answered only for clients with a key.
     Question(usize),
 }
 
-/// The tables, and what the client may still ask.
+/// The tables, and the client's remaining budget.
 pub(super) async fn list(
     State(search): State<Search>,
     Extension(place): Extension<Place>,
@@ -64,7 +64,7 @@ pub(super) async fn list(
     Ok(([(header::CONTENT_TYPE, "application/json")], told.to_string()).into_response())
 }
 
-/// What is told of a table.
+/// A table's public information.
 pub(super) async fn table(
     State(search): State<Search>,
     Path(name): Path<String>,
@@ -104,7 +104,7 @@ pub(super) async fn register(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Evaluates for a question to a table with labels.
+/// Evaluates the inputs of a question to a table with labels.
 pub(super) async fn evaluation(
     State(search): State<Search>,
     Extension(place): Extension<Place>,
@@ -170,7 +170,7 @@ pub(super) async fn query(
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], claim.answer(answer)).into_response())
 }
 
-/// What a line of the audit log has of a query or an evaluation.
+/// The part of an audit line about a query or an evaluation.
 enum Head {
     Refused(([u8; messages::TABLE_BYTES], program::Shape)),
     Asked(Asked),
@@ -178,13 +178,13 @@ enum Head {
     Evaluated(AskedEvaluation),
 }
 
-/// All places are taken, or this client's.
+/// All places are taken, or this client's share of them.
 fn no_place(full: &Full) -> Reply {
     let most = if full.bytes { "--max-key-bytes" } else { "--max-clients" };
     Reply::full(full, "clients", (if full.bytes { "registrations" } else { "clients" }, most))
 }
 
-/// A client whose place was given away, or that never had one.
+/// The client lost its place, or never had one.
 fn not_here() -> Reply {
     let text = "this server has no key of this client: the client was never here, or was away so long that its place was given away; register again";
     Reply::new(StatusCode::CONFLICT, "key", text)
@@ -205,7 +205,7 @@ fn answer(admitted: &Admitted) -> Result<Vec<u8>, Reply> {
 }
 
 impl Shared {
-    /// Who asks; none where clients name themselves and this one has not.
+    /// The client; none if clients name themselves and this one has not.
     fn client(&self, headers: &HeaderMap, origin: &Origin) -> Result<Option<Client>, Reply> {
         let Some(tokens) = &self.tokens else {
             let id = text(headers, "tobari-client").and_then(unhex);
@@ -214,7 +214,7 @@ impl Shared {
         tokens.bearer(headers).map(|name| Some(Client::named(name))).ok_or_else(Reply::unknown)
     }
 
-    /// Who asks, and all of the body, once it is known that this client may send it.
+    /// The client and the whole body, after checking that this client may send the body.
     async fn enter(
         &self,
         headers: &HeaderMap,
@@ -226,7 +226,7 @@ impl Shared {
         let unnamed = || Reply::new(StatusCode::UNAUTHORIZED, "client", unnamed);
         let client = self.client(headers, &place.guest.origin).and_then(|client| client.ok_or_else(unnamed));
         let length = HttpBody::size_hint(&body).lower();
-        // before anything is charged for what could not be kept
+        // check the storage before charging for data that could not be stored
         let client = client.and_then(|client| self.storage().map(|()| client));
         let found = client.and_then(|client| Ok((self.most(&client, &purpose, length)?, client)));
         let ((most, client), body) = or_drain(found, body).await?;
@@ -235,8 +235,8 @@ impl Shared {
         Ok((client, bytes, claim))
     }
 
-    /// How long a body of this client may be; a refusal where it is not worth to read one of this
-    /// length.
+    /// The most bytes of this client's body, or a refusal if a body of this length would be
+    /// rejected anyway.
     fn most(&self, client: &Client, purpose: &Purpose, length: u64) -> Result<usize, Reply> {
         let state = self.state();
         match *purpose {
@@ -261,7 +261,7 @@ impl Shared {
         let is_kept = self.store.as_ref().is_none_or(|store| store.has_key(&client.id, set, &hash));
         let charge = {
             let mut state = self.state();
-            // the same key again is no new one, and keeps the place
+            // the same key again is not a new one, and keeps the place
             if is_kept && state.keys.get(&client.id).and_then(|keys| keys.get(set)) == Some(&hash) {
                 let due = state.places.touch(&client.id, SystemTime::now());
                 drop(state);
@@ -281,19 +281,19 @@ impl Shared {
         self.keep(&client.id, charge)
     }
 
-    /// Refuses what has to be kept while the disk takes nothing.
+    /// Rejects requests with data to store while the disk fails.
     fn storage(&self) -> Result<(), Reply> {
         self.disks().try_for_each(Disk::ready)
     }
 
-    /// Whether there is a place for a registration of so many bytes.
+    /// Checks that there is a place for a registration of so many bytes.
     fn has_place(&self, state: &Kept, client: &Client, set: &str, bytes: usize) -> Result<(), Reply> {
         let (size, tag) = (state.size(&client.id, set, bytes as u64), self.keeper.tag(&client.origin));
         state.places.check(Some(&client.id), &tag, size, SystemTime::now()).map_err(|full| no_place(&full))
     }
 
-    /// Takes it. Clients whose places were given away for it are forgotten, on the disk too, while
-    /// nobody else changes anything.
+    /// Takes the place. Clients that lose their places for it are forgotten, on the disk too, under
+    /// the same lock.
     fn take_place(&self, state: &mut Kept, client: &Client, set: &'static str, bytes: usize) -> Result<(), Reply> {
         let (size, tag) = (state.size(&client.id, set, bytes as u64), self.keeper.tag(&client.origin));
         let given = state.places.take(&client.id, tag, size, SystemTime::now()).map_err(|full| no_place(&full))?;
@@ -311,15 +311,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts on the disk whose place it is, and that it is in use.
+    /// Writes the owner of the place to the disk, and that the place is in use.
     fn tell(&self, client: &Client) -> Result<(), Reply> {
         let Some(store) = &self.store else { return Ok(()) };
         let written = store.write_origin(&client.id, &self.keeper.tag(&client.origin));
         written.map_err(|error| store.disk().failed(&error))
     }
 
-    /// Admits a query of this client for the revision and the key that it was made with, and
-    /// charges it; and says how often anybody was charged then.
+    /// Admits a client's query for the revision and the key that it was made with, charges the
+    /// client, and returns the number of charges.
     fn admit(
         &self,
         client: &Client,
@@ -350,8 +350,7 @@ impl Shared {
         Ok((admitted, asked, state.charges))
     }
 
-    /// Admits an evaluation of this client, and charges it; and says how often anybody was charged
-    /// then.
+    /// Admits a client's evaluation, charges the client, and returns the number of charges.
     fn admit_evaluation(
         &self,
         client: &Client,
@@ -369,13 +368,13 @@ impl Shared {
         Ok((admitted, asked, state.charges))
     }
 
-    /// Puts a client's account on the disk, as far as this charge.
+    /// Writes a client's account to the disk, up to this charge.
     fn keep(&self, client: &[u8; CLIENT_BYTES], charge: u64) -> Result<(), Reply> {
         let Some(store) = &self.store else { return Ok(()) };
         store.write_account(client, charge, &self.state).map_err(|error| store.disk().failed(&error))
     }
 
-    /// A line of the audit log.
+    /// Writes a line of the audit log.
     fn note(&self, client: &Client, what: &'static str, head: Option<&Head>, outcome: &str) -> Result<(), Reply> {
         let Some(audit) = &self.audit else { return Ok(()) };
         let mut line =

@@ -1,4 +1,4 @@
-//! A panel, and a client of a table that is served with labels, who asks with bytes.
+//! A panel, and a client of a table with labels that asks with bytes.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -18,7 +18,7 @@ use tobari_search::panel::{Panel, Pattern};
 use tobari_search::program::{Key, Layout, Shape};
 use tobari_search::server::Granularity;
 
-/// The table that is asked.
+/// The name of the table.
 pub(crate) const TABLE: [u8; 32] = [1; 32];
 
 pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
@@ -57,24 +57,24 @@ pub(crate) fn pattern(haplotype: &[bool], start: usize, length: usize) -> Patter
     (0..length).fold(0, |pattern, i| pattern | Pattern::from(haplotype[start + i]) << i)
 }
 
-/// With a key that a number stands for, and room for 16 MiB of labels.
+/// A labeller with a key from a seed, and room for 16 MiB of labels.
 pub(crate) fn labeller(seed: u64) -> Labeller {
     Labeller::new(&TABLE, Secret::random(&mut rng(seed)), 1 << 24).unwrap()
 }
 
-/// The set of every question with labels.
+/// The set of parameters of every question with labels.
 pub(crate) fn set() -> NamedSet {
     Mode::Labelled([0; 16]).set(Shape::Word { bits: 1 }, 1).unwrap()
 }
 
-/// The layout that a desk has for a question.
+/// The layout of a question at a desk.
 pub(crate) fn layout(panel: &Panel, shape: Shape, starts: &[u32], slots: usize) -> Layout {
     let mut different = starts.to_vec();
     different.dedup();
     Layout::new(shape, slots, |sites| different.len() * panel.most_patterns(sites).unwrap() as usize)
 }
 
-/// Who asks.
+/// A client.
 pub(crate) struct Customer {
     pub(crate) name: [u8; 16],
     pub(crate) secret: SecretKey,
@@ -110,7 +110,7 @@ impl Customer {
         Ok((evaluated.revision, outputs.into_iter().map(Label::new).collect()))
     }
 
-    /// A query for such labels.
+    /// A query for these labels.
     pub(crate) fn query(
         &self,
         (shape, starts): (Shape, &[u32]),
@@ -124,7 +124,7 @@ impl Customer {
         messages::encode_query(&Query { table: TABLE, client, granularity, shape, mode, starts, ciphertexts })
     }
 
-    /// All of a question: has its labels evaluated, asks, and reads.
+    /// Asks a complete question: has its labels evaluated, asks, and reads.
     pub(crate) fn ask(
         &self,
         desk: &mut SearchService,

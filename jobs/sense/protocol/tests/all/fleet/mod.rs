@@ -1,5 +1,5 @@
-//! A fleet from its registry to the desk where results are opened: devices that seal rows of bytes,
-//! a server without keys, and what everybody may compute in the clear.
+//! A fleet from its registry to the desk that decrypts results: devices that encrypt rows of bytes,
+//! a server without keys, and the reference on plaintext.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -26,7 +26,7 @@ pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
 /// Rows of bytes by device and frame.
 pub(crate) type Rows = Vec<Vec<Vec<Vec<u8>>>>;
 
-/// All parties.
+/// All parties of the protocol.
 pub(crate) struct Fleet<P: Profile> {
     pub(crate) setting: Setting,
     pub(crate) schema: Schema,
@@ -38,7 +38,7 @@ pub(crate) struct Fleet<P: Profile> {
     pub(crate) cloud: Cloud,
 }
 
-/// What the key holder gave the server.
+/// The key holder's objects on the server.
 pub(crate) struct Memory {
     pub(crate) cohorts: Vec<Vec<SeededCiphertext>>,
     keys: BTreeMap<String, Arc<EvaluationKeys>>,
@@ -84,7 +84,7 @@ impl<P: Profile> Fleet<P> {
         Self { setting, schema, registry, secret, frames: Frames::new(), devices: sealers, material, cloud }
     }
 
-    /// A frame of each row list, through ingest.
+    /// Sends a frame of each list of rows, through ingest.
     pub(crate) fn send(&mut self, rows: &Rows) {
         for (device, frames) in rows.iter().enumerate() {
             let entry = &self.registry.entries()[device];
@@ -102,13 +102,13 @@ impl<P: Profile> Fleet<P> {
         question.register(&self.schema, &self.setting, &self.registry, &QuestionNames::from_bytes([5; 32].into()))
     }
 
-    /// What the server sends.
+    /// The server's message.
     pub(crate) fn answer(&mut self, registered: &Registered) -> Result<Vec<u8>, CloudError> {
         let seats = self.registry.seats();
         self.cloud.answer(&registered.order, &seats, &self.frames, &mut self.material, &mut rng(77))
     }
 
-    /// Where it is opened.
+    /// The desk that decrypts the message.
     pub(crate) fn desk(&self, registered: &Registered) -> ResultOpener {
         let secret = SecretKey::from_seed(&self.setting.parameters, self.secret.to_seed().clone());
         let mut desk = ResultOpener::new(self.setting.clone(), self.schema.clone(), secret);
@@ -117,7 +117,7 @@ impl<P: Profile> Fleet<P> {
     }
 }
 
-/// Random or constant rows: by device, so many frames of so many rows.
+/// Random or constant rows, by device and frame.
 pub(crate) fn rows(
     schema: &str,
     devices: usize,

@@ -1,23 +1,23 @@
-//! Sums over devices and times as terms and outputs of plans, for tests of those alone: what a
-//! server is told is an `Order`.
+//! Sums over devices and times as terms and outputs of plans, for tests of plans alone. A real
+//! server gets an `Order`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tobari_sense::exact::{self, Measure};
 use tobari_sense::linear::{Output, Term};
 
-/// Devices and their places: device `d` is in block `d mod B` of cohort `⌊d/B⌋`; its frame of time
-/// `s` is in batch `s C + ⌊d/B⌋`, there being `C` cohorts.
+/// Devices and their places: device `d` is in block `d mod B` of cohort `⌊d/B⌋`. Its frame of time
+/// `s` is in batch `s C + ⌊d/B⌋`, with `C` cohorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fleet {
-    /// How many devices.
+    /// The number of devices.
     pub(crate) devices: usize,
-    /// Blocks of a ciphertext, one at least.
+    /// Blocks of a ciphertext, at least one.
     pub(crate) blocks: usize,
 }
 
 impl Fleet {
-    /// How many cohorts.
+    /// The number of cohorts.
     pub(crate) fn cohorts(&self) -> usize {
         self.devices.div_ceil(self.blocks)
     }
@@ -27,7 +27,7 @@ impl Fleet {
         (device / self.blocks, device % self.blocks)
     }
 
-    /// The cohort of each batch, of so many times.
+    /// The cohort of each batch, for this many times.
     pub(crate) fn batches(&self, times: usize) -> Vec<usize> {
         (0..times).flat_map(|_| 0..self.cohorts()).collect()
     }
@@ -41,44 +41,44 @@ impl Fleet {
 /// Sums of readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// Devices that are summed together, each once in a group.
+    /// Groups of devices that are summed together; each device is at most once in a group.
     pub(crate) groups: Vec<Vec<usize>>,
-    /// Times that are summed together.
+    /// Ranges of times that are summed together.
     pub(crate) windows: Vec<Range<usize>>,
-    /// By device; all 1 if there are none.
+    /// Weights by device; `None` means that all are 1.
     pub(crate) weights: Option<Vec<i64>>,
-    /// Most frames of a released sum; more make parts, each a result that the key holder sees. None
-    /// for one sum whatever its size.
+    /// The largest number of frames of a released sum. More frames make parts, and the key holder
+    /// sees the result of each part. `None` means one sum of any size.
     pub(crate) part: Option<usize>,
 }
 
-/// Where the sums of a group and a window are.
+/// The outputs with the sums of a group and a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Which group.
+    /// The number of the group.
     pub(crate) group: usize,
-    /// Which window.
+    /// The number of the window.
     pub(crate) window: usize,
-    /// Which outputs: their sum is the answer.
+    /// The outputs, whose sum is the answer.
     pub(crate) outputs: Range<usize>,
-    /// How many frames are in it.
+    /// The number of frames in the answer.
     pub(crate) count: u64,
 }
 
-/// A question as a plan takes it.
+/// A question in terms of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// Terms.
     pub(crate) terms: Vec<Term>,
     /// Outputs.
     pub(crate) outputs: Vec<Output>,
-    /// What they answer: window by window, group by group. A group that has no frame in a window
-    /// has no answer there.
+    /// The answers, window by window and group by group. A group without a frame in a window has no
+    /// answer there.
     pub(crate) answers: Vec<Answer>,
 }
 
 impl Asked {
-    /// The same sums of a measure, for the exact path: in the order of the outputs.
+    /// The same sums of a measure for the exact path, in the order of the outputs.
     pub(crate) fn measured(&self, measure: Measure) -> impl Iterator<Item = exact::Output> {
         let term = |term: &usize| (self.terms[*term].batch, self.terms[*term].weights.clone());
         self.outputs.iter().map(move |output| {
@@ -88,8 +88,8 @@ impl Asked {
     }
 }
 
-/// Windows of a length that begin every `by` times; those that would be cut short at the end begin
-/// no other than the first.
+/// Windows of a length that begin every `by` times. Windows that would be cut short at the end are
+/// left out, except the first one, and the last one of adjacent windows (`by == length`).
 pub(crate) fn sliding(times: usize, length: usize, by: usize) -> Vec<Range<usize>> {
     let (length, by) = (length.max(1), by.max(1));
     let starts = (0..times).step_by(by).filter(|start| *start == 0 || start + length <= times || by == length);
@@ -97,7 +97,7 @@ pub(crate) fn sliding(times: usize, length: usize, by: usize) -> Vec<Range<usize
 }
 
 impl Question {
-    /// Of the whole fleet, over all of these times.
+    /// A question about the whole fleet, over all of these times.
     pub(crate) fn total(fleet: &Fleet, times: usize) -> Self {
         Self {
             groups: vec![(0..fleet.devices).collect()],
@@ -107,8 +107,8 @@ impl Question {
         }
     }
 
-    /// As terms and outputs; `present` says which device has a frame at which time. Batches that
-    /// several outputs use with the same weights are one term.
+    /// The question's terms and outputs; `present` tells whether a device has a frame at a time.
+    /// Batches that several outputs use with the same weights are one term.
     pub(crate) fn ask(&self, fleet: &Fleet, present: impl Fn(usize, usize) -> bool) -> Asked {
         let (mut asked, mut known) = (Asked::default(), BTreeMap::new());
         for (window, times) in self.windows.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Question {
         asked
     }
 
-    /// The terms of some frames: their numbers, those that are new added to the list.
+    /// The numbers of the terms for these frames; new terms are added to the list.
     fn terms(
         &self,
         fleet: &Fleet,

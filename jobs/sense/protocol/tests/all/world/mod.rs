@@ -50,7 +50,7 @@ impl<P: Profile> World<P> {
         Self { layout, fleet, scheme: Scheme::of::<P>(), ingest, devices, roots, batches: Vec::new() }
     }
 
-    /// One frame of every device that has readings, through ingest.
+    /// Sends one frame of every device that has readings, through ingest.
     pub(crate) fn send(&mut self, readings: impl Fn(usize) -> Option<[u8; READINGS]>) {
         for cohort in 0..self.fleet.cohorts() {
             let mut batch = Batch::new(&self.scheme, self.layout).unwrap();
@@ -83,7 +83,7 @@ impl<P: Profile> World<P> {
     }
 }
 
-/// Keys, each made once.
+/// Evaluation keys, each made once.
 #[derive(Default)]
 pub(crate) struct Keys(BTreeMap<String, EvaluationKeys>);
 
@@ -97,7 +97,7 @@ impl Keys {
     }
 }
 
-/// Readings that look like noise.
+/// Random readings.
 pub(crate) fn random(rng: &mut ChaCha20Rng) -> [u8; READINGS] {
     let mut readings = [0; READINGS];
     rng.fill_bytes(&mut readings);

@@ -1,8 +1,10 @@
-//! One member of the load: it sends what a member sends, and the ears among them open what comes.
+//! One member of the load. It sends a member's packets; members with the role of an ear also
+//! decrypt the sums.
 //!
-//! Whoever neither says nor hears a word has no task and no clock of its own: members of a
-//! [`Flock`] are looked after in turn, one after another, as a thousand of them would else fill a
-//! core with being woken. One that is watched tells what it opens, and one can be told what to say.
+//! Members that neither say nor hear a word have no task and no clock of their own: a [`Flock`]
+//! handles its members one after another, because the wakeups of a thousand tasks would fill a
+//! core. A watched member reports what it decrypts, and a member can get orders for messages to
+//! send.
 
 use chacha20::ChaCha20Rng;
 use std::collections::BTreeMap;
@@ -22,31 +24,31 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// A word is one loud frame, every half second.
+/// The level of a word: one loud frame, every half second.
 const WORD: i16 = 12_000;
 const WORD_EVERY: u32 = 25;
-/// What is louder is a word that is heard.
+/// A louder sample counts as a heard word.
 const HEARD: i16 = 6_000;
-/// Where a sum on the wire has its epoch and its tick, after version, kind, layout and room.
+/// The places of epoch and tick in a sum on the wire, after version, kind, layout and room.
 const EPOCH_AT: std::ops::Range<usize> = 12..16;
 const TICK_AT: std::ops::Range<usize> = 16..20;
-/// A sum's kinds, by mode.
+/// The kinds of sums, by mode.
 const SUMS: [u8; 3] = [0x09, 0x0b, 0x1a];
 
-/// What a member is there for.
+/// The role of a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Says words, and passes over sums.
+    /// Says words, and skips sums.
     Mouth,
-    /// Sends silence, and passes over sums.
+    /// Sends silence, and skips sums.
     Silent,
     /// Listens.
     Ear,
-    /// Is there, and passes over sums.
+    /// Sends nothing, and skips sums.
     Deaf,
-    /// Sends silence, and opens sums.
+    /// Sends silence, and decrypts sums.
     Guest,
-    /// Has offered itself to the group, and follows nothing of what comes.
+    /// Has offered its key package, and ignores all messages.
     Leaf,
 }
 
@@ -60,7 +62,7 @@ impl Role {
     }
 }
 
-/// What a member that is watched tells.
+/// An event of a watched member.
 pub(super) struct MemberEvent {
     pub(super) who: u16,
     pub(super) at: Instant,
@@ -69,27 +71,27 @@ pub(super) struct MemberEvent {
 
 /// See [`MemberEvent`].
 pub(super) enum Happened {
-    /// It has a roster of so many.
+    /// The member has a roster with this many members.
     Roster(usize),
-    /// It has opened a sum of this epoch, with packets of these.
+    /// The member has decrypted a sum of this epoch, with packets of these members.
     Opened(u32, MemberSet),
-    /// The server has put it out.
+    /// The server has removed the member.
     PutOut,
 }
 
-/// What members tell the measurement.
+/// The members' reports for the measurement.
 #[derive(Default)]
 pub(super) struct Mouths {
     speaking: AtomicU64,
     alarms: AtomicU64,
-    /// When the last word began.
+    /// The start of the last word.
     said: Mutex<Option<Instant>>,
-    /// How long words took to be heard, in milliseconds.
+    /// The delays of words, in milliseconds.
     words: Mutex<Vec<f64>>,
 }
 
 impl Mouths {
-    /// How many have begun to send.
+    /// The number of members that have begun to send.
     pub(super) fn speaking(&self) -> u64 {
         self.speaking.load(Relaxed)
     }
@@ -150,24 +152,25 @@ impl Caller {
         Ok(caller)
     }
 
-    /// The same, and tells what happens to it.
+    /// The same member, with a receiver for its events.
     pub(super) fn watched(mut self, watcher: UnboundedSender<MemberEvent>) -> Self {
         self.watcher = Some(watcher);
         self
     }
 
-    /// The number that the server gave it.
+    /// The member's number, from the server.
     pub(super) fn number(&self) -> u16 {
         self.member.number()
     }
 
-    /// Until told to stop.
+    /// Runs until the stop signal.
     pub(super) async fn run(self, stopped: watch::Receiver<bool>) -> Result<(), Failure> {
         let (_, nothing) = mpsc::unbounded_channel();
         self.obey(stopped, nothing).await
     }
 
-    /// Until told to stop, or put out while it is watched; what it is asked to say it says.
+    /// Runs until the stop signal, or until the removal of a watched member. Sends the messages in
+    /// `orders`.
     pub(super) async fn obey(
         mut self,
         mut stopped: watch::Receiver<bool>,
@@ -191,7 +194,7 @@ impl Caller {
         Ok(())
     }
 
-    /// 20 ms of both directions, of which the clock says when they were over.
+    /// Processes 20 ms of both directions, which ended at `at`.
     async fn frame(&mut self, at: Instant) -> Result<(), Failure> {
         let is_word = self.role == Role::Mouth && self.frames.is_multiple_of(WORD_EVERY);
         self.frames = self.frames.wrapping_add(1);
@@ -211,7 +214,7 @@ impl Caller {
         Ok(())
     }
 
-    /// A word is heard where the first loud sample is played.
+    /// Notes a word at the time when its first loud sample is played.
     fn listen(&mut self, at: Instant) {
         let frame = self.ear.pull();
         let first = frame.iter().position(|sample| *sample > HEARD);
@@ -221,13 +224,13 @@ impl Caller {
         self.was_loud = first.is_some();
     }
 
-    /// Takes what came. Is it over for this member?
+    /// Processes a message; true if the call is over for this member.
     fn come(&mut self, came: LiveIncoming) -> bool {
         match came {
             _ if self.role == Role::Leaf => return false,
             LiveIncoming::Message(message) => self.member.message(&message, &mut self.rng),
             LiveIncoming::Binary(bytes) => match passed_over(&bytes).filter(|_| !self.role.listens()) {
-                // all that its clock needs to know is that the tick is over
+                // the member's clock needs only the tick
                 Some(tick) => self.member.pass_over(tick),
                 None => {
                     if let Some(heard) = self.member.binary(&bytes) {
@@ -242,8 +245,8 @@ impl Caller {
         let mut is_over = false;
         while let Some(news) = self.member.poll_news() {
             match news {
-                // who passes over sums does not know its own packets in them, and tells others
-                // nothing that they could compare
+                // a member that skips sums does not find its own packets in them, and sends others
+                // nothing to compare, so other alarms are expected
                 News::Alarm(Alarm::Sum(_) | Alarm::Roster(_) | Alarm::LeftOut { .. } | Alarm::Unexpected) => {
                     self.told.alarms.fetch_add(1, Relaxed);
                 }
@@ -263,14 +266,14 @@ impl Caller {
 
     fn tell(&self, what: impl FnOnce() -> Happened) {
         if let Some(watcher) = &self.watcher {
-            // who no longer listens has its figures
+            // a watcher that is gone has its figures already
             let _ = watcher.send(MemberEvent { who: self.number(), at: Instant::now(), what: what() });
         }
     }
 
     async fn say(&mut self) -> Result<(), Failure> {
         while let Some(out) = self.member.poll_outgoing() {
-            // after its hello, who passes over sums has no history to tell
+            // after its hello, a member that skips sums has no history to send
             if !out.is_note() || self.role.listens() || !std::mem::replace(&mut self.said_hello, true) {
                 self.outbound.say(out).await?;
             }
@@ -279,28 +282,28 @@ impl Caller {
     }
 }
 
-/// Every so many milliseconds; what was missed comes at once.
+/// A tick every `ms` milliseconds; missed ticks follow at once.
 fn clock(ms: u64) -> Interval {
     let mut clock = interval(Duration::from_millis(ms));
     clock.set_missed_tick_behavior(MissedTickBehavior::Burst);
     clock
 }
 
-/// Members that are looked after in turn.
+/// Members that share one task.
 pub(super) struct Flock(Vec<Caller>);
 
-/// Turns in a tick: so often each is read from, and in one of them it sends.
+/// Turns in a tick: each turn reads from every member, and one of them sends.
 const TURNS: u64 = 4;
 
 impl Flock {
-    /// As many as there is place for.
+    /// The largest number of members.
     pub(super) const MOST: usize = 64;
 
     pub(super) fn new(callers: Vec<Caller>) -> Self {
         Self(callers)
     }
 
-    /// Until told to stop.
+    /// Runs until the stop signal.
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<(), Failure> {
         let mut clock = clock(TICK_MS / TURNS);
         for turn in (0..TURNS as usize).cycle() {
@@ -347,7 +350,7 @@ mod tests {
     use tobari_call::live::{LiveEvent, LiveLimits, LiveMode, LiveRoom, Outgoing, Settings};
     use tobari_curve::wire::RoomId;
 
-    /// In every mode, the tick that is read without a key is the sum's.
+    /// In every mode, the tick that is read without a key is the tick of the sum.
     #[test]
     fn ticks_of_sums_are_read_where_they_stand_and_rosters_are_none() {
         for mode in LiveMode::ALL {

@@ -1,13 +1,13 @@
-//! `tobari-bench call --live --capacity`: how large a room may be on so many cores.
+//! `tobari-bench call --live --capacity`: the largest room for a number of cores.
 //!
-//! **What is measured.** For each mode rooms of growing size, all but two of whose members send:
-//! what closes late, what the server computes in a second, and Mbit/s of a member. The server is
-//! kept on the first cores that this process may use, members on the others, so that neither takes
-//! from the other; the kernel's part of the network is on the side of whoever calls it.
+//! **Measured.** For each mode, rooms of growing size in which all but two members send: late
+//! ticks, the server's computing time in a second, and Mbit/s of a member. The server is pinned to
+//! the first cores of this process, and the members to the other cores, so that neither slows the
+//! other. The kernel's network code runs on the side of its caller.
 //!
-//! **What ends it.** A room that is not filled in time, or loses members, is said not to fit, and
-//! larger ones of its mode are not tried. Where the members' own cores are full
-//! (`live_members_cpu`) the figures are of them and not of the server.
+//! **The end.** A room that is not filled in time, or loses members, is reported as too large, and
+//! larger rooms of its mode are not tried. If the members' own cores are full (`live_members_cpu`),
+//! the figures measure the members and not the server.
 
 use super::figures::{self, Cores};
 use super::{Room, Trouble, measure, runtime, server, show};
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
 use tobari_host::{files, threads};
 
-/// The cores of the server, and of the members.
+/// The cores of the server, and the cores of the members.
 struct Split {
     server: Vec<usize>,
     members: Vec<usize>,
@@ -36,12 +36,12 @@ impl Split {
         Ok(Self { server: server.to_vec(), members: members.to_vec() })
     }
 
-    /// One room, with a server of its own.
+    /// Measures one room, with a server of its own.
     fn measure(&self, tobari: &Tobari, room: &Room) -> Result<Vec<figures::Line>, Trouble> {
         keep_on(&self.server)?;
         let server = server(tobari);
         keep_on(&self.members)?;
-        // its threads begin here, and stay where this one is
+        // its threads start here, and stay on this thread's cores
         runtime()?.block_on(measure(room, &server?, &Cores::pinned(self.server.len())))
     }
 }

@@ -1,18 +1,18 @@
-//! A room in which nobody stays: members come and go, lose packets and sums, and vanish and come
-//! back, for as long as is wanted.
+//! A room with constant change: members join and leave, lose packets and sums, and vanish and
+//! return, for a given time.
 //!
-//! **What is checked.** What a member says is known of its number and the tick, so that each sum
-//! that opens must be that of those in its list in that tick: another one is wrong, one of an
-//! earlier tick too. Any other sum, any alarm, a member that is put out, more members than a few
-//! that are not let in, a minute in which members hear less than half of what they could, a room
-//! that is still there when all have left, and memory of the server that grows, is a failure.
+//! **Checked.** A member's samples follow from its number and the tick. So each decrypted sum must
+//! equal the sum over the members in its list in that tick; any other sum is wrong, also one of an
+//! earlier tick. These are failures: a wrong sum, an alarm, a removed member, more than a few
+//! refused members, a minute in which members hear less than half of the possible sums, a room that
+//! remains after all members have left, and growing memory of the server.
 //!
-//! **What is killed.** With `--restart-every` the server, without a word; another is started in its
-//! place, and members come again by themselves. For a few seconds then nobody is blamed for a
-//! connection that is lost or refused, and the minute's sums are counted as ever.
+//! **Restarts.** With `--restart-every` the server is killed without notice. A new server takes its
+//! place, and members join again by themselves. For a few seconds a lost or refused connection is
+//! no failure; the minute's sums count as always.
 //!
-//! **What is lost.** Over a WebSocket nothing is, so loss is made here: of a hundred packets five
-//! are not sent, and of a hundred sums two are not looked at.
+//! **Losses.** A WebSocket loses nothing, so the loss is simulated here: 5 % of packets are not
+//! sent, and 2 % of sums are ignored.
 
 use super::figures::Reading;
 use crate::bench::call::CallBench;
@@ -34,27 +34,27 @@ use tobari_command::randomness;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// Of a thousand packets and sums, how many are lost.
+/// The number of lost packets and sums in a thousand.
 const LOST_PACKETS: u32 = 50;
 const LOST_SUMS: u32 = 20;
-/// Seconds that a member stays, and those until it comes back: at least, and so many more.
+/// Seconds that a member stays, and seconds until it returns: the least, and the most in addition.
 const STAYS: (u64, u64) = (4, 16);
 const RESTS: (u64, u64) = (0, 3);
-/// After the server was killed, until when members may fail to come in, and connections are lost.
+/// The time after a kill in which joins may fail and connections may be lost.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// Of a hundred visits, how many may be refused: a place comes free only when the roster without
-/// who had it holds.
+/// The most refused visits in a hundred: a place becomes free only when the roster without its old
+/// member takes effect.
 const MOST_REFUSED: u64 = 10;
-/// In each minute, the part in percent of all ticks for all members that must have been heard. Who
-/// comes and goes so hears four of five.
+/// The least part of all ticks of all members that must be heard in each minute, in percent.
+/// Members that join and leave at these rates hear four of five.
 const LEAST_HEARD: u64 = 50;
-/// How often memory is looked at.
+/// Time between two readings of memory.
 const LOOK: Duration = Duration::from_secs(5);
-/// Memory that is not counted as growth: what comes and goes with members, and what an allocator
-/// keeps.
+/// Memory that does not count as growth: the changing number of members, and memory that an
+/// allocator keeps.
 const SLACK_BYTES: f64 = 6.0 * 1024.0 * 1024.0;
 
-/// What happened so far.
+/// Counts of events so far.
 #[derive(Default)]
 struct Counts {
     joins: AtomicU64,
@@ -66,25 +66,25 @@ struct Counts {
     wrong: AtomicU64,
     alarms: AtomicU64,
     put_out: AtomicU64,
-    /// Visits that were not let in, while the server was there.
+    /// Refused visits while the server was running.
     refused: AtomicU64,
-    /// Times that the server was killed, and visits that this ended or kept out.
+    /// The number of kills, and the visits that a kill ended or prevented.
     restarts: AtomicU64,
     lost_server: AtomicU64,
-    /// When it was killed the last time.
+    /// The time of the last kill.
     killed: Mutex<Option<Instant>>,
-    /// Sums that members heard, by minute.
+    /// Decrypted sums of all members, by minute.
     minutes: Mutex<Vec<u64>>,
 }
 
 impl Counts {
-    /// Is the server gone, or only just there again?
+    /// Whether the server is down, or has just started again.
     fn is_recovering(&self) -> bool {
         let killed = *self.killed.lock().unwrap_or_else(PoisonError::into_inner);
         killed.is_some_and(|at| at.elapsed() < RECOVERY)
     }
 
-    /// Counts a connection that was lost or refused as what it is.
+    /// Counts a lost or refused connection in the right counter.
     fn failed(&self, otherwise: &AtomicU64, why: &dyn Display) {
         if self.is_recovering() {
             self.lost_server.fetch_add(1, Relaxed);
@@ -94,7 +94,7 @@ impl Counts {
         }
     }
 
-    /// A sum that was heard so long after the beginning.
+    /// Counts a decrypted sum, at a time since the beginning.
     fn heard(&self, since: Duration) {
         self.sums.fetch_add(1, Relaxed);
         let minute = (since.as_secs() / 60) as usize;
@@ -105,8 +105,7 @@ impl Counts {
         minutes[minute] += 1;
     }
 
-    /// Of so many minutes and members that in which least was heard: its number from 1, and how
-    /// much in percent.
+    /// The minute with the fewest decrypted sums: its number from 1, and the part in percent.
     fn worst_minute(&self, minutes: u32, members: u16) -> (u32, u64) {
         let heard = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         let all = u64::from(members) * 60_000 / TICK_MS;
@@ -116,7 +115,7 @@ impl Counts {
     }
 }
 
-/// Runs one room of one mode, and says what came of it.
+/// Runs one room of one mode, and prints the result.
 pub(super) async fn run(arguments: &CallBench, tobari: &Tobari, mode: LiveMode, minutes: u32) -> Result<(), Failure> {
     let server = super::server(tobari)?;
     let load = &arguments.load;
@@ -146,8 +145,9 @@ pub(super) async fn run(arguments: &CallBench, tobari: &Tobari, mode: LiveMode, 
     report(mode, minutes, load.members, &counts, &memory, stuck)
 }
 
-/// Looks at the server's memory until then, and kills it from time to time. Answers the last one,
-/// and minutes since it was started with bytes, in the order of the minutes.
+/// Reads the server's memory until `until`, and kills the server from time to time. Returns the
+/// last server, and pairs of minutes since the server's start and bytes, in the order of the
+/// minutes.
 async fn watch(
     tobari: &Tobari,
     mut server: BlindProcess,
@@ -158,14 +158,14 @@ async fn watch(
     let (first, mut begun, mut memory) = (Instant::now(), Instant::now(), Vec::new());
     while Instant::now() < until {
         sleep(LOOK.min(until.saturating_duration_since(Instant::now()))).await;
-        // not so late that nobody would come again
+        // not so late that members could not join again
         if every.is_some_and(|every| begun.elapsed() >= every) && Instant::now() + 4 * RECOVERY < until {
             *counts.killed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             counts.restarts.fetch_add(1, Relaxed);
             let url = server.url().to_owned();
             drop(server);
             server = super::server_at(tobari, &url)?;
-            // how long it took to start is not the members' fault
+            // the time of the start is not the members' fault
             *counts.killed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             begun = Instant::now();
         }
@@ -180,9 +180,9 @@ async fn watch(
     Ok((server, memory))
 }
 
-/// By how much a line through the later three quarters of the points rises a minute, from its first
-/// to its last, and on average. Where the server was started several times the points of all its
-/// lives are by its age, and a leak shows in each.
+/// The trend of memory, by a line through the later three quarters of the points: its rise in a
+/// minute, its rise from the first to the last point, and the average. After restarts the points of
+/// all servers are sorted by the server's age; a leak shows in each server.
 struct Trend {
     a_minute: f64,
     growth: f64,
@@ -190,7 +190,7 @@ struct Trend {
 }
 
 impl Trend {
-    /// None of too few points to say.
+    /// None for too few points.
     fn of(points: &[(f64, f64)]) -> Option<Self> {
         let points = &points[points.len() / 4..];
         let (first, last) = (points.first()?, points.last()?);
@@ -232,13 +232,13 @@ fn report(
         "server_mib": trend.as_ref().map(|trend| mebibytes(trend.mean)),
         "server_mib_a_minute": trend.as_ref().map(|trend| mebibytes(trend.a_minute)),
         "server_is_flat": trend.as_ref().map(Trend::is_flat),
-        // without a comma or a brace, for whoever reads the line field by field
+        // without a comma or a brace, for programs that read the line field by field
         "ended": fault.as_deref().unwrap_or("well"),
     }))?;
     fault.map_or(Ok(()), |fault| Err(Failure::Work(fault)))
 }
 
-/// What went wrong, if anything did.
+/// The failure, if there is one.
 fn fault(counts: &Counts, stuck: f64, worst: (u32, u64), trend: Option<&Trend>) -> Option<String> {
     let count = |of: &AtomicU64| of.load(Relaxed);
     let bad = count(&counts.wrong) + count(&counts.alarms) + count(&counts.put_out);
@@ -261,7 +261,7 @@ fn fault(counts: &Counts, stuck: f64, worst: (u32, u64), trend: Option<&Trend>) 
     Some(format!("expected the server's memory to stay flat; found that it grew by {grown:.2} MiB"))
 }
 
-/// One who comes, stays for a while, goes or vanishes, and comes again.
+/// A member that joins, stays for a while, leaves or vanishes, and joins again.
 struct Place {
     link: Arc<RoomLink>,
     speaks: bool,
@@ -285,7 +285,7 @@ impl Place {
         Duration::from_millis(least * 1000 + u64::from(self.rng.next_u32()) % (more * 1000))
     }
 
-    /// Is this one of so many in a thousand?
+    /// A random decision with probability `in_a_thousand` / 1000.
     fn is_one_of(&mut self, in_a_thousand: u32) -> bool {
         self.rng.next_u32() % 1000 < in_a_thousand
     }
@@ -298,7 +298,7 @@ impl Place {
             Ok(connected) => connected,
             Err(error) => {
                 self.counts.failed(&self.counts.refused, &error);
-                // not again and again while there is no place
+                // wait, instead of trying again and again while the room is full
                 sleep(Duration::from_millis(500).min(until.saturating_duration_since(Instant::now()))).await;
                 return Ok(());
             }
@@ -346,13 +346,13 @@ impl Place {
             let _ = outbound.close().await;
             self.counts.leaves.fetch_add(1, Relaxed);
         } else {
-            // the connection is dropped without a word
+            // the connection is dropped without notice
             self.counts.vanished.fetch_add(1, Relaxed);
         }
         Ok(())
     }
 
-    /// Is it the sum of what the others in its list say?
+    /// Checks that a sum equals the sum over the other members in its list.
     fn check(&self, own: u16, heard: Option<&OpenedTick>) {
         let Some(heard) = heard else { return };
         let others = heard.speakers.iter().filter(|member| *member != own);
@@ -366,8 +366,8 @@ impl Place {
     fn look(&self, member: &mut LiveMember) {
         while let Some(news) = member.poll_news() {
             let counter = match &news {
-                // what was lost on its way up is not in the sum, and who misses sums cannot
-                // compare: of that the alarms are right
+                // lost packets are not in the sum, and a member that misses sums cannot compare:
+                // these alarms are right
                 News::Alarm(Alarm::Omitted { .. } | Alarm::Unconfirmed { .. }) => continue,
                 News::Alarm(_) => &self.counts.alarms,
                 News::Over { .. } => &self.counts.put_out,
@@ -379,7 +379,7 @@ impl Place {
     }
 }
 
-/// What the member of that number says in a tick, in every sample.
+/// The value of every sample of a member in a tick.
 fn level(member: u16, tick: u32) -> i16 {
     // the last steps of MurmurHash3: every bit depends on all of number and tick
     let mut mixed = u32::from(member) << 20 ^ tick;
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn a_room_that_is_stuck_for_a_minute_shows_in_that_minute_however_long_the_others_are_not() {
         let counts = Counts::default();
-        // two members, each in five of six seconds, but for the third minute
+        // two members, each in five of six seconds, except in the third minute
         for second in (0..600).filter(|second| second % 6 > 0 && second / 60 != 2) {
             (0..100).for_each(|_| counts.heard(Duration::from_secs(second)));
         }
@@ -432,7 +432,7 @@ mod tests {
         assert_eq!(Counts::default().worst_minute(1, 64), (1, 0));
     }
 
-    /// Counts of a run in which nothing went wrong.
+    /// Counts of a run without failures.
     fn counts() -> Counts {
         let counts = Counts::default();
         counts.joins.store(100, Relaxed);

@@ -1,4 +1,4 @@
-//! What was measured of a live room, as lines and as a table.
+//! The figures of a live room, as lines and as a table.
 
 use super::super::super::line::{self, summary};
 use super::super::super::table::Table;
@@ -13,12 +13,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long the server may take to tell its counters.
+/// The timeout for the server's counters.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) type Line = line::Line<Params>;
 
-/// What a figure is of.
+/// The parameters of a figure.
 #[derive(Clone, Serialize)]
 pub(super) struct Params {
     pub(super) mode: String,
@@ -27,26 +27,26 @@ pub(super) struct Params {
     pub(super) speakers: u16,
 }
 
-/// On which cores the server is.
+/// The cores of the server.
 pub(super) struct Cores {
-    /// How many there are for it.
+    /// The number of its cores.
     server: u32,
     label: &'static str,
 }
 
 impl Cores {
-    /// Those of the members too.
+    /// Cores that the members use, too.
     pub(super) fn shared() -> Self {
         Self { server: threads::available() as u32, label: "shared-machine" }
     }
 
-    /// So many of its own.
+    /// `server` cores for the server alone.
     pub(super) fn pinned(server: usize) -> Self {
         Self { server: server as u32, label: "pinned" }
     }
 }
 
-/// The server's counters, and what its process and the members' have used, at one time.
+/// The server's counters, and the usage of its process and of the members' process, at one time.
 pub(super) struct Reading {
     at: Instant,
     cpu_seconds: Option<f64>,
@@ -69,7 +69,7 @@ impl Reading {
     }
 }
 
-/// The answer to a request, without its head.
+/// The body of the answer to a request.
 async fn asked(url: &str, path: &str) -> Result<String, Failure> {
     let host = url.strip_prefix("http://").unwrap_or(url);
     let mut stream = TcpStream::connect(host).await?;
@@ -79,7 +79,7 @@ async fn asked(url: &str, path: &str) -> Result<String, Failure> {
     Ok(answer)
 }
 
-/// What happened between two readings, and the words that were heard.
+/// The figures between two readings, and those of the heard words.
 pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Reading, mut words: Vec<f64>) -> Vec<Line> {
     let &Room { mode, keys, members, speakers, .. } = room;
     let seconds = (after.at - before.at).as_secs_f64();
@@ -125,7 +125,7 @@ pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Readin
     lines
 }
 
-/// For people, and for `live.csv`.
+/// The table for people, and for `live.csv`.
 pub(super) fn table(lines: &[Line]) -> Table {
     let mut table = Table::new("Live rooms", &["mode", "keys", "members", "speakers", "what", "value", "unit", "runs"]);
     for line in lines {
@@ -143,7 +143,7 @@ pub(super) fn table(lines: &[Line]) -> Table {
     table
 }
 
-/// The rooms of `--capacity`, one a row.
+/// The rooms of `--capacity`, one in each row.
 pub(super) fn capacity(rooms: &[Vec<Line>]) -> Table {
     const COLUMNS: [(&str, &str); 9] = [
         ("late ticks, %", "live_late_ticks"),

@@ -1,20 +1,24 @@
-//! `tobari-bench call --live --mls`: somebody comes into a large call whose members agree on keys,
-//! and is put out, over sockets.
+//! `tobari-bench call --live --mls`: over sockets, members join a large call whose members agree on
+//! keys, and are removed.
 //!
-//! **What is measured.** Two come, five times or more, the second right behind the first, so that
-//! it misses the first's commit and waits for the next one (the room asks for one a second at
-//! most); then the host puts out one after the other. In milliseconds: `live_join` of the first and
-//! `live_join_behind` of the second, from when it begins to connect until it has opened a sum with
-//! another's voice in it **and** another has opened one with its own; `live_removal`, from when the
-//! host is told to put somebody out until another member opens the first sum under keys that who
-//! was put out has not; and `live_removal_told`, until who is put out is told. Offer, commit,
-//! welcome, the way over the sockets and all waits by rule are in it.
+//! **Measured.** Five times or more, two members join. The second one joins right behind the first,
+//! so that it misses the first one's commit and waits for the next (the room asks for at most one
+//! commit a second). Then the host removes them one after the other. The figures, in milliseconds:
 //!
-//! **What is not real.** The host, one listener and who comes follow the group. The others are on
-//! the roster and in the tree by their key packages, have connections and read what comes, and
-//! follow nothing and send nothing: a device follows a commit in some milliseconds, and a thousand
-//! of them would do it one after another on the cores of this machine, which the server has a part
-//! of. The network is loopback.
+//! - `live_join` of the first and `live_join_behind` of the second member: from the start of its
+//!   connection until it has decrypted a sum with another member's voice **and** another member has
+//!   decrypted a sum with its voice;
+//! - `live_removal`: from the order to the host until another member decrypts the first sum under
+//!   keys that the removed member does not have;
+//! - `live_removal_told`: from the same order until the removed member learns of its removal.
+//!
+//! They include offer, commit, welcome, the sockets and all waits of the protocol.
+//!
+//! **Simplified.** Only the host, one listener and the joining members process commits. The others
+//! are on the roster and in the tree with their key packages; they have connections and read
+//! messages, but process and send nothing. A device processes a commit in some milliseconds; a
+//! thousand devices would do so one after another on this machine's cores, which the server shares.
+//! The network is loopback.
 
 use super::super::agreed::{self, Line};
 use super::caller::{Caller, Flock, Happened, MemberEvent, Mouths, Role};
@@ -36,12 +40,13 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, coop::unconstrained};
 use tokio::time::{sleep, timeout};
 
-/// How often two come of whom the second misses the first's commit, and how often that is tried.
+/// The number of pairs in which the second member misses the first one's commit, and the most
+/// attempts.
 const RUNS: usize = 5;
 const MOST_RUNS: usize = 15;
-/// So long after a commit who comes no longer waits for the next.
+/// After this time without a commit, a joining member does not wait for the next one.
 const QUIET: Duration = Duration::from_millis(1500);
-/// How long one of them may take.
+/// The timeout for one member.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Measures and prints.
@@ -59,18 +64,18 @@ pub(super) fn run(arguments: &CallBench, tobari: &Tobari) -> Result<ExitCode, Fa
     agreed::give(arguments, &lines, "mls-live.csv")
 }
 
-/// Who is in the room, and what they tell.
+/// The members in the room, and their events.
 struct Stage {
     guests: Arc<RoomLink>,
     mouths: Arc<Mouths>,
     running: JoinSet<Result<(), Failure>>,
     stop: watch::Sender<bool>,
     host: UnboundedSender<ClientMessage>,
-    /// Who tells what is heard in the room.
+    /// The number of the listener.
     listener: u16,
     watcher: UnboundedSender<MemberEvent>,
     told: UnboundedReceiver<MemberEvent>,
-    /// The epoch of the last sum that the listener opened.
+    /// The epoch of the last sum that the listener decrypted.
     epoch: u32,
 }
 
@@ -90,8 +95,8 @@ async fn measure(members: u16, server: &BlindProcess) -> Result<BTreeMap<&'stati
         let (first, second) = (stage.enter().await?, stage.enter().await?);
         let [(of_first, epoch), (of_second, next)] = stage.until_heard([&first, &second]).await?;
         figures.entry("live_join").or_default().push(of_first);
-        // where a commit before them had both wait for one, the second waited for less than another
-        // second
+        // after an earlier commit, one commit served both members: then the second waited for less
+        // than another second
         if epoch != next {
             behind += 1;
             figures.entry("live_join_behind").or_default().push(of_second);
@@ -107,7 +112,7 @@ async fn measure(members: u16, server: &BlindProcess) -> Result<BTreeMap<&'stati
     Ok(figures)
 }
 
-/// Who has come last.
+/// A member that has just joined.
 struct Guest {
     number: u16,
     begun: Instant,
@@ -118,7 +123,7 @@ fn ms(since: Instant, until: Instant) -> f64 {
 }
 
 impl Stage {
-    /// A room with all of so many members but two.
+    /// A room with `members` members, except two.
     async fn fill(members: u16, server: &BlindProcess) -> Result<Self, Failure> {
         let settings =
             Settings { keys: Keys::Group, speakers: members, host: Some(Default::default()), ..Settings::default() };
@@ -127,14 +132,14 @@ impl Stage {
         let (mouths, mut running) = (Arc::new(Mouths::default()), JoinSet::new());
         let ((stop, stopped), (host, orders), (watcher, told)) =
             (watch::channel(false), mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        // who is the host is asked for commits, whoever else is there
+        // the room asks the host for commits
         let speaker = Caller::enter(Arc::new(link), Role::Mouth, Arc::clone(&mouths)).await?;
         running.spawn(speaker.obey(stopped.clone(), orders));
         let ear = Caller::enter(Arc::clone(&guests), Role::Ear, Arc::clone(&mouths)).await?.watched(watcher.clone());
         let listener = ear.number();
         running.spawn(ear.run(stopped));
         let mut stage = Self { guests, mouths, running, stop, host, listener, watcher, told, epoch: 0 };
-        // who comes later apart
+        // without the two members that join later
         let present = members - 2;
         stage.seat(present - 2).await?;
         let begun = Instant::now();
@@ -150,7 +155,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// So many more, who are there and follow nothing.
+    /// Adds `count` passive members.
     async fn seat(&mut self, count: u16) -> Result<(), Failure> {
         let mut flock = Vec::new();
         for number in 1..=count {
@@ -166,12 +171,12 @@ impl Stage {
         Ok(())
     }
 
-    /// What somebody tells next; an error if a member failed instead.
+    /// The next event of a member; an error if a member failed instead.
     async fn next(&mut self) -> Result<MemberEvent, Failure> {
         loop {
             let told = tokio::select! {
                 told = self.told.recv() => told.ok_or_else(|| Failure::Work("nobody tells anything".to_owned()))?,
-                // who was put out has ended well
+                // a removed member ends without an error
                 Some(ended) = self.running.join_next() => {
                     ended.map_err(|error| Failure::Work(error.to_string()))??;
                     continue;
@@ -200,8 +205,8 @@ impl Stage {
         Ok(Guest { number, begun })
     }
 
-    /// Until each of them hears and is heard, how long that took, and in which epoch it was heard
-    /// first.
+    /// Waits until each guest hears and is heard; returns the times, and the epochs in which the
+    /// guests were first heard.
     async fn until_heard(&mut self, guests: [&Guest; 2]) -> Result<[(f64, u32); 2], Failure> {
         let begun = Instant::now();
         let (mut hears, mut heard) = ([None; 2], [None; 2]);
@@ -224,7 +229,8 @@ impl Stage {
         Ok(std::array::from_fn(|number| of(number).unwrap_or((f64::NAN, 0))))
     }
 
-    /// Until there are keys without it, and until it is told.
+    /// Removes a member; returns the times until there are keys without it, and until it learns of
+    /// its removal.
     async fn put_out(&mut self, member: u16) -> Result<(f64, f64), Failure> {
         let (begun, epoch) = (Instant::now(), self.epoch);
         let gone = |_| Failure::Work("the host is gone".to_owned());

@@ -1,16 +1,15 @@
 //! `tobari-bench call --live`: members of a live room in this process, over real sockets, and a
 //! blind server in another.
 //!
-//! **What is measured.** Seconds that the processors work for the server in a second; members that
-//! were late, of all packets; by how much ticks closed late; bytes up and down of one member; and
-//! how long a word takes from mouth to ear: from the beginning of the frame that it begins in (a
-//! microphone has it whole 20 ms later) to when the listener's buffer gives it to be played.
+//! **Measured.** The server's processor seconds in a second; late packets, as a part of all; the
+//! lateness of ticks; bytes up and down of one member; and the delay of a word from mouth to ear:
+//! from the start of its first frame (a microphone has the whole frame 20 ms later) until the
+//! listener's buffer plays it.
 //!
-//! **What is not real.** Members and server share this machine: the network is loopback, and the
-//! generator takes its part of the cores. Only listeners open sums; speakers pass over them,
-//! because all members of a large room do not fit on one machine. With `--capacity` server and
-//! members have cores of their own ([`capacity`]); with `--mls` somebody comes and is put out
-//! instead ([`group`]).
+//! **Simplified.** Members and server share this machine: the network is loopback, and the members
+//! use a part of the cores. Only listeners decrypt sums; speakers skip them, because all members of
+//! a large room do not fit on one machine. With `--capacity` server and members have separate cores
+//! ([`capacity`]); with `--mls` members join and are removed instead ([`group`]).
 
 mod caller;
 mod capacity;
@@ -37,16 +36,16 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, coop::unconstrained};
 use tokio::time::sleep;
 
-/// How many a server takes.
+/// The server's limit of connections.
 const PLACES: [&str; 2] = ["--max-connections", "8192"];
-/// Members that come at once.
+/// Members that join at once.
 const AT_ONCE: usize = 64;
-/// For how long rosters settle before anything is measured, after everybody speaks.
+/// The time for rosters to settle after all members speak, before the measurement.
 const SETTLING: Duration = Duration::from_secs(3);
-/// How long they may take to come.
+/// The timeout for all joins.
 const COMING: Duration = Duration::from_secs(120);
 
-/// Measures, or soaks, and prints.
+/// Measures, or runs the soak test, and prints.
 pub(super) fn run(arguments: &CallBench, tobari: &Tobari) -> Result<ExitCode, Failure> {
     if arguments.load.keys == KeysName::Mls {
         super::agreed::check("--keys mls")?;
@@ -89,12 +88,12 @@ fn runtime() -> Result<Runtime, Failure> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// A server in a process of its own, with place for so many rooms and members.
+/// A server in a process of its own, with room for all members.
 fn server(tobari: &Tobari) -> Result<BlindProcess, Failure> {
     tobari.serve(PLACES)
 }
 
-/// Another in the place of one that was killed, to which its links lead.
+/// A new server at the address of a killed one, so that the links stay valid.
 fn server_at(tobari: &Tobari, url: &str) -> Result<BlindProcess, Failure> {
     tobari.serve_at(url.trim_start_matches("http://"), PLACES)
 }
@@ -113,11 +112,11 @@ struct Room {
     seconds: u32,
 }
 
-/// Why a room has no figures.
+/// The reason why a room has no figures.
 enum Trouble {
-    /// It cannot be filled, or does not hold.
+    /// The room cannot be filled, or loses members.
     DoesNotFit(Failure),
-    /// Members were sent something that was not said.
+    /// Members got a wrong sum.
     Wrong(Failure),
 }
 
@@ -135,7 +134,7 @@ impl From<Trouble> for Failure {
     }
 }
 
-/// Fills a room of a server, and takes its figures.
+/// Fills a room of a server, and measures it.
 async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Vec<figures::Line>, Trouble> {
     let &Room { mode, keys, members, speakers, seconds } = room;
     let link = Arc::new(link(server, mode, keys, speakers)?);
@@ -143,8 +142,8 @@ async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Ve
     let (mouths, mut running, mut flock) = (Arc::new(Mouths::default()), JoinSet::new(), Vec::new());
     let begun = Instant::now();
     for number in 0..members {
-        // the first speaks words, the others silence; who does not speak listens, two of them with
-        // open ears
+        // the first member sends words, the other speakers silence; the rest listen, and two of
+        // them decrypt
         let role = match number {
             0 => Role::Mouth,
             _ if number < speakers => Role::Silent,
@@ -158,7 +157,7 @@ async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Ve
             flock.push(caller);
         }
         if flock.len() == Flock::MOST || number + 1 == members {
-            // it looks at more sockets in one go than a task usually may
+            // a flock polls more sockets at once than tokio's budget for a task allows
             running.spawn(unconstrained(Flock::new(std::mem::take(&mut flock)).run(stopped.clone())));
         }
         if usize::from(number) % AT_ONCE == AT_ONCE - 1 {

@@ -1,5 +1,5 @@
-//! One model's enclave and its sessions. Everything here waits and computes: it is called on the
-//! blocking pool.
+//! One model's enclave and its sessions. All functions block and compute: call them on the blocking
+//! pool.
 
 use super::process::Started;
 use super::{EnclaveOptions, EnclaveTold};
@@ -21,25 +21,25 @@ use tobari_node::{clients::Origin, reply::Reply, share::Share};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-/// Time after a start that failed, before another is tried.
+/// The pause after a failed start, before another start is tried.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How an enclave is started.
+/// A function that starts an enclave.
 pub(super) type Start = fn(&Configuration, &[u8], &[OsString]) -> Result<Started, EnclaveError>;
 
-/// See the head of this file.
+/// The enclave of one model; see the head of this file.
 pub(crate) struct EnclaveHost {
     start: Start,
     host: Host,
     configuration: Configuration,
     setup: Vec<u8>,
     options: EnclaveOptions,
-    /// What one client may have of the sessions.
+    /// A client's share of the sessions.
     share: Share,
     offer: (Bytes, Offer),
-    /// Who may compute: one after another where all is done inside.
+    /// Turns for computing: one at a time if all stages run inside.
     pub(super) turns: Option<Arc<Semaphore>>,
-    /// What a restart does not change; the process's number is that of the first.
+    /// Facts that a restart does not change; the process number is that of the first process.
     told: EnclaveTold,
     state: Mutex<State>,
 }
@@ -48,9 +48,9 @@ pub(crate) struct EnclaveHost {
 struct State {
     running: Option<Arc<Running>>,
     sessions: HashMap<SessionId, Arc<Entry>>,
-    /// Sessions of the last enclave that ended, and how it did.
+    /// Sessions of the last enclave that ended, and the reason for its end.
     lost: (HashSet<SessionId>, String),
-    /// When a start failed, and why.
+    /// Time and reason of the last failed start.
     failed: Option<(Instant, String)>,
 }
 
@@ -60,7 +60,7 @@ struct Running {
     protections: Protections,
 }
 
-/// The enclave, for each request alone: others go in between.
+/// The enclave, locked for each single request, so that other requests may run in between.
 struct Shared<'a>(&'a Running);
 
 /// A session.
@@ -72,15 +72,15 @@ struct Entry {
 }
 
 enum Stage {
-    /// Its evidence was given out.
+    /// The evidence was sent.
     Reported,
-    /// The channel is open; so many images are left.
+    /// The channel is open; `left` images remain.
     Open { kept: ParkedSession, left: u32 },
-    /// Nothing comes any more.
+    /// The session accepts no more messages.
     Ended,
 }
 
-/// What a client's message is.
+/// The kind of a client's message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Image,
@@ -117,7 +117,7 @@ impl Running {
 }
 
 impl Entry {
-    /// Its stage, unless somebody is at work in it.
+    /// The session's stage; `None` while another request uses it.
     fn stage(&self) -> Option<MutexGuard<'_, Stage>> {
         match self.stage.try_lock() {
             Ok(stage) => Some(stage),
@@ -128,10 +128,10 @@ impl Entry {
 }
 
 impl EnclaveHost {
-    /// Makes the model ready for its process, and starts the enclave.
+    /// Prepares the model for the process, and starts the enclave.
     ///
-    /// `weight_bytes` is what encoded weights may take; the layout is the combination's own where
-    /// there is none.
+    /// Encoded weights may take `weight_bytes`. Without `layout`, the combination's own layout is
+    /// used.
     pub(crate) fn open(
         (name, model): (&str, &Model),
         options: (&EnclaveOptions, Share),
@@ -204,27 +204,27 @@ impl EnclaveHost {
         })
     }
 
-    /// What clients may know before there is evidence.
+    /// The offer: the public facts before there is evidence.
     pub(super) fn offer(&self) -> Bytes {
         self.offer.0.clone()
     }
 
-    /// What the server says of it.
+    /// The server's description of the enclave.
     pub(crate) fn told(&self) -> &EnclaveTold {
         &self.told
     }
 
-    /// Bytes of a client's frame; none where there is no such message.
+    /// The length of a client's frame; `None` if there is no such message.
     pub(super) fn frame_bytes(&self, kind: Kind) -> Option<usize> {
         let (image, ask) = self.offer.1.frames();
         if kind == Kind::Image { Some(image) } else { ask }
     }
 
-    /// Makes a session for whoever sent this nonce; answers its evidence.
+    /// Makes a session for the client that sent this nonce, and returns its evidence.
     pub(super) fn report(&self, nonce: &Nonce, origin: &Origin) -> Result<Vec<u8>, Reply> {
         self.sweep();
-        // an enclave that has ended since the last request is found now, and the second attempt is
-        // at a new one
+        // an enclave that ended since the last request is noticed here; the second attempt uses a
+        // new enclave
         for attempt in 0..2 {
             let running = {
                 let mut state = lock(&self.state);
@@ -255,7 +255,7 @@ impl EnclaveHost {
         Err(Reply::fault("a fault of the server: no evidence could be had"))
     }
 
-    /// Whether this client may have another session.
+    /// Checks that this client may have another session.
     fn has_room(&self, state: &State, origin: &Origin) -> Result<(), Reply> {
         let free = usize::from(self.options.sessions).saturating_sub(state.sessions.len());
         if free == 0 {
@@ -265,7 +265,7 @@ impl EnclaveHost {
         self.share.admits(held as u64, free as u64).then_some(()).ok_or_else(too_many_of_one)
     }
 
-    /// The enclave that runs, or a new one.
+    /// The running enclave, or a new one.
     fn running(&self, state: &mut State) -> Result<Arc<Running>, Reply> {
         if let Some(running) = &state.running {
             return Ok(Arc::clone(running));
@@ -289,7 +289,7 @@ impl EnclaveHost {
         }
     }
 
-    /// An enclave has ended: its sessions are lost.
+    /// Handles the end of an enclave: its sessions are lost.
     fn ended(&self, running: &Arc<Running>, error: &EnclaveError) {
         let mut state = lock(&self.state);
         if !state.running.as_ref().is_some_and(|now| Arc::ptr_eq(now, running)) {
@@ -303,8 +303,8 @@ impl EnclaveHost {
         state.lost = (lost.into_keys().collect(), error.to_string());
     }
 
-    /// Opens the channel of a session with what its client sent: keys are made inside, and come out
-    /// as far as the process needs them.
+    /// Opens the channel of a session with the client's message. Keys are generated inside; the
+    /// process gets the ones that it needs.
     pub(super) fn open_session(&self, id: SessionId, encapsulated: &[u8; 32]) -> Result<(), Reply> {
         self.within(id, |entry, stage| {
             let mut enclave = Shared(&entry.running);
@@ -318,7 +318,7 @@ impl EnclaveHost {
         })
     }
 
-    /// Hands in a client's frame and does what follows from it; answers the frame that goes back.
+    /// Passes in a client's frame and does all the work for it. Returns the reply's frame.
     pub(super) fn message(&self, id: SessionId, kind: Kind, frame: &[u8]) -> Result<Vec<u8>, Reply> {
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(seed.as_mut()).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
@@ -356,7 +356,7 @@ impl EnclaveHost {
         (kind == Kind::Ask) == self.frame_bytes(Kind::Ask).is_some()
     }
 
-    /// Does something in a session that nobody else uses meanwhile. Whatever fails ends it.
+    /// Runs work in a session, which no other request uses meanwhile. An error ends the session.
     fn within<T>(
         &self,
         id: SessionId,
@@ -378,7 +378,7 @@ impl EnclaveHost {
         let done = done.map_err(|error| self.reply(&entry, &error));
         if ended {
             lock(&self.state).sessions.remove(&id);
-            // it is gone inside already, but for what the process itself could not go on with
+            // the session inside has ended already, unless the error was in the process itself
             let _ = Shared(&entry.running).close(id);
         }
         done
@@ -397,7 +397,7 @@ impl EnclaveHost {
         Err(Reply::new(StatusCode::NOT_FOUND, "session", text))
     }
 
-    /// What a client is told of a session that has ended.
+    /// The reply to the client of a session that has ended.
     fn reply(&self, entry: &Entry, error: &HostError) -> Reply {
         match error {
             HostError::Enclave(EnclaveError::Refused(status)) => refused(*status),
@@ -415,7 +415,7 @@ impl EnclaveHost {
         }
     }
 
-    /// Ends a session, as its client wants.
+    /// Ends a session at its client's request.
     pub(super) fn close(&self, id: SessionId) -> Result<(), Reply> {
         self.within(id, |_, stage| {
             *stage = Stage::Ended;
@@ -423,7 +423,7 @@ impl EnclaveHost {
         })
     }
 
-    /// Ends sessions that nobody uses.
+    /// Ends idle sessions.
     pub(super) fn sweep(&self) {
         let old: Vec<(SessionId, Arc<Entry>)> = {
             let mut state = lock(&self.state);

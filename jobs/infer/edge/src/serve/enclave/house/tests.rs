@@ -13,10 +13,10 @@ fn executable() -> Digest {
     Digest::of_bytes(b"an executable")
 }
 
-/// So that no two enclaves draw the same.
+/// Different seeds, so that no two enclaves draw the same randomness.
 static SEEDS: AtomicU32 = AtomicU32::new(0);
 
-/// In this process.
+/// Starts an enclave in this process.
 fn start(configuration: &Configuration, setup: &[u8], _: &[OsString]) -> Result<Started, EnclaveError> {
     let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| Guarded::build(configuration, setup);
     let rng = ChaCha20Rng::seed_from_u64(SEEDS.fetch_add(1, Ordering::Relaxed).into());
@@ -38,7 +38,7 @@ struct Client {
 }
 
 impl Client {
-    /// A session of an enclave that was verified.
+    /// Opens a session of a verified enclave.
     fn open(house: &EnclaveHost) -> Result<Self, Reply> {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let offer = Offer::decode(&house.offer()).unwrap();
@@ -63,7 +63,7 @@ impl Client {
     }
 }
 
-/// Status and word of a refusal.
+/// Status and word of a rejection.
 fn said<T>(done: Result<T, Reply>) -> (u16, &'static str) {
     let reply = done.err().unwrap();
     (reply.status.as_u16(), reply.word)
@@ -149,7 +149,7 @@ fn whatever_is_out_of_order_or_does_not_open_ends_the_session_and_no_other() {
     assert_eq!(sessions(&house), 1);
 }
 
-/// How often enclaves were started in the test below.
+/// The number of starts in the test below.
 static STARTS: AtomicU32 = AtomicU32::new(0);
 
 /// The second start fails.
@@ -186,8 +186,8 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
         panic!("the next one is served")
     };
     assert_eq!(told, EnclaveAnswer::Labels(vec![5]));
-    // one that ended without anybody noticing is found by the next who asks for evidence, and is
-    // told of nothing
+    // an enclave that ended unnoticed is found by the next request for evidence, and its client
+    // notices nothing
     let running = lock(&house.state).running.clone().unwrap();
     lock(&running.enclave).stop();
     assert!(Client::open(&house).is_ok());

@@ -242,7 +242,7 @@ fn is_right(lines: &[String], blocks: usize) -> bool {
     let secure = lines.iter().any(|line| line.ends_with(": 128 bits of security"));
     let rounds = (0..10).all(|round| lines.contains(&format!("after {round} rounds: the states of AES")));
     let said = |text: &str| lines.iter().any(|line| line == text);
-    let bytes = said(&format!("all {} bytes are what the devices encrypted", 16 * blocks));
+    let bytes = said(&format!("all {} bytes equal the devices' readings", 16 * blocks));
     secure && rounds && bytes && said("3 products more are right in every slot")
 }
 
@@ -550,7 +550,7 @@ mod tests {
     fn a_run_of_aes_is_right_only_if_all_rounds_and_bytes_are_and_the_set_is_secure() {
         let mut lines = vec!["N = 131072, 1 bits in 2 + 3 primes: 128 bits of security".to_owned()];
         lines.extend((0..10).map(|round| format!("after {round} rounds: the states of AES")));
-        lines.push("all 256 bytes are what the devices encrypted".to_owned());
+        lines.push("all 256 bytes equal the devices' readings".to_owned());
         lines.push("3 products more are right in every slot".to_owned());
         assert!(is_right(&lines, 16) && !is_right(&lines, 1024));
         for missing in 0..lines.len() {

@@ -44,6 +44,22 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Explains the columns of seconds and bytes.
+const LEGEND: [&str; 12] = [
+    "",
+    "seconds: the whole job, with tables, the network of this machine, and a server in another process.",
+    "  search is for one question, infer for one image; sense includes all frames and the question;",
+    "  seal seals and unseals, and its server is the storage.",
+    "paper, seconds: figures from the papers, on their machines.",
+    "  call: table 4, the same samples, the paper's only mode, arithmetic alone, four threads at 1.4 GHz.",
+    "  search: table 6, one question of six alleles, with another algorithm; `tobari-bench search --paper`",
+    "  runs this algorithm.",
+    "  infer: table 6, one image of the paper's network, encrypted, outside the enclave, one thread.",
+    "  sense: the paper has plots and ratios; `tobari-bench sense --paper` shows them beside ours.",
+    "  seal: the paper shows its figures as pictures.",
+    "exact: infer computes with approximate numbers, so its logits are not exact.",
+];
+
 fn print_table(lines: &[Line]) {
     output::result("job     mode               right  exact   seconds  paper, seconds  server saw, bytes  what");
     for line in lines {
@@ -53,18 +69,7 @@ fn print_table(lines: &[Line]) {
             line.job, line.mode, line.right, line.exact, line.seconds, line.server_saw_bytes, line.what
         ));
     }
-    output::result(
-        "the paper's seconds: of a call, its table 4 for the same samples, its one mode, arithmetic alone, four threads at 1.4 GHz;",
-    );
-    output::result(
-        "of a search, its table 6 for one question of six alleles, by another algorithm (`tobari-bench search --paper` runs that one);",
-    );
-    output::result("of infer, its table 6 for one image of its network, encrypted, outside the enclave, one thread;");
-    output::result(
-        "of sense, none: it has plots and ratios (`tobari-bench sense --paper` has them beside ours); of seal, none: its tables are pictures;",
-    );
-    output::result(
-        "ours are the whole job: tables, network on this machine, a server in a process of its own; of a search, one question; of infer, one image; of sense, all frames sealed and taken, and the question;",
-    );
-    output::result("of seal, there and back, and the \"server\" is the storage");
+    for line in LEGEND {
+        output::result(line);
+    }
 }

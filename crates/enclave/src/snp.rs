@@ -86,7 +86,7 @@ pub enum SnpError {
     #[error("expected a report signed by this key, found one that is not")]
     Signature,
     /// The report was made for another challenge.
-    #[error("expected other report data: the report was made for somebody else or earlier")]
+    #[error("expected other report data: the report was made for another client, or earlier")]
     ReportData,
     /// The guest runs other code.
     #[error("expected the measurement of an allowed guest, found another")]

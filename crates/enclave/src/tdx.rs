@@ -125,7 +125,7 @@ pub enum TdxError {
     #[error("expected the attestation key that the quoting enclave vouches for, found another")]
     Binding,
     /// The quote was made for another challenge.
-    #[error("expected other report data: the quote was made for somebody else or earlier")]
+    #[error("expected other report data: the quote was made for another client, or earlier")]
     ReportData,
     /// The guest runs other code.
     #[error("expected the measurements of an allowed guest, found others")]

@@ -65,7 +65,9 @@ pub enum VerifyError {
     )]
     Simulated,
     /// Evidence for another challenge: replayed, or mixed up.
-    #[error("expected the nonce of this challenge, found another: the evidence was made for somebody else or earlier")]
+    #[error(
+        "expected the nonce of this challenge, found another: the evidence was made for another client, or earlier"
+    )]
     Nonce,
     /// The evidence is too old.
     #[error("expected evidence within {limit} s of the challenge, found it after {age} s")]

@@ -398,7 +398,7 @@ impl CkksEngine {
 
 /// The reason why CKKS has no flooding step.
 const NO_FLOOD: &str =
-    "expected BGV for a flooding, found CKKS: its results are flooded as they are decrypted, by whoever has the key";
+    "expected BGV for a flooding, found CKKS: the holder of the key floods results of CKKS during decryption";
 
 fn unexpected(op: Op) -> EngineError {
     EngineError::Step(format!("expected arguments that {op} takes, found others"))

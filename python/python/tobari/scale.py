@@ -138,7 +138,7 @@ class ShardedSearch:
         self._workers = workers
         self.catalogues = [_search.Catalogue(shard.told()) for shard in shards]
         if shards[0].kind != "keys" and any(catalogue.min_count > 1 for catalogue in self.catalogues):
-            raise Error("expected shards of a panel without a least count, found one: what is rare in each may be common in all")
+            raise Error("expected shards of a panel without a least count, found one: a pattern that is rare in each shard may be common in all")
         self._tables = [workers.put(shard.to_bytes()) for shard in shards]
 
     def ask(self, client: _search.Client, progress: Progress = None, **question: Any) -> _search.Found:

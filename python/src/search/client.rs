@@ -69,7 +69,7 @@ impl Catalogue {
     #[new]
     fn new(py: Python<'_>, told: &[u8]) -> PyResult<Self> {
         short(py, || {
-            let few = || malformed("expected what is told of a table, found fewer bytes");
+            let few = || malformed("the description of the table is too short");
             let (length, rest) = told.split_first_chunk().ok_or_else(few)?;
             let length = usize::try_from(u64::from_be_bytes(*length)).map_err(|_| few())?;
             let (catalogue, fullness) = rest.split_at_checked(length).ok_or_else(few)?;

@@ -21,7 +21,7 @@ const EXAMPLES: usize = 200;
 #[non_exhaustive]
 pub enum SearchError {
     /// Bytes that do not describe a table.
-    #[error("expected what is told of a table, found other bytes")]
+    #[error("the server's description of the table is malformed")]
     Told,
     /// An invalid catalogue.
     #[error(transparent)]

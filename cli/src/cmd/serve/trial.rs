@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tobari_command::output::Failure;
 
 /// The message for people.
-pub(super) const TOLD: &str = "made-up data (--try): a panel and a table of squares that are SIMULATED, the built-in digits, fleets of visitors; what is sent is gone when this server ends";
+pub(super) const TOLD: &str = "made-up data (--try): a panel and a table of squares that are SIMULATED, the built-in digits, fleets of visitors; this server deletes all data when it ends";
 
 /// Adds made-up data for each job that has none, and returns the folder of these data. The folder
 /// is removed when this is dropped. None without `--try`.

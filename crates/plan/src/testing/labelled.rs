@@ -80,7 +80,7 @@ impl Readers {
             return Some("a ciphertext beside its key");
         }
         let told = self.owners.iter().any(|owner| !site.trusted_by.contains(owner));
-        told.then_some("plain data of whoever does not trust the site")
+        told.then_some("plaintext of an owner that does not trust the site")
     }
 
     /// Why the value must not be in the tier of a site.
@@ -89,7 +89,7 @@ impl Readers {
             return Some("there is no tier");
         }
         if self.keys.iter().any(|key| site.keys.contains(key)) {
-            return Some("a ciphertext on the disk of whoever has its key");
+            return Some("a ciphertext on the disk of the holder of its key");
         }
         if !self.masks.is_empty() {
             return Some("a masked value on a disk");

@@ -59,7 +59,7 @@ pub enum ModelBytesError {
     #[error("malformed model: {0}")]
     Malformed(&'static str),
     /// The file was changed or damaged.
-    #[error("damaged model: expected the checksum at the end to be that of what is before it, found another")]
+    #[error("damaged model: the checksum at the end does not match the content")]
     Checksum,
     /// Stages that do not form a model.
     #[error(transparent)]

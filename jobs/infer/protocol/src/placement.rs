@@ -70,9 +70,9 @@ impl fmt::Display for Protect {
         f.write_str(if self.side_channels { "in scope" } else { "out of scope" })?;
         f.write_str(if self.active_host { "; the host: active" } else { "; the host: passive" })?;
         f.write_str(match self.inside() {
-            Inside::No => "; no activations in the clear in the enclave",
+            Inside::No => "; no plaintext activations in the enclave",
             Inside::Masked => "; activations in the enclave under a mask alone",
-            Inside::Yes => "; activations may be in the clear in the enclave",
+            Inside::Yes => "; activations may be plaintext in the enclave",
         })
     }
 }

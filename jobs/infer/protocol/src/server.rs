@@ -203,7 +203,7 @@ impl Service {
         encrypted: bool,
     ) -> Result<Session<'_>, ServeError> {
         if encrypted != self.compiled.options().encrypted {
-            let expected = if encrypted { "weights in the clear" } else { "encrypted weights" };
+            let expected = if encrypted { "plaintext weights" } else { "encrypted weights" };
             return Err(ServeError::Weights { expected });
         }
         if encrypted {

@@ -41,7 +41,7 @@ pub fn restore(arguments: &UnsealArguments) -> Result<ExitCode, Failure> {
     match DataFolder::existing(target) {
         Ok(_) => {}
         Err(error @ DataError::NotData(_)) => {
-            output::say("tobari: what was sealed is there, and it is no server's data");
+            output::say("tobari: the sealed files are restored, and they are no server's data");
             return Err(error.into());
         }
         Err(error) => return Err(error.into()),

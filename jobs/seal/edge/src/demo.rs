@@ -90,7 +90,7 @@ pub fn folder_with_a_module_that_dies(clips: &[(&str, &[u8])]) -> Result<Line, F
         server_saw_bytes: listing(&set)?.iter().map(|entry| entry.3.len() as u64).sum(),
         paper_seconds: f64::NAN,
         what: format!(
-            "{} files, folders and links, {} bytes, by the CPU and an emulated module, process {process}, killed with {} of the chunks done; opened again all are equal",
+            "{} files, folders and links, {} bytes, sealed by the CPU and an emulated module (process {process}, killed after {} chunks); all are equal after unsealing",
             sealed.entries,
             sealed.bytes,
             killed_after.unwrap_or(0)

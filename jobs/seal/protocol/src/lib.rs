@@ -71,7 +71,7 @@ pub enum SealError {
     #[error("expected {0} as it was sealed, found it altered, out of place, or of another key")]
     NotAuthentic(&'static str),
     /// The file was cut: the bytes decrypted so far are only a part of the source.
-    #[error("expected more bytes, found the end: what was opened is a verified part from the start, and not the whole")]
+    #[error("the input ends too early: the decrypted bytes are a verified part from the start, and not the whole")]
     Truncated,
     /// Parameters of a passphrase that cost too much, or protect too little.
     #[error("expected {what} of {least} to {most} for a passphrase, found {found}")]

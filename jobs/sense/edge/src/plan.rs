@@ -390,7 +390,7 @@ impl Work for Aes {
         }
         let products = self.bears_products(output, &slots)?;
         if self.rounds && products {
-            output::result(format!("all {} bytes are what the devices encrypted", found.len()));
+            output::result(format!("all {} bytes equal the devices' readings", found.len()));
             output::result(format!("{PRODUCTS} products more are right in every slot"));
         }
         Ok(products)

@@ -18,11 +18,11 @@ const STYLE: &str = include_str!("page.css");
 const LABELS: [(&str, &str); 14] = [
     (
         "simulated-enclave",
-        "The enclave is a process of its own. What it costs beside the process is copies and system calls; no hardware's cost, and no hardware's protection, is in it.",
+        "The enclave is a process of its own. It adds copies and system calls. It has neither the cost nor the protection of hardware.",
     ),
     (
         "emulated-module",
-        "The crypto module is a second CPU core, held to a multiple of what one chain does on the first. Ratios can be compared, absolute speeds cannot.",
+        "The crypto module is a second CPU core, limited to a multiple of the speed of one chain on the first core. Ratios can be compared, absolute speeds cannot.",
     ),
     ("stands-for-a-phone", "One thread of this machine stands for a device."),
     (
@@ -36,8 +36,8 @@ const LABELS: [(&str, &str); 14] = [
         "no copies by the CPU",
         "The emulated module reads and writes memory itself, as a device with direct access would.",
     ),
-    ("copied twice by the CPU", "The CPU copied what the emulated module took, and what came back."),
-    ("simulated-panel", "The panel is made up: nobody's genome is in it."),
+    ("copied twice by the CPU", "The CPU copied the data to the emulated module and back."),
+    ("simulated-panel", "The panel is simulated: it holds no person's genome."),
     (
         "the tier's folder as it is",
         "No device was emulated: the disk is whatever lies under that folder of this machine.",
@@ -88,7 +88,7 @@ fn head(html: &mut String, setting: &Setting, all: &[Ran]) {
 fn size_words(size: Size) -> &'static str {
     match size {
         Size::Least => "size least: so little was measured that these figures say nothing; they show that it works",
-        Size::Small => "size small: few rounds of a part of what the papers measure",
+        Size::Small => "size small: few rounds of a part of the papers' measurements",
         Size::Paper => {
             "size paper: what the papers measure, but the search by the kernel's swap and AES under encryption on the server"
         }

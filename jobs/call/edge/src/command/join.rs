@@ -158,7 +158,7 @@ impl Call {
             };
             match self.over.take() {
                 Some((Some(code), reason)) => {
-                    return Err(Failure::Work(format!("put out by the server ({code}): {reason}")));
+                    return Err(Failure::Work(format!("removed by the server ({code}): {reason}")));
                 }
                 Some((None, _)) => return Ok(ExitCode::SUCCESS),
                 None => {}
@@ -310,7 +310,7 @@ impl Call {
         self.told.end(self.sent, self.late, self.heard)?;
         if alarms > 0 {
             return Err(Failure::Work(format!(
-                "{alarms} alarms: the server, or somebody with it, did what it must not"
+                "{alarms} alarms: the server, or a member together with it, did not follow the protocol"
             )));
         }
         output::status("");

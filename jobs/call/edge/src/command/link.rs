@@ -49,10 +49,10 @@ pub(super) fn link(arguments: &LinkArguments) -> Result<ExitCode, Failure> {
     }
     match settings.keys {
         Keys::Link => output::say(
-            "whoever has a link can hear the room, and open its recordings: send it as you would send a key",
+            "everybody with the link can hear the room and open its recordings: send it as you would send a key",
         ),
         Keys::Group => output::say(
-            "whoever has a link can come into the call, and is then seen in it; compare words with the others",
+            "everybody with the link can join the call, and is then on the list of members: compare words with the others",
         ),
     }
     if settings.sending == Sending::Spurts {

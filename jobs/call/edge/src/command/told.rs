@@ -188,7 +188,7 @@ fn sentence(member: &LiveMember, news: &News) -> String {
             format!("you are {which}")
         }
         News::Missing { member, missing: true } => {
-            format!("{} is missing from the sums: nobody hears who is not in them", named(*member))
+            format!("{} is missing from the sums: nobody hears this member", named(*member))
         }
         News::Missing { member, missing: false } => format!("{} is no longer missing from the sums", named(*member)),
         News::Late { .. } => {

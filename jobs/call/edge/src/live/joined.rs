@@ -183,7 +183,7 @@ impl JoinedTask {
             SharedEvent::Parted => {
                 tracing::info!(
                     room = self.id,
-                    "let go of the members, who come again: another server leads now, or this one heard none"
+                    "disconnected the members, who join again: another server leads now, or this one heard none"
                 );
                 self.seats.hang_up();
                 self.joins.clear();

@@ -218,7 +218,7 @@ pub enum RosterError {
     #[error("the group has other members than the server lists")]
     Members,
     /// The entry under this member's number is not this member's.
-    #[error("the server lists somebody else under this member's number {0}")]
+    #[error("the server lists another client under this member's number {0}")]
     NumberTaken(u16),
 }
 

@@ -210,7 +210,7 @@ pub enum Fault {
     },
     /// An offer to a group that does not exist, a second offer of a session, or an offer that a
     /// member found to be false.
-    #[error("what was offered to the members' group is no key package of this session")]
+    #[error("the offer to the members' group is no key package of this session")]
     Offer,
     /// Part of a commit that this member was not asked for, or not in this order.
     #[error("part of a commit that was not asked for, or not at this point")]
@@ -244,7 +244,7 @@ pub enum Fault {
     Note,
     /// A hello without this member's signature under the link of this room, or a hello that asks
     /// for more than the member may.
-    #[error("not a hello that somebody with this room's link has signed for this member")]
+    #[error("no holder of this room's link has signed this hello for this member")]
     Hello,
     /// A hello of a session that was already presented in this room.
     #[error("a hello of a session that was presented in this room before: each needs a new one")]

@@ -29,7 +29,7 @@ const MAX_REPLY_BYTES: usize = 1 << 12;
 const MAX_FRAME_BYTES: usize = tobari_enclave::configuration::MAX_MESSAGE_BYTES as usize + 64;
 
 /// The warning for a user who accepts simulated evidence.
-const SIMULATED: &str = "the evidence is SIMULATED: no hardware stands behind it, anybody can make it, and whoever runs the server can read the images";
+const SIMULATED: &str = "the evidence is SIMULATED: no hardware protects it, anybody can make it, and the server's operator can read the images";
 
 /// An enclave whose offer matches the requirements; there is no evidence yet.
 struct EnclaveCandidate {

@@ -154,7 +154,7 @@ fn policy(arguments: &InferPlan) -> Result<ExitCode, Failure> {
         ));
     }
     if !arguments.json {
-        output::result("table 14 lets activations be in the clear in the enclave even where it may be watched");
+        output::result("table 14 allows plaintext activations in the enclave even if the enclave may be watched");
     }
     Ok(ExitCode::SUCCESS)
 }

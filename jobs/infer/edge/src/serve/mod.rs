@@ -81,7 +81,7 @@ pub const PAGE: Page = Page { job: NAME, file: "infer.html", also: &[], calling:
 /// The most uploads of keys that are processed at once.
 const UPLOADS: usize = 4;
 /// The warning about an enclave without hardware.
-const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this machine that no hardware protects; whoever runs this server can read the images, and clients take its evidence only with --accept-simulated";
+const SIMULATED: &str = "warning: the enclave is SIMULATED: a process of this machine without protection by hardware. The operator can read the images. Clients accept its evidence only with --accept-simulated";
 /// The digest of a model, or of keys.
 type Name = [u8; 32];
 

@@ -173,7 +173,7 @@ impl<'a> Import<'a> {
                 Some(Value::Unknown) => return Ok(Value::Unknown),
                 Some(value) => inputs.push(Some(value.clone())),
                 None if name.is_empty() => inputs.push(None),
-                None => return Err(format!("an input {name:.64} that comes later or never")),
+                None => return Err(format!("an input {name:.64} that no earlier node makes")),
             }
         }
         let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();

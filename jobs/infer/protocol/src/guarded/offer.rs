@@ -90,7 +90,7 @@ pub enum Unexpected {
         found: OutputPolicy,
     },
     /// A script in which the client sends no image.
-    #[error("expected a script in which a client sends an image and is told something, found another")]
+    #[error("expected a script in which a client sends an image and gets an answer, found another")]
     Script,
 }
 

@@ -37,7 +37,7 @@ struct Geometry<'a> {
     channels: [usize; 2],
 }
 
-const EXPECTED: &str = "two convolutions without padding that stay inside their inputs, and a map of what they give";
+const EXPECTED: &str = "two convolutions without padding that stay inside their inputs, and a map of their outputs";
 
 fn convolution(stage: &Stage) -> Option<([usize; 2], [usize; 2])> {
     let Map::Convolution { kernel, stride, padding: [0, 0], .. } = &stage.map else { return None };

@@ -21,7 +21,7 @@ pub enum ModuleError {
     #[error("expected an answer of the module's protocol, found something else")]
     Malformed,
     /// Its answer differs from the CPU's result.
-    #[error("expected an answer that opens to what was handed over, found a wrong one")]
+    #[error("the module's answer does not decrypt to the data that it was given")]
     Wrong,
 }
 

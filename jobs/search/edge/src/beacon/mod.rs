@@ -88,7 +88,7 @@ impl Beacon {
     pub async fn bind(addr: SocketAddr, source: BeaconSource) -> Result<Self, ServerError> {
         let fault = |source| ServerError::Bind { addr, source };
         if !addr.ip().is_loopback() {
-            let what = "expected an address of this machine alone, as 127.0.0.1:7611, because whoever asks a beacon asks as its owner";
+            let what = "a Beacon listens on this machine alone (127.0.0.1:7611), because every question to it is asked in its owner's name";
             return Err(fault(io::Error::new(io::ErrorKind::InvalidInput, what)));
         }
         let listener = TcpListener::bind(addr).await.map_err(fault)?;

@@ -122,7 +122,7 @@ impl Store {
             ),
         };
         if let Err(error) = removed.or_else(|error| if folder.exists() { Err(error) } else { Ok(()) }) {
-            tracing::error!(%error, "what was kept of a client that was not there for long cannot be removed");
+            tracing::error!(%error, "the stored data of a client that was away for long cannot be removed");
         }
     }
 

@@ -33,7 +33,7 @@ pub enum TableBytesError {
     #[error("malformed {0}")]
     Malformed(&'static str),
     /// The file was changed or damaged.
-    #[error("damaged table: expected the checksum at the end to be that of what is before it, found another")]
+    #[error("damaged table: the checksum at the end does not match the content")]
     Checksum,
     /// The sites are not valid.
     #[error(transparent)]

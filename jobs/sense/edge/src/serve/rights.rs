@@ -94,7 +94,7 @@ pub(super) fn no_fleet() -> Reply {
 
 /// The reply if there is no room for another fleet.
 pub(super) fn full() -> Reply {
-    let text = "this server has no room for another fleet of this address or token: remove one, or come again when one has ended";
+    let text = "this server has no room for another fleet of this address or token: remove one, or try again when one has ended";
     Reply::new(StatusCode::INSUFFICIENT_STORAGE, "quota", text)
 }
 

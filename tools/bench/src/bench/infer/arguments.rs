@@ -11,7 +11,7 @@ pub(crate) struct InferBench {
     /// under its user's key in every layout.
     #[arg(long)]
     pub(crate) paper: bool,
-    /// Thousands of images at once, with weights in the clear, checked, and encrypted: 4,096 in
+    /// Thousands of images at once, with plaintext weights, checked, and encrypted: 4,096 in
     /// infer-f, which takes 8 GB of memory and some minutes; 8,192 in infer-s, which takes twice
     /// that.
     #[arg(long)]

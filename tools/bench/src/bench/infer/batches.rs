@@ -20,7 +20,7 @@ const REPETITIONS: u32 = 3;
 
 /// The measured variants, and their titles.
 const KINDS: [(&str, &str); 3] = [
-    ("batch", "weights in the clear"),
+    ("batch", "plaintext weights"),
     ("batch-checked", "the same, linear maps checked three times"),
     ("batch-both", "weights encrypted"),
 ];

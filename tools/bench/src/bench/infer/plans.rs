@@ -122,8 +122,7 @@ fn measure(model: &Model, fixed: &FixedModel, way: Way, runs: usize) -> Result<f
 }
 
 fn table(ways: &[Way], milliseconds: &[f64], rows: &BTreeMap<Vec<usize>, Row>) -> PlanComparison {
-    let title =
-        "What the planner takes, and the fastest of all that the same requirements allow; ms of an image, fastest runs";
+    let title = "The planner's choice, and the fastest combination that meets the same requirements; ms for an image, fastest runs";
     let columns = ["sets", "for one", "chosen", "foretold", "run", "off by %", "fastest", "run"];
     let mut table = Table::new(title, &columns);
     let mut slower = Vec::new();

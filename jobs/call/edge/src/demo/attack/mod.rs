@@ -67,7 +67,7 @@ impl Attack {
         };
         let mode = self.mode.map_or(String::new(), |mode| format!(", mode {mode}"));
         let noticed = match (self.caught_by, self.within_ms) {
-            (Some(by), Some(0)) => format!("{by}, as it comes: "),
+            (Some(by), Some(0)) => format!("{by}, at once: "),
             (Some(by), Some(within)) => format!("{by}, within {within} ms: "),
             _ => String::new(),
         };
@@ -175,7 +175,7 @@ fn against_the_server() -> Result<Vec<Attack>, Failure> {
     for (number, (attack, by, tamper)) in attempts.into_iter().enumerate() {
         let outcome = runtime.block_on(provoke(server.url(), &format!("attack-{number}"), tamper))?;
         let caught = outcome.is_some();
-        let how = outcome.map_or("the server accepted it".into(), |reason| format!("the server refuses: {reason}"));
+        let how = outcome.map_or("the server accepted it".into(), |reason| format!("the server rejects it: {reason}"));
         attacks.push(Attack::new(attack, by, caught, false, how));
     }
     Ok(attacks)
@@ -271,7 +271,7 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
     let [a, b] = &tick.packets;
     let decryptor = Arc::new(Decryptor::new(&tick.key, 4 * SAMPLE_BOUND as u32));
     if tick.hear(&decryptor, &tick.sum(&[a, b], &[0, 1])?) != Ok(true) {
-        return Err(Failure::Work("an honest sum was not heard as it is".into()));
+        return Err(Failure::Work("an honest sum did not decrypt to the right sum".into()));
     }
     let shift = constant(1000, &tick)?;
     let attempts = [
@@ -283,8 +283,8 @@ fn by_a_dishonest_server() -> Result<Vec<Attack>, Failure> {
     let mut attacks = vec![flip_bits_of_a_sum(&tick, &decryptor)?];
     for (attack, sum, known_limit) in attempts {
         let (caught, how) = match tick.hear(&decryptor, &sum) {
-            Err(reason) => (true, format!("the listener refuses: {reason}")),
-            Ok(false) => (false, "the listener hears something else than was said, and cannot tell".into()),
+            Err(reason) => (true, format!("the listener rejects it: {reason}")),
+            Ok(false) => (false, "the listener hears a wrong sum, without an alarm".into()),
             Ok(true) => return Err(Failure::Work(format!("the attack changed nothing: {attack}"))),
         };
         attacks.push(Attack::new(attack, "a dishonest server", caught, known_limit, how));
@@ -319,6 +319,6 @@ fn flip_bits_of_a_sum(tick: &Tick, decryptor: &Arc<Decryptor>) -> Result<Attack,
         unnoticed += usize::from(tick.hear(decryptor, &changed).is_ok());
     }
     let how = format!("{} of {FLIPS} changes do not decrypt", FLIPS - unnoticed);
-    let attack = "flip bits of a sum without knowing what they mean";
+    let attack = "flip random bits of a sum";
     Ok(Attack::new(attack, "a dishonest server", unnoticed == 0, false, how))
 }

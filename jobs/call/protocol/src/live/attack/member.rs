@@ -210,7 +210,9 @@ fn lost(stage: &Stage) -> Played {
             return Err(broken(format!("member {number} is told {:?}", person.noticed)));
         }
     }
-    Ok(Outcome::Succeeded { how: "every member refuses the tick, is told, and hears nothing in it".to_owned() })
+    Ok(Outcome::Succeeded {
+        how: "every member rejects the tick, gets an alarm, and hears nothing in the tick".to_owned(),
+    })
 }
 
 fn spoil(stage: &mut Stage) -> Played {
@@ -369,7 +371,7 @@ fn opens_after(stage: &mut Stage, go: fn(&mut Stage) -> Result<Person, Broken>) 
             let last = with_its_keys.last().map_or(first, |heard| heard.tick);
             let begun = others.heard.first().map_or(last, |heard| heard.tick);
             let within = Duration::from_millis(TICK_MS) * last.saturating_sub(begun);
-            let how = "link and old keys open no sum of the epoch that began without it, and who is there opens all";
+            let how = "link and old keys decrypt no sum of the later epoch; the members decrypt all sums";
             Ok(Outcome::Caught { by: "the keys", within, how: how.to_owned() })
         }
         (_, old, none) => Err(broken(format!("{old} sums opened with its keys, {none} with the link"))),

@@ -492,7 +492,7 @@ fn omit_as_late(stage: &mut Stage) -> Played {
         return Err(broken(format!("{} members, alarms: {told}, {late} times late", stage.people.len())));
     }
     missed_by_all(stage)?;
-    let how = format!("it is in no sum, which everybody is shown, and is told {late} times that it was late");
+    let how = format!("the speaker is in no sum, as every member sees, and was called late {late} times");
     Ok(Outcome::Succeeded { how })
 }
 

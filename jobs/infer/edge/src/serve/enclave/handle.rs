@@ -96,7 +96,7 @@ async fn message(
 ) -> Result<Response, Reply> {
     let found = house(&infer.shared, &digest, &headers, &place.guest.origin).and_then(|(house, origin)| {
         let none = || {
-            let text = "expected the frame of an image, which gets what is told, found a question for it";
+            let text = "expected the frame of an image, found a request for its answer";
             Reply::new(StatusCode::NOT_FOUND, "message", text)
         };
         let expected = house.frame_bytes(kind).ok_or_else(none)?;

@@ -134,7 +134,7 @@ impl Remote {
         }
         if let Some(bits) = false_positives(told, numbers, &form, parameters) {
             say(format!(
-                "what is absent is taken for something that is there with probability 2^{bits:.0} at most, as numbers are compared by fingerprints"
+                "an absent item counts as present with a probability of at most 2^{bits:.0}, because fingerprints are compared"
             ));
         }
         let target = Arc::new(Target { name: numbers.name(&layout), form });

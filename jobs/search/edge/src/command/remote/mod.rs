@@ -494,7 +494,7 @@ async fn told(
     listed: &Listed,
     (mode, keep): (Mode, bool),
 ) -> Result<TableInfo, Failure> {
-    let malformed = |what: &str| Failure::Work(format!("expected what is told of a table, found {what}"));
+    let malformed = |what: &str| Failure::Work(format!("the server's description of the table is malformed: {what}"));
     let plain = |text: &str| text.len() <= 128 && text.chars().all(|c| c.is_ascii_hexdigit());
     let tag = listed.tag.trim_matches('"');
     if !plain(tag) || !plain(&listed.name) {

@@ -184,7 +184,7 @@ async fn measure(room: &Room, server: &BlindProcess, cores: &Cores) -> Result<Ve
     output::status("");
     if mouths.alarms() > 0 {
         let alarms = mouths.alarms();
-        return Err(Trouble::Wrong(Failure::Work(format!("{alarms} alarms: sums that were not what was sent"))));
+        return Err(Trouble::Wrong(Failure::Work(format!("{alarms} alarms: sums that do not match the packets"))));
     }
     Ok(figures::lines(room, cores, &before, &after, words))
 }

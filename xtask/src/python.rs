@@ -7,6 +7,7 @@
 
 use crate::child::{pass, target_folder};
 use crate::layout::rooms;
+use crate::steps::features;
 use crate::tools::{bring, on_path};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,6 +96,7 @@ impl Environment {
         let mut build = self.program("maturin");
         build
             .args(["build", "--quiet", "--auditwheel", "skip", "--profile", "dev", "--strip"])
+            .args(["--features", &shared_features()])
             .arg("--out")
             .arg(&wheels);
         pass(build.arg("--manifest-path").arg(manifest))?;
@@ -122,9 +124,61 @@ impl Environment {
     }
 }
 
+/// Features under which dependencies are compiled as for the other tests, and not again: those of
+/// the workspace, except of its programs, and those that only tests enable.
+fn shared_features() -> String {
+    let named = features().split(',').filter(|feature| !feature.starts_with("tobari-bench/"));
+    named.chain(["rcgen/pem", "tokio/test-util"]).collect::<Vec<_>>().join(",")
+}
+
 /// The version of the interpreter.
 fn version() -> Result<String, String> {
     let python = on_path("python3").ok_or("python3 is not on PATH")?;
     let output = Command::new(&python).arg("--version").output().map_err(|error| format!("python3: {error}"))?;
     Ok(format!("{} {}", python.display(), String::from_utf8_lossy(&output.stdout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PACKAGE, shared_features};
+    use crate::child::cargo;
+    use crate::steps::features;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Every package of a build, with its features.
+    fn packages(words: &[&str]) -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut tree = cargo(root);
+        tree.args(["tree", "--prefix", "none", "--no-dedupe", "--format", "{p} {f}"]).args(words);
+        let output = tree.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_python_module_shares_its_dependencies_with_the_other_tests() {
+        let module = packages(&["--package", PACKAGE, "--edges", "normal,build", "--features", &shared_features()]);
+        let edges = ["--edges", "normal,build,dev"];
+        let others = packages(&[&["--workspace", "--exclude", PACKAGE, "--features", features()], &edges[..]].concat());
+        let alone: Vec<&String> = module.difference(&others).collect();
+        let names = |package: &&String| package.split(' ').next().unwrap_or_default().to_owned();
+        let compiled_for_it_alone: BTreeSet<String> = alone.iter().map(names).collect();
+        // Python's own interface, and nothing that other crates use
+        let expected = [
+            "matrixmultiply",
+            "ndarray",
+            "num-complex",
+            "numpy",
+            "pyo3",
+            "pyo3-build-config",
+            "pyo3-ffi",
+            "pyo3-macros",
+            "pyo3-macros-backend",
+            "rawpointer",
+            "target-lexicon",
+            PACKAGE,
+        ];
+        assert_eq!(compiled_for_it_alone, expected.map(str::to_owned).into());
+    }
 }

@@ -427,6 +427,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         package: "tobari-py",
         path: "python",
+        // the last two only share features in tests; the module does not use them
         may_use: &[
             "tobari-device",
             "tobari-engine",
@@ -439,6 +440,8 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-search-files",
             "tobari-sense",
             "tobari-sense-files",
+            "tobari-cli",
+            "tobari-enclave",
         ],
         ..PLAIN
     },

@@ -202,7 +202,7 @@ fn a_position_of_two_variants_wants_the_alleles_and_a_list_of_variants_wants_nei
     let answer = lines(&["check", text(&output), "--variants", &list]);
     assert_eq!(answer, [json!({ "match": case.count(&columns) > 0, "count": case.count(&columns) })]);
     let message = refused(&["--variants", &format!("chr20:{position}:A:C=1,chr20:{}=1", genome::position(10))], 2);
-    assert!(message.contains("comes chr20") && message.contains(":A:AG"), "{message}");
+    assert!(message.contains("expected chr20") && message.contains(":A:AG"), "{message}");
     for (wrong, says) in [
         (&["--at", "chr20:999", "--alleles", "0"][..], "near are chr20:1000:A:C"),
         (&["--at", "20:1000", "--alleles", "0"], "among chr20"),
@@ -249,7 +249,7 @@ fn the_haplotypes_of_a_sample_are_questions() {
         let unphased = format!("{}{}", &whole[..start], whole[start..].replacen('|', "/", 1));
         assert!(refused(unphased).contains("is not phased"));
     }
-    assert!(refused(genome::vcf(&sample[..20], 0)).contains("has no chr20"));
+    assert!(refused(genome::vcf(&sample[..20], 0)).contains("has no genotype at chr20"));
     assert!(refused(genome::vcf(&columns, 0)).contains("has 30 samples, and a question takes one"));
 }
 
@@ -260,7 +260,7 @@ fn genotypes_without_phase_are_single_variants_and_a_haplotype_is_refused() {
     let unphased = genome::vcf(&columns, 0).replace("0|1", "0/1").replace("1|0", "0/1");
     let (input, output) = (write(&folder, "a.vcf", &unphased), folder.path().join("a.tsi"));
     let message = refused(&["index", text(&input), "-o", text(&output), "--require-phase"], 1);
-    assert!(message.contains("a genotype is not phased (0/1 and not 0|1)"), "{message}");
+    assert!(message.contains("a genotype is not phased"), "{message}");
     assert!(!output.exists(), "nothing is written where the work failed");
     let line = lines(&["index", text(&input), "-o", text(&output)]).remove(0);
     assert_eq!((&line["kind"], &line["sites"], &line["alleles"]), (&json!("variants"), &json!(20), &json!(60)));

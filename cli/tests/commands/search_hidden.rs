@@ -163,7 +163,7 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
     for (length, more, code, said) in [
         (10, &["--longest"][..], 2, "--longest"),
         (10, &["--decoys", "5"], 2, "--decoys"),
-        (9, &[], 1, "offers --hidden for other numbers of sites (10)"),
+        (9, &[], 1, "hides the place for other questions (10)"),
         (11, &[], 2, "sites"),
     ] {
         let refused = ask(length, more);
@@ -188,7 +188,7 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
     let bare = Server::start(&["--search", &table]);
     assert!(
         stderr(&place.query(&bare.url, &["--at", &Place::site(0), "--alleles", "0110011001"]))
-            .contains("does not offer --hidden")
+            .contains("does not offer this table with the place hidden")
     );
     for (args, said) in [
         (["--hidden", "keys"], "hidden questions of the kind keys"),

@@ -152,7 +152,7 @@ fn fault_19_structural_variants_and_lower_case_are_asked_for_as_they_are() {
     // a person's deletion of another length is not the table's
     let person = place.write("person.vcf", &vcf(&["20 200 N <DEL> END=301 GT 0|1"]));
     let other = place.run(&["search", "check", &table, "--vcf", &person, "--region", "20:200-200"]);
-    assert!(stderr(&other).contains("has no 20:200:N:<DEL>@300"), "{}", stderr(&other));
+    assert!(stderr(&other).contains("has no genotype at 20:200:N:<DEL>@300"), "{}", stderr(&other));
     // records have the end in VCF's field
     let ask = ["search", "check", &table, "--at", "20:200:N:<DEL>@900", "--alleles", "1", "--format", "vcf"];
     let record = place.good(&ask);

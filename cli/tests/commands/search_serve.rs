@@ -45,7 +45,7 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("phase"), "{}", stderr(&refused));
     let refused = place.query(&server.url, &["--queries", &long]);
-    assert!(stderr(&refused).contains("--table names"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("several tables fit: choose one with --table"), "{}", stderr(&refused));
     let boolean = place.query(&server.url, &["--table", "panel", "--queries", &long, "--boolean"]);
     let lines = String::from_utf8(boolean.stdout).unwrap();
     assert!(lines.lines().all(|line| ["{\"match\":true}", "{\"match\":false}"].contains(&line)), "{lines}");

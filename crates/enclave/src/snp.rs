@@ -91,7 +91,7 @@ pub enum SnpError {
     /// The guest runs other code.
     #[error("expected the measurement of an allowed guest, found another")]
     Measurement,
-    /// The guest allows debugging or migration by the host, or shared threads.
+    /// The guest allows debugging by the host, migration by another guest, or shared threads.
     #[error("expected a guest without {0}, found one that allows it")]
     Policy(&'static str),
     /// A less privileged level asked for the report. The measured code need not control that level.

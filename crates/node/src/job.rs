@@ -96,7 +96,7 @@ impl Reach {
         Self { ip, proxied: options.behind_proxy || !options.host_names.is_empty() }
     }
 
-    /// Whether the address is loopback and no proxy is named.
+    /// Whether the address is loopback and no option shows a proxy.
     pub fn is_this_machine(&self) -> bool {
         self.ip.is_loopback() && !self.proxied
     }

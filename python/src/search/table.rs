@@ -126,7 +126,7 @@ impl Table {
                 watch.step()?;
                 if !variant.phased {
                     return Err(malformed(
-                        "a genotype is not phased (0/1 and not 0|1): phase the file, or leave out --require-phase for single variants",
+                        "a genotype is not phased (as 0|1): phase the file, or index it with `tobari search index`",
                     ));
                 }
                 sets.join(&variant).map_err(malformed)?;

@@ -469,7 +469,7 @@ fn steps_that_do_not_fit_are_refused() {
     assert!(matches!(scales, EngineError::Ckks(ckks::OperationError::Scales { .. })));
 }
 
-/// One prime, no keys: outputs are flooded at once.
+/// One prime and no keys: outputs are flooded at this level.
 struct Flooding {
     engine: BgvEngine,
     secret: SecretKey,

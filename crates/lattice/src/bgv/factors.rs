@@ -2,7 +2,7 @@
 
 use crate::ring::Modulus;
 
-/// Units `u, v` modulo `t` with `u κ_a = v κ_b`, for units `κ_a` and `κ_b`: They are about `√t` for
+/// Units `u, v` modulo `t` with `u κ_a = v κ_b`, for units `κ_a` and `κ_b`. They are about `√t` for
 /// a prime `t`: Euclid's algorithm on `t` and `κ_b/κ_a` reaches them at its middle.
 ///
 /// A `t` of several primes may have no units there. The algorithm then continues, at most to

@@ -257,7 +257,7 @@ impl Evaluator {
         }
     }
 
-    /// All `P_g`, by polynomial and `g`; none if all coefficients are zero.
+    /// All `P_g`, by polynomial and `g`; `None` for each `P_g` with only zero coefficients.
     fn leaves(
         &self,
         powers: &Powers,

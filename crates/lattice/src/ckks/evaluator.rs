@@ -11,7 +11,7 @@
 //!
 //! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled implicitly: the
 //! author of a circuit decides on the use of its levels. An operation on two ciphertexts of
-//! different levels or scales is an error.
+//! different levels is an error. So is a sum or a difference of different scales.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, constant};

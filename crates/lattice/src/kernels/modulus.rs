@@ -29,7 +29,7 @@ pub(crate) const RADIX_BITS: u32 = 52;
 /// Every modulus is below `2^MAX_BITS`.
 pub const MAX_BITS: u32 = 50;
 
-/// A modulus from 2 to 2^50, with the constants of its reductions.
+/// A modulus of at least 2 and below 2^50, with the constants of its reductions.
 ///
 /// ```
 /// use tobari_lattice::ring::Modulus;

@@ -84,8 +84,8 @@ pub struct Limits {
     pub batch_bytes: u64,
     /// Batches that a module has at once: with two it does not wait for the next.
     pub module_batches: u32,
-    /// Nanoseconds that a batch may take beyond four times the expected time before other workers
-    /// do its items, too.
+    /// A batch may end later than expected by these nanoseconds plus four times its expected time.
+    /// After that, other workers do its items, too.
     pub patience_ns: u64,
     /// Further nanoseconds before a module is given up, so that the memory of its items is free
     /// again.

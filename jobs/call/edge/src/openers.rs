@@ -2,7 +2,7 @@
 //!
 //! Rooms are counted by the address of the client that opened them, for both kinds together. Only
 //! addresses whose connections the node counts are counted. A room counts until it ends, even after
-//! its opener has left. An address is kept in memory while one of its rooms exists.
+//! its opener has left. An address is kept only in memory, while one of its rooms exists.
 
 use std::{
     collections::HashMap,

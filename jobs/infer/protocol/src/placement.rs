@@ -259,8 +259,8 @@ impl Inference<'_> {
     /// The cheapest placement among the ways and sites that a function of layer, way and site
     /// allows.
     ///
+    /// # Errors
     /// As in [`Self::place`]; [`PlaceError::Output`] if none is allowed.
-    /// As [`Self::place`]; [`PlaceError::Output`] if there is none among them.
     pub fn place_among(
         &self,
         protect: &Protect,

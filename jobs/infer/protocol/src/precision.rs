@@ -173,7 +173,7 @@ pub fn report(
         let linear = compiled.stage(number).linear;
         let known = |stage: usize| model.calibration().and_then(|known| known.powers.get(stage).copied());
         if number == 0 || matches!(compiled.options().flow, Flow::Reset { .. }) {
-            // a fresh encryption: every slot counts with the bound of the inputs
+            // a fresh encryption: every slot counts with the power of the inputs, or their bound
             squares =
                 vec![vec![known(number).unwrap_or(largest * largest); compiled.layout().slots()]; linear.takes.len()];
         }

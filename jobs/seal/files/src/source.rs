@@ -180,7 +180,7 @@ fn describe(kind: Kind, path: &[u8], metadata: &Metadata, bytes: u64) -> Meta {
     Meta { mode: metadata.mode() & 0o7777, modified, ..Meta::new(kind, path, bytes) }
 }
 
-/// Length and times of a file: every write changes them.
+/// Length and times of a file, which stay the same unless somebody writes to it.
 fn stamp(metadata: &Metadata) -> (u64, i64, i64, i64, i64) {
     (metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec())
 }

@@ -57,7 +57,7 @@ impl Suite {
         }
     }
 
-    /// Bytes of a sealed chunk's tag, at its end. The MAC over the file covers only this tag.
+    /// Bytes of a sealed chunk's tag, at its end. In the MAC over the file it stands for the chunk.
     pub(super) const fn tag_bytes(self) -> usize {
         match self {
             Self::Gcm => TAG_BYTES,

@@ -7,7 +7,7 @@ use super::SealError;
 pub(super) const MAX_PATH_BYTES: usize = u16::MAX as usize;
 /// The most bytes of a link's target.
 const MAX_LINK_BYTES: u64 = 4096;
-/// The most ranges of a sparse file. A file with more ranges stores its smallest holes as data.
+/// The most ranges of a sparse file. Of a file with more, some or all holes are sealed as data.
 pub const MAX_RANGES: usize = 65_536;
 
 /// The kind of a source.

@@ -55,7 +55,7 @@ pub enum ClientError {
     /// server must not learn this.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
-    /// The panel has no such place, or fewer places than the query needs.
+    /// Zero places, more places than the panel has, or a true place outside the panel.
     #[error("expected 1 to {most} places, found {found}")]
     Places {
         /// The most places possible.

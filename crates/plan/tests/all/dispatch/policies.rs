@@ -197,7 +197,7 @@ fn never_more_is_in_flight_than_the_limit() {
         world.limits.in_flight_bytes = 1 << 20;
         let outcome = run(&world, policy, &vec![16_384; 1000]);
         assert!(is_whole(&outcome) && outcome.most_in_flight <= 1 << 20, "{}", policy.name());
-        // A single item may be larger than the limit.
+        // An item that is larger than the limit is in flight alone.
         let outcome = run(&world, policy, &[100, 3 << 20, 100, 5 << 20]);
         assert!(is_whole(&outcome) && outcome.most_in_flight <= 5 << 20, "{}", policy.name());
     }

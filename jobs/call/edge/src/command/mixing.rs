@@ -57,8 +57,8 @@ pub(crate) struct Outcome {
     pub(crate) received_bytes: u64,
 }
 
-/// Called once with the name of the room, while the server holds half of the call, so that a test
-/// can inspect the server.
+/// Called once with the name of the room, while the server holds half of the call, so that the
+/// caller can inspect the server.
 pub(crate) type Halfway = Box<dyn FnOnce(&RoomName) + Send>;
 
 /// Mixes.

@@ -131,7 +131,7 @@ pub(super) enum Sink {
 #[derive(Default)]
 pub(super) struct ReaderBuffer {
     outlet: Outlet,
-    /// Has the reader gone, or the input ended?
+    /// Has the reader gone? And (`is_over`) has the input ended?
     is_gone: bool,
     is_over: bool,
 }

@@ -55,7 +55,7 @@ const LONG: u32 = 400;
 const UNHEARD: u32 = 100;
 const SELDOM: u32 = 50;
 /// Every `BALANCED` frames, frames without a place in the window are compared with late packets. If
-/// there are more of them, by more than `SPARE`, the lead is shortened.
+/// the former are more, by more than `SPARE`, the lead is shortened.
 const BALANCED: u32 = 50;
 const SPARE: u32 = 2;
 /// Packets in flight that are remembered.

@@ -1,5 +1,5 @@
 //! A live room: members with the link talk, the server adds their encrypted packets, and each sum
-//! proves that it holds the voices on its list and nothing else.
+//! shows that it holds the voices on its list and nothing else.
 //!
 //! **What is computed.** As in [`crate`]: for each tick of 20 ms the sum of the speakers' packets,
 //! with the list `S_t` of these speakers, one identical sum to all. A packet has [`PACKET_WORDS`]

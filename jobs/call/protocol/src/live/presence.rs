@@ -7,9 +7,9 @@
 //! the server.
 //!
 //! Sums are counted for a second at a time and for each speaker separately, from its first tick on.
-//! A speaker is missing after two seconds in a row with less than half of the sums in each. It is
-//! back after one second with nine tenths of the sums. One second alone is not enough: a member
-//! that leaves stays on the roster for about as long.
+//! A speaker is missing after two seconds in a row with less than half of the sums in each: one
+//! second is too short, because a member that leaves stays on the roster for about as long. A
+//! missing speaker is back after one second with nine tenths of the sums.
 
 use tobari_curve::wire::MemberSet;
 

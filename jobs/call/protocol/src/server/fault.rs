@@ -208,7 +208,7 @@ pub enum Fault {
         /// The open tick.
         open: u32,
     },
-    /// An offer to a group that does not exist, a second offer of a session, or an offer that a
+    /// An invalid offer to the members' group, a second offer of a session, or an offer that a
     /// member found to be false.
     #[error("the offer to the members' group is no key package of this session")]
     Offer,
@@ -242,7 +242,7 @@ pub enum Fault {
     /// An invalid note, a note for another room, or a note before its session has presented itself.
     #[error("not a note of this member's session in this room")]
     Note,
-    /// A hello without this member's signature under the link of this room, or a hello that asks
+    /// A hello that no holder of this room's link has signed for this member, or a hello that asks
     /// for more than the member may.
     #[error("no holder of this room's link has signed this hello for this member")]
     Hello,

@@ -8,8 +8,8 @@
 //! **Ticks.** One tick is *open*: the first that has not closed. The room accepts packets for
 //! [`Limits::window`] ticks, from the open one on, and adds each at once to its tick's sum. Memory
 //! is `O(window)`, whatever the number of members. Each member's ticks must increase, so no tick
-//! holds two packets of one member. Ticks close in order. Every member gets the sum, or a short
-//! message if no packet arrived, on time or late.
+//! holds two packets of one member. Ticks close in order. Listeners get the sum, and the others
+//! a short message. If no packet arrived, on time or late, all members get the message.
 //!
 //! - **Lockstep**: the open tick closes when every remaining speaker has sent its packet or ended,
 //!   and every listener has acknowledged all but the last `window` sums. Nothing is dropped: a

@@ -22,7 +22,7 @@
 //! answers ([`tobari_infer::server`] describes the leakage).
 //!
 //! **Access.** With a file of tokens, only clients with a token are served; otherwise every client
-//! on this machine, unless the options say otherwise. Keys have no owner: only their sender knows
+//! on this machine, unless the options say otherwise. Keys have no owner: their maker knows
 //! their name, and answers under them are useless to others.
 //!
 //! **Scheduling.** Decoding and arithmetic run on the blocking pool, with at most as many tasks at

@@ -6,9 +6,9 @@
 //!                                        them; the hash is their SHA-256
 //! ```
 //!
-//! A file `{hash}.origin` beside the keys names the client whose room the keys take
-//! (tobari_node::places); keys of earlier releases have none. The time of the file is that of the
-//! last use.
+//! A file `{hash}.origin` beside the keys has a salted hash of the client whose room the keys take
+//! (tobari_node::places); keys of earlier releases have none. The time of the file of keys is that
+//! of the last use.
 //!
 //! Files are written completely and flushed before the sender gets a reply. A file that does not
 //! match its name is an error; files for models that are not served now are left alone.
@@ -30,7 +30,7 @@ use tobari_octets::{hex, sha256, unhex};
 /// A model, and keys for it.
 type Place = (Name, Name);
 
-/// The extension of the file that names the client of the keys.
+/// The extension of the file with the hash of the keys' client.
 const ORIGIN: &str = "origin";
 
 pub(super) struct Store {

@@ -28,7 +28,7 @@ const FREE_PIXELS: u64 = 9 << 20;
 const MAX_COLUMNS: u32 = 1 << 14;
 /// Rows and columns of the ink.
 const INK: f64 = 20.0;
-/// The most rows and columns of ink in an image that stays as it is: a soft edge on both sides.
+/// The most rows and columns of ink in an image that stays as it is: [`INK`] and soft edges.
 const MOST_INK: usize = 22;
 /// The least difference between background and ink.
 const LEAST_CONTRAST: u8 = 32;

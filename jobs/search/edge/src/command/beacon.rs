@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
         let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
         if let Some(remote) = remotes.iter().find(|remote| remote.told().catalogue.sites().is_none()) {
             return Err(Failure::Work(format!(
-                "{} has a table of keys, and a Beacon needs a table of sites: name another with --table",
+                "{} has a table of keys, and a Beacon needs a table of sites: choose such a table with --table",
                 remote.url
             )));
         }

@@ -160,7 +160,8 @@ impl Building {
             if !self.may_change {
                 return Err(match joined {
                     Err(other) if phased => refused(&other, &chromosome),
-                    _ => "a genotype is not phased (0/1 and not 0|1): phase the file, or leave out --require-phase for single variants".to_owned(),
+                    _ => "a genotype is not phased (as 0|1), and --require-phase and --append of a panel need phase: phase the file"
+                        .to_owned(),
                 });
             }
             let held = std::mem::replace(&mut self.content, Content::panel(1).map_err(|error| error.to_string())?);

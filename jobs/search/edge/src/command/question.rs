@@ -103,7 +103,7 @@ fn window(at: &str, alleles: &str, sites: &Sites) -> Result<OwnedQuestion, Strin
 fn from(start: usize, alleles: &[bool], sites: &Sites) -> Result<OwnedQuestion, String> {
     let length = alleles.len();
     if !(1..=MAX_LENGTH).contains(&length) {
-        return Err(format!("a question has 1 to {MAX_LENGTH} alleles, and this has {length}: split it"));
+        return Err(format!("a question has 1 to {MAX_LENGTH} alleles, and this has {length}: change its alleles"));
     }
     sites.check_window(start, length).map_err(|error| error.to_string())?;
     let pattern = alleles.iter().rev().fold(0, |pattern, allele| pattern << 1 | Pattern::from(*allele));
@@ -119,10 +119,8 @@ fn listed(text: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
         let index = site(name, sites)?;
         let expected = *first.get_or_insert(index) + alleles.len();
         if index != expected {
-            let next = sites.get(expected).map_or_else(|| "no more".to_owned(), |site| site.to_string());
-            return Err(format!(
-                "sites must be neighbours in the table, in its order: after the last comes {next}, and not {name}"
-            ));
+            let next = sites.get(expected).map_or_else(|| "no further site".to_owned(), |site| site.to_string());
+            return Err(format!("sites must be neighbours in the table, in its order: expected {next}, found {name}"));
         }
         alleles.push(match allele {
             "0" => false,
@@ -166,7 +164,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
     };
     if !(1..=MAX_LENGTH).contains(&length) || wanted.last() != Some(&(start + length - 1)) {
         return Err(Failure::Call(format!(
-            "{region} has {length} sites, and a question takes {MAX_LENGTH}: choose a smaller --region"
+            "a question takes at most {MAX_LENGTH} neighbouring sites, and {region} has {length} sites: choose one smaller region"
         )));
     }
     let selection = Selection { regions: regions.clone(), split: true, ..Selection::default() };
@@ -184,7 +182,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
         if !variant.phased && length > 1 {
             let place = sites.get(index).map(|site| site.to_string()).unwrap_or_default();
             return Err(Failure::Work(format!(
-                "{name}: the genotype at {place} is not phased (0/1 and not 0|1): phase the file first"
+                "{name}: the genotype at {place} is not phased (as 0|1): phase the file first"
             )));
         }
         sets.join(&variant).map_err(|other| Failure::Work(format!("{name}: {other}")))?;
@@ -197,7 +195,7 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
         haplotypes.first().map_or(Some(start), |first| first.iter().position(Option::is_none).map(|i| start + i));
     if let Some(site) = absent.and_then(|index| sites.get(index)) {
         return Err(Failure::Work(format!(
-            "{name} has no {site}, and the question needs all {length} sites of the table in {region}: choose another --region"
+            "{name} has no genotype at {site}, and the question needs all {length} sites of the table in {region}: choose another --region"
         )));
     }
     let one = |(number, alleles): (usize, Vec<Option<bool>>)| {

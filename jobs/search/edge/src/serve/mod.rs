@@ -26,7 +26,7 @@
 //! **Clients.** With a file of tokens, the token identifies the client, and the client's 16 bytes
 //! are derived from the token's name in the file. So one token has one budget. Without the file,
 //! clients name themselves in the header `Tobari-Client`, and budgets bind nobody. The server then
-//! listens on its own machine only, unless the options say otherwise.
+//! starts only on a loopback address without a named proxy, unless the options say otherwise.
 //!
 //! **Labels.** If the options say so, all tables are served with labels, under keys that are drawn
 //! when a file is read and are stored nowhere. The list of tables contains the mode of each.

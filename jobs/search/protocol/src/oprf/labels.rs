@@ -154,13 +154,13 @@ impl Labeller {
         self.kept().bytes
     }
 
-    /// The labelled entries of a panel at places, ascending, group by group. The groups are those
-    /// of [`super::super::program::Keys::of_panel`]. Each place has as many entries as the fullest
-    /// window of its length. Patterns that fewer than `least` haplotypes have are left out; `least`
-    /// must be the same every time.
+    /// The labelled entries of a panel at places, ascending, group by group.
+    ///
+    /// The groups are those of [`super::super::program::Keys::of_panel`]. Each place has as many
+    /// entries as the fullest window of its length. Patterns that fewer than `least` haplotypes
+    /// have are left out; `least` must be the same every time.
     ///
     /// # Errors
-    /// [`EntryError`].
     /// [`EntryError`].
     pub fn of_panel(
         &self,

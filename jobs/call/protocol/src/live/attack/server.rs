@@ -319,7 +319,7 @@ fn old_roster(stage: &mut Stage) -> Played {
     noticed(stage, EVERYBODY, |_| true, |alarm| matches!(alarm, Alarm::Roster(RosterError::Rewound { .. })))
 }
 
-/// No matter which ticks the server names, a member never sends two packets of one tick.
+/// No matter which ticks the server names, a member never makes two packets of one tick.
 fn rewind(stage: &mut Stage) -> Played {
     let first = stage.taken().back().map_or(0, |packet| packet.header.tick + 1);
     stage.cheated = Some(stage.now);

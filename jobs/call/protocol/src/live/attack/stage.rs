@@ -49,7 +49,7 @@ pub struct Person {
     /// The rosters among them, taken out of their steps if the members agree on keys.
     /// [`Stage::forget`] keeps them.
     pub rosters: Vec<Vec<u8>>,
-    /// The packets that it sent.
+    /// The packets that it made.
     pub packets: Vec<Vec<u8>>,
     /// The level of all samples of its next frames; none if it sends silence.
     pub says: Option<i16>,

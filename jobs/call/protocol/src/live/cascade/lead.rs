@@ -65,7 +65,7 @@ pub(super) struct Lead {
     /// Notes from before the first roster, and the time until which they are gathered.
     gathered: Vec<(u16, Vec<u8>)>,
     gathers: Duration,
-    /// This leader no longer has followers.
+    /// This leader accepts no followers any more.
     closing: bool,
     pub(super) events: VecDeque<SharedEvent>,
 }

@@ -419,7 +419,7 @@ impl SharedRoom {
         self.events.pop_front()
     }
 
-    /// Looks for a leader. False if no member wants to join, or if the leader is lost at once.
+    /// Looks for a leader. False if no join came in time, or if the leader is lost at once.
     fn seek(&mut self, now: Duration) -> bool {
         let Part::Seeking(seek) = &mut self.part else { return true };
         if self.waiting.is_empty() {

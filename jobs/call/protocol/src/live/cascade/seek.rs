@@ -44,7 +44,7 @@ impl Seek {
             }
             BusContent::Over if self.leader == Some(message.from) => self.leader = None,
             BusContent::Over if self.deferred == Some(message.from) => self.deferred = None,
-            // waits once for each smaller station, not again at each of its messages
+            // waits once for each new smallest station, not again at each of its messages
             BusContent::Seek
                 if message.from < self.me && self.deferred.is_none_or(|deferred| message.from < deferred) =>
             {

@@ -262,7 +262,7 @@ impl Driver {
         };
         assert_eq!(step.is_some(), self.join.settings.keys == Keys::Group);
         if let Some(step) = step {
-            // a commit to former members, a welcome to new ones, nothing to a founder
+            // a commit to earlier members, a welcome to new ones, nothing to a founder
             let alone = step.words.is_empty() && change.base == 0 && change.new.len() == 1;
             assert!(alone || (step.words.len() == 1) == (change.base > 0));
         }

@@ -135,7 +135,7 @@ pub(crate) async fn all(arguments: &RemoteArguments) -> Result<Vec<Result<Remote
         let text = text.ok_or_else(|| Failure::Work(format!("{}: expected a token", path.display())))?;
         tokens.push(Zeroizing::new(text.to_owned()));
     }
-    for (what, found) in [("tokens", tokens.len()), ("fingerprints", arguments.tls_fingerprints.len())] {
+    for (what, found) in [("token", tokens.len()), ("fingerprint", arguments.tls_fingerprints.len())] {
         if found > 1 && found != count {
             return Err(Failure::Call(format!(
                 "give one {what} for all servers, or {count}, one for each: there are {found}"
@@ -325,7 +325,8 @@ impl Remote {
         if let Question::Window { start, length, .. } = *question
             && window(before, start, length) != window(&told, start, length)
         {
-            let text = "the server has replaced its table, and the new one lacks sites of the question: ask again with its sites";
+            let text =
+                "the server has replaced its table, and the sites of the question changed: run the command again";
             return Err(Failure::Work(text.to_owned()));
         }
         *self.told.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(told);
@@ -457,10 +458,14 @@ fn chosen<'a>(tables: &'a [Listed], wanted: Option<&str>) -> Result<&'a Listed, 
     match (fitting.next(), fitting.next()) {
         (Some(table), None) => Ok(table),
         (found, _) => {
-            let what = if found.is_some() { "several" } else { "none" };
+            let what = match (found, wanted) {
+                (None, None) => return Err(Failure::Work("the server has no table".to_owned())),
+                (None, Some(_)) => "none of the server's tables has this name",
+                (Some(_), _) => "several tables fit",
+            };
             let named = |table: &Listed| shown(&format!("{} ({})", table.name, table.label), 160);
             let names: Vec<String> = tables.iter().map(named).collect();
-            Err(Failure::Work(format!("--table names {what} of these tables, and not one: {}", names.join(", "))))
+            Err(Failure::Work(format!("{what}: choose one with --table: {}", names.join(", "))))
         }
     }
 }
@@ -498,7 +503,7 @@ async fn told(
     let plain = |text: &str| text.len() <= 128 && text.chars().all(|c| c.is_ascii_hexdigit());
     let tag = listed.tag.trim_matches('"');
     if !plain(tag) || !plain(&listed.name) {
-        return Err(malformed("a name or tag that is none"));
+        return Err(malformed("expected a name and a tag in hexadecimal digits"));
     }
     let kept = cache::folder().filter(|_| keep).map(|folder| folder.join(format!("search-table-{tag}")));
     let matches = |body: &[u8]| Fingerprint::of(body).to_string()[..32] == *tag;
@@ -509,7 +514,8 @@ async fn told(
             let path = format!("/search/v1/tables/{}", listed.name);
             let reply = good(connection.send_again_where_busy(get(&path, headers)).await?)?;
             if !matches(&reply.body) {
-                return Err(malformed("other bytes than its tag is of: it changed just now"));
+                let text = "the server changed its table just now: run the command again";
+                return Err(Failure::Work(text.to_owned()));
             }
             if let Some(path) = &kept {
                 let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);

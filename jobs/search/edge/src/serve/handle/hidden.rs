@@ -50,9 +50,9 @@ pub(in super::super) async fn layout(
     let Some(there) = there else {
         let kinds: Vec<String> = state.desk.arrangements(&name).map(|one| one.kind().to_string()).collect();
         let text = match kinds.is_empty() {
-            true => "the server does not offer --hidden for this table: ask without it, or ask the operator for `tobari serve --hidden`".to_owned(),
+            true => "the server does not offer this table with the place hidden: ask without --hidden, or ask another server".to_owned(),
             false => format!(
-                "the server offers --hidden for other numbers of sites ({}): ask for one of these",
+                "the server hides the place for other questions ({}): ask one of these",
                 kinds.join(", ")
             ),
         };

@@ -52,8 +52,8 @@ impl Guest {
 
     /// The first alarm that an honest server would not cause.
     ///
-    /// Alarms about omitted and unconfirmed packets are right: a packet lost on its way up is not
-    /// in the sum, and a member that misses sums cannot compare.
+    /// Alarms about omitted packets and unconfirmed members are right: a packet lost on its way up
+    /// is not in the sum, and a member that misses sums cannot compare.
     pub(super) fn alarm(&mut self) -> Option<Alarm> {
         let news: Vec<News> = std::iter::from_fn(|| self.member.poll_news()).collect();
         news.into_iter().find_map(|news| match news {
@@ -104,7 +104,7 @@ pub(super) fn voice(level: i16) -> [i16; 320] {
     std::array::from_fn(|place| level + place as i16)
 }
 
-/// Is `heard` the sum of the samples that its listed speakers sent in its tick?
+/// Is `heard` the sum of the samples that its other listed speakers sent in its tick?
 fn is_true(said: &SpokenSamples, own: u16, heard: &OpenedTick) -> bool {
     let of = |member: u16| said.get(&heard.tick)?.get(&member).map(|level| i32::from(*level));
     let others: Option<Vec<i32>> = heard.speakers.iter().filter(|member| *member != own).map(of).collect();

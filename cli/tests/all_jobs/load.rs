@@ -201,8 +201,8 @@ pub(super) fn target(house: &TestServer) -> Target {
     let (place, fleet) = fleet(&tap.url);
     send(support::address(&tap.url), &fleet, &frames(&place, |device, i| device + i));
     let mut posts = posts(&tap.take());
-    // random evidence would keep honest clients out of the enclave, and valid keys would take the
-    // room of other clients' keys
+    // a report makes a session: sessions for nobody would keep honest clients out of the enclave,
+    // and valid keys would take the room of other clients' keys
     posts.retain(|post| !post.path.ends_with("/report"));
     posts.iter_mut().filter(|post| post.path.starts_with("/infer") && post.path.ends_with("/keys")).for_each(|post| {
         post.body.pop();

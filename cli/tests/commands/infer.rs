@@ -330,7 +330,7 @@ fn a_plan_tells_each_layers_place_and_time_what_binds_and_the_cheapest_relaxatio
     let plan = |words: &[&str]| good(&[&["plan", "infer"], words].concat());
     let text = plan(&["--protect", "data,model,integrity", "--side-channels"]);
     for line in [
-        "protected: user data, the model, that results are right; side channels of the enclave: in scope; the host: passive; no activations in the clear in the enclave",
+        "protected: user data, the model, that results are right; side channels of the enclave: in scope; the host: passive; no plaintext activations in the enclave",
         "conv1: user data and model encrypted (1 ciphertexts, level 5) at enclave: 46048.000 ms",
         "act1: user data encrypted (5 ciphertexts, level 4) at enclave: 3684.000 ms",
         "conv2: user data and model encrypted (5 ciphertexts, level 3) at enclave: 978755.000 ms",

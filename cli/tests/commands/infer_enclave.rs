@@ -215,7 +215,7 @@ fn whoever_stands_in_between_can_break_a_session_and_nothing_else() {
                     body.clone_from(kept.get_or_insert_with(|| body.clone()));
                 }
             }),
-            "the evidence was made for somebody else or earlier",
+            "the evidence was made for another client, or earlier",
         ),
         (changed("/images", Way::Up, 100), ended),
         (changed("/images", Way::Down, 3), ended),

@@ -66,7 +66,12 @@ fn one_file_of_a_set_is_opened_by_the_path_that_ls_prints_and_by_its_sealed_name
         refused(&["unseal", &set, "--only", "3", "-o", &out, "--key-file", &key, "--force"], 1)
             .contains("a sealed folder")
     );
-    assert!(refused(&["unseal", &set, "--only", "no", "-o", &out, "--key-file", &key], 1).contains("found none"));
-    assert!(refused(&["unseal", &key, "--only", "no", "-o", &out, "--key-file", &key], 2).contains("expected a set"));
+    assert!(
+        refused(&["unseal", &set, "--only", "no", "-o", &out, "--key-file", &key], 1).contains("the set has no no")
+    );
+    assert!(
+        refused(&["unseal", &key, "--only", "no", "-o", &out, "--key-file", &key], 2)
+            .contains("--only takes a file out of a set")
+    );
     refused(&["unseal", &set, "--only", "3/file 3", "--salvage", "-o", &out, "--key-file", &key], 2);
 }

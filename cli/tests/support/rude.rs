@@ -36,7 +36,7 @@ pub struct Target {
     pub connections: AtomicUsize,
 }
 
-/// The work of one client in a round, with the round's number. Runs until the target is done.
+/// The work of one client in one round, with the round's number; rounds repeat until the end.
 pub type Rude = fn(&Target, u64);
 
 /// All hostile clients.

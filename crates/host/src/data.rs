@@ -34,7 +34,7 @@ pub enum DataError {
         source: io::Error,
     },
     /// Another process uses the folder.
-    #[error("{}: another server uses this folder: stop it, or choose another folder", .0.display())]
+    #[error("{}: another server or backup uses this folder: stop it, or choose another folder", .0.display())]
     InUse(PathBuf),
     /// A later release wrote the folder.
     #[error("{}: these data are of a later release (version {found}, and this program knows {DATA_VERSION}): use the later release", path.display())]
@@ -45,7 +45,7 @@ pub enum DataError {
         found: u32,
     },
     /// The folder has no data of a server.
-    #[error("{}: this is no data folder of `tobari serve`: name the folder that --data or --sense named", .0.display())]
+    #[error("{}: this is no data folder of `tobari serve`", .0.display())]
     NotData(PathBuf),
 }
 

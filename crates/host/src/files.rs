@@ -45,7 +45,7 @@ pub enum FileError {
         limit_bytes: u64,
     },
     /// The target is a directory, a device or a pipe: renaming a file over it would destroy it.
-    #[error("{name} is a folder or a device: choose another name")]
+    #[error("{name} is no file, but a folder, a device or a pipe: choose another name")]
     NotAFile {
         /// The file, as the caller named it.
         name: String,

@@ -32,7 +32,7 @@ impl Reply {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "token",
-            "the request has no known token: give --token-file (Authorization: Bearer)",
+            "the request has no known token (Authorization: Bearer): commands take --token-file",
         )
     }
 

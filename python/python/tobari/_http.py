@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ._native import Error, Refused
 
-#: The longest time of repeated requests to a busy server, in seconds; the server sets the pauses, from one second to this time.
+#: The longest time of repeated requests to a busy server, and the longest pause, in seconds; the server sets pauses from one second.
 BUSY_S = 60.0
 LONGEST_PAUSE_S = 30
 #: The most bytes of a reply.

@@ -164,7 +164,7 @@ class Server:
         region_tests: Optional[int] = None,
         uses: Optional[int] = None,
     ) -> None:
-        """`tests` limits a client's questions in all, `region_tests` those about any 100,000 bases, `uses` the blocks of answers of a key."""
+        """`tests` limits a client's tests in all, `region_tests` those in any 100,000 bases, `uses` the blocks of answers of a key."""
         self._desk = _search.Server(tests, region_tests, uses)
         self._desk.serve(table)
         #: The description of the table for clients, as bytes.

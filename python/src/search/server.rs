@@ -27,9 +27,9 @@ fn name<const N: usize>(bytes: &[u8]) -> PyResult<[u8; N]> {
 
 #[pymethods]
 impl Server {
-    /// A server without tables. `tests` limits a client's questions in all, `region_tests` those
-    /// about any 100,000 bases, `uses` the blocks of answers of a key, and `clients` the number of
-    /// clients.
+    /// A server without tables. `tests` limits a client's tests in all (a longest match takes
+    /// several), `region_tests` those in any 100,000 bases, `uses` the blocks of answers of a key,
+    /// and `clients` the number of clients.
     #[new]
     #[pyo3(signature = (tests=None, region_tests=None, uses=None, clients=None))]
     fn new(tests: Option<u64>, region_tests: Option<u64>, uses: Option<u32>, clients: Option<usize>) -> Self {

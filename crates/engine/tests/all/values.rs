@@ -463,7 +463,7 @@ fn steps_that_do_not_fit_are_refused() {
     let bench = ckks_bench();
     let (x, q) = (&bench.inputs.x, &bench.inputs.q);
     let flood = bench.engine.step(0, Op::Flood(20), &[x]).map(|_| ()).unwrap_err();
-    assert!(flood.to_string().contains("flooded as they are decrypted"), "{flood}");
+    assert!(flood.to_string().contains("floods results of CKKS during decryption"), "{flood}");
     let product = bench.engine.step(0, Op::Mul, &[x, q]).unwrap();
     let scales = bench.engine.step(1, Op::Add, &[&product, x]).map(|_| ()).unwrap_err();
     assert!(matches!(scales, EngineError::Ckks(ckks::OperationError::Scales { .. })));

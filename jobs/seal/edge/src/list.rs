@@ -73,8 +73,7 @@ pub(super) fn find(reader: &Reader<'_>, set: &Path, path: &Path) -> Result<SetEn
     match same.or_else(|| alike.pop()) {
         Some(found) if found.path == wanted || !more => Ok(found),
         Some(_) => {
-            let expected =
-                "several files have this printed path: name one by its sealed name, as `tobari seal ls` prints it";
+            let expected = "several files have this printed path: unseal one by its sealed name, as `tobari unseal SET/SEALED-NAME`";
             Err(Failure::Work(format!("{name}: {expected}")))
         }
         None => Err(Failure::Work(format!("the set has no {name}: `tobari seal ls` prints its paths"))),

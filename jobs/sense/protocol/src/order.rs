@@ -11,10 +11,10 @@
 //! minimum.
 //!
 //! **Only devices with a frame and a weight other than 0 count, and each weight of a group must
-//! belong to at least the minimum number of devices.** A sum reveals the reading of a device with a
-//! unique weight: 1, 1, 1, 1, 300 over bytes reveals the fifth reading, and 1, 2, 4, 8, 16 over yes
-//! and no reveals all. With shared weights a sum consists of sums over at least that many devices,
-//! and reveals nothing about fewer devices.
+//! belong to at least the minimum number of devices.** A sum can reveal the reading of a device
+//! with a unique weight: 1, 1, 1, 1, 300 over bytes reveals the fifth reading, and 1, 2, 4, 8, 16
+//! over yes and no reveals all. With shared weights a sum consists of sums over at least that many
+//! devices, and singles out no fewer.
 
 use super::bounds::Overflow;
 use super::exact::{self, ExactPlan, Measure};

@@ -84,7 +84,7 @@ pub struct Entry {
     pub number: DeviceNumber,
     /// The state of the device.
     pub state: State,
-    /// The device's name. At most one active device has a name.
+    /// The device's name. At most one active device has this name.
     pub name: String,
     /// The device's tenant; may be empty.
     pub tenant: String,

@@ -418,7 +418,7 @@ fn fault_20_a_hello_of_noise_puts_its_sender_out_over_sockets_and_the_others_go_
                 LiveIncoming::Message(_) | LiveIncoming::Binary(_) => {}
             }
         };
-        assert!(told.0 == Code::Hello && told.1.contains("not a hello"), "{told:?}");
+        assert!(told.0 == Code::Hello && told.1.contains("has signed this hello"), "{told:?}");
         // the same for the 142 bytes that silenced rooms of protocol 2
         let join = |nonce| LiveMember::join(&link, true, nonce);
         let (_, mut outbound, mut inbound) =

@@ -259,7 +259,7 @@ pub struct AskArguments {
     #[command(flatten)]
     pub(crate) trusted: TrustedArguments,
     /// Accept simulated evidence. No hardware supports such evidence: the server's operator can
-    /// read the images.
+    /// read the images, and without TLS, so can everybody between client and server.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
     #[command(flatten)]

@@ -38,12 +38,14 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         return told(&registered, arguments.json, "can be registered");
     }
     if let Some(other) = folder.questions()?.iter().find(|known| known.question.name == question.name) {
-        let what = if other.id() == registered.id() { "is registered" } else { "is the name of another question" };
         return Err(wrong(
             path,
-            format!(
-                "the name is taken by a question that {what}: remove that one first (--remove), or choose another name"
-            ),
+            match other.id() == registered.id() {
+                true => "the question is registered already",
+                false => {
+                    "another question has this name: remove that question first (--remove), or choose another name"
+                }
+            },
         ));
     }
     let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(&registered)?);

@@ -100,9 +100,7 @@ pub(super) enum AnswerError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Job(#[from] Box<JobError<EngineError>>),
-    #[error(
-        "this window's frames need {needed} bytes, and --sense-memory is {limit}: raise it, or use shorter windows"
-    )]
+    #[error("this window needs --sense-memory {needed}, and the limit is {limit}: raise it, or use shorter windows")]
     Memory {
         /// The bytes needed.
         needed: u64,

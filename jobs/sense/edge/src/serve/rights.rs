@@ -88,7 +88,7 @@ impl Used {
 
 /// The reply for a fleet that does not exist, or belongs to another client.
 pub(super) fn no_fleet() -> Reply {
-    let text = "the server has no fleet of this name: run `tobari sense keyholder` once, which registers the fleet";
+    let text = "the server has no fleet of this name: `tobari sense keyholder` registers a fleet, and a temporary fleet ends by itself";
     Reply::new(StatusCode::NOT_FOUND, "fleet", text)
 }
 

@@ -1,5 +1,5 @@
-//! Weights of devices, from the view of an analyst who wants one device's reading: no sum reveals
-//! anything about fewer devices than its question allows.
+//! Weights of devices, from the view of an analyst who wants one device's reading: no sum
+//! singles out fewer devices than its question allows.
 
 use crate::fleet::{Fleet, Rows, WINDOW, rng, rows, toy};
 use tobari_device::U25;

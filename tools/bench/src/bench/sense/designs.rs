@@ -130,7 +130,7 @@ impl Work {
 const SOME: [u8; READINGS] = [77; READINGS];
 
 fn number(number: u32) -> Result<DeviceNumber, Failure> {
-    DeviceNumber::new(number).ok_or_else(|| Failure::Work("--number is below 2^24: choose a smaller number".to_owned()))
+    DeviceNumber::new(number).ok_or_else(|| Failure::Work("numbers of devices are below 2^24".to_owned()))
 }
 
 /// The work of a design in a role; none if there is none, or none yet.

@@ -66,7 +66,7 @@ fn bad_hello(world: &mut World, which: usize) -> (&'static str, u16, Vec<u8>, &'
         bytes
     };
     let (note, noise) = (bytes(NOTE_BYTES, 0x0d), bytes(HELLO_BYTES, 0x24));
-    let no_hello = "not a hello";
+    let no_hello = "has signed this hello";
     match which {
         0 => ("a note of noise", insider(world, &link, 20).0, note, "not a note of this member"),
         1 => ("a hello of noise", insider(world, &link, 20).0, noise, no_hello),

@@ -243,7 +243,7 @@ fn fault(counts: &Counts, stuck: f64, worst: (u32, u64), trend: Option<&Trend>) 
     let count = |of: &AtomicU64| of.load(Relaxed);
     let bad = count(&counts.wrong) + count(&counts.alarms) + count(&counts.put_out);
     if bad > 0 {
-        return Some(format!("expected every sum to be right and no member removed, found {bad} faults"));
+        return Some(format!("expected every sum to be right and no member removed; found {bad} faults"));
     }
     let (refused, visits) = (count(&counts.refused), count(&counts.refused) + count(&counts.joins));
     if 100 * refused > MOST_REFUSED * visits {

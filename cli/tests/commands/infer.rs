@@ -98,7 +98,7 @@ fn every_label_is_the_plain_models_and_a_new_start_knows_the_keys() {
     let told = place.label(&place.encrypt(&images, 3, &key), &key, &server.url, false);
     assert_eq!(told["label"], labels[3], "a new start knows the keys");
     let two = tobari(&["serve", "--addr", "127.0.0.1:0", "--infer", "digits", "--data", &data]);
-    assert!(stderr(&two).contains("another server uses this folder"), "{}", stderr(&two));
+    assert!(stderr(&two).contains("uses this folder: stop it"), "{}", stderr(&two));
     server.stop();
     let kept = files(Path::new(&data)).into_iter().find(|path| path.extension().is_some_and(|e| e == "keys")).unwrap();
     let mut bytes = std::fs::read(&kept).unwrap();

@@ -102,13 +102,9 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     let backup = |to: &str| tobari(&["backup", &at("data"), "-o", &at(to), "--key-file", &at("key")]);
     let used = backup("early");
     assert_eq!(used.status.code(), Some(1));
-    assert!(stderr(&used).contains("another server uses this folder"), "{}", stderr(&used));
+    assert!(stderr(&used).contains("uses this folder: stop it"), "{}", stderr(&used));
     let second = tobari(&["serve", "--addr", "127.0.0.1:0", "--sense", &at("data")]);
-    assert!(
-        !second.status.success() && stderr(&second).contains("another server uses this folder"),
-        "{}",
-        stderr(&second)
-    );
+    assert!(!second.status.success() && stderr(&second).contains("uses this folder: stop it"), "{}", stderr(&second));
     drop(server);
     std::fs::create_dir(at("data/kept")).unwrap();
     std::fs::write(at("data/kept/canary"), b"canary of what is kept").unwrap();

@@ -198,7 +198,7 @@ fn budgets_end_and_a_new_start_does_not_give_them_back() {
     assert!(longest(25).status.success());
     // a folder belongs to one server, and a damaged account does not count as an empty one
     let second = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--data", &data]);
-    assert!(stderr(&second).contains("another server uses this folder"), "{}", stderr(&second));
+    assert!(stderr(&second).contains("uses this folder: stop it"), "{}", stderr(&second));
     server.stop();
     let account = files(Path::new(&data)).into_iter().find(|path| path.ends_with("account")).unwrap();
     let bytes = std::fs::read(&account).unwrap();

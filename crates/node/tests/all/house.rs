@@ -151,7 +151,7 @@ fn a_folder_is_locked_once_whichever_jobs_share_it_and_no_other_house_has_it() {
         let (house, _) = TestServer::of(ToyOffer::new(folder.path())).await;
         let second = TestServer::with(|options| options.jobs.push(Box::new(ToyOffer::new(folder.path())))).await;
         let Err(ServerError::Data(error)) = second else { panic!("two houses have one folder") };
-        assert!(error.to_string().contains("another server uses this folder"), "{error}");
+        assert!(error.to_string().contains("uses this folder: stop it"), "{error}");
         house.stop().await;
         let (again, _) = TestServer::of(ToyOffer::new(folder.path())).await;
         again.stop().await;

@@ -286,7 +286,8 @@ mod tests {
         let (mut mouth, mut said) = (Mouth::Stream(StandardInput(backlog)), Vec::new());
         while !mouth.is_over() {
             said.extend(mouth.next());
-            // as fast as the reader fills up; the rest fits, so the reader ends before the last frames
+            // as fast as the reader fills up; the rest fits, so the reader ends before the last
+            // frames
             let Mouth::Stream(StandardInput(backlog)) = &mouth else { return };
             if said.len() + Backlog::MOST < samples.len() {
                 drop(backlog.wait_until_full());

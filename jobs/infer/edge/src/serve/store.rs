@@ -48,7 +48,10 @@ impl Store {
         fs::create_dir_all(&folder).map_err(fault)?;
         let lock = File::create(folder.join("lock")).map_err(fault)?;
         if lock.try_lock().is_err() {
-            return Err(InferError::file(folder, "another server uses this folder: stop it, or choose another folder"));
+            return Err(InferError::file(
+                folder,
+                "another server or backup uses this folder: stop it, or choose another folder",
+            ));
         }
         let disk = Disk::folder("the folder of clients' keys", &folder);
         Ok(Self { folder, disk, _lock: lock })

@@ -67,7 +67,7 @@ impl Store {
         if lock.try_lock().is_err() {
             return Err(SearchError::file(
                 folder,
-                "another server uses this folder: stop it, or choose another folder",
+                "another server or backup uses this folder: stop it, or choose another folder",
             ));
         }
         for entry in fs::read_dir(folder).map_err(fault)? {

@@ -128,7 +128,7 @@ fn data_are_backed_up_when_nobody_uses_them_and_restored_into_a_folder_of_their_
     // data of a later release are not touched
     std::fs::write(at("again/tobari-data"), b"tobari data 2\n").unwrap();
     let later = tobari(&["serve", "--addr", "127.0.0.1:0", "--sense", &at("again")]);
-    assert!(!later.status.success() && stderr(&later).contains("found version 2"), "{}", stderr(&later));
+    assert!(!later.status.success() && stderr(&later).contains("of a later release (version 2"), "{}", stderr(&later));
     let other = tobari(&["backup", &at("backup"), "-o", &at("no"), "--key-file", &at("key")]);
     assert!(!other.status.success() && stderr(&other).contains("folder of `tobari serve`"), "{}", stderr(&other));
 }

@@ -55,7 +55,7 @@ pub trait Enclave {
     /// from evidence.
     fn measurement(&self) -> &Measurement;
 
-    /// The protections of the enclave, and those that are missing.
+    /// The active and the missing protections of the enclave.
     fn protections(&self) -> &Protections;
 
     /// Ends the enclave and wipes its secrets. Every later request is [`EnclaveError::Gone`].

@@ -170,7 +170,7 @@ pub enum StartError {
     /// The configuration is invalid.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    /// The handler's bytes differ from those that the configuration names.
+    /// The handler's bytes do not match the configuration.
     #[error("expected setup bytes with digest {expected}, found {found}")]
     Setup {
         /// The digest in the configuration.

@@ -15,19 +15,19 @@
 //! | [`enclave`] | the [`Enclave`] for its host |
 //! | [`inproc`] | an enclave without any isolation, for tests |
 //! | [`seal`] | state that the same enclave reads later |
-//! | `snp` | attestation reports of AMD SEV-SNP, with the feature of that name; untested on hardware |
+//! | `snp` | attestation reports of AMD SEV-SNP (feature `snp`); untested on hardware |
 //! | `tdx` | quotes of Intel TDX, likewise |
 //!
 //! A session, from the client's first word to its result:
 //!
 //! ```text
 //! client                              host                        inside
-//!   nonce ────────────────────────────▶ report(nonce) ─────────────▶ a fresh channel key and its evidence
+//!   nonce ────────────────────────────▶ report(nonce) ─────────────▶ a new channel key, evidence
 //!   verify: policy, nonce, age ◀──────── evidence ◀─────────────────
 //!   HPKE to the channel key ──────────▶ open(session, key) ─────────▶ makes the job's keys
 //!   sealed message, step 0 ───────────▶ client(session, frame) ─────▶ opened, handled
 //!   sealed reply ◀─────────────────────                ◀──────────── sealed
-//!                                       host(session, bytes) ───────▶ handled, if the script allows it
+//!                                       host(session, bytes) ───────▶ handled, if allowed
 //! ```
 //!
 //! **Any violation ends the session**: a step that is not the script's next, a message that does
@@ -35,7 +35,7 @@
 //! to the host and the client do not depend on the secrets.
 //!
 //! The section "The simulated enclave" of `book/src/explanation/threats/enclave.md` lists the
-//! properties that are shown without hardware, and those that are not.
+//! properties that are shown without hardware, and the others.
 
 #![forbid(unsafe_code)]
 

@@ -18,8 +18,8 @@
 //! | hoisted ciphertext | `2 l N + d r(l) N` words | the ciphertext: its digits are made again | the same of its words |
 //! | plaintext of BGV | `l N` words | `N` coefficients modulo `t`, packed: an element is made again | the same |
 //! | compact plaintext of BGV | `N` coefficients of 4 bytes, or 8: each use prepares it anew | packed | as in memory |
-//! | plaintext of CKKS | `l N + N/2` words | its scale and `N/2` doubles, to be encoded again | the same |
-//! | key | `2 d r(l) N` words | the wire's: half of it is a seed, the other half packed | both halves as words |
+//! | plaintext of CKKS | `l N + N/2` words | its scale, `N/2` doubles: encoded again | the same |
+//! | key | `2 d r(l) N` words | the wire's: one half a seed, one packed | both halves as words |
 //!
 //! A CKKS plaintext is encoded again to the same bits on every machine. In memory, a rotation's key
 //! takes `N/2 + 512` bytes more.

@@ -12,7 +12,7 @@
 //! | [`job`] | a program within a memory limit: planned, checked and run |
 //! | [`memory`] | an allocator for large objects, with huge pages; unused memory goes back |
 //! | `pipe` | the capacity of a pipe to another program |
-//! | [`process`] | this executable: its digest, and a second process of it as a server; a search of a process's memory |
+//! | [`process`] | this executable: its digest, a server process; a search of memory |
 //! | [`run`] | a checked plan, run by threads and a tier |
 //! | [`storage`] | the state of a disk that rejects writes |
 //! | [`store`] | a disk tier: objects written to disk and read back |

@@ -326,7 +326,7 @@ impl State {
         }
     }
 
-    /// Idle bytes beyond those that may be kept, in whole [`STEP`]s.
+    /// Idle bytes beyond the limit for kept bytes, in whole [`STEP`]s.
     fn surplus(&self) -> Option<usize> {
         let above = self.idle.saturating_sub(IDLE);
         if above == 0 {

@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | public | public | public |
 //! | encrypted for `k` | public, or for `k` | encrypted for `k` |
-//! | encrypted for `k` | a secret of `o` | encrypted for `k`; the noise reveals something about `o` until the value is flooded |
+//! | encrypted for `k` | a secret of `o` | encrypted for `k`; tells of `o` until flooded |
 //! | a secret of `o` | public, or of `o` | a secret of `o` |
 //! | masked by `o` | public, in sums and differences | masked by `o` |
 //!

@@ -13,7 +13,7 @@
 //! | 04 | sum | encoding 1, room 8, tick 4, messages 2, speakers, late, points |
 //! | 05 | packet, shared randomness | as 03 |
 //! | 06 | sum, shared randomness | as 04 |
-//! | 07 | epoch secret, expanded to the keys of shared randomness | 32 bytes, then `s_1 G` in SEC 1 form, against damage |
+//! | 07 | epoch secret, expanded to shared keys | 32 bytes, then `s_1 G` (SEC 1), against damage |
 //!
 //! Kinds 08 to 0b, 19 and 1a (hexadecimal) are packets and sums of live rooms, and 0c to 0e are
 //! messages between members of a live room, and recordings; the crate of the call reads and writes

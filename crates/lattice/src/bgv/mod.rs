@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | sum | sum, once the factors are equal | sum |
 //! | product | product; factors multiply | product |
-//! | modulus switch | divided by the last prime `q`, `κ ← κ q^-1` | divided by `q`, plus a rounding |
+//! | modulus switch | divided by the last prime `q`, `κ ← κ q^-1` | over `q`, plus a rounding |
 //! | rotation, relinearisation | the same message under `s` again | plus that of a key switch |
 //!
 //! A modulus switch rounds as [`Rounding::Congruent`](crate::ring::Rounding) does.

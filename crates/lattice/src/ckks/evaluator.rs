@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | `add`, `sub` | `a ± b` | the same | the same | the sum |
 //! | `mul_plain` | `a p` | product | the same | `p`'s scale times `a`'s, `a`'s times `p`'s |
-//! | `mul`, `tensor` | `a b` | product | the same | as `mul_plain`, plus that of a key switch for `mul` |
+//! | `mul`, `tensor` | `a b` | product | the same | as `mul_plain`; `mul` adds a key switch's |
 //! | `rescale` | `a` | over the last prime | one less | a rounding: 1/2 in each part, the second times `s` |
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
 //! | `drop_to` | `a` | the same | as asked | none |

@@ -29,7 +29,7 @@
 //! |---|---|
 //! | [`Encoder`] | numbers to a [`Plaintext`] and back; the same bits on every machine |
 //! | [`Ciphertext`], [`SeededCiphertext`] | a plaintext encrypted, with its scale |
-//! | [`EvaluationKeys`] | the server's keys for products, rotations and conjugations, each for a level |
+//! | [`EvaluationKeys`] | keys for products, rotations and conjugations, each for a level |
 //! | [`Evaluator`] | computes; also polynomials in the least depth ([`Evaluator::polynomial`]) |
 //! | [`LinearTransform`] | matrices by their diagonals, with few key switches |
 //! | [`Decryptor`], [`FloodBudget`] | results, and their safe release |

@@ -8,8 +8,8 @@
 //! | release | gives | safe for parties that may have seen the ciphertext? |
 //! |---|---|---|
 //! | [`Decryptor::decrypt`] | all slots | no |
-//! | [`Decryptor::rounded`], [`label`](Decryptor::label), [`top`](Decryptor::top) | a few bits a slot | no proof |
-//! | [`Decryptor::flooded`] | all slots, less precise | yes, for as many results as the [`FloodBudget`] has |
+//! | [`Decryptor::rounded`], [`Decryptor::label`], [`Decryptor::top`] | a few bits | no proof |
+//! | [`Decryptor::flooded`] | all slots, less precise | yes, within the [`FloodBudget`] |
 //!
 //! The second kind limits the damage, but has **no proof**: each rounded number that is close to a
 //! step still leaks a little of the error.

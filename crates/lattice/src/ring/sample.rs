@@ -7,10 +7,10 @@
 //!
 //! | drawn | from | how |
 //! |---|---|---|
-//! | uniform residues | words of 4 or 8 bytes | the low bits, as many as `q` has; words with `q` or more are rejected |
-//! | ternary, uniform on -1, 0, 1 | crumbs of two bits, lowest first | less one; crumbs of 3 are rejected |
+//! | uniform residues | words of 4 or 8 bytes | the low bits, as many as in `q`; above: again |
+//! | ternary, uniform on -1, 0, 1 | crumbs of 2 bits, lowest first | less one; 3 is rejected |
 //! | centred binomial, `η ≤ 32` | words of 8 bytes | ones among the low `η` bits less ones among the next `η`; variance `η/2` |
-//! | rounded Gaussian, `σ = 3.2` | words of 8 bytes | the highest bit is the sign, the others select the absolute value |
+//! | rounded Gaussian, `σ = 3.2` | words of 8 bytes | top bit: sign; the others: absolute value |
 //!
 //! Uniform residues take words of 4 bytes for moduli of at most 32 bits, and words of 8 bytes for
 //! larger moduli. The other bits of a Gaussian's word are compared with the distribution function

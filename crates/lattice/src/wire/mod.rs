@@ -10,10 +10,10 @@
 //! | 10 | parameters | nothing |
 //! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
 //! | 12 | public key | seed 32, `b` |
-//! | 13 | evaluation keys of BGV | whether there is one for products (1), number of automorphisms (2), the keys |
-//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), bound on the noise in 1,024ths of a bit (4), the parts |
+//! | 13 | evaluation keys of BGV | 1 if one is for products (1), automorphisms (2), the keys |
+//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), noise in 2^-10 bits (4), parts |
 //! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
-//! | 16 | evaluation keys of CKKS | as 13; each `g` is that of a rotation, 1 modulo 4 and not 1, or `2N - 1` |
+//! | 16 | evaluation keys of CKKS | as 13; each `g` is 1 modulo 4 and not 1, or `2N - 1` |
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
 //!

@@ -11,7 +11,7 @@
 //! | … bits after the point of weights and of offsets | 1 each |
 //! | … 0 for a dense map; 1 for a convolution, then kernel, stride, padding, rows before columns | 1; 4 each |
 //! | … bytes of a weight: the fewest of 1, 2, 4, 7 that hold all; the weights as signed integers | 1; so many each |
-//! | … 1 if all offsets of each channel are equal, with one offset per channel stored; 0 otherwise | 1 |
+//! | … 1 if all offsets of a channel are equal, and stored once for each channel; or 0 | 1 |
 //! | … bytes of an offset: the fewest of 1, 2, 4, 7 that hold all; the offsets as signed integers | 1; so many each |
 //! | SHA-256 of all the bytes before | 32 |
 //!

@@ -7,8 +7,8 @@
 //! | file | bytes |
 //! |---|---|
 //! | holder | `TIK`, version (4); the secret (32); the model's digest (32); SHA-256 of the keys (32); the card |
-//! | question | version `01`, kind `34`; the model's digest (32); SHA-256 of the keys (32); a question ([`messages`]) |
-//! | answer | version `01`, kind `35`; the model's digest (32); SHA-256 of the keys (32); an answer ([`messages`]) |
+//! | question | `01 34`; model's digest (32); SHA-256 of keys (32); a question ([`messages`]) |
+//! | answer | `01 35`; model's digest (32); SHA-256 of keys (32); an answer ([`messages`]) |
 //!
 //! A holder's bytes are secret. Questions and answers are not, with one exception: an attacker who
 //! sees an exact decryption beside them can compute the key ([`super::client`]).

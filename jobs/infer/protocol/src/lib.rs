@@ -19,19 +19,19 @@
 //! | [`model`] | maps and squares |
 //! | [`layout`] | places of numbers in slots, and the diagonals of the maps |
 //! | [`simulate`] | an unencrypted run, slot by slot |
-//! | [`program`] | a stage on any machine: simulated on plaintext slots, recorded, or under encryption |
-//! | [`compile`] | levels and scales; the stages as programs and segments; public facts of a model ([`compile::Card`]) |
+//! | [`program`] | a stage: simulated on plaintext slots, recorded, or under encryption |
+//! | [`compile`] | levels, scales, programs, segments; a model's public facts ([`compile::Card`]) |
 //! | [`ready`] | a model with the layout that suits it, checked |
 //! | [`calibration`] | the margin between labels, and the check of errors against it |
 //! | [`precision`] | errors and ranges, before anything runs |
 //! | [`client`] | keys, images, answers |
-//! | [`server`] | runs without a secret; plaintext or encrypted weights; the parts of an answer that it hides |
+//! | [`server`] | runs without a secret; weights, plaintext or encrypted; hidden parts of answers |
 //! | [`messages`] | bytes of messages; [`card`] has those of a model's public facts |
 //! | [`holder`] | files of keys, questions and answers |
 //! | [`measured`] | layers and moves for a placement, from measured seconds |
 //! | [`served`] | a placement as the combination that an enclave runs |
-//! | [`batched`] | thousands of images at once, with a plain or an encrypted model, and a check of its linear maps |
-//! | [`guarded`] | the same with an enclave: keys generated inside, resets, and the enclave's output |
+//! | [`batched`] | thousands of images at once, any form of model; a check of linear maps |
+//! | [`guarded`] | the same with an enclave: its keys, its resets and its output |
 //! | [`placement`] | the site and form of each layer, by the protection that its data needs |
 //! | [`paper`] | the paper's costs and policy |
 //!

@@ -10,7 +10,7 @@
 //! | process, plain | no | no | no |
 //! | process, user data encrypted | yes | no | no |
 //! | process, both encrypted | yes | from a passive host | no |
-//! | enclave, plain | unless its memory is observed, or plaintext is not allowed in it | unless its memory is observed | yes |
+//! | enclave, plain | unless observed, or plaintext is forbidden | unless observed | yes |
 //! | enclave, user data encrypted | yes | unless its memory is observed | yes |
 //! | enclave, both encrypted | yes | yes | yes |
 //!

@@ -8,7 +8,7 @@
 //! | source | adds to `σ²` of the sums |
 //! |---|---|
 //! | inputs, and their rotations | `‖w‖₂² (σ_in² + σ_switch²)` |
-//! | encoding or encryption of weights | `2^F D v² σ_w²`: in every slot, also where the weight is 0 |
+//! | encoding or encryption of weights | `2^F D v² σ_w²`: in every slot, at zeros too |
 //! | giant steps | `2^F G σ_switch²`, at the scale of products |
 //! | relinearisations of encrypted weights | the same, one for each giant step |
 //! | a division by a prime | `2^F σ_rescale²` |

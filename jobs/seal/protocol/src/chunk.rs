@@ -2,7 +2,7 @@
 //!
 //! | suite | sealed chunk |
 //! |---|---|
-//! | 1, AES-256-GCM | ciphertext, tag (16); nonce `prefix (7) ‖ number (4) ‖ last (1)`, associated data: the context |
+//! | 1, AES-256-GCM | ciphertext, tag (16); nonce `prefix 7 ‖ number 4 ‖ last 1`; data: context |
 //! | 2, AES-256-CBC and HMAC-SHA-256 | IV (16), padded ciphertext, MAC (32) |
 //!
 //! The MAC of suite 2 is `HMAC(k_mac, context ‖ number (4) ‖ last (1) ‖ IV ‖ ciphertext)`. It is

@@ -2,8 +2,8 @@
 //!
 //! | file | a row | columns |
 //! |---|---|---|
-//! | frames, from a server's store | a frame as it arrived | `time`, `device`, `counter`, `profile`, `frame` |
-//! | figures, from a key holder's folder | a figure, a bin, or a threshold of a group in a window | see below |
+//! | frames of a server | a frame as it arrived | `time`, `device`, `counter`, `profile`, `frame` |
+//! | figures of a key holder | a figure, bin or threshold of a group in a window | see below |
 //!
 //! The columns of figures are `question`, `id`, `start`, `end`, `group`, `devices`, `frames`,
 //! `statistic`, `channel`, `edge`, `value`, `exact` and `alarm`.

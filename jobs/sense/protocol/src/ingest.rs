@@ -13,7 +13,7 @@
 //! | 256 counters or more behind the newest | late | rejected |
 //! | of a device that was revoked or has a new key | revoked | rejected |
 //! | not made with the device's key, or of an unknown device | forged | rejected |
-//! | of another length, version or profile, or with a body that no device writes | malformed | rejected |
+//! | of another length, version or profile, or with an impossible body | malformed | rejected |
 //!
 //! Nobody at the server sees the content of a frame: a device that has its key may send anything.
 

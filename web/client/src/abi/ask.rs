@@ -2,7 +2,7 @@
 //!
 //! | function | input | output |
 //! |---|---|---|
-//! | `infer_new` | a model's digest (32 bytes) and card | [`KeyInfo`](crate::infer::KeyInfo) as JSON, or `{"error":…}` |
+//! | `infer_new` | a model's digest (32 bytes) and card | `KeyInfo` as JSON, or `{"error":…}` |
 //! | `infer_take_up` | a stored key | the same |
 //! | `infer_kept` | | the key's own bytes, which are secret |
 //! | `infer_keys` | | the evaluation keys |
@@ -10,7 +10,7 @@
 //! | `infer_answer` | an answer | `{"labels":[…]}`, or `{"error":…}` |
 //! | `infer_forget` | | |
 //! | `search_name` | | 16 bytes: the client's name; the first call makes a secret |
-//! | `search_table` | the server's description of a table | [`About`](crate::search::About) as JSON, or `{"error":…}` |
+//! | `search_table` | a table's description | `About` as JSON, or `{"error":…}` |
 //! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
 //! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`ServerView`](crate::search::ServerView), or `{"error":…}` |
 //! | `search_registration` | | the public key for the prepared question |

@@ -9,7 +9,7 @@
 //! | `text`, `binary` | a message of the server | |
 //! | `capture` | samples of the microphone, 32-bit float | |
 //! | `play` | | 20 ms of samples, 32-bit float |
-//! | `poll` | | the next message to send: a byte, 0 for text, 1 for a packet of sound, 2 for other bytes, and the message |
+//! | `poll` | | the next message: 0 text, 1 packet of sound or 2 other, then the bytes |
 //! | `news` | | the next event, as JSON |
 //! | `say` | a message of the protocol | |
 //! | `said`, `heard` | | 16-bit samples, for pictures |

@@ -2,14 +2,14 @@
 //!
 //! | function | input | output |
 //! |---|---|---|
-//! | `sense_new` | a [`Wanted`](crate::sense::Wanted) | [`FleetInfo`](crate::sense::FleetInfo) as JSON, or `{"error":…}` |
+//! | `sense_new` | a [`Wanted`](crate::sense::Wanted) | `FleetInfo` as JSON, or `{"error":…}` |
 //! | `sense_object(index)` | | an object for the server |
 //! | `sense_bundle` | | the bundle for the server: numbers and MAC keys of devices |
 //! | `sense_order` | | the order for the server: the computation |
 //! | `sense_seal` | `[[device, reading], …]` | frames, one after another; none for a reading out of range |
 //! | `sense_stored` | 8 bytes: when the server stored all frames, in milliseconds since 1970 | 1 |
 //! | `sense_lost` | | |
-//! | `sense_open` | 8 bytes: the start of a window; and its result | [`Opened`](crate::sense::Opened), or `{"error":…}` |
+//! | `sense_open` | 8 bytes: the start of a window; its result | `Opened`, or `{"error":…}` |
 //! | `sense_forget` | | |
 
 use super::{error, wipe_stack, with, with_input};

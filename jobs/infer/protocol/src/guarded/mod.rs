@@ -12,7 +12,7 @@
 //! | `enclave-both` | enclave, weights encrypted too | the same | the same |
 //! | `process-user-data` | process, on ciphertexts | the same | ciphertexts; it has the weights |
 //! | `process-both` | process, weights encrypted too | the same | ciphertexts of both; the model's shape |
-//! | `mixed-plain-reset` | process, on ciphertexts | enclave, on plaintext | ciphertexts; it has the weights |
+//! | `mixed-plain-reset` | process, on ciphertexts | enclave, plain | ciphertexts; the weights |
 //! | `mixed-masked-reset` | process, on ciphertexts | the same | ciphertexts; it has the weights |
 //!
 //! In `enclave-user-data` and `enclave-both` the key is in the same enclave as the computation.

@@ -18,8 +18,8 @@
 //!
 //! | message | words | bytes |
 //! |---|---|---|
-//! | to the module | 1, number of chunks, 1 with direct access | the chunks, encoded as in `request` |
-//! | back | 2, number of chunks, nanoseconds of its work | the answers one after another; none with direct access |
+//! | to the module | 1, chunks, 1 with direct access | the chunks, encoded as in `request` |
+//! | back | 2, chunks, nanoseconds of work | the answers in turn; none with direct access |
 
 use super::gcm::RingGcm;
 use super::module::{Answers, Module, ModuleError, Pipelined};

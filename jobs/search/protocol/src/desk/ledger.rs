@@ -8,7 +8,7 @@
 //! | keys | 1 |
 //! | … of each: bytes of its set's name, the name, uses; by name | 1, so many, 4 |
 //! | regions | 4 |
-//! | … of each: bytes of its chromosome's name, the name, length, index, tests; ascending | 1, so many, 4, 4, 8 |
+//! | … each: bytes of its chromosome, this, length, index, tests; ascending | 1, so many, 4, 4, 8 |
 //!
 //! A region's length is in bases. Its index is the number of regions before it on the chromosome.
 //! Its tests are those made in the region.

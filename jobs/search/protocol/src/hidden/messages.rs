@@ -2,10 +2,10 @@
 //!
 //! | kind | message | after version (`01`) and kind |
 //! |---|---|---|
-//! | 23 | registration | bytes of the public key (4); public key, keys of an expansion: objects of the lattice schemes |
+//! | 23 | registration | bytes of the public key (4); public key, expansion keys: lattice objects |
 //! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
-//! | 25 | answer | granularity (1), pages (1), limbs (1); per page `R`, and with counts `V`: ciphertexts over one prime |
-//! | 27 | sums over some blocks | granularity (1), number (2), ciphertexts over all primes, page by page, limbs before counts |
+//! | 25 | answer | granularity, pages, limbs (1 each); per page `R`, `V` with counts; one prime |
+//! | 27 | sums | granularity (1), number (2), ciphertexts over all primes by page, limbs first |
 //! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
 //!
 //! Integers are big-endian, and there is one byte string for each message. **Uniform halves are

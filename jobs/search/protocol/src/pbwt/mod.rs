@@ -55,13 +55,13 @@
 //!
 //! **Alternatives**, with the same ring:
 //!
-//! | encoding of the interval | rotations | products with plaintexts | keys | bits of noise | why not |
+//! | encoding of the interval | rotations | plain products | keys | bits of noise | why not |
 //! |---|---|---|---|---|---|
 //! | this | 100 | `M + 1` | 34 | 71 | |
-//! | `f` and `g` one-hot | 200 | `2 (M + 2)` | 34 | 71 | both ends need maps, and one-hot maps of ranks have no fewer diagonals |
-//! | several diagonals a ciphertext, in copies of `I` | 55 | `(M + 1)/4` | 34 | 100 | at most seven symbols |
+//! | `f` and `g` one-hot | 200 | `2 (M + 2)` | 34 | 71 | two maps, with no fewer diagonals |
+//! | diagonals in copies of `I` | 55 | `(M + 1)/4` | 34 | 100 | at most seven symbols |
 //! | a network of `log2 M` conditional shifts | 24 | 48 | 24 | 400 | its depth |
-//! | only the nonzero diagonals | the column's runs | the same | `M` | 71 | the operations reveal facts about the panel |
+//! | only the nonzero diagonals | the column's runs | the same | `M` | 71 | reveals facts on the panel |
 //! | `I` in the panel's own order | 0 | 1 | 0 | 61 | no transform is left |
 //!
 //! With copies of `I`, masks must separate the copies after each sum. This takes 30 bits, so seven

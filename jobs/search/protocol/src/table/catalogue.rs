@@ -10,7 +10,7 @@
 //! | of kinds 0 and 1: haplotypes or alleles | 4 |
 //! | … chromosomes | number |
 //! | … of each: name, number of sites | text, number |
-//! | … … of each of its sites: distance from the previous position, name or nothing, reference, alternate | number, 3 texts |
+//! | … … of each site: distance to the previous one, name or none, two alleles | number, 3 texts |
 //! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |

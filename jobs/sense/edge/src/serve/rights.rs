@@ -3,7 +3,7 @@
 //! | fleets | clients that may register them | clients that may ask |
 //! |---|---|---|
 //! | permanent | clients with a right | the same clients |
-//! | temporary ([`super::passing`]) | the same clients, and with `visitors` anybody | the client that made the fleet |
+//! | temporary ([`super::passing`]) | the same, and with `visitors` anybody | the fleet's maker |
 //!
 //! **Clients with a right.** With a file of tokens, these are the clients that have a token.
 //! Otherwise they are the clients on this machine, or all clients if an option says so.

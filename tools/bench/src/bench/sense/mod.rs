@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 1, bitwise | a BGV ciphertext for each of 2,048 bits: the paper's baseline | nothing to convert |
 //! | 1, packed | one BGV ciphertext | nothing to convert |
-//! | 1, packed and seeded | one BGV ciphertext under the secret key, half of it a seed | nothing to convert |
+//! | 1, packed and seeded | one BGV ciphertext, half of it a seed | nothing to convert |
 //! | 2 | AES-128-GCM | AES under encryption, with `--memory` |
 //! | 3, sums | a U25 frame | the linear conversion |
 //! | 3, exact | a P1 frame | the exact conversion |

@@ -93,7 +93,7 @@ fn leaves(stage: &mut Stage, member: u16) {
     stage.frames(ROSTER);
 }
 
-/// The server lists other members as gone than those that the commit removes.
+/// The members that the server lists as gone differ from the members that the commit removes.
 fn with_gone(stage: &mut Stage, gone: &'static [u16]) {
     on_steps(stage, move |step| {
         let mut change = Change::decode(step.roster)?;

@@ -58,7 +58,7 @@ pub(super) struct Lead {
     links: BTreeMap<Station, Link>,
     numbers: u32,
     past: VecDeque<Station>,
-    /// Members of the edges, including those that left a while ago.
+    /// Present and former members of the edges.
     homes: BTreeMap<u16, Home>,
     /// The last epoch whose roster the edges know.
     told: u32,

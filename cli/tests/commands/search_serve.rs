@@ -154,7 +154,8 @@ fn tls_is_pinned_and_a_wrong_token_or_none_is_refused() {
     let open = place.run(&["serve", "--addr", "0.0.0.0:0", "--search", &table]);
     assert_eq!(open.status.code(), Some(1));
     assert!(stderr(&open).contains("tokens"), "{}", stderr(&open));
-    let proxied = place.run(&["serve", "--addr", "127.0.0.1:0", "--search", &table, "--behind-proxy"]);
+    let proxied = ["serve", "--addr", "127.0.0.1:0", "--search", &table, "--behind-proxy", "--until-stdin-closes"];
+    let proxied = place.run(&proxied);
     assert_eq!(proxied.status.code(), Some(1));
     assert!(stderr(&proxied).contains("through a proxy"), "{}", stderr(&proxied));
     let again = place.run(&["search", "keygen", "-o", &place.path("key")]);

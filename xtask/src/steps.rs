@@ -73,6 +73,9 @@ pub(crate) fn features() -> &'static str {
     if has_openssl() { WITH_OPENSSL } else { ANYWHERE }
 }
 
+/// The default features of the packages that have some, but without `paper`.
+const PLAIN: &str = "tobari-cli/mls,tobari-bench/mls,tobari-wasm/mls,tobari-wasm/ask,tobari-wasm/sense";
+
 /// Whether programs can be built with OpenSSL here.
 fn has_openssl() -> bool {
     static FOUND: LazyLock<bool> = LazyLock::new(|| {
@@ -190,23 +193,19 @@ fn faults(run: &mut Run) -> Outcome {
     run.tests_named("fault_")
 }
 
-/// Checks the default features; the other steps build with all features that can be tested on any
-/// machine.
+/// Checks the features that a user's build has; the other steps build with all features that can be
+/// tested on any machine.
 ///
-/// The benchmark is checked separately: its default features include `paper`, which would apply to
-/// all packages.
+/// The features are named, because the benchmark's default features include `paper`, which would
+/// apply to all packages. `tobari-corpora` is left out, because it needs `paper`.
 ///
 /// The tests of the wire format run too: only without that feature can they check that its curves
 /// are refused. Without optimisation they compile in half a minute; the crate's unit tests take
 /// minutes.
 fn plain_features(run: &mut Run) -> Outcome {
-    let clippy = |packages: &[&str]| {
-        let mut command = cargo(&run.root);
-        pass(command.arg("clippy").args(packages).args(["--", "-D", "warnings"]))
-    };
-    let all = clippy(&["--workspace", "--exclude", "tobari-bench", "--lib", "--bins"]);
-    let bench = ["--package", "tobari-bench", "--no-default-features", "--features", "mls", "--bins"];
-    let checked = all.and_then(|()| clippy(&bench));
+    let mut clippy = cargo(&run.root);
+    clippy.args(["clippy", "--workspace", "--exclude", "tobari-corpora", "--lib", "--bins", "--no-default-features"]);
+    let checked = pass(clippy.args(["--features", PLAIN, "--", "-D", "warnings"]));
     let mut wire = cargo(&run.root);
     wire.args(["test", "--package", "tobari-curve", "--test", "wire", "--config", "profile.dev.opt-level=0"]);
     outcome(checked.and_then(|()| run.count(&mut wire)))
@@ -348,7 +347,8 @@ fn wasm_bits(run: &mut Run) -> Outcome {
     }
     let (folder, target) = (run.root.join("bench/wasm"), target_folder(&run.root).join("bench-wasm"));
     let mut build = cargo(&folder);
-    build.args(["build", "--locked", "--release", "--target", WASM]).env("CARGO_TARGET_DIR", &target);
+    build.args(["build", "--locked", "--release", "--no-default-features", "--target", WASM]);
+    build.env("CARGO_TARGET_DIR", &target);
     let module = target.join(WASM).join("release/tobari_bench_wasm.wasm");
     let mut check = Command::new(node);
     check.current_dir(&folder).arg("bits.mjs").arg(module).arg("../../vectors/lattice/ckks-bits.txt");
@@ -371,16 +371,10 @@ fn browser(run: &mut Run) -> Outcome {
 
 const FUZZ: &str = "fuzz/Cargo.toml";
 
-/// Runs every target's body over its corpus, and checks that the targets still compile. Without its
-/// default features the crate leaves out libFuzzer, which is C++ and needs a compiler that a fresh
-/// machine may lack.
+/// Checks that the lock file of the fuzz targets fits their manifest. The tests of `tobari-corpora`
+/// check the targets, and run their bodies over their corpora.
 fn fuzz(run: &mut Run) -> Outcome {
-    let target = target_folder(&run.root).join("fuzz");
-    let mut command = cargo(&run.root);
-    command.args(["test", "--manifest-path", FUZZ, "--no-default-features", "--lib"]).env("CARGO_TARGET_DIR", &target);
-    let corpora = run.count(&mut command);
-    let check = ["check", "--manifest-path", FUZZ, "--no-default-features", "--bins"];
-    outcome(corpora.and_then(|()| pass(cargo(&run.root).args(check).env("CARGO_TARGET_DIR", &target))))
+    outcome(pass(cargo(&run.root).args(["tree", "--locked", "--depth", "0", "--manifest-path", FUZZ])))
 }
 
 /// The Python package in an environment of its own: its tests, and the examples of its guide.
@@ -429,6 +423,19 @@ mod tests {
         let step = Step { name: "page", tool: Some(&TOOLS[0]), run: |_| panic!("it ran") };
         let outcome = attempt(&step, &mut run_of("without"), &["browser".to_owned()]);
         assert_eq!(outcome, Outcome::NotRun("--without".to_owned()));
+    }
+
+    #[test]
+    fn the_step_features_has_every_default_feature_but_paper() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut expected = Vec::new();
+        for room in ROOMS {
+            let manifest = std::fs::read_to_string(root.join(room.path).join("Cargo.toml")).unwrap();
+            let Some(defaults) = manifest.lines().find_map(|line| line.strip_prefix("default = [")) else { continue };
+            let names = defaults.trim_end_matches(']').split(", ").map(|name| name.trim_matches('"'));
+            expected.extend(names.filter(|name| *name != "paper").map(|name| format!("{}/{name}", room.package)));
+        }
+        assert_eq!(expected, PLAIN.split(',').collect::<Vec<_>>());
     }
 
     #[test]

@@ -409,6 +409,29 @@ pub(crate) const ROOMS: &[Room] = &[
         ..PLAIN
     },
     Room {
+        package: "tobari-corpora",
+        path: "tools/corpora",
+        may_use: &[
+            "tobari-curve",
+            "tobari-device",
+            "tobari-enclave",
+            "tobari-host",
+            "tobari-lattice",
+            "tobari-plan",
+            "tobari-call-group",
+            "tobari-call",
+            "tobari-call-files",
+            "tobari-search",
+            "tobari-search-files",
+            "tobari-infer",
+            "tobari-infer-files",
+            "tobari-sense",
+            "tobari-seal",
+            "tobari-seal-files",
+        ],
+        ..PLAIN
+    },
+    Room {
         package: "tobari-wasm",
         path: "web/client",
         may_use: &[
@@ -416,6 +439,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-device",
             "tobari-lattice",
             "tobari-octets",
+            "tobari-call-group",
             "tobari-call",
             "tobari-infer",
             "tobari-search",

@@ -15,9 +15,9 @@
 //! | 06 | sum, shared randomness | as 04 |
 //! | 07 | epoch secret, expanded to shared keys | 32 bytes, then `s_1 G` (SEC 1), against damage |
 //!
-//! Kinds 08 to 0b, 19 and 1a (hexadecimal) are packets and sums of live rooms, and 0c to 0e are
-//! messages between members of a live room, and recordings; the crate of the call reads and writes
-//! these. Kinds 10 to 18 are those of the lattice schemes.
+//! The crate of the call has kinds 08 to 0e, 19, 1a and 20 to 25 (hexadecimal): packets and sums of
+//! live rooms, their other messages, and recordings. Kinds 10 to 18 are those of the lattice
+//! schemes.
 //!
 //! Key files put `TOBARI` before the version. Points are `S_0 … S_(k-1), R_0 … R_(k-1)`, or with
 //! shared randomness `C_1 … C_k, R`, as [`Points::encode`] writes them. A member set is its length

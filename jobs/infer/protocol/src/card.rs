@@ -7,16 +7,17 @@
 //! | numbers of an image | 4 |
 //! | of a question: ciphertexts, data primes, scale | 1, 1, 8 and 8 per data prime of the set |
 //! | for each ciphertext and slot: the number of its pixel in the image, or `ffffffff` | 4 each |
-//! | keys; of each: 0 for a rotation or 1 for products, steps (signed), level | 2; 1, 4, 2 each |
+//! | keys; of each: 0 for a rotation or 1 for products, steps (signed), `l` | 2; 1, 4, 2 each |
 //! | classes; of each: ciphertext and slot of its logit | 2; 1, 4 each |
 //! | of an answer: data primes, scale | 1, as above |
 //! | exponent of the logits, signed | 4 |
 //!
-//! Integers are big-endian; keys are ordered, each once. **A card comes from a server that may
-//! lie.** A client allocates only for the bytes of the card, with two exceptions, both bounded. The
-//! size of the keys is at most [`MAX_KEYS_BYTES`]. The parameters have at most `2^15` coefficients
-//! and 16 primes; they decode only with 128 bits of security. For any card, a question is an
-//! encryption under a fresh secret of these parameters: a lie costs the client only a wrong answer.
+//! Integers are big-endian; keys are ordered, each once. `l` means a key of the lattice's level
+//! `l + 1`. **A card comes from a server that may lie.** A client allocates only for the bytes of
+//! the card, with two exceptions, both bounded. The size of the keys is at most [`MAX_KEYS_BYTES`].
+//! The parameters have at most `2^15` coefficients and 16 primes; they decode only with 128 bits of
+//! security. For any card, a question is an encryption under a fresh secret of these parameters: a
+//! lie costs the client only a wrong answer.
 
 use super::compile::Card;
 use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};

@@ -16,7 +16,7 @@
 //! | sites of the pattern, or bits of the key | 1 |
 //! | number of places; 0 for a key | 1 |
 //! | with labels: the name of their key | 16 |
-//! | first site of each place, ascending | 4 each |
+//! | first site of each place, not descending | 4 each |
 //! | number of ciphertexts | 2 |
 //! | the ciphertexts, seeded | |
 //!
@@ -62,7 +62,8 @@ pub struct Query {
     pub shape: Shape,
     /// Whether the number follows from the public rule, or is a label.
     pub mode: Mode,
-    /// The first site of each place, ascending; one of the places is the true one. Empty for a key.
+    /// The first site of each place, not descending; one of the places is the true one. Empty for
+    /// a key.
     pub starts: Vec<u32>,
     /// The encrypted number of a place and a pattern, or of a key: by limb, and by block where the
     /// layout has several groups.

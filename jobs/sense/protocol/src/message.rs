@@ -1,8 +1,11 @@
 //! The server's message to a key holder for a window: its tally, and a ciphertext for each result.
 //!
+//! | kind | message | after version (`01`) and kind |
+//! |---|---|---|
+//! | 40 | results of a window | the fields below |
+//!
 //! | bytes | field |
 //! |---|---|
-//! | 2 | version `01`, kind `40` |
 //! | 4 | number of devices with frames |
 //! | 12 each | device number, frames, frames left out: ascending by number |
 //! | 2 | number of results |

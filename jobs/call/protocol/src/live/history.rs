@@ -1,14 +1,14 @@
 //! The lists of the sums, as one digest for every five seconds. Members compare digests to find out
 //! whether all were given the same lists.
 //!
-//! `digest of window w = SHA-256("tobari history" 1 ‖ w ‖ for each tick of it: tick 4, epoch 4,
-//! length of the list 2, list)`, for members who heard every tick of the window. Each member sends
-//! its digest to the others from time to time (`super::notes`): in a large room about sixteen
-//! members a window. If a server gives two members different lists for one tick, for instance one
-//! voice to each, the next note that gets from one to the other reveals it. If a server keeps notes
-//! back, or makes sure that no window is whole, missing notes reveal it: nothing can be compared
-//! with a member for [`PATIENCE`] of its turns (`History::passed`). On a line that loses sums this
-//! happens without anyone's fault.
+//! `digest of window w = SHA-256("tobari history" 1 ‖ w 4 ‖ for each tick of it: tick 4, epoch 4,
+//! number of speakers 2, speakers 2 each, ascending)`, for members who heard every tick of the
+//! window. Each member sends its digest to the others from time to time (`super::notes`): about
+//! sixteen members a window in a large room. If a server gives two members different lists for one
+//! tick, for instance one voice to each, the next note that gets from one to the other reveals it.
+//! If a server keeps notes back, or makes sure that no window is whole, missing notes reveal it:
+//! nothing can be compared with a member for [`PATIENCE`] of its turns (`History::passed`). On a
+//! line that loses sums this happens without anyone's fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,20 @@
 //! words: 320 samples, and one word in which each speaker has its own bit for *I am talking*. So
 //! members see who speaks, and the server does not.
 //!
+//! **Messages.** Packets and sums are in [`crate::wire`]. The others are:
+//!
+//! | kind | object | module |
+//! |---|---|---|
+//! | 0c | roster of protocol 2 | `roster` |
+//! | 0d | note | `notes` |
+//! | 0e | recording | `recording` |
+//! | 20 | offer | `group` |
+//! | 21 | task | `group` |
+//! | 22 | piece | `group` |
+//! | 23 | step | `group` |
+//! | 24 | hello | `hello` |
+//! | 25 | roster | `roster` |
+//!
 //! **Modes.** `mask` ([`crate::mask`]) with 1,084 bytes a packet in a room for 1,024 speakers,
 //! `elgamal-shared` ([`tobari_curve::elgamal`]) with 10,394, and `elgamal` with 20,665. In all
 //! modes a one-time authenticator binds the sum to list, room, epoch, sessions and tick. If the

@@ -1,7 +1,7 @@
 //! Messages between the servers of one room on the bus.
 //!
 //! ```text
-//! message = version 1 (now 2), kind 1, station 8 (the sender), then
+//! message = version 1 (its value is 2), kind 1, station 8 (the sender), then
 //!   seek  (1): nothing: asks for the leader of this room
 //!   over  (2): nothing: this station has ended
 //!   tick  (3): tick 4, count 1, for each edge: station 8, link 4, said 4, heard 4;

@@ -2,6 +2,11 @@
 //!
 //! A fixed finding stays fixed: its input is in the corpus, and `cargo xtask test` runs every body
 //! over its corpus, without libFuzzer.
+//!
+//! The targets are in `fuzz/`, a workspace of its own, because libFuzzer needs nightly Rust and a
+//! C++ compiler. This package is in the main workspace, so its dependencies are compiled once with
+//! those of the other tests. It does not compile the targets. Instead a test compares the text of
+//! each target with the only text that a target has: a call of its body in the list.
 
 #![forbid(unsafe_code)]
 
@@ -59,15 +64,31 @@ mod tests {
     use super::*;
     use std::path::{Path, PathBuf};
 
-    fn files(folder: &str) -> Vec<PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    /// A path in the folder `fuzz`.
+    fn path(inside: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(inside)
+    }
+
+    fn text(inside: &str) -> String {
+        std::fs::read_to_string(path(inside)).unwrap()
+    }
+
+    fn files(inside: &str) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> =
-            std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+            std::fs::read_dir(path(inside)).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         files
     }
 
+    /// The path of a target's body, as it stands in the list above.
+    fn body_of(name: &str) -> &'static str {
+        let begin = format!("    (\"{name}\", ");
+        let line = include_str!("lib.rs").lines().find_map(|line| line.strip_prefix(&begin)).unwrap();
+        line.strip_suffix("),").unwrap()
+    }
+
     #[test]
+    #[allow(clippy::print_stdout, reason = "the last line before a panic is the input")]
     fn every_target_passes_over_its_corpus() {
         for (name, body) in TARGETS {
             let corpus = files(&format!("corpus/{name}"));
@@ -81,17 +102,29 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_the_folder_and_each_file_calls_its_body() {
+    fn the_list_is_the_folder_and_each_file_only_calls_its_body() {
         let found = files("fuzz_targets");
         let stems: Vec<&str> = found.iter().filter_map(|file| file.file_stem()?.to_str()).collect();
-        assert_eq!(stems, TARGETS.iter().map(|target| target.0).collect::<Vec<_>>());
-        let list = include_str!("lib.rs");
-        for file in found {
-            let text = std::fs::read_to_string(&file).unwrap();
-            let body = text.split("| ").nth(1).and_then(|rest| rest.split('(').next()).unwrap();
-            let name = file.file_stem().unwrap().to_str().unwrap();
-            assert!(list.contains(&format!("(\"{name}\", {body})")), "{name} calls {body}");
+        let mut listed: Vec<&str> = TARGETS.iter().map(|target| target.0).collect();
+        listed.sort_unstable();
+        assert_eq!(stems, listed);
+        for name in listed {
+            let body = body_of(name);
+            let expected = format!("#![no_main]\n\nlibfuzzer_sys::fuzz_target!(|data: &[u8]| {body}(data));\n");
+            assert_eq!(text(&format!("fuzz_targets/{name}.rs")), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn the_manifest_has_every_target_and_every_package_that_one_calls() {
+        let manifest = text("Cargo.toml");
+        for (name, _) in TARGETS {
+            let program = format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"\n");
+            assert!(manifest.contains(&program), "{name} is not in fuzz/Cargo.toml");
+            let package = body_of(name).split("::").next().unwrap().replace('_', "-");
+            assert!(manifest.contains(&format!("\n{package} = {{ path = ")), "{name} needs {package}");
+        }
+        assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod circles;
 mod crates;
 mod decisions;
 mod fuzzing;
+mod kinds;
 mod links;
 pub(crate) mod manifest;
 mod modules;
@@ -79,6 +80,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("no file names a path of somebody's machine", shape::machine_paths),
     ("every dependency has its line in an ADR and in the list", decisions::dependencies_are_recorded),
     ("every fuzz target has its line in the list", fuzzing::targets_are_listed),
+    ("the book's kinds of messages are those of the modules' heads", kinds::on_the_page),
     ("no line of a comment is longer than 100 columns", shape::comment_width),
     ("front page, book, help and changelog are in plain English", prose::documents_are_plain),
     ("links of documents lead somewhere", links::lead_somewhere),

@@ -4,4 +4,5 @@
 
 mod ckks_bits;
 mod transform_sum;
+mod traps;
 mod wire;

@@ -126,6 +126,11 @@ impl<'a> Decryptor<'a> {
     /// their noise, such as a flooded result that was switched to few primes: its bound counts the
     /// rounding at its canonical norm.
     ///
+    /// **Use it only for such results.** An honest computation that exceeded the modulus can have a
+    /// small phase again and another message: for instance, a ciphertext doubled 40 times under a
+    /// prime near `2^40`. [`Evaluator::flood`](super::Evaluator::flood) returns an error for each
+    /// ciphertext whose bound exceeds its modulus, so no flooded result of an honest server is one.
+    ///
     /// # Errors
     /// [`DecryptError::Noise`] if the phase exceeds a quarter of the modulus,
     /// [`DecryptError::Parameters`].

@@ -134,7 +134,10 @@ pub enum EvaluateError {
         found: i64,
     },
     /// Too many bits of flooding.
-    #[error("expected at most {most} bits of flooding, found {found}")]
+    #[error(
+        "expected at most {most} bits of flooding beside the noise, found {found}: flood with fewer bits, compute less, \
+         or encrypt at a higher level"
+    )]
     Flooding {
         /// The most bits that fit below the modulus.
         most: u32,

@@ -31,14 +31,17 @@ impl Evaluator {
         if public.parameters() != self.parameters() {
             return Err(EvaluateError::Parameters);
         }
-        let flood = f64::from(bits) + (self.modulus().value() as f64).log2();
-        let room = (a.noise_budget() + a.norm - (self.modulus().value() as f64).log2()).max(0.0) as u32;
+        let t = (self.modulus().value() as f64).log2();
+        let (quarter, error) = (a.noise_budget() + a.norm, norms::public_error(self.parameters()));
         let mut out = a.clone();
         out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
         // from here on the bound is one of coefficients: no operation follows on the result
-        out.norm = norms::sum([a.norm, norms::public_error(self.parameters()), flood]);
+        out.norm = norms::sum([a.norm, error, f64::from(bits) + t]);
         if out.noise_budget() <= 0.0 {
-            return Err(EvaluateError::Flooding { most: room, found: bits });
+            // what a quarter of the modulus leaves beside the other noise; nothing if that is more
+            let share = 1.0 - (norms::sum([a.norm, error]) - quarter).exp2();
+            let most = if share > 0.0 { quarter + share.log2() - t } else { 0.0 };
+            return Err(EvaluateError::Flooding { most: most.max(0.0) as u32, found: bits });
         }
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
         let ring = self.parameters().ring();

@@ -1,4 +1,4 @@
-//! Keys of evaluation: only those that were asked for, and rotations by any step.
+//! Evaluation keys: a set holds the requested keys only, and a rotation takes any step.
 
 use super::{Bgv, Ckks, SMALL, numbers, rng, turned};
 use tobari_lattice::bgv::{self, EvaluateError};

@@ -75,8 +75,8 @@ fn noise_that_overflows_the_modulus_is_an_error() {
         } else {
             assert_eq!(found, Err(DecryptError::Noise), "{doublings} doublings");
             failures += 1;
-            // 2^40 is near the prime, so after 40 doublings the phase is small again. It looks right,
-            // and the message is another.
+            // 2^40 is near the prime: after 40 doublings the phase is small again. It looks
+            // right, and the message is another.
             if doublings > 30 && holder.noise(&x) < 36.0 {
                 small_again += 1;
                 let measured = holder.decrypt_measured(&x).map(|message| s.encoder.decode(&message));

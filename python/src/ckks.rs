@@ -15,7 +15,7 @@ use pyo3::types::PyBytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tobari_lattice::ckks::{self, Decryptor, Encoder, Evaluator, Scale, SeededCiphertext};
+use tobari_lattice::ckks::{self, Decryptor, Encoder, Estimate, Evaluator, Scale, SeededCiphertext};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Security};
 use tobari_lattice::rlwe;
 use tobari_lattice::wire::{self, LatticeKind};
@@ -208,18 +208,22 @@ impl SecretKey {
 
     /// Encrypts numbers, at most one for each slot; the other slots are 0. The ciphertext has half
     /// the bytes of one from a public key.
-    #[pyo3(signature = (values, level=None, scale_bits=None))]
+    ///
+    /// `range` is the largest absolute value that a number may have. It is not secret: operations
+    /// refuse results that could exceed the modulus, and what they refuse depends on it.
+    #[pyo3(signature = (values, level=None, scale_bits=None, range=1.0))]
     fn encrypt(
         &self,
         py: Python<'_>,
         values: &Bound<'_, PyAny>,
         level: Option<usize>,
         scale_bits: Option<u32>,
+        range: f64,
     ) -> PyResult<Ciphertext> {
         let (values, level) = (arrays::reals(values)?, self.context.level(level)?);
         let scale = Scale::power_of_two(scale_bits.unwrap_or_else(|| self.context.scale_bits()));
         let seeded = short(py, || {
-            let plaintext = self.context.encoder.encode(&values, &scale, level).map_err(failed)?;
+            let plaintext = self.context.encoder.within(range).encode(&values, &scale, level).map_err(failed)?;
             plaintext.encrypt_seeded(&self.key, &mut generator()?).map_err(failed)
         })?;
         Ok(Ciphertext::of_seeded(&self.context, seeded))
@@ -274,19 +278,21 @@ impl PublicKey {
         PyBytes::new(py, &wire::encode_ring_public_key(&self.key))
     }
 
-    /// Encrypts numbers, at most one for each slot; the other slots are 0.
-    #[pyo3(signature = (values, level=None, scale_bits=None))]
+    /// Encrypts numbers, at most one for each slot; the other slots are 0. `range` is as for
+    /// `SecretKey.encrypt`.
+    #[pyo3(signature = (values, level=None, scale_bits=None, range=1.0))]
     fn encrypt(
         &self,
         py: Python<'_>,
         values: &Bound<'_, PyAny>,
         level: Option<usize>,
         scale_bits: Option<u32>,
+        range: f64,
     ) -> PyResult<Ciphertext> {
         let (values, level) = (arrays::reals(values)?, self.context.level(level)?);
         let scale = Scale::power_of_two(scale_bits.unwrap_or_else(|| self.context.scale_bits()));
         let inner = short(py, || {
-            let plaintext = self.context.encoder.encode(&values, &scale, level).map_err(failed)?;
+            let plaintext = self.context.encoder.within(range).encode(&values, &scale, level).map_err(failed)?;
             plaintext.encrypt(&self.key, &mut generator()?).map_err(failed)
         })?;
         Ok(Ciphertext::of(&self.context, inner))
@@ -430,16 +436,22 @@ impl Ciphertext {
         None
     }
 
-    /// Reads the bytes of `to_bytes`.
+    /// Reads the bytes of `to_bytes`. They do not show how large the numbers are, so operations
+    /// need a `range`: it declares a fresh encryption of numbers of at most this absolute value. If
+    /// they are larger after all, results may be wrong.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (parameters, data, range=None))]
+    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8], range: Option<f64>) -> PyResult<Self> {
         let context = &parameters.context;
         if data.get(1) == Some(&(LatticeKind::CkksSeededCiphertext as u8)) {
             let seeded =
                 short(py, || wire::decode_ckks_seeded_ciphertext(data, &context.parameters).map_err(malformed))?;
-            return Ok(Self::of_seeded(context, seeded));
+            let mut inner = seeded.expand();
+            range.into_iter().for_each(|range| inner.declare(range));
+            return Ok(Self { context: Arc::clone(context), inner: Arc::new(inner), seeded: Some(seeded) });
         }
-        let inner = short(py, || wire::decode_ckks_ciphertext(data, &context.parameters).map_err(malformed))?;
+        let mut inner = short(py, || wire::decode_ckks_ciphertext(data, &context.parameters).map_err(malformed))?;
+        range.into_iter().for_each(|range| inner.declare(range));
         Ok(Self::of(context, inner))
     }
 
@@ -464,6 +476,19 @@ impl Ciphertext {
     #[getter]
     fn scale(&self) -> Option<f64> {
         self.inner.scale().to_f64(&self.context.parameters)
+    }
+
+    /// A bound on the absolute values of the numbers, from the declared ranges; none after
+    /// `from_bytes` without a range.
+    #[getter]
+    fn magnitude(&self) -> Option<f64> {
+        self.inner.estimate().map(Estimate::magnitude)
+    }
+
+    /// A bound on their errors, likewise.
+    #[getter]
+    fn error(&self) -> Option<f64> {
+        self.inner.estimate().map(Estimate::error)
     }
 
     /// The same numbers over fewer primes: fewer bytes, fewer further products.
@@ -510,7 +535,7 @@ impl Ciphertext {
             return Err(failed(text));
         }
         let product = if let Some(factor) = arrays::scalar::<i64>(other) {
-            short(py, || Ok(evaluator.mul_integer(&self.inner, factor)))?
+            short(py, || evaluator.mul_integer(&self.inner, factor).map_err(failed))?
         } else if let Some(factor) = arrays::scalar::<f64>(other) {
             short(py, || {
                 let product = evaluator.mul_constant(&self.inner, factor).map_err(failed)?;

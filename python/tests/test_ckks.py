@@ -68,19 +68,45 @@ def test_objects_come_back_from_their_bytes(secret, keys):
     again = ckks.SecretKey.from_bytes(parameters, secret.to_bytes())
     public = ckks.PublicKey.from_bytes(parameters, secret.public_key().to_bytes())
     server = ckks.EvaluationKeys.from_bytes(parameters, keys.to_bytes())
-    x = secret.encrypt([0.5, -2], level=2)
+    x = secret.encrypt([0.5, -2], level=3, range=2)
     for data in (x.to_bytes(), (x + 0).to_bytes()):
-        read = ckks.Ciphertext.from_bytes(parameters, data)
+        read = ckks.Ciphertext.from_bytes(parameters, data, range=2)
         assert read.to_bytes() == data
-        near(again.decrypt(server.mul(read, public.encrypt([4, 5], level=3)), count=3), [2, -10, 0])
+        near(again.decrypt(server.mul(read, public.encrypt([4, 5], level=4, range=5)), count=3), [2, -10, 0])
+        unknown = ckks.Ciphertext.from_bytes(parameters, data)
+        assert unknown.magnitude is None and unknown.error is None
+        near(again.decrypt(unknown, count=3), [0.5, -2, 0])
+        with pytest.raises(tobari.Error, match="declare their range"):
+            unknown + unknown
     with pytest.raises(tobari.DecodeError):
         ckks.Ciphertext.from_bytes(parameters, x.to_bytes()[:-1])
     with pytest.raises(tobari.DecodeError):
         ckks.Ciphertext.from_bytes(ckks.Parameters("ckks-a"), x.to_bytes())
 
 
+def test_what_might_exceed_the_modulus_is_refused_and_so_are_numbers_beyond_their_range(secret, keys):
+    with pytest.raises(tobari.Error, match="declared range"):
+        secret.encrypt([1.5])
+    x = secret.encrypt([1.5], level=6, range=1.5)
+    assert x.magnitude == 1.5 and 0 < x.error < 2.0**-25
+    # 1.5 times 2^25, at a level with one bit of room
+    last = secret.encrypt([0.75] * 16_384, level=1, range=0.75)
+    with pytest.raises(tobari.Error, match="higher level"):
+        last * 2**25
+    with pytest.raises(tobari.Error, match="higher level"):
+        last + last
+    near(secret.decrypt(last), [0.75] * 16_384)
+
+
+def test_another_key_decrypts_nothing(secret):
+    other = ckks.SecretKey(ckks.Parameters("ckks-b"))
+    for level in (1, 2, 13):
+        with pytest.raises(tobari.Error, match="another key"):
+            other.decrypt(secret.encrypt([0.5], level=level))
+
+
 def test_rounded_results_have_so_many_bits(secret):
-    x = secret.encrypt([1.26, -0.5, 3], level=1)
+    x = secret.encrypt([1.26, -0.5, 3], level=2, range=3)
     assert secret.decrypt(x, count=4, bits=2).tolist() == [1.25, -0.5, 3, 0]
     with pytest.raises(tobari.Error):
         secret.decrypt(x, bits=53)
@@ -93,11 +119,13 @@ def test_what_is_no_vector_of_numbers_that_fit_is_refused(secret, values):
 
 
 def test_the_last_level_has_no_products(secret):
-    x = secret.encrypt([1.0], level=1)
+    x = secret.encrypt([0.25], level=1, range=0.25)
     for factor in (0.5, [0.5]):
         with pytest.raises(tobari.Error):
             x * factor
-    assert secret.decrypt(x * 2, count=1).round(6) == [2]
+    assert secret.decrypt(x * 2, count=1).round(6) == [0.5]
+    with pytest.raises(tobari.Error, match="level 1 holds"):
+        x * 4
     for level in (0, 14):
         with pytest.raises(tobari.Error):
             secret.encrypt([1], level=level)

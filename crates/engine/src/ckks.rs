@@ -31,7 +31,7 @@ use zeroize::Zeroizing;
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = NamedSet::from_name("infer-f").unwrap().parameters()?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let (encoder, scale) = (Encoder::new(&parameters)?, Scale::power_of_two(26));
+/// let (encoder, scale) = (Encoder::new(&parameters)?.within(2.0), Scale::power_of_two(26));
 /// let image = encoder.encode(&[1.0, 2.0], &scale, 3)?.encrypt_seeded(&secret, &mut rng)?.expand();
 ///
 /// let engine = CkksEngine::new(&parameters)?;
@@ -115,6 +115,12 @@ impl CkksEngine {
         Ok(Self { parameters: parameters.clone(), evaluator, encoder, clear })
     }
 
+    /// The same engine without bounds on the numbers; see [`Evaluator::unbounded`].
+    #[must_use]
+    pub fn unbounded(self) -> Self {
+        Self { evaluator: self.evaluator.unbounded(), ..self }
+    }
+
     /// A ciphertext as a value.
     ///
     /// # Errors
@@ -176,7 +182,7 @@ impl CkksEngine {
     /// # Errors
     /// [`EngineError::Level`].
     pub fn ciphertext_shape(&self, level: u16) -> Result<Shape, EngineError> {
-        self.sizes().ciphertext(level, self.own())
+        Ok(bounded(self.sizes().ciphertext(level, self.own())?))
     }
 
     /// The shape of a plaintext.
@@ -227,7 +233,9 @@ impl CkksEngine {
         let level = |data: usize| data.saturating_sub(1) as u16;
         let shape = match &value.0 {
             Inner::Ciphertext(ciphertext) => self.ciphertext_shape(level(ciphertext.level())),
-            Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), self.own()),
+            Inner::Hoisted(hoisted) => {
+                self.sizes().hoisted(level(hoisted.ciphertext().level()), self.own()).map(bounded)
+            }
             Inner::Plaintext(numbers) => self.plaintext_shape(level(numbers.encoded.level())),
             Inner::Key(keys) => self.relinearization_key_shape(level(keys.only().map_or(0, EvaluationKey::level))),
         };
@@ -246,7 +254,7 @@ impl CkksEngine {
     fn ready(&self, kind: Kind, level: u16) -> Result<Shape, EngineError> {
         match kind {
             Kind::Encrypted => self.ciphertext_shape(level),
-            Kind::Hoisted => self.sizes().hoisted(level, self.own()),
+            Kind::Hoisted => self.sizes().hoisted(level, self.own()).map(bounded),
             Kind::Plain => self.plaintext_shape(level),
             _ => Err(EngineError::Step("expected a step that makes no key, found one".to_owned())),
         }
@@ -278,7 +286,7 @@ impl CkksEngine {
                 evaluator.add_plain(&evaluator.neg(b), &a.encoded)?
             }
             (Op::Neg, [Inner::Ciphertext(a)]) => evaluator.neg(a),
-            (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_integer(a, c),
+            (Op::Scale(c), [Inner::Ciphertext(a)]) => evaluator.mul_integer(a, c)?,
             (Op::Offset(c), [Inner::Ciphertext(a)]) => evaluator.add_constant(a, c as f64)?,
             (Op::Mul, [Inner::Ciphertext(a), Inner::Ciphertext(b), Inner::Key(keys)]) => {
                 let least = a.level().min(b.level());
@@ -396,6 +404,13 @@ impl CkksEngine {
     }
 }
 
+/// The shape of a ciphertext with its bounds. The tier is a store of one's own: a ciphertext that
+/// comes back from it goes on with the bounds that it had.
+fn bounded(shape: Shape) -> Shape {
+    let bounds = Ciphertext::BOUNDS as u64;
+    Shape { packed: shape.packed + bounds, raw: shape.raw + bounds, ..shape }
+}
+
 /// The reason why CKKS has no flooding step.
 const NO_FLOOD: &str =
     "expected BGV for a flooding, found CKKS: the holder of the key floods results of CKKS during decryption";
@@ -500,9 +515,13 @@ impl Engine for CkksEngine {
     ) -> Result<(), EngineError> {
         check_shape(shape, &self.shape_of(value)?)?;
         check_length(shape, encoding, bytes.len())?;
-        let of_ciphertext = |ciphertext: &Ciphertext, bytes: &mut [u8]| match encoding {
-            Encoding::Packed => put(&wire::encode_ckks_ciphertext(ciphertext), bytes),
-            Encoding::Raw => Ok(words::write_ckks_ciphertext(ciphertext, bytes)?),
+        let of_ciphertext = |ciphertext: &Ciphertext, bytes: &mut [u8]| -> Result<(), EngineError> {
+            let (bytes, bounds) = bytes.split_last_chunk_mut().ok_or(EngineError::Malformed("bounds"))?;
+            *bounds = ciphertext.bounds_to_bytes();
+            match encoding {
+                Encoding::Packed => put(&wire::encode_ckks_ciphertext(ciphertext), bytes),
+                Encoding::Raw => Ok(words::write_ckks_ciphertext(ciphertext, bytes)?),
+            }
         };
         match &value.0 {
             Inner::Ciphertext(ciphertext) => of_ciphertext(ciphertext, bytes),
@@ -521,9 +540,14 @@ impl Engine for CkksEngine {
     fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<CkksValue, EngineError> {
         check_length(shape, encoding, bytes.len())?;
         let parameters = &self.parameters;
-        let of_ciphertext = || match encoding {
-            Encoding::Packed => wire::decode_ckks_ciphertext(bytes, parameters),
-            Encoding::Raw => words::read_ckks_ciphertext(bytes, parameters),
+        let of_ciphertext = || -> Result<Ciphertext, EngineError> {
+            let (bytes, bounds) = bytes.split_last_chunk().ok_or(EngineError::Malformed("bounds"))?;
+            let mut ciphertext = match encoding {
+                Encoding::Packed => wire::decode_ckks_ciphertext(bytes, parameters),
+                Encoding::Raw => words::read_ckks_ciphertext(bytes, parameters),
+            }?;
+            ciphertext.set_bounds(bounds)?;
+            Ok(ciphertext)
         };
         let value = match shape.kind {
             Kind::Encrypted => self.ciphertext(of_ciphertext()?)?,

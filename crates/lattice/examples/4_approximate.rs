@@ -17,13 +17,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let encoder = Encoder::new(&parameters)?;
     let decryptor = Decryptor::new(&secret, &encoder)?;
     let mut keys = EvaluationKeys::new(&parameters);
-    keys.add_relinearization(&secret, 6, &mut rng)?;
+    keys.add_relinearization(&secret, 7, &mut rng)?;
     let evaluator = Evaluator::new(&parameters)?;
 
     // The message holds numbers multiplied by a scale, here about as large as the primes that
     // rescaling divides by.
     let values: Vec<f64> = (0..encoder.slots()).map(|i| i as f64 / encoder.slots() as f64).collect();
-    let plaintext = encoder.encode(&values, &Scale::power_of_two(49), 6)?;
+    let plaintext = encoder.encode(&values, &Scale::power_of_two(49), 7)?;
     let fresh = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
 
     // A circuit of depth five: x^32, by five squares.
@@ -45,6 +45,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Scales are exact: numbers of different scales cannot be added by accident.
     println!("x^32 + x: {}", evaluator.add(&x, &fresh).map(|_| "added").unwrap_or("refused, other level and scale"));
+
+    // Every ciphertext carries bounds on its numbers and their errors. The last level has one bit
+    // more than the scale: x^32 may be as large as 1, and with its error it might not fit.
+    let bounds = x.estimate().ok_or("no estimate")?;
+    println!("x^32 is at most {}, with an error of {:.1e}", bounds.magnitude(), bounds.error());
+    println!("x^32 at level 1: {}", evaluator.drop_to(&x, 1).err().ok_or("an overflow")?);
 
     // A polynomial's result has the scale of x, so that the two can be added.
     let sigmoid = [0.5, 0.25, 0.0, -1.0 / 48.0, 0.0, 1.0 / 480.0];

@@ -4,10 +4,13 @@
 >>> from tobari import ckks
 >>> secret = ckks.SecretKey(ckks.Parameters("ckks-a"))
 >>> keys = secret.evaluation_keys(rotations=[1])
->>> x = secret.encrypt(np.array([0.5, 1.5, -2.0]))
+>>> x = secret.encrypt(np.array([0.5, 1.5, -2.0]), range=2)
 >>> y = keys.mul(x, x) * 0.5
 >>> secret.decrypt(y, count=3, bits=10)
 array([0.125, 1.125, 2.   ])
+
+`range` declares the largest absolute value of the numbers (1 if nothing is said). Operations refuse results that could
+be too large for the modulus, instead of giving wrong ones.
 
 A person who sees a ciphertext and its exact decryption can compute the key. `decrypt(..., bits=...)` returns only as many
 bits as the purpose needs: this limits the damage, but proves nothing.

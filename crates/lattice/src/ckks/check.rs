@@ -118,7 +118,8 @@ mod tests {
         let parameters = NamedSet::from_name("infer-f").unwrap().parameters().unwrap();
         let mut rng = ChaCha20Rng::from_seed([6; 32]);
         let secret = SecretKey::generate(&parameters, &mut rng);
-        let (evaluator, encoder) = (Evaluator::new(&parameters).unwrap(), Encoder::new(&parameters).unwrap());
+        let (evaluator, encoder) =
+            (Evaluator::new(&parameters).unwrap(), Encoder::new(&parameters).unwrap().within(3.0));
         let mut encrypt = |value: f64| {
             let plain = encoder.encode(&[value], &Scale::power_of_two(26), 3).unwrap();
             plain.encrypt_seeded(&secret, &mut rng).unwrap().expand()

@@ -1,6 +1,6 @@
 //! Encrypted plaintexts.
 
-use super::{OperationError, Plaintext, Scale};
+use super::{Estimate, Estimator, OperationError, Plaintext, Scale};
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Eval, Poly};
 use crate::rlwe::{self, PublicKey, SecretKey};
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let public = PublicKey::generate(&secret, &mut rng);
-/// let encoder = Encoder::new(&parameters)?;
+/// let encoder = Encoder::new(&parameters)?.within(2.0);
 /// let ciphertext = encoder.encode(&[1.5, -2.0], &Scale::power_of_two(30), 2)?.encrypt(&public, &mut rng)?;
 /// assert_eq!((ciphertext.level(), ciphertext.scale()), (2, &Scale::power_of_two(30)));
 /// let slots = Decryptor::new(&secret, &encoder)?.decrypt(&ciphertext)?;
@@ -30,11 +30,13 @@ use zeroize::Zeroizing;
 pub struct Ciphertext {
     inner: rlwe::Ciphertext,
     scale: Scale,
+    estimate: Option<Estimate>,
 }
 
 impl Ciphertext {
-    pub(crate) fn new(inner: rlwe::Ciphertext, scale: Scale) -> Self {
-        Self { inner, scale }
+    /// A ciphertext with its estimate; none if it comes from somebody else.
+    pub(crate) fn new(inner: rlwe::Ciphertext, scale: Scale, estimate: Option<Estimate>) -> Self {
+        Self { inner, scale, estimate }
     }
 
     /// The parameters.
@@ -51,6 +53,83 @@ impl Ciphertext {
     pub fn scale(&self) -> &Scale {
         &self.scale
     }
+
+    /// The bounds on its numbers and their errors; none for a ciphertext that was read from bytes,
+    /// until they are declared.
+    pub fn estimate(&self) -> Option<&Estimate> {
+        self.estimate.as_ref()
+    }
+
+    /// Declares that this is a fresh encryption of numbers of at most `range` in absolute value.
+    /// A ciphertext that was read from bytes takes part in no operation before, because nothing in
+    /// it shows how large its numbers are. If they are larger after all, results may be wrong
+    /// without any sign: the one who encrypted has the damage.
+    ///
+    /// ```
+    /// use tobari_lattice::ckks::{Encoder, Evaluator, OperationError, Scale};
+    /// use tobari_lattice::{params::{LatticeParameters, Plaintext}, rlwe::SecretKey, wire};
+    /// let mut rng = <chacha20::ChaCha20Rng as rand_core::SeedableRng>::from_seed([0; 32]);
+    /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+    /// let secret = SecretKey::generate(&parameters, &mut rng);
+    /// let plaintext = Encoder::new(&parameters)?.encode(&[0.5], &Scale::power_of_two(30), 2)?;
+    /// let bytes = wire::encode_ckks_seeded_ciphertext(&plaintext.encrypt_seeded(&secret, &mut rng)?);
+    /// let mut x = wire::decode_ckks_seeded_ciphertext(&bytes, &parameters)?.expand();
+    /// let evaluator = Evaluator::new(&parameters)?;
+    /// assert_eq!(evaluator.add(&x, &x).err(), Some(OperationError::NoEstimate));
+    /// x.declare(1.0);
+    /// assert!(evaluator.add(&x, &x).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn declare(&mut self, range: f64) {
+        let estimator = Estimator::new(self.parameters());
+        self.estimate = Some(estimator.encrypt(&estimator.encode(range, &self.scale, self.level())));
+    }
+
+    /// Declares the bounds of a ciphertext that is the result of a known computation; see
+    /// [`Self::declare`].
+    ///
+    /// # Errors
+    /// [`OperationError::Estimate`] for an estimate of another level or scale.
+    pub fn declare_estimate(&mut self, estimate: &Estimate) -> Result<(), OperationError> {
+        let scale = self.scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
+        // estimates multiply scales as doubles
+        let same = estimate.level() == self.level() && (estimate.scale() / scale - 1.0).abs() < 1e-9;
+        if !same {
+            return Err(OperationError::Estimate { level: self.level(), scale: self.scale.clone() });
+        }
+        self.estimate = Some(estimate.at(scale, self.level()));
+        Ok(())
+    }
+
+    /// The bounds as bytes, for a store of one's own that keeps the ciphertext's bytes, too. Never
+    /// accept them from somebody else.
+    pub fn bounds_to_bytes(&self) -> [u8; Self::BOUNDS] {
+        let bounds = self.estimate.map_or([f64::NAN; 3], |estimate| estimate.bounds());
+        let mut bytes = [0; Self::BOUNDS];
+        bytes.as_chunks_mut::<8>().0.iter_mut().zip(bounds).for_each(|(place, bound)| *place = bound.to_le_bytes());
+        bytes
+    }
+
+    /// Sets the bounds to those of [`Self::bounds_to_bytes`].
+    ///
+    /// # Errors
+    /// [`OperationError::Estimate`] for bytes that are no bounds.
+    pub fn set_bounds(&mut self, bytes: &[u8; Self::BOUNDS]) -> Result<(), OperationError> {
+        let mut bounds = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
+        let bounds: [f64; 3] = std::array::from_fn(|_| bounds.next().unwrap_or(f64::NAN));
+        if bounds.iter().all(|bound| *bound >= 0.0) {
+            let scale = self.scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
+            self.estimate = Some(Estimate::of_bounds(bounds, scale, self.level()));
+        } else if bounds.iter().all(|bound| bound.to_bits() == f64::NAN.to_bits()) {
+            self.estimate = None;
+        } else {
+            return Err(OperationError::Estimate { level: self.level(), scale: self.scale.clone() });
+        }
+        Ok(())
+    }
+
+    /// Bytes of [`Self::bounds_to_bytes`].
+    pub const BOUNDS: usize = 24;
 
     /// Is this a product whose third part has not been switched?
     pub fn needs_relinearization(&self) -> bool {
@@ -74,8 +153,12 @@ impl Ciphertext {
         self.scale = scale;
     }
 
-    pub(super) fn into_inner(self) -> (rlwe::Ciphertext, Scale) {
-        (self.inner, self.scale)
+    pub(super) fn set_estimate(&mut self, estimate: Option<Estimate>) {
+        self.estimate = estimate;
+    }
+
+    pub(super) fn into_inner(self) -> rlwe::Ciphertext {
+        self.inner
     }
 
     /// Message and error, as values.
@@ -105,7 +188,7 @@ impl Ciphertext {
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let plaintext = Encoder::new(&parameters)?.encode(&[1.5], &Scale::power_of_two(30), 2)?;
+/// let plaintext = Encoder::new(&parameters)?.within(2.0).encode(&[1.5], &Scale::power_of_two(30), 2)?;
 /// let ciphertext = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
 /// assert_eq!(ciphertext.level(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -114,11 +197,13 @@ impl Ciphertext {
 pub struct SeededCiphertext {
     inner: rlwe::SeededCiphertext,
     scale: Scale,
+    estimate: Option<Estimate>,
 }
 
 impl SeededCiphertext {
-    pub(crate) fn new(inner: rlwe::SeededCiphertext, scale: Scale) -> Self {
-        Self { inner, scale }
+    /// A ciphertext with its estimate; none if it comes from somebody else.
+    pub(crate) fn new(inner: rlwe::SeededCiphertext, scale: Scale, estimate: Option<Estimate>) -> Self {
+        Self { inner, scale, estimate }
     }
 
     pub(crate) fn inner(&self) -> &rlwe::SeededCiphertext {
@@ -142,7 +227,7 @@ impl SeededCiphertext {
 
     /// Draws the second half from the seed.
     pub fn expand(&self) -> Ciphertext {
-        Ciphertext { inner: self.inner.expand(), scale: self.scale.clone() }
+        Ciphertext { inner: self.inner.expand(), scale: self.scale.clone(), estimate: self.estimate }
     }
 }
 
@@ -151,20 +236,22 @@ impl Plaintext {
     /// [`Self::encrypt_seeded`] in every coefficient.
     ///
     /// # Errors
-    /// [`OperationError::OtherParameters`] for a key of other parameters.
+    /// [`OperationError`] for a key of other parameters, or numbers beyond the declared range
+    /// ([`Encoder::within`](super::Encoder::within)).
     pub fn encrypt(&self, key: &PublicKey, rng: &mut impl CryptoRng) -> Result<Ciphertext, OperationError> {
         if self.parameters() != key.parameters() {
             return Err(OperationError::OtherParameters);
         }
+        let estimate = Estimator::new(self.parameters()).encrypt(self.declared()?);
         let mut inner = key.encrypt_zero(self.level(), rng);
         inner.add_phase(self.element());
-        Ok(Ciphertext { inner, scale: self.scale().clone() })
+        Ok(Ciphertext { inner, scale: self.scale().clone(), estimate: Some(estimate) })
     }
 
     /// Encrypts under the secret: half the bytes, and the least error.
     ///
     /// # Errors
-    /// [`OperationError::OtherParameters`] for a key of other parameters.
+    /// As [`Self::encrypt`].
     pub fn encrypt_seeded(
         &self,
         key: &SecretKey,
@@ -173,8 +260,68 @@ impl Plaintext {
         if self.parameters() != key.parameters() {
             return Err(OperationError::OtherParameters);
         }
+        let estimate = Estimator::new(self.parameters()).encrypt_seeded(self.declared()?);
         let mut inner = key.encrypt_zero(self.level(), rng);
         inner.add_phase(self.element());
-        Ok(SeededCiphertext { inner, scale: self.scale().clone() })
+        Ok(SeededCiphertext { inner, scale: self.scale().clone(), estimate: Some(estimate) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Bench;
+    use super::*;
+    use crate::ckks::{EncodeError, Evaluator};
+    use crate::wire;
+
+    const X: [f64; 3] = [0.5, -1.0, 0.25];
+    const SMALL: f64 = 1.0 / (1u64 << 24) as f64;
+
+    fn assert_overflow(found: Result<Ciphertext, OperationError>) {
+        assert!(matches!(found.map(drop), Err(OperationError::Overflow { level: 3, .. })));
+    }
+
+    #[test]
+    fn a_bound_is_what_the_reader_declares_and_no_byte_of_a_ciphertext_changes_it() {
+        let mut s = Bench::new(&[50, 40, 40]);
+        let x = s.encrypt(&X, 40, 3);
+        let bytes = wire::encode_ckks_ciphertext(&x);
+        let mut read = wire::decode_ckks_ciphertext(&bytes, s.evaluator.parameters()).unwrap();
+        let none = Some(OperationError::NoEstimate);
+        assert_eq!(s.evaluator.mul(&read, &x, &s.keys).err(), none);
+        assert_eq!(s.evaluator.mul_integer(&read, 2).err(), none);
+        assert_eq!(s.evaluator.rotate(&read, 1, &s.keys).err(), none);
+        assert_eq!(s.evaluator.rescale(&read).err(), none);
+        assert_eq!(s.evaluator.drop_to(&read, 1).err(), none);
+        assert_eq!(s.evaluator.mul_constant(&read, 0.5).err(), none);
+        assert_eq!(s.evaluator.polynomial(&read, &[0.0, 1.0], &s.keys).err(), none);
+        assert!(s.error(&s.evaluator.neg(&read), &X.map(|x| -x)) < SMALL);
+        read.declare(1.0);
+        assert!(s.error(&s.evaluator.mul(&read, &x, &s.keys).unwrap(), &X.map(|x| x * x)) < SMALL);
+        // a larger range refuses sooner, and a declared computation must be of this level and scale
+        read.declare(1e30);
+        assert_overflow(s.evaluator.mul_integer(&read, 1));
+        let estimator = Estimator::new(s.evaluator.parameters());
+        for (scale, level) in [(40, 2), (39, 3)] {
+            let other = estimator.encode(1.0, &Scale::power_of_two(scale), level);
+            let refused = read.declare_estimate(&other);
+            assert_eq!(refused, Err(OperationError::Estimate { level: 3, scale: Scale::power_of_two(40) }));
+        }
+        // numbers beyond the range are not encrypted, and infinity declares nothing
+        let found = s.encoder.encode(&[1.01], &Scale::power_of_two(40), 3).unwrap();
+        let refused = found.encrypt_seeded(&s.secret, &mut s.rng).map(drop);
+        assert_eq!(refused, Err(OperationError::Encode(EncodeError::Range { range: 1.0 })));
+        for range in [f64::NAN, -2.0, 1.0] {
+            let encoder = s.encoder.within(range);
+            let refused = encoder.encrypt_seeded(&[1.01], &Scale::power_of_two(40), 3, &s.secret, &mut s.rng).map(drop);
+            assert!(matches!(refused, Err(EncodeError::Range { .. })), "{range}");
+        }
+        let free = s.encoder.within(f64::INFINITY).encode(&[1.01; 32], &Scale::power_of_two(40), 3).unwrap();
+        let free = free.encrypt_seeded(&s.secret, &mut s.rng).unwrap().expand();
+        assert_overflow(s.evaluator.add(&free, &free));
+        let unbounded = Evaluator::new(s.evaluator.parameters()).unwrap().unbounded();
+        let sum = unbounded.add(&free, &free).unwrap();
+        assert_eq!(sum.estimate(), None, "what was computed without bounds has none");
+        assert!(s.error(&sum, &[2.02; 32]) < SMALL);
     }
 }

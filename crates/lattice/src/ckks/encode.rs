@@ -19,11 +19,12 @@
 
 use super::integer::{Integer, lift, to_f64};
 use super::scale::{Magnitude, Scale};
-use super::{Complex, Embedding, SeededCiphertext};
+use super::{Complex, Embedding, Estimate, Estimator, SeededCiphertext};
 use crate::params::{self, LatticeParameters};
-use crate::ring::{Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
+use crate::ring::{Basis, Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
 use crate::rlwe::SecretKey;
 use rand_core::CryptoRng;
+use std::sync::Arc;
 use tobari_simd::Wiped;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -42,11 +43,57 @@ pub struct Plaintext {
     parameters: LatticeParameters,
     element: Poly<Eval>,
     scale: Scale,
+    /// Of its own numbers: for products and sums with it.
+    estimate: Estimate,
+    /// Of its declared range: for its ciphertexts.
+    declared: Estimate,
+    /// A bound on coefficients that is checked when they are decoded, because nobody else has.
+    most: f64,
 }
 
+/// Why a decryption is no message.
+pub(super) const NO_MESSAGE: &str = "the decrypted numbers are beyond all bounds: the ciphertext belongs to another \
+                                     key, it was changed, or its numbers exceed the declared range";
+
 impl Plaintext {
-    pub(super) fn of_element(parameters: &LatticeParameters, element: Poly<Eval>, scale: &Scale) -> Self {
-        Self { parameters: parameters.clone(), element, scale: scale.clone() }
+    /// An element with coefficients of at most this absolute value.
+    pub(super) fn of_element(parameters: &LatticeParameters, element: Poly<Eval>, scale: &Scale, most: f64) -> Self {
+        let estimate = Estimator::new(parameters).coefficients(most, scale, element.basis().data());
+        Self { parameters: parameters.clone(), element, scale: scale.clone(), estimate, declared: estimate, most }
+    }
+
+    /// The coefficients, if they keep their bound.
+    ///
+    /// # Errors
+    /// [`EncodeError::NoMessage`].
+    pub(super) fn checked(&self) -> Result<(Zeroizing<Poly<Coeff>>, Zeroizing<Vec<f64>>), EncodeError> {
+        let element = Zeroizing::new(self.element.clone().inverse());
+        let coefficients = coefficients_of(&element);
+        if keep(&coefficients, self.most) { Ok((element, coefficients)) } else { Err(EncodeError::NoMessage) }
+    }
+
+    /// Keeps only the residues of these primes, of which the element has more.
+    pub(super) fn restrict(&mut self, basis: Basis) {
+        let restricted = self.element.restrict(basis);
+        self.element.zeroize();
+        self.element = restricted;
+        for estimate in [&mut self.estimate, &mut self.declared] {
+            *estimate = estimate.at(estimate.scale(), basis.data());
+        }
+    }
+
+    /// The bounds of its own numbers. They tell something about these.
+    pub(super) fn estimate(&self) -> &Estimate {
+        &self.estimate
+    }
+
+    /// The bounds of the declared range.
+    ///
+    /// # Errors
+    /// [`EncodeError::Range`] for numbers beyond it.
+    pub(super) fn declared(&self) -> Result<&Estimate, EncodeError> {
+        within(self.estimate.magnitude(), self.declared.magnitude())?;
+        Ok(&self.declared)
     }
 
     /// The parameters.
@@ -78,6 +125,7 @@ impl Plaintext {
 impl Drop for Plaintext {
     fn drop(&mut self) {
         self.element.zeroize();
+        self.estimate.zeroize();
     }
 }
 
@@ -105,6 +153,18 @@ pub enum EncodeError {
         /// The slot, from 0.
         slot: usize,
     },
+    /// Numbers beyond the declared range, which would be encrypted with a wrong estimate.
+    #[error(
+        "expected numbers of at most {range} in absolute value, the declared range, found larger ones: \
+         declare a larger range"
+    )]
+    Range {
+        /// The declared range.
+        range: f64,
+    },
+    /// A decryption that is no message.
+    #[error("{}", NO_MESSAGE)]
+    NoMessage,
     /// A scaled coefficient of half the modulus or more: it would overflow.
     #[error("expected numbers that stay below 2^{most} when scaled, found larger ones")]
     TooLarge {
@@ -129,11 +189,14 @@ pub enum EncodeError {
 
 /// Encodes and decodes for one set of parameters. It holds no secret.
 ///
+/// Numbers that will be encrypted have a **declared range**: 1 in absolute value, or that of
+/// [`Self::within`]. Ciphertexts carry it, and operations that could leave the modulus are refused.
+///
 /// ```
 /// use tobari_lattice::ckks::{Encoder, Scale};
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
-/// let encoder = Encoder::new(&parameters)?;
+/// let encoder = Encoder::new(&parameters)?.within(2.0);
 /// let plaintext = encoder.encode(&[1.5, -2.0, 0.1], &Scale::power_of_two(30), 2)?;
 /// let slots = encoder.decode(&plaintext)?;
 /// assert_eq!(slots.len(), 2048);
@@ -144,8 +207,12 @@ pub enum EncodeError {
 #[derive(Clone)]
 pub struct Encoder {
     parameters: LatticeParameters,
-    embedding: Embedding,
+    embedding: Arc<Embedding>,
+    range: f64,
 }
+
+/// The declared range of numbers if there is no other.
+const RANGE: f64 = 1.0;
 
 impl Encoder {
     /// An encoder for these parameters.
@@ -156,7 +223,36 @@ impl Encoder {
         if parameters.plaintext() != params::Plaintext::Approximate {
             return Err(EncodeError::Integers);
         }
-        Ok(Self { parameters: parameters.clone(), embedding: Embedding::new(parameters.degree()) })
+        let embedding = Arc::new(Embedding::new(parameters.degree()));
+        Ok(Self { parameters: parameters.clone(), embedding, range: RANGE })
+    }
+
+    /// The same encoder for numbers of at most `range` in absolute value, which must not depend on
+    /// what is encrypted: everybody may see it. It counts for numbers that are encrypted; factors
+    /// that are not have no declared range. Infinity declares nothing: then only an evaluator
+    /// [without bounds](super::Evaluator::unbounded) computes with the ciphertexts.
+    ///
+    /// ```
+    /// use tobari_lattice::ckks::{Encoder, Scale};
+    /// use tobari_lattice::params::{LatticeParameters, Plaintext};
+    /// use tobari_lattice::rlwe::SecretKey;
+    /// let mut rng = <chacha20::ChaCha20Rng as rand_core::SeedableRng>::from_seed([0; 32]);
+    /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+    /// let (secret, scale) = (SecretKey::generate(&parameters, &mut rng), Scale::power_of_two(20));
+    /// let encoder = Encoder::new(&parameters)?;
+    /// assert!(encoder.encode(&[1_000.0], &scale, 2)?.encrypt_seeded(&secret, &mut rng).is_err());
+    /// let ages = encoder.within(130.0);
+    /// assert_eq!(ages.encode(&[61.0], &scale, 2)?.encrypt_seeded(&secret, &mut rng)?.expand().estimate().unwrap().magnitude(), 130.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn within(&self, range: f64) -> Self {
+        Self { range, ..self.clone() }
+    }
+
+    /// The declared range of numbers that are encrypted.
+    pub fn range(&self) -> f64 {
+        self.range
     }
 
     /// The parameters.
@@ -194,9 +290,13 @@ impl Encoder {
             return Err(EncodeError::OtherParameters);
         }
         let ring = self.parameters.ring();
-        let coefficients = self.coefficients(slots.iter().copied().map(Complex::from), scale, level)?;
+        let slots = slots.iter().copied().map(Complex::from);
+        within(largest(slots.clone()), self.range)?;
+        let coefficients = self.coefficients(slots, scale, level)?;
         let inner = key.encrypt_seeded(lift(ring, ring.basis(level), &coefficients), rng);
-        Ok(SeededCiphertext::new(inner, scale.clone()))
+        let estimator = Estimator::new(&self.parameters);
+        let estimate = estimator.encrypt_seeded(&estimator.encode(self.range, scale, level));
+        Ok(SeededCiphertext::new(inner, scale.clone(), Some(estimate)))
     }
 
     /// Complex numbers, from slot 0 on; the others are 0.
@@ -213,10 +313,30 @@ impl Encoder {
         scale: &Scale,
         level: usize,
     ) -> Result<Plaintext, EncodeError> {
-        let ring = self.parameters.ring();
+        let (ring, largest) = (self.parameters.ring(), largest(slots.clone()));
         let coefficients = self.coefficients(slots, scale, level)?;
         let element = lift(ring, ring.basis(level), &coefficients).forward();
-        Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
+        Ok(self.plaintext(element, scale, |estimator, range| estimator.encode(range.unwrap_or(largest), scale, level)))
+    }
+
+    /// A plaintext with its two estimates: of the declared range, and of its own numbers.
+    fn plaintext(
+        &self,
+        element: Poly<Eval>,
+        scale: &Scale,
+        estimate: impl Fn(&Estimator, Option<f64>) -> Estimate,
+    ) -> Plaintext {
+        let estimator = Estimator::new(&self.parameters);
+        let declared = estimate(&estimator, Some(self.range));
+        let estimate = estimate(&estimator, None);
+        Plaintext {
+            parameters: self.parameters.clone(),
+            element,
+            scale: scale.clone(),
+            estimate,
+            declared,
+            most: f64::INFINITY,
+        }
     }
 
     /// Real numbers for [`Evaluator::transform_sum`](super::Evaluator::transform_sum), over the
@@ -225,10 +345,11 @@ impl Encoder {
     /// # Errors
     /// [`EncodeError`] for input that does not fit.
     pub fn encode_diagonal(&self, slots: &[f64], scale: &Scale, level: usize) -> Result<Plaintext, EncodeError> {
-        let ring = self.parameters.ring();
-        let coefficients = self.coefficients(slots.iter().copied().map(Complex::from), scale, level)?;
+        let (ring, slots) = (self.parameters.ring(), slots.iter().copied().map(Complex::from));
+        let largest = largest(slots.clone());
+        let coefficients = self.coefficients(slots, scale, level)?;
         let element = lift(ring, ring.key_basis(level), &coefficients).forward();
-        Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
+        Ok(self.plaintext(element, scale, |estimator, range| estimator.encode(range.unwrap_or(largest), scale, level)))
     }
 
     /// The element of a public plaintext over the data primes of a level and the special ones.
@@ -279,13 +400,14 @@ impl Encoder {
         for (row, table) in ring.tables(basis).enumerate() {
             element.row_mut(row).fill(integer.modulo(table.modulus()));
         }
-        Ok(Plaintext { parameters: self.parameters.clone(), element, scale: scale.clone() })
+        Ok(self.plaintext(element, scale, |estimator, range| estimator.constant(range.unwrap_or(value), scale, level)))
     }
 
     /// The real parts of all slots.
     ///
     /// # Errors
-    /// [`EncodeError::OtherParameters`].
+    /// [`EncodeError::OtherParameters`], or [`EncodeError::NoMessage`] for a decryption of no
+    /// message.
     pub fn decode(&self, plaintext: &Plaintext) -> Result<Zeroizing<Vec<f64>>, EncodeError> {
         Ok(Zeroizing::new(self.decode_complex(plaintext)?.iter().map(|z| z.re).collect()))
     }
@@ -293,29 +415,48 @@ impl Encoder {
     /// All slots.
     ///
     /// # Errors
-    /// [`EncodeError::OtherParameters`].
+    /// As [`Self::decode`].
     pub fn decode_complex(&self, plaintext: &Plaintext) -> Result<Zeroizing<Vec<Complex>>, EncodeError> {
         if plaintext.parameters != self.parameters {
             return Err(EncodeError::OtherParameters);
         }
-        let coefficients = Zeroizing::new(plaintext.element.clone().inverse());
-        Ok(self.slots_of(&coefficients, &plaintext.scale))
+        let (_, mut coefficients) = plaintext.checked()?;
+        Ok(self.slots_of(&mut coefficients, &plaintext.scale))
     }
 
-    /// The slots of an element of this ring. An element that is not a message, as after decryption
-    /// under a wrong key, has arbitrary slots, perhaps infinite or NaN.
-    pub(super) fn slots_of(&self, element: &Poly<Coeff>, scale: &Scale) -> Zeroizing<Vec<Complex>> {
+    /// The slots of coefficients of this ring.
+    pub(super) fn slots_of(&self, coefficients: &mut [f64], scale: &Scale) -> Zeroizing<Vec<Complex>> {
         // a product by the inverse, not a quotient: its time does not depend on the number
         let inverse = 1.0 / scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        let mut coefficients = Zeroizing::new(vec![0.0; self.parameters.degree()]);
-        if !nearby(element, &mut coefficients) {
-            Reconstruction::new(element.ring(), element.basis()).for_each(element, |place, integer| {
-                coefficients[place] = to_f64(integer.negative, integer.words);
-            });
-        }
         coefficients.iter_mut().for_each(|coefficient| *coefficient *= inverse);
-        self.embedding.to_slots(&coefficients)
+        self.embedding.to_slots(coefficients)
     }
+}
+
+/// The coefficients of an element as doubles: infinite or rounded where they are too large.
+pub(super) fn coefficients_of(element: &Poly<Coeff>) -> Zeroizing<Vec<f64>> {
+    let mut coefficients = Zeroizing::new(vec![0.0; element.ring().degree()]);
+    if !nearby(element, &mut coefficients) {
+        Reconstruction::new(element.ring(), element.basis()).for_each(element, |place, integer| {
+            coefficients[place] = to_f64(integer.negative, integer.words);
+        });
+    }
+    coefficients
+}
+
+/// Do all coefficients keep this bound? Without a branch: only the answer is public.
+pub(super) fn keep(coefficients: &[f64], most: f64) -> bool {
+    coefficients.iter().fold(true, |all, coefficient| all & (coefficient.abs() <= most))
+}
+
+/// The largest absolute value, without a branch; infinite beyond 2^511, the root of doubles.
+fn largest(slots: impl Iterator<Item = Complex>) -> f64 {
+    slots.fold(0.0, |most: f64, z| most.max(z.re * z.re + z.im * z.im)).sqrt()
+}
+
+/// Rejects numbers beyond a declared range, but for the rounding of [`largest`].
+fn within(largest: f64, range: f64) -> Result<(), EncodeError> {
+    if largest <= range * (1.0 + 4.0 * f64::EPSILON) { Ok(()) } else { Err(EncodeError::Range { range }) }
 }
 
 /// The coefficients as doubles, if all are so small that the first prime or the first two determine

@@ -9,13 +9,17 @@
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
 //! | `drop_to` | `a` | the same | as asked | none |
 //!
-//! [`Estimate`](super::Estimate) has the numbers. Nothing is aligned or rescaled implicitly: the
-//! author of a circuit decides on the use of its levels. An operation on two ciphertexts of
-//! different levels is an error. So is a sum or a difference of different scales.
+//! [`Estimate`](super::Estimate) has the numbers, and every ciphertext carries its own. An
+//! operation whose result might not fit the modulus is an error ([`OperationError::Overflow`]).
+//!
+//! Nothing is aligned or rescaled implicitly: the author of a circuit decides on the use of its
+//! levels. An operation on two ciphertexts of different levels is an error. So is a sum or a
+//! difference of different scales.
 
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, constant};
 use super::keys::EvaluationKeys;
+use super::precision::{Estimate, Estimator};
 use super::scale::{Magnitude, Scale};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Division, Eval, Poly, Rounding};
@@ -71,6 +75,38 @@ pub enum OperationError {
         /// The level.
         level: usize,
     },
+    /// A result that may exceed the modulus: it would come back as another number.
+    #[error(
+        "the result may be as large as {}, with an error of up to {}, and level {level} holds {} at its scale: \
+         declare a smaller range of the inputs, use a smaller scale, or compute this at a higher level",
+        short(*.magnitude),
+        short(*.error),
+        short(*.most)
+    )]
+    Overflow {
+        /// A bound on the slots.
+        magnitude: f64,
+        /// A bound on their errors.
+        error: f64,
+        /// The largest number that fits.
+        most: f64,
+        /// The level of the result.
+        level: usize,
+    },
+    /// A ciphertext that was read from bytes, whose numbers nobody has bounded.
+    #[error(
+        "nothing is known about the size of the numbers in a ciphertext that was read from bytes: declare their \
+         range first"
+    )]
+    NoEstimate,
+    /// An estimate that does not belong to the ciphertext.
+    #[error("expected an estimate for level {level} and scale {scale}, found one for others")]
+    Estimate {
+        /// The level of the ciphertext.
+        level: usize,
+        /// Its scale.
+        scale: Scale,
+    },
     /// A key is missing, or is for lower levels.
     #[error("expected a key for {purpose} at level {level}, found none")]
     MissingKey {
@@ -90,6 +126,25 @@ pub enum OperationError {
         /// Keys.
         keys: usize,
     },
+    /// No ciphertext, or no plaintext, where at least one is needed.
+    #[error("expected at least one ciphertext and one plaintext, found none")]
+    Empty,
+    /// Another number of ciphertexts than weights.
+    #[error("expected {expected} ciphertexts, one for each weight of a row, found {found}")]
+    Inputs {
+        /// The weights of a row.
+        expected: usize,
+        /// The ciphertexts.
+        found: usize,
+    },
+    /// Sums that name ciphertexts or weights that are not there.
+    #[error("expected sums of the {inputs} inputs and the {weights} weights, found others")]
+    Sums {
+        /// The inputs.
+        inputs: usize,
+        /// The weights.
+        weights: usize,
+    },
     /// A product that still has three parts.
     #[error("expected a relinearised ciphertext, found a product of three parts")]
     ThreeParts,
@@ -104,6 +159,14 @@ pub enum OperationError {
     /// A constant that cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+/// A number with four digits.
+fn short(number: f64) -> String {
+    match number.abs() {
+        0.001..1e7 => format!("{}", (number * 1e4).round() / 1e4),
+        _ => format!("{number:.3e}"),
+    }
 }
 
 /// Computes with ciphertexts of one set of parameters. It holds no secret.
@@ -121,7 +184,7 @@ pub enum OperationError {
 /// keys.add_relinearization(&secret, 3, &mut rng)?;
 /// keys.add_rotation(&secret, 1, 2, &mut rng)?;
 ///
-/// let encoder = Encoder::new(&parameters)?;
+/// let encoder = Encoder::new(&parameters)?.within(3.0);
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let x = encoder.encode(&[1.0, 2.0, 3.0], &Scale::power_of_two(40), 3)?.encrypt(&public, &mut rng)?;
 /// // x², and then in each slot the sum with the next one
@@ -135,6 +198,9 @@ pub enum OperationError {
 /// ```
 pub struct Evaluator {
     parameters: LatticeParameters,
+    estimator: Estimator,
+    /// Does it check that results fit?
+    bounded: bool,
     switcher: KeySwitcher,
     /// By the last prime of each level.
     divisions: Vec<OnceLock<Division>>,
@@ -154,7 +220,7 @@ pub struct Evaluator {
 /// for step in 1..4 {
 ///     keys.add_rotation(&secret, step, 2, &mut rng)?;
 /// }
-/// let (encoder, evaluator) = (Encoder::new(&parameters)?, Evaluator::new(&parameters)?);
+/// let (encoder, evaluator) = (Encoder::new(&parameters)?.within(4.0), Evaluator::new(&parameters)?);
 /// let plaintext = encoder.encode(&[1.0, 2.0, 3.0, 4.0], &Scale::power_of_two(30), 2)?;
 /// let x = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
 /// let hoisted = evaluator.hoist(&x)?;
@@ -200,7 +266,8 @@ impl Evaluator {
             return Err(OperationError::NoSpecialPrime);
         }
         let divisions = (0..=parameters.data_primes()).map(|_| OnceLock::new()).collect();
-        Ok(Self { parameters: parameters.clone(), switcher: KeySwitcher::new(parameters), divisions })
+        let (estimator, switcher) = (Estimator::new(parameters), KeySwitcher::new(parameters));
+        Ok(Self { parameters: parameters.clone(), estimator, bounded: true, switcher, divisions })
     }
 
     /// The parameters.
@@ -208,17 +275,67 @@ impl Evaluator {
         &self.parameters
     }
 
+    /// The same evaluator without bounds. It takes ciphertexts of which nothing is known, refuses
+    /// no result that may be too large, and its results carry no estimate. It is for circuits whose
+    /// ranges are known from elsewhere, for instance from examples, and are far below the worst
+    /// case. **If they are exceeded, results may be wrong without any sign.**
+    #[must_use]
+    pub fn unbounded(self) -> Self {
+        Self { bounded: false, ..self }
+    }
+
     pub(super) fn switcher(&self) -> &KeySwitcher {
         &self.switcher
+    }
+
+    pub(super) fn estimator(&self) -> &Estimator {
+        &self.estimator
+    }
+
+    /// Rejects the bounds of a result that may not fit.
+    pub(super) fn admit(&self, estimate: Estimate) -> Result<Estimate, OperationError> {
+        let most = self.estimator.most(&estimate);
+        if !self.bounded || estimate.largest() <= most {
+            return Ok(estimate);
+        }
+        let [magnitude, wide, error] = estimate.bounds();
+        let (magnitude, level) = (magnitude + wide, estimate.level());
+        Err(OperationError::Overflow { magnitude, error, most, level })
+    }
+
+    /// The bounds of an argument; numbers that are none if nothing is known, and need not be.
+    pub(super) fn bounds(&self, a: &Ciphertext) -> Result<Estimate, OperationError> {
+        match a.estimate() {
+            Some(estimate) => Ok(*estimate),
+            None if self.bounded => Err(OperationError::NoEstimate),
+            None => Ok(Estimate::of_bounds([f64::NAN; 3], f64::NAN, a.level())),
+        }
+    }
+
+    /// What a result carries.
+    fn carried(&self, estimate: Estimate) -> Option<Estimate> {
+        self.bounded.then_some(estimate)
+    }
+
+    /// The bounds of a sum.
+    fn sum_of(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Estimate, OperationError> {
+        self.admit(self.estimator.add(&self.bounds(a)?, &self.bounds(b)?))
+    }
+
+    /// The bounds of a product at this scale.
+    pub(super) fn product_of(&self, a: &Estimate, b: &Estimate, scale: &Scale) -> Result<Estimate, OperationError> {
+        let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
+        self.admit(self.estimator.tensor(a, b).at(scale, a.level()))
     }
 
     /// `a + b`.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters, levels or scales differ.
+    /// [`OperationError`] if parameters, levels or scales differ, or the sum may not fit.
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check_alike(a, b)?;
-        Ok(Ciphertext::new(a.inner().sum(b.inner()), a.scale().clone()))
+        let estimate = self.sum_of(a, b)?;
+        Ok(Ciphertext::new(a.inner().sum(b.inner()), a.scale().clone(), self.carried(estimate)))
     }
 
     /// `a += b`.
@@ -227,7 +344,9 @@ impl Evaluator {
     /// As [`Self::add`]; then `a` is unchanged.
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
         self.check_alike(a, b)?;
+        let estimate = self.sum_of(a, b)?;
         a.inner_mut().add_assign(b.inner());
+        a.set_estimate(self.carried(estimate));
         Ok(())
     }
 
@@ -237,8 +356,9 @@ impl Evaluator {
     /// As [`Self::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check_alike(a, b)?;
-        let mut difference = a.clone();
+        let (estimate, mut difference) = (self.sum_of(a, b)?, a.clone());
         difference.inner_mut().sub_assign(b.inner());
+        difference.set_estimate(self.carried(estimate));
         Ok(difference)
     }
 
@@ -252,12 +372,15 @@ impl Evaluator {
     /// `a + p`, for a plaintext of this level or a higher one.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters or scales differ, or the plaintext has a lower level.
+    /// [`OperationError`] if parameters or scales differ, the plaintext has a lower level, or the
+    /// sum may not fit.
     pub fn add_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<Ciphertext, OperationError> {
         self.check_plain(a, p)?;
         check_scales(a.scale(), p.scale())?;
+        let estimate = self.admit(self.estimator.add(&self.bounds(a)?, p.estimate()))?;
         let mut sum = a.clone();
         sum.inner_mut().add_phase(&p.element().restrict(self.parameters.ring().basis(a.level())));
+        sum.set_estimate(self.carried(estimate));
         Ok(sum)
     }
 
@@ -268,8 +391,11 @@ impl Evaluator {
     pub fn add_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         let integer = constant(&self.parameters, value, a.scale(), a.level())?;
+        let number = self.estimator.constant(value, a.scale(), a.level());
+        let estimate = self.admit(self.estimator.add(&self.bounds(a)?, &number))?;
         let mut sum = a.clone();
         sum.inner_mut().parts_mut()[0].add_to_rows(|q| integer.modulo(q));
+        sum.set_estimate(self.carried(estimate));
         Ok(sum)
     }
 
@@ -282,7 +408,8 @@ impl Evaluator {
     pub fn mul_plain(&self, a: &Ciphertext, p: &Plaintext) -> Result<Ciphertext, OperationError> {
         self.check_plain(a, p)?;
         let scale = self.product(a.scale(), p.scale(), a.level())?;
-        Ok(Ciphertext::new(a.inner().times(p.element()), scale))
+        let estimate = self.product_of(&self.bounds(a)?, p.estimate(), &scale)?;
+        Ok(Ciphertext::new(a.inner().times(p.element()), scale, self.carried(estimate)))
     }
 
     /// `a *= p`, likewise.
@@ -292,8 +419,10 @@ impl Evaluator {
     pub fn mul_plain_assign(&self, a: &mut Ciphertext, p: &Plaintext) -> Result<(), OperationError> {
         self.check_plain(a, p)?;
         let scale = self.product(a.scale(), p.scale(), a.level())?;
+        let estimate = self.product_of(&self.bounds(a)?, p.estimate(), &scale)?;
         a.inner_mut().times_assign(p.element());
         a.set_scale(scale);
+        a.set_estimate(self.carried(estimate));
         Ok(())
     }
 
@@ -310,36 +439,39 @@ impl Evaluator {
         self.check_plain(a, p)?;
         self.check_levels(sum, a)?;
         check_scales(sum.scale(), &self.product(a.scale(), p.scale(), a.level())?)?;
+        let term = self.product_of(&self.bounds(a)?, p.estimate(), sum.scale())?;
+        let estimate = self.admit(self.estimator.add(&self.bounds(sum)?, &term))?;
         if sum.needs_relinearization() != a.needs_relinearization() {
             return Err(OperationError::ThreeParts);
         }
         for (sum, part) in sum.inner_mut().parts_mut().iter_mut().zip(a.inner().parts()) {
             sum.mul_add_assign(part, p.element());
         }
+        sum.set_estimate(self.carried(estimate));
         Ok(())
     }
 
     /// `Σ a p`. It reads every ciphertext and every plaintext once, and writes the sum once.
     ///
     /// # Errors
-    /// As [`Self::mul_plain_add_assign`].
-    ///
-    /// # Panics
-    /// If there is no pair.
+    /// As [`Self::mul_plain_add_assign`], and if there is no pair.
     pub fn dot_plain(&self, pairs: &[(&Ciphertext, &Plaintext)]) -> Result<Ciphertext, OperationError> {
-        let (first, p) = pairs[0];
+        let Some(((first, p), others)) = pairs.split_first() else { return Err(OperationError::Empty) };
         self.check_plain(first, p)?;
         let scale = self.product(first.scale(), p.scale(), first.level())?;
-        for (a, p) in &pairs[1..] {
+        let mut estimate = self.product_of(&self.bounds(first)?, p.estimate(), &scale)?;
+        for (a, p) in others {
             self.check_plain(a, p)?;
             self.check_levels(first, a)?;
             check_scales(&scale, &self.product(a.scale(), p.scale(), a.level())?)?;
+            let term = self.product_of(&self.bounds(a)?, p.estimate(), &scale)?;
+            estimate = self.admit(self.estimator.add(&estimate, &term))?;
             if a.needs_relinearization() != first.needs_relinearization() {
                 return Err(OperationError::ThreeParts);
             }
         }
         let pairs: Vec<_> = pairs.iter().map(|(a, p)| (a.inner(), p.element())).collect();
-        Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale))
+        Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale, self.carried(estimate)))
     }
 
     /// `a` times a number that is encoded at the scale of the last prime, so that the rescaled
@@ -365,18 +497,26 @@ impl Evaluator {
         self.check(a)?;
         let product = self.product(a.scale(), scale, a.level())?;
         let integer = constant(&self.parameters, value, scale, a.level())?;
+        let number = self.estimator.constant(value, scale, a.level());
+        let estimate = self.product_of(&self.bounds(a)?, &number, &product)?;
         let mut inner = a.inner().clone();
         for part in inner.parts_mut() {
             part.scale_rows(|q| integer.modulo(q));
         }
-        Ok(Ciphertext::new(inner, product))
+        Ok(Ciphertext::new(inner, product, self.carried(estimate)))
     }
 
     /// `a` times an integer. Scale and level do not change.
-    pub fn mul_integer(&self, a: &Ciphertext, factor: i64) -> Ciphertext {
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters differ, or the product may not fit.
+    pub fn mul_integer(&self, a: &Ciphertext, factor: i64) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        let estimate = self.admit(self.bounds(a)?.times(factor as f64))?;
         let mut product = a.clone();
         product.inner_mut().parts_mut().iter_mut().for_each(|part| part.scale_assign(factor));
-        product
+        product.set_estimate(self.carried(estimate));
+        Ok(product)
     }
 
     /// `a b`, in two parts. The scale is the product: see [`Self::rescale`].
@@ -397,7 +537,8 @@ impl Evaluator {
         check_two_parts(a)?;
         check_two_parts(b)?;
         let scale = self.product(a.scale(), b.scale(), a.level())?;
-        Ok(Ciphertext::new(a.inner().tensor(b.inner()), scale))
+        let estimate = self.product_of(&self.bounds(a)?, &self.bounds(b)?, &scale)?;
+        Ok(Ciphertext::new(a.inner().tensor(b.inner()), scale, self.carried(estimate)))
     }
 
     /// The same in two parts.
@@ -410,8 +551,9 @@ impl Evaluator {
         let [c0, c1, c2] = a.inner().parts() else {
             return Ok(a.clone());
         };
-        let parts = self.switcher.relinearize([c0, c1, c2], keys.relinearization(a.level())?);
-        Ok(self.of_parts(parts.into(), a.scale()))
+        let key = keys.relinearization(a.level())?;
+        let estimate = self.admit(self.estimator.switch(&self.bounds(a)?))?;
+        Ok(self.of_parts(self.switcher.relinearize([c0, c1, c2], key).into(), a.scale(), estimate))
     }
 
     /// `a b` over the last prime, in two parts: [`Self::mul`] and [`Self::rescale`] in less time,
@@ -436,18 +578,21 @@ impl Evaluator {
         self.check(a)?;
         self.check_keys(keys)?;
         let [c0, c1, c2] = a.inner().parts() else { return self.rescale(a) };
-        let (scale, key) = (self.rescaled(a)?, keys.relinearization(a.level())?);
-        Ok(self.of_parts(self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale))
+        let key = keys.relinearization(a.level())?;
+        let (scale, estimate) = self.rescaled(a, &self.estimator.switch(&self.bounds(a)?))?;
+        Ok(self.of_parts(self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale, estimate))
     }
 
-    /// The scale of a ciphertext divided by the last prime.
-    fn rescaled(&self, a: &Ciphertext) -> Result<Scale, OperationError> {
+    /// The scale of a ciphertext divided by the last prime, and then its bounds.
+    fn rescaled(&self, a: &Ciphertext, estimate: &Estimate) -> Result<(Scale, Estimate), OperationError> {
         self.check_level(a, 2)?;
         let level = a.level();
         let scale = a.scale().quotient(&Scale::prime(level - 1));
         let scale = scale.ok_or(OperationError::NoRoom { level: level - 1 })?;
         self.check_room(&scale, level - 1)?;
-        Ok(scale)
+        let factor = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
+        let estimate = self.admit(self.estimator.rescale(estimate).at(factor, level - 1))?;
+        Ok((scale, estimate))
     }
 
     /// Divides message, error and scale by the last prime of the level.
@@ -457,11 +602,11 @@ impl Evaluator {
     /// than it.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
-        let (scale, level) = (self.rescaled(a)?, a.level());
+        let ((scale, estimate), level) = (self.rescaled(a, &self.bounds(a)?)?, a.level());
         let division =
             self.divisions[level].get_or_init(|| Division::by_last(self.parameters.ring(), level, Rounding::Nearest));
         let parts = a.inner().parts().iter().map(|part| division.divide(part)).collect();
-        Ok(self.of_parts(parts, &scale))
+        Ok(self.of_parts(parts, &scale, estimate))
     }
 
     /// The same message over the first `level` primes.
@@ -475,8 +620,11 @@ impl Evaluator {
             return Err(OperationError::Level { most: a.level(), found: level });
         }
         self.check_room(a.scale(), level)?;
+        let bounds = self.bounds(a)?;
+        let estimate = self.admit(bounds.at(bounds.scale(), level))?;
         let mut dropped = a.clone();
         dropped.inner_mut().truncate(level);
+        dropped.set_estimate(self.carried(estimate));
         Ok(dropped)
     }
 
@@ -539,19 +687,21 @@ impl Evaluator {
             return Ok(a.ciphertext().clone());
         }
         let galois = keys.rotation(step, a.ciphertext.level())?;
+        let estimate = self.admit(self.estimator.switch(&self.bounds(&a.ciphertext)?))?;
         let parts = self.switcher.rotate_digits(&a.ciphertext.inner().parts()[0], &a.digits, galois);
-        Ok(self.of_parts(parts.into(), a.ciphertext.scale()))
+        Ok(self.of_parts(parts.into(), a.ciphertext.scale(), estimate))
     }
 
     /// Applies `X -> X^g`, and switches back to the secret.
     fn apply(&self, a: &Ciphertext, galois: &GaloisKey) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
-        Ok(self.of_parts(self.switcher.rotate([c0, c1], galois).into(), a.scale()))
+        let estimate = self.admit(self.estimator.switch(&self.bounds(a)?))?;
+        Ok(self.of_parts(self.switcher.rotate([c0, c1], galois).into(), a.scale(), estimate))
     }
 
-    pub(super) fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale) -> Ciphertext {
-        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts), scale.clone())
+    pub(super) fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale, estimate: Estimate) -> Ciphertext {
+        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts), scale.clone(), self.carried(estimate))
     }
 
     /// The scale of a product, if it has room.

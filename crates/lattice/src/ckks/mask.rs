@@ -4,8 +4,9 @@
 //! The holder of a ciphertext of `m` adds a mask `r` with uniform coefficients in `[-2^b, 2^b)`.
 //! The holder of the key decrypts `m + r`, an integer polynomial below half of the modulus, and
 //! encrypts **these integers** under a larger modulus. The first party then subtracts `r` over the
-//! larger modulus. Nothing is rounded. A coefficient `c` of `m` is hidden up to a statistical
-//! distance of `|c| / 2^(b + 1)`.
+//! larger modulus. Nothing is rounded. The sums with masks are taken modulo `Q`, so an evaluator
+//! [without bounds](super::Evaluator::unbounded) takes them. A coefficient `c` of `m` is hidden up
+//! to a statistical distance of `|c| / 2^(b + 1)`.
 //!
 //! # Leakage
 //! Constant time; the time depends only on the number of primes.
@@ -13,7 +14,7 @@
 use super::{Plaintext, Scale};
 use crate::params::LatticeParameters;
 use crate::ring::{Domain, Poly, Reconstruction, Seed};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
 /// The number of the stream of masks within the domain.
 const MASKS: u64 = 1;
@@ -37,12 +38,12 @@ impl Plaintext {
         let ring = parameters.ring();
         let mut stream = seed.stream(Domain::Flood, MASKS);
         let element = Poly::uniform_integers(ring, ring.basis(level), bits, &mut stream).forward();
-        Some(Self::of_element(parameters, element, scale))
+        Some(Self::of_element(parameters, element, scale, 2f64.powi(bits as i32)))
     }
 
     /// The same integer polynomial over `level` data primes, with coefficients between minus and
-    /// plus half of the present modulus. None if the level does not exist, or if this plaintext is
-    /// over special primes, too.
+    /// plus half of the present modulus. None if the level does not exist, if this plaintext is
+    /// over special primes, too, or if it is a decryption of no message.
     pub fn lift(&self, level: usize) -> Option<Self> {
         let (parameters, found) = (self.parameters(), self.level());
         if !(1..=parameters.data_primes()).contains(&level) || self.is_diagonal() {
@@ -50,10 +51,12 @@ impl Plaintext {
         }
         let ring = parameters.ring();
         let basis = ring.basis(level);
+        let (small, _) = self.checked().ok()?;
         if level <= found {
-            return Some(Self::of_element(parameters, self.element().restrict(basis), self.scale()));
+            let mut restricted = self.clone();
+            restricted.restrict(basis);
+            return Some(restricted);
         }
-        let small = Zeroizing::new(self.element().clone().inverse());
         let mut large = Poly::any(ring, basis);
         for row in 0..found {
             large.row_mut(row).copy_from_slice(small.row(row));
@@ -67,7 +70,8 @@ impl Plaintext {
                 large.row_mut(row)[place] = absolute ^ ((absolute ^ q.neg(absolute)) & negative);
             }
         });
-        let lifted = Self::of_element(parameters, large.clone().forward(), self.scale());
+        let most = self.estimate().largest() * self.scale().to_f64(parameters).unwrap_or(f64::NAN);
+        let lifted = Self::of_element(parameters, large.clone().forward(), self.scale(), most);
         large.zeroize();
         Some(lifted)
     }
@@ -90,7 +94,8 @@ mod tests {
             LatticeParameters::insecure_of_sizes(64, &[50, 26, 26, 26], &[50], 4, Kind::Approximate).unwrap();
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let secret = SecretKey::generate(&parameters, &mut rng);
-        let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+        let (encoder, evaluator) =
+            (Encoder::new(&parameters).unwrap().within(3.0), Evaluator::new(&parameters).unwrap().unbounded());
         let (scale, numbers) = (Scale::power_of_two(26), [0.5, -1.25, 3.0]);
         for (from, to) in [(1, 1), (1, 4), (2, 4), (2, 1), (3, 4)] {
             let bits = Plaintext::mask_bits(&parameters, from);
@@ -101,8 +106,8 @@ mod tests {
             let seen = Decryptor::new(&secret, &encoder).unwrap().plaintext(&masked).unwrap();
             let again = seen.lift(to).unwrap().encrypt_seeded(&secret, &mut rng).unwrap().expand();
             let mask = Plaintext::mask(&parameters, &seed, bits, &scale, to).unwrap();
-            let negative = evaluator.neg(&evaluator.add_plain(&evaluator.neg(&again), &mask).unwrap());
-            let slots = Decryptor::new(&secret, &encoder).unwrap().decrypt(&negative).unwrap();
+            let unmasked = evaluator.neg(&evaluator.add_plain(&evaluator.neg(&again), &mask).unwrap());
+            let slots = Decryptor::new(&secret, &encoder).unwrap().decrypt(&unmasked).unwrap();
             for (found, expected) in slots.iter().zip(numbers) {
                 assert!((found - expected).abs() < 1e-4, "{from} {to}: {found}");
             }

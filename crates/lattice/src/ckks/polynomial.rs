@@ -87,8 +87,10 @@ impl Powers<'_> {
     fn evaluate(&mut self, p: &[f64], level: usize, scale: &Scale) -> Result<Ciphertext, OperationError> {
         let degree = degree(p);
         if degree == 0 {
-            let zero = self.evaluator.mul_integer(&self.power(1, level)?, 0);
-            let zero = Ciphertext::new(zero.into_inner().0, scale.clone());
+            let zero = self.evaluator.mul_integer(&self.power(1, level)?, 0)?;
+            let factor = scale.to_f64(self.evaluator.parameters()).unwrap_or(f64::NAN);
+            let estimate = zero.estimate().map(|estimate| estimate.at(factor, level));
+            let zero = Ciphertext::new(zero.into_inner(), scale.clone(), estimate);
             return self.evaluator.add_constant(&zero, p[0]);
         }
         let spare = self.top() - level - 1;

@@ -21,14 +21,28 @@
 //! Errors add up as if all had the same sign, so an estimate is a few bits above the measured
 //! error, and fails only with the chances above. It assumes independent rounding errors, as they
 //! are for numbers that were not chosen by an attacker.
+//!
+//! # Estimates travel with ciphertexts
+//! Every [`Ciphertext`](super::Ciphertext) carries its estimate, and each operation of the
+//! [`Evaluator`](super::Evaluator) estimates its result first. It refuses a result that may not fit
+//! ([`Estimator::fits`]), because a number beyond the modulus comes back as another number, without
+//! any sign. An estimate starts from a **declared range** ([`Encoder::within`]
+//! (super::Encoder::within)), never from encrypted numbers: whoever sees which operations were
+//! refused would learn about them. It does not travel in bytes: a sender could forge it. Whoever
+//! reads a ciphertext declares its estimate ([`Ciphertext::declare`](super::Ciphertext::declare)).
 
 use super::scale::{Magnitude, Scale};
 use crate::params::LatticeParameters;
+use zeroize::Zeroize;
 
 /// The deviation of errors, rounded up.
 const ERROR: f64 = 3.22;
 /// `2^-53`.
 const EPSILON: f64 = 1.0 / (1u64 << 53) as f64;
+/// The part of half the modulus that messages and errors may use. A key of somebody else gives
+/// uniform coefficients, and so do numbers that wrapped around many times. All `N` of them are
+/// below this part with a chance of `(15/16)^N`: `2^-95` for `N = 2^10`, the smallest secure ring.
+pub(super) const USABLE: f64 = 15.0 / 16.0;
 
 /// The estimate for a ciphertext's slots.
 ///
@@ -42,9 +56,13 @@ const EPSILON: f64 = 1.0 / (1u64 << 53) as f64;
 /// assert!(square.error() > x.error() && square.error() < 1e-3);
 /// # Ok::<(), tobari_lattice::params::LatticeError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Zeroize)]
 pub struct Estimate {
     magnitude: f64,
+    /// A bound on coefficients, over the scale, which come on top of those of the slots:
+    /// coefficients of [masks](super::Plaintext::mask) are uniform, and their slots `N` times as
+    /// large.
+    wide: f64,
     error: f64,
     scale: f64,
     level: usize,
@@ -59,6 +77,43 @@ impl Estimate {
     /// A bound on the slots' errors.
     pub fn error(&self) -> f64 {
         self.error
+    }
+
+    /// The level.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+
+    /// The scale, rounded.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Magnitude, the bound on other coefficients, and error.
+    pub(super) fn bounds(&self) -> [f64; 3] {
+        [self.magnitude, self.wide, self.error]
+    }
+
+    /// The estimate of these.
+    pub(super) fn of_bounds([magnitude, wide, error]: [f64; 3], scale: f64, level: usize) -> Self {
+        Self { magnitude, wide, error, scale, level }
+    }
+
+    /// A bound on the coefficients of message and error, over the scale: a coefficient is an
+    /// average of slots.
+    pub(super) fn largest(&self) -> f64 {
+        self.magnitude + self.wide + self.error
+    }
+
+    /// The same at another level and scale.
+    pub(super) fn at(&self, scale: f64, level: usize) -> Self {
+        Self { scale, level, ..*self }
+    }
+
+    /// The negative and all that has the same bounds, times a factor.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        let factor = factor.abs();
+        Self { magnitude: self.magnitude * factor, wide: self.wide * factor, error: self.error * factor, ..*self }
     }
 
     /// The least `b ≥ 1` such that every coefficient's error is below `2^b`: coefficients are
@@ -123,7 +178,19 @@ impl Estimator {
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
         let log = f64::from(self.parameters.degree().trailing_zeros());
         let error = self.rounding() / scale + 60.0 * EPSILON * self.root * log * magnitude;
-        Estimate { magnitude, error, scale, level }
+        Estimate { magnitude, wide: 0.0, error, scale, level }
+    }
+
+    /// The same number in all slots: one coefficient, which is rounded.
+    pub(super) fn constant(&self, value: f64, scale: &Scale, level: usize) -> Estimate {
+        let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
+        Estimate { magnitude: value.abs(), wide: 0.0, error: 0.5 / scale + EPSILON * value.abs(), scale, level }
+    }
+
+    /// An element with coefficients of at most this absolute value, and no more known about it.
+    pub(super) fn coefficients(&self, most: f64, scale: &Scale, level: usize) -> Estimate {
+        let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
+        Estimate { magnitude: 0.0, wide: most / scale, error: 0.0, scale, level }
     }
 
     /// A plaintext whose exact value is the encoded one, so that the rounding of encoding is not an
@@ -145,14 +212,19 @@ impl Estimator {
 
     /// A sum or a difference.
     pub fn add(&self, a: &Estimate, b: &Estimate) -> Estimate {
-        Estimate { magnitude: a.magnitude + b.magnitude, error: a.error + b.error, ..*a }
+        let (magnitude, wide) = (a.magnitude + b.magnitude, a.wide + b.wide);
+        Estimate { magnitude, wide, error: a.error + b.error, ..*a }
     }
 
     /// A product with a plaintext, or one in three parts.
     pub fn tensor(&self, a: &Estimate, b: &Estimate) -> Estimate {
+        // slots are sums of all N coefficients
+        let slots = |a: &Estimate| a.magnitude + self.root * self.root * a.wide;
+        let (of_a, of_b) = (slots(a), slots(b));
         Estimate {
-            magnitude: a.magnitude * b.magnitude,
-            error: a.magnitude * b.error + b.magnitude * a.error + a.error * b.error,
+            magnitude: of_a * of_b,
+            wide: 0.0,
+            error: of_a * b.error + of_b * a.error + a.error * b.error,
             scale: a.scale * b.scale,
             level: a.level,
         }
@@ -176,11 +248,19 @@ impl Estimator {
         self.plus(a, switched + self.rounding() * (1.0 + self.secret()))
     }
 
-    /// Does every coefficient, with its error, stay below half the modulus of the level? If not,
-    /// numbers may overflow, and no bound holds.
+    /// Does every coefficient, with its error, stay below 15/16 of half the modulus of the level?
+    /// If not, numbers may overflow, and no bound holds.
     pub fn fits(&self, a: &Estimate) -> bool {
-        let modulus = Magnitude::modulus(&self.parameters, a.level).to_f64();
-        (a.magnitude + a.error) * a.scale < 0.5 * modulus
+        a.largest() <= self.most(a)
+    }
+
+    /// The largest number that fits at the scale and the level of this one.
+    pub(super) fn most(&self, a: &Estimate) -> f64 {
+        let half = Magnitude::modulus(&self.parameters, a.level).quotient(Magnitude::of(2));
+        match Magnitude::of_f64(a.scale) {
+            Some(scale) => USABLE * half.quotient(scale).to_f64(),
+            None => 0.0,
+        }
     }
 
     /// A rescaled ciphertext.
@@ -249,7 +329,7 @@ impl Precision {
 mod tests {
     use super::super::tests::Bench;
     use super::*;
-    use crate::ckks::Ciphertext;
+    use crate::ckks::{Ciphertext, Decryptor, OperationError, ReleaseError};
     use proptest::prelude::*;
 
     #[test]
@@ -262,7 +342,7 @@ mod tests {
 
     #[test]
     fn error_bits_bound_the_coefficients() {
-        let bits = |error| Estimate { magnitude: 1.0, error, scale: 4.0, level: 1 }.coefficient_error_bits();
+        let bits = |error| Estimate { magnitude: 1.0, wide: 0.0, error, scale: 4.0, level: 1 }.coefficient_error_bits();
         assert_eq!([0.0, 0.1, 0.25, 0.49, 0.5, 255.9, 256.0].map(bits), [1, 1, 1, 1, 2, 10, 11]);
         assert_eq!([f64::NAN, f64::INFINITY].map(bits), [u32::MAX; 2]);
         let parameters = Bench::new(&[50, 40]).evaluator.parameters().clone();
@@ -275,7 +355,8 @@ mod tests {
         assert!(bench.secret.noise(a.inner()).log2() <= f64::from(estimate.coefficient_error_bits()));
     }
 
-    /// Doubles a number until it overflows. The estimate predicts this, and not much too early.
+    /// Doubles a number until it overflows. The estimate predicts this, and not much too early: the
+    /// evaluator refuses the sum that comes back as another number.
     #[test]
     fn numbers_fit_until_they_wrap_around() {
         let mut bench = Bench::new(&[50, 40]);
@@ -285,12 +366,25 @@ mod tests {
         let mut estimate = estimator.encrypt(&estimator.encode(1.01, &scale, 1));
         let mut expected = 1.01;
         // 1.01 · 2^40 · 2^9 is a little more than half of the prime, which is below 2^50
-        for doublings in 0..10 {
-            assert_eq!(estimator.fits(&estimate), doublings < 9, "{doublings}");
-            assert_eq!(bench.error(&a, &[expected; 32]) <= estimate.error(), doublings < 9, "{doublings}");
-            (a, estimate) = (bench.evaluator.add(&a, &a).unwrap(), estimator.add(&estimate, &estimate));
-            expected *= 2.0;
+        for doublings in 0..9 {
+            assert!(estimator.fits(&estimate), "{doublings}");
+            assert_eq!(a.estimate(), Some(&estimate));
+            assert!(bench.error(&a, &[expected; 32]) <= estimate.error(), "{doublings}");
+            let sum = bench.evaluator.add(&a, &a);
+            assert_eq!(sum.is_ok(), doublings < 8, "{doublings}");
+            if let Err(error) = sum {
+                assert!(matches!(error, OperationError::Overflow { level: 1, .. }), "{error}");
+            }
+            // the sum without a check, which nobody else can make
+            let sum = Ciphertext::new(a.inner().sum(a.inner()), scale.clone(), None);
+            (estimate, expected) = (estimator.add(&estimate, &estimate), 2.0 * expected);
+            a = Ciphertext::new(sum.into_inner(), scale.clone(), estimator.fits(&estimate).then_some(estimate));
         }
+        assert!(!estimator.fits(&estimate));
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        assert_eq!(decryptor.decrypt(&a).map(drop), Err(ReleaseError::NoMessage));
+        a = Ciphertext::new(a.inner().sum(a.inner()), scale, None);
+        assert!(bench.error(&a, &[2.0 * expected; 32]) > 1_000.0, "another number, without any sign");
     }
 
     /// A ciphertext, its expected slots, and its estimate.
@@ -301,10 +395,10 @@ mod tests {
         estimate: Estimate,
     }
 
-    fn start(bench: &mut Bench, estimator: &Estimator, numbers: &[f64], seeded: bool) -> Value {
+    fn start(bench: &mut Bench, estimator: &Estimator, numbers: &[f64], range: f64, seeded: bool) -> Value {
         let scale = Scale::power_of_two(40);
-        let estimate = estimator.encode(1.0, &scale, 4);
-        let plaintext = bench.encoder.encode(numbers, &scale, 4).unwrap();
+        let estimate = estimator.encode(range, &scale, 4);
+        let plaintext = bench.encoder.within(range).encode(numbers, &scale, 4).unwrap();
         let (ciphertext, estimate) = if seeded {
             let ciphertext = plaintext.encrypt_seeded(&bench.secret, &mut bench.rng).unwrap().expand();
             (ciphertext, estimator.encrypt_seeded(&estimate))
@@ -314,36 +408,36 @@ mod tests {
         Value { ciphertext, slots: numbers.to_vec(), estimate }
     }
 
-    fn step(bench: &Bench, estimator: &Estimator, value: &Value, operation: u8) -> Value {
+    fn step(bench: &Bench, estimator: &Estimator, value: &Value, operation: u8) -> Result<Value, OperationError> {
         let Value { ciphertext: c, slots, estimate: e } = value;
         let (evaluator, keys) = (&bench.evaluator, &bench.keys);
         let (ciphertext, slots, estimate): (_, Vec<f64>, _) = match operation {
-            0 => (evaluator.add(c, c).unwrap(), slots.iter().map(|x| 2.0 * x).collect(), estimator.add(e, e)),
+            0 => (evaluator.add(c, c)?, slots.iter().map(|x| 2.0 * x).collect(), estimator.add(e, e)),
             1 => {
                 let mut moved = slots.clone();
                 moved.rotate_left(3);
-                (evaluator.rotate(c, 3, keys).unwrap(), moved, estimator.switch(e))
+                (evaluator.rotate(c, 3, keys)?, moved, estimator.switch(e))
             }
             2 | 4 if c.level() > 1 => {
                 let product = match operation {
-                    2 => evaluator.rescale(&evaluator.mul(c, c, keys).unwrap()),
+                    2 => evaluator.rescale(&evaluator.mul(c, c, keys)?),
                     _ => evaluator.mul_rescale(c, c, keys),
                 };
                 let squares = slots.iter().map(|x| x * x).collect();
-                (product.unwrap(), squares, estimator.rescale(&estimator.mul(e, e)))
+                (product?, squares, estimator.rescale(&estimator.mul(e, e)))
             }
             3 if c.level() > 1 => {
                 let numbers: Vec<f64> = (0..32).map(|j| f64::from(j * 11 % 17) / 8.5 - 1.0).collect();
                 let scale = Scale::prime(c.level() - 1);
                 let plaintext = bench.encoder.encode(&numbers, &scale, c.level()).unwrap();
-                let product = evaluator.rescale(&evaluator.mul_plain(c, &plaintext).unwrap()).unwrap();
+                let product = evaluator.rescale(&evaluator.mul_plain(c, &plaintext)?)?;
                 let products = slots.iter().zip(&numbers).map(|(x, y)| x * y).collect();
                 let estimate = estimator.tensor(e, &estimator.encode(1.0, &scale, c.level()));
                 (product, products, estimator.rescale(&estimate))
             }
-            _ => return value.clone(),
+            _ => return Ok(value.clone()),
         };
-        Value { ciphertext, slots, estimate }
+        Ok(Value { ciphertext, slots, estimate })
     }
 
     proptest! {
@@ -352,20 +446,39 @@ mod tests {
         fn no_circuit_is_less_precise_than_foretold(
             numbers in prop::collection::vec(-1.0..1.0f64, 32),
             operations in prop::collection::vec(0u8..5, 1..9),
+            log_range in -4i32..12,
             seeded: bool,
         ) {
+            let range = 2f64.powi(log_range);
+            let numbers: Vec<f64> = numbers.iter().map(|x| x * range).collect();
             let mut bench = Bench::new(&[50, 40, 40, 40]);
             let estimator = Estimator::new(bench.evaluator.parameters());
-            let mut value = start(&mut bench, &estimator, &numbers, seeded);
+            let mut value = start(&mut bench, &estimator, &numbers, range, seeded);
             for operation in operations {
-                value = step(&bench, &estimator, &value, operation);
-                if !estimator.fits(&value.estimate) {
-                    break;
+                value = match step(&bench, &estimator, &value, operation) {
+                    Ok(value) => value,
+                    Err(OperationError::Overflow { magnitude, error, most, .. }) => {
+                        prop_assert!(magnitude + error > most);
+                        break;
+                    }
+                    Err(error) => return Err(TestCaseError::fail(error.to_string())),
+                };
+                prop_assert!(estimator.fits(&value.estimate));
+                let carried = value.ciphertext.estimate().unwrap();
+                prop_assert_eq!(carried.level(), value.ciphertext.level());
+                for (a, b) in [
+                    (carried.magnitude(), value.estimate.magnitude()),
+                    (carried.error(), value.estimate.error()),
+                    (carried.scale(), value.estimate.scale()),
+                ] {
+                    prop_assert!((a - b).abs() <= 0.1 * b, "{} {}", a, b);
                 }
                 let error = bench.error(&value.ciphertext, &value.slots);
                 prop_assert!(error <= value.estimate.error(), "{error:e} > {:e}", value.estimate.error());
                 // and not by a wide margin
-                prop_assert!(value.estimate.error() < 2f64.powi(16) * error);
+                if range <= 1.0 {
+                    prop_assert!(value.estimate.error() < 2f64.powi(16) * error);
+                }
                 prop_assert!(value.slots.iter().all(|x| x.abs() <= value.estimate.magnitude()));
             }
         }

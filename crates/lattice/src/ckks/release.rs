@@ -43,9 +43,12 @@
 //! branches. So each choice goes through the crate `subtle`, whose barrier hides from the compiler
 //! that a mask has only two values. A test compares the executed instructions for two secrets.
 
+use super::encode::{coefficients_of, keep};
+use super::precision::USABLE;
+use super::scale::Magnitude;
 use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;
-use crate::ring::{Domain, Poly, Seed};
+use crate::ring::{Coeff, Domain, Poly, Seed};
 use crate::rlwe::SecretKey;
 use rand_core::CryptoRng;
 use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
@@ -58,6 +61,9 @@ pub enum ReleaseError {
     /// An object of other parameters.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// A decryption that is no message.
+    #[error("{}", super::encode::NO_MESSAGE)]
+    NoMessage,
     /// A slot that does not exist.
     #[error("expected slots below {most}, found {found}")]
     Slot {
@@ -116,7 +122,7 @@ pub enum ReleaseError {
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let encoder = Encoder::new(&parameters)?;
+/// let encoder = Encoder::new(&parameters)?.within(8.0);
 /// let plaintext = encoder.encode(&[1.5, 7.2501, -2.0], &Scale::power_of_two(30), 2)?;
 /// let ciphertext = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
 /// let decryptor = Decryptor::new(&secret, &encoder)?;
@@ -147,12 +153,14 @@ impl<'a> Decryptor<'a> {
     /// The real parts of all slots. **Never show them to anybody who may see ciphertexts.**
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext of other parameters.
+    /// [`ReleaseError`] for a ciphertext of other parameters, or of another key: one that does not
+    /// decrypt to a message within its bounds.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
         Ok(Zeroizing::new(self.decrypt_complex(ciphertext)?.iter().map(|z| z.re).collect()))
     }
 
-    /// The plaintext with its error, to decode later. As with [`Self::decrypt`], **never show it**.
+    /// The plaintext with its error, to decode later: decoding has the errors of
+    /// [`Self::decrypt`]. As with that, **never show it**.
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext of other parameters.
@@ -160,23 +168,41 @@ impl<'a> Decryptor<'a> {
         let mut values = ciphertext.phase_values(self.secret)?;
         let empty = Poly::zero(values.ring(), values.ring().basis(1));
         let element = std::mem::replace(&mut *values, empty);
-        Ok(Plaintext::of_element(self.secret.parameters(), element, ciphertext.scale()))
+        Ok(Plaintext::of_element(self.secret.parameters(), element, ciphertext.scale(), self.most(ciphertext)))
+    }
+
+    /// The bound on the coefficients of a decryption: that of the ciphertext's estimate, and in any
+    /// case [15/16](super::Estimator::fits) of half the modulus. A key of somebody else gives
+    /// uniform coefficients, and all of them keep the bound with a chance of `(15/16)^N`.
+    fn most(&self, ciphertext: &Ciphertext) -> f64 {
+        let half = Magnitude::modulus(self.secret.parameters(), ciphertext.level()).quotient(Magnitude::of(2));
+        // a modulus beyond all doubles bounds the finite ones
+        let most = (USABLE * half.to_f64()).min(f64::MAX);
+        let declared = ciphertext.estimate().map_or(most, |estimate| estimate.largest() * estimate.scale());
+        most.min(declared)
+    }
+
+    /// The coefficients of a phase, if all keep the bound.
+    fn message(&self, ciphertext: &Ciphertext, phase: &Poly<Coeff>) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        let coefficients = coefficients_of(phase);
+        if keep(&coefficients, self.most(ciphertext)) { Ok(coefficients) } else { Err(ReleaseError::NoMessage) }
     }
 
     /// All complex slots. As with [`Self::decrypt`], **never show them**.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext of other parameters.
+    /// As [`Self::decrypt`].
     pub fn decrypt_complex(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<Complex>>, ReleaseError> {
         let phase = ciphertext.phase(self.secret)?;
-        Ok(self.encoder.slots_of(&phase, ciphertext.scale()))
+        let mut coefficients = self.message(ciphertext, &phase)?;
+        Ok(self.encoder.slots_of(&mut coefficients, ciphertext.scale()))
     }
 
     /// The real parts of all slots as multiples of `2^-bits`, half to even. Use as few bits as the
     /// purpose allows.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext of other parameters, or more than 52 bits.
+    /// As [`Self::decrypt`], and for more than 52 bits.
     pub fn rounded(&self, ciphertext: &Ciphertext, bits: u32) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
         if bits > MOST_BITS {
             return Err(ReleaseError::Bits { most: MOST_BITS, found: bits });
@@ -193,7 +219,7 @@ impl<'a> Decryptor<'a> {
     /// The slot with the largest real part: its place in `slots`, the first one of equals.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext of other parameters, no slots, or slots that do not exist.
+    /// As [`Self::decrypt`], and for no slots, or slots that do not exist.
     pub fn label(&self, ciphertext: &Ciphertext, slots: &[usize]) -> Result<usize, ReleaseError> {
         Ok(self.top(ciphertext, slots, 1)?[0])
     }
@@ -238,11 +264,12 @@ impl<'a> Decryptor<'a> {
             return Err(ReleaseError::NoRoom { least, found });
         }
         let mut phase = ciphertext.phase(self.secret)?;
+        self.message(ciphertext, &phase)?;
         budget.left = budget.left.checked_sub(1).ok_or(ReleaseError::Spent)?;
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
         let noise = Poly::uniform_integers(phase.ring(), phase.basis(), budget.flood_bits(), &mut stream);
         phase.add_assign(&Zeroizing::new(noise));
-        let slots = self.encoder.slots_of(&phase, ciphertext.scale());
+        let slots = self.encoder.slots_of(&mut coefficients_of(&phase), ciphertext.scale());
         Ok(Zeroizing::new(slots.iter().map(|z| z.re).collect()))
     }
 }

@@ -150,6 +150,16 @@ impl Magnitude {
         Self::normal(u128::from(value), 0)
     }
 
+    /// A positive, finite double of at least the smallest normal one; none for others.
+    pub(super) fn of_f64(value: f64) -> Option<Self> {
+        if !value.is_normal() || value < 0.0 {
+            return None;
+        }
+        let bits = value.to_bits();
+        let mantissa = (bits & ((1 << 52) - 1)) | 1 << 52;
+        Some(Self::normal(u128::from(mantissa), (bits >> 52) as i64 - 1075))
+    }
+
     /// The product of the first data primes.
     pub(super) fn modulus(parameters: &LatticeParameters, level: usize) -> Self {
         let primes = parameters.ring().data_primes()[..level].iter();

@@ -7,6 +7,7 @@
 
 use super::ciphertext::Ciphertext;
 use super::evaluator::{Evaluator, OperationError, check_scales};
+use super::precision::Estimate;
 use super::scale::Scale;
 use crate::ring::{Eval, Poly, ProductSums, WeightMatrix};
 use crate::rlwe;
@@ -16,28 +17,40 @@ impl Evaluator {
     /// `2^bits`.
     ///
     /// # Errors
-    /// [`OperationError`] if parameters, levels, scales or numbers of parts differ, or the sums
-    /// have no room.
-    ///
-    /// # Panics
-    /// If the number of inputs differs from that of the weights in a row.
+    /// [`OperationError`] if parameters, levels, scales or numbers of parts differ, the sums may
+    /// not fit, or the number of inputs differs from that of the weights in a row.
     pub fn weighted_sums(
         &self,
         matrix: &WeightMatrix,
         bits: u32,
         inputs: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, OperationError> {
-        assert_eq!(inputs.len(), matrix.inputs(), "as many ciphertexts as weights in a row");
-        let first = inputs[0];
+        if inputs.len() != matrix.inputs() {
+            return Err(OperationError::Inputs { expected: matrix.inputs(), found: inputs.len() });
+        }
+        let Some(first) = inputs.first() else { return Err(OperationError::Empty) };
         self.check_all_alike(first, inputs)?;
         let scale = self.product(first.scale(), &Scale::power_of_two(bits), first.level())?;
+        let factor = scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
+        let estimates = inputs.iter().map(|input| self.bounds(input)).collect::<Result<Vec<_>, _>>()?;
+        let unit = 0.5f64.powi(bits as i32);
+        let sums = (0..matrix.outputs()).map(|row| {
+            let terms =
+                matrix.row(row).zip(&estimates).map(|(weight, estimate)| estimate.times(f64::from(weight) * unit));
+            let sum = terms.reduce(|sum, term| self.estimator().add(&sum, &term)).ok_or(OperationError::Empty)?;
+            self.admit(sum.at(factor, first.level()))
+        });
+        let estimates = sums.collect::<Result<Vec<Estimate>, OperationError>>()?;
         let parts = (0..first.inner().parts().len()).map(|part| {
             let inputs: Vec<&Poly<Eval>> = inputs.iter().map(|input| &input.inner().parts()[part]).collect();
             Poly::weighted_sums(matrix, &inputs).into_iter()
         });
         let mut parts: Vec<_> = parts.collect();
-        let sums = (0..matrix.outputs()).map(|_| parts.iter_mut().filter_map(Iterator::next).collect());
-        Ok(sums.map(|parts| self.of_parts(parts, &scale)).collect())
+        let sums = estimates.into_iter().map(|estimate| {
+            let parts = parts.iter_mut().filter_map(Iterator::next).collect();
+            self.of_parts(parts, &scale, estimate)
+        });
+        Ok(sums.collect())
     }
 
     /// `Σ x w` for each of these sums, in three parts, one sum after the other. It equals
@@ -45,17 +58,18 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`OperationError`] if parameters or levels differ, scales differ among the inputs or among
-    /// the weights, a ciphertext has three parts, or the sums have no room.
-    ///
-    /// # Panics
-    /// If a sum does not fit ([`ProductSums::fits`]), or there is no input or no weight.
+    /// the weights, a ciphertext has three parts, a sum is not one of these inputs and weights
+    /// ([`ProductSums::fits`]) or may be too large, or there is no input or no weight.
     pub fn tensor_sums(
         &self,
         sums: &[ProductSums],
         inputs: &[&Ciphertext],
         weights: &[&Ciphertext],
     ) -> Result<Vec<Ciphertext>, OperationError> {
-        let (x, w) = (inputs[0], weights[0]);
+        let (Some(x), Some(w)) = (inputs.first(), weights.first()) else { return Err(OperationError::Empty) };
+        if !sums.iter().all(|sum| sum.fits(inputs.len(), weights.len())) {
+            return Err(OperationError::Sums { inputs: inputs.len(), weights: weights.len() });
+        }
         self.check_all_alike(x, inputs)?;
         self.check_all_alike(w, weights)?;
         self.check_levels(x, w)?;
@@ -63,10 +77,21 @@ impl Evaluator {
             return Err(OperationError::ThreeParts);
         }
         let scale = self.product(x.scale(), w.scale(), x.level())?;
+        let mut estimates = Vec::new();
+        for sum in sums {
+            for places in &sum.inputs {
+                let terms = places.iter().zip(&sum.weights).map(|(x, w)| {
+                    self.product_of(&self.bounds(inputs[*x as usize])?, &self.bounds(weights[*w as usize])?, &scale)
+                });
+                let terms = terms.collect::<Result<Vec<_>, OperationError>>()?.into_iter();
+                let sum = terms.reduce(|sum, term| self.estimator().add(&sum, &term)).ok_or(OperationError::Empty)?;
+                estimates.push(self.admit(sum)?);
+            }
+        }
         let [inputs, weights] =
             [inputs, weights].map(|all| all.iter().map(|one| both(one.inner())).collect::<Vec<_>>());
-        let sums = Poly::tensor_sums(sums, &inputs, &weights).into_iter();
-        Ok(sums.map(|parts| self.of_parts(parts.into(), &scale)).collect())
+        let sums = Poly::tensor_sums(sums, &inputs, &weights).into_iter().zip(estimates);
+        Ok(sums.map(|(parts, estimate)| self.of_parts(parts.into(), &scale, estimate)).collect())
     }
 
     /// Checks that all have the evaluator's parameters, and the level, scale and number of parts of

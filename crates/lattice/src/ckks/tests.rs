@@ -42,7 +42,8 @@ impl Bench {
     }
 
     pub(super) fn encrypt(&mut self, slots: &[f64], scale: u32, level: usize) -> Ciphertext {
-        let plaintext = self.encoder.encode(slots, &Scale::power_of_two(scale), level).unwrap();
+        let range = slots.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+        let plaintext = self.encoder.within(range).encode(slots, &Scale::power_of_two(scale), level).unwrap();
         plaintext.encrypt(&self.public, &mut self.rng).unwrap()
     }
 
@@ -88,7 +89,7 @@ fn sums_and_differences_are_those_of_slots() {
         (evaluator.neg(&a), zip(&x, &y, |x, _| -x)),
         (evaluator.add_plain(&a, &p).unwrap(), zip(&x, &y, |x, y| x + y)),
         (evaluator.add_constant(&a, -0.75).unwrap(), zip(&x, &y, |x, _| x - 0.75)),
-        (evaluator.mul_integer(&a, -3), zip(&x, &y, |x, _| -3.0 * x)),
+        (evaluator.mul_integer(&a, -3).unwrap(), zip(&x, &y, |x, _| -3.0 * x)),
         (evaluator.drop_to(&a, 1).unwrap(), x.clone()),
     ] {
         assert!(bench.error(&found, &expected) < SMALL);
@@ -168,7 +169,7 @@ fn encrypting_at_once_gives_what_encoding_and_encrypting_give() {
 fn complex_slots_multiply_and_conjugate() {
     let mut bench = bench();
     let z: Vec<Complex> = zip_complex(&numbers(4), &numbers(5));
-    let plaintext = bench.encoder.encode_complex(&z, &Scale::power_of_two(40), 2).unwrap();
+    let plaintext = bench.encoder.within(1.5).encode_complex(&z, &Scale::power_of_two(40), 2).unwrap();
     let a = plaintext.encrypt_seeded(&bench.secret, &mut bench.rng).unwrap().expand();
     let conjugate = bench.evaluator.conjugate(&a, &bench.keys).unwrap();
     let norm = bench.evaluator.mul(&a, &conjugate, &bench.keys).unwrap();

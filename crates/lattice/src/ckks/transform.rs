@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[50, 40, 40], &[50], 3, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let (encoder, evaluator) = (Encoder::new(&parameters)?, Evaluator::new(&parameters)?);
+/// let (encoder, evaluator) = (Encoder::new(&parameters)?.within(6.0), Evaluator::new(&parameters)?);
 /// // moving averages of five: five diagonals of a fifth in every slot
 /// let diagonals: BTreeMap<i64, Vec<f64>> = (0..5).map(|step| (step, vec![0.2; 4096])).collect();
 /// let average = LinearTransform::new(&encoder, &diagonals, &Scale::prime(2), 3)?;
@@ -122,8 +122,10 @@ impl Evaluator {
         let found = steps.iter().map(|step| Ok((*step, keys.rotation(*step, a.level())?)));
         let found = found.collect::<Result<BTreeMap<_, _>, OperationError>>()?;
         let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
+        let factor = scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
+        let estimate = self.admit(self.estimator().transform(&self.bounds(a)?, transform).at(factor, a.level()))?;
         let parts = self.switcher().transform([c0, c1], &transform.map, |step| found[&step]);
-        Ok(self.of_parts(parts.into(), &scale))
+        Ok(self.of_parts(parts.into(), &scale, estimate))
     }
 }
 
@@ -198,8 +200,37 @@ impl Evaluator {
             let plaintexts = (0..grid.giants).flat_map(of).map(|p| p.element()).collect();
             diagonals.push(Diagonals { parts: [c0, c1], plaintexts });
         }
+        let estimate = self.sum_estimate(inputs, weights, grid, &scale)?;
         let parts = self.switcher().transform_sum(&diagonals, &babies, giant);
-        Ok(self.of_parts(parts.into(), &scale))
+        Ok(self.of_parts(parts.into(), &scale, estimate))
+    }
+
+    /// The bounds of [`Self::transform_sum`].
+    fn sum_estimate(
+        &self,
+        inputs: &[&Ciphertext],
+        weights: &[&Plaintext],
+        grid: Grid,
+        scale: &Scale,
+    ) -> Result<Estimate, OperationError> {
+        let estimator = self.estimator();
+        let fresh = inputs.iter().map(|a| self.bounds(a)).collect::<Result<Vec<Estimate>, _>>()?;
+        let turned: Vec<Estimate> = fresh.iter().map(|a| estimator.switch(a)).collect();
+        let mut sum: Option<Estimate> = None;
+        // Horner's rule: the last giant step comes first
+        for of_giant in weights.chunks(inputs.len() * grid.babies).rev() {
+            if let Some(sum) = &mut sum {
+                *sum = estimator.switch(sum);
+            }
+            for (i, of_input) in of_giant.chunks(grid.babies).enumerate() {
+                for (baby, weight) in of_input.iter().enumerate() {
+                    let a = if baby == 0 { &fresh[i] } else { &turned[i] };
+                    let term = self.product_of(a, weight.estimate(), scale)?;
+                    sum = Some(sum.map_or(term, |sum| estimator.add(&sum, &term)));
+                }
+            }
+        }
+        self.admit(sum.ok_or(OperationError::Empty)?)
     }
 }
 

@@ -419,7 +419,7 @@ pub fn decode_ckks_ciphertext(
     parameters: &LatticeParameters,
 ) -> Result<ckks::Ciphertext, LatticeWireError> {
     let (inner, scale) = read_ciphertext(LatticeKind::CkksCiphertext, bytes, parameters, read_scale)?;
-    Ok(ckks::Ciphertext::new(inner, scale))
+    Ok(ckks::Ciphertext::new(inner, scale, None))
 }
 
 /// All of a ciphertext of BGV except its parts.
@@ -513,7 +513,7 @@ pub fn decode_ckks_seeded_ciphertext(
     parameters: &LatticeParameters,
 ) -> Result<ckks::SeededCiphertext, LatticeWireError> {
     let (inner, scale) = read_seeded(LatticeKind::CkksSeededCiphertext, bytes, parameters, read_scale)?;
-    Ok(ckks::SeededCiphertext::new(inner, scale))
+    Ok(ckks::SeededCiphertext::new(inner, scale, None))
 }
 
 /// Writes the level, the fields from `of_scheme`, the seed and `c_0`.

@@ -82,7 +82,7 @@ pub fn read_ckks_ciphertext(
     parameters: &LatticeParameters,
 ) -> Result<ckks::Ciphertext, LatticeWireError> {
     let (inner, scale) = read_parts(LatticeKind::CkksCiphertext, bytes, parameters, read_scale)?;
-    Ok(ckks::Ciphertext::new(inner, scale))
+    Ok(ckks::Ciphertext::new(inner, scale, None))
 }
 
 /// Writes the only key of an object of BGV: exactly [`key_bytes`].

@@ -85,7 +85,7 @@ fn approximate_objects() -> ApproximateObjects {
     keys.add_relinearization(&secret, 3, &mut rng(12)).unwrap();
     keys.add_rotation(&secret, 1, 2, &mut rng(13)).unwrap();
     keys.add_conjugation(&secret, 2, &mut rng(14)).unwrap();
-    let encoder = ckks::Encoder::new(&parameters).unwrap();
+    let encoder = ckks::Encoder::new(&parameters).unwrap().within(3.0);
     let plaintext = encoder.encode(&NUMBERS, &Scale::power_of_two(28), 3).unwrap();
     let fresh = plaintext.encrypt_seeded(&secret, &mut rng(15)).unwrap();
     let evaluator = ckks::Evaluator::new(&parameters).unwrap();
@@ -213,8 +213,10 @@ fn approximate_objects_come_back_with_their_scales_and_every_bit_of_their_number
     let fresh = wire::decode_ckks_seeded_ciphertext(&wire::encode_ckks_seeded_ciphertext(&o.fresh), &o.parameters);
     let fresh = decode(&fresh.unwrap().expand());
     assert_close(&decrypt(&secret, &fresh), NUMBERS);
-    let product = decode(&o.product);
+    let mut product = decode(&o.product);
     assert_close(&decrypt(&secret, &product), NUMBERS.map(|x| x * x * x));
+    assert_eq!(product.estimate(), None, "bounds of other people are not believed");
+    product.declare_estimate(o.product.estimate().unwrap()).unwrap();
 
     let keys = wire::decode_ckks_evaluation_keys(&wire::encode_ckks_evaluation_keys(&o.keys), &o.parameters).unwrap();
     assert_eq!(keys.rotations().collect::<Vec<_>>(), [(1, 2)]);
@@ -523,6 +525,8 @@ fn approximate_objects_of_version_1_still_decrypt() {
     let seeded = wire::decode_ckks_seeded_ciphertext(seeded, &parameters).unwrap();
     assert_close(&decrypt(secret, &seeded.expand()), NUMBERS);
     let product = wire::decode_ckks_ciphertext(product, &parameters).unwrap();
+    let mut product = product;
+    product.declare(27.0);
     let product = ckks::Evaluator::new(&parameters).unwrap().relinearize(&product, &keys).unwrap();
     assert_close(&decrypt(secret, &product), NUMBERS.map(|x| x * x * x));
 }

@@ -228,10 +228,16 @@ impl Client {
             return Err(ClientError::Answer { count, primes: *primes });
         }
         let decryptor = Decryptor::new(&self.secret, &self.encoder)?;
-        let slots = answer.iter().map(|part| decryptor.decrypt(part)).collect::<Result<Vec<_>, _>>()?;
+        let most = self.most();
+        let slots = answer.iter().map(|part| {
+            decryptor.decrypt(part).map_err(|error| match error {
+                ReleaseError::NoMessage => ClientError::Noise { most },
+                error => error.into(),
+            })
+        });
+        let slots = slots.collect::<Result<Vec<_>, ClientError>>()?;
         let mut logits = Zeroizing::new(Vec::with_capacity(self.card.logits.len()));
         logits.extend(self.card.logits.iter().map(|(output, slot)| slots[*output][*slot]));
-        let most = self.most();
         if !logits.iter().fold(true, |all, logit| all & (logit.abs() < most)) {
             return Err(ClientError::Noise { most });
         }

@@ -169,7 +169,7 @@ impl Costs {
 
 /// Bytes of the ciphertexts that a stage takes or gives.
 fn bytes(compiled: &Compiled, stage: usize, takes: bool) -> Result<f64, EngineError> {
-    let engine = CkksEngine::new(compiled.parameters())?;
+    let engine = CkksEngine::new(compiled.parameters())?.unbounded();
     let stage = compiled.stage(stage);
     let (primes, count) = match takes {
         true => (stage.manner.primes, stage.linear.takes.len()),
@@ -252,7 +252,7 @@ pub fn layers(
             (reset, Mode::UserData, seconds.reset),
             (masked, Mode::UserData, seconds.masked),
         ] {
-            let engine = CkksEngine::new(compiled.parameters())?;
+            let engine = CkksEngine::new(compiled.parameters())?.unbounded();
             let (stage, name) = (compiled.stage(number), compiled.layout().name());
             let named =
                 |stage: usize, end: &str| format!("{name}, {mode}, {:?}: {stage} {end}", compiled.options().flow);

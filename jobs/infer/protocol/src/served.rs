@@ -63,23 +63,31 @@ pub fn choose(inference: &Inference<'_>, protect: &Protect) -> Result<Chosen, No
         let mut layers = inference.layers.iter().zip(&placement.choices);
         layers.all(|(layer, choice)| belongs(Some(*combination), layer, &layer.ways[choice.variant], choice.site))
     };
-    match Combination::ALL.into_iter().find(done_by) {
-        Some(combination) => Ok(Chosen { combination, placement }),
-        None => Err(NotServed::Mixture {
+    if let Some(combination) = Combination::ALL.into_iter().find(done_by) {
+        return Ok(Chosen { combination, placement });
+    }
+    // plans of equal cost differ by the rounding of their sums
+    match fastest(inference, protect) {
+        Some(served) if served.placement.seconds <= placement.seconds * (1.0 + 1e-9) => Ok(served),
+        served => Err(NotServed::Mixture {
             plan: layer_by_layer(inference, &placement),
             seconds: placement.seconds,
-            nearest: nearest(inference, protect),
+            nearest: served.map(|served| (served.combination, served.placement.seconds)),
         }),
     }
 }
 
 /// The fastest combination that the requirements allow, with its seconds.
 pub fn nearest(inference: &Inference<'_>, protect: &Protect) -> Option<(Combination, f64)> {
+    fastest(inference, protect).map(|served| (served.combination, served.placement.seconds))
+}
+
+fn fastest(inference: &Inference<'_>, protect: &Protect) -> Option<Chosen> {
     let priced = Combination::ALL.into_iter().filter_map(|combination| {
         let allowed = |layer: usize, way: &_, site| belongs(Some(combination), &inference.layers[layer], way, site);
-        Some((combination, inference.place_among(protect, &allowed).ok()?.seconds))
+        Some(Chosen { combination, placement: inference.place_among(protect, &allowed).ok()? })
     });
-    priced.min_by(|a, b| a.1.total_cmp(&b.1))
+    priced.min_by(|a, b| a.placement.seconds.total_cmp(&b.placement.seconds))
 }
 
 /// Requirements whose removal speeds up the served combination, largest gain first.

@@ -122,7 +122,7 @@ impl Service {
     /// # Errors
     /// [`ServeError::Engine`].
     pub fn new(compiled: Compiled, memory: u64) -> Result<Self, ServeError> {
-        let engine = CkksEngine::new(compiled.parameters())?;
+        let engine = CkksEngine::new(compiled.parameters())?.unbounded();
         let mut weights = Constants::new();
         let constants = compiled.constants();
         let bytes = constants.iter().map(|input| Ok(compiled.shape(&engine, *input)?.resident));
@@ -372,7 +372,10 @@ pub fn encrypt_weights(
     if !compiled.options().encrypted {
         return Err(EngineError::Parameters { expected: "a model that is compiled for encrypted weights" });
     }
-    let (engine, encoder) = (CkksEngine::new(compiled.parameters())?, Encoder::new(compiled.parameters())?);
+    let (engine, encoder) = (
+        CkksEngine::new(compiled.parameters())?.unbounded(),
+        Encoder::new(compiled.parameters())?.within(f64::INFINITY),
+    );
     let mut weights = Constants::new();
     for input in compiled.constants() {
         let (Some(slots), Some((scale, primes))) = (compiled.slots(input), compiled.place(input)) else { continue };

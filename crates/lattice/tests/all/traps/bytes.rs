@@ -1,6 +1,7 @@
 //! Bytes that are damaged, hostile, of another object, or of another version.
 
 use super::{Bgv, Ckks, SMALL, numbers, rng, zip};
+use tobari_lattice::ckks::OperationError;
 use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet, Plaintext};
 use tobari_lattice::ring::{Modulus, RingError};
 use tobari_lattice::rlwe::PublicKey;
@@ -284,7 +285,9 @@ fn a_computed_ciphertext_goes_on_from_its_bytes_to_the_same_bits() {
     let (a, b) = (numbers(6), numbers(7));
     let product = s.evaluator.mul_rescale(&s.encrypt(&a, 38, 3), &s.encrypt(&b, 38, 3), &s.keys).unwrap();
     let bytes = wire::encode_ckks_ciphertext(&product);
-    let read = wire::decode_ckks_ciphertext(&bytes, s.secret.parameters()).unwrap();
+    let mut read = wire::decode_ckks_ciphertext(&bytes, s.secret.parameters()).unwrap();
+    assert_eq!(s.evaluator.add(&read, &read).map(drop), Err(OperationError::NoEstimate));
+    read.declare_estimate(product.estimate().unwrap()).unwrap();
     assert_eq!((read.level(), read.scale()), (product.level(), product.scale()));
     assert!(s.decrypt(&read) == s.decrypt(&product), "every bit of the numbers");
     s.assert_slots(&read, &zip(&a, &b, |a, b| a * b), SMALL);

@@ -55,7 +55,7 @@ fn a_product_with_minus_one_has_its_third_power() {
     let negative = s.evaluator.rescale(&s.evaluator.mul_constant(&x, -1.0).unwrap()).unwrap();
     assert_eq!((negative.level(), negative.scale()), (3, x.scale()));
     s.assert_slots(&negative, &zip(&a, &a, |a, _| -a), SMALL);
-    for minus in [negative, s.evaluator.drop_to(&s.evaluator.mul_integer(&x, -1), 3).unwrap()] {
+    for minus in [negative, s.evaluator.drop_to(&s.evaluator.mul_integer(&x, -1).unwrap(), 3).unwrap()] {
         let square = s.evaluator.mul_rescale(&minus, &minus, &s.keys).unwrap();
         let low = s.evaluator.drop_to(&minus, 2).unwrap();
         let cube = s.evaluator.mul_rescale(&square, &low, &s.keys).unwrap();
@@ -154,12 +154,12 @@ fn complex_numbers_are_encrypted_and_multiply() {
     };
     // also beyond words of 64 bits
     for scale in [40, 63, 64, 65, 100] {
-        let plain = s.encoder.encode_complex(&z, &Scale::power_of_two(scale), 3).unwrap();
+        let plain = s.encoder.within(1.5).encode_complex(&z, &Scale::power_of_two(scale), 3).unwrap();
         let x = plain.encrypt_seeded(&s.secret, &mut rng(1)).unwrap().expand();
         assert_close(&x, &z);
         s.assert_slots(&x, &numbers(4), SMALL);
     }
-    let plain = s.encoder.encode_complex(&z, &Scale::power_of_two(40), 3).unwrap();
+    let plain = s.encoder.within(1.5).encode_complex(&z, &Scale::power_of_two(40), 3).unwrap();
     let x = plain.encrypt_seeded(&s.secret, &mut rng(1)).unwrap().expand();
     let i = vec![Complex { re: 0.0, im: 1.0 }; 32];
     for factor in [i, w] {

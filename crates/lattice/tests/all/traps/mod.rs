@@ -9,6 +9,7 @@
 //! | thread | file |
 //! |---|---|
 //! | alan-turing-institute/SHEEP#204 | products |
+//! | google/heir#1823 | bounds |
 //! | google/heir#3337 | keys |
 //! | homenc/HElib#125 | parameters |
 //! | homenc/HElib#148 | noise |
@@ -16,6 +17,7 @@
 //! | homenc/HElib#285 | noise |
 //! | homenc/HElib#291 | encoding |
 //! | homenc/HElib#347 | encoding |
+//! | homenc/HElib#450 | bounds |
 //! | homenc/HElib#524 | noise |
 //! | homenc/HElib#526 | bytes |
 //! | homenc/HElib#527 | bytes |
@@ -35,6 +37,7 @@
 //! | microsoft/SEAL#220 | parameters |
 //! | microsoft/SEAL#222 | parameters |
 //! | microsoft/SEAL#224 | products |
+//! | microsoft/SEAL#252 | bounds |
 //! | microsoft/SEAL#285 | keys |
 //! | microsoft/SEAL#307 | noise |
 //! | microsoft/SEAL#351 | products |
@@ -73,6 +76,7 @@
 //! | OpenMined/TenSEAL#411 | scales |
 //! | OpenMined/TenSEAL#449 | products |
 //! | OpenMined/TenSEAL#452 | keys |
+//! | OpenMined/TenSEAL#453 | bounds |
 //! | OpenMined/TenSEAL#500 | encoding |
 //! | OpenMined/TenSEAL#504 | products |
 //! | s0l0ist/node-seal#109 | bytes |
@@ -88,6 +92,7 @@
 //! | zama-ai/tfhe-rs#572 | bytes |
 //! | zama-ai/tfhe-rs#3827 | parameters |
 
+mod bounds;
 mod bytes;
 mod encoding;
 mod keys;
@@ -160,7 +165,8 @@ impl Ckks {
     }
 
     fn plain(&self, slots: &[f64], scale: u32, level: usize) -> ckks::Plaintext {
-        self.encoder.encode(slots, &Scale::power_of_two(scale), level).unwrap()
+        let range = slots.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+        self.encoder.within(range).encode(slots, &Scale::power_of_two(scale), level).unwrap()
     }
 
     fn encrypt(&self, slots: &[f64], scale: u32, level: usize) -> ckks::Ciphertext {
@@ -249,7 +255,8 @@ impl Bgv {
 
 /// The text of this module, and of its files by name.
 const HEAD: &str = include_str!("mod.rs");
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
+    ("bounds", include_str!("bounds.rs")),
     ("bytes", include_str!("bytes.rs")),
     ("encoding", include_str!("encoding.rs")),
     ("keys", include_str!("keys.rs")),

@@ -97,9 +97,11 @@ fn a_difference_with_itself_is_zero_and_starts_a_sum() {
     let a = numbers(5);
     let x = s.encrypt(&a, 40, 3);
     let negative = s.evaluator.neg(&x);
-    for zero in
-        [s.evaluator.sub(&x, &x).unwrap(), s.evaluator.add(&negative, &x).unwrap(), s.evaluator.mul_integer(&x, 0)]
-    {
+    for zero in [
+        s.evaluator.sub(&x, &x).unwrap(),
+        s.evaluator.add(&negative, &x).unwrap(),
+        s.evaluator.mul_integer(&x, 0).unwrap(),
+    ] {
         assert_eq!(s.decrypt(&zero), [0.0; 32]);
         s.assert_slots(&s.evaluator.add(&zero, &x).unwrap(), &a, SMALL);
         s.assert_slots(&s.evaluator.mul(&zero, &x, &s.keys).unwrap(), &[0.0; 32], SMALL);

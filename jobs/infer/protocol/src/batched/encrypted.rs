@@ -192,7 +192,7 @@ impl EncryptedBatched {
             });
             level = level.saturating_sub(2);
         }
-        Ok(Self { evaluator: Evaluator::new(parameters)?, stages, input_bits })
+        Ok(Self { evaluator: Evaluator::new(parameters)?.unbounded(), stages, input_bits })
     }
 
     /// Primes of the ciphertexts of pixels, and their scale.

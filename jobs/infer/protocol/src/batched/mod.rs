@@ -237,7 +237,7 @@ impl Batched {
             })
         });
         let stages = stages.collect::<Result<_, BatchedError>>()?;
-        Ok(Self { evaluator: Evaluator::new(parameters)?, stages, level: primes.len(), input_bits })
+        Ok(Self { evaluator: Evaluator::new(parameters)?.unbounded(), stages, level: primes.len(), input_bits })
     }
 
     /// Primes of the ciphertexts of pixels, and their scale.

@@ -118,7 +118,7 @@ impl Host {
         let work = match setup.compile()?.filter(|_| combination.uses_process()) {
             None => None,
             Some(compiled) => {
-                let evaluator = Evaluator::new(compiled.parameters())?;
+                let evaluator = Evaluator::new(compiled.parameters())?.unbounded();
                 let service = Service::new(compiled, memory)?;
                 let parts = parts(service.compiled(), service.engine())?;
                 Some(Work { service, evaluator, parts })

@@ -76,8 +76,8 @@ impl Guarded {
         let encrypted = match setup.compile().map_err(refused)? {
             None => None,
             Some(compiled) => {
-                let encoder = Encoder::new(compiled.parameters()).map_err(refused)?;
-                let engine = tobari_engine::CkksEngine::new(compiled.parameters()).map_err(refused)?;
+                let encoder = Encoder::new(compiled.parameters()).map_err(refused)?.within(f64::INFINITY);
+                let engine = tobari_engine::CkksEngine::new(compiled.parameters()).map_err(refused)?.unbounded();
                 let parts = parts(&compiled, &engine).map_err(refused)?;
                 let inside = !combination.uses_process();
                 let service = inside.then(|| Service::new(compiled.clone(), MEMORY)).transpose().map_err(refused)?;

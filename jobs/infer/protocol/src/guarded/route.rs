@@ -436,7 +436,7 @@ impl Setup {
         let Some(compiled) = compiled.filter(|_| self.route.combination.uses_process()) else {
             return Ok(Script::new(vec![client(IMAGE, image, told)])?);
         };
-        let engine = CkksEngine::new(compiled.parameters())?;
+        let engine = CkksEngine::new(compiled.parameters())?.unbounded();
         let mut steps = Vec::new();
         let host = |kind, request, reply| Step { from: Party::Host, kind, request, reply };
         let nothing = Size::Fixed(0);

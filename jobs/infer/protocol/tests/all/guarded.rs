@@ -251,7 +251,7 @@ impl<E> HandingIn<'_, E> {
         });
         let (input, bytes) = found.unwrap();
         let weight = wire::decode_ckks_seeded_ciphertext(bytes, compiled.parameters()).unwrap().expand();
-        let evaluator = Evaluator::new(compiled.parameters()).unwrap();
+        let evaluator = Evaluator::new(compiled.parameters()).unwrap().unbounded();
         let low = evaluator.drop_to(&weight, level + 1).unwrap();
         self.handed = Some(input);
         list(&wire::encode_ckks_ciphertext(&evaluator.set_scale(&low, scale).unwrap()))
@@ -404,7 +404,7 @@ fn a_reset_beyond_the_script_ends_the_session() {
 #[test]
 fn masks_hide_which_of_two_extremes_is_behind_them_and_narrow_ones_do_not() {
     let parameters = LatticeParameters::insecure_of_sizes(16, &[50, 26], &[50], 2, Kind::Approximate).unwrap();
-    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
+    let (encoder, evaluator) = (Encoder::new(&parameters).unwrap().within(16.0), Evaluator::new(&parameters).unwrap());
     let (scale, mut rng) = (Scale::power_of_two(26), rng(1));
     let secret = SecretKey::generate(&parameters, &mut rng);
     let decryptor = Decryptor::new(&secret, &encoder).unwrap();

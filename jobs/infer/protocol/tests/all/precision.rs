@@ -100,8 +100,8 @@ fn encrypted(model: &Model, compiled: &Compiled, images: &[Vec<u8>]) -> Vec<Vec<
         true => service.session_with(keys, encrypt_weights(compiled, client.secret(), &mut rng(3)).unwrap()).unwrap(),
         false => service.session(keys).unwrap(),
     };
-    let evaluator = Evaluator::new(compiled.parameters()).unwrap();
-    let encoder = Encoder::new(compiled.parameters()).unwrap();
+    let evaluator = Evaluator::new(compiled.parameters()).unwrap().unbounded();
+    let encoder = Encoder::new(compiled.parameters()).unwrap().within(f64::INFINITY);
     let decryptor = Decryptor::new(client.secret(), &encoder).unwrap();
     let seal = |slots: &Vec<f64>, number: usize| {
         let (scale, primes) = (&compiled.scales(number).input, compiled.stage(number).manner.primes);

@@ -41,7 +41,8 @@ impl<'a> World<'a> {
         let secret = SecretKey::generate(&parameters, &mut rng);
         let mut keys = EvaluationKeys::new(&parameters);
         keys.add_relinearization(&secret, parameters.data_primes(), &mut rng).map_err(failed)?;
-        let encoder = Encoder::new(&parameters).map_err(failed)?;
+        // pixels and weights: the evaluators of batches have no bounds
+        let encoder = Encoder::new(&parameters).map_err(failed)?.within(f64::INFINITY);
         let pixels = (0..encoder.slots()).map(image);
         let (mut images, mut expected) = (Vec::with_capacity(encoder.slots()), Vec::with_capacity(encoder.slots()));
         for pixels in pixels {

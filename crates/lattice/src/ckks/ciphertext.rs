@@ -62,8 +62,8 @@ impl Ciphertext {
 
     /// Declares that this is a fresh encryption of numbers of at most `range` in absolute value.
     /// A ciphertext that was read from bytes takes part in no operation before, because nothing in
-    /// it shows how large its numbers are. If they are larger after all, results may be wrong
-    /// without any sign: the one who encrypted has the damage.
+    /// it shows how large its numbers are. If they are larger after all, all results with it may be
+    /// wrong without any sign, also those of other people's numbers.
     ///
     /// ```
     /// use tobari_lattice::ckks::{Encoder, Evaluator, OperationError, Scale};

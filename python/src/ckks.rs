@@ -177,16 +177,25 @@ impl SecretKey {
         Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
     }
 
-    /// The server's keys: for products, and for rotations by these steps, at a level and below.
-    #[pyo3(signature = (rotations=Vec::new(), multiply=true, level=None, progress=None))]
+    /// The server's keys: for products, for rotations by these steps, and for sums of up to `sums`
+    /// slots, at a level and below.
+    #[pyo3(signature = (rotations=Vec::new(), multiply=true, level=None, progress=None, sums=1))]
     fn evaluation_keys(
         &self,
         py: Python<'_>,
-        rotations: Vec<i64>,
+        mut rotations: Vec<i64>,
         multiply: bool,
         level: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
+        sums: usize,
     ) -> PyResult<EvaluationKeys> {
+        let most = self.context.encoder.slots();
+        if !(1..=most).contains(&sums) {
+            return Err(failed(format!("expected sums of 1 to {most} slots, found {sums}")));
+        }
+        // sums of a number of slots that is no power of two need the next one
+        let steps = (0..sums.next_power_of_two().trailing_zeros()).map(|log| 1 << log);
+        rotations.extend(steps.filter(|step| !rotations.contains(step)).collect::<Vec<i64>>());
         let (context, key, level) = (Arc::clone(&self.context), Arc::clone(&self.key), self.context.level(level)?);
         let parameters = context.parameters.clone();
         let keys = long(py, progress.map(|progress| (progress, "keys")), move |watch: &Watch| {
@@ -342,6 +351,23 @@ impl EvaluationKeys {
         Ok(Ciphertext::of(&self.context, product))
     }
 
+    /// The sum of the first `count` slots, or of all, in slot 0. If the sum is over all slots, every
+    /// slot has it. `count` is a power of two; unused slots are 0 and can be counted. The keys need
+    /// `sums=count`.
+    #[pyo3(signature = (ciphertext, count=None))]
+    fn sum(&self, py: Python<'_>, ciphertext: &Ciphertext, count: Option<usize>) -> PyResult<Ciphertext> {
+        self.context.same(&ciphertext.context)?;
+        let count = count.unwrap_or_else(|| self.context.encoder.slots());
+        let sum = short(py, || self.context.evaluator.sum_slots(&ciphertext.inner, count, &self.keys).map_err(failed))?;
+        Ok(Ciphertext::of(&self.context, sum))
+    }
+
+    /// The inner product of two ciphertexts over the first `count` slots, or all: the `sum` of `mul`.
+    #[pyo3(signature = (a, b, count=None))]
+    fn dot(&self, py: Python<'_>, a: &Ciphertext, b: &Ciphertext, count: Option<usize>) -> PyResult<Ciphertext> {
+        self.sum(py, &self.mul(py, a, b)?, count)
+    }
+
     /// Rotates the slots: slot `j` gets the value of slot `j + steps`, cyclically.
     fn rotate(&self, py: Python<'_>, ciphertext: &Ciphertext, steps: i64) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
@@ -371,8 +397,8 @@ impl EvaluationKeys {
     }
 }
 
-/// An encrypted vector. `+`, `-` and `*` take numbers and arrays, `+` and `-` ciphertexts too;
-/// `EvaluationKeys` has the rest.
+/// An encrypted vector. `+`, `-` and `*` take numbers and arrays, `+` and `-` ciphertexts too, whose
+/// levels and scales they align; `EvaluationKeys` has the rest.
 #[pyclass(frozen, module = "tobari.ckks")]
 struct Ciphertext {
     context: Arc<Context>,
@@ -407,7 +433,8 @@ impl Ciphertext {
         let sum = if let Ok(other) = other.cast::<Self>() {
             let other = other.get();
             short(py, || {
-                let (a, b) = self.levelled(other)?;
+                self.context.same(&other.context)?;
+                let (a, b) = evaluator.align(&self.inner, &other.inner).map_err(failed)?;
                 if minus { evaluator.sub(&a, &b) } else { evaluator.add(&a, &b) }.map_err(failed)
             })?
         } else if let Some(value) = arrays::scalar::<f64>(other) {
@@ -497,8 +524,8 @@ impl Ciphertext {
         Ok(Self::of(&self.context, dropped))
     }
 
-    /// The same numbers at the scale of another ciphertext, one level below: an addition needs
-    /// equal scales.
+    /// The same numbers at the scale of another ciphertext, one level below. Sums do this
+    /// themselves.
     fn with_scale_of(&self, py: Python<'_>, other: &Self) -> PyResult<Self> {
         self.context.same(&other.context)?;
         let scaled = short(py, || self.context.evaluator.set_scale(&self.inner, other.inner.scale()).map_err(failed))?;

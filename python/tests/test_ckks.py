@@ -58,9 +58,34 @@ def test_products_with_plain_vectors_keep_the_scale_so_that_results_add_up(secre
     assert product.level == 3 and product.scale == x.scale
     near(secret.decrypt(product + x), a * b + a)
     square = keys.mul(x, x)
-    with pytest.raises(tobari.Error, match="scale"):
-        square + x
+    assert square.scale != x.scale
+    for sum, expected in [(square + x, a * a + a), (x + square, a * a + a), (x - square, a - a * a)]:
+        assert sum.level == 3
+        near(secret.decrypt(sum), expected)
     near(secret.decrypt(square.with_scale_of(x) + x), a * a + a)
+    # at one level the sum takes another
+    assert (x.drop_to(3) + square).level == 2
+    low = secret.encrypt(a / 4, level=2, range=0.25)
+    with pytest.raises(tobari.Error, match="level 2 or more, found level 1"):
+        low.drop_to(1) + keys.mul(low, low)
+
+
+def test_a_mean_and_a_variance(secret):
+    """The first program of many people."""
+    numbers = np.random.default_rng(5).uniform(0, 100, 1000)
+    keys = secret.evaluation_keys(sums=1024, level=8)
+    x = secret.encrypt(numbers, level=8, range=100)
+    mean = keys.sum(x, 1024) * (1 / 1000)
+    variance = keys.dot(x, x, 1024) * (1 / 1000) - keys.mul(mean, mean)
+    assert abs(secret.decrypt(mean)[0] - numbers.mean()) < 1e-6
+    assert abs(secret.decrypt(variance)[0] - numbers.var()) < 1e-4
+    with pytest.raises(tobari.Error, match="power of two"):
+        keys.sum(x, 1000)
+    with pytest.raises(tobari.Error, match="rotation by 1024"):
+        keys.sum(x)
+    for count in (0, 16_385):
+        with pytest.raises(tobari.Error, match="1 to 16384 slots"):
+            secret.evaluation_keys(sums=count)
 
 
 def test_objects_come_back_from_their_bytes(secret, keys):

@@ -129,6 +129,14 @@ pub enum OperationError {
     /// No ciphertext, or no plaintext, where at least one is needed.
     #[error("expected at least one ciphertext and one plaintext, found none")]
     Empty,
+    /// A number of slots to sum that is no power of two, or too large.
+    #[error("expected a number of slots that is a power of two up to {most}, found {found}")]
+    Count {
+        /// `N/2`.
+        most: usize,
+        /// The number given.
+        found: usize,
+    },
     /// Another number of ciphertexts than weights.
     #[error("expected {expected} ciphertexts, one for each weight of a row, found {found}")]
     Inputs {
@@ -642,6 +650,53 @@ impl Evaluator {
         self.rescale(&self.mul_constant_at(a, 1.0, &factor)?)
     }
 
+    /// Both ciphertexts at one level and one scale, so that they can be added. The one of the higher
+    /// level takes the scale of the other, at no loss of levels. Of two at one level, the second
+    /// takes the scale of the first, and both lose a level. Alike ones do not change.
+    ///
+    /// ```
+    /// use rand_core::SeedableRng;
+    /// use tobari_lattice::ckks::{Decryptor, Encoder, EvaluationKeys, Evaluator, Scale};
+    /// use tobari_lattice::params::{LatticeParameters, Plaintext};
+    /// use tobari_lattice::rlwe::SecretKey;
+    /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+    /// let parameters = LatticeParameters::of_sizes(1 << 13, &[50, 40, 40], &[50], 3, Plaintext::Approximate)?;
+    /// let secret = SecretKey::generate(&parameters, &mut rng);
+    /// let mut keys = EvaluationKeys::new(&parameters);
+    /// keys.add_relinearization(&secret, 3, &mut rng)?;
+    /// let (encoder, evaluator) = (Encoder::new(&parameters)?, Evaluator::new(&parameters)?);
+    /// let x = encoder.encode(&[0.5, -0.25], &Scale::power_of_two(40), 3)?.encrypt_seeded(&secret, &mut rng)?.expand();
+    /// let square = evaluator.mul_rescale(&x, &x, &keys)?;
+    /// let (x, square) = evaluator.align(&x, &square)?;
+    /// let slots = Decryptor::new(&secret, &encoder)?.decrypt(&evaluator.add(&x, &square)?)?;
+    /// assert!((slots[0] - 0.75).abs() < 1e-6 && (slots[1] + 0.1875).abs() < 1e-6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters differ, no level is left to change a scale, or a number
+    /// might not fit at the lower level.
+    pub fn align<'a>(
+        &self,
+        a: &'a Ciphertext,
+        b: &'a Ciphertext,
+    ) -> Result<(Cow<'a, Ciphertext>, Cow<'a, Ciphertext>), OperationError> {
+        self.check(a)?;
+        self.check(b)?;
+        let scaled = |one: &'a Ciphertext, scale: &Scale| self.set_scale(one, scale).map(Cow::Owned);
+        let (a, b) = match (a.scale() == b.scale(), a.level() > b.level()) {
+            (true, _) => (Cow::Borrowed(a), Cow::Borrowed(b)),
+            (false, true) => (scaled(a, b.scale())?, Cow::Borrowed(b)),
+            (false, false) => (Cow::Borrowed(a), scaled(b, a.scale())?),
+        };
+        let level = a.level().min(b.level());
+        let at = |one: Cow<'a, Ciphertext>| match one.level() == level {
+            true => Ok(one),
+            false => self.drop_to(&one, level).map(Cow::Owned),
+        };
+        Ok((at(a)?, at(b)?))
+    }
+
     /// Moves slot `j + step` to slot `j`, cyclically. A negative step moves the other way.
     ///
     /// # Errors
@@ -653,6 +708,27 @@ impl Evaluator {
             0 => self.check(a).map(|()| a.clone()),
             step => self.apply(a, keys.rotation(step, a.level())?),
         }
+    }
+
+    /// In slot `j` the sum of `count` slots from slot `j` on, cyclically; `count` is a power of two.
+    /// With `count` equal to `N/2`, every slot has the sum of all. The keys are those for steps 1, 2,
+    /// 4 … `count / 2`.
+    ///
+    /// # Errors
+    /// As [`Self::rotate`], for another `count`, and if the sum might not fit.
+    pub fn sum_slots(&self, a: &Ciphertext, count: usize, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        let most = self.parameters.degree() / 2;
+        if !count.is_power_of_two() || count > most {
+            return Err(OperationError::Count { most, found: count });
+        }
+        self.check(a)?;
+        check_two_parts(a)?;
+        let mut sum = a.clone();
+        for log in 0..count.trailing_zeros() {
+            let turned = self.rotate(&sum, 1 << log, keys)?;
+            self.add_assign(&mut sum, &turned)?;
+        }
+        Ok(sum)
     }
 
     /// The conjugate of every slot.

@@ -362,3 +362,64 @@ fn a_hoisted_ciphertext_may_outlive_the_one_that_was_cut() {
     assert!(bench.evaluator.rotate_hoisted(&hoisted, 3, &turn).is_ok() && turn.only().is_some());
     assert!(bench.evaluator.rotate_hoisted(&hoisted, 3, &bench.keys).is_err());
 }
+
+#[test]
+fn unlike_levels_and_scales_are_aligned_for_a_sum_and_alike_ones_stay() {
+    let mut bench = bench();
+    let x = numbers(3);
+    let fresh = bench.encrypt(&x, 40, 4);
+    let (evaluator, keys) = (&bench.evaluator, &bench.keys);
+    let square = evaluator.mul_rescale(&fresh, &fresh, keys).unwrap();
+    let fourth = evaluator.mul_rescale(&square, &square, keys).unwrap();
+    let low = evaluator.drop_to(&fresh, 3).unwrap();
+    let [squares, fourths] = [2, 4].map(|k| x.iter().map(|x| x.powi(k)).collect::<Vec<f64>>());
+    for (a, b, expected, level) in [
+        (&fresh, &square, zip(&x, &squares, |a, b| a + b), 3),
+        (&square, &fresh, zip(&x, &squares, |a, b| a + b), 3),
+        (&fresh, &fourth, zip(&x, &fourths, |a, b| a + b), 2),
+        (&fourth, &square, zip(&squares, &fourths, |a, b| a + b), 2),
+        // two at one level lose one
+        (&low, &square, zip(&x, &squares, |a, b| a + b), 2),
+        (&fresh, &low, zip(&x, &x, |a, b| a + b), 3),
+    ] {
+        let (left, right) = evaluator.align(a, b).unwrap();
+        let sum = evaluator.add(&left, &right).unwrap();
+        assert_eq!(sum.level(), level);
+        let error = bench.error(&sum, &expected);
+        assert!(error < SMALL && error <= sum.estimate().unwrap().error(), "{error:e}");
+    }
+    let (left, right) = evaluator.align(&fresh, &fresh).unwrap();
+    assert!(std::ptr::eq(&*left, &fresh) && std::ptr::eq(&*right, &fresh), "no copies");
+    // no level is left for a change of scale
+    let [one, other] = [&low, &square].map(|x| evaluator.drop_to(x, 1).unwrap());
+    let refused = evaluator.align(&one, &other).map(drop);
+    assert_eq!(refused, Err(OperationError::Exhausted { least: 2, found: 1 }));
+}
+
+#[test]
+fn sums_of_slots_are_cyclic_and_of_powers_of_two() {
+    let mut bench = bench();
+    for step in [2, 4, 8] {
+        bench.keys.add_rotation(&bench.secret, step, 4, &mut bench.rng).unwrap();
+    }
+    let x = numbers(6);
+    let a = bench.encrypt(&x, 40, 2);
+    for count in [1, 2, 4, 16, 32] {
+        let sum = bench.evaluator.sum_slots(&a, count, &bench.keys).unwrap();
+        let expected: Vec<f64> = (0..32).map(|j| (0..count).map(|i| x[(j + i) % 32]).sum()).collect();
+        let error = bench.error(&sum, &expected);
+        assert!(error < SMALL && error <= sum.estimate().unwrap().error(), "{count}: {error:e}");
+        assert!(sum.estimate().unwrap().magnitude() >= count as f64);
+    }
+    for found in [0, 3, 64] {
+        let refused = bench.evaluator.sum_slots(&a, found, &bench.keys).map(drop);
+        assert_eq!(refused, Err(OperationError::Count { most: 32, found }));
+    }
+    let none = EvaluationKeys::new(bench.evaluator.parameters());
+    let refused = bench.evaluator.sum_slots(&a, 2, &none).map(drop);
+    assert!(matches!(refused, Err(OperationError::MissingKey { purpose, level: 2 }) if purpose == "rotation by 1"));
+    let low = bench.encrypt(&x, 40, 1);
+    let doubled = bench.evaluator.mul_integer(&low, 40).unwrap();
+    let refused = bench.evaluator.sum_slots(&doubled, 32, &bench.keys).map(drop);
+    assert!(matches!(refused, Err(OperationError::Overflow { level: 1, .. })));
+}

@@ -244,7 +244,7 @@ impl Plaintext {
         }
         let estimate = Estimator::new(self.parameters()).encrypt(self.declared()?);
         let mut inner = key.encrypt_zero(self.level(), rng);
-        inner.add_phase(self.element());
+        inner.add_phase(&self.data_element());
         Ok(Ciphertext { inner, scale: self.scale().clone(), estimate: Some(estimate) })
     }
 
@@ -262,7 +262,7 @@ impl Plaintext {
         }
         let estimate = Estimator::new(self.parameters()).encrypt_seeded(self.declared()?);
         let mut inner = key.encrypt_zero(self.level(), rng);
-        inner.add_phase(self.element());
+        inner.add_phase(&self.data_element());
         Ok(SeededCiphertext { inner, scale: self.scale().clone(), estimate: Some(estimate) })
     }
 }

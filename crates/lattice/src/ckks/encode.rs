@@ -18,12 +18,14 @@
 //! index that depends on their size. Decoding branches on the number of words of a coefficient.
 
 use super::integer::{Integer, lift, to_f64};
+use super::precision::USABLE;
 use super::scale::{Magnitude, Scale};
 use super::{Complex, Embedding, Estimate, Estimator, SeededCiphertext};
 use crate::params::{self, LatticeParameters};
-use crate::ring::{Basis, Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
+use crate::ring::{Coeff, Conversion, Eval, Modulus, Poly, Reconstruction};
 use crate::rlwe::SecretKey;
 use rand_core::CryptoRng;
+use std::borrow::Cow;
 use std::sync::Arc;
 use tobari_simd::Wiped;
 use zeroize::{Zeroize, Zeroizing};
@@ -59,7 +61,24 @@ impl Plaintext {
     /// An element with coefficients of at most this absolute value.
     pub(super) fn of_element(parameters: &LatticeParameters, element: Poly<Eval>, scale: &Scale, most: f64) -> Self {
         let estimate = Estimator::new(parameters).coefficients(most, scale, element.basis().data());
-        Self { parameters: parameters.clone(), element, scale: scale.clone(), estimate, declared: estimate, most }
+        let (parameters, scale) = (parameters.clone(), scale.clone());
+        Self { parameters, element, scale, estimate, declared: estimate, most: f64::INFINITY }
+    }
+
+    /// A decryption that should have coefficients of at most this absolute value.
+    pub(super) fn of_decryption(parameters: &LatticeParameters, element: Poly<Eval>, scale: &Scale, most: f64) -> Self {
+        let mut decryption = Self::of_element(parameters, element, scale, most);
+        decryption.most = most;
+        decryption
+    }
+
+    /// The same message as another element, over another number of primes. Its coefficients were
+    /// checked.
+    pub(super) fn as_element(&self, element: Poly<Eval>) -> Self {
+        let level = element.basis().data();
+        let [estimate, declared] = [self.estimate, self.declared].map(|one| one.at(one.scale(), level));
+        let (parameters, scale) = (self.parameters.clone(), self.scale.clone());
+        Self { parameters, element, scale, estimate, declared, most: f64::INFINITY }
     }
 
     /// The coefficients, if they keep their bound.
@@ -72,28 +91,29 @@ impl Plaintext {
         if keep(&coefficients, self.most) { Ok((element, coefficients)) } else { Err(EncodeError::NoMessage) }
     }
 
-    /// Keeps only the residues of these primes, of which the element has more.
-    pub(super) fn restrict(&mut self, basis: Basis) {
-        let restricted = self.element.restrict(basis);
-        self.element.zeroize();
-        self.element = restricted;
-        for estimate in [&mut self.estimate, &mut self.declared] {
-            *estimate = estimate.at(estimate.scale(), basis.data());
-        }
-    }
-
     /// The bounds of its own numbers. They tell something about these.
     pub(super) fn estimate(&self) -> &Estimate {
         &self.estimate
     }
 
-    /// The bounds of the declared range.
+    /// The bounds of the declared range, for an encryption.
     ///
     /// # Errors
-    /// [`EncodeError::Range`] for numbers beyond it.
+    /// [`EncodeError`] for numbers beyond it, and for a decryption of no message.
     pub(super) fn declared(&self) -> Result<&Estimate, EncodeError> {
         within(self.estimate.magnitude(), self.declared.magnitude())?;
+        if self.most.is_finite() {
+            self.checked()?;
+        }
         Ok(&self.declared)
+    }
+
+    /// The element over data primes alone.
+    pub(super) fn data_element(&self) -> Cow<'_, Poly<Eval>> {
+        match self.is_diagonal() {
+            true => Cow::Owned(self.element.restrict(self.element.ring().basis(self.level()))),
+            false => Cow::Borrowed(&self.element),
+        }
     }
 
     /// The parameters.
@@ -520,10 +540,11 @@ fn limits(parameters: &LatticeParameters, scale: &Scale, level: usize) -> Result
     }
 }
 
-/// Rejects scaled coefficients unless all are well below half the modulus.
+/// Rejects scaled coefficients unless all are below the usable part of half the modulus, as
+/// decryption does.
 fn check(coefficients: &[f64], half: Magnitude) -> Result<(), EncodeError> {
     // infinity stands for every larger modulus: all finite numbers are below it
-    let margin = half.to_f64() * (1.0 - 1.0 / (1u64 << 40) as f64);
+    let margin = half.to_f64() * USABLE;
     let fits = coefficients.iter().fold(true, |all, coefficient| all & (coefficient.abs() < margin));
     if fits { Ok(()) } else { Err(EncodeError::TooLarge { most: half.floor_log2() }) }
 }
@@ -629,7 +650,7 @@ mod tests {
             assert!(encoder.encode_constant(bad, &scale, 1).is_err());
         }
         assert_eq!(error(&[600.0; 32], &scale, 1), EncodeError::TooLarge { most: 38 });
-        assert!(encoder.encode(&[500.0; 32], &scale, 1).is_ok() && encoder.encode(&[600.0; 32], &scale, 2).is_ok());
+        assert!(encoder.encode(&[470.0; 32], &scale, 1).is_ok() && encoder.encode(&[600.0; 32], &scale, 2).is_ok());
         assert_eq!(error(&[f64::MAX; 32], &scale, 4), EncodeError::TooLarge { most: 158 });
         for level in [0, 5] {
             assert_eq!(error(&[1.0], &scale, level), EncodeError::Level { most: 4, found: level });

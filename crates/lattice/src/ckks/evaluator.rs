@@ -93,6 +93,19 @@ pub enum OperationError {
         /// The level of the result.
         level: usize,
     },
+    /// A rescaling that leaves no scale for the numbers.
+    #[error(
+        "the rescaled numbers, at most {}, would have an error of up to {}: rescale after a product, or use a larger \
+         scale",
+        short(*.magnitude),
+        short(*.error)
+    )]
+    Rounding {
+        /// A bound on the slots.
+        magnitude: f64,
+        /// A bound on the error of rounding.
+        error: f64,
+    },
     /// A ciphertext that was read from bytes, whose numbers nobody has bounded.
     #[error(
         "nothing is known about the size of the numbers in a ciphertext that was read from bytes: declare their \
@@ -587,30 +600,37 @@ impl Evaluator {
         self.check_keys(keys)?;
         let [c0, c1, c2] = a.inner().parts() else { return self.rescale(a) };
         let key = keys.relinearization(a.level())?;
-        let (scale, estimate) = self.rescaled(a, &self.estimator.switch(&self.bounds(a)?))?;
+        let (scale, estimate) = self.rescaled(a, &self.estimator.switch(&self.bounds(a)?), 2)?;
         Ok(self.of_parts(self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale, estimate))
     }
 
-    /// The scale of a ciphertext divided by the last prime, and then its bounds.
-    fn rescaled(&self, a: &Ciphertext, estimate: &Estimate) -> Result<(Scale, Estimate), OperationError> {
+    /// The scale of a ciphertext divided by the last prime, and the bounds of the result, which has
+    /// this many parts.
+    fn rescaled(&self, a: &Ciphertext, estimate: &Estimate, parts: usize) -> Result<(Scale, Estimate), OperationError> {
         self.check_level(a, 2)?;
         let level = a.level();
         let scale = a.scale().quotient(&Scale::prime(level - 1));
         let scale = scale.ok_or(OperationError::NoRoom { level: level - 1 })?;
         self.check_room(&scale, level - 1)?;
         let factor = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        let estimate = self.admit(self.estimator.rescale(estimate).at(factor, level - 1))?;
-        Ok((scale, estimate))
+        let result = self.estimator.rescale_parts(estimate, parts).at(factor, level - 1);
+        // numbers whose rounding is larger than they are, and than 1: their scale is lost
+        let rounding = result.error() - estimate.error();
+        if self.bounded && rounding > 1.0 && rounding > result.magnitude() {
+            return Err(OperationError::Rounding { magnitude: result.magnitude(), error: rounding });
+        }
+        Ok((scale, self.admit(result)?))
     }
 
     /// Divides message, error and scale by the last prime of the level.
     ///
     /// # Errors
     /// [`OperationError`] if the parameters differ, it is the only prime, or the scale is smaller
-    /// than it.
+    /// than it or so small that the rounding hides the numbers.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
-        let ((scale, estimate), level) = (self.rescaled(a, &self.bounds(a)?)?, a.level());
+        let parts = a.inner().parts().len();
+        let ((scale, estimate), level) = (self.rescaled(a, &self.bounds(a)?, parts)?, a.level());
         let division =
             self.divisions[level].get_or_init(|| Division::by_last(self.parameters.ring(), level, Rounding::Nearest));
         let parts = a.inner().parts().iter().map(|part| division.divide(part)).collect();

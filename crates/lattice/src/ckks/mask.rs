@@ -53,9 +53,7 @@ impl Plaintext {
         let basis = ring.basis(level);
         let (small, _) = self.checked().ok()?;
         if level <= found {
-            let mut restricted = self.clone();
-            restricted.restrict(basis);
-            return Some(restricted);
+            return Some(self.as_element(self.element().restrict(basis)));
         }
         let mut large = Poly::any(ring, basis);
         for row in 0..found {
@@ -70,8 +68,7 @@ impl Plaintext {
                 large.row_mut(row)[place] = absolute ^ ((absolute ^ q.neg(absolute)) & negative);
             }
         });
-        let most = self.estimate().largest() * self.scale().to_f64(parameters).unwrap_or(f64::NAN);
-        let lifted = Self::of_element(parameters, large.clone().forward(), self.scale(), most);
+        let lifted = self.as_element(large.clone().forward());
         large.zeroize();
         Some(lifted)
     }

@@ -169,22 +169,29 @@ impl Estimator {
         self.bound((1.0f64 / 12.0).sqrt())
     }
 
+    /// `60 ε √N log2(N)`: the error of doubles in encoding and decoding, over the largest slot.
+    fn doubles(&self) -> f64 {
+        60.0 * EPSILON * self.root * f64::from(self.parameters.degree().trailing_zeros())
+    }
+
     fn plus(&self, a: &Estimate, error: f64) -> Estimate {
         Estimate { error: a.error + error / a.scale, ..*a }
     }
 
-    /// A plaintext with slots of at most this absolute value.
+    /// A plaintext with slots of at most this absolute value. A number that bounds nothing, below 0
+    /// or NaN, counts as infinity.
     pub fn encode(&self, magnitude: f64, scale: &Scale, level: usize) -> Estimate {
+        let magnitude = if magnitude >= 0.0 { magnitude } else { f64::INFINITY };
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        let log = f64::from(self.parameters.degree().trailing_zeros());
-        let error = self.rounding() / scale + 60.0 * EPSILON * self.root * log * magnitude;
+        let error = self.rounding() / scale + self.doubles() * magnitude;
         Estimate { magnitude, wide: 0.0, error, scale, level }
     }
 
     /// The same number in all slots: one coefficient, which is rounded.
     pub(super) fn constant(&self, value: f64, scale: &Scale, level: usize) -> Estimate {
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        Estimate { magnitude: value.abs(), wide: 0.0, error: 0.5 / scale + EPSILON * value.abs(), scale, level }
+        let error = 0.5 / scale + self.doubles() * value.abs();
+        Estimate { magnitude: value.abs(), wide: 0.0, error, scale, level }
     }
 
     /// An element with coefficients of at most this absolute value, and no more known about it.
@@ -242,7 +249,8 @@ impl Estimator {
         };
         let ring = self.parameters.ring();
         let special = primes(ring.special_primes());
-        let digits = ring.data_primes()[..a.level].chunks(self.parameters.digit_size());
+        let data = &ring.data_primes()[..a.level.min(self.parameters.data_primes())];
+        let digits = data.chunks(self.parameters.digit_size());
         let digits: f64 = digits.map(|digit| primes(digit) / special).sum();
         let switched = digits * self.rounding() * self.bound(ERROR);
         self.plus(a, switched + self.rounding() * (1.0 + self.secret()))
@@ -256,7 +264,8 @@ impl Estimator {
 
     /// The largest number that fits at the scale and the level of this one.
     pub(super) fn most(&self, a: &Estimate) -> f64 {
-        let half = Magnitude::modulus(&self.parameters, a.level).quotient(Magnitude::of(2));
+        let level = a.level.min(self.parameters.data_primes());
+        let half = Magnitude::modulus(&self.parameters, level).quotient(Magnitude::of(2));
         match Magnitude::of_f64(a.scale) {
             Some(scale) => USABLE * half.quotient(scale).to_f64(),
             None => 0.0,
@@ -268,10 +277,17 @@ impl Estimator {
     /// # Panics
     /// If only one prime is left.
     pub fn rescale(&self, a: &Estimate) -> Estimate {
+        self.rescale_parts(a, 2)
+    }
+
+    /// A rescaled ciphertext of this many parts: each is rounded, and the last one counts times a
+    /// power of the secret.
+    pub(super) fn rescale_parts(&self, a: &Estimate, parts: usize) -> Estimate {
         assert!(a.level >= 2, "the last prime stays");
         let prime = self.parameters.ring().data_primes()[a.level - 1].modulus().value();
         let divided = Estimate { scale: a.scale / prime as f64, level: a.level - 1, ..*a };
-        self.plus(&divided, self.rounding() * (1.0 + self.secret()))
+        let powers: f64 = (0..parts as i32).map(|power| self.secret().powi(power)).sum();
+        self.plus(&divided, self.rounding() * powers)
     }
 }
 

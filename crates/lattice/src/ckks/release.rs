@@ -168,24 +168,28 @@ impl<'a> Decryptor<'a> {
         let mut values = ciphertext.phase_values(self.secret)?;
         let empty = Poly::zero(values.ring(), values.ring().basis(1));
         let element = std::mem::replace(&mut *values, empty);
-        Ok(Plaintext::of_element(self.secret.parameters(), element, ciphertext.scale(), self.most(ciphertext)))
+        Ok(Plaintext::of_decryption(self.secret.parameters(), element, ciphertext.scale(), self.most(ciphertext)))
     }
 
     /// The bound on the coefficients of a decryption: that of the ciphertext's estimate, and in any
     /// case [15/16](super::Estimator::fits) of half the modulus. A key of somebody else gives
     /// uniform coefficients, and all of them keep the bound with a chance of `(15/16)^N`.
     fn most(&self, ciphertext: &Ciphertext) -> f64 {
-        let half = Magnitude::modulus(self.secret.parameters(), ciphertext.level()).quotient(Magnitude::of(2));
         // a modulus beyond all doubles bounds the finite ones
-        let most = (USABLE * half.to_f64()).min(f64::MAX);
+        let most = (USABLE * self.half(ciphertext)).min(f64::MAX);
         let declared = ciphertext.estimate().map_or(most, |estimate| estimate.largest() * estimate.scale());
         most.min(declared)
     }
 
-    /// The coefficients of a phase, if all keep the bound.
-    fn message(&self, ciphertext: &Ciphertext, phase: &Poly<Coeff>) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+    /// Half the modulus.
+    fn half(&self, ciphertext: &Ciphertext) -> f64 {
+        Magnitude::modulus(self.secret.parameters(), ciphertext.level()).quotient(Magnitude::of(2)).to_f64()
+    }
+
+    /// The coefficients of a phase, if all keep this bound.
+    fn message(phase: &Poly<Coeff>, most: f64) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
         let coefficients = coefficients_of(phase);
-        if keep(&coefficients, self.most(ciphertext)) { Ok(coefficients) } else { Err(ReleaseError::NoMessage) }
+        if keep(&coefficients, most) { Ok(coefficients) } else { Err(ReleaseError::NoMessage) }
     }
 
     /// All complex slots. As with [`Self::decrypt`], **never show them**.
@@ -194,7 +198,7 @@ impl<'a> Decryptor<'a> {
     /// As [`Self::decrypt`].
     pub fn decrypt_complex(&self, ciphertext: &Ciphertext) -> Result<Zeroizing<Vec<Complex>>, ReleaseError> {
         let phase = ciphertext.phase(self.secret)?;
-        let mut coefficients = self.message(ciphertext, &phase)?;
+        let mut coefficients = Self::message(&phase, self.most(ciphertext))?;
         Ok(self.encoder.slots_of(&mut coefficients, ciphertext.scale()))
     }
 
@@ -245,26 +249,30 @@ impl<'a> Decryptor<'a> {
     /// left.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a spent budget, or a
-    /// level whose modulus is below `2^(f+2)`: half of it is for the noise, the other half for
-    /// scaled messages. After an error nothing is spent.
+    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a spent budget, a level
+    /// whose modulus is below `2^(f+2)`, or a coefficient that leaves no room for the noise: half of
+    /// the modulus is for the noise, the other half for scaled messages. After an error nothing is
+    /// spent.
     pub fn flooded(
         &self,
         ciphertext: &Ciphertext,
         budget: &mut FloodBudget,
         rng: &mut impl CryptoRng,
     ) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
-        if *self.encoder.parameters() != budget.parameters {
+        let parameters = self.encoder.parameters();
+        if *parameters != budget.parameters || parameters != ciphertext.parameters() {
             return Err(OperationError::OtherParameters.into());
         }
         let least = budget.flood_bits() + 2;
-        let moduli = &self.encoder.parameters().ring().data_primes()[..ciphertext.level()];
+        let moduli = &parameters.ring().data_primes()[..ciphertext.level()];
         let found = moduli.iter().map(|table| table.modulus().bits() - 1).sum();
         if found < least {
             return Err(ReleaseError::NoRoom { least, found });
         }
         let mut phase = ciphertext.phase(self.secret)?;
-        self.message(ciphertext, &phase)?;
+        // with the noise, too, a coefficient must stay below half the modulus
+        let room = self.half(ciphertext) - 2f64.powi(budget.flood_bits() as i32);
+        Self::message(&phase, self.most(ciphertext).min(room))?;
         budget.left = budget.left.checked_sub(1).ok_or(ReleaseError::Spent)?;
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
         let noise = Poly::uniform_integers(phase.ring(), phase.basis(), budget.flood_bits(), &mut stream);

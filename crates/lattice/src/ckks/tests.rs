@@ -291,6 +291,7 @@ fn what_does_not_go_together_is_refused() {
         assert_eq!(found.map(|_| ()).unwrap_err(), expected);
     }
     // a scale that would be below 1
+    let evaluator = Evaluator::new(evaluator.parameters()).unwrap().unbounded();
     let once = evaluator.rescale(&a).unwrap();
     assert!(matches!(evaluator.rescale(&once).map(|_| ()), Err(OperationError::NoRoom { level: 2 })));
 }
@@ -422,4 +423,127 @@ fn sums_of_slots_are_cyclic_and_of_powers_of_two() {
     let doubled = bench.evaluator.mul_integer(&low, 40).unwrap();
     let refused = bench.evaluator.sum_slots(&doubled, 32, &bench.keys).map(drop);
     assert!(matches!(refused, Err(OperationError::Overflow { level: 1, .. })));
+}
+
+#[test]
+fn three_parts_are_rescaled_with_the_error_of_three_roundings() {
+    let mut bench = Bench::new(&[50, 30, 30]);
+    let x = numbers(1);
+    let a = bench.encrypt(&x, 30, 3);
+    let product = bench.evaluator.rescale(&bench.evaluator.tensor(&a, &a).unwrap()).unwrap();
+    assert!(product.needs_relinearization());
+    let error = bench.error(&product, &zip(&x, &x, |a, b| a * b));
+    assert!(error <= product.estimate().unwrap().error(), "{error:e}");
+    let relinearised = bench.evaluator.mul_rescale(&a, &a, &bench.keys).unwrap();
+    let errors = [&product, &relinearised].map(|one| one.estimate().unwrap().error());
+    // the bound of a rounding of 64 coefficients, 13.9, times that of the secret, 39.2, squared
+    assert!(errors[0] - errors[1] > 15_000.0 / 2f64.powi(30), "the square of the secret counts: {errors:?}");
+}
+
+#[test]
+fn a_rescaling_that_hides_the_numbers_is_refused() {
+    let mut bench = Bench::new(&[50, 30, 30]);
+    let a = bench.encrypt(&[0.5; 32], 31, 3);
+    // a scale just above 1
+    let refused = bench.evaluator.rescale(&a).map(drop).unwrap_err();
+    assert!(matches!(refused, OperationError::Rounding { magnitude: 1.0, error } if error > 1.0), "{refused}");
+    assert!(refused.to_string().contains("rescale after a product"), "{refused}");
+    let product = bench.evaluator.mul(&a, &a, &bench.keys).unwrap();
+    assert!(bench.error(&bench.evaluator.rescale(&product).unwrap(), &[0.25; 32]) < 1e-4);
+}
+
+#[test]
+fn a_lifted_plaintext_keeps_its_range_and_a_decryption_of_nothing_is_not_encrypted() {
+    let mut bench = Bench::new(&[50, 40, 40]);
+    let scale = Scale::power_of_two(30);
+    let large = bench.encoder.encode(&[100.0], &scale, 1).unwrap();
+    for level in [1, 3] {
+        let refused = large.lift(level).unwrap().encrypt(&bench.public, &mut bench.rng).map(drop);
+        assert_eq!(refused, Err(OperationError::Encode(EncodeError::Range { range: 1.0 })), "level {level}");
+    }
+    let one = bench.encoder.encode(&[0.5], &scale, 1).unwrap().lift(3).unwrap();
+    let one = one.encrypt(&bench.public, &mut bench.rng).unwrap();
+    assert_eq!((one.level(), one.estimate().unwrap().magnitude()), (3, 1.0));
+    assert!(bench.error(&one, &[0.5, 0.0]) < 1e-4);
+    let other = SecretKey::generate(bench.evaluator.parameters(), &mut bench.rng);
+    let found = Decryptor::new(&other, &bench.encoder).unwrap().plaintext(&one).unwrap();
+    let refused = found.encrypt(&bench.public, &mut bench.rng).map(drop);
+    assert_eq!(refused, Err(OperationError::Encode(EncodeError::NoMessage)));
+}
+
+#[test]
+fn a_range_below_zero_bounds_nothing() {
+    let mut bench = bench();
+    let mut x = bench.encrypt(&[0.5], 40, 3);
+    for range in [-1000.0, f64::NAN, f64::NEG_INFINITY] {
+        x.declare(range);
+        assert_eq!(x.estimate().unwrap().magnitude(), f64::INFINITY);
+        assert!(matches!(bench.evaluator.add(&x, &x).map(drop), Err(OperationError::Overflow { .. })), "{range}");
+        assert!(bench.error(&x, &[0.5]) < SMALL);
+        let mut again = x.clone();
+        again.set_bounds(&x.bounds_to_bytes()).unwrap();
+        assert_eq!(again.estimate(), x.estimate());
+    }
+}
+
+#[test]
+fn a_diagonal_is_an_ordinary_plaintext() {
+    let mut bench = bench();
+    let diagonal = bench.encoder.encode_diagonal(&[0.5, -1.0], &Scale::power_of_two(40), 3).unwrap();
+    let x = diagonal.encrypt(&bench.public, &mut bench.rng).unwrap();
+    assert!(bench.error(&x, &[0.5, -1.0, 0.0]) < SMALL);
+    let x = diagonal.encrypt_seeded(&bench.secret, &mut bench.rng).unwrap().expand();
+    assert!(bench.error(&x, &[0.5, -1.0, 0.0]) < SMALL);
+}
+
+#[test]
+fn what_is_encoded_decrypts() {
+    let mut bench = Bench::new(&[50, 40]);
+    let half = bench.evaluator.parameters().ring().data_primes()[0].modulus().value() as f64 / 2.0;
+    let scale = Scale::power_of_two(30);
+    // all of the room, and a little more
+    let most = half * 15.0 / 16.0 / 2f64.powi(30);
+    let number = most * (1.0 - 1e-6);
+    let x = bench.encoder.within(number).encode_constant(number, &scale, 1).unwrap();
+    let x = x.encrypt(&bench.public, &mut bench.rng).unwrap();
+    assert!(bench.error(&x, &[number; 32]) < 1e-3);
+    let refused = bench.encoder.encode_constant(most * (1.0 + 1e-6), &scale, 1).map(drop);
+    assert!(matches!(refused, Err(EncodeError::TooLarge { .. })));
+}
+
+#[test]
+fn a_flooded_result_has_room_for_its_noise_or_is_none() {
+    let mut bench = Bench::new(&[50, 40]);
+    let scale = Scale::power_of_two(30);
+    let half = bench.evaluator.parameters().ring().data_primes()[0].modulus().value() as f64 / 2.0;
+    // noise of up to a quarter of the modulus
+    let mut budget = FloodBudget::new(bench.evaluator.parameters(), 11, 31, 1).unwrap();
+    assert_eq!(budget.flood_bits(), 47);
+    let mut flood = |share: f64| {
+        let number = share * half / 2f64.powi(30);
+        let x = bench.encoder.within(number).encode_constant(number, &scale, 1).unwrap();
+        let x = x.encrypt_seeded(&bench.secret, &mut bench.rng).unwrap().expand();
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        decryptor.flooded(&x, &mut budget, &mut bench.rng).map(drop)
+    };
+    assert_eq!(flood(0.86), Err(ReleaseError::NoMessage));
+    assert_eq!(flood(0.7), Ok(()), "nothing was spent before");
+    assert_eq!(flood(0.7), Err(ReleaseError::Spent));
+    // a ciphertext with more levels than these parameters have
+    let (mut large, mut budget) = (self::bench(), FloodBudget::new(bench.evaluator.parameters(), 1, 1, 1).unwrap());
+    let x = large.encrypt(&[0.5], 40, 4);
+    let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+    let refused = decryptor.flooded(&x, &mut budget, &mut large.rng).map(drop);
+    assert_eq!(refused, Err(ReleaseError::Operation(OperationError::OtherParameters)));
+}
+
+#[test]
+fn a_grid_beyond_all_numbers_is_refused() {
+    let mut bench = bench();
+    let (a, p) = (bench.encrypt(&[0.5], 40, 3), bench.encoder.encode_diagonal(&[0.5], &Scale::prime(2), 3).unwrap());
+    for (babies, giants) in [(usize::MAX, 2), (1 << 40, 1 << 40), (2, usize::MAX)] {
+        let grid = Grid { baby: 1, babies, giant: 2, giants };
+        let refused = bench.evaluator.transform_sum(&[&a], &[&p], grid, &[&bench.keys]).map(drop);
+        assert!(matches!(refused, Err(OperationError::Grid { .. })), "{refused:?}");
+    }
 }

@@ -147,7 +147,7 @@ impl Grid {
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         let giant = (self.giants > 1).then_some(self.giant);
         let baby = self.baby;
-        (1..self.babies as i64).map(move |b| b * baby).chain(giant)
+        (1..self.babies as i64).map(move |b| b.wrapping_mul(baby)).chain(giant)
     }
 }
 
@@ -168,7 +168,9 @@ impl Evaluator {
         grid: Grid,
         keys: &[&EvaluationKeys],
     ) -> Result<Ciphertext, OperationError> {
-        let (expected, count) = (inputs.len() * grid.babies * grid.giants, grid.rotations().count());
+        let weights_of = grid.babies.checked_mul(grid.giants).and_then(|one| one.checked_mul(inputs.len()));
+        let expected = weights_of.unwrap_or(usize::MAX);
+        let count = grid.babies.saturating_sub(1).saturating_add(usize::from(grid.giants > 1));
         let (Some(first), Some(weight), true) =
             (inputs.first(), weights.first(), weights.len() == expected && keys.len() == count)
         else {
@@ -230,7 +232,8 @@ impl Evaluator {
                 }
             }
         }
-        self.admit(sum.ok_or(OperationError::Empty)?)
+        // the last giant step is divided by the special primes, too
+        self.admit(estimator.switch(&sum.ok_or(OperationError::Empty)?))
     }
 }
 

@@ -351,9 +351,9 @@ impl EvaluationKeys {
         Ok(Ciphertext::of(&self.context, product))
     }
 
-    /// The sum of the first `count` slots, or of all, in slot 0. If the sum is over all slots, every
-    /// slot has it. `count` is a power of two; unused slots are 0 and can be counted. The keys need
-    /// `sums=count`.
+    /// The sum of the first `count` slots, or of all, in slot 0. If the sum is over all slots,
+    /// every slot has it. `count` is a power of two; unused slots are 0 and can be counted. The keys
+    /// need `sums=count`.
     #[pyo3(signature = (ciphertext, count=None))]
     fn sum(&self, py: Python<'_>, ciphertext: &Ciphertext, count: Option<usize>) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
@@ -362,7 +362,8 @@ impl EvaluationKeys {
         Ok(Ciphertext::of(&self.context, sum))
     }
 
-    /// The inner product of two ciphertexts over the first `count` slots, or all: the `sum` of `mul`.
+    /// The inner product of two ciphertexts over the first `count` slots, or all: the `sum` of
+    /// `mul`.
     #[pyo3(signature = (a, b, count=None))]
     fn dot(&self, py: Python<'_>, a: &Ciphertext, b: &Ciphertext, count: Option<usize>) -> PyResult<Ciphertext> {
         self.sum(py, &self.mul(py, a, b)?, count)
@@ -397,8 +398,8 @@ impl EvaluationKeys {
     }
 }
 
-/// An encrypted vector. `+`, `-` and `*` take numbers and arrays, `+` and `-` ciphertexts too, whose
-/// levels and scales they align; `EvaluationKeys` has the rest.
+/// An encrypted vector. `+`, `-` and `*` take numbers and arrays, `+` and `-` ciphertexts too,
+/// whose levels and scales they align; `EvaluationKeys` has the rest.
 #[pyclass(frozen, module = "tobari.ckks")]
 struct Ciphertext {
     context: Arc<Context>,

@@ -670,9 +670,9 @@ impl Evaluator {
         self.rescale(&self.mul_constant_at(a, 1.0, &factor)?)
     }
 
-    /// Both ciphertexts at one level and one scale, so that they can be added. The one of the higher
-    /// level takes the scale of the other, at no loss of levels. Of two at one level, the second
-    /// takes the scale of the first, and both lose a level. Alike ones do not change.
+    /// Both ciphertexts at one level and one scale, so that they can be added. The one of the
+    /// higher level takes the scale of the other, at no loss of levels. Of two at one level, the
+    /// second takes the scale of the first, and both lose a level. Alike ones do not change.
     ///
     /// ```
     /// use rand_core::SeedableRng;
@@ -730,9 +730,9 @@ impl Evaluator {
         }
     }
 
-    /// In slot `j` the sum of `count` slots from slot `j` on, cyclically; `count` is a power of two.
-    /// With `count` equal to `N/2`, every slot has the sum of all. The keys are those for steps 1, 2,
-    /// 4 … `count / 2`.
+    /// In slot `j` the sum of `count` slots from slot `j` on, cyclically; `count` is a power of
+    /// two. With `count` equal to `N/2`, every slot has the sum of all. The keys are those for steps
+    /// 1, 2, 4 … `count / 2`.
     ///
     /// # Errors
     /// As [`Self::rotate`], for another `count`, and if the sum might not fit.

@@ -250,9 +250,9 @@ impl<'a> Decryptor<'a> {
     ///
     /// # Errors
     /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a spent budget, a level
-    /// whose modulus is below `2^(f+2)`, or a coefficient that leaves no room for the noise: half of
-    /// the modulus is for the noise, the other half for scaled messages. After an error nothing is
-    /// spent.
+    /// whose modulus is below `2^(f+2)`, or a coefficient that leaves no room for the noise: half
+    /// of the modulus is for the noise, the other half for scaled messages. After an error nothing
+    /// is spent.
     pub fn flooded(
         &self,
         ciphertext: &Ciphertext,

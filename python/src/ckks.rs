@@ -352,8 +352,8 @@ impl EvaluationKeys {
     }
 
     /// The sum of the first `count` slots, or of all, in slot 0. If the sum is over all slots,
-    /// every slot has it. `count` is a power of two; unused slots are 0 and can be counted. The keys
-    /// need `sums=count`.
+    /// every slot has it. `count` is a power of two; unused slots are 0 and can be counted. The
+    /// keys need `sums=count`.
     #[pyo3(signature = (ciphertext, count=None))]
     fn sum(&self, py: Python<'_>, ciphertext: &Ciphertext, count: Option<usize>) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;

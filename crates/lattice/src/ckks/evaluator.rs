@@ -731,8 +731,8 @@ impl Evaluator {
     }
 
     /// In slot `j` the sum of `count` slots from slot `j` on, cyclically; `count` is a power of
-    /// two. With `count` equal to `N/2`, every slot has the sum of all. The keys are those for steps
-    /// 1, 2, 4 … `count / 2`.
+    /// two. With `count` equal to `N/2`, every slot has the sum of all. The keys are those for
+    /// steps 1, 2, 4 … `count / 2`.
     ///
     /// # Errors
     /// As [`Self::rotate`], for another `count`, and if the sum might not fit.

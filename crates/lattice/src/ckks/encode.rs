@@ -53,6 +53,9 @@ pub struct Plaintext {
     most: f64,
 }
 
+/// An element as coefficients, modulo the primes and as doubles.
+type Checked = (Zeroizing<Poly<Coeff>>, Zeroizing<Vec<f64>>);
+
 /// Why a decryption is no message.
 pub(super) const NO_MESSAGE: &str = "the decrypted numbers are beyond all bounds: the ciphertext belongs to another \
                                      key, it was changed, or its numbers exceed the declared range";
@@ -85,7 +88,7 @@ impl Plaintext {
     ///
     /// # Errors
     /// [`EncodeError::NoMessage`].
-    pub(super) fn checked(&self) -> Result<(Zeroizing<Poly<Coeff>>, Zeroizing<Vec<f64>>), EncodeError> {
+    pub(super) fn checked(&self) -> Result<Checked, EncodeError> {
         let element = Zeroizing::new(self.element.clone().inverse());
         let coefficients = coefficients_of(&element);
         if keep(&coefficients, self.most) { Ok((element, coefficients)) } else { Err(EncodeError::NoMessage) }

@@ -506,7 +506,7 @@ impl Evaluator {
         if element == 1 {
             return Ok(ciphertext.clone());
         }
-        let missing = || EvaluateError::MissingKey { what: format!("X -> X^{element}") };
+        let missing = || EvaluateError::MissingKey { what: rlwe::purpose(self.parameters.degree(), element) };
         let galois = keys.inner().for_automorphism(element).ok_or_else(missing)?;
         self.key(Some(&galois.key), ciphertext.level(), String::new)?;
         Ok(self.switched(self.switcher.rotate_digits(c0, &a.digits, galois), ciphertext))
@@ -533,7 +533,9 @@ impl Evaluator {
         for element in elements {
             let entry = keys.inner().for_automorphism(element).filter(|_| element != 1);
             if element != 1 {
-                self.key(entry.map(|galois| &galois.key), a.level(), || format!("X -> X^{element}"))?;
+                self.key(entry.map(|galois| &galois.key), a.level(), || {
+                    rlwe::purpose(self.parameters.degree(), element)
+                })?;
             }
             chosen.push(entry);
         }

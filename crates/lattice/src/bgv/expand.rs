@@ -42,7 +42,7 @@ use super::keys::{EvaluationKeys, KeyError};
 use crate::kernels::RingKernels;
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Eval, Poly};
-use crate::rlwe::{SecretKey, norms};
+use crate::rlwe::{self, SecretKey, norms};
 use rand_core::CryptoRng;
 use std::ops::Range;
 
@@ -272,7 +272,7 @@ impl Evaluator {
         let element = element(self.parameters().degree(), step);
         let galois = keys.inner().for_automorphism(element);
         let key = galois.map(|galois| &galois.key);
-        self.key(key, a.level(), || format!("X -> X^{element}"))?;
+        self.key(key, a.level(), || format!("an expansion ({})", rlwe::purpose(self.parameters().degree(), element)))?;
         let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
         let Some(galois) = galois else { return Err(EvaluateError::NotRelinearized) };
         let mut even = self.switched(self.switcher().rotate([c0, c1], galois), &a);

@@ -162,7 +162,7 @@ impl Evaluator {
         let mut turned = Vec::with_capacity(turns.len());
         for turn in turns {
             let element = rlwe::rotation(degree, turn.steps);
-            let missing = || EvaluateError::MissingKey { what: format!("X -> X^{element}") };
+            let missing = || EvaluateError::MissingKey { what: rlwe::purpose(self.parameters().degree(), element) };
             let key = turn.keys.inner().for_automorphism(element).ok_or_else(missing)?;
             self.key(Some(&key.key), level, String::new)?;
             let inputs = turn.inputs.iter().map(|input| (&input.ciphertext().inner.parts()[0], input.digits()));

@@ -114,6 +114,19 @@ pub(crate) fn rotation(degree: usize, steps: i64) -> usize {
     5usize.wrapping_pow(steps) & (2 * degree - 1)
 }
 
+/// What `X -> X^element` does to slots, for messages: every odd number modulo `2N` is a power of
+/// five or the negative of one.
+pub(crate) fn purpose(degree: usize, element: usize) -> String {
+    let steps = |element: usize| (0..degree as i64 / 2).find(|steps| rotation(degree, *steps) == element);
+    match (steps(element), steps(2 * degree - element)) {
+        (Some(steps), _) => format!("rotations by {steps}"),
+        (None, Some(0)) => "swaps of the rows".to_owned(),
+        (None, Some(steps)) => format!("rotations by {steps} with a swap of the rows"),
+        // an even number, which no key is for
+        (None, None) => format!("X -> X^{element}"),
+    }
+}
+
 /// `1/element mod 2N`, by Newton's iteration: right modulo 8, and twice as many bits each time.
 fn inverse(degree: usize, element: usize) -> usize {
     let inverse = (0..5).fold(element, |x, _| x.wrapping_mul(2usize.wrapping_sub(element.wrapping_mul(x))));
@@ -134,6 +147,19 @@ mod tests {
         for (degree, element) in [(8, 5), (64, 127), (1 << 17, 5), (1 << 17, (1 << 18) - 3)] {
             assert_eq!(inverse(degree, element) * element % (2 * degree), 1);
         }
+    }
+
+    #[test]
+    fn every_automorphism_is_named_by_its_effect() {
+        for degree in [8, 64] {
+            for steps in 0..degree as i64 / 2 {
+                let element = rotation(degree, steps);
+                assert_eq!(purpose(degree, element), format!("rotations by {steps}"));
+                let swapped = purpose(degree, 2 * degree - element);
+                assert!(swapped.contains("swap") && swapped.contains(&steps.to_string()) == (steps > 0), "{swapped}");
+            }
+        }
+        assert_eq!(purpose(64, 127), "swaps of the rows");
     }
 
     #[test]

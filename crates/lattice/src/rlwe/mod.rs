@@ -40,7 +40,7 @@ mod rotated;
 mod switch;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
-pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, rotation};
+pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, purpose, rotation};
 pub use keys::{PublicKey, SecretKey};
 pub(crate) use linear::{Diagonals, LinearMap};
 pub use noise::Noise;

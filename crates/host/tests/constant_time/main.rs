@@ -60,7 +60,7 @@ fn ckks_decryption(release: &str) -> Work {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let parameters = LatticeParameters::insecure_of_sizes(64, &[40], &[], 1, Plaintext::Approximate).unwrap();
     let secret: &SecretKey = Box::leak(Box::new(SecretKey::generate(&parameters, &mut rng)));
-    let encoder: &Encoder = Box::leak(Box::new(Encoder::new(&parameters).unwrap()));
+    let encoder: &Encoder = Box::leak(Box::new(Encoder::new(&parameters).unwrap().within(10.0)));
     let mut encrypt = |number: &dyn Fn(usize) -> f64| {
         let slots: Vec<f64> = (0..encoder.slots()).map(number).collect();
         let plaintext = encoder.encode(&slots, &Scale::power_of_two(25), 1).unwrap();

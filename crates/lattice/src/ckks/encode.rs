@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The first bound always holds, and practical vectors never reach it.
-//! [`Estimate`](super::Estimate) uses the second one.
+//! [`Estimate`] uses the second one.
 //!
 //! # Leakage
 //! Encoding is constant time for coefficients below 2^53. For larger ones, it reads a table at an

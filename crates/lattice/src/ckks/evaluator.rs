@@ -9,7 +9,7 @@
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
 //! | `drop_to` | `a` | the same | as asked | none |
 //!
-//! [`Estimate`](super::Estimate) has the numbers, and every ciphertext carries its own. An
+//! [`Estimate`] has the numbers, and every ciphertext carries its own. An
 //! operation whose result might not fit the modulus is an error ([`OperationError::Overflow`]).
 //!
 //! Nothing is aligned or rescaled implicitly: the author of a circuit decides on the use of its

@@ -26,10 +26,10 @@
 //! Every [`Ciphertext`](super::Ciphertext) carries its estimate, and each operation of the
 //! [`Evaluator`](super::Evaluator) estimates its result first. It refuses a result that may not fit
 //! ([`Estimator::fits`]), because a number beyond the modulus comes back as another number, without
-//! any sign. An estimate starts from a **declared range** ([`Encoder::within`]
-//! (super::Encoder::within)), never from encrypted numbers: whoever sees which operations were
-//! refused would learn about them. It does not travel in bytes: a sender could forge it. Whoever
-//! reads a ciphertext declares its estimate ([`Ciphertext::declare`](super::Ciphertext::declare)).
+//! any sign. An estimate starts from a **declared range**
+//! ([`Encoder::within`](super::Encoder::within)), never from encrypted numbers: who sees which
+//! operations were refused would learn about them. It does not travel in bytes: a sender could
+//! forge it. The reader declares it ([`Ciphertext::declare`](super::Ciphertext::declare)).
 
 use super::scale::{Magnitude, Scale};
 use crate::params::LatticeParameters;

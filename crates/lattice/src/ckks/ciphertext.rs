@@ -69,10 +69,12 @@ impl Ciphertext {
     /// use tobari_lattice::ckks::{Encoder, Evaluator, OperationError, Scale};
     /// use tobari_lattice::{params::{LatticeParameters, Plaintext}, rlwe::SecretKey, wire};
     /// let mut rng = <chacha20::ChaCha20Rng as rand_core::SeedableRng>::from_seed([0; 32]);
-    /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+    /// let approximate = Plaintext::Approximate;
+    /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, approximate)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);
     /// let plaintext = Encoder::new(&parameters)?.encode(&[0.5], &Scale::power_of_two(30), 2)?;
-    /// let bytes = wire::encode_ckks_seeded_ciphertext(&plaintext.encrypt_seeded(&secret, &mut rng)?);
+    /// let sent = plaintext.encrypt_seeded(&secret, &mut rng)?;
+    /// let bytes = wire::encode_ckks_seeded_ciphertext(&sent);
     /// let mut x = wire::decode_ckks_seeded_ciphertext(&bytes, &parameters)?.expand();
     /// let evaluator = Evaluator::new(&parameters)?;
     /// assert_eq!(evaluator.add(&x, &x).err(), Some(OperationError::NoEstimate));
@@ -188,7 +190,8 @@ impl Ciphertext {
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let plaintext = Encoder::new(&parameters)?.within(2.0).encode(&[1.5], &Scale::power_of_two(30), 2)?;
+/// let encoder = Encoder::new(&parameters)?.within(2.0);
+/// let plaintext = encoder.encode(&[1.5], &Scale::power_of_two(30), 2)?;
 /// let ciphertext = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
 /// assert_eq!(ciphertext.level(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -260,22 +260,19 @@ impl Encoder {
     /// use tobari_lattice::params::{LatticeParameters, Plaintext};
     /// use tobari_lattice::rlwe::SecretKey;
     /// let mut rng = <chacha20::ChaCha20Rng as rand_core::SeedableRng>::from_seed([0; 32]);
-    /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+    /// let approximate = Plaintext::Approximate;
+    /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, approximate)?;
     /// let (secret, scale) = (SecretKey::generate(&parameters, &mut rng), Scale::power_of_two(20));
     /// let encoder = Encoder::new(&parameters)?;
     /// assert!(encoder.encode(&[1_000.0], &scale, 2)?.encrypt_seeded(&secret, &mut rng).is_err());
     /// let ages = encoder.within(130.0);
-    /// assert_eq!(ages.encode(&[61.0], &scale, 2)?.encrypt_seeded(&secret, &mut rng)?.expand().estimate().unwrap().magnitude(), 130.0);
+    /// let age = ages.encode(&[61.0], &scale, 2)?.encrypt_seeded(&secret, &mut rng)?.expand();
+    /// assert_eq!(age.estimate().map(|estimate| estimate.magnitude()), Some(130.0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn within(&self, range: f64) -> Self {
         Self { range, ..self.clone() }
-    }
-
-    /// The declared range of numbers that are encrypted.
-    pub fn range(&self) -> f64 {
-        self.range
     }
 
     /// The parameters.

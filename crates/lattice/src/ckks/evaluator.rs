@@ -16,6 +16,7 @@
 //! levels. An operation on two ciphertexts of different levels is an error. So is a sum or a
 //! difference of different scales.
 
+use super::OperationError;
 use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, constant};
 use super::keys::EvaluationKeys;
@@ -23,172 +24,9 @@ use super::precision::{Estimate, Estimator};
 use super::scale::{Magnitude, Scale};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Division, Eval, Poly, Rounding};
-use crate::rlwe::{self, Digits, GaloisKey, KeySwitcher};
+use crate::rlwe::{self, KeySwitcher};
 use std::borrow::Cow;
 use std::sync::OnceLock;
-
-/// Why an operation was rejected.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OperationError {
-    /// An object of other parameters.
-    #[error("expected objects of the same parameters, found others")]
-    OtherParameters,
-    /// Parameters without a special prime: keys are impossible.
-    #[error("expected parameters with a special prime, found none")]
-    NoSpecialPrime,
-    /// Different levels.
-    #[error("expected ciphertexts of one level, found {left} and {right}")]
-    Levels {
-        /// Of the first.
-        left: usize,
-        /// Of the second.
-        right: usize,
-    },
-    /// Different scales.
-    #[error("expected equal scales, found {left} and {right}")]
-    Scales {
-        /// Of the first.
-        left: Scale,
-        /// Of the second.
-        right: Scale,
-    },
-    /// A level that does not exist.
-    #[error("expected a level from 1 to {most}, found {found}")]
-    Level {
-        /// The highest level.
-        most: usize,
-        /// The one asked for.
-        found: usize,
-    },
-    /// Too few primes are left.
-    #[error("expected a ciphertext of level {least} or more, found level {found}")]
-    Exhausted {
-        /// The number of primes that the operation needs.
-        least: usize,
-        /// The number of primes left.
-        found: usize,
-    },
-    /// A result whose scale would leave no room for a message, or would lose the message.
-    #[error("expected a scale from 1 to the modulus of level {level}, found a larger or a smaller one")]
-    NoRoom {
-        /// The level.
-        level: usize,
-    },
-    /// A result that may exceed the modulus: it would come back as another number.
-    #[error(
-        "the result may be as large as {}, with an error of up to {}, and level {level} holds {} at its scale: \
-         declare a smaller range of the inputs, use a smaller scale, or compute this at a higher level",
-        short(*.magnitude),
-        short(*.error),
-        short(*.most)
-    )]
-    Overflow {
-        /// A bound on the slots.
-        magnitude: f64,
-        /// A bound on their errors.
-        error: f64,
-        /// The largest number that fits.
-        most: f64,
-        /// The level of the result.
-        level: usize,
-    },
-    /// A rescaling that leaves no scale for the numbers.
-    #[error(
-        "the rescaled numbers, at most {}, would have an error of up to {}: rescale after a product, or use a larger \
-         scale",
-        short(*.magnitude),
-        short(*.error)
-    )]
-    Rounding {
-        /// A bound on the slots.
-        magnitude: f64,
-        /// A bound on the error of rounding.
-        error: f64,
-    },
-    /// A ciphertext that was read from bytes, whose numbers nobody has bounded.
-    #[error(
-        "nothing is known about the size of the numbers in a ciphertext that was read from bytes: declare their \
-         range first"
-    )]
-    NoEstimate,
-    /// An estimate that does not belong to the ciphertext.
-    #[error("expected an estimate for level {level} and scale {scale}, found one for others")]
-    Estimate {
-        /// The level of the ciphertext.
-        level: usize,
-        /// Its scale.
-        scale: Scale,
-    },
-    /// A key is missing, or is for lower levels.
-    #[error("expected a key for {purpose} at level {level}, found none")]
-    MissingKey {
-        /// The purpose of the key.
-        purpose: String,
-        /// The level of the ciphertext.
-        level: usize,
-    },
-    /// A plaintext over the data primes only.
-    #[error("expected a plaintext over the special primes, too, found one without")]
-    NoDiagonal,
-    /// The numbers of ciphertexts, plaintexts and keys do not match the steps.
-    #[error("expected {expected} plaintexts and {keys} keys, found others")]
-    Grid {
-        /// Plaintexts.
-        expected: usize,
-        /// Keys.
-        keys: usize,
-    },
-    /// No ciphertext, or no plaintext, where at least one is needed.
-    #[error("expected at least one ciphertext and one plaintext, found none")]
-    Empty,
-    /// A number of slots to sum that is no power of two, or too large.
-    #[error("expected a number of slots that is a power of two up to {most}, found {found}")]
-    Count {
-        /// `N/2`.
-        most: usize,
-        /// The number given.
-        found: usize,
-    },
-    /// Another number of ciphertexts than weights.
-    #[error("expected {expected} ciphertexts, one for each weight of a row, found {found}")]
-    Inputs {
-        /// The weights of a row.
-        expected: usize,
-        /// The ciphertexts.
-        found: usize,
-    },
-    /// Sums that name ciphertexts or weights that are not there.
-    #[error("expected sums of the {inputs} inputs and the {weights} weights, found others")]
-    Sums {
-        /// The inputs.
-        inputs: usize,
-        /// The weights.
-        weights: usize,
-    },
-    /// A product that still has three parts.
-    #[error("expected a relinearised ciphertext, found a product of three parts")]
-    ThreeParts,
-    /// A polynomial with too many coefficients, or none.
-    #[error("expected from 1 to {most} coefficients, found {found}")]
-    Coefficients {
-        /// The largest number of coefficients.
-        most: usize,
-        /// The number given.
-        found: usize,
-    },
-    /// A constant that cannot be encoded.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-}
-
-/// A number with four digits.
-fn short(number: f64) -> String {
-    match number.abs() {
-        0.001..1e7 => format!("{}", (number * 1e4).round() / 1e4),
-        _ => format!("{number:.3e}"),
-    }
-}
 
 /// Computes with ciphertexts of one set of parameters. It holds no secret.
 ///
@@ -225,53 +63,6 @@ pub struct Evaluator {
     switcher: KeySwitcher,
     /// By the last prime of each level.
     divisions: Vec<OnceLock<Division>>,
-}
-
-/// A ciphertext cut into digits, for rotations by many steps ([`Evaluator::hoist`]).
-///
-/// ```
-/// use rand_core::SeedableRng;
-/// use tobari_lattice::ckks::{Decryptor, Encoder, EvaluationKeys, Evaluator, Scale};
-/// use tobari_lattice::params::{LatticeParameters, Plaintext};
-/// use tobari_lattice::rlwe::SecretKey;
-/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
-/// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
-/// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let mut keys = EvaluationKeys::new(&parameters);
-/// for step in 1..4 {
-///     keys.add_rotation(&secret, step, 2, &mut rng)?;
-/// }
-/// let (encoder, evaluator) = (Encoder::new(&parameters)?.within(4.0), Evaluator::new(&parameters)?);
-/// let plaintext = encoder.encode(&[1.0, 2.0, 3.0, 4.0], &Scale::power_of_two(30), 2)?;
-/// let x = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
-/// let hoisted = evaluator.hoist(&x)?;
-/// let mut sum = x.clone();
-/// for step in 1..4 {
-///     evaluator.add_assign(&mut sum, &evaluator.rotate_hoisted(&hoisted, step, &keys)?)?;
-/// }
-/// assert!((Decryptor::new(&secret, &encoder)?.decrypt(&sum)?[0] - 10.0).abs() < 1e-3);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct Hoisted<'a> {
-    ciphertext: Cow<'a, Ciphertext>,
-    digits: Digits,
-}
-
-impl Hoisted<'_> {
-    /// The original ciphertext.
-    pub fn ciphertext(&self) -> &Ciphertext {
-        &self.ciphertext
-    }
-
-    /// Makes it own a copy of the ciphertext.
-    pub fn into_owned(self) -> Hoisted<'static> {
-        Hoisted { ciphertext: Cow::Owned(self.ciphertext.into_owned()), digits: self.digits }
-    }
-
-    /// Bytes in memory, including the ciphertext.
-    pub fn memory(&self) -> usize {
-        self.ciphertext.memory() + self.digits.memory()
-    }
 }
 
 impl Evaluator {
@@ -679,13 +470,16 @@ impl Evaluator {
     /// use tobari_lattice::ckks::{Decryptor, Encoder, EvaluationKeys, Evaluator, Scale};
     /// use tobari_lattice::params::{LatticeParameters, Plaintext};
     /// use tobari_lattice::rlwe::SecretKey;
-    /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
-    /// let parameters = LatticeParameters::of_sizes(1 << 13, &[50, 40, 40], &[50], 3, Plaintext::Approximate)?;
+    /// // a program takes its randomness from the system
+    /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]);
+    /// let (kind, data) = (Plaintext::Approximate, [50, 40, 40]);
+    /// let parameters = LatticeParameters::of_sizes(1 << 13, &data, &[50], 3, kind)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);
     /// let mut keys = EvaluationKeys::new(&parameters);
     /// keys.add_relinearization(&secret, 3, &mut rng)?;
     /// let (encoder, evaluator) = (Encoder::new(&parameters)?, Evaluator::new(&parameters)?);
-    /// let x = encoder.encode(&[0.5, -0.25], &Scale::power_of_two(40), 3)?.encrypt_seeded(&secret, &mut rng)?.expand();
+    /// let plaintext = encoder.encode(&[0.5, -0.25], &Scale::power_of_two(40), 3)?;
+    /// let x = plaintext.encrypt_seeded(&secret, &mut rng)?.expand();
     /// let square = evaluator.mul_rescale(&x, &x, &keys)?;
     /// let (x, square) = evaluator.align(&x, &square)?;
     /// let slots = Decryptor::new(&secret, &encoder)?.decrypt(&evaluator.add(&x, &square)?)?;
@@ -715,85 +509,6 @@ impl Evaluator {
             false => self.drop_to(&one, level).map(Cow::Owned),
         };
         Ok((at(a)?, at(b)?))
-    }
-
-    /// Moves slot `j + step` to slot `j`, cyclically. A negative step moves the other way.
-    ///
-    /// # Errors
-    /// [`OperationError`] if parameters differ, it is a product of three parts, or there is no key
-    /// for the step.
-    pub fn rotate(&self, a: &Ciphertext, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
-        match keys.step(step) {
-            0 => self.check(a).map(|()| a.clone()),
-            step => self.apply(a, keys.rotation(step, a.level())?),
-        }
-    }
-
-    /// In slot `j` the sum of `count` slots from slot `j` on, cyclically; `count` is a power of
-    /// two. With `count` equal to `N/2`, every slot has the sum of all. The keys are those for
-    /// steps 1, 2, 4 … `count / 2`.
-    ///
-    /// # Errors
-    /// As [`Self::rotate`], for another `count`, and if the sum might not fit.
-    pub fn sum_slots(&self, a: &Ciphertext, count: usize, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        let most = self.parameters.degree() / 2;
-        if !count.is_power_of_two() || count > most {
-            return Err(OperationError::Count { most, found: count });
-        }
-        self.check(a)?;
-        check_two_parts(a)?;
-        let mut sum = a.clone();
-        for log in 0..count.trailing_zeros() {
-            let turned = self.rotate(&sum, 1 << log, keys)?;
-            self.add_assign(&mut sum, &turned)?;
-        }
-        Ok(sum)
-    }
-
-    /// The conjugate of every slot.
-    ///
-    /// # Errors
-    /// As [`Self::rotate`].
-    pub fn conjugate(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
-        self.apply(a, keys.conjugation(a.level())?)
-    }
-
-    /// Cuts a ciphertext into digits for [`Self::rotate_hoisted`]. This is most of a rotation's
-    /// work.
-    ///
-    /// # Errors
-    /// [`OperationError`] if the parameters differ, or it is a product of three parts.
-    pub fn hoist<'a>(&self, a: &'a Ciphertext) -> Result<Hoisted<'a>, OperationError> {
-        self.check(a)?;
-        check_two_parts(a)?;
-        Ok(Hoisted { ciphertext: Cow::Borrowed(a), digits: self.switcher.digits(&a.inner().parts()[1]) })
-    }
-
-    /// As [`Self::rotate`], with the same result bit for bit.
-    ///
-    /// # Errors
-    /// As [`Self::rotate`].
-    pub fn rotate_hoisted(&self, a: &Hoisted, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
-        self.check(&a.ciphertext)?;
-        let step = keys.step(step);
-        if step == 0 {
-            return Ok(a.ciphertext().clone());
-        }
-        let galois = keys.rotation(step, a.ciphertext.level())?;
-        let estimate = self.admit(self.estimator.switch(&self.bounds(&a.ciphertext)?))?;
-        let parts = self.switcher.rotate_digits(&a.ciphertext.inner().parts()[0], &a.digits, galois);
-        Ok(self.of_parts(parts.into(), a.ciphertext.scale(), estimate))
-    }
-
-    /// Applies `X -> X^g`, and switches back to the secret.
-    fn apply(&self, a: &Ciphertext, galois: &GaloisKey) -> Result<Ciphertext, OperationError> {
-        self.check(a)?;
-        let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
-        let estimate = self.admit(self.estimator.switch(&self.bounds(a)?))?;
-        Ok(self.of_parts(self.switcher.rotate([c0, c1], galois).into(), a.scale(), estimate))
     }
 
     pub(super) fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale, estimate: Estimate) -> Ciphertext {

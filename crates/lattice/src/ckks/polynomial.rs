@@ -12,8 +12,9 @@
 //! computed at `q Δ'` over the scale of `x^h`, and `p_0` at `Δ'`. So all terms have the scale
 //! `q Δ'` or `Δ'` exactly. The constants absorb the differences between primes, at no cost.
 
+use super::OperationError;
 use super::ciphertext::Ciphertext;
-use super::evaluator::{Evaluator, OperationError};
+use super::evaluator::Evaluator;
 use super::keys::EvaluationKeys;
 use super::scale::Scale;
 use std::collections::BTreeMap;

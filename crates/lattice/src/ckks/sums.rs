@@ -5,8 +5,9 @@
 //! at most sixteen bits and cost one multiply-add a residue. Their products need no rescaling,
 //! because the scale grows only by the weights' fractional bits.
 
+use super::OperationError;
 use super::ciphertext::Ciphertext;
-use super::evaluator::{Evaluator, OperationError, check_scales};
+use super::evaluator::{Evaluator, check_scales};
 use super::precision::Estimate;
 use super::scale::Scale;
 use crate::ring::{Eval, Poly, ProductSums, WeightMatrix};

@@ -2,10 +2,11 @@
 //! giant steps, hoisted twice. The module [`crate::rlwe`] has the method; this module adds
 //! plaintexts and scales.
 
+use super::OperationError;
 use super::ciphertext::Ciphertext;
 use super::embedding::Complex;
 use super::encode::{EncodeError, Encoder, Plaintext};
-use super::evaluator::{Evaluator, OperationError, check_scales, check_two_parts};
+use super::evaluator::{Evaluator, check_scales, check_two_parts};
 use super::keys::EvaluationKeys;
 use super::precision::{Estimate, Estimator};
 use super::scale::Scale;
@@ -25,7 +26,8 @@ use std::collections::BTreeMap;
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[50, 40, 40], &[50], 3, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let (encoder, evaluator) = (Encoder::new(&parameters)?.within(6.0), Evaluator::new(&parameters)?);
+/// let encoder = Encoder::new(&parameters)?.within(6.0);
+/// let evaluator = Evaluator::new(&parameters)?;
 /// // moving averages of five: five diagonals of a fifth in every slot
 /// let diagonals: BTreeMap<i64, Vec<f64>> = (0..5).map(|step| (step, vec![0.2; 4096])).collect();
 /// let average = LinearTransform::new(&encoder, &diagonals, &Scale::prime(2), 3)?;

@@ -290,6 +290,18 @@ mod tests {
         let x = s.encrypt(&X, 40, 3);
         let bytes = wire::encode_ckks_ciphertext(&x);
         let mut read = wire::decode_ckks_ciphertext(&bytes, s.evaluator.parameters()).unwrap();
+        // a changed byte anywhere in the head, or at the end, is refused or gives no bound either
+        let places = (0..300.min(bytes.len())).chain(bytes.len() - 50..bytes.len());
+        let mut decoded = 0;
+        for (place, bit) in places.flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+            let mut changed = bytes.clone();
+            changed[place] ^= 1 << bit;
+            let Ok(found) = wire::decode_ckks_ciphertext(&changed, s.evaluator.parameters()) else { continue };
+            assert_eq!(found.estimate(), None, "byte {place}");
+            assert_eq!(s.evaluator.add(&found, &found).err(), Some(OperationError::NoEstimate));
+            decoded += 1;
+        }
+        assert!(decoded > 100, "{decoded}");
         let none = Some(OperationError::NoEstimate);
         assert_eq!(s.evaluator.mul(&read, &x, &s.keys).err(), none);
         assert_eq!(s.evaluator.mul_integer(&read, 2).err(), none);
@@ -326,5 +338,60 @@ mod tests {
         let sum = unbounded.add(&free, &free).unwrap();
         assert_eq!(sum.estimate(), None, "what was computed without bounds has none");
         assert!(s.error(&sum, &[2.02; 32]) < SMALL);
+    }
+
+    /// Somebody sees which operations are refused, over a long history, for secrets as different as
+    /// the declared range allows. All give the same bounds and the same refusals, bit for bit.
+    #[test]
+    fn refusals_and_bounds_tell_nothing_about_encrypted_numbers() {
+        let mut s = Bench::new(&[50, 40, 40, 40]);
+        let (scale, encoder) = (Scale::power_of_two(40), s.encoder.within(2.0));
+        let secrets: [Vec<f64>; 3] = [vec![0.0; 32], vec![2.0; 32], (0..32).map(|j| f64::from(j) / 1e6).collect()];
+        let mut fresh: Vec<[Ciphertext; 3]> = Vec::new();
+        for secret in &secrets {
+            let plaintext = encoder.encode(secret, &scale, 4).unwrap();
+            let seeded = plaintext.encrypt_seeded(&s.secret, &mut s.rng).unwrap().expand();
+            fresh.push([
+                plaintext.encrypt(&s.public, &mut s.rng).unwrap(),
+                encoder.encrypt_seeded(secret, &scale, 4, &s.secret, &mut s.rng).unwrap().expand(),
+                encoder.encode(secret, &scale, 2).unwrap().lift(4).unwrap().encrypt(&s.public, &mut s.rng).unwrap(),
+            ]);
+            assert_eq!(seeded.estimate(), fresh[fresh.len() - 1][1].estimate());
+        }
+        type Step = fn(&Bench, &Ciphertext) -> Result<Ciphertext, OperationError>;
+        let steps: [Step; 10] = [
+            |s, x| s.evaluator.add(x, x),
+            |s, x| s.evaluator.mul_rescale(x, x, &s.keys),
+            |s, x| s.evaluator.mul_integer(x, 100),
+            |s, x| s.evaluator.rotate(x, 1, &s.keys),
+            |s, x| s.evaluator.add_constant(x, 7.0),
+            |s, x| s.evaluator.rescale(&s.evaluator.mul_constant(x, 3.0)?),
+            |s, x| s.evaluator.polynomial(x, &[1.0, 2.0, 0.5], &s.keys),
+            |s, x| s.evaluator.drop_to(x, x.level() - 1),
+            |s, x| s.evaluator.sum_slots(x, 2, &s.keys),
+            |s, x| s.evaluator.sub(x, &s.evaluator.conjugate(x, &s.keys)?),
+        ];
+        let (mut kept, mut refused) = (0, 0);
+        for kind in 0..3 {
+            for history in 0..200usize {
+                let mut all: Vec<Ciphertext> = fresh.iter().map(|of| of[kind].clone()).collect();
+                for turn in 0..6 {
+                    let step = steps[(history * 7 + turn * (history / 10 + 3)) % steps.len()];
+                    let found: Vec<_> = all.iter().map(|x| step(&s, x)).collect();
+                    let told = |one: &Result<Ciphertext, OperationError>| match one {
+                        Ok(one) => Ok(one.bounds_to_bytes()),
+                        Err(error) => Err(error.to_string()),
+                    };
+                    assert!(found.iter().all(|one| told(one) == told(&found[0])), "history {history}, turn {turn}");
+                    if found[0].is_err() {
+                        refused += 1;
+                        break;
+                    }
+                    kept += 1;
+                    all = found.into_iter().flatten().collect();
+                }
+            }
+        }
+        assert!(kept > 500 && refused > 200, "{kept} {refused}");
     }
 }

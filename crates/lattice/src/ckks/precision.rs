@@ -532,8 +532,11 @@ mod tests {
                         break;
                     }
                     // scales that do not fit, and numbers that are no plaintext of this level
-                    Err(OperationError::NoRoom { .. } | OperationError::Rounding { .. }) => break,
-                    Err(OperationError::Encode(crate::ckks::EncodeError::TooLarge { .. })) => break,
+                    Err(
+                        OperationError::NoRoom { .. }
+                        | OperationError::Rounding { .. }
+                        | OperationError::Encode(crate::ckks::EncodeError::TooLarge { .. }),
+                    ) => break,
                     Err(error) => return Err(TestCaseError::fail(error.to_string())),
                 };
                 prop_assert!(estimator.fits(&value.estimate));

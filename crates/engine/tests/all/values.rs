@@ -454,7 +454,9 @@ fn steps_that_do_not_fit_are_refused() {
     let refused = step(Op::Mul, &[x, &low]).map(|_| ()).unwrap_err();
     assert!(refused.to_string().contains("plain arguments of mul for level 2, found one up to 1"), "{refused}");
     assert!(matches!(bench.engine.integers(&[1], 3), Err(EngineError::Level { most: 2, found: 3 })));
-    let blind = BgvEngine::new(&bgv_parameters(), None, &mut rng(0)).unwrap();
+    let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
+    let others = LatticeParameters::of_sizes(DEGREE, &[45, 45, 45], &[46], 2, t).unwrap();
+    let blind = BgvEngine::new(&others, None, &mut rng(0)).unwrap();
     assert!(blind.ciphertext(x.as_ciphertext().unwrap().clone()).is_err(), "other parameters");
     assert!(matches!(blind.step(0, Op::Neg, &[x]), Err(EngineError::Parameters { .. })));
     let flood = blind.shape(Op::Flood(20), &[bench.shapes[0]]).unwrap_err();

@@ -89,8 +89,8 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
             assert_eq!(failed(&holder, &moved), expected, "{part} {sign}");
         }
     }
-    let twin = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
-    let foreign = SecretKey::generate(&twin, &mut rng(1));
+    let others = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 2, t).unwrap();
+    let foreign = SecretKey::generate(&others, &mut rng(1));
     assert_eq!(failed(&Decryptor::new(&foreign).unwrap(), &x), Err(DecryptError::Parameters));
 }
 

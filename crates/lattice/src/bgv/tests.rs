@@ -207,7 +207,7 @@ fn what_cannot_be_computed_is_an_error() {
     for wanted in [0, 7] {
         assert_eq!(error(e.mod_switch_to(&x, wanted)), EvaluateError::Level { present: 6, wanted });
     }
-    let other = Setup::new(257);
+    let other = Setup::new(769);
     assert_eq!(error(e.add(&other.encrypt(&[1], 1), &x)), EvaluateError::Parameters);
     assert_eq!(error(e.mul(&x, &x, &other.keys)), EvaluateError::Parameters);
     let flooded = error(e.flood(&x, &s.public, 300, &mut rng(1)));
@@ -328,7 +328,7 @@ fn products_summed_in_one_pass_are_those_summed_one_by_one() {
     }
     let low = PreparedPlaintext::new(parameters, &encoder.encode(&[1]).unwrap(), 5).unwrap();
     assert!(evaluator.dot_prepared(&[(&a[0], &m[0]), (&a[1], &low)]).is_err());
-    let other = Setup::new(257);
+    let other = Setup::new(769);
     assert!(other.evaluator.dot_prepared(&[(&a[0], &m[0])]).is_err());
 }
 

@@ -661,7 +661,10 @@ mod tests {
         }
         assert_eq!(Encoder::new(&toy(Some(257))).map(|_| ()).unwrap_err(), EncodeError::Integers);
         let foreign = encoder.encode(&[1.0], &scale, 1).unwrap();
-        assert_eq!(self::encoder().decode(&foreign).unwrap_err(), EncodeError::OtherParameters);
+        let others = LatticeParameters::insecure_of_sizes(64, &[40; 4], &[45; 2], 3, params::Plaintext::Approximate);
+        let refused = Encoder::new(&others.unwrap()).unwrap().decode(&foreign).unwrap_err();
+        assert_eq!(refused, EncodeError::OtherParameters);
+        assert!(self::encoder().decode(&foreign).is_ok(), "parameters are compared by value");
         assert!(error(&[600.0; 32], &scale, 1).to_string().contains("stay below 2^38"));
     }
 

@@ -298,7 +298,7 @@ fn what_does_not_go_together_is_refused() {
 
 #[test]
 fn objects_of_other_parameters_are_refused() {
-    let (bench, mut other) = (bench(), bench());
+    let (bench, mut other) = (bench(), Bench::new(&[50, 40, 40, 39]));
     let x = other.encrypt(&[1.0], 40, 4);
     let plaintext = other.encoder.encode(&[1.0], &Scale::power_of_two(40), 4).unwrap();
     let (evaluator, others) = (&bench.evaluator, OperationError::OtherParameters);

@@ -64,7 +64,8 @@ impl Security {
 /// Parameters of a lattice scheme: they exist only if they are valid and have at least 128 bits of
 /// security.
 ///
-/// Cloning is cheap. Objects made with one value, or its clones, can be combined.
+/// Cloning is cheap. Objects can be combined if their parameters are equal: the same degree, primes
+/// in the same order, digits, and kind of messages.
 ///
 /// ```
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
@@ -287,11 +288,15 @@ impl LatticeParameters {
     }
 }
 
+/// Equality of the numbers; of two clones in constant time.
 impl PartialEq for LatticeParameters {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        let (a, b) = (&*self.0, &*other.0);
+        Arc::ptr_eq(&self.0, &other.0) || a.digits == b.digits && a.plaintext == b.plaintext && a.ring.is(&b.ring)
     }
 }
+
+impl Eq for LatticeParameters {}
 
 impl fmt::Debug for LatticeParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -361,6 +366,30 @@ mod tests {
         }
         let sizes = LatticeParameters::of_sizes(1 << 14, &[15], &[], 1, Plaintext::Approximate).unwrap_err();
         assert_eq!(sizes, LatticeError::Size { bits: 15, step: 1 << 15 });
+    }
+
+    #[test]
+    fn parameters_are_equal_if_all_their_numbers_are() {
+        let integers = |t| Plaintext::Integers(Modulus::new(t).unwrap());
+        let of = |degree, data: &[u64], special: &[u64], digits, plaintext| {
+            LatticeParameters::insecure_for_tests(degree, data, special, digits, plaintext).unwrap()
+        };
+        let q: Vec<u64> = primes_below(40, 256).take(4).collect();
+        let one = || of(64, &q[..3], &q[3..], 2, integers(257));
+        assert!(one() == one() && one().clone() == one());
+        for (kind, other) in [
+            ("degree", of(128, &q[..3], &q[3..], 2, integers(257))),
+            ("one prime less", of(64, &q[..2], &q[3..], 2, integers(257))),
+            ("another prime", of(64, &[q[0], q[1], 786_433], &q[3..], 2, integers(257))),
+            ("another special prime", of(64, &q[..3], &[786_433], 2, integers(257))),
+            ("a data prime as a special one", of(64, &q[..2], &q[2..], 2, integers(257))),
+            ("order", of(64, &[q[1], q[0], q[2]], &q[3..], 2, integers(257))),
+            ("digits", of(64, &q[..3], &q[3..], 3, integers(257))),
+            ("modulus", of(64, &q[..3], &q[3..], 2, integers(263))),
+            ("kind of messages", of(64, &q[..3], &q[3..], 2, Plaintext::Approximate)),
+        ] {
+            assert!(one() != other && other != one(), "{kind}");
+        }
     }
 
     #[test]

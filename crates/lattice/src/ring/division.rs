@@ -194,7 +194,7 @@ impl<'a> Corrections<'a> {
         coefficients: impl Fn(usize, &mut [u64]),
     ) -> Self {
         let ring = &division.ring;
-        assert!(Arc::ptr_eq(ring, dividend.ring()), "an element of another ring");
+        assert!(ring.is(dividend.ring()), "an element of another ring");
         assert_eq!(division.from, dividend.basis(), "an element over another basis");
         let (stay, count) = (division.to.rows(), division.terms.len());
         let mut terms = ring.scratch(count + 1 + usize::from(division.congruent.is_some()));

@@ -139,6 +139,13 @@ impl Ring {
         self.degree
     }
 
+    /// Is it the ring of the same degree and primes? The tables may stand twice in memory.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let primes = |ring: &Self| ring.rows.iter().map(|row| row.modulus().value()).collect::<Vec<_>>();
+        std::ptr::eq(self, other)
+            || self.degree == other.degree && self.data == other.data && primes(self) == primes(other)
+    }
+
     /// The tables of the data primes.
     pub fn data_primes(&self) -> &[Ntt] {
         &self.rows[..self.data]

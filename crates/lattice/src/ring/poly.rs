@@ -147,7 +147,7 @@ impl<F: Form> Poly<F> {
     }
 
     fn check(&self, other: &Self) {
-        assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
+        assert!(self.ring.is(&other.ring), "elements of two rings");
         assert_eq!(self.basis, other.basis, "elements over two bases");
     }
 
@@ -358,7 +358,7 @@ impl Poly<Eval> {
     /// # Panics
     /// If the rings differ, or the basis does not fit.
     pub fn times(&self, other: &Self) -> Self {
-        assert!(Arc::ptr_eq(&self.ring, &other.ring), "elements of two rings");
+        assert!(self.ring.is(&other.ring), "elements of two rings");
         let mut product = Self::any(&self.ring, self.basis);
         for (row, table) in self.ring.tables(self.basis).enumerate() {
             let (out, b) = (product.row_mut(row), other.row_of(self.basis, row));
@@ -385,7 +385,7 @@ impl Poly<Eval> {
         const PIECE: usize = 1 << 10;
         let Some(first) = parts.first() else { return };
         let (ring, basis) = (Arc::clone(&first.ring), first.basis);
-        assert!(Arc::ptr_eq(&ring, &other.ring), "elements of two rings");
+        assert!(ring.is(&other.ring), "elements of two rings");
         parts.iter().for_each(|part| part.check(&parts[0]));
         let (kernel, degree) = (RingKernels::best().mul_assign, ring.degree());
         for (row, (table, other)) in ring.tables(basis).zip(other.rows_of(basis)).enumerate() {
@@ -421,7 +421,7 @@ impl Poly<Eval> {
         let (first, _) = pairs[0];
         for (a, b) in pairs {
             first.check(a);
-            assert!(Arc::ptr_eq(&first.ring, &b.ring), "elements of two rings");
+            assert!(first.ring.is(&b.ring), "elements of two rings");
         }
         let mut sum = Self::any(&first.ring, first.basis);
         for (row, table) in first.ring.tables(first.basis).enumerate() {
@@ -466,7 +466,7 @@ impl<F: Form> Zeroize for Poly<F> {
 /// Equality of public elements; variable time.
 impl<F: Form> PartialEq for Poly<F> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.ring, &other.ring) && self.basis == other.basis && *self.values == *other.values
+        self.ring.is(&other.ring) && self.basis == other.basis && *self.values == *other.values
     }
 }
 

@@ -20,7 +20,6 @@
 use super::{Eval, Poly};
 use crate::kernels::{BLOCK, MAX_INPUTS, RingKernels, TILE, WeightMatrix};
 use std::borrow::Borrow;
-use std::sync::Arc;
 
 /// Sums that share their weights: one for each list of inputs. Each list is as long as that of the
 /// weights.
@@ -59,7 +58,7 @@ impl Poly<Eval> {
         assert!(sums.iter().all(|sum| sum.fits(inputs.len(), weights.len())), "sums of what there is");
         let Some([first, _]) = inputs.first() else { return Vec::new() };
         let (ring, basis) = (first.ring(), first.basis());
-        let alike = |x: &&Self| Arc::ptr_eq(x.ring(), ring) && x.basis() == basis;
+        let alike = |x: &&Self| x.ring().is(ring) && x.basis() == basis;
         assert!(inputs.iter().chain(weights).flatten().all(alike), "polynomials over the same primes");
         let count = sums.iter().map(|sum| sum.inputs.len()).sum();
         let mut made: Vec<[Self; 3]> = (0..count).map(|_| std::array::from_fn(|_| Self::any(ring, basis))).collect();
@@ -102,7 +101,7 @@ impl Poly<Eval> {
         for (row, (table, factors)) in ring.tables(basis).zip(factors).enumerate() {
             let q = table.modulus();
             for (input, factor) in inputs.iter().zip(factors) {
-                assert!(input.basis() == basis && Arc::ptr_eq(input.ring(), ring), "polynomials over the same primes");
+                assert!(input.basis() == basis && input.ring().is(ring), "polynomials over the same primes");
                 (RingKernels::best().scale_add_assign)(q, sum.row_mut(row), input.row(row), q.factor(*factor));
             }
         }
@@ -117,7 +116,7 @@ impl Poly<Eval> {
     pub fn weighted_sums<P: Borrow<Self>>(matrix: &WeightMatrix, inputs: &[P]) -> Vec<Self> {
         assert_eq!(inputs.len(), matrix.inputs(), "as many polynomials as weights in a row");
         let (ring, basis) = (inputs[0].borrow().ring(), inputs[0].borrow().basis());
-        let alike = |input: &P| Arc::ptr_eq(input.borrow().ring(), ring) && input.borrow().basis() == basis;
+        let alike = |input: &P| input.borrow().ring().is(ring) && input.borrow().basis() == basis;
         assert!(inputs.iter().all(alike), "polynomials over the same primes");
         let mut sums: Vec<Self> = (0..matrix.outputs()).map(|_| Self::any(ring, basis)).collect();
         let (kernels, degree) = (RingKernels::best(), ring.degree());

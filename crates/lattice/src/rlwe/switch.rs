@@ -43,7 +43,7 @@ use crate::params::{LatticeParameters, Plaintext};
 use crate::ring::{Basis, Conversion, Division, Eval, GROUP, Modulus, Poly, Ring, Rounding, Seed, combine_blocks};
 use rand_core::CryptoRng;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use tobari_simd::{Buffer, LANES};
 use zeroize::Zeroizing;
 
@@ -471,7 +471,7 @@ struct Cut<'a> {
 
 impl<'a> Cut<'a> {
     fn new(switcher: &'a KeySwitcher, element: &'a Poly<Eval>) -> Self {
-        assert!(Arc::ptr_eq(element.ring(), switcher.parameters.ring()), "an element of another ring");
+        assert!(element.ring().is(switcher.parameters.ring()), "an element of another ring");
         let (ring, data) = (&**element.ring(), element.basis().data());
         assert_eq!(element.basis(), ring.basis(data), "an element over data primes");
         let (level, digit_size, degree) = (switcher.level(data), switcher.parameters.digit_size(), ring.degree());

@@ -59,6 +59,7 @@
 //! | openfheorg/openfhe-development#382 | parameters |
 //! | openfheorg/openfhe-development#571 | bytes |
 //! | openfheorg/openfhe-development#575 | products |
+//! | openfheorg/openfhe-development#584 | parameters |
 //! | openfheorg/openfhe-development#675 | keys |
 //! | openfheorg/openfhe-development#714 | noise |
 //! | openfheorg/openfhe-development#941 | bytes |

@@ -2,6 +2,7 @@
 
 use super::{Bgv, Ckks, zip};
 use tobari_lattice::bgv::{EncodeError, Encoder};
+use tobari_lattice::ckks::{OperationError, Scale};
 use tobari_lattice::params::{LatticeError, LatticeParameters, Plaintext};
 use tobari_lattice::ring::{Modulus, RingError, primes_below};
 use tobari_lattice::wire::{self, LatticeWireError};
@@ -34,6 +35,27 @@ fn a_modulus_too_large_for_the_ring_is_refused_with_the_limit() {
         assert_eq!(read, Err(LatticeWireError::Lattice(LatticeError::Insecure { degree, most, found })));
     }
     assert!(LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, approximate).is_ok());
+}
+
+/// `openfheorg/openfhe-development#584`: a sum of objects from two contexts ended the program in a
+/// kernel. Here parameters are compared by their numbers: objects of equal ones fit together, and
+/// objects of others are an error.
+#[test]
+fn objects_of_two_contexts_fit_together_or_are_an_error() {
+    let sizes = || LatticeParameters::insecure_of_sizes(64, &[50, 40], &[50], 2, Plaintext::Approximate).unwrap();
+    let (one, other) = (Ckks::of(&sizes()), Ckks::of(&sizes()));
+    let a: Vec<f64> = (0..32).map(|j| f64::from(j) / 32.0).collect();
+    let x = one.encrypt(&a, 38, 2);
+    let product = other.evaluator.mul(&x, &x, &one.keys).unwrap();
+    one.assert_slots(&other.evaluator.add(&product, &product).unwrap(), &zip(&a, &a, |a, b| 2.0 * a * b), 1e-4);
+    let deeper = Ckks::toy(&[50, 40, 40]);
+    let plaintext = deeper.encoder.encode(&a, &Scale::power_of_two(38), 2).unwrap();
+    assert_eq!(one.evaluator.add_plain(&x, &plaintext).map(drop), Err(OperationError::OtherParameters));
+    let sizes = || LatticeParameters::insecure_of_sizes(64, &[50, 50], &[50], 2, integers(257)).unwrap();
+    let (one, other) = (Bgv::of(&sizes()), Bgv::of(&sizes()));
+    let a: Vec<i64> = (0..64).collect();
+    let square = other.evaluator.mul(&one.encrypt(&a, 2), &one.encrypt(&a, 2), &one.keys).unwrap();
+    assert_eq!(one.decrypt(&square), Ok(one.zip(&a, &a, |a, b| a * b)));
 }
 
 /// `microsoft/SEAL#608`: a degree of 65,536 was refused as "parameters are not set correctly".

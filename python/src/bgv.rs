@@ -422,15 +422,29 @@ impl Ciphertext {
         None
     }
 
-    /// Reads the bytes of `to_bytes`.
+    /// Reads the bytes of `to_bytes`. A ciphertext of `SecretKey.encrypt` is a fresh one. Other
+    /// bytes do not prove how large their noise is, so decryption and `flood` need `noise`:
+    /// "fresh" for what was just encrypted, a number of bits for a result of a computation that
+    /// you know (`noise` of one like it), or "claimed" if you trust the sender's own bound. If the
+    /// noise is larger after all, results may be wrong.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (parameters, data, noise=None))]
+    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8], noise: Option<Noise>) -> PyResult<Self> {
         let context = &parameters.context;
         if data.get(1) == Some(&(LatticeKind::SeededCiphertext as u8)) {
             let seeded = short(py, || wire::decode_seeded_ciphertext(data, &context.parameters).map_err(malformed))?;
             return Ok(Self::of_seeded(context, seeded));
         }
-        let inner = short(py, || wire::decode_ciphertext(data, &context.parameters).map_err(malformed))?;
+        let mut inner = short(py, || wire::decode_ciphertext(data, &context.parameters).map_err(malformed))?;
+        match noise {
+            None => {}
+            Some(Noise::Bits(bits)) if bits >= 0.0 => inner.declare_noise(bits),
+            Some(Noise::Word(word)) if word == "fresh" => inner.declare_fresh(),
+            Some(Noise::Word(word)) if word == "claimed" => {
+                inner.declare_noise(inner.claimed_noise());
+            }
+            Some(_) => return Err(failed("expected noise to be \"fresh\", \"claimed\" or a number of bits")),
+        }
         Ok(Self::of(context, inner))
     }
 
@@ -451,8 +465,14 @@ impl Ciphertext {
         self.inner.level()
     }
 
+    /// The bits of the bound on the noise; infinite after `from_bytes` without `noise`.
+    #[getter]
+    fn noise(&self) -> f64 {
+        self.inner.noise_bound()
+    }
+
     /// Bits between the bound on the noise and the maximum: decryption is correct while this is
-    /// positive.
+    /// positive. It is minus infinity after `from_bytes` without `noise`.
     #[getter]
     fn noise_budget(&self) -> f64 {
         self.inner.noise_budget()
@@ -520,8 +540,18 @@ impl Ciphertext {
 
     fn __repr__(&self) -> String {
         let (name, level, bits) = (self.context.set.name, self.inner.level(), self.inner.noise_budget());
+        if bits == f64::NEG_INFINITY {
+            return format!("<bgv.Ciphertext of {name}, level {level}, of unknown noise>");
+        }
         format!("<bgv.Ciphertext of {name}, level {level}, {bits:.0} bits to spare>")
     }
+}
+
+/// A declared noise.
+#[derive(FromPyObject)]
+enum Noise {
+    Bits(f64),
+    Word(String),
 }
 
 /// Makes the classes attributes of the module.

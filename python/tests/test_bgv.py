@@ -96,10 +96,32 @@ def test_objects_come_back_from_their_bytes_and_compute_the_same(secret, keys):
     seeded, whole = x.to_bytes(), (x + 0).to_bytes()
     assert len(seeded) < 0.6 * len(whole)
     for data in (seeded, whole):
-        read = bgv.Ciphertext.from_bytes(parameters, data)
+        read = bgv.Ciphertext.from_bytes(parameters, data, noise="fresh")
         assert read.to_bytes() == data
         product = server.mul(read, public.encrypt([4, 5, 6]))
         assert again.decrypt(product, count=4).tolist() == [4, 10, 18, 0]
+
+
+def test_bytes_do_not_say_how_much_noise_there_is(secret, keys):
+    parameters, x = bgv.Parameters("bgv-c"), secret.encrypt([1, 2, 3])
+    product = keys.mul(x, x)
+    data = product.to_bytes()
+    read = bgv.Ciphertext.from_bytes(parameters, data)
+    assert read.noise == float("inf") and read.noise_budget == float("-inf") and "unknown noise" in repr(read)
+    for unknown in (read, read + 1, read + x, keys.rotate(read, 1)):
+        with pytest.raises(tobari.Error, match="nothing is known about the noise"):
+            secret.decrypt(unknown)
+        with pytest.raises(tobari.Error, match="nothing is known about the noise"):
+            unknown.flood(secret.public_key(), 1)
+    for noise in ("claimed", product.noise, product.noise + 1):
+        known = bgv.Ciphertext.from_bytes(parameters, data, noise=noise)
+        assert known.noise_budget > 0 and secret.decrypt(known + 1, count=3).tolist() == [2, 5, 10]
+    # the key holder knows that the result has more noise than fits, whatever the bytes claim
+    with pytest.raises(tobari.Error, match="expected noise below a quarter"):
+        secret.decrypt(bgv.Ciphertext.from_bytes(parameters, data, noise=400))
+    for wrong in ("fresher", -1, float("nan"), b"fresh"):
+        with pytest.raises((tobari.Error, TypeError)):
+            bgv.Ciphertext.from_bytes(parameters, data, noise=wrong)
 
 
 def test_bytes_that_are_no_object_are_refused(secret, keys):

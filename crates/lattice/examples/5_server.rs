@@ -44,7 +44,9 @@ fn main() -> Outcome<()> {
 
     let answer = server(&parameters, &public, &keys, &query)?;
     println!("answer {} bytes", answer.len());
-    let answer = decryptor.decrypt(&wire::decode_ciphertext(&answer, &parameters)?)?;
+    // No bound travels. The server floods, which leaves no result with too much noise, so it is
+    // enough that the noise is measured.
+    let answer = decryptor.decrypt_measured(&wire::decode_ciphertext(&answer, &parameters)?)?;
     // slot j holds the former slot j + 1: the query times i²
     assert_eq!(encoder.decode(&answer)[..3], [1, 40, 900]);
     println!("1·1², 10·2², 100·3² = {:?}", &encoder.decode(&answer)[..3]);

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tobari_device::{P1, U25, peek};
 use tobari_lattice::bgv::{Ciphertext, Evaluator};
 use tobari_sense::bundle::Bundle;
+use tobari_sense::cloud::CloudError;
 use tobari_sense::message::{self, WindowResults};
 use tobari_sense::order::{Job, Order, OrderError, Seat};
 use tobari_sense::schema::ProfileName;
@@ -109,17 +110,21 @@ fn merge(setting: &Setting, seats: &[Seat], order: &Order, parts: &[WindowResult
         for (answer, outputs) in by_answer(&job)? {
             let Some(into) = wanted.get(&answer) else { continue };
             for (into, from) in into.iter().zip(outputs).filter(|pair| taken.insert((*pair.0, pair.1))) {
-                let found = &part.results[from];
-                let sum = match &results[*into] {
-                    None => found.clone(),
-                    Some(before) => evaluator.add(before, found).map_err(refused)?,
-                };
-                results[*into] = Some(sum.with_written_bound());
+                // parts are the server's own work, and their bounds its own
+                let mut found = part.results[from].clone();
+                found.declare_noise(found.claimed_noise());
+                results[*into] = Some(match &results[*into] {
+                    None => found,
+                    Some(before) => evaluator.add(before, &found).map_err(refused)?,
+                });
             }
         }
     }
     let results = results.into_iter().collect::<Option<Vec<_>>>();
     let results = results.ok_or_else(|| refused("expected parts with all results of the whole, found fewer"))?;
+    if !results.iter().all(|result| result.noise_budget() > 0.0) {
+        return Err(refused(CloudError::Noise));
+    }
     Ok(Some(message::encode(&WindowResults { tally, results })))
 }
 

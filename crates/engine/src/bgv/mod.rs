@@ -17,8 +17,14 @@ use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::{Engine, Shapes};
 use tobari_plan::program::{Encoding, Kind, Op, Shape};
 
-/// Bytes of a ciphertext's factor and of its noise bound.
+/// Bytes of a ciphertext's factor and of its claim of noise.
 const OWN: u64 = 12;
+
+/// The shape of a ciphertext with its bound. The tier is a store of one's own: a ciphertext that
+/// comes back from it goes on with the bound that it had.
+fn bounded(shape: Shape) -> Shape {
+    Shape { packed: shape.packed + 8, raw: shape.raw + 8, ..shape }
+}
 
 /// The most compact plaintexts of a sum that are prepared at once. More would only evict each other
 /// from the caches.
@@ -146,8 +152,7 @@ impl BgvEngine {
         Self { tables: Arc::clone(&self.tables), run: Seed::random(rng) }
     }
 
-    /// A ciphertext as a value. Its noise bound is rounded up to the next one that bytes can hold,
-    /// so that paging does not change the bytes of a run's results.
+    /// A ciphertext as a value.
     ///
     /// # Errors
     /// [`EngineError`] for a ciphertext of other parameters, or a product before relinearisation.
@@ -155,7 +160,7 @@ impl BgvEngine {
         if *ciphertext.parameters() != self.tables.parameters || ciphertext.needs_relinearization() {
             return Err(EngineError::Parameters { expected: "a ciphertext of two parts and the engine's parameters" });
         }
-        Ok(BgvValue(Inner::Ciphertext(ciphertext.with_written_bound())))
+        Ok(BgvValue(Inner::Ciphertext(ciphertext)))
     }
 
     /// A public plaintext for ciphertexts of this level and below.
@@ -212,7 +217,7 @@ impl BgvEngine {
     /// # Errors
     /// [`EngineError::Level`].
     pub fn ciphertext_shape(&self, level: u16) -> Result<Shape, EngineError> {
-        self.sizes().ciphertext(level, OWN)
+        self.sizes().ciphertext(level, OWN).map(bounded)
     }
 
     /// The shape of a plaintext.
@@ -269,7 +274,7 @@ impl BgvEngine {
         let level = |data: usize| data.saturating_sub(1) as u16;
         let shape = match &value.0 {
             Inner::Ciphertext(ciphertext) => self.ciphertext_shape(level(ciphertext.level())),
-            Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), OWN),
+            Inner::Hoisted(hoisted) => self.sizes().hoisted(level(hoisted.ciphertext().level()), OWN).map(bounded),
             Inner::Several(all) => {
                 self.several_shape(level(all.first().map_or(0, Ciphertext::level)), all.len() as u64)
             }
@@ -292,7 +297,7 @@ impl BgvEngine {
     fn ready(&self, kind: Kind, level: u16) -> Result<Shape, EngineError> {
         match kind {
             Kind::Encrypted => self.ciphertext_shape(level),
-            Kind::Hoisted => self.sizes().hoisted(level, OWN),
+            Kind::Hoisted => self.sizes().hoisted(level, OWN).map(bounded),
             Kind::Plain => self.plaintext_shape(level),
             _ => Err(EngineError::Step("expected a step that makes no key, found one".to_owned())),
         }
@@ -539,9 +544,13 @@ impl Engine for BgvEngine {
         check_shape(shape, &self.shape_of(value)?)?;
         check_length(shape, encoding, bytes.len())?;
         let parameters = &self.tables.parameters;
-        let of_ciphertext = |ciphertext: &Ciphertext, bytes: &mut [u8]| match encoding {
-            Encoding::Packed => put(&wire::encode_ciphertext(ciphertext), bytes),
-            Encoding::Raw => Ok(words::write_ciphertext(ciphertext, bytes)?),
+        let of_ciphertext = |ciphertext: &Ciphertext, bytes: &mut [u8]| -> Result<(), EngineError> {
+            let (bytes, bound) = bytes.split_last_chunk_mut().ok_or(EngineError::Malformed("bound"))?;
+            *bound = ciphertext.noise_bound().to_le_bytes();
+            match encoding {
+                Encoding::Packed => put(&wire::encode_ciphertext(ciphertext), bytes),
+                Encoding::Raw => Ok(words::write_ciphertext(ciphertext, bytes)?),
+            }
         };
         match &value.0 {
             Inner::Ciphertext(ciphertext) => of_ciphertext(ciphertext, bytes),
@@ -565,9 +574,21 @@ impl Engine for BgvEngine {
     fn import(&self, shape: &Shape, encoding: Encoding, bytes: &[u8]) -> Result<BgvValue, EngineError> {
         check_length(shape, encoding, bytes.len())?;
         let parameters = &self.tables.parameters;
-        let one = |bytes: &[u8]| match encoding {
-            Encoding::Packed => wire::decode_ciphertext(bytes, parameters),
-            Encoding::Raw => words::read_ciphertext(bytes, parameters),
+        let one = |bytes: &[u8]| -> Result<Ciphertext, EngineError> {
+            let (bytes, bound) = bytes.split_last_chunk().ok_or(EngineError::Malformed("bound"))?;
+            let bound = f64::from_le_bytes(*bound);
+            if bound.is_nan() || bound < 0.0 {
+                return Err(EngineError::Malformed("bound"));
+            }
+            let mut ciphertext = match encoding {
+                Encoding::Packed => wire::decode_ciphertext(bytes, parameters),
+                Encoding::Raw => words::read_ciphertext(bytes, parameters),
+            }?;
+            let claimed = ciphertext.claimed_noise();
+            if bound < f64::INFINITY {
+                ciphertext.declare_noise(bound);
+            }
+            if ciphertext.claimed_noise() == claimed { Ok(ciphertext) } else { Err(EngineError::Malformed("bound")) }
         };
         let of_ciphertext = || one(bytes);
         let value = match shape.kind {

@@ -40,6 +40,12 @@ pub enum DecryptError {
          much was computed with it; compute less, or encrypt at a higher level"
     )]
     Noise,
+    /// A ciphertext from bytes, whose noise nobody has declared.
+    #[error(
+        "nothing is known about the noise of a ciphertext that was read from bytes: declare the bound of the \
+         computation that you know, or the sender's claim if you trust it"
+    )]
+    NoBound,
     /// A ciphertext of other parameters.
     #[error("expected a ciphertext of the key's parameters, found one of others: decrypt it with its own key")]
     Parameters,
@@ -115,21 +121,30 @@ impl<'a> Decryptor<'a> {
     ///
     /// # Errors
     /// [`DecryptError::Noise`] if the bound on the noise or the phase itself exceeds a quarter of
-    /// the modulus, [`DecryptError::Parameters`] for a ciphertext of other parameters.
+    /// the modulus, [`DecryptError::NoBound`] for a ciphertext from bytes without a declared bound
+    /// ([`Ciphertext::declare_noise`]), [`DecryptError::Parameters`] for a ciphertext of other
+    /// parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         let message = self.decrypt_measured(ciphertext);
         // everything is computed by now, in either case
-        if ciphertext.noise_budget() > 0.0 { message } else { message.and(Err(DecryptError::Noise)) }
+        if ciphertext.noise_bound() == f64::INFINITY {
+            message.and(Err(DecryptError::NoBound))
+        } else if ciphertext.noise_budget() > 0.0 {
+            message
+        } else {
+            message.and(Err(DecryptError::Noise))
+        }
     }
 
-    /// As [`Self::decrypt`], but checks the phase alone. It is for results whose bound is far above
-    /// their noise, such as a flooded result that was switched to few primes: its bound counts the
-    /// rounding at its canonical norm.
+    /// As [`Self::decrypt`], but checks the phase alone. It is for results of a server that checks
+    /// the bound itself and sends no result above it, such as flooded ones:
+    /// [`Evaluator::flood`](super::Evaluator::flood) returns an error for each ciphertext whose
+    /// bound exceeds its modulus. It also reads results whose bound is far above their noise, such
+    /// as a flooded result that was switched to few primes.
     ///
     /// **Use it only for such results.** An honest computation that exceeded the modulus can have a
     /// small phase again and another message: for instance, a ciphertext doubled 40 times under a
-    /// prime near `2^40`. [`Evaluator::flood`](super::Evaluator::flood) returns an error for each
-    /// ciphertext whose bound exceeds its modulus, so no flooded result of an honest server is one.
+    /// prime near `2^40`.
     ///
     /// # Errors
     /// [`DecryptError::Noise`] if the phase exceeds a quarter of the modulus,

@@ -133,6 +133,12 @@ pub enum EvaluateError {
         /// The number.
         found: i64,
     },
+    /// A ciphertext from bytes, whose noise nobody has declared.
+    #[error(
+        "nothing is known about the noise of a ciphertext that was read from bytes: declare its bound before you flood \
+         results with it (`declare_fresh` for what a client has just encrypted)"
+    )]
+    NoBound,
     /// Too many bits of flooding.
     #[error(
         "expected at most {most} bits of flooding beside the noise, found {found}: flood with fewer bits, compute less, \
@@ -229,11 +235,11 @@ impl Evaluator {
         let last = self.parameters.ring().data_primes()[parts[0].basis().data()].modulus().value();
         let rounding = norms::rounding(&self.parameters, parts.len());
         let inverse = self.t.inverse(last).unwrap_or_else(|| unreachable!("primes are prime to t"));
-        Ciphertext {
-            inner: rlwe::Ciphertext::new(&self.parameters, parts),
-            factor: self.t.mul(factor, inverse),
-            norm: norms::sum([norm - (last as f64).log2(), rounding]),
-        }
+        Ciphertext::new(
+            rlwe::Ciphertext::new(&self.parameters, parts),
+            self.t.mul(factor, inverse),
+            norms::sum([norm - (last as f64).log2(), rounding]),
+        )
     }
 
     /// Both at the lower of their levels.
@@ -252,12 +258,12 @@ impl Evaluator {
         let [a, mut b] = self.align(a, b)?;
         let norm = |a: &Ciphertext, b: &Ciphertext| norms::sum([a.norm, b.norm]);
         if a.factor == b.factor {
-            return Ok(Ciphertext { inner: a.inner.sum(&b.inner), factor: a.factor, norm: norm(&a, &b) });
+            return Ok(Ciphertext::new(a.inner.sum(&b.inner), a.factor, norm(&a, &b)));
         }
         let mut a = a.into_owned();
         self.equalise(&mut a, &mut b);
         a.inner.add_assign(&b.inner);
-        a.norm = norm(&a, &b);
+        a.set_norm(norm(&a, &b));
         Ok(a)
     }
 
@@ -273,7 +279,7 @@ impl Evaluator {
         self.check(a)?;
         self.check(b)?;
         a.inner.add_assign(&b.inner);
-        a.norm = norms::sum([a.norm, b.norm]);
+        a.set_norm(norms::sum([a.norm, b.norm]));
         Ok(())
     }
 
@@ -286,7 +292,7 @@ impl Evaluator {
         let mut a = a.into_owned();
         self.equalise(&mut a, &mut b);
         a.inner.sub_assign(&b.inner);
-        a.norm = norms::sum([a.norm, b.norm]);
+        a.set_norm(norms::sum([a.norm, b.norm]));
         Ok(a)
     }
 
@@ -299,7 +305,7 @@ impl Evaluator {
         let factor = self.t.mul(a.factor, self.t.reduce_signed(u));
         for (ciphertext, scalar) in [(a, u), (b.to_mut(), v)] {
             ciphertext.inner.scale_assign(scalar);
-            ciphertext.norm += (scalar.unsigned_abs() as f64).log2();
+            ciphertext.set_norm(ciphertext.norm + (scalar.unsigned_abs() as f64).log2());
             ciphertext.factor = factor;
         }
     }
@@ -323,7 +329,7 @@ impl Evaluator {
         self.check(a)?;
         let mut out = a.clone();
         out.inner.add_phase(&m.to_element(&self.parameters, a.factor, a.level(), &self.t));
-        out.norm = norms::sum([a.norm, norms::message(&self.parameters)]);
+        out.set_norm(norms::sum([a.norm, norms::message(&self.parameters)]));
         Ok(out)
     }
 
@@ -344,7 +350,7 @@ impl Evaluator {
     pub fn mul_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
         let inner = a.inner.times(&m.to_element(&self.parameters, 1, a.level(), &self.t));
-        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm().max(1.0).log2() })
+        Ok(Ciphertext::new(inner, a.factor, a.norm + m.norm().max(1.0).log2()))
     }
 
     /// The same with a prepared plaintext.
@@ -354,7 +360,7 @@ impl Evaluator {
     pub fn mul_prepared(&self, a: &Ciphertext, m: &PreparedPlaintext) -> Result<Ciphertext, EvaluateError> {
         self.check_prepared(a, m)?;
         let inner = a.inner.times(&m.element);
-        Ok(Ciphertext { inner, factor: a.factor, norm: a.norm + m.norm })
+        Ok(Ciphertext::new(inner, a.factor, a.norm + m.norm))
     }
 
     /// `a *= m`, likewise.
@@ -364,7 +370,7 @@ impl Evaluator {
     pub fn mul_prepared_assign(&self, a: &mut Ciphertext, m: &PreparedPlaintext) -> Result<(), EvaluateError> {
         self.check_prepared(a, m)?;
         a.inner.times_assign(&m.element);
-        a.norm += m.norm;
+        a.set_norm(a.norm + m.norm);
         Ok(())
     }
 
@@ -386,7 +392,7 @@ impl Evaluator {
         let mut out = a.clone();
         let scalar = self.t.centred(self.t.reduce_signed(scalar));
         out.inner.scale_assign(scalar);
-        out.norm = a.norm + (scalar.unsigned_abs().max(1) as f64).log2();
+        out.set_norm(a.norm + (scalar.unsigned_abs().max(1) as f64).log2());
         Ok(out)
     }
 
@@ -400,7 +406,7 @@ impl Evaluator {
         }
         let [a, b] = self.align(a, b)?;
         let inner = a.inner.tensor(&b.inner);
-        Ok(Ciphertext { inner, factor: self.t.mul(a.factor, b.factor), norm: a.norm + b.norm })
+        Ok(Ciphertext::new(inner, self.t.mul(a.factor, b.factor), norms::product(a.norm, b.norm)))
     }
 
     /// The same ciphertext in two parts.
@@ -552,7 +558,7 @@ impl Evaluator {
     /// The result of a key switch of `a`.
     pub(super) fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
         let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
-        Ciphertext { inner: rlwe::Ciphertext::new(&self.parameters, parts.into()), factor: a.factor, norm }
+        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts.into()), a.factor, norm)
     }
 
     pub(super) fn key<'a>(

@@ -292,7 +292,8 @@ impl Evaluator {
                 }
             }
         }
-        (a.norm, even.norm) = (norm, norm);
+        a.set_norm(norm);
+        even.set_norm(norm);
         Ok([even, a])
     }
 }

@@ -18,7 +18,8 @@ impl Evaluator {
     /// for honestly made ciphertexts**: an attacker without a key can make one with any phase.
     ///
     /// # Errors
-    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus, or
+    /// [`EvaluateError::Flooding`] if the noise would not fit the modulus,
+    /// [`EvaluateError::NoBound`] for a ciphertext from bytes without a declared bound, or
     /// [`EvaluateError::Parameters`].
     pub fn flood(
         &self,
@@ -28,6 +29,9 @@ impl Evaluator {
         rng: &mut impl CryptoRng,
     ) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
+        if a.norm == f64::INFINITY {
+            return Err(EvaluateError::NoBound);
+        }
         if public.parameters() != self.parameters() {
             return Err(EvaluateError::Parameters);
         }
@@ -36,8 +40,9 @@ impl Evaluator {
         let mut out = a.clone();
         out.inner.add_assign(&public.encrypt_zero(a.level(), rng));
         // from here on the bound is one of coefficients: no operation follows on the result
-        out.norm = norms::sum([a.norm, error, f64::from(bits) + t]);
-        if out.noise_budget() <= 0.0 {
+        out.set_norm(norms::sum([a.norm, error, f64::from(bits) + t]));
+        let fits = out.noise_budget() > 0.0;
+        if !fits {
             // what a quarter of the modulus leaves beside the other noise; nothing if that is more
             let share = 1.0 - (norms::sum([a.norm, error]) - quarter).exp2();
             let most = if share > 0.0 { quarter + share.log2() - t } else { 0.0 };

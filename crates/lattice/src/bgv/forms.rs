@@ -133,7 +133,7 @@ impl Evaluator {
         let made = Poly::bilinear_forms(&weights, &xs, &ys, self.parameters().ring().basis(level));
         let finish = |(parts, norm): ([Poly<_>; 3], f64)| {
             let inner = rlwe::Ciphertext::new(self.parameters(), parts.into());
-            self.relinearize_mod_switch(&Ciphertext { inner, factor, norm }, keys)
+            self.relinearize_mod_switch(&Ciphertext::new(inner, factor, norm), keys)
         };
         made.into_iter().zip(of_norms).map(finish).collect()
     }
@@ -174,7 +174,7 @@ impl Evaluator {
         let norm = all.iter().fold(norms::rounding(self.parameters(), 2), |sum, value| norms::sum([sum, value.norm]));
         let digits = norms::digits(self.parameters(), level) + ((all.len() - terms.len()) as f64).log2();
         let inner = rlwe::Ciphertext::new(self.parameters(), parts.into());
-        Ok(Ciphertext { inner, factor, norm: norms::sum([norm, digits]) })
+        Ok(Ciphertext::new(inner, factor, norms::sum([norm, digits])))
     }
 
     /// The same of ciphertexts with several factors or levels.
@@ -202,8 +202,11 @@ fn norm(weights: &[i64], constants: [i64; 2], left: &[&Ciphertext], right: &[&Ci
         std::iter::once(log2(constant)).chain(values.iter().map(|value| value.norm)).collect()
     };
     let (left, right) = (of(constants[0], left), of(constants[1], right));
-    let pairs = left.iter().flat_map(|a| right.iter().map(move |b| a + b));
-    weights.iter().zip(pairs).fold(f64::NEG_INFINITY, |sum, (weight, pair)| norms::sum([sum, pair + log2(*weight)]))
+    let pairs = left.iter().flat_map(|a| right.iter().map(move |b| norms::product(*a, *b)));
+    weights
+        .iter()
+        .zip(pairs)
+        .fold(f64::NEG_INFINITY, |sum, (weight, pair)| norms::sum([sum, norms::product(pair, log2(*weight))]))
 }
 
 #[cfg(test)]

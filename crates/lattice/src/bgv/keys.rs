@@ -50,7 +50,7 @@ impl<'a> Encryptor<'a> {
         let mut inner = self.key.encrypt_zero(level, rng);
         inner.add_phase(&Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)));
         let norm = norms::sum([norms::public_error(parameters), norms::message(parameters)]);
-        Ciphertext { inner, factor: 1, norm }
+        Ciphertext::new(inner, 1, norm)
     }
 }
 

@@ -28,7 +28,9 @@
 //! Independent coefficients of variance `V` have a norm above `6 √(N V)` with a chance of
 //! `N/2 e^-36`: `2^-35.9` for `N = 2^17`, and less for smaller rings (Gentry, Halevi, Smart).
 //! [`Ciphertext::noise_bound`] follows these rules;
-//! [`SecretKey::noise`](crate::rlwe::SecretKey::noise) measures the noise.
+//! [`SecretKey::noise`](crate::rlwe::SecretKey::noise) measures the noise. Nothing is known about
+//! the noise of a ciphertext that was read from bytes until the reader declares a bound
+//! ([`Ciphertext::declare_noise`]).
 //!
 //! **Slots.** For a prime `t ≡ 1 (mod 2N)` a message is `N` integers, the values of `m` at the
 //! roots of `X^N + 1` modulo `t`, and each operation acts on all slots at once ([`Encoder`]). The
@@ -69,7 +71,6 @@ mod known_answers;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ciphertext::BOUND_UNITS;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use decryptor::{DecryptError, Decryptor};
 pub use encode::{EncodeError, Encoder, Plaintext, PreparedPlaintext};

@@ -217,7 +217,7 @@ impl Evaluator {
             let at = powers.level() - j + 1;
             let moved = |i: usize| self.divisions(bounds[i], powers.level() - i, at, floor + SLACK);
             let nodes: Vec<(usize, f64)> = (0..j).map(moved).collect();
-            let product = |(i, (_, norm)): (usize, &(usize, f64))| norm + powers.giant(i, at).norm;
+            let product = |(i, (_, norm)): (usize, &(usize, f64))| norms::product(*norm, powers.giant(i, at).norm);
             let products =
                 nodes.iter().enumerate().map(product).fold(f64::NEG_INFINITY, |sum, norm| norms::sum([sum, norm]));
             let (own, norm) = self.divisions(leaf, powers.level(), at, products);
@@ -287,7 +287,7 @@ impl Evaluator {
         let weights = powers.powers.iter().map(|(exponent, power)| {
             let coefficient = t.reduce_signed(group.get(*exponent).copied().unwrap_or(0));
             let weight = t.centred(t.mul(coefficient, t.mul(factor, unit(t, power.factor))));
-            norm = norms::sum([norm, power.norm + (weight.unsigned_abs() as f64).log2()]);
+            norm = norms::sum([norm, norms::product(power.norm, (weight.unsigned_abs() as f64).log2())]);
             weight
         });
         let weights = weights.collect();
@@ -313,7 +313,7 @@ impl Evaluator {
         let (Some(c0), Some(c1)) = (parts.next(), parts.next()) else { unreachable!("two parts") };
         let sums = leaves.iter().zip(c0.zip(c1)).map(|(leaf, (c0, c1))| {
             let inner = rlwe::Ciphertext::new(self.parameters(), vec![c0, c1]);
-            let sum = Ciphertext { inner, factor: leaf.factor, norm: leaf.norm };
+            let sum = Ciphertext::new(inner, leaf.factor, leaf.norm);
             if leaf.constant == 0 { Ok(sum) } else { self.add_constant(&sum, leaf.constant) }
         });
         sums.collect()

@@ -31,7 +31,7 @@ impl Evaluator {
         }
         let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
         let norms = others.iter().fold(first.norm + pairs[0].1.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
-        Ok(Ciphertext { inner: rlwe::Ciphertext::inner_product(&elements), factor: first.factor, norm: norms })
+        Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&elements), first.factor, norms))
     }
 
     /// `sum += Σ a m`, likewise.
@@ -54,7 +54,7 @@ impl Evaluator {
         }
         let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
         sum.inner.add_inner_product(&elements);
-        sum.norm = pairs.iter().fold(sum.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
+        sum.set_norm(pairs.iter().fold(sum.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm])));
         Ok(())
     }
 
@@ -65,6 +65,6 @@ impl Evaluator {
     pub fn zero(&self, level: usize) -> Ciphertext {
         let ring = self.parameters().ring();
         let parts = (0..2).map(|_| Poly::zero(ring, ring.basis(level))).collect();
-        Ciphertext { inner: rlwe::Ciphertext::new(self.parameters(), parts), factor: 1, norm: 0.0 }
+        Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), parts), 1, 0.0)
     }
 }

@@ -364,14 +364,99 @@ fn plaintexts_come_back_from_their_element_and_from_their_bytes() {
     }
 }
 
+/// A server gets one operand from bytes and has another one of its own.
 #[test]
-fn a_written_bound_is_no_lower_and_survives_the_wire() {
+fn nothing_is_known_about_results_with_a_ciphertext_from_bytes_until_its_noise_is_declared() {
     let setup = Setup::new(257);
-    let a = setup.evaluator.mod_switch_to(&setup.encrypt(&values(1), 31), 4).unwrap();
-    let rounded = a.clone().with_written_bound();
-    assert!(rounded.noise_bound() >= a.noise_bound() && rounded.noise_bound() < a.noise_bound() + 1.0 / 1024.0);
-    let read = crate::wire::decode_ciphertext(&written(&a), setup.secret.parameters()).unwrap();
-    assert!(read.noise_bound() == rounded.noise_bound() && written(&rounded) == written(&a));
+    let (encoder, parameters) = (setup.encoder(), setup.secret.parameters());
+    let (e, k, own) = (&setup.evaluator, &setup.keys, setup.encrypt(&values(1), 31));
+    let read = || crate::wire::decode_ciphertext(&written(&own), parameters).unwrap();
+    let mut declared = read();
+    assert_eq!((declared.noise_bound(), declared.noise_budget()), (f64::INFINITY, f64::NEG_INFINITY));
+    let claimed = declared.claimed_noise();
+    assert!(claimed >= own.noise_bound() && claimed < own.noise_bound() + 1.0 / 1024.0);
+    declared.declare_fresh();
+    assert!(declared.claimed_noise() >= declared.noise_bound() && declared.noise_bound() >= own.noise_bound());
+    let plaintext = encoder.encode(&values(2)).unwrap();
+    let (nothing, prepared) =
+        (encoder.encode(&[]).unwrap(), PreparedPlaintext::new(parameters, &plaintext, 6).unwrap());
+    let diagonals = std::collections::BTreeMap::from([(1, values(4))]);
+    let transform = LinearTransform::new(parameters, &encoder, &diagonals, 6).unwrap();
+    let forms = |x: &Ciphertext, weights: [i64; 4]| {
+        let forms = Forms { left: &[x], right: &[&own], weights: &[weights.to_vec()], divisor: 1 };
+        e.bilinear_forms(&forms, k).map(|mut all| all.remove(0))
+    };
+    let turned = |x: &Ciphertext| {
+        let hoisted = e.hoist(x)?;
+        e.rotated_sum(&[&own], &[Turn { steps: 1, inputs: vec![&hoisted], keys: k }])
+    };
+    let sums = |x: &Ciphertext| {
+        let mut sum = own.clone();
+        e.add_products(&mut sum, &[(x, &prepared)])?;
+        e.add_assign(&mut sum, x).map(|()| sum)
+    };
+    type Operation<'a> = (&'a str, &'a dyn Fn(&Ciphertext) -> Result<Ciphertext, EvaluateError>);
+    let all: [Operation<'_>; 25] = [
+        ("itself", &|x| Ok(x.clone())),
+        ("add", &|x| e.add(&own, x)),
+        ("add, other factors", &|x| e.add(&e.mul_unit(own.clone(), 3)?, x)),
+        ("sub", &|x| e.sub(x, &own)),
+        ("neg", &|x| e.neg(x)),
+        ("add_assign", &sums),
+        ("add_plain", &|x| e.add_plain(x, &plaintext)),
+        ("add_constant", &|x| e.add_constant(x, 7)),
+        ("mul_plain", &|x| e.mul_plain(x, &plaintext)),
+        ("mul_plain, zeros", &|x| e.mul_plain(x, &nothing)),
+        ("mul_prepared", &|x| e.mul_prepared(x, &prepared)),
+        ("mul_scalar", &|x| e.mul_scalar(x, 5)),
+        ("mul_scalar, zero", &|x| e.mul_scalar(x, 0)),
+        ("mul", &|x| e.mul(&own, x, k)),
+        ("mul_mod_switch", &|x| e.mul_mod_switch(x, &own, k)),
+        ("rotate", &|x| e.rotate(x, 1, k)),
+        ("rotate_cut", &|x| e.rotate_cut(&e.hoist(x)?, 1, k)),
+        ("swap_rows", &|x| e.swap_rows(x, k)),
+        ("mod_switch_to", &|x| e.mod_switch_to(x, 2)),
+        ("mul_unit", &|x| e.mul_unit(x.clone(), 3)),
+        ("dot_prepared", &|x| e.dot_prepared(&[(&own, &prepared), (x, &prepared)])),
+        ("polynomial", &|x| e.polynomial(x, &[1, 0, 2, 0, 0, 3], k)),
+        ("bilinear_forms", &|x| forms(x, [1, 0, 0, 2])),
+        ("rotated_sum", &turned),
+        ("transform", &|x| e.transform(x, &transform, k)),
+    ];
+    let holder = Decryptor::new(&setup.secret).unwrap();
+    for (name, operation) in all {
+        let found = operation(&read()).unwrap();
+        assert_eq!((found.noise_bound(), found.noise_budget()), (f64::INFINITY, f64::NEG_INFINITY), "{name}");
+        if !found.needs_relinearization() {
+            assert_eq!(holder.decrypt(&found).map(drop), Err(DecryptError::NoBound), "{name}");
+            let refused = e.flood(&found, &setup.public, 1, &mut rng(1)).map(drop);
+            assert_eq!(refused, Err(EvaluateError::NoBound), "{name}");
+        }
+        let (known, right) = (operation(&declared).unwrap(), operation(&own).unwrap());
+        assert!(known.noise_budget() > 0.0 && known.noise_budget() <= right.noise_budget(), "{name}");
+        let [known, right] = [known, right].map(|x| holder.decrypt(&x).unwrap().coefficients().to_vec());
+        assert_eq!(known, right, "{name}");
+    }
+    for bits in [f64::NAN, -1.0, f64::INFINITY] {
+        declared.declare_noise(bits);
+        assert_eq!(holder.decrypt(&declared).map(drop), Err(DecryptError::NoBound), "{bits}");
+    }
+}
+
+#[test]
+fn polynomials_of_a_ciphertext_from_bytes_have_no_bound() {
+    let setup = Setup::new(257);
+    let x = setup.encrypt(&values(1), 31);
+    let read = crate::wire::decode_ciphertext(&written(&x), setup.secret.parameters()).unwrap();
+    let polynomials = [vec![0, 1, 0, 4], vec![3; 9]];
+    let holder = Decryptor::new(&setup.secret).unwrap();
+    let known = setup.evaluator.polynomials(&x, &polynomials, &setup.keys).unwrap();
+    let unknown = setup.evaluator.polynomials(&read, &polynomials, &setup.keys).unwrap();
+    for (known, unknown) in known.iter().zip(&unknown) {
+        assert!(known.noise_budget() > 0.0 && unknown.noise_bound() == f64::INFINITY);
+        let [known, unknown] = [known, unknown].map(|x| holder.decrypt_measured(x).unwrap().coefficients().to_vec());
+        assert_eq!(known, unknown);
+    }
 }
 
 #[test]

@@ -132,10 +132,9 @@ impl Evaluator {
         let parts = self.switcher().transform([c0, c1], &transform.map, |step| found[&step]);
         let switch = norms::switch(self.parameters(), level);
         let turned = norms::sum([a.norm, switch]);
-        let norm = transform
-            .norms
-            .values()
-            .fold(switch, |total, [own, babies]| norms::sum([total, own + a.norm, babies + turned, switch]));
+        let norm = transform.norms.values().fold(switch, |total, [own, babies]| {
+            norms::sum([total, norms::product(*own, a.norm), norms::product(*babies, turned), switch])
+        });
         Ok(Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), parts.into()), a.factor(), norm))
     }
 }

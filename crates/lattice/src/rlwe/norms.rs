@@ -8,13 +8,21 @@
 use crate::params::LatticeParameters;
 use crate::ring::Modulus;
 
-/// `log2(Σ 2^x)`.
+/// `log2(Σ 2^x)`. A bound of which nothing is known is infinite, and so is what comes of it.
 pub(crate) fn sum<const T: usize>(terms: [f64; T]) -> f64 {
+    if terms.iter().any(|term| term.is_nan()) {
+        return f64::INFINITY;
+    }
     let largest = terms.into_iter().fold(f64::NEG_INFINITY, f64::max);
     if largest.is_infinite() {
         return largest;
     }
     largest + terms.into_iter().map(|term| (term - largest).exp2()).sum::<f64>().log2()
+}
+
+/// The norm of a product; that of 0 and of anything is 0.
+pub(crate) fn product(a: f64, b: f64) -> f64 {
+    if a == f64::NEG_INFINITY || b == f64::NEG_INFINITY { f64::NEG_INFINITY } else { a + b }
 }
 
 /// Norm of random coefficients, given the logarithm of their variance.
@@ -68,4 +76,23 @@ pub(crate) fn digits(parameters: &LatticeParameters, level: usize) -> f64 {
         random(parameters, 2.0 * bits - 12f64.log2()) + secret_error(parameters) - special
     });
     digits.fold(f64::NEG_INFINITY, |total, digit| sum([total, digit]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_bound_stays_unknown_and_nothing_times_it_is_nothing() {
+        let (unknown, nothing) = (f64::INFINITY, f64::NEG_INFINITY);
+        assert_eq!(sum([3.0, 3.0]), 4.0);
+        assert_eq!((sum([unknown, 3.0]), sum([3.0, unknown]), sum([nothing, unknown])), (unknown, unknown, unknown));
+        assert_eq!((sum([f64::NAN, 3.0]), sum([nothing, f64::NAN])), (unknown, unknown));
+        assert_eq!((sum([nothing, 3.0]), sum([nothing, nothing])), (3.0, nothing));
+        assert_eq!((product(2.0, 3.0), product(unknown, 3.0), product(-1.0, unknown)), (5.0, unknown, unknown));
+        assert_eq!(
+            (product(unknown, nothing), product(nothing, unknown), product(nothing, 3.0)),
+            (nothing, nothing, nothing)
+        );
+    }
 }

@@ -11,7 +11,7 @@
 //! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
 //! | 12 | public key | seed 32, `b` |
 //! | 13 | evaluation keys of BGV | 1 if one is for products (1), automorphisms (2), the keys |
-//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), noise in 2^-10 bits (4), parts |
+//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), claim of noise in 2^-10 bits (4), parts |
 //! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
 //! | 16 | evaluation keys of CKKS | as 13; each `g` is 1 modulo 4 and not 1, or `2N - 1` |
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
@@ -389,20 +389,20 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
     if (1..=parameters.data_primes()).contains(&level) { Ok(level) } else { Err(LatticeWireError::Malformed("level")) }
 }
 
-/// A ciphertext of BGV. The bound on its noise is the sender's claim. If it is too large,
-/// [`Decryptor::decrypt`](bgv::Decryptor::decrypt) rejects a good ciphertext. If it is too small,
-/// nothing changes.
+/// A ciphertext of BGV. The bound on its noise becomes a claim
+/// ([`claimed_noise`](bgv::Ciphertext::claimed_noise)): it has no effect on the reader.
 pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     write_parts(exact_head(ciphertext), ciphertext.inner())
 }
 
-/// Reads a ciphertext of BGV.
+/// Reads a ciphertext of BGV. Nothing is known about its noise: declare a bound before you decrypt
+/// it or a result with it ([`declare_noise`](bgv::Ciphertext::declare_noise)).
 ///
 /// # Errors
 /// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
-    let (inner, (factor, bound)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
-    Ok(bgv::Ciphertext::new(inner, factor, bound))
+    let (inner, (factor, claim)) = read_ciphertext(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
+    Ok(bgv::Ciphertext::claimed(inner, factor, claim))
 }
 
 /// A ciphertext of CKKS.
@@ -551,17 +551,16 @@ fn write_scale(scale: &ckks::Scale, parameters: &LatticeParameters, out: &mut Ve
     scale.exponents(parameters.data_primes()).for_each(|exponent| out.extend_from_slice(&exponent.to_be_bytes()));
 }
 
-/// The factor of a ciphertext of BGV and the bound on its noise.
+/// The factor of a ciphertext of BGV and the claim of its noise.
 fn read_factor(
     reader: &mut Reader<'_>,
     parameters: &LatticeParameters,
     _: usize,
-) -> Result<(u64, f64), LatticeWireError> {
-    let factor = u64::from_be_bytes(reader.array()?);
-    let bound = f64::from(reader.u32()?) / bgv::BOUND_UNITS;
+) -> Result<(u64, u32), LatticeWireError> {
+    let (factor, claim) = (u64::from_be_bytes(reader.array()?), reader.u32()?);
     let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
     let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
-    if legal { Ok((factor, bound)) } else { Err(LatticeWireError::Malformed("factor")) }
+    if legal { Ok((factor, claim)) } else { Err(LatticeWireError::Malformed("factor")) }
 }
 
 /// The scale of a message over the first `level` data primes.

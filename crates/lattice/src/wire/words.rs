@@ -60,8 +60,8 @@ pub fn write_ciphertext(ciphertext: &bgv::Ciphertext, out: &mut [u8]) -> Result<
 /// # Errors
 /// [`LatticeWireError`], with the expected and the found value.
 pub fn read_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
-    let (inner, (factor, bound)) = read_parts(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
-    Ok(bgv::Ciphertext::new(inner, factor, bound))
+    let (inner, (factor, claim)) = read_parts(LatticeKind::Ciphertext, bytes, parameters, read_factor)?;
+    Ok(bgv::Ciphertext::claimed(inner, factor, claim))
 }
 
 /// Writes a ciphertext of CKKS: exactly [`ciphertext_bytes`].

@@ -178,7 +178,8 @@ fn objects_come_back_and_still_decrypt() {
     let o = objects(toy());
     let secret = wire::decode_ring_secret_key(&wire::encode_ring_secret_key(&o.secret), &o.parameters).unwrap();
     let keys = wire::decode_evaluation_keys(&wire::encode_evaluation_keys(&o.keys, &o.parameters), &o.parameters);
-    let product = wire::decode_ciphertext(&wire::encode_ciphertext(&o.product), &o.parameters).unwrap();
+    let mut product = wire::decode_ciphertext(&wire::encode_ciphertext(&o.product), &o.parameters).unwrap();
+    product.declare_noise(product.claimed_noise());
     let product = Evaluator::new(&o.parameters).unwrap().relinearize(&product, &keys.unwrap()).unwrap();
     // (3 - 4X + 5X²)²
     let found = Decryptor::new(&secret).unwrap().decrypt(&product).unwrap();

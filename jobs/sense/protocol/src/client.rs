@@ -3,8 +3,8 @@
 //! **The key holder is a decryption oracle**: it cannot check that a ciphertext is the result of
 //! the query under which it arrives. It checks everything that it can and, if a check fails,
 //! withholds the whole result without a reason. The checks: declared numbers are in the plan's
-//! range, the noise is at most the plan's, undeclared slots are zero, and a number that fills many
-//! slots is the same in all of them.
+//! range, the noise is below a quarter of the modulus, undeclared slots are zero, and a number that
+//! fills many slots is the same in all of them.
 
 use super::bounds::Scheme;
 use super::exact::{ExactPlan, of_block};
@@ -81,7 +81,8 @@ fn decrypted(secret: &SecretKey, result: &Ciphertext) -> Result<Zeroizing<Vec<i6
     }
     let holder = Decryptor::new(secret).map_err(|_| Withheld)?;
     let encoder = Encoder::new(parameters).map_err(|_| Withheld)?;
-    Ok(Zeroizing::new(encoder.decode(&holder.decrypt(result).map_err(|_| Withheld)?)))
+    // the server sends no result whose bound passes a quarter of the modulus
+    Ok(Zeroizing::new(encoder.decode(&holder.decrypt_measured(result).map_err(|_| Withheld)?)))
 }
 
 /// Decrypts and checks the sums of an output of a linear plan.

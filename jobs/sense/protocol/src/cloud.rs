@@ -70,6 +70,9 @@ pub enum CloudError {
     /// A value that is not a result.
     #[error(transparent)]
     Result(#[from] Withheld),
+    /// A result whose noise may pass a quarter of the modulus. It is not sent.
+    #[error("a result may have more noise than its modulus holds: ask for fewer frames, or with smaller weights")]
+    Noise,
 }
 
 /// The number of frames of each device that an order takes.
@@ -141,11 +144,14 @@ impl Prepared {
     /// The message with the outputs of the program.
     ///
     /// # Errors
-    /// [`CloudError::Result`] for values that are not results.
+    /// [`CloudError::Result`] for values that are not results, and [`CloudError::Noise`]: the key
+    /// holder relies on this check, because it sees no bound.
     pub fn message(&self, outputs: &[Arc<BgvValue>]) -> Result<Vec<u8>, CloudError> {
-        let ciphertext =
-            |value: &Arc<BgvValue>| value.as_ciphertext().map(|result| result.clone().with_written_bound());
+        let ciphertext = |value: &Arc<BgvValue>| value.as_ciphertext().cloned();
         let results = outputs.iter().map(ciphertext).collect::<Option<Vec<_>>>().ok_or(Withheld)?;
+        if !results.iter().all(|result| result.noise_budget() > 0.0) {
+            return Err(CloudError::Noise);
+        }
         Ok(message::encode(&WindowResults { tally: self.tally.clone(), results }))
     }
 }

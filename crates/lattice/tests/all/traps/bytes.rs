@@ -36,7 +36,9 @@ fn a_ciphertext_with_a_damaged_field_is_refused_by_the_name_of_the_field() {
         let read = wire::decode_ciphertext(&with(&bytes, at, others), parameters).map(drop);
         assert_eq!(read, Err(LatticeWireError::Malformed(what)), "{others:?} at {at}");
     }
-    assert_eq!(s.decrypt(&wire::decode_ciphertext(&bytes, parameters).unwrap()), Ok(a));
+    let mut read = wire::decode_ciphertext(&bytes, parameters).unwrap();
+    read.declare_fresh();
+    assert_eq!(s.decrypt(&read), Ok(a));
 
     let s = Ckks::toy(&[50, 40]);
     let (a, parameters) = (numbers(1), s.secret.parameters());
@@ -145,7 +147,9 @@ fn an_object_of_another_shape_is_refused_and_writes_nothing_beyond_its_room() {
     }
     let written = words::write_ciphertext(&x, &mut vec![0; room.len() + 8]);
     assert_eq!(written, Err(LatticeWireError::Length(LengthError::TooLong { extra: 8 })));
-    assert_eq!(s.decrypt(&words::read_ciphertext(&room, parameters).unwrap()), Ok(a));
+    let mut read = words::read_ciphertext(&room, parameters).unwrap();
+    read.declare_fresh();
+    assert_eq!(s.decrypt(&read), Ok(a));
 }
 
 /// `zama-ai/tfhe-rs#572`: a hostile length in the bytes exhausted the memory.
@@ -217,7 +221,8 @@ fn a_stream_at_the_wrong_position_is_refused_for_what_is_found_there() {
     assert_eq!(read(stream.len()), end);
     let whole = wire::decode_ring_public_key(&stream, parameters).map(drop);
     assert_eq!(whole, Err(LatticeWireError::Length(LengthError::TooLong { extra: x.len() })));
-    let found = wire::decode_ciphertext(&stream[public.len()..], parameters).unwrap();
+    let mut found = wire::decode_ciphertext(&stream[public.len()..], parameters).unwrap();
+    found.declare_fresh();
     assert_eq!(s.decrypt(&found), Ok(a));
 }
 
@@ -268,10 +273,12 @@ fn a_computed_ciphertext_goes_on_from_its_bytes_to_the_same_bits() {
     let s = Bgv::toy(4);
     let (a, b) = (s.values(6), s.values(7));
     let (x, y) = (s.encrypt(&a, 4), s.encrypt(&b, 4));
-    let product = s.evaluator.mul_mod_switch(&x, &y, &s.keys).unwrap().with_written_bound();
+    let product = s.evaluator.mul_mod_switch(&x, &y, &s.keys).unwrap();
     let bytes = wire::encode_ciphertext(&product);
-    let read = wire::decode_ciphertext(&bytes, s.secret.parameters()).unwrap();
+    let mut read = wire::decode_ciphertext(&bytes, s.secret.parameters()).unwrap();
     assert!(wire::encode_ciphertext(&read) == bytes);
+    assert_eq!(s.decrypt(&read), Err(bgv::DecryptError::NoBound));
+    read.declare_noise(product.noise_bound());
     assert_eq!(s.decrypt(&read), Ok(s.zip(&a, &b, |a, b| a * b)));
     let further = [&product, &read].map(|product| {
         let square = s.evaluator.mul_mod_switch(product, product, &s.keys).unwrap();

@@ -222,7 +222,7 @@ impl SecretKey {
         let seeded = short(py, || {
             let plaintext = self.context.encoder.encode(&values).map_err(failed)?;
             let holder = Decryptor::new(&self.key).map_err(failed)?;
-            Ok(holder.encrypt(&plaintext, level, &mut generator()?))
+            holder.encrypt(&plaintext, level, &mut generator()?).map_err(failed)
         })?;
         Ok(Ciphertext::of_seeded(&self.context, seeded))
     }
@@ -279,7 +279,7 @@ impl PublicKey {
         let inner = short(py, || {
             let plaintext = self.context.encoder.encode(&values).map_err(failed)?;
             let encryptor = Encryptor::new(&self.key).map_err(failed)?;
-            Ok(encryptor.encrypt(&plaintext, level, &mut generator()?))
+            encryptor.encrypt(&plaintext, level, &mut generator()?).map_err(failed)
         })?;
         Ok(Ciphertext::of(&self.context, inner))
     }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Messages are integers modulo 65,537, one in each of 16,384 slots.
     let encoder = Encoder::new(&parameters)?;
     let message = encoder.encode(&[3, 1, 4, 1, 5, -9])?;
-    let ciphertext = Encryptor::new(&public)?.encrypt(&message, parameters.data_primes(), &mut rng);
+    let ciphertext = Encryptor::new(&public)?.encrypt(&message, parameters.data_primes(), &mut rng)?;
     println!("a ciphertext with {:.0} bits to spare", ciphertext.noise_budget());
 
     let found = encoder.decode(&Decryptor::new(&secret)?.decrypt(&ciphertext)?);

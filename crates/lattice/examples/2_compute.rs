@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prices: Vec<i64> = (0..half).map(|i| 100 + i % 7).collect();
     let counts: Vec<i64> = (0..half).map(|i| i % 3).collect();
     let encrypt = |values: &[i64], rng: &mut ChaCha20Rng| -> Result<_, Box<dyn std::error::Error>> {
-        Ok(decryptor.encrypt(&encoder.encode(values)?, top, rng).expand())
+        Ok(decryptor.encrypt(&encoder.encode(values)?, top, rng)?.expand())
     };
     let (x, y) = (encrypt(&prices, &mut rng)?, encrypt(&counts, &mut rng)?);
 

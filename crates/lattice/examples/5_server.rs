@@ -38,7 +38,7 @@ fn main() -> Outcome<()> {
     let keys = wire::encode_evaluation_keys(&keys, &parameters);
 
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-    let query = decryptor.encrypt(&encoder.encode(&[0, 1, 10, 100])?, 6, &mut rng);
+    let query = decryptor.encrypt(&encoder.encode(&[0, 1, 10, 100])?, 6, &mut rng)?;
     let query = wire::encode_seeded_ciphertext(&query);
     println!("public key {} bytes, rotation key {}, query {}", public.len(), keys.len(), query.len());
 

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Missing keys, and keys for a lower level.
     let evaluator = Evaluator::new(&parameters)?;
-    let x = decryptor.encrypt(&encoder.encode(&[2])?, 6, &mut rng);
+    let x = decryptor.encrypt(&encoder.encode(&[2])?, 6, &mut rng)?;
     let bytes = wire::encode_seeded_ciphertext(&x);
     let x = x.expand();
     refused("a product without a key", evaluator.mul(&x, &x, &EvaluationKeys::none()));

@@ -43,7 +43,7 @@ const PREPARED: usize = 4;
 /// let parameters = NamedSet::from_name("search").unwrap().parameters()?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 3, &mut rng).expand();
+/// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 3, &mut rng)?.expand();
 ///
 /// let engine = BgvEngine::new(&parameters, None, &mut rng)?;
 /// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 2)?.into());
@@ -361,7 +361,7 @@ impl BgvEngine {
             (Op::Rotate(steps), [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.rotate(a, steps, keys)?,
             (Op::Swap, [Inner::Ciphertext(a), Inner::Key(keys)]) => evaluator.swap_rows(a, keys)?,
             (Op::RotateHoisted(steps), [Inner::Hoisted(a), Inner::Key(keys)]) => {
-                evaluator.rotate_cut(a, steps, keys)?
+                evaluator.rotate_hoisted(a, steps, keys)?
             }
             (Op::Polynomial(length), [Inner::Ciphertext(a), c, Inner::Key(keys)]) => {
                 let ClearValue::Integers(mut slots) = self.slots(op, c)? else { return Err(unexpected(op)) };

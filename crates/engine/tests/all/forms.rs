@@ -42,7 +42,7 @@ impl World {
     fn encrypted(&self, seed: i64, level: usize) -> BgvValue {
         let holder = Decryptor::new(&self.secret).unwrap();
         let plaintext = self.encoder.encode(&Self::slots(seed)).unwrap();
-        self.engine.ciphertext(holder.encrypt(&plaintext, level + 1, &mut rng(seed as u64)).expand()).unwrap()
+        self.engine.ciphertext(holder.encrypt(&plaintext, level + 1, &mut rng(seed as u64)).unwrap().expand()).unwrap()
     }
 
     fn of(&self, value: &BgvValue) -> ClearValue {

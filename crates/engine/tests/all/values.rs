@@ -127,7 +127,7 @@ fn bgv_bench() -> Bench<BgvEngine> {
     let engine = BgvEngine::new(&parameters, Some(public), rng).unwrap();
     let [x, p, q] = integers();
     let holder = bgv::Decryptor::new(&secret).unwrap();
-    let x = holder.encrypt(&encoder.encode(&x).unwrap(), 3, rng).expand();
+    let x = holder.encrypt(&encoder.encode(&x).unwrap(), 3, rng).unwrap().expand();
     let mut keys = bgv::EvaluationKeys::none().with_relinearization(&secret, 3, rng).unwrap();
     keys = keys.with_rotation(&secret, 1, 3, rng).unwrap().with_rotation(&secret, 2, 3, rng).unwrap();
     assert!(engine.key(keys.clone()).is_err(), "several keys are no value");
@@ -488,7 +488,7 @@ impl Flooding {
         let public = PublicKey::generate(&secret, &mut rng(4));
         let engine = BgvEngine::new(&parameters, Some(public), &mut rng(5)).unwrap();
         let message = bgv::Plaintext::from_coefficients(&parameters, &[1, 2, 3]).unwrap();
-        let input = bgv::Decryptor::new(&secret).unwrap().encrypt(&message, 1, &mut rng(6)).expand();
+        let input = bgv::Decryptor::new(&secret).unwrap().encrypt(&message, 1, &mut rng(6)).unwrap().expand();
         let input = engine.ciphertext(input).unwrap();
         Self { engine, secret, input }
     }

@@ -91,7 +91,7 @@ fn bgv_decryption() -> Work {
     let mut encrypt = |number: &dyn Fn(i64) -> i64| {
         let coefficients: Vec<i64> = (0..64).map(number).collect();
         let message = bgv::Plaintext::from_coefficients(&parameters, &coefficients).unwrap();
-        decryptor.encrypt(&message, 1, &mut rng).expand()
+        decryptor.encrypt(&message, 1, &mut rng).unwrap().expand()
     };
     let ciphertexts = [encrypt(&|place| place * place), encrypt(&|place| -place % 3)];
     let decryptor: &bgv::Decryptor<'_> = Box::leak(Box::new(bgv::Decryptor::new(secret).unwrap()));

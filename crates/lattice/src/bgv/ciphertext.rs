@@ -86,7 +86,7 @@ impl Ciphertext {
     /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);
     /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-    /// let x = holder.encrypt(&encoder.encode(&[7])?, 2, &mut rng).expand();
+    /// let x = holder.encrypt(&encoder.encode(&[7])?, 2, &mut rng)?.expand();
     /// let sum = Evaluator::new(&parameters)?.add(&x, &x)?;
     /// let mut read = wire::decode_ciphertext(&wire::encode_ciphertext(&sum), &parameters)?;
     /// assert_eq!(holder.decrypt(&read).err(), Some(DecryptError::NoBound));

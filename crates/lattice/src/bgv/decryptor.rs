@@ -64,7 +64,7 @@ pub enum DecryptError {
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let x = holder.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng).expand();
+/// let x = holder.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng)?.expand();
 /// assert_eq!(encoder.decode(&holder.decrypt(&x)?)[..3], [7, -7, 0]);
 ///
 /// // at level 1 there is no room for a product
@@ -95,23 +95,31 @@ impl<'a> Decryptor<'a> {
 
     /// A fresh ciphertext over the first `level` data primes.
     ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn encrypt(&self, plaintext: &Plaintext, level: usize, rng: &mut impl CryptoRng) -> SeededCiphertext {
-        let parameters = self.key.parameters();
+    /// # Errors
+    /// [`EncodeError`] for a level that does not exist, or a plaintext of other parameters.
+    pub fn encrypt(
+        &self,
+        plaintext: &Plaintext,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<SeededCiphertext, EncodeError> {
+        let message = Zeroizing::new(plaintext.to_element(self.key.parameters(), 1, level, &self.t)?);
         let mut inner = self.key.encrypt_zero(level, rng);
-        inner.add_phase(&Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)));
-        SeededCiphertext::new(inner)
+        inner.add_phase(&message);
+        Ok(SeededCiphertext::new(inner))
     }
 
     /// `log2` of the largest coefficient of the phase, in absolute value;
     /// [`Ciphertext::noise_bound`] bounds it. It leaks information about the key, so keep it with
     /// the key's owner.
     ///
-    /// # Panics
-    /// If the ciphertext is of other parameters.
-    pub fn noise(&self, ciphertext: &Ciphertext) -> f64 {
-        self.key.noise(&ciphertext.inner).log2()
+    /// # Errors
+    /// [`DecryptError::Parameters`] for a ciphertext of other parameters.
+    pub fn noise(&self, ciphertext: &Ciphertext) -> Result<f64, DecryptError> {
+        if ciphertext.parameters() != self.key.parameters() {
+            return Err(DecryptError::Parameters);
+        }
+        Ok(self.key.noise(&ciphertext.inner).log2())
     }
 
     /// The message, of `N` coefficients modulo `t`.
@@ -160,7 +168,7 @@ impl<'a> Decryptor<'a> {
         conversion.apply(&rows, &mut [&mut residues[..]]);
         let inverse = self.t.inverse(ciphertext.factor).unwrap_or_else(|| unreachable!("factors are units"));
         (RingKernels::best().scale_assign)(&self.t, &mut residues, self.t.factor(inverse));
-        let message = Plaintext::from_centred(centred(&self.t, &residues));
+        let message = Plaintext::from_centred(&self.t, centred(&self.t, &residues));
         // everything is computed by now, in either case
         let small = conversion.are_below_quarter(&rows);
         if small { Ok(message) } else { Err(DecryptError::Noise) }

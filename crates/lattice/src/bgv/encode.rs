@@ -9,6 +9,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Plaintext {
     coefficients: Vec<i64>,
+    /// `t`.
+    modulus: u64,
 }
 
 /// Why values are not a message.
@@ -40,6 +42,22 @@ pub enum EncodeError {
     /// Parameters of another scheme.
     #[error("expected parameters with a plaintext modulus, found approximate numbers")]
     Approximate,
+    /// A level that does not exist.
+    #[error("expected a level from 1 to {most}, found {found}")]
+    Level {
+        /// Data primes.
+        most: usize,
+        /// The level given.
+        found: usize,
+    },
+    /// A plaintext of another degree or modulus.
+    #[error("expected a plaintext of degree {degree} modulo {t}, found one of other parameters: encode it for these")]
+    OtherParameters {
+        /// `N`.
+        degree: usize,
+        /// `t`.
+        t: u64,
+    },
 }
 
 impl Plaintext {
@@ -55,12 +73,12 @@ impl Plaintext {
         }
         let mut all: Vec<i64> = coefficients.iter().map(|value| t.centred(t.reduce_signed(*value))).collect();
         all.resize(degree, 0);
-        Ok(Self { coefficients: all })
+        Ok(Self::from_centred(&t, all))
     }
 
     /// Coefficients that are centred residues, one for each power of `X`.
-    pub(crate) fn from_centred(coefficients: Vec<i64>) -> Self {
-        Self { coefficients }
+    pub(crate) fn from_centred(t: &Modulus, coefficients: Vec<i64>) -> Self {
+        Self { coefficients, modulus: t.value() }
     }
 
     /// The coefficients, centred: from `-t/2` to `t/2`.
@@ -73,24 +91,38 @@ impl Plaintext {
         self.coefficients.iter().map(|value| value.unsigned_abs() as f64).sum()
     }
 
+    /// Checks that it is a plaintext of these parameters.
+    fn check(&self, parameters: &LatticeParameters) -> Result<(), EncodeError> {
+        let (degree, t) = (parameters.degree(), parameters.error_factor());
+        let ours = self.coefficients.len() == degree && self.modulus == t;
+        if ours { Ok(()) } else { Err(EncodeError::OtherParameters { degree, t }) }
+    }
+
     /// `factor` times the polynomial modulo `t`, as an element over the first `level` data primes.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for a level that does not exist, or a plaintext of other parameters.
     pub(crate) fn to_element(
         &self,
         parameters: &LatticeParameters,
         factor: u64,
         level: usize,
         t: &Modulus,
-    ) -> Poly<Eval> {
-        let ring = parameters.ring();
+    ) -> Result<Poly<Eval>, EncodeError> {
+        let (ring, most) = (parameters.ring(), parameters.data_primes());
+        self.check(parameters)?;
+        if !(1..=most).contains(&level) {
+            return Err(EncodeError::Level { most, found: level });
+        }
         if factor == 1 {
-            return Poly::<Coeff>::from_integers(ring, ring.basis(level), &self.coefficients).forward();
+            return Ok(Poly::<Coeff>::from_integers(ring, ring.basis(level), &self.coefficients).forward());
         }
         let factor = t.factor(factor);
         let mut residues = Zeroizing::new(vec![0; self.coefficients.len()]);
         (RingKernels::best().of_integers)(t, &self.coefficients, &mut residues);
         (RingKernels::best().scale_assign)(t, &mut residues, factor);
         let scaled = Zeroizing::new(centred(t, &residues));
-        Poly::<Coeff>::from_integers(ring, ring.basis(level), &scaled).forward()
+        Ok(Poly::<Coeff>::from_integers(ring, ring.basis(level), &scaled).forward())
     }
 }
 
@@ -108,7 +140,7 @@ impl Plaintext {
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng).expand();
+/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng)?.expand();
 /// let weights = PreparedPlaintext::new(&parameters, &encoder.encode(&[10, 20, 30])?, 2)?;
 /// let product = Evaluator::new(&parameters)?.mul_prepared(&x, &weights)?;
 /// assert_eq!(encoder.decode(&holder.decrypt(&product)?)[..3], [10, 40, 90]);
@@ -126,12 +158,9 @@ impl PreparedPlaintext {
     /// Prepares a plaintext for ciphertexts of `level` and below.
     ///
     /// # Errors
-    /// [`EncodeError::Approximate`] for parameters of another scheme.
-    ///
-    /// # Panics
-    /// If there are fewer levels.
+    /// [`EncodeError`] for a level that does not exist, or a plaintext of other parameters.
     pub fn new(parameters: &LatticeParameters, plaintext: &Plaintext, level: usize) -> Result<Self, EncodeError> {
-        let element = plaintext.to_element(parameters, 1, level, &modulus(parameters)?);
+        let element = plaintext.to_element(parameters, 1, level, &modulus(parameters)?)?;
         Ok(Self { parameters: parameters.clone(), element, norm: plaintext.norm().max(1.0).log2() })
     }
 
@@ -151,7 +180,8 @@ impl PreparedPlaintext {
         let ring = self.parameters.ring();
         let first = self.element.restrict(ring.basis(1)).inverse();
         let q = ring.data_primes()[0].modulus();
-        (self.parameters.error_factor() < q.value()).then(|| Plaintext::from_centred(centred(q, first.row(0))))
+        let t = modulus(&self.parameters).ok().filter(|t| t.value() < q.value())?;
+        Some(Plaintext::from_centred(&t, centred(q, first.row(0))))
     }
 
     /// Bytes in memory.
@@ -243,7 +273,7 @@ impl Encoder {
             residues[*place as usize] = *value;
         }
         self.ntt.inverse(&mut residues);
-        Ok(Plaintext::from_centred(centred(&self.t, &residues)))
+        Ok(Plaintext::from_centred(&self.t, centred(&self.t, &residues)))
     }
 
     /// The values of all slots, centred.

@@ -27,7 +27,7 @@ use std::sync::OnceLock;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?.with_rotation(&secret, 1, 3, &mut rng)?;
 /// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng).expand();
+/// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng)?.expand();
 ///
 /// // x · (x, one slot to the left)
 /// let evaluator = Evaluator::new(&parameters)?;
@@ -57,11 +57,11 @@ pub struct Evaluator {
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let keys = EvaluationKeys::none().with_rotation(&secret, 1, 2, &mut rng)?.with_rotation(&secret, 2, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng).expand();
+/// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng)?.expand();
 /// let evaluator = Evaluator::new(&parameters)?;
 /// let hoisted = evaluator.hoist(&x)?.into_owned();
 /// for (steps, expected) in [(0, 3), (1, 4), (2, 5)] {
-///     let rotated = evaluator.rotate_cut(&hoisted, steps, &keys)?;
+///     let rotated = evaluator.rotate_hoisted(&hoisted, steps, &keys)?;
 ///     assert_eq!(encoder.decode(&holder.decrypt(&rotated)?)[0], expected);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -121,6 +121,20 @@ pub enum EvaluateError {
     /// A product that was not relinearised.
     #[error("expected a ciphertext of two parts, found a product that was not relinearised")]
     NotRelinearized,
+    /// Nothing to compute with.
+    #[error("expected {expected}, found none")]
+    Empty {
+        /// What is missing.
+        expected: &'static str,
+    },
+    /// Weights that do not fit the ciphertexts.
+    #[error("expected {expected} weights for each form, one for each pair of ciphertexts and constants, found {found}")]
+    Weights {
+        /// Weights of a form.
+        expected: usize,
+        /// Weights given.
+        found: usize,
+    },
     /// A value of other parameters.
     #[error("expected a value of this evaluator's parameters, found one of others")]
     Parameters,
@@ -321,6 +335,11 @@ impl Evaluator {
         Ok(out)
     }
 
+    /// `factor` times a plaintext, over the primes of a level.
+    fn element(&self, m: &Plaintext, factor: u64, level: usize) -> Result<Poly<Eval>, EvaluateError> {
+        m.to_element(&self.parameters, factor, level, &self.t).map_err(|_| EvaluateError::Parameters)
+    }
+
     /// `a + m`.
     ///
     /// # Errors
@@ -328,7 +347,7 @@ impl Evaluator {
     pub fn add_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
         let mut out = a.clone();
-        out.inner.add_phase(&m.to_element(&self.parameters, a.factor, a.level(), &self.t));
+        out.inner.add_phase(&self.element(m, a.factor, a.level())?);
         out.set_norm(norms::sum([a.norm, norms::message(&self.parameters)]));
         Ok(out)
     }
@@ -340,7 +359,7 @@ impl Evaluator {
     pub fn add_constant(&self, a: &Ciphertext, constant: i64) -> Result<Ciphertext, EvaluateError> {
         let mut coefficients = vec![0; self.parameters.degree()];
         coefficients[0] = self.t.centred(self.t.reduce_signed(constant));
-        self.add_plain(a, &Plaintext::from_centred(coefficients))
+        self.add_plain(a, &Plaintext::from_centred(&self.t, coefficients))
     }
 
     /// `a m`, slot by slot.
@@ -349,7 +368,7 @@ impl Evaluator {
     /// [`EvaluateError::Parameters`].
     pub fn mul_plain(&self, a: &Ciphertext, m: &Plaintext) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
-        let inner = a.inner.times(&m.to_element(&self.parameters, 1, a.level(), &self.t));
+        let inner = a.inner.times(&self.element(m, 1, a.level())?);
         Ok(Ciphertext::new(inner, a.factor, a.norm + m.norm().max(1.0).log2()))
     }
 
@@ -472,24 +491,10 @@ impl Evaluator {
     /// # Errors
     /// As [`Self::relinearize`], or for a product that was not relinearised.
     pub fn rotate(&self, a: &Ciphertext, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
-        let [out] = self.automorphisms(a, [rlwe::rotation(self.parameters.degree(), steps)], keys)?;
-        Ok(out)
+        self.automorphism(a, rlwe::rotation(self.parameters.degree(), steps), keys)
     }
 
-    /// Many rotations of one ciphertext; it is cut into digits once.
-    ///
-    /// # Errors
-    /// As [`Self::rotate`].
-    pub fn rotate_hoisted<const R: usize>(
-        &self,
-        a: &Ciphertext,
-        steps: [i64; R],
-        keys: &EvaluationKeys,
-    ) -> Result<[Ciphertext; R], EvaluateError> {
-        self.automorphisms(a, steps.map(|steps| rlwe::rotation(self.parameters.degree(), steps)), keys)
-    }
-
-    /// Cuts a ciphertext into digits for [`Self::rotate_cut`]. This is most of a rotation's work.
+    /// Cuts a ciphertext into digits for [`Self::rotate_hoisted`]. It is most of a rotation's work.
     ///
     /// # Errors
     /// [`EvaluateError`] for a product that was not relinearised, parameters without a special
@@ -505,16 +510,14 @@ impl Evaluator {
     ///
     /// # Errors
     /// As [`Self::rotate`].
-    pub fn rotate_cut(&self, a: &Hoisted, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
+    pub fn rotate_hoisted(&self, a: &Hoisted, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         let (element, ciphertext) = (rlwe::rotation(self.parameters.degree(), steps), a.ciphertext());
         self.check(ciphertext)?;
         let [c0, _] = ciphertext.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
         if element == 1 {
             return Ok(ciphertext.clone());
         }
-        let missing = || EvaluateError::MissingKey { what: rlwe::purpose(self.parameters.degree(), element) };
-        let galois = keys.inner().for_automorphism(element).ok_or_else(missing)?;
-        self.key(Some(&galois.key), ciphertext.level(), String::new)?;
+        let galois = self.galois(element, ciphertext.level(), keys)?;
         Ok(self.switched(self.switcher.rotate_digits(c0, &a.digits, galois), ciphertext))
     }
 
@@ -523,36 +526,30 @@ impl Evaluator {
     /// # Errors
     /// As [`Self::rotate`].
     pub fn swap_rows(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
-        let [out] = self.automorphisms(a, [rlwe::conjugation(self.parameters.degree())], keys)?;
-        Ok(out)
+        self.automorphism(a, rlwe::conjugation(self.parameters.degree()), keys)
     }
 
-    fn automorphisms<const R: usize>(
-        &self,
-        a: &Ciphertext,
-        elements: [usize; R],
-        keys: &EvaluationKeys,
-    ) -> Result<[Ciphertext; R], EvaluateError> {
+    fn automorphism(&self, a: &Ciphertext, element: usize, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         self.check(a)?;
         let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
-        let mut chosen: Vec<Option<&GaloisKey>> = Vec::with_capacity(R);
-        for element in elements {
-            let entry = keys.inner().for_automorphism(element).filter(|_| element != 1);
-            if element != 1 {
-                self.key(entry.map(|galois| &galois.key), a.level(), || {
-                    rlwe::purpose(self.parameters.degree(), element)
-                })?;
-            }
-            chosen.push(entry);
+        if element == 1 {
+            return Ok(a.clone());
         }
-        // a single automorphism makes its digits row by row
-        let digits = (chosen.iter().flatten().count() > 1).then(|| self.switcher.digits(c1));
-        let mut chosen = chosen.into_iter();
-        Ok(elements.map(|_| match (chosen.next().flatten(), &digits) {
-            (Some(galois), Some(digits)) => self.switched(self.switcher.rotate_digits(c0, digits, galois), a),
-            (Some(galois), None) => self.switched(self.switcher.rotate([c0, c1], galois), a),
-            (None, _) => a.clone(), // a rotation by zero steps
-        }))
+        let galois = self.galois(element, a.level(), keys)?;
+        Ok(self.switched(self.switcher.rotate([c0, c1], galois), a))
+    }
+
+    /// The key for `X -> X^element`, which is not 1.
+    pub(super) fn galois<'a>(
+        &self,
+        element: usize,
+        level: usize,
+        keys: &'a EvaluationKeys,
+    ) -> Result<&'a GaloisKey, EvaluateError> {
+        let missing = || EvaluateError::MissingKey { what: rlwe::purpose(self.parameters.degree(), element) };
+        let galois = keys.inner().for_automorphism(element).ok_or_else(missing)?;
+        self.key(Some(&galois.key), level, String::new)?;
+        Ok(galois)
     }
 
     /// The result of a key switch of `a`.

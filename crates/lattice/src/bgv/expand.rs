@@ -69,7 +69,7 @@ fn element(degree: usize, step: usize) -> usize {
 /// let (expansion, evaluator) = (Expansion::new(&parameters, 5)?, Evaluator::new(&parameters)?);
 /// let keys = EvaluationKeys::none().with_expansion(&secret, expansion.depth(), &mut rng)?;
 /// let holder = Decryptor::new(&secret)?;
-/// let packed = holder.encrypt(&expansion.pack(&[3, 1, 4, 1, 5])?, 2, &mut rng).expand();
+/// let packed = holder.encrypt(&expansion.pack(&[3, 1, 4, 1, 5])?, 2, &mut rng)?.expand();
 /// let mut found = Vec::new();
 /// evaluator.expand(&packed, &expansion, &keys, 1..4, |_, leaf| {
 ///     found.push(leaf);
@@ -169,7 +169,7 @@ impl Expansion {
             let scaled = t.mul(t.reduce_signed(*value), t.pow(half, place.step as u64));
             coefficients[place.residue] = t.centred(scaled);
         }
-        Ok(Plaintext::from_centred(coefficients))
+        Ok(Plaintext::from_centred(&t, coefficients))
     }
 
     /// `log2` of a bound on the Euclidean norm of the phase of `Σ_b m_b l_b`, over the largest
@@ -194,6 +194,10 @@ impl EvaluationKeys {
         rng: &mut impl CryptoRng,
     ) -> Result<Self, KeyError> {
         let parameters = secret.parameters();
+        let most = parameters.degree().trailing_zeros() as usize;
+        if depth > most {
+            return Err(KeyError::Depth { most, found: depth });
+        }
         for step in 0..depth {
             let element = element(parameters.degree(), step);
             self.generate(secret, element, parameters.data_primes(), rng)?;
@@ -323,7 +327,7 @@ mod tests {
         fn leaves(&self, values: &[i64], range: Range<usize>) -> Vec<(usize, Ciphertext)> {
             let expansion = Expansion::new(&self.parameters, values.len()).unwrap();
             let holder = Decryptor::new(&self.secret).unwrap();
-            let packed = holder.encrypt(&expansion.pack(values).unwrap(), 4, &mut rng(3)).expand();
+            let packed = holder.encrypt(&expansion.pack(values).unwrap(), 4, &mut rng(3)).unwrap().expand();
             let mut found = Vec::new();
             let each = |leaf, ciphertext| {
                 found.push((leaf, ciphertext));
@@ -368,16 +372,16 @@ mod tests {
             let found = bench.leaves(&values, 0..leaves);
             let polynomial = |leaf: usize| {
                 let coefficient = |i: i64| ((i + 1) * (leaf as i64 * 911 + seed * 97 + 5)).pow(2) % 257 - 128;
-                Plaintext::from_centred((0..64).map(coefficient).collect())
+                Plaintext::from_centred(bench.evaluator.modulus(), (0..64).map(coefficient).collect())
             };
             let all: Vec<_> = (0..leaves).map(polynomial).collect();
             let prepared: Vec<_> =
                 all.iter().map(|m| PreparedPlaintext::new(&bench.parameters, m, 4).unwrap()).collect();
             let pairs: Vec<_> = found.iter().map(|leaf| &leaf.1).zip(&prepared).collect();
-            let mut sum = bench.evaluator.zero(4);
+            let mut sum = bench.evaluator.zero(4).unwrap();
             bench.evaluator.add_products(&mut sum, &pairs).unwrap();
             // one of a lower level takes the sum there
-            let mut low = bench.evaluator.zero(4);
+            let mut low = bench.evaluator.zero(4).unwrap();
             let switched = bench.evaluator.mod_switch_to(&found[0].1, 3).unwrap();
             bench.evaluator.add_products(&mut low, &[(&switched, &prepared[0])]).unwrap();
             prop_assert_eq!(low.level(), 3);
@@ -415,7 +419,7 @@ mod tests {
         assert!(expansion.pack(&[0; 6]).is_err());
         let holder = Decryptor::new(&bench.secret).unwrap();
         let refused = |level, keys: &EvaluationKeys| {
-            let packed = holder.encrypt(&expansion.pack(&[1]).unwrap(), level, &mut rng(3)).expand();
+            let packed = holder.encrypt(&expansion.pack(&[1]).unwrap(), level, &mut rng(3)).unwrap().expand();
             bench.evaluator.expand(&packed, &expansion, keys, 0..5, |_, _| Ok::<(), EvaluateError>(())).unwrap_err()
         };
         assert_eq!(refused(3, &bench.keys), EvaluateError::Level { present: 3, wanted: 4 });

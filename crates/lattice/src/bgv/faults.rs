@@ -14,7 +14,8 @@ fn fault_30_factors_of_forty_bits_are_made_equal_within_the_noise_budget() {
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
     let holder = Decryptor::new(&secret).unwrap();
     let large = 10i64.pow(11);
-    let encrypt = |value, level| holder.encrypt(&encoder.encode(&[value]).unwrap(), level, &mut rng(2)).expand();
+    let encrypt =
+        |value, level| holder.encrypt(&encoder.encode(&[value]).unwrap(), level, &mut rng(2)).unwrap().expand();
     let [a, b] = [evaluator.mod_switch_to(&encrypt(large, 4), 2).unwrap(), encrypt(7, 2)];
     assert_ne!(a.factor(), b.factor());
     let found = |sum: Ciphertext| encoder.decode(&holder.decrypt(&sum).unwrap())[0];
@@ -34,7 +35,7 @@ fn fault_30_sums_are_exact_for_a_plaintext_modulus_that_is_no_prime() {
         let (evaluator, holder) = (Evaluator::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
         let encrypt = |value, level| {
             let message = Plaintext::from_coefficients(&parameters, &[value]).unwrap();
-            holder.encrypt(&message, level, &mut rng(2)).expand()
+            holder.encrypt(&message, level, &mut rng(2)).unwrap().expand()
         };
         for level in 1..5 {
             let a = evaluator.mod_switch_to(&encrypt(1, 5), level).unwrap();
@@ -53,7 +54,7 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
     let holder = Decryptor::new(&secret).unwrap();
     let message = encoder.encode(&[5, -6, 100]).unwrap();
-    let x = holder.encrypt(&message, 3, &mut rng(3)).expand();
+    let x = holder.encrypt(&message, 3, &mut rng(3)).unwrap().expand();
     assert_eq!(holder.decrypt(&x).unwrap().coefficients(), message.coefficients());
     let failed = |holder: &Decryptor<'_>, x: &Ciphertext| holder.decrypt(x).map(|_| ());
     // the bound is checked: products until there is no room
@@ -83,8 +84,10 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
         for sign in [1.0, -1.0] {
             let mut coefficients = vec![0; 64];
             coefficients[17] = (part * sign * q as f64) as i64;
-            let element = Plaintext::from_centred(coefficients).to_element(&parameters, 1, 1, evaluator.modulus());
-            let mut moved = evaluator.zero(1);
+            let element = Plaintext::from_centred(evaluator.modulus(), coefficients)
+                .to_element(&parameters, 1, 1, evaluator.modulus())
+                .unwrap();
+            let mut moved = evaluator.zero(1).unwrap();
             moved.inner.add_phase(&element);
             assert_eq!(failed(&holder, &moved), expected, "{part} {sign}");
         }
@@ -101,11 +104,13 @@ fn fault_31_a_crafted_phase_stays_undetected() {
     let parameters = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
-    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).expand();
+    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).unwrap().expand();
     // half of Q is nearly a multiple of t: the message changes, and the phase stays small
     let evaluator = Evaluator::new(&parameters).unwrap();
     let mut moved = x.clone();
-    let element = Plaintext::from_centred(vec![1000; 64]).to_element(&parameters, 1, 3, evaluator.modulus());
+    let element = Plaintext::from_centred(evaluator.modulus(), vec![1000; 64])
+        .to_element(&parameters, 1, 3, evaluator.modulus())
+        .unwrap();
     moved.inner.add_phase(&element);
     assert_ne!(encoder.decode(&holder.decrypt(&moved).unwrap()), encoder.decode(&holder.decrypt(&x).unwrap()));
 }
@@ -123,7 +128,7 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     ];
     assert!(made.iter().all(|keys| keys.as_ref().err() == Some(&KeyError::NoSpecialPrime)));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
-    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).expand();
+    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).unwrap().expand();
     let evaluator = Evaluator::new(&parameters).unwrap();
     let found = holder.decrypt(&evaluator.mul_scalar(&x, 3).unwrap()).unwrap();
     assert_eq!(encoder.decode(&found)[0], 15);
@@ -197,7 +202,7 @@ fn exercise(parameters: &LatticeParameters) {
     let bytes = wire::encode_evaluation_keys(&keys, parameters);
     wire::decode_evaluation_keys(&bytes, parameters).unwrap();
     for level in 1..=top {
-        let x = Encryptor::new(&public).unwrap().encrypt(&message, level, &mut rng);
+        let x = Encryptor::new(&public).unwrap().encrypt(&message, level, &mut rng).unwrap();
         check(&x, 1);
         check(&evaluator.add(&x, &x).unwrap(), 2);
         check(&evaluator.neg(&x).unwrap(), -1);
@@ -213,7 +218,7 @@ fn exercise(parameters: &LatticeParameters) {
         _ = evaluator.rotate(&x, 1, &keys);
         _ = evaluator.swap_rows(&x, &keys);
         match evaluator.hoist(&x) {
-            Ok(hoisted) => _ = evaluator.rotate_cut(&hoisted, 1, &keys),
+            Ok(hoisted) => _ = evaluator.rotate_hoisted(&hoisted, 1, &keys),
             Err(error) => assert_eq!(error, EvaluateError::NoSpecialPrime),
         }
         for bits in [0, 10, 40, 127, 1000, u32::MAX] {
@@ -222,7 +227,7 @@ fn exercise(parameters: &LatticeParameters) {
             }
         }
         if let Ok(expansion) = Expansion::new(parameters, 5) {
-            let packed = holder.encrypt(&expansion.pack(&[1, 2, 3]).unwrap(), level, &mut rng).expand();
+            let packed = holder.encrypt(&expansion.pack(&[1, 2, 3]).unwrap(), level, &mut rng).unwrap().expand();
             let made = none().with_expansion(&secret, 3, &mut rng).unwrap_or_else(|_| none());
             let mut leaf = 0;
             _ = evaluator.expand(&packed, &expansion, &made, 0..3, |_, found| {
@@ -236,5 +241,75 @@ fn exercise(parameters: &LatticeParameters) {
         {
             wire::decode_ciphertext(&wire::encode_ciphertext(&sum), parameters).unwrap();
         }
+    }
+}
+
+/// Each of these ended the program, or used a plaintext of another modulus without notice.
+#[test]
+fn mistakes_of_a_caller_are_errors() {
+    let of = |t| {
+        let t = Scheme::Integers(Modulus::new(t).unwrap());
+        LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap()
+    };
+    let (parameters, others) = (of(257), of(769));
+    let mut rng = rng(1);
+    let secret = SecretKey::generate(&parameters, &mut rng);
+    let public = PublicKey::generate(&secret, &mut rng);
+    let (evaluator, encoder) = (Evaluator::new(&parameters).unwrap(), Encoder::new(&parameters).unwrap());
+    let (holder, encryptor) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
+    let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng).unwrap();
+    let plaintext = encoder.encode(&[1, 2]).unwrap();
+    let x = holder.encrypt(&plaintext, 3, &mut rng).unwrap().expand();
+    for found in [0, 4, usize::MAX] {
+        let level = EncodeError::Level { most: 3, found };
+        assert_eq!(holder.encrypt(&plaintext, found, &mut rng).map(drop), Err(level.clone()));
+        assert_eq!(encryptor.encrypt(&plaintext, found, &mut rng).map(drop), Err(level.clone()));
+        assert_eq!(PreparedPlaintext::new(&parameters, &plaintext, found).map(drop), Err(level.clone()));
+        let diagonals = std::collections::BTreeMap::from([(1, vec![1])]);
+        assert_eq!(LinearTransform::new(&parameters, &encoder, &diagonals, found).map(drop), Err(level));
+        let refused = Err(EvaluateError::Level { present: 3, wanted: found });
+        assert_eq!(evaluator.zero(found).map(drop), refused);
+        assert_eq!(evaluator.mod_switch_to(&x, found).map(drop), refused);
+    }
+    assert_eq!(keys.cut(0).map(drop), Err(KeyError::Level { most: 3, found: 0 }));
+    assert_eq!(keys.cut(9).unwrap().only().unwrap().level(), 3, "as much as there is");
+    let depth = EvaluationKeys::none().with_expansion(&secret, 7, &mut rng).map(drop);
+    assert_eq!(depth, Err(KeyError::Depth { most: 6, found: 7 }));
+
+    // a plaintext of another modulus has other bounds
+    let foreign = Encoder::new(&others).unwrap().encode(&[1, 2]).unwrap();
+    let refused = EncodeError::OtherParameters { degree: 64, t: 257 };
+    assert_eq!(holder.encrypt(&foreign, 3, &mut rng).map(drop), Err(refused.clone()));
+    assert_eq!(encryptor.encrypt(&foreign, 3, &mut rng).map(drop), Err(refused.clone()));
+    assert_eq!(PreparedPlaintext::new(&parameters, &foreign, 3).map(drop), Err(refused));
+    assert_eq!(evaluator.add_plain(&x, &foreign).map(drop), Err(EvaluateError::Parameters));
+    assert_eq!(evaluator.mul_plain(&x, &foreign).map(drop), Err(EvaluateError::Parameters));
+    let prepared = PreparedPlaintext::new(&others, &foreign, 3).unwrap();
+    assert_eq!(evaluator.mul_prepared(&x, &prepared).map(drop), Err(EvaluateError::Parameters));
+    let elsewhere = SecretKey::generate(&others, &mut rng);
+    assert_eq!(Decryptor::new(&elsewhere).unwrap().noise(&x), Err(DecryptError::Parameters));
+
+    let empty = |expected| Err(EvaluateError::Empty { expected });
+    assert_eq!(evaluator.dot_prepared(&[]).map(drop), empty("a product to sum up"));
+    assert_eq!(evaluator.polynomial(&x, &[], &keys).map(drop), empty("a coefficient"));
+    for none in [&[][..], &[vec![]], &[vec![5]]] {
+        let refused = evaluator.polynomials(&x, none, &keys).map(drop);
+        assert_eq!(refused, empty("a polynomial of degree one at least"));
+    }
+    assert_eq!(evaluator.rotated_sum(&[&x], &[]).map(drop), empty("a ciphertext to rotate"));
+    let forms = |left: &[&Ciphertext], right: &[&Ciphertext], weights: &[Vec<i64>]| {
+        evaluator.bilinear_forms(&Forms { left, right, weights, divisor: 1 }, &keys).map(drop)
+    };
+    let sides = "ciphertexts on both sides, and a form";
+    assert_eq!(forms(&[], &[&x], &[vec![1; 2]]), empty(sides));
+    assert_eq!(forms(&[&x], &[], &[vec![1; 2]]), empty(sides));
+    assert_eq!(forms(&[&x], &[&x], &[]), empty(sides));
+    for found in [0, 3, 5] {
+        let refused = Err(EvaluateError::Weights { expected: 4, found });
+        assert_eq!(forms(&[&x], &[&x], &[vec![1; 4], vec![1; found]]), refused);
+    }
+    for weights in [vec![0; 4], vec![3, 1, 0, 0], vec![3, 1, 257, 0]] {
+        let refused = forms(&[&x], &[&x], &[vec![1; 4], weights]);
+        assert_eq!(refused, empty("a weight for a ciphertext on the left in each form"));
     }
 }

@@ -31,7 +31,7 @@ use crate::rlwe::{self, Turned, norms};
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let keys = EvaluationKeys::none().with_relinearization(&secret, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let [x, y] = [[3, 4], [5, 6]].map(|slots| holder.encrypt(&encoder.encode(&slots).unwrap(), 2, &mut rng).expand());
+/// let [x, y] = [[3, 4], [5, 6]].map(|slots| holder.encrypt(&encoder.encode(&slots).unwrap(), 2, &mut rng).unwrap().expand());
 /// // (10 + 2 x y) / 5
 /// let forms = Forms { left: &[&x], right: &[&y], weights: &[vec![10, 0, 0, 2]], divisor: 5 };
 /// let z = Evaluator::new(&parameters)?.bilinear_forms(&forms, &keys)?;
@@ -83,12 +83,18 @@ impl Evaluator {
     /// they are multiplied by the ratio to the first factor, which should be small.
     ///
     /// # Errors
-    /// As [`Self::mul_mod_switch`], or [`EvaluateError::NotUnit`] for the divisor.
-    ///
-    /// # Panics
-    /// If a list is empty, the number of weights is wrong, or no product has a weight.
+    /// As [`Self::mul_mod_switch`]; [`EvaluateError::NotUnit`] for the divisor;
+    /// [`EvaluateError::Empty`] if a list is empty or a form has no weight for any `a_i`;
+    /// [`EvaluateError::Weights`] for another number of weights.
     pub fn bilinear_forms(&self, forms: &Forms<'_>, keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, EvaluateError> {
         let (left, right, t) = (forms.left, forms.right, self.modulus());
+        if left.is_empty() || right.is_empty() || forms.weights.is_empty() {
+            return Err(EvaluateError::Empty { expected: "ciphertexts on both sides, and a form" });
+        }
+        let expected = (left.len() + 1) * (right.len() + 1);
+        if let Some(wrong) = forms.weights.iter().find(|weights| weights.len() != expected) {
+            return Err(EvaluateError::Weights { expected, found: wrong.len() });
+        }
         let mut level = usize::MAX;
         for value in left.iter().chain(right) {
             self.check(value)?;
@@ -114,7 +120,6 @@ impl Evaluator {
         };
         let (of_left, of_right) = (ratios(&of_left), ratios(&of_right));
         let scaled = |weights: &Vec<i64>| -> Vec<i64> {
-            assert_eq!(weights.len(), of_left.len() * of_right.len(), "a weight for each pair");
             let ratios = of_left.iter().flat_map(|a| of_right.iter().map(move |b| t.mul(*a, *b)));
             weights
                 .iter()
@@ -123,6 +128,9 @@ impl Evaluator {
                 .collect()
         };
         let weights: Vec<Vec<i64>> = forms.weights.iter().map(scaled).collect();
+        if weights.iter().any(|weights| weights[right.len() + 1..].iter().all(|weight| *weight == 0)) {
+            return Err(EvaluateError::Empty { expected: "a weight for a ciphertext on the left in each form" });
+        }
         let of_norms: Vec<f64> = weights.iter().map(|weights| norm(weights, constants, left, right)).collect();
         let factor = t.mul(both, t.reduce_signed(forms.divisor));
         let weights: Vec<FormWeights> =
@@ -141,12 +149,11 @@ impl Evaluator {
     /// `Σ a + Σ_g ρ_g(Σ h_g)`: all rotations are switched together, once.
     ///
     /// # Errors
-    /// As [`Self::rotate_cut`].
-    ///
-    /// # Panics
-    /// If nothing is rotated.
+    /// As [`Self::rotate_hoisted`], or [`EvaluateError::Empty`] if nothing is rotated.
     pub fn rotated_sum(&self, terms: &[&Ciphertext], turns: &[Turn<'_>]) -> Result<Ciphertext, EvaluateError> {
-        let Some(first) = turns.first().and_then(|turn| turn.inputs.first()) else { panic!("something to rotate") };
+        let Some(first) = turns.first().and_then(|turn| turn.inputs.first()) else {
+            return Err(EvaluateError::Empty { expected: "a ciphertext to rotate" });
+        };
         let (level, factor) = (first.ciphertext().level(), first.ciphertext().factor);
         let inputs = turns.iter().flat_map(|turn| &turn.inputs).map(|input| input.ciphertext());
         let all: Vec<&Ciphertext> = terms.iter().copied().chain(inputs).collect();
@@ -162,9 +169,7 @@ impl Evaluator {
         let mut turned = Vec::with_capacity(turns.len());
         for turn in turns {
             let element = rlwe::rotation(degree, turn.steps);
-            let missing = || EvaluateError::MissingKey { what: rlwe::purpose(self.parameters().degree(), element) };
-            let key = turn.keys.inner().for_automorphism(element).ok_or_else(missing)?;
-            self.key(Some(&key.key), level, String::new)?;
+            let key = self.galois(element, level, turn.keys)?;
             let inputs = turn.inputs.iter().map(|input| (&input.ciphertext().inner.parts()[0], input.digits()));
             turned.push(Turned { inputs: inputs.collect(), key });
         }
@@ -189,7 +194,7 @@ impl Evaluator {
         };
         terms.iter().try_for_each(|term| add((*term).clone()))?;
         for turn in turns {
-            turn.inputs.iter().try_for_each(|input| add(self.rotate_cut(input, turn.steps, turn.keys)?))?;
+            turn.inputs.iter().try_for_each(|input| add(self.rotate_hoisted(input, turn.steps, turn.keys)?))?;
         }
         Ok(sum.unwrap_or_else(|| unreachable!("something to rotate")))
     }
@@ -232,12 +237,12 @@ mod tests {
 
         fn encrypted(&self, slots: &[i64], level: usize) -> Ciphertext {
             let holder = Decryptor::new(&self.secret).unwrap();
-            holder.encrypt(&self.encoder.encode(slots).unwrap(), level, &mut rng(slots[0] as u8)).expand()
+            holder.encrypt(&self.encoder.encode(slots).unwrap(), level, &mut rng(slots[0] as u8)).unwrap().expand()
         }
 
         fn slots(&self, value: &Ciphertext) -> Vec<i64> {
             let holder = Decryptor::new(&self.secret).unwrap();
-            assert!(value.noise_budget() > 0.0 && holder.noise(value) <= value.noise_bound());
+            assert!(value.noise_budget() > 0.0 && holder.noise(value).unwrap() <= value.noise_bound());
             self.encoder.decode(&holder.decrypt(value).unwrap()).iter().map(|value| value.rem_euclid(257)).collect()
         }
     }
@@ -305,7 +310,7 @@ mod tests {
             .map(|steps| EvaluationKeys::none().with_rotation(&world.secret, steps, 4, &mut rng(steps as u8)).unwrap());
         let slots: Vec<Vec<i64>> = (0..4).map(numbers).collect();
         for level in [4, 3, 2] {
-            keys = keys.map(|keys| keys.cut(level));
+            keys = keys.map(|keys| keys.cut(level).unwrap());
             assert_eq!(keys[0].only().map(rlwe::EvaluationKey::level), Some(level));
             let values: Vec<Ciphertext> = slots.iter().map(|slots| world.encrypted(slots, level)).collect();
             let hoisted: Vec<Hoisted<'_>> = values.iter().map(|value| world.evaluator.hoist(value).unwrap()).collect();
@@ -345,7 +350,7 @@ mod tests {
         let parameters = world.secret.parameters();
         let keys = EvaluationKeys::none().with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
         for level in 1..4 {
-            let cut = keys.cut(level);
+            let cut = keys.cut(level).unwrap();
             // on the wire half of a key is its seed: the decoded key has the same second half only
             // if it came from the seed
             let bytes = crate::wire::encode_evaluation_keys(&cut, parameters);

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let public = PublicKey::generate(&secret, &mut rng);
 /// let encoder = Encoder::new(&parameters)?;
-/// let ciphertext = Encryptor::new(&public)?.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng);
+/// let ciphertext = Encryptor::new(&public)?.encrypt(&encoder.encode(&[7, -7])?, 2, &mut rng)?;
 /// let found = Decryptor::new(&secret)?.decrypt(&ciphertext)?;
 /// assert_eq!(encoder.decode(&found)[..3], [7, -7, 0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -43,14 +43,20 @@ impl<'a> Encryptor<'a> {
 
     /// A fresh ciphertext over the first `level` data primes.
     ///
-    /// # Panics
-    /// If there are fewer.
-    pub fn encrypt(&self, plaintext: &Plaintext, level: usize, rng: &mut impl CryptoRng) -> Ciphertext {
+    /// # Errors
+    /// [`EncodeError`] for a level that does not exist, or a plaintext of other parameters.
+    pub fn encrypt(
+        &self,
+        plaintext: &Plaintext,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Ciphertext, EncodeError> {
         let parameters = self.key.parameters();
+        let message = Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)?);
         let mut inner = self.key.encrypt_zero(level, rng);
-        inner.add_phase(&Zeroizing::new(plaintext.to_element(parameters, 1, level, &self.t)));
+        inner.add_phase(&message);
         let norm = norms::sum([norms::public_error(parameters), norms::message(parameters)]);
-        Ciphertext::new(inner, 1, norm)
+        Ok(Ciphertext::new(inner, 1, norm))
     }
 }
 
@@ -67,6 +73,14 @@ pub enum KeyError {
         /// Data primes.
         most: usize,
         /// The level given.
+        found: usize,
+    },
+    /// More steps of an expansion than there are.
+    #[error("expected at most {most} steps of an expansion, found {found}")]
+    Depth {
+        /// `log2 N`.
+        most: usize,
+        /// The steps given.
         found: usize,
     },
 }
@@ -118,11 +132,11 @@ impl EvaluationKeys {
     /// smaller, and equals the keys made for that level from the same randomness, so keys of a high
     /// level are enough for all.
     ///
-    /// # Panics
-    /// If the level does not exist.
-    #[must_use]
-    pub fn cut(&self, level: usize) -> Self {
-        Self::from_inner(self.inner.cut(level))
+    /// # Errors
+    /// [`KeyError::Level`] for level 0.
+    pub fn cut(&self, level: usize) -> Result<Self, KeyError> {
+        let most = self.inner.level();
+        if level == 0 { Err(KeyError::Level { most, found: 0 }) } else { Ok(Self::from_inner(self.inner.cut(level))) }
     }
 
     /// The only key; none if there are several, or none.

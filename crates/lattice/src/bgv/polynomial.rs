@@ -11,17 +11,16 @@ impl Evaluator {
     /// or one more.
     ///
     /// # Errors
-    /// As [`Evaluator::mul`].
-    ///
-    /// # Panics
-    /// If there are no coefficients.
+    /// As [`Evaluator::mul`], or [`EvaluateError::Empty`] if there are no coefficients.
     pub fn polynomial(
         &self,
         x: &Ciphertext,
         coefficients: &[i64],
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, EvaluateError> {
-        assert!(!coefficients.is_empty(), "at least one coefficient");
+        if coefficients.is_empty() {
+            return Err(EvaluateError::Empty { expected: "a coefficient" });
+        }
         let baby = ((coefficients.len() as f64).sqrt().ceil() as usize).next_power_of_two();
         let powers = self.powers(x, baby.min(coefficients.len()), keys)?;
         let mut giants = Vec::new();

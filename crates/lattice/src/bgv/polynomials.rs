@@ -98,7 +98,7 @@ impl Evaluator {
     /// let secret = SecretKey::generate(&parameters, &mut rng);
     /// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?;
     /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-    /// let x = holder.encrypt(&encoder.encode(&[3, 4])?, 3, &mut rng).expand();
+    /// let x = holder.encrypt(&encoder.encode(&[3, 4])?, 3, &mut rng)?.expand();
     /// let both = Evaluator::new(&parameters)?.polynomials(&x, &[vec![1, 2, 3, 4], vec![0, 5]], &keys)?;
     /// assert_eq!(encoder.decode(&holder.decrypt(&both[0])?)[..2], [142, 313]);
     /// assert_eq!(encoder.decode(&holder.decrypt(&both[1])?)[..2], [15, 20]);
@@ -107,10 +107,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// As [`Evaluator::mul`], or [`EvaluateError::Level`] unless there are more than `⌈log2 n⌉`
-    /// primes.
-    ///
-    /// # Panics
-    /// If no list has two coefficients.
+    /// primes, or [`EvaluateError::Empty`] if no list has two coefficients.
     pub fn polynomials(
         &self,
         x: &Ciphertext,
@@ -119,7 +116,9 @@ impl Evaluator {
     ) -> Result<Vec<Ciphertext>, EvaluateError> {
         self.check(x)?;
         let length = polynomials.iter().map(Vec::len).max().unwrap_or(0);
-        assert!(length >= 2, "a polynomial of degree one at least");
+        if length < 2 {
+            return Err(EvaluateError::Empty { expected: "a polynomial of degree one at least" });
+        }
         let depth = length.next_power_of_two().trailing_zeros() as usize;
         if x.level() <= depth {
             return Err(EvaluateError::Level { present: x.level(), wanted: depth + 1 });
@@ -137,7 +136,7 @@ impl Evaluator {
         let mut leaves = self.leaves(&powers, polynomials, &factors)?;
         let node = |which: usize| {
             let node = self.node(&powers, &mut leaves[which], (0, top), keys)?;
-            Ok(node.unwrap_or_else(|| self.zero(x.level() - depth)))
+            node.map_or_else(|| self.zero(x.level() - depth), Ok)
         };
         (0..polynomials.len()).map(node).collect()
     }
@@ -401,7 +400,7 @@ mod tests {
             let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
             let holder = Decryptor::new(&secret).unwrap();
             let (t, slots) = (t as i64, (0..64).map(|i| i * i * 31 - 500).collect::<Vec<i64>>());
-            let x = holder.encrypt(&encoder.encode(&slots).unwrap(), 9, &mut rng(3)).expand();
+            let x = holder.encrypt(&encoder.encode(&slots).unwrap(), 9, &mut rng(3)).unwrap().expand();
             let random = |length: i64, seed: i64| (0..length).map(|i| (i * i * 7 + seed * i + 3) % t - 9).collect();
             let odd = |length: i64| (0..length).map(|i| if i % 2 == 1 { i * 11 % t } else { 0 }).collect();
             let sparse = |length: usize| {
@@ -423,7 +422,7 @@ mod tests {
                 let depth = list.iter().map(Vec::len).max().unwrap().next_power_of_two().trailing_zeros() as usize;
                 for (found, coefficients) in found.iter().zip(&list) {
                     assert_eq!((found.level(), found.needs_relinearization()), (9 - depth, false));
-                    assert!(found.noise_budget() > 0.0 && holder.noise(found) <= found.noise_bound());
+                    assert!(found.noise_budget() > 0.0 && holder.noise(found).unwrap() <= found.noise_bound());
                     let values = encoder.decode(&holder.decrypt(found).unwrap());
                     let expected = slots.iter().map(|x| horner(coefficients, x.rem_euclid(t), t));
                     assert!(

@@ -10,12 +10,11 @@ impl Evaluator {
     /// `Σ a m`. It reads every ciphertext and every plaintext once, and writes the sum once.
     ///
     /// # Errors
-    /// As [`Self::mul_prepared`].
-    ///
-    /// # Panics
-    /// If there is no pair.
+    /// As [`Self::mul_prepared`], or [`EvaluateError::Empty`] if there is no pair.
     pub fn dot_prepared(&self, pairs: &[(&Ciphertext, &PreparedPlaintext)]) -> Result<Ciphertext, EvaluateError> {
-        let (first, others) = (pairs[0].0, &pairs[1..]);
+        let Some((&(first, plaintext), others)) = pairs.split_first() else {
+            return Err(EvaluateError::Empty { expected: "a product to sum up" });
+        };
         let alike = |(a, m): &(&Ciphertext, &PreparedPlaintext)| {
             let parts = a.needs_relinearization() == first.needs_relinearization();
             parts && a.level() == first.level() && a.factor == first.factor && a.level() <= m.level()
@@ -23,14 +22,14 @@ impl Evaluator {
         let ours =
             |(a, m): &(&Ciphertext, &PreparedPlaintext)| self.check(a).is_ok() && m.parameters == *self.parameters();
         if !pairs.iter().all(|pair| ours(pair) && alike(pair)) {
-            let mut sum = self.mul_prepared(first, pairs[0].1)?;
+            let mut sum = self.mul_prepared(first, plaintext)?;
             for (a, m) in others {
                 self.add_assign(&mut sum, &self.mul_prepared(a, m)?)?;
             }
             return Ok(sum);
         }
         let elements: Vec<_> = pairs.iter().map(|(a, m)| (&a.inner, &m.element)).collect();
-        let norms = others.iter().fold(first.norm + pairs[0].1.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
+        let norms = others.iter().fold(first.norm + plaintext.norm, |sum, (a, m)| norms::sum([sum, a.norm + m.norm]));
         Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&elements), first.factor, norms))
     }
 
@@ -60,11 +59,14 @@ impl Evaluator {
 
     /// Zero, without any randomness, with the factor 1: the start of a sum.
     ///
-    /// # Panics
-    /// If there are fewer data primes.
-    pub fn zero(&self, level: usize) -> Ciphertext {
-        let ring = self.parameters().ring();
+    /// # Errors
+    /// [`EvaluateError::Level`] for a level that does not exist.
+    pub fn zero(&self, level: usize) -> Result<Ciphertext, EvaluateError> {
+        let (ring, present) = (self.parameters().ring(), self.parameters().data_primes());
+        if !(1..=present).contains(&level) {
+            return Err(EvaluateError::Level { present, wanted: level });
+        }
         let parts = (0..2).map(|_| Poly::zero(ring, ring.basis(level))).collect();
-        Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), parts), 1, 0.0)
+        Ok(Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), parts), 1, 0.0))
     }
 }

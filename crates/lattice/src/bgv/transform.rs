@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 /// for step in sums.rotations() {
 ///     keys = keys.with_rotation(&secret, step, 3, &mut rng)?;
 /// }
-/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3, 4, 5, 6])?, 3, &mut rng).expand();
+/// let x = holder.encrypt(&encoder.encode(&[1, 2, 3, 4, 5, 6])?, 3, &mut rng)?.expand();
 /// let y = evaluator.transform(&x, &sums, &keys)?;
 /// assert_eq!(encoder.decode(&holder.decrypt(&y)?)[..3], [15, 20, 18]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -54,10 +54,8 @@ impl LinearTransform {
     /// negative. Each diagonal starts at slot 0 and is 0 beyond its end.
     ///
     /// # Errors
-    /// [`EncodeError`] for a diagonal that is too long, or an encoder of other parameters.
-    ///
-    /// # Panics
-    /// If there are fewer levels.
+    /// [`EncodeError`] for a diagonal that is too long, an encoder of other parameters, or a level
+    /// that does not exist.
     pub fn new(
         parameters: &LatticeParameters,
         encoder: &Encoder,
@@ -67,6 +65,10 @@ impl LinearTransform {
         let (ring, slots, t) = (parameters.ring(), encoder.slots(), super::encode::modulus(parameters)?);
         if slots != parameters.degree() {
             return Err(EncodeError::Length { most: parameters.degree(), found: slots });
+        }
+        let most = parameters.data_primes();
+        if !(1..=most).contains(&level) {
+            return Err(EncodeError::Level { most, found: level });
         }
         let mut all: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for (step, diagonal) in diagonals {
@@ -168,7 +170,7 @@ mod tests {
                 .map(|j| diagonals.iter().map(|(step, m)| m[j] * turned(j, *step)).sum::<i64>().rem_euclid(257))
                 .collect();
             for level in 2..=4 {
-                let fresh = holder.encrypt(&encoder.encode(&x).unwrap(), level, &mut rng(3)).expand();
+                let fresh = holder.encrypt(&encoder.encode(&x).unwrap(), level, &mut rng(3)).unwrap().expand();
                 let fresh = if level == 3 { evaluator.mod_switch_to(&fresh, 2).unwrap() } else { fresh };
                 let y = evaluator.transform(&fresh, &transform, &keys).unwrap();
                 let found: Vec<i64> =
@@ -189,7 +191,7 @@ mod tests {
         let transform = LinearTransform::new(&parameters, &encoder, &diagonals, 2).unwrap();
         let holder = Decryptor::new(&secret).unwrap();
         let refused = |level| {
-            let x = holder.encrypt(&encoder.encode(&[1]).unwrap(), level, &mut rng(3)).expand();
+            let x = holder.encrypt(&encoder.encode(&[1]).unwrap(), level, &mut rng(3)).unwrap().expand();
             evaluator.transform(&x, &transform, &EvaluationKeys::none()).map(|_| ()).unwrap_err()
         };
         assert_eq!(refused(3), EvaluateError::Level { present: 2, wanted: 3 });

@@ -43,6 +43,12 @@ impl EvaluationKeys {
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
     }
 
+    /// The highest level of any key; 0 if there is none.
+    pub(crate) fn level(&self) -> usize {
+        let keys = self.products.iter().chain(self.automorphisms.values().map(|galois| &galois.key));
+        keys.map(EvaluationKey::level).max().unwrap_or(0)
+    }
+
     /// Sets the key from `s²`.
     pub(crate) fn set_for_products(&mut self, key: EvaluationKey) {
         self.products = Some(key);

@@ -70,7 +70,7 @@ pub fn unpack_plaintext(bytes: &[u8], parameters: &LatticeParameters) -> Result<
     if !unpack(reader.take(length)?, &t, &mut residues) {
         return Err(LatticeWireError::Malformed("coefficient"));
     }
-    Ok(Plaintext::from_centred(centred(&t, &residues)))
+    Ok(Plaintext::from_centred(&t, centred(&t, &residues)))
 }
 
 pub(super) fn read_element(

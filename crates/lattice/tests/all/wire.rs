@@ -47,8 +47,8 @@ fn objects(parameters: LatticeParameters) -> Objects {
     let keys =
         keys.with_rotation(&secret, 1, levels - 1, &mut rng(4)).unwrap().with_swap(&secret, 1, &mut rng(5)).unwrap();
     let message = Plaintext::from_coefficients(&parameters, &[3, -4, 5]).unwrap();
-    let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, levels, &mut rng(6));
-    let other = Encryptor::new(&public).unwrap().encrypt(&message, levels, &mut rng(7));
+    let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, levels, &mut rng(6)).unwrap();
+    let other = Encryptor::new(&public).unwrap().encrypt(&message, levels, &mut rng(7)).unwrap();
     let evaluator = Evaluator::new(&parameters).unwrap();
     let other = evaluator.mod_switch_to(&other, levels - 1).unwrap();
     let product = evaluator.mul_lazy(&fresh.expand(), &other).unwrap();
@@ -465,7 +465,7 @@ fn objects_of_search() -> Vec<(&'static str, usize, usize)> {
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let message = Plaintext::from_coefficients(&parameters, &[1]).unwrap();
-    let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, 3, &mut rng(3));
+    let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, 3, &mut rng(3)).unwrap();
     vec![
         ("public key", wire::encode_ring_public_key(&public).len(), 1),
         ("seeded ciphertext", wire::encode_seeded_ciphertext(&fresh).len(), 1),

@@ -42,7 +42,7 @@ impl Matrix {
         let (encoder, holder) = (Encoder::new(&self.parameters)?, Decryptor::new(&self.secret)?);
         let vector = |i| {
             let slots = encoder.encode(&self.numbers(0, i))?;
-            Ok(holder.encrypt(&slots, data, &mut generator(4, i)).expand())
+            Ok(holder.encrypt(&slots, data, &mut generator(4, i))?.expand())
         };
         let diagonal = |k| PreparedPlaintext::new(&self.parameters, &encoder.encode(&self.numbers(1, k))?, data);
         let rotation = |steps: usize| {

@@ -59,8 +59,8 @@ impl Matrix {
                     Decryptor::new(&self.secret).map_err(|error| text(&error))?,
                 );
                 let slots = encoder.encode(&self.numbers(0, i)).map_err(|error| text(&error))?;
-                let vector = holder.encrypt(&slots, data, &mut generator(4, i)).expand();
-                self.engine.ciphertext(vector).map_err(|error| text(&error))
+                let vector = holder.encrypt(&slots, data, &mut generator(4, i)).map_err(|error| text(&error))?;
+                self.engine.ciphertext(vector.expand()).map_err(|error| text(&error))
             }
             Source::Diagonal(k) => {
                 self.engine.integers(&self.numbers(1, k), self.engine.top_level()).map_err(|error| text(&error))

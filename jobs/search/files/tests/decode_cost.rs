@@ -94,7 +94,7 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
         let bytes = wire::encode_ring_public_key(&public);
         check("public key", &bytes, &parameters, |bytes, of| drop(wire::decode_ring_public_key(bytes, of).unwrap()));
         for level in 1..=2 {
-            let seeded = Decryptor::new(&secret).unwrap().encrypt(&message, level, &mut rng);
+            let seeded = Decryptor::new(&secret).unwrap().encrypt(&message, level, &mut rng).unwrap();
             let bytes = wire::encode_seeded_ciphertext(&seeded);
             check("seeded ciphertext", &bytes, &parameters, |bytes, of| {
                 drop(wire::decode_seeded_ciphertext(bytes, of).unwrap());

@@ -118,7 +118,7 @@ impl<'a> Asker<'a> {
             } else {
                 Plaintext::from_coefficients(self.parameters, &[numbers[0][limb] as i64])?
             };
-            Ok(self.holder.encrypt(&plain, self.parameters.data_primes(), rng))
+            Ok(self.holder.encrypt(&plain, self.parameters.data_primes(), rng)?)
         };
         all.map(&mut one).collect()
     }

@@ -188,7 +188,7 @@ impl Aes {
     fn example(&self, kind: Kind, level: u16) -> Result<BgvValue, Failure> {
         match kind {
             Kind::Key => self.of(Input::Relinearization { level }),
-            _ => Ok(self.engine.ciphertext(self.engine.evaluator().zero(usize::from(level) + 1))?),
+            _ => Ok(self.engine.ciphertext(self.engine.evaluator().zero(usize::from(level) + 1)?)?),
         }
     }
 
@@ -261,7 +261,7 @@ impl Aes {
     fn slots(&self, value: &BgvValue) -> Result<Vec<i64>, Failure> {
         let ciphertext = value.as_ciphertext();
         let ciphertext = ciphertext.ok_or_else(|| Failure::Work("the output is no ciphertext".to_owned()))?;
-        let (noise, bound) = (Decryptor::new(&self.secret)?.noise(ciphertext), ciphertext.noise_bound());
+        let (noise, bound) = (Decryptor::new(&self.secret)?.noise(ciphertext)?, ciphertext.noise_bound());
         if noise > bound {
             return Err(Failure::Work(format!("expected noise below 2^{bound:.1}, found 2^{noise:.1}")));
         }

@@ -57,7 +57,7 @@ impl Cohort {
     pub fn encrypt(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<Vec<SeededCiphertext>, EncodeError> {
         let (encoder, holder) = (Encoder::new(secret.parameters())?, Decryptor::new(secret)?);
         let level = secret.parameters().data_primes();
-        self.secrets.iter().map(|slots| Ok(holder.encrypt(&encoder.encode(slots)?, level, rng))).collect()
+        self.secrets.iter().map(|slots| holder.encrypt(&encoder.encode(slots)?, level, rng)).collect()
     }
 }
 

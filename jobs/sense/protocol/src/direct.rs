@@ -146,7 +146,7 @@ mod tests {
         let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
         let (holder, device) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
         let readings: [u8; READINGS] = std::array::from_fn(|i| (i * 37 + 255) as u8);
-        let mut value = device.encrypt(&packed(&encoder, &readings).unwrap(), PRODUCTS + 1, &mut rng);
+        let mut value = device.encrypt(&packed(&encoder, &readings).unwrap(), PRODUCTS + 1, &mut rng).unwrap();
         for power in [1u32, 2, 4, 8] {
             if power > 1 {
                 value = evaluator.mul_mod_switch(&value, &value, &keys).unwrap();
@@ -172,7 +172,7 @@ mod tests {
         let engine = BgvEngine::new(&parameters, None, rng).unwrap();
         let mut inputs: Vec<Arc<BgvValue>> = messages
             .iter()
-            .map(|message| Arc::new(engine.ciphertext(device.encrypt(message, PRODUCTS + 1, rng)).unwrap()))
+            .map(|message| Arc::new(engine.ciphertext(device.encrypt(message, PRODUCTS + 1, rng).unwrap()).unwrap()))
             .collect();
         let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, rng).unwrap();
         inputs.push(Arc::new(engine.key(keys).unwrap()));

@@ -184,7 +184,7 @@ fn all_coefficients_are_encoded_for_a_modulus_without_slots() {
     let secret = SecretKey::generate(&parameters, &mut rng(2));
     let holder = bgv::Decryptor::new(&secret).unwrap();
     for level in 1..=2 {
-        let x = holder.encrypt(&message, level, &mut rng(3)).expand();
+        let x = holder.encrypt(&message, level, &mut rng(3)).unwrap().expand();
         assert_eq!(holder.decrypt(&x).unwrap().coefficients(), coefficients, "level {level}");
     }
     let more = bgv::Plaintext::from_coefficients(&parameters, &[1; 4097]).map(drop);

@@ -60,7 +60,7 @@ fn a_key_of_a_low_level_has_the_size_of_that_level() {
 
     let s = Bgv::toy(3);
     let head = wire::encode_parameters(s.secret.parameters()).len();
-    let keys = bgv::EvaluationKeys::none().with_rotation(&s.secret, 1, 3, &mut rng(5)).unwrap().cut(1);
+    let keys = bgv::EvaluationKeys::none().with_rotation(&s.secret, 1, 3, &mut rng(5)).unwrap().cut(1).unwrap();
     let bytes = wire::encode_evaluation_keys(&keys, s.secret.parameters()).len();
     assert_eq!(bytes, head + 3 + 4 + 1 + 32 + 64 * (40 + 45) / 8);
     let a = s.values(2);

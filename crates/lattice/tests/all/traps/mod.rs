@@ -245,7 +245,7 @@ impl Bgv {
 
     fn encrypt(&self, values: &[i64], level: usize) -> bgv::Ciphertext {
         let holder = bgv::Decryptor::new(&self.secret).unwrap();
-        holder.encrypt(&self.encoder.encode(values).unwrap(), level, &mut *self.rng.borrow_mut()).expand()
+        holder.encrypt(&self.encoder.encode(values).unwrap(), level, &mut *self.rng.borrow_mut()).unwrap().expand()
     }
 
     fn decrypt(&self, ciphertext: &bgv::Ciphertext) -> Result<Vec<i64>, bgv::DecryptError> {

@@ -80,7 +80,7 @@ impl<'a> Asker<'a> {
         values.iter_mut().zip(layout.limbs_of(&self.t, rest)).for_each(|(value, limb)| *value = limb as i64);
         values[layout.limbs() + block] = 1;
         let message = form.expansion().pack(&values)?;
-        Ok(self.holder.encrypt(&message, self.parameters().data_primes(), rng))
+        Ok(self.holder.encrypt(&message, self.parameters().data_primes(), rng)?)
     }
 
     /// Reads an answer.

@@ -216,8 +216,8 @@ impl Matcher {
         let (layout, level) = (&form.layout, self.arithmetic.parameters.data_primes());
         let query = self.opened(query)?;
         let count = layout.pages() * outputs(layout, granularity);
-        let mut partial =
-            Partial { sums: (0..count).map(|_| self.arithmetic.evaluator.zero(level)).collect(), granularity };
+        let sums = (0..count).map(|_| self.arithmetic.evaluator.zero(level)).collect::<Result<_, _>>()?;
+        let mut partial = Partial { sums, granularity };
         let mut leaves: Vec<(usize, Ciphertext)> = Vec::with_capacity(BATCH);
         let limbs = layout.limbs();
         let range = range.start.min(layout.blocks())..range.end.min(layout.blocks());

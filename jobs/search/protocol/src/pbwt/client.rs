@@ -76,7 +76,7 @@ pub fn symbol(
     }
     let slots = Zeroizing::new(slots(layout, place, allele)?);
     let plaintext = Encoder::new(secret.parameters())?.encode(&slots)?;
-    Ok(Decryptor::new(secret)?.encrypt(&plaintext, usize::from(layout.level(site)) + 1, rng))
+    Ok(Decryptor::new(secret)?.encrypt(&plaintext, usize::from(layout.level(site)) + 1, rng)?)
 }
 
 /// The key of an input; none for inputs that are not keys, or if the parameters have no such key.

@@ -369,7 +369,7 @@ fn a_scan_of_a_table_with_labels_meets_no_more_entries_than_were_evaluated() {
     let scan = |numbers: &[Key], round: u64| {
         let limb = |limb: usize| {
             let values: Vec<i64> = numbers.iter().cycle().take(layout.slots()).map(|key| key[limb] as i64).collect();
-            holder.encrypt(&encoder.encode(&values).unwrap(), 4, &mut rng(round + limb as u64))
+            holder.encrypt(&encoder.encode(&values).unwrap(), 4, &mut rng(round + limb as u64)).unwrap()
         };
         let answer = bench.answer(&[limb(0), limb(1)], &entries, (&layout, 2), round);
         let [first, second] = [0, 1].map(|limb| bench.open(&answer[limb]));

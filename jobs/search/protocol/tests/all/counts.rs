@@ -364,7 +364,7 @@ fn a_query_with_another_number_in_every_slot_meets_one_entry_on_average() {
     let rounds = 30;
     let hits: usize = (0..rounds)
         .map(|round| {
-            let query = holder.encrypt(&scan, 3, &mut rng(round));
+            let query = holder.encrypt(&scan, 3, &mut rng(round)).unwrap();
             let answer = bench.answer(&query, &entries, 1, false, round + 100);
             encoder
                 .decode(&holder.decrypt_measured(&answer[0].equal[0]).unwrap())

@@ -169,7 +169,7 @@ impl KeyTable {
             *slot = t.centred(t.mul_factor(t.of_signed(*slot), factor));
         }
         let (encoder, holder) = (Encoder::new(secret.parameters())?, Decryptor::new(secret)?);
-        Ok(Some(holder.encrypt(&encoder.encode(&slots)?, primes, rng)))
+        Ok(Some(holder.encrypt(&encoder.encode(&slots)?, primes, rng)?))
     }
 }
 

@@ -259,7 +259,7 @@ impl Keys {
 
     fn of(&self, input: Input) -> Option<EvaluationKeys> {
         let (name, level) = Self::name(input)?;
-        Some(self.most[&name].cut(usize::from(level) + 1))
+        Some(self.most[&name].cut(usize::from(level) + 1).unwrap())
     }
 }
 
@@ -294,7 +294,7 @@ impl Run {
     fn slots(&self, value: &BgvValue) -> Vec<i64> {
         let ciphertext = value.as_ciphertext().unwrap();
         let holder = Decryptor::new(&self.secret).unwrap();
-        assert!(holder.noise(ciphertext) <= ciphertext.noise_bound());
+        assert!(holder.noise(ciphertext).unwrap() <= ciphertext.noise_bound());
         batch::open(&self.secret, ciphertext).unwrap().to_vec()
     }
 }

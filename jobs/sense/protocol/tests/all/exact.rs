@@ -92,7 +92,7 @@ fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
     let key = Arc::new(engine.key(keys).unwrap());
     let pairs: Vec<(i64, i64)> = (0..256).flat_map(|m| (-3..=3).map(move |e| (m, e))).collect();
     let slots: Vec<i64> = pairs.iter().map(|(m, e)| 256 * m + e - points.centre()).collect();
-    let fresh = holder.encrypt(&encoder.encode(&slots).unwrap(), usize::from(level) + 1, &mut rng).expand();
+    let fresh = holder.encrypt(&encoder.encode(&slots).unwrap(), usize::from(level) + 1, &mut rng).unwrap().expand();
     let y = Arc::new(engine.ciphertext(fresh).unwrap());
     let mut machine = Direct::new(&engine);
     for measure in
@@ -106,7 +106,7 @@ fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
                 value = machine.mul(&value, &value, &key).unwrap();
             }
             let found = value.as_ciphertext().unwrap();
-            assert!(found.noise_budget() > 0.0 && holder.noise(found) <= found.noise_bound(), "{measure:?}");
+            assert!(found.noise_budget() > 0.0 && holder.noise(found).unwrap() <= found.noise_bound(), "{measure:?}");
             let decoded = encoder.decode(&holder.decrypt(found).unwrap());
             for ((m, e), found) in pairs.iter().zip(decoded) {
                 let expected = (0..power).fold(1, |product, _| product * table[*m as usize] % 65_537);

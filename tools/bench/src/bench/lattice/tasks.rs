@@ -150,7 +150,7 @@ impl Bench {
         let prepared = bgv::PreparedPlaintext::new(parameters, &plaintext, level)?;
         let encryptor = bgv::Encryptor::new(&public)?;
         let c =
-            Rc::new((encryptor.encrypt(&plaintext, level, &mut rng), encryptor.encrypt(&plaintext, level, &mut rng)));
+            Rc::new((encryptor.encrypt(&plaintext, level, &mut rng)?, encryptor.encrypt(&plaintext, level, &mut rng)?));
         let e = Rc::new((bgv::Evaluator::new(parameters)?, keys));
         let product = e.0.mul_lazy(&c.0, &c.1)?;
         {
@@ -162,13 +162,13 @@ impl Bench {
         let (p, mut random) = (plaintext.clone(), randomness::generator()?);
         self.add("encrypt_public", move || {
             if let Ok(encryptor) = bgv::Encryptor::new(&public) {
-                black_box(encryptor.encrypt(&p, level, &mut random));
+                _ = black_box(encryptor.encrypt(&p, level, &mut random));
             }
         });
         let (p, s) = (plaintext.clone(), secret.clone());
         self.add("encrypt_secret", move || {
             if let Ok(holder) = bgv::Decryptor::new(&s) {
-                black_box(holder.encrypt(&p, level, &mut rng));
+                _ = black_box(holder.encrypt(&p, level, &mut rng));
             }
         });
         let (s, x) = (secret, c.clone());
@@ -195,7 +195,11 @@ impl Bench {
         let (ev, x) = both();
         self.add("rotate", move || _ = black_box(ev.0.rotate(&x.0, 1, &ev.1)));
         let (ev, x) = both();
-        self.add("rotate_hoisted_8", move || _ = black_box(ev.0.rotate_hoisted(&x.0, steps, &ev.1)));
+        self.add("rotate_hoisted_8", move || {
+            if let Ok(hoisted) = ev.0.hoist(&x.0) {
+                steps.iter().for_each(|step| _ = black_box(ev.0.rotate_hoisted(&hoisted, *step, &ev.1)));
+            }
+        });
         self.last_is_of(HOISTED);
         Ok(())
     }

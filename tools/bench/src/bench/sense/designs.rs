@@ -173,7 +173,7 @@ fn encrypting(design: Design) -> Result<Work, Failure> {
             _ => direct::bitwise(&parameters, &SOME)?,
         };
         for message in &messages {
-            std::hint::black_box(device.encrypt(message, direct::PRODUCTS + 1, &mut rng));
+            std::hint::black_box(device.encrypt(message, direct::PRODUCTS + 1, &mut rng)?);
         }
         Ok(())
     };
@@ -189,7 +189,7 @@ fn encrypting_under_the_key() -> Result<Work, Failure> {
     let encoder = Encoder::new(&parameters)?;
     let run = move || -> Result<(), Failure> {
         let message = direct::packed(&encoder, &SOME)?;
-        std::hint::black_box(Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng));
+        std::hint::black_box(Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?);
         Ok(())
     };
     Ok(Work { run: Box::new(run), messages: 1.0, repeated: 20 })

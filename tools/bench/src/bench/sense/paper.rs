@@ -44,7 +44,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
     let mut direct_sizes = |count: usize| -> Result<[f64; 2], Failure> {
         let public = PublicKey::generate(&SecretKey::generate(&parameters, &mut rng), &mut rng);
         let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
-        let one = Encryptor::new(&public)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng);
+        let one = Encryptor::new(&public)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
         Ok([(count * wire::encode_ciphertext(&one).len()) as f64, wire::encode_ring_public_key(&public).len() as f64])
     };
     match design {
@@ -53,7 +53,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
         Design::Seeded => {
             let secret = SecretKey::generate(&parameters, &mut rng);
             let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
-            let one = Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng);
+            let one = Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
             Ok([wire::encode_seeded_ciphertext(&one).len() as f64, 0.0])
         }
         Design::Aes => Ok([GCM_FRAME as f64, 0.0]),

@@ -5,10 +5,11 @@
 //! [`EvaluationKeys`]. All other operations are operators of [`Ciphertext`].
 
 use crate::arrays;
-use crate::errors::{failed, malformed};
+use crate::errors::{HIDDEN, failed, malformed};
 use crate::randomness::generator;
 use crate::work::{Watch, long, short};
 use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -532,6 +533,20 @@ impl Ciphertext {
             .map_err(failed)
         })?;
         Ok(Self::of(&self.context, product))
+    }
+
+    /// Refuses every comparison: the numbers are hidden, and a silent `False` would mislead.
+    fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _op: CompareOp) -> PyResult<bool> {
+        Err(failed(HIDDEN))
+    }
+
+    /// Refuses `if x`, likewise.
+    fn __bool__(&self) -> PyResult<bool> {
+        Err(failed(HIDDEN))
+    }
+
+    fn __hash__(slf: PyRef<'_, Self>) -> usize {
+        slf.as_ptr() as usize
     }
 
     fn __rmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {

@@ -11,6 +11,10 @@ create_exception!(tobari, DecodeError, Error, "Bytes that are not the object tha
 create_exception!(tobari, Refused, Error, "A server, or its half in this process, refuses.");
 create_exception!(tobari, Withheld, Error, "A result of sensors that is withheld. There is one reason for all.");
 
+/// The text for a comparison of a ciphertext.
+pub(crate) const HIDDEN: &str = "expected no comparison, found one: the numbers of a ciphertext are hidden; subtract \
+                                 instead, and let the holder of the key decrypt the difference";
+
 /// An error as `tobari.Error`.
 pub(crate) fn failed(error: impl Display) -> PyErr {
     Error::new_err(error.to_string())

@@ -96,8 +96,8 @@ def test_objects_come_back_from_their_bytes_and_compute_the_same(secret, keys):
     seeded, whole = x.to_bytes(), (x + 0).to_bytes()
     assert len(seeded) < 0.6 * len(whole)
     for data in (seeded, whole):
+        assert bgv.Ciphertext.from_bytes(parameters, data).to_bytes() == data
         read = bgv.Ciphertext.from_bytes(parameters, data, noise="fresh")
-        assert read.to_bytes() == data
         product = server.mul(read, public.encrypt([4, 5, 6]))
         assert again.decrypt(product, count=4).tolist() == [4, 10, 18, 0]
 
@@ -204,3 +204,19 @@ def test_sets_are_named_and_others_refused():
     sets = {one["name"]: one for one in tobari.parameter_sets()}
     assert sets["bgv-c"]["scheme"] == "bgv" and sets["ckks-a"]["scheme"] == "ckks"
     assert all(one["security_bits"] >= 128 for one in sets.values())
+
+
+def test_encrypted_numbers_are_not_compared_in_silence(secret):
+    x = secret.encrypt([1])
+    for compare in (
+        lambda: x == 1,
+        lambda: 1 == x,
+        lambda: x != x,
+        lambda: x < x,
+        lambda: np.array([1]) == x,
+        lambda: bool(x),
+        lambda: not x,
+    ):
+        with pytest.raises(tobari.Error, match="are hidden"):
+            compare()
+    assert x is not None and {x: 1}[x] == 1

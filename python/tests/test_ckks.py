@@ -160,3 +160,19 @@ def test_secrets_are_neither_printed_nor_pickled(secret):
     assert repr(secret) == "<ckks.SecretKey of ckks-b>"
     with pytest.raises(TypeError):
         pickle.dumps(secret)
+
+
+def test_encrypted_numbers_are_not_compared_in_silence(secret):
+    x = secret.encrypt([1])
+    for compare in (
+        lambda: x == 1,
+        lambda: 1 == x,
+        lambda: x != x,
+        lambda: x < x,
+        lambda: np.array([1]) == x,
+        lambda: bool(x),
+        lambda: not x,
+    ):
+        with pytest.raises(tobari.Error, match="are hidden"):
+            compare()
+    assert x is not None and {x: 1}[x] == 1

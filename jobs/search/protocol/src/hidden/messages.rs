@@ -193,7 +193,8 @@ pub fn encode_partial(partial: &Partial) -> Vec<u8> {
     out
 }
 
-/// Reads sums over some blocks.
+/// Reads sums over some blocks. **Read those of your own shards only**: the bounds on their noise
+/// are taken as the shard states them, and whoever merges the sums floods by them.
 ///
 /// # Errors
 /// [`MessageError`].
@@ -209,7 +210,8 @@ pub fn decode_partial(bytes: &[u8], parameters: &LatticeParameters) -> Result<Pa
         return Err(MessageError::Malformed("length"));
     }
     let sum = |bytes| -> Result<Ciphertext, MessageError> {
-        let sum = wire::decode_ciphertext(bytes, parameters)?;
+        let mut sum = wire::decode_ciphertext(bytes, parameters)?;
+        sum.declare_noise(sum.claimed_noise());
         let fits = sum.level() == parameters.data_primes() && !sum.needs_relinearization();
         fits.then_some(sum).ok_or(MessageError::Malformed("level"))
     };

@@ -81,7 +81,7 @@ impl Ciphertext {
     /// use tobari_lattice::bgv::{DecryptError, Decryptor, Encoder, Evaluator};
     /// use tobari_lattice::params::{LatticeParameters, Plaintext};
     /// use tobari_lattice::{ring::Modulus, rlwe::SecretKey, wire};
-    /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+    /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program asks the system
     /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
     /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);

@@ -31,10 +31,10 @@ use crate::rlwe::{self, Turned, norms};
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let keys = EvaluationKeys::none().with_relinearization(&secret, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let [x, y] = [[3, 4], [5, 6]].map(|slots| holder.encrypt(&encoder.encode(&slots).unwrap(), 2, &mut rng).unwrap().expand());
-/// // (10 + 2 x y) / 5
+/// let mut of = |m| holder.encrypt(&encoder.encode(m).unwrap(), 2, &mut rng).unwrap().expand();
+/// let (x, y) = (of(&[3, 4]), of(&[5, 6]));
 /// let forms = Forms { left: &[&x], right: &[&y], weights: &[vec![10, 0, 0, 2]], divisor: 5 };
-/// let z = Evaluator::new(&parameters)?.bilinear_forms(&forms, &keys)?;
+/// let z = Evaluator::new(&parameters)?.bilinear_forms(&forms, &keys)?; // (10 + 2 x y) / 5
 /// assert_eq!(encoder.decode(&holder.decrypt(&z[0])?)[0], 8);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -11,7 +11,7 @@
 //! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
 //! | 12 | public key | seed 32, `b` |
 //! | 13 | evaluation keys of BGV | 1 if one is for products (1), automorphisms (2), the keys |
-//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), claim of noise in 2^-10 bits (4), parts |
+//! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), noise claim, 2^-10 bits (4), parts |
 //! | 15 | seeded ciphertext of BGV | level (1), seed 32, `c_0` |
 //! | 16 | evaluation keys of CKKS | as 13; each `g` is 1 modulo 4 and not 1, or `2N - 1` |
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |

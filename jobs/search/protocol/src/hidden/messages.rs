@@ -193,8 +193,8 @@ pub fn encode_partial(partial: &Partial) -> Vec<u8> {
     out
 }
 
-/// Reads sums over some blocks. **Read those of your own shards only**: the bounds on their noise
-/// are taken as the shard states them, and whoever merges the sums floods by them.
+/// Reads sums over some blocks. **Read those of your own shards only**: this function takes the
+/// shard's claim of their noise, and the merging party floods by this claim.
 ///
 /// # Errors
 /// [`MessageError`].

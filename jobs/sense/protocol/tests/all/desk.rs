@@ -2,7 +2,9 @@
 //! plaintext readings, and invalid results are withheld.
 
 use crate::fleet::{Fleet, Rows, WINDOW, rng, rows, toy};
+use std::sync::Arc;
 use tobari_device::{Opener, P1, Profile, READINGS, U25, transform_root};
+use tobari_engine::BgvEngine;
 use tobari_lattice::bgv::{Ciphertext, Encoder, Evaluator};
 use tobari_sense::client::Withheld;
 use tobari_sense::cloud::{CloudError, Material};
@@ -376,6 +378,39 @@ fn a_devices_key_that_is_masked_to_the_form_of_a_sum_comes_out_where_all_places_
     assert_eq!(released.groups[0].figures[0], Figure::Count { value: of(0) as u64 });
     let Figure::Number { exact, .. } = &released.groups[0].figures[1] else { panic!("a number") };
     assert_eq!(*exact, of(1).to_string());
+}
+
+/// The key holder relies on this: it measures the noise, and a phase that wrapped around the
+/// modulus can be small again.
+#[test]
+fn a_server_sends_no_result_whose_noise_may_be_too_large_or_is_unknown() {
+    let (mut fleet, question) = attacked();
+    let registered = fleet.register(&question).unwrap();
+    let answer = fleet.answer(&registered).unwrap();
+    let parameters = fleet.setting.parameters.clone();
+    let prepared = fleet.cloud.prepare(&registered.order, &fleet.registry.seats(), &fleet.frames).unwrap();
+    let engine = BgvEngine::new(&parameters, None, &mut rng(3)).unwrap();
+    let sent = |result: &Ciphertext| prepared.message(&[Arc::new(engine.ciphertext(result.clone()).unwrap())]);
+    // from bytes, its noise is unknown, whatever the bytes claim
+    let mut result = message::decode(&answer, &parameters).unwrap().results.remove(0);
+    assert!(matches!(sent(&result), Err(CloudError::Noise)));
+    result.declare_noise(result.claimed_noise());
+    let evaluator = Evaluator::new(&parameters).unwrap();
+    let (mut good, mut refused) = (0, 0);
+    for _ in 0..200 {
+        match sent(&result) {
+            Ok(bytes) => {
+                assert!(result.noise_budget() > 0.0 && message::decode(&bytes, &parameters).is_ok());
+                good += 1;
+            }
+            Err(error) => {
+                assert!(result.noise_budget() <= 0.0 && matches!(error, CloudError::Noise), "{error}");
+                refused += 1;
+            }
+        }
+        result = evaluator.add(&result, &result).unwrap();
+    }
+    assert!(good > 5 && refused > 90, "{good} {refused}");
 }
 
 #[test]

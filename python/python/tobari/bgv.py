@@ -10,12 +10,20 @@ array([-1,  2,  5,  8, 11, 14, 17, 20])
 >>> secret.decrypt(keys.rotate(x, 1), count=7)
 array([1, 2, 3, 4, 5, 6, 7])
 
-A server has the parameters, the evaluation keys and ciphertexts, all as bytes, and nothing that decrypts:
+A server has the parameters, the evaluation keys and ciphertexts, all as bytes, and nothing that
+decrypts:
 
->>> sent = x.to_bytes(), keys.to_bytes()
->>> theirs = bgv.EvaluationKeys.from_bytes(bgv.Parameters("bgv-c"), sent[1])
->>> back = theirs.rotate(bgv.Ciphertext.from_bytes(bgv.Parameters("bgv-c"), sent[0]), 1).to_bytes()
->>> secret.decrypt(bgv.Ciphertext.from_bytes(bgv.Parameters("bgv-c"), back), count=3)
+>>> def serve(request: bytes, evaluation_keys: bytes) -> bytes:
+...     parameters = bgv.Parameters("bgv-c")
+...     theirs = bgv.EvaluationKeys.from_bytes(parameters, evaluation_keys)
+...     return theirs.rotate(bgv.Ciphertext.from_bytes(parameters, request), 1).to_bytes()
+>>> result = serve(x.to_bytes(), keys.to_bytes())
+
+Bytes prove nothing about their noise, so the client declares what it knows of the computation:
+
+>>> expected = keys.rotate(x, 1).noise
+>>> rotated = bgv.Ciphertext.from_bytes(bgv.Parameters("bgv-c"), result, noise=expected)
+>>> secret.decrypt(rotated, count=3)
 array([1, 2, 3])
 """
 

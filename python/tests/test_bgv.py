@@ -124,6 +124,28 @@ def test_bytes_do_not_say_how_much_noise_there_is(secret, keys):
             bgv.Ciphertext.from_bytes(parameters, data, noise=wrong)
 
 
+def test_objects_of_two_keys_do_not_mix(secret, keys):
+    parameters = bgv.Parameters("bgv-c")
+    other = bgv.SecretKey(parameters)
+    x, y = secret.encrypt([1, 2]), other.public_key().encrypt([3, 4])
+    read = bgv.Ciphertext.from_bytes(parameters, y.to_bytes(), noise="fresh")
+    server = bgv.EvaluationKeys.from_bytes(parameters, other.evaluation_keys(rotations=[1]).to_bytes())
+    mixtures = [
+        lambda: x + y,
+        lambda: x - read,
+        lambda: keys.mul(x, y),
+        lambda: server.mul(x, x),
+        lambda: server.rotate(x + 1, 1),
+        lambda: x.flood(other.public_key(), 1),
+        lambda: secret.decrypt(y),
+        lambda: bgv.SecretKey.from_bytes(parameters, secret.to_bytes()).decrypt(read),
+    ]
+    for mixture in mixtures:
+        with pytest.raises(tobari.Error, match="expected an object of key [0-9a-f]{16}, found one of key"):
+            mixture()
+    assert other.decrypt(server.mul(read, y), count=2).tolist() == [9, 16]
+
+
 def test_bytes_that_are_no_object_are_refused(secret, keys):
     parameters = bgv.Parameters("bgv-c")
     data = secret.encrypt([1]).to_bytes()

@@ -6,7 +6,7 @@
 //! encoded at the scale of the last prime of its level ([`Scale::prime`]), rescaling the product
 //! gives the scale of the ciphertext again.
 
-use super::{EngineError, Sizes, check_length, check_shape, put};
+use super::{EngineError, Sizes, check_length, check_shape, object, put_object};
 use std::borrow::Cow;
 use tobari_lattice::ckks::{
     Ciphertext, Encoder, EvaluationKeys, Evaluator, Grid, Hoisted, OperationError, Plaintext, Scale,
@@ -519,7 +519,7 @@ impl Engine for CkksEngine {
             let (bytes, bounds) = bytes.split_last_chunk_mut().ok_or(EngineError::Malformed("bounds"))?;
             *bounds = ciphertext.bounds_to_bytes();
             match encoding {
-                Encoding::Packed => put(&wire::encode_ckks_ciphertext(ciphertext), bytes),
+                Encoding::Packed => put_object(&wire::encode_ckks_ciphertext(ciphertext), bytes),
                 Encoding::Raw => Ok(words::write_ckks_ciphertext(ciphertext, bytes)?),
             }
         };
@@ -531,7 +531,7 @@ impl Engine for CkksEngine {
                 Ok(())
             }
             Inner::Key(keys) => match encoding {
-                Encoding::Packed => put(&wire::encode_ckks_evaluation_keys(keys), bytes),
+                Encoding::Packed => put_object(&wire::encode_ckks_evaluation_keys(keys), bytes),
                 Encoding::Raw => Ok(words::write_ckks_evaluation_key(keys, bytes)?),
             },
         }
@@ -543,7 +543,7 @@ impl Engine for CkksEngine {
         let of_ciphertext = || -> Result<Ciphertext, EngineError> {
             let (bytes, bounds) = bytes.split_last_chunk().ok_or(EngineError::Malformed("bounds"))?;
             let mut ciphertext = match encoding {
-                Encoding::Packed => wire::decode_ckks_ciphertext(bytes, parameters),
+                Encoding::Packed => wire::decode_ckks_ciphertext(object(bytes)?, parameters),
                 Encoding::Raw => words::read_ckks_ciphertext(bytes, parameters),
             }?;
             ciphertext.set_bounds(bounds)?;
@@ -557,7 +557,7 @@ impl Engine for CkksEngine {
             }
             Kind::Plain => self.read_numbers(bytes, shape)?,
             Kind::Key => self.key(match encoding {
-                Encoding::Packed => wire::decode_ckks_evaluation_keys(bytes, parameters)?,
+                Encoding::Packed => wire::decode_ckks_evaluation_keys(object(bytes)?, parameters)?,
                 Encoding::Raw => words::read_ckks_evaluation_key(bytes, parameters)?,
             })?,
             _ => return Err(EngineError::Malformed("kind")),

@@ -147,9 +147,10 @@ impl Sizes<'_> {
         (data.div_ceil(self.0.digit_size()), data + self.0.ring().special_primes().len())
     }
 
-    /// Bytes before an object in the wire format: version, kind, parameters.
+    /// Bytes of an object in the wire format that are not its own: version, kind, parameters, and
+    /// the identity of the key or as many zeros ([`put_object`]).
     fn head(&self) -> u64 {
-        wire::encode_parameters(self.0).len() as u64
+        wire::encode_parameters(self.0).len() as u64 + ID_BYTES as u64
     }
 
     /// The shape of a ciphertext. The scheme adds `own` bytes.
@@ -203,6 +204,34 @@ fn put(bytes: &[u8], room: &mut [u8]) -> Result<(), EngineError> {
     }
     room.copy_from_slice(bytes);
     Ok(())
+}
+
+/// Bytes of the identity of a key.
+const ID_BYTES: usize = 8;
+
+/// Copies an object of the wire format. One of an unknown key is shorter, so zeros follow it: all
+/// objects of a shape have one length.
+fn put_object(bytes: &[u8], room: &mut [u8]) -> Result<(), EngineError> {
+    let (object, zeros) = room.split_at_mut(bytes.len().min(room.len()));
+    if zeros.len() != ID_BYTES {
+        return put(bytes, room);
+    }
+    zeros.fill(0);
+    put(bytes, object)
+}
+
+/// The object that [`put_object`] wrote.
+fn object(bytes: &[u8]) -> Result<&[u8], EngineError> {
+    match bytes.split_last_chunk() {
+        Some((object, zeros)) if bytes.first() == Some(&wire::VERSION) => {
+            if *zeros == [0; ID_BYTES] {
+                Ok(object)
+            } else {
+                Err(EngineError::Malformed("padding"))
+            }
+        }
+        _ => Ok(bytes),
+    }
 }
 
 /// Rejects a value of another shape.

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(found[..7], [3, 1, 4, 1, 5, -9, 0]);
     println!("decrypted: {:?} …", &found[..7]);
 
-    // Another key does not decrypt: its results have too much noise.
+    // Another key does not decrypt: every object names its key.
     let other = SecretKey::generate(&parameters, &mut rng);
     match Decryptor::new(&other)?.decrypt(&ciphertext) {
         Ok(_) => return Err("another key decrypted".into()),

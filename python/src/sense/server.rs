@@ -90,7 +90,8 @@ fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>, watch: &Watch) ->
     for names in &bundle.cohorts {
         let decode = |name: &String| {
             watch.wanted()?;
-            wire::decode_seeded_ciphertext(object(objects, name)?, &setting.parameters).map_err(malformed)
+            let bytes = wire::without_identity(object(objects, name)?).map_err(malformed)?;
+            wire::decode_seeded_ciphertext(bytes, &setting.parameters).map_err(malformed)
         };
         let here = names.iter().all(|name| objects.contains_key(name));
         cohorts.push(if here { Some(names.iter().map(decode).collect::<PyResult<Vec<_>>>()?) } else { None });
@@ -98,7 +99,8 @@ fn given(bundle: &Bundle, objects: &BTreeMap<String, Vec<u8>>, watch: &Watch) ->
     let mut keys = BTreeMap::new();
     for (name, hash) in &bundle.keys {
         watch.wanted()?;
-        let key = wire::decode_evaluation_keys(object(objects, hash)?, &setting.parameters).map_err(malformed)?;
+        let bytes = wire::without_identity(object(objects, hash)?).map_err(malformed)?;
+        let key = wire::decode_evaluation_keys(bytes, &setting.parameters).map_err(malformed)?;
         keys.insert(name.clone(), Arc::new(key));
     }
     let macs = bundle.keys_of_devices().into_iter().map(|(number, mac, _)| (number, mac)).collect();

@@ -3,7 +3,7 @@
 mod forms;
 
 use super::compact::{Compact, width};
-use super::{EngineError, Sizes, check_length, check_shape, put};
+use super::{EngineError, Sizes, check_length, check_shape, object, put, put_object};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
 use std::borrow::Cow;
@@ -548,7 +548,7 @@ impl Engine for BgvEngine {
             let (bytes, bound) = bytes.split_last_chunk_mut().ok_or(EngineError::Malformed("bound"))?;
             *bound = ciphertext.noise_bound().to_le_bytes();
             match encoding {
-                Encoding::Packed => put(&wire::encode_ciphertext(ciphertext), bytes),
+                Encoding::Packed => put_object(&wire::encode_ciphertext(ciphertext), bytes),
                 Encoding::Raw => Ok(words::write_ciphertext(ciphertext, bytes)?),
             }
         };
@@ -565,7 +565,7 @@ impl Engine for BgvEngine {
             },
             Inner::Plaintext(plaintext) => put(&wire::pack_plaintext(&unprepared(plaintext)?, parameters)?, bytes),
             Inner::Key(keys) => match encoding {
-                Encoding::Packed => put(&wire::encode_evaluation_keys(keys, parameters), bytes),
+                Encoding::Packed => put_object(&wire::encode_evaluation_keys(keys, parameters), bytes),
                 Encoding::Raw => Ok(words::write_evaluation_key(keys, bytes)?),
             },
         }
@@ -581,7 +581,7 @@ impl Engine for BgvEngine {
                 return Err(EngineError::Malformed("bound"));
             }
             let mut ciphertext = match encoding {
-                Encoding::Packed => wire::decode_ciphertext(bytes, parameters),
+                Encoding::Packed => wire::decode_ciphertext(object(bytes)?, parameters),
                 Encoding::Raw => words::read_ciphertext(bytes, parameters),
             }?;
             let claimed = ciphertext.claimed_noise();
@@ -612,7 +612,7 @@ impl Engine for BgvEngine {
             }
             Kind::Plain => self.plaintext(&wire::unpack_plaintext(bytes, parameters)?, shape.level)?,
             Kind::Key => self.key(match encoding {
-                Encoding::Packed => wire::decode_evaluation_keys(bytes, parameters)?,
+                Encoding::Packed => wire::decode_evaluation_keys(object(bytes)?, parameters)?,
                 Encoding::Raw => words::read_evaluation_key(bytes, parameters)?,
             })?,
             _ => return Err(EngineError::Malformed("kind")),

@@ -1,7 +1,7 @@
 //! Ciphertexts with their factor and a bound on their noise.
 
 use crate::params::LatticeParameters;
-use crate::rlwe::{self, norms};
+use crate::rlwe::{self, KeyId, norms};
 
 /// Units of a noise bound in a bit.
 const BOUND_UNITS: f64 = 1024.0;
@@ -41,6 +41,11 @@ impl Ciphertext {
 
     pub(crate) fn inner(&self) -> &rlwe::Ciphertext {
         &self.inner
+    }
+
+    /// The identity of the secret key, if it is known.
+    pub fn key(&self) -> Option<KeyId> {
+        self.inner.key()
     }
 
     /// `κ`.

@@ -25,7 +25,7 @@ use super::ciphertext::{Ciphertext, SeededCiphertext};
 use super::encode::{EncodeError, Plaintext, centred, modulus};
 use crate::kernels::RingKernels;
 use crate::ring::{Conversion, Modulus};
-use crate::rlwe::SecretKey;
+use crate::rlwe::{KeyId, OtherKey, SecretKey};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -49,6 +49,9 @@ pub enum DecryptError {
     /// A ciphertext of other parameters.
     #[error("expected a ciphertext of the key's parameters, found one of others: decrypt it with its own key")]
     Parameters,
+    /// A ciphertext under another key.
+    #[error(transparent)]
+    OtherKey(#[from] OtherKey),
 }
 
 /// Decrypts, and encrypts to ciphertexts of which one half is a seed.
@@ -109,16 +112,23 @@ impl<'a> Decryptor<'a> {
         Ok(SeededCiphertext::new(inner))
     }
 
+    /// Rejects a ciphertext of other parameters or another key; both stand in it for everybody.
+    fn check(&self, ciphertext: &Ciphertext) -> Result<(), DecryptError> {
+        if ciphertext.parameters() != self.key.parameters() {
+            return Err(DecryptError::Parameters);
+        }
+        KeyId::joined([self.key.id(), ciphertext.key()])?;
+        Ok(())
+    }
+
     /// `log2` of the largest coefficient of the phase, in absolute value;
     /// [`Ciphertext::noise_bound`] bounds it. It leaks information about the key, so keep it with
     /// the key's owner.
     ///
     /// # Errors
-    /// [`DecryptError::Parameters`] for a ciphertext of other parameters.
+    /// [`DecryptError::Parameters`] or [`DecryptError::OtherKey`] for a ciphertext of others.
     pub fn noise(&self, ciphertext: &Ciphertext) -> Result<f64, DecryptError> {
-        if ciphertext.parameters() != self.key.parameters() {
-            return Err(DecryptError::Parameters);
-        }
+        self.check(ciphertext)?;
         Ok(self.key.noise(&ciphertext.inner).log2())
     }
 
@@ -130,8 +140,8 @@ impl<'a> Decryptor<'a> {
     /// # Errors
     /// [`DecryptError::Noise`] if the bound on the noise or the phase itself exceeds a quarter of
     /// the modulus, [`DecryptError::NoBound`] for a ciphertext from bytes without a declared bound
-    /// ([`Ciphertext::declare_noise`]), [`DecryptError::Parameters`] for a ciphertext of other
-    /// parameters.
+    /// ([`Ciphertext::declare_noise`]), [`DecryptError::Parameters`] or
+    /// [`DecryptError::OtherKey`] for a ciphertext of others.
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
         let message = self.decrypt_measured(ciphertext);
         // everything is computed by now, in either case
@@ -156,11 +166,9 @@ impl<'a> Decryptor<'a> {
     ///
     /// # Errors
     /// [`DecryptError::Noise`] if the phase exceeds a quarter of the modulus,
-    /// [`DecryptError::Parameters`].
+    /// [`DecryptError::Parameters`] or [`DecryptError::OtherKey`] for a ciphertext of others.
     pub fn decrypt_measured(&self, ciphertext: &Ciphertext) -> Result<Plaintext, DecryptError> {
-        if ciphertext.parameters() != self.key.parameters() {
-            return Err(DecryptError::Parameters);
-        }
+        self.check(ciphertext)?;
         let phase = self.key.phase(&ciphertext.inner);
         let rows: Vec<&[u64]> = (0..ciphertext.level()).map(|row| phase.row(row)).collect();
         let conversion = &self.conversions[ciphertext.level() - 1];

@@ -6,7 +6,7 @@ use super::factors::equal;
 use super::keys::EvaluationKeys;
 use crate::params::LatticeParameters;
 use crate::ring::{Division, Eval, Modulus, Poly, Rounding};
-use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeySwitcher, norms};
+use crate::rlwe::{self, Digits, EvaluationKey, GaloisKey, KeyId, KeySwitcher, OtherKey, norms};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -138,6 +138,9 @@ pub enum EvaluateError {
     /// A value of other parameters.
     #[error("expected a value of this evaluator's parameters, found one of others")]
     Parameters,
+    /// Ciphertexts or evaluation keys of two secret keys.
+    #[error(transparent)]
+    OtherKey(#[from] OtherKey),
     /// Parameters without a special prime: no key is possible.
     #[error("expected parameters with a special prime, found none: rotations need a set that has one")]
     NoSpecialPrime,
@@ -180,6 +183,12 @@ impl Evaluator {
 
     pub(super) fn check(&self, ciphertext: &Ciphertext) -> Result<(), EvaluateError> {
         if *ciphertext.parameters() == self.parameters { Ok(()) } else { Err(EvaluateError::Parameters) }
+    }
+
+    /// Rejects ciphertexts of two keys.
+    pub(super) fn check_key<'a>(&self, all: impl IntoIterator<Item = &'a Ciphertext>) -> Result<(), EvaluateError> {
+        KeyId::joined(all.into_iter().map(Ciphertext::key))?;
+        Ok(())
     }
 
     /// Rejects parameters without a special prime: no key exists, so digits have no use.
@@ -241,17 +250,18 @@ impl Evaluator {
         let division =
             self.divisions[level - 1].get_or_init(|| Division::by_last(ring, level, Rounding::Congruent(self.t)));
         let parts = ciphertext.inner.parts().iter().map(|part| division.divide(part)).collect();
-        self.divided(parts, ciphertext.factor, ciphertext.norm)
+        self.divided(parts, ciphertext, ciphertext.norm)
     }
 
-    /// The result of dividing a ciphertext of this factor and norm by the prime after its last one.
-    fn divided(&self, parts: Vec<Poly<Eval>>, factor: u64, norm: f64) -> Ciphertext {
+    /// The result of dividing this ciphertext by its last prime; `norm` is that of the quantity
+    /// divided.
+    fn divided(&self, parts: Vec<Poly<Eval>>, of: &Ciphertext, norm: f64) -> Ciphertext {
         let last = self.parameters.ring().data_primes()[parts[0].basis().data()].modulus().value();
         let rounding = norms::rounding(&self.parameters, parts.len());
         let inverse = self.t.inverse(last).unwrap_or_else(|| unreachable!("primes are prime to t"));
         Ciphertext::new(
-            rlwe::Ciphertext::new(&self.parameters, parts),
-            self.t.mul(factor, inverse),
+            rlwe::Ciphertext::new(&self.parameters, of.key(), parts),
+            self.t.mul(of.factor, inverse),
             norms::sum([norm - (last as f64).log2(), rounding]),
         )
     }
@@ -260,6 +270,7 @@ impl Evaluator {
     fn align<'a>(&self, a: &'a Ciphertext, b: &'a Ciphertext) -> Result<[Cow<'a, Ciphertext>; 2], EvaluateError> {
         self.check(a)?;
         self.check(b)?;
+        self.check_key([a, b])?;
         let level = a.level().min(b.level());
         Ok([self.at_level(a, level), self.at_level(b, level)])
     }
@@ -292,6 +303,7 @@ impl Evaluator {
         }
         self.check(a)?;
         self.check(b)?;
+        self.check_key([&*a, b])?;
         a.inner.add_assign(&b.inner);
         a.set_norm(norms::sum([a.norm, b.norm]));
         Ok(())
@@ -437,7 +449,7 @@ impl Evaluator {
         if !a.needs_relinearization() {
             return Ok(a.clone());
         }
-        let key = self.key(keys.inner().for_products(), a.level(), || "relinearisation".to_owned())?;
+        let key = self.for_products(a.key(), a.level(), keys)?;
         let [c0, c1, c2] = a.inner.parts() else { unreachable!("three parts") };
         Ok(self.switched(self.switcher.relinearize([c0, c1, c2], key), a))
     }
@@ -480,10 +492,10 @@ impl Evaluator {
             return Err(EvaluateError::Level { present: level, wanted: 0 });
         }
         let [c0, c1, c2] = product.inner.parts() else { return Ok(self.mod_switch(product)) };
-        let key = self.key(keys.inner().for_products(), level, || "relinearisation".to_owned())?;
+        let key = self.for_products(product.key(), level, keys)?;
         let parts = self.switcher.relinearize_and_divide([c0, c1, c2], key);
         let norm = norms::sum([product.norm, norms::switch(&self.parameters, level)]);
-        Ok(self.divided(parts.into(), product.factor, norm))
+        Ok(self.divided(parts.into(), product, norm))
     }
 
     /// Rotates both rows: slot `j` gets the value of slot `j + steps`.
@@ -517,7 +529,7 @@ impl Evaluator {
         if element == 1 {
             return Ok(ciphertext.clone());
         }
-        let galois = self.galois(element, ciphertext.level(), keys)?;
+        let galois = self.galois(element, ciphertext, keys)?;
         Ok(self.switched(self.switcher.rotate_digits(c0, &a.digits, galois), ciphertext))
     }
 
@@ -535,39 +547,55 @@ impl Evaluator {
         if element == 1 {
             return Ok(a.clone());
         }
-        let galois = self.galois(element, a.level(), keys)?;
+        let galois = self.galois(element, a, keys)?;
         Ok(self.switched(self.switcher.rotate([c0, c1], galois), a))
     }
 
-    /// The key for `X -> X^element`, which is not 1.
+    /// The key for products of a ciphertext of this level and this secret key.
+    pub(super) fn for_products<'a>(
+        &self,
+        of: Option<KeyId>,
+        level: usize,
+        keys: &'a EvaluationKeys,
+    ) -> Result<&'a EvaluationKey, EvaluateError> {
+        let key = keys.inner().for_products();
+        self.check_fit(of, level, keys, key)?;
+        key.ok_or_else(|| EvaluateError::MissingKey { what: "relinearisation".to_owned() })
+    }
+
+    /// The key for `X -> X^element`, which is not 1, of this ciphertext.
     pub(super) fn galois<'a>(
         &self,
         element: usize,
-        level: usize,
+        a: &Ciphertext,
         keys: &'a EvaluationKeys,
     ) -> Result<&'a GaloisKey, EvaluateError> {
-        let missing = || EvaluateError::MissingKey { what: rlwe::purpose(self.parameters.degree(), element) };
-        let galois = keys.inner().for_automorphism(element).ok_or_else(missing)?;
-        self.key(Some(&galois.key), level, String::new)?;
-        Ok(galois)
+        let galois = keys.inner().for_automorphism(element);
+        self.check_fit(a.key(), a.level(), keys, galois.map(|galois| &galois.key))?;
+        galois.ok_or_else(|| EvaluateError::MissingKey { what: rlwe::purpose(self.parameters.degree(), element) })
+    }
+
+    /// Rejects a key of other parameters, of another secret, or of a lower level.
+    fn check_fit(
+        &self,
+        of: Option<KeyId>,
+        level: usize,
+        keys: &EvaluationKeys,
+        key: Option<&EvaluationKey>,
+    ) -> Result<(), EvaluateError> {
+        if key.is_some_and(|key| *key.parameters() != self.parameters) {
+            return Err(EvaluateError::Parameters);
+        }
+        KeyId::joined([of, keys.id()])?;
+        match key {
+            Some(key) if key.level() < level => Err(EvaluateError::KeyLevel { level, found: key.level() }),
+            _ => Ok(()),
+        }
     }
 
     /// The result of a key switch of `a`.
     pub(super) fn switched(&self, parts: [Poly<Eval>; 2], a: &Ciphertext) -> Ciphertext {
         let norm = norms::sum([a.norm, norms::switch(&self.parameters, a.level())]);
-        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts.into()), a.factor, norm)
-    }
-
-    pub(super) fn key<'a>(
-        &self,
-        key: Option<&'a EvaluationKey>,
-        level: usize,
-        what: impl Fn() -> String,
-    ) -> Result<&'a EvaluationKey, EvaluateError> {
-        let key = key.ok_or_else(|| EvaluateError::MissingKey { what: what() })?;
-        if *key.parameters() != self.parameters {
-            return Err(EvaluateError::Parameters);
-        }
-        if key.level() < level { Err(EvaluateError::KeyLevel { level, found: key.level() }) } else { Ok(key) }
+        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, a.key(), parts.into()), a.factor, norm)
     }
 }

@@ -42,7 +42,7 @@ use super::keys::{EvaluationKeys, KeyError};
 use crate::kernels::RingKernels;
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Eval, Poly};
-use crate::rlwe::{self, SecretKey, norms};
+use crate::rlwe::{SecretKey, norms};
 use rand_core::CryptoRng;
 use std::ops::Range;
 
@@ -274,11 +274,8 @@ impl Evaluator {
         keys: &EvaluationKeys,
     ) -> Result<[Ciphertext; 2], EvaluateError> {
         let element = element(self.parameters().degree(), step);
-        let galois = keys.inner().for_automorphism(element);
-        let key = galois.map(|galois| &galois.key);
-        self.key(key, a.level(), || format!("an expansion ({})", rlwe::purpose(self.parameters().degree(), element)))?;
+        let galois = self.galois(element, &a, keys)?;
         let [c0, c1] = a.inner.parts() else { return Err(EvaluateError::NotRelinearized) };
-        let Some(galois) = galois else { return Err(EvaluateError::NotRelinearized) };
         let mut even = self.switched(self.switcher().rotate([c0, c1], galois), &a);
         let norm = norms::sum([a.norm, even.norm]);
         let (ring, kernels) = (self.parameters().ring(), RingKernels::best());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::params::{LatticeParameters, NamedSet, Plaintext as Scheme};
-use crate::ring::Modulus;
+use crate::ring::{Modulus, Seed};
 use crate::rlwe::tests::rng;
 use crate::rlwe::{PublicKey, SecretKey};
 use crate::wire;
@@ -50,7 +50,9 @@ fn fault_30_sums_are_exact_for_a_plaintext_modulus_that_is_no_prime() {
 fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     let t = Scheme::Integers(Modulus::new(257).unwrap());
     let parameters = LatticeParameters::insecure_of_sizes(64, &[40; 3], &[45], 3, t).unwrap();
-    let [secret, other] = [1, 2].map(|seed| SecretKey::generate(&parameters, &mut rng(seed)));
+    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    // without an identity: only the phase shows that it is another key
+    let other = SecretKey::from_seed(&parameters, Seed::random(&mut rng(2)));
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
     let holder = Decryptor::new(&secret).unwrap();
     let message = encoder.encode(&[5, -6, 100]).unwrap();

@@ -3,7 +3,7 @@
 use super::ciphertext::Ciphertext;
 use super::evaluate::{EvaluateError, Evaluator};
 use crate::ring::{Coeff, Domain, Poly, Seed};
-use crate::rlwe::{PublicKey, norms};
+use crate::rlwe::{KeyId, PublicKey, norms};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -20,7 +20,7 @@ impl Evaluator {
     /// # Errors
     /// [`EvaluateError::Flooding`] if the noise would not fit the modulus,
     /// [`EvaluateError::NoBound`] for a ciphertext from bytes without a declared bound, or
-    /// [`EvaluateError::Parameters`].
+    /// [`EvaluateError::Parameters`], or [`EvaluateError::OtherKey`] for another's public key.
     pub fn flood(
         &self,
         a: &Ciphertext,
@@ -35,6 +35,7 @@ impl Evaluator {
         if public.parameters() != self.parameters() {
             return Err(EvaluateError::Parameters);
         }
+        KeyId::joined([a.key(), public.id()])?;
         let t = (self.modulus().value() as f64).log2();
         let (quarter, error) = (a.noise_budget() + a.norm, norms::public_error(self.parameters()));
         let mut out = a.clone();

@@ -106,7 +106,10 @@ impl Evaluator {
         if level < 2 {
             return Err(EvaluateError::Level { present: level, wanted: 0 });
         }
-        self.key(keys.inner().for_products(), level, || "relinearisation".to_owned())?;
+        let all = || left.iter().chain(right).copied();
+        self.check_key(all())?;
+        let key = all().find_map(Ciphertext::key);
+        self.for_products(key, level, keys)?;
         self.inverse(forms.divisor)?;
         let both = t.mul(left[0].factor, right[0].factor);
         let of_values = |values: &[&Ciphertext]| -> Vec<u64> { values.iter().map(|value| value.factor).collect() };
@@ -140,7 +143,7 @@ impl Evaluator {
         });
         let made = Poly::bilinear_forms(&weights, &xs, &ys, self.parameters().ring().basis(level));
         let finish = |(parts, norm): ([Poly<_>; 3], f64)| {
-            let inner = rlwe::Ciphertext::new(self.parameters(), parts.into());
+            let inner = rlwe::Ciphertext::new(self.parameters(), key, parts.into());
             self.relinearize_mod_switch(&Ciphertext::new(inner, factor, norm), keys)
         };
         made.into_iter().zip(of_norms).map(finish).collect()
@@ -158,6 +161,7 @@ impl Evaluator {
         let inputs = turns.iter().flat_map(|turn| &turn.inputs).map(|input| input.ciphertext());
         let all: Vec<&Ciphertext> = terms.iter().copied().chain(inputs).collect();
         all.iter().try_for_each(|value| self.check(value))?;
+        self.check_key(all.iter().copied())?;
         if all.iter().any(|value| value.needs_relinearization()) {
             return Err(EvaluateError::NotRelinearized);
         }
@@ -169,7 +173,7 @@ impl Evaluator {
         let mut turned = Vec::with_capacity(turns.len());
         for turn in turns {
             let element = rlwe::rotation(degree, turn.steps);
-            let key = self.galois(element, level, turn.keys)?;
+            let key = self.galois(element, first.ciphertext(), turn.keys)?;
             let inputs = turn.inputs.iter().map(|input| (&input.ciphertext().inner.parts()[0], input.digits()));
             turned.push(Turned { inputs: inputs.collect(), key });
         }
@@ -177,8 +181,9 @@ impl Evaluator {
             terms.iter().map(|term| [&term.inner.parts()[0], &term.inner.parts()[1]]).collect();
         let parts = self.switcher().rotated_sum(&own, &turned);
         let norm = all.iter().fold(norms::rounding(self.parameters(), 2), |sum, value| norms::sum([sum, value.norm]));
+        let key = all.iter().find_map(|value| value.key());
         let digits = norms::digits(self.parameters(), level) + ((all.len() - terms.len()) as f64).log2();
-        let inner = rlwe::Ciphertext::new(self.parameters(), parts.into());
+        let inner = rlwe::Ciphertext::new(self.parameters(), key, parts.into());
         Ok(Ciphertext::new(inner, factor, norms::sum([norm, digits])))
     }
 

@@ -4,7 +4,7 @@ use super::ciphertext::Ciphertext;
 use super::encode::{EncodeError, Plaintext, modulus};
 use crate::params::LatticeParameters;
 use crate::ring::Modulus;
-use crate::rlwe::{self, EvaluationKey, PublicKey, SecretKey, norms};
+use crate::rlwe::{self, EvaluationKey, KeyId, OtherKey, PublicKey, SecretKey, norms};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -75,6 +75,9 @@ pub enum KeyError {
         /// The level given.
         found: usize,
     },
+    /// Keys of two secret keys in one object.
+    #[error(transparent)]
+    OtherKey(#[from] OtherKey),
     /// More steps of an expansion than there are.
     #[error("expected at most {most} steps of an expansion, found {found}")]
     Depth {
@@ -105,6 +108,11 @@ impl EvaluationKeys {
         &self.inner
     }
 
+    /// The identity of the secret key that they are of, if it is known.
+    pub fn id(&self) -> Option<KeyId> {
+        self.inner.id()
+    }
+
     /// Adds the key for `X -> X^element`.
     pub(super) fn generate(
         &mut self,
@@ -113,7 +121,7 @@ impl EvaluationKeys {
         level: usize,
         rng: &mut impl CryptoRng,
     ) -> Result<(), KeyError> {
-        check(secret, level)?;
+        self.check(secret, level)?;
         self.inner.generate_for_automorphism(secret, element, level, rng);
         Ok(())
     }
@@ -152,14 +160,15 @@ impl EvaluationKeys {
     /// Adds a key for products, at `level` and below.
     ///
     /// # Errors
-    /// [`KeyError`] for parameters without a special prime, or a level that does not exist.
+    /// [`KeyError`] for parameters without a special prime, a level that does not exist, or a
+    /// secret that is not that of the keys here.
     pub fn with_relinearization(
         mut self,
         secret: &SecretKey,
         level: usize,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, KeyError> {
-        check(secret, level)?;
+        self.check(secret, level)?;
         self.inner.generate_for_products(secret, level, rng);
         Ok(self)
     }
@@ -187,15 +196,15 @@ impl EvaluationKeys {
         self.generate(secret, rlwe::conjugation(secret.parameters().degree()), level, rng)?;
         Ok(self)
     }
-}
 
-fn check(secret: &SecretKey, level: usize) -> Result<(), KeyError> {
-    let most = secret.parameters().data_primes();
-    if secret.parameters().ring().special_primes().is_empty() {
-        Err(KeyError::NoSpecialPrime)
-    } else if !(1..=most).contains(&level) {
-        Err(KeyError::Level { most, found: level })
-    } else {
-        Ok(())
+    fn check(&self, secret: &SecretKey, level: usize) -> Result<(), KeyError> {
+        let most = secret.parameters().data_primes();
+        if secret.parameters().ring().special_primes().is_empty() {
+            Err(KeyError::NoSpecialPrime)
+        } else if !(1..=most).contains(&level) {
+            Err(KeyError::Level { most, found: level })
+        } else {
+            Ok(self.inner.check(secret)?)
+        }
     }
 }

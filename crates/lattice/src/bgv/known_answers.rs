@@ -51,7 +51,7 @@ impl Case {
     fn ciphertext(&self, name: &str) -> Ciphertext {
         let [level, factor, parts @ ..] = self.answers.one("ciphertext", name) else { panic!("{name} is too short") };
         let (level, factor) = (level.parse().unwrap(), factor.parse().unwrap());
-        let inner = rlwe::Ciphertext::new(&self.answers.parameters, self.answers.parts(parts, level));
+        let inner = rlwe::Ciphertext::new(&self.answers.parameters, None, self.answers.parts(parts, level));
         Ciphertext::new(inner, factor, 30.0)
     }
 

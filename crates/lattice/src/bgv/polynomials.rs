@@ -311,7 +311,8 @@ impl Evaluator {
         });
         let (Some(c0), Some(c1)) = (parts.next(), parts.next()) else { unreachable!("two parts") };
         let sums = leaves.iter().zip(c0.zip(c1)).map(|(leaf, (c0, c1))| {
-            let inner = rlwe::Ciphertext::new(self.parameters(), vec![c0, c1]);
+            let key = powers.powers[0].1.key();
+            let inner = rlwe::Ciphertext::new(self.parameters(), key, vec![c0, c1]);
             let sum = Ciphertext::new(inner, leaf.factor, leaf.norm);
             if leaf.constant == 0 { Ok(sum) } else { self.add_constant(&sum, leaf.constant) }
         });

@@ -21,7 +21,8 @@ impl Evaluator {
         };
         let ours =
             |(a, m): &(&Ciphertext, &PreparedPlaintext)| self.check(a).is_ok() && m.parameters == *self.parameters();
-        if !pairs.iter().all(|pair| ours(pair) && alike(pair)) {
+        let one_key = self.check_key(pairs.iter().map(|(a, _)| *a)).is_ok();
+        if !one_key || !pairs.iter().all(|pair| ours(pair) && alike(pair)) {
             let mut sum = self.mul_prepared(first, plaintext)?;
             for (a, m) in others {
                 self.add_assign(&mut sum, &self.mul_prepared(a, m)?)?;
@@ -44,6 +45,7 @@ impl Evaluator {
     ) -> Result<(), EvaluateError> {
         self.check(sum)?;
         pairs.iter().try_for_each(|(a, m)| self.check_prepared(a, m))?;
+        self.check_key([&*sum].into_iter().chain(pairs.iter().map(|(a, _)| *a)))?;
         let alike = |a: &Ciphertext| {
             let parts = !a.needs_relinearization() && !sum.needs_relinearization();
             parts && a.level() == sum.level() && a.factor == sum.factor
@@ -67,6 +69,6 @@ impl Evaluator {
             return Err(EvaluateError::Level { present, wanted: level });
         }
         let parts = (0..2).map(|_| Poly::zero(ring, ring.basis(level))).collect();
-        Ok(Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), parts), 1, 0.0))
+        Ok(Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), None, parts), 1, 0.0))
     }
 }

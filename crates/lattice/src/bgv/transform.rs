@@ -127,9 +127,7 @@ impl Evaluator {
         let [c0, c1] = a.inner().parts() else { return Err(EvaluateError::NotRelinearized) };
         let mut found = BTreeMap::new();
         for step in transform.map.schedule().steps() {
-            let galois = keys.inner().for_automorphism(rlwe::rotation(degree, step as i64));
-            self.key(galois.map(|galois| &galois.key), level, || format!("a rotation by {step}"))?;
-            found.extend(galois.map(|galois| (step, galois)));
+            found.insert(step, self.galois(rlwe::rotation(degree, step as i64), a, keys)?);
         }
         let parts = self.switcher().transform([c0, c1], &transform.map, |step| found[&step]);
         let switch = norms::switch(self.parameters(), level);
@@ -137,7 +135,7 @@ impl Evaluator {
         let norm = transform.norms.values().fold(switch, |total, [own, babies]| {
             norms::sum([total, norms::product(*own, a.norm), norms::product(*babies, turned), switch])
         });
-        Ok(Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), parts.into()), a.factor(), norm))
+        Ok(Ciphertext::new(rlwe::Ciphertext::new(self.parameters(), a.key(), parts.into()), a.factor(), norm))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Estimate, Estimator, OperationError, Plaintext, Scale};
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Eval, Poly};
-use crate::rlwe::{self, PublicKey, SecretKey};
+use crate::rlwe::{self, KeyId, PublicKey, SecretKey};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -47,6 +47,11 @@ impl Ciphertext {
     /// Data primes left.
     pub fn level(&self) -> usize {
         self.inner.level()
+    }
+
+    /// The identity of the secret key, if it is known.
+    pub fn key(&self) -> Option<KeyId> {
+        self.inner.key()
     }
 
     /// The scale.
@@ -165,18 +170,23 @@ impl Ciphertext {
 
     /// Message and error, as values.
     pub(super) fn phase_values(&self, secret: &SecretKey) -> Result<Zeroizing<Poly<Eval>>, OperationError> {
-        if self.parameters() != secret.parameters() {
-            return Err(OperationError::OtherParameters);
-        }
+        self.check(secret)?;
         Ok(secret.phase_values(&self.inner))
     }
 
     /// Message and error.
     pub(super) fn phase(&self, secret: &SecretKey) -> Result<Zeroizing<Poly<Coeff>>, OperationError> {
+        self.check(secret)?;
+        Ok(secret.phase(&self.inner))
+    }
+
+    /// Rejects a secret that this ciphertext is not under.
+    fn check(&self, secret: &SecretKey) -> Result<(), OperationError> {
         if self.parameters() != secret.parameters() {
             return Err(OperationError::OtherParameters);
         }
-        Ok(secret.phase(&self.inner))
+        KeyId::joined([secret.id(), self.key()])?;
+        Ok(())
     }
 }
 

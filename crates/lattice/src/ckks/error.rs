@@ -2,6 +2,7 @@
 
 use super::encode::EncodeError;
 use super::scale::Scale;
+use crate::rlwe::OtherKey;
 
 /// Why an operation was rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -10,6 +11,9 @@ pub enum OperationError {
     /// An object of other parameters.
     #[error("expected objects of the same parameters, found others")]
     OtherParameters,
+    /// Ciphertexts or evaluation keys of two secret keys.
+    #[error(transparent)]
+    OtherKey(#[from] OtherKey),
     /// Parameters without a special prime: keys are impossible.
     #[error("expected parameters with a special prime, found none")]
     NoSpecialPrime,

@@ -24,7 +24,7 @@ use super::precision::{Estimate, Estimator};
 use super::scale::{Magnitude, Scale};
 use crate::params::{self, LatticeParameters};
 use crate::ring::{Division, Eval, Poly, Rounding};
-use crate::rlwe::{self, KeySwitcher};
+use crate::rlwe::{self, KeyId, KeySwitcher};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
@@ -259,6 +259,7 @@ impl Evaluator {
         for (sum, part) in sum.inner_mut().parts_mut().iter_mut().zip(a.inner().parts()) {
             sum.mul_add_assign(part, p.element());
         }
+        sum.inner_mut().join(a.inner());
         sum.set_estimate(self.carried(estimate));
         Ok(())
     }
@@ -282,6 +283,7 @@ impl Evaluator {
                 return Err(OperationError::ThreeParts);
             }
         }
+        self.check_key(pairs.iter().map(|(a, _)| *a))?;
         let pairs: Vec<_> = pairs.iter().map(|(a, p)| (a.inner(), p.element())).collect();
         Ok(Ciphertext::new(rlwe::Ciphertext::inner_product(&pairs), scale, self.carried(estimate)))
     }
@@ -358,14 +360,13 @@ impl Evaluator {
     /// # Errors
     /// [`OperationError`] if parameters differ, or there is no key for this level.
     pub fn relinearize(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check(a)?;
-        self.check_keys(keys)?;
+        self.check_keys(a, keys)?;
         let [c0, c1, c2] = a.inner().parts() else {
             return Ok(a.clone());
         };
         let key = keys.relinearization(a.level())?;
         let estimate = self.admit(self.estimator.switch(&self.bounds(a)?))?;
-        Ok(self.of_parts(self.switcher.relinearize([c0, c1, c2], key).into(), a.scale(), estimate))
+        Ok(self.of_parts(a.key(), self.switcher.relinearize([c0, c1, c2], key).into(), a.scale(), estimate))
     }
 
     /// `a b` over the last prime, in two parts: [`Self::mul`] and [`Self::rescale`] in less time,
@@ -387,12 +388,11 @@ impl Evaluator {
     /// # Errors
     /// As those.
     pub fn relinearize_rescale(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check(a)?;
-        self.check_keys(keys)?;
+        self.check_keys(a, keys)?;
         let [c0, c1, c2] = a.inner().parts() else { return self.rescale(a) };
         let key = keys.relinearization(a.level())?;
         let (scale, estimate) = self.rescaled(a, &self.estimator.switch(&self.bounds(a)?), 2)?;
-        Ok(self.of_parts(self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale, estimate))
+        Ok(self.of_parts(a.key(), self.switcher.relinearize_and_divide([c0, c1, c2], key).into(), &scale, estimate))
     }
 
     /// The scale of a ciphertext divided by the last prime, and the bounds of the result, which has
@@ -425,7 +425,7 @@ impl Evaluator {
         let division =
             self.divisions[level].get_or_init(|| Division::by_last(self.parameters.ring(), level, Rounding::Nearest));
         let parts = a.inner().parts().iter().map(|part| division.divide(part)).collect();
-        Ok(self.of_parts(parts, &scale, estimate))
+        Ok(self.of_parts(a.key(), parts, &scale, estimate))
     }
 
     /// The same message over the first `level` primes.
@@ -497,6 +497,7 @@ impl Evaluator {
     ) -> Result<(Cow<'a, Ciphertext>, Cow<'a, Ciphertext>), OperationError> {
         self.check(a)?;
         self.check(b)?;
+        self.check_key([a, b])?;
         let scaled = |one: &'a Ciphertext, scale: &Scale| self.set_scale(one, scale).map(Cow::Owned);
         let (a, b) = match (a.scale() == b.scale(), a.level() > b.level()) {
             (true, _) => (Cow::Borrowed(a), Cow::Borrowed(b)),
@@ -511,8 +512,15 @@ impl Evaluator {
         Ok((at(a)?, at(b)?))
     }
 
-    pub(super) fn of_parts(&self, parts: Vec<Poly<Eval>>, scale: &Scale, estimate: Estimate) -> Ciphertext {
-        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, parts), scale.clone(), self.carried(estimate))
+    /// A result under this key.
+    pub(super) fn of_parts(
+        &self,
+        key: Option<KeyId>,
+        parts: Vec<Poly<Eval>>,
+        scale: &Scale,
+        estimate: Estimate,
+    ) -> Ciphertext {
+        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, key, parts), scale.clone(), self.carried(estimate))
     }
 
     /// The scale of a product, if it has room.
@@ -532,8 +540,22 @@ impl Evaluator {
         if *a.parameters() == self.parameters { Ok(()) } else { Err(OperationError::OtherParameters) }
     }
 
-    pub(super) fn check_keys(&self, keys: &EvaluationKeys) -> Result<(), OperationError> {
-        if *keys.parameters() == self.parameters { Ok(()) } else { Err(OperationError::OtherParameters) }
+    /// Rejects a ciphertext or keys of other parameters, or keys of another secret.
+    pub(super) fn check_keys(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<(), OperationError> {
+        self.check(a)?;
+        if *keys.parameters() != self.parameters {
+            return Err(OperationError::OtherParameters);
+        }
+        KeyId::joined([a.key(), keys.id()])?;
+        Ok(())
+    }
+
+    /// Rejects ciphertexts of two keys. Returns the key, if it is known.
+    pub(super) fn check_key<'a>(
+        &self,
+        all: impl IntoIterator<Item = &'a Ciphertext>,
+    ) -> Result<Option<KeyId>, OperationError> {
+        Ok(KeyId::joined(all.into_iter().map(Ciphertext::key))?)
     }
 
     pub(super) fn check_level(&self, a: &Ciphertext, least: usize) -> Result<(), OperationError> {
@@ -543,6 +565,7 @@ impl Evaluator {
     pub(super) fn check_levels(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(), OperationError> {
         self.check(a)?;
         self.check(b)?;
+        self.check_key([a, b])?;
         let (left, right) = (a.level(), b.level());
         if left == right { Ok(()) } else { Err(OperationError::Levels { left, right }) }
     }

@@ -27,7 +27,7 @@ pub(crate) fn exercise(parameters: &LatticeParameters) {
             _ = decryptor.decrypt(&x);
             _ = decryptor.rounded(&x, 52);
             _ = decryptor.label(&x, &[0, 1]);
-            if let Ok(mut budget) = FloodBudget::new(parameters, 3, 5, 2) {
+            if let Ok(mut budget) = FloodBudget::new(&secret, 3, 5, 2) {
                 _ = decryptor.flooded(&x, &mut budget, &mut rng);
             }
             let Ok(evaluator) = Evaluator::new(parameters) else { continue };

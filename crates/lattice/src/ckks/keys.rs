@@ -2,7 +2,7 @@
 
 use super::OperationError;
 use crate::params::LatticeParameters;
-use crate::rlwe::{self, EvaluationKey, GaloisKey, SecretKey};
+use crate::rlwe::{self, EvaluationKey, GaloisKey, KeyId, SecretKey};
 use rand_core::CryptoRng;
 
 /// A relinearisation key and Galois keys, each made for a level. A key serves that level and all
@@ -46,6 +46,11 @@ impl EvaluationKeys {
         &self.inner
     }
 
+    /// The identity of the secret key that they are of, if it is known.
+    pub fn id(&self) -> Option<KeyId> {
+        self.inner.id()
+    }
+
     /// Moves the key for products into an object of its own.
     pub fn take_relinearization(&mut self) -> Option<Self> {
         self.inner.take_for_products().map(|inner| Self::from_inner(&self.parameters, inner))
@@ -70,8 +75,8 @@ impl EvaluationKeys {
     /// Adds the key for products of ciphertexts of at most this level.
     ///
     /// # Errors
-    /// [`OperationError`] for a secret of other parameters, parameters without a special prime, or
-    /// a level that does not exist.
+    /// [`OperationError`] for a secret of other parameters or not that of the keys here, parameters
+    /// without a special prime, or a level that does not exist.
     pub fn add_relinearization(
         &mut self,
         secret: &SecretKey,
@@ -166,7 +171,7 @@ impl EvaluationKeys {
         } else if !(1..=most).contains(&level) {
             Err(OperationError::Level { most, found: level })
         } else {
-            Ok(())
+            Ok(self.inner.check(secret)?)
         }
     }
 }

@@ -57,7 +57,7 @@ impl Case {
         let rescaled = Scale::power_of_two(60).quotient(&Scale::prime(2)).unwrap();
         let near = |exact: &Scale| (exact.to_f64(parameters).unwrap() / scale - 1.0).abs() < 2f64.powi(-51);
         let exact = [Scale::power_of_two(30), Scale::power_of_two(60), rescaled].into_iter().find(near);
-        let inner = crate::rlwe::Ciphertext::new(parameters, self.answers.parts(parts, level));
+        let inner = crate::rlwe::Ciphertext::new(parameters, None, self.answers.parts(parts, level));
         Ciphertext::new(inner, exact.unwrap_or_else(|| panic!("{name} has the scale {scale}")), None)
     }
 

@@ -361,8 +361,7 @@ mod tests {
         let bits = |error| Estimate { magnitude: 1.0, wide: 0.0, error, scale: 4.0, level: 1 }.coefficient_error_bits();
         assert_eq!([0.0, 0.1, 0.25, 0.49, 0.5, 255.9, 256.0].map(bits), [1, 1, 1, 1, 2, 10, 11]);
         assert_eq!([f64::NAN, f64::INFINITY].map(bits), [u32::MAX; 2]);
-        let parameters = Bench::new(&[50, 40]).evaluator.parameters().clone();
-        assert!(crate::ckks::FloodBudget::new(&parameters, u32::MAX, 40, 1).is_err());
+        assert!(crate::ckks::FloodBudget::new(&Bench::new(&[50, 40]).secret, u32::MAX, 40, 1).is_err());
         // of a real ciphertext
         let mut bench = Bench::new(&[50, 40]);
         let estimator = Estimator::new(bench.evaluator.parameters());

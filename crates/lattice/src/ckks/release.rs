@@ -49,7 +49,7 @@ use super::scale::Magnitude;
 use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Domain, Poly, Seed};
-use crate::rlwe::SecretKey;
+use crate::rlwe::{KeyId, SecretKey};
 use rand_core::CryptoRng;
 use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 use zeroize::Zeroizing;
@@ -249,7 +249,7 @@ impl<'a> Decryptor<'a> {
     /// left.
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext or a budget of other parameters, a spent budget, a level
+    /// [`ReleaseError`] for a ciphertext or a budget of another key, a spent budget, a level
     /// whose modulus is below `2^(f+2)`, or a coefficient that leaves no room for the noise: half
     /// of the modulus is for the noise, the other half for scaled messages. After an error nothing
     /// is spent.
@@ -263,6 +263,7 @@ impl<'a> Decryptor<'a> {
         if *parameters != budget.parameters || parameters != ciphertext.parameters() {
             return Err(OperationError::OtherParameters.into());
         }
+        KeyId::joined([self.secret.id(), budget.key]).map_err(OperationError::from)?;
         let least = budget.flood_bits() + 2;
         let moduli = &parameters.ring().data_primes()[..ciphertext.level()];
         let found = moduli.iter().map(|table| table.modulus().bits() - 1).sum();
@@ -328,7 +329,7 @@ fn take_largest(keys: &mut [u64]) -> usize {
 const MOST_FLOOD: u32 = 120;
 
 /// The number of flooded results that a key may give, and the width of the noise. Make one budget
-/// for each key; it cannot be copied.
+/// for each key; it serves this key alone, and cannot be copied.
 ///
 /// For `k` results of `N` coefficients with errors of at most `2^b`, uniform noise on `[-2^f, 2^f)`
 /// with `f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together independent of the secret,
@@ -336,11 +337,16 @@ const MOST_FLOOD: u32 = 120;
 /// ciphertext, not the usual one.
 ///
 /// ```
+/// use rand_core::SeedableRng;
 /// use tobari_lattice::ckks::FloodBudget;
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
+/// use tobari_lattice::rlwe::SecretKey;
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
+/// // a program takes its randomness from the system
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]);
+/// let secret = SecretKey::generate(&parameters, &mut rng);
 /// // errors of at most 2^10, 100 results, together within 2^-40 of harmless: 10 + 40 - 1 + 12 + 7 bits
-/// let budget = FloodBudget::new(&parameters, 10, 40, 100)?;
+/// let budget = FloodBudget::new(&secret, 10, 40, 100)?;
 /// assert_eq!((budget.flood_bits(), budget.left()), (68, 100));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -350,32 +356,30 @@ const MOST_FLOOD: u32 = 120;
 /// ```
 pub struct FloodBudget {
     parameters: LatticeParameters,
+    key: Option<KeyId>,
     flood_bits: u32,
     security_bits: u32,
     left: u32,
 }
 
 impl FloodBudget {
-    /// A budget for `results` results, within a statistical distance of `2^-security_bits`
-    /// together, of ciphertexts with coefficient errors of at most `2^error_bits`:
+    /// A budget of this key for `results` results, within a statistical distance of
+    /// `2^-security_bits` together, of ciphertexts with coefficient errors of at most
+    /// `2^error_bits`:
     /// [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a larger
     /// one.
     ///
     /// # Errors
     /// [`ReleaseError::Flooding`] if the noise needs more than 120 bits.
-    pub fn new(
-        parameters: &LatticeParameters,
-        error_bits: u32,
-        security_bits: u32,
-        results: u32,
-    ) -> Result<Self, ReleaseError> {
+    pub fn new(secret: &SecretKey, error_bits: u32, security_bits: u32, results: u32) -> Result<Self, ReleaseError> {
+        let parameters = secret.parameters();
         let log_degree = parameters.degree().ilog2();
         let log_results = u64::from(results).next_power_of_two().ilog2();
         let bits = error_bits.saturating_add(security_bits).saturating_add(log_degree + log_results).saturating_sub(1);
         if bits > MOST_FLOOD {
             return Err(ReleaseError::Flooding { most: MOST_FLOOD, found: bits });
         }
-        Ok(Self { parameters: parameters.clone(), flood_bits: bits, security_bits, left: results })
+        Ok(Self { parameters: parameters.clone(), key: secret.id(), flood_bits: bits, security_bits, left: results })
     }
 
     /// Subtracts results that were given before, for instance by an earlier run of the program.
@@ -541,7 +545,7 @@ mod tests {
         let estimator = Estimator::new(&parameters);
         let estimate = estimator.encrypt_seeded(&estimator.encoded(1.0, &scale, level));
         let estimate = estimator.rescale(&estimator.rescale(&estimator.mul(&estimate, &estimate)));
-        let mut budget = FloodBudget::new(&parameters, estimate.coefficient_error_bits(), 40, 1000).unwrap();
+        let mut budget = FloodBudget::new(&secret, estimate.coefficient_error_bits(), 40, 1000).unwrap();
         let decryptor = Decryptor::new(&secret, &encoder).unwrap();
         let found = decryptor.flooded(&square, &mut budget, &mut rng(4)).unwrap();
         let error = found.iter().zip(&slots).map(|(y, x)| (y - x * x).abs()).fold(0.0, f64::max);
@@ -578,7 +582,7 @@ mod tests {
         let numbers = [1.0, -2.0, 3.0];
         let ciphertext = bench.encrypt(&numbers, 80, 3);
         let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
-        let mut budget = FloodBudget::new(bench.evaluator.parameters(), 12, 40, 3).unwrap();
+        let mut budget = FloodBudget::new(&bench.secret, 12, 40, 3).unwrap();
         assert_eq!(budget.flood_bits(), 12 + 39 + 6 + 2);
         budget.spend(1);
         let results = [(); 2].map(|()| decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng).unwrap());
@@ -597,10 +601,10 @@ mod tests {
         let mut bench = Bench::new(&[50, 40, 40]);
         let ciphertext = bench.encrypt(&[1.0], 30, 1);
         let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
-        let mut budget = FloodBudget::new(bench.evaluator.parameters(), 12, 40, 3).unwrap();
+        let mut budget = FloodBudget::new(&bench.secret, 12, 40, 3).unwrap();
         let refused = decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng);
         assert_eq!((refused, budget.left()), (Err(ReleaseError::NoRoom { least: 61, found: 49 }), 3));
-        let wide = FloodBudget::new(bench.evaluator.parameters(), 60, 60, 1000).map(|_| ());
+        let wide = FloodBudget::new(&bench.secret, 60, 60, 1000).map(|_| ());
         assert_eq!(wide, Err(ReleaseError::Flooding { most: 120, found: 135 }));
     }
 }

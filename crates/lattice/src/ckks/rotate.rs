@@ -61,9 +61,9 @@ impl Evaluator {
     /// [`OperationError`] if parameters differ, it is a product of three parts, or there is no key
     /// for the step.
     pub fn rotate(&self, a: &Ciphertext, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
+        self.check_keys(a, keys)?;
         match keys.step(step) {
-            0 => self.check(a).map(|()| a.clone()),
+            0 => Ok(a.clone()),
             step => self.apply(a, keys.rotation(step, a.level())?),
         }
     }
@@ -94,7 +94,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Self::rotate`].
     pub fn conjugate(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
+        self.check_keys(a, keys)?;
         self.apply(a, keys.conjugation(a.level())?)
     }
 
@@ -114,8 +114,7 @@ impl Evaluator {
     /// # Errors
     /// As [`Self::rotate`].
     pub fn rotate_hoisted(&self, a: &Hoisted, step: i64, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
-        self.check(&a.ciphertext)?;
+        self.check_keys(&a.ciphertext, keys)?;
         let step = keys.step(step);
         if step == 0 {
             return Ok(a.ciphertext().clone());
@@ -123,14 +122,13 @@ impl Evaluator {
         let galois = keys.rotation(step, a.ciphertext.level())?;
         let estimate = self.admit(self.estimator().switch(&self.bounds(&a.ciphertext)?))?;
         let parts = self.switcher().rotate_digits(&a.ciphertext.inner().parts()[0], &a.digits, galois);
-        Ok(self.of_parts(parts.into(), a.ciphertext.scale(), estimate))
+        Ok(self.of_parts(a.ciphertext.key(), parts.into(), a.ciphertext.scale(), estimate))
     }
 
-    /// Applies `X -> X^g`, and switches back to the secret.
+    /// Applies `X -> X^g` with a key that was checked, and switches back to the secret.
     fn apply(&self, a: &Ciphertext, galois: &GaloisKey) -> Result<Ciphertext, OperationError> {
-        self.check(a)?;
         let [c0, c1] = a.inner().parts() else { return Err(OperationError::ThreeParts) };
         let estimate = self.admit(self.estimator().switch(&self.bounds(a)?))?;
-        Ok(self.of_parts(self.switcher().rotate([c0, c1], galois).into(), a.scale(), estimate))
+        Ok(self.of_parts(a.key(), self.switcher().rotate([c0, c1], galois).into(), a.scale(), estimate))
     }
 }

@@ -31,6 +31,7 @@ impl Evaluator {
         }
         let Some(first) = inputs.first() else { return Err(OperationError::Empty) };
         self.check_all_alike(first, inputs)?;
+        let key = self.check_key(inputs.iter().copied())?;
         let scale = self.product(first.scale(), &Scale::power_of_two(bits), first.level())?;
         let factor = scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
         let estimates = inputs.iter().map(|input| self.bounds(input)).collect::<Result<Vec<_>, _>>()?;
@@ -49,7 +50,7 @@ impl Evaluator {
         let mut parts: Vec<_> = parts.collect();
         let sums = estimates.into_iter().map(|estimate| {
             let parts = parts.iter_mut().filter_map(Iterator::next).collect();
-            self.of_parts(parts, &scale, estimate)
+            self.of_parts(key, parts, &scale, estimate)
         });
         Ok(sums.collect())
     }
@@ -74,6 +75,7 @@ impl Evaluator {
         self.check_all_alike(x, inputs)?;
         self.check_all_alike(w, weights)?;
         self.check_levels(x, w)?;
+        let key = self.check_key(inputs.iter().chain(weights).copied())?;
         if x.needs_relinearization() || w.needs_relinearization() {
             return Err(OperationError::ThreeParts);
         }
@@ -92,7 +94,7 @@ impl Evaluator {
         let [inputs, weights] =
             [inputs, weights].map(|all| all.iter().map(|one| both(one.inner())).collect::<Vec<_>>());
         let sums = Poly::tensor_sums(sums, &inputs, &weights).into_iter().zip(estimates);
-        Ok(sums.map(|(parts, estimate)| self.of_parts(parts.into(), &scale, estimate)).collect())
+        Ok(sums.map(|(parts, estimate)| self.of_parts(key, parts.into(), &scale, estimate)).collect())
     }
 
     /// Checks that all have the evaluator's parameters, and the level, scale and number of parts of

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::params::{self, LatticeParameters};
+use crate::ring::Seed;
 use crate::rlwe::tests::{rng, toy};
 use crate::rlwe::{PublicKey, SecretKey};
 use chacha20::ChaCha20Rng;
@@ -320,7 +321,7 @@ fn objects_of_other_parameters_are_refused() {
     assert_eq!(Decryptor::new(&bench.secret, &other.encoder).map(|_| ()).unwrap_err(), others);
     let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
     assert_eq!(decryptor.decrypt(&x).unwrap_err(), ReleaseError::Operation(others.clone()));
-    let mut budget = FloodBudget::new(other.evaluator.parameters(), 10, 10, 1).unwrap();
+    let mut budget = FloodBudget::new(&other.secret, 10, 10, 1).unwrap();
     let refused = decryptor.flooded(&x, &mut budget, &mut other.rng);
     assert_eq!(refused.unwrap_err(), ReleaseError::Operation(others));
     let integers = Evaluator::new(&toy(Some(257))).map(|_| ()).unwrap_err();
@@ -465,7 +466,7 @@ fn a_lifted_plaintext_keeps_its_range_and_a_decryption_of_nothing_is_not_encrypt
     let one = one.encrypt(&bench.public, &mut bench.rng).unwrap();
     assert_eq!((one.level(), one.estimate().unwrap().magnitude()), (3, 1.0));
     assert!(bench.error(&one, &[0.5, 0.0]) < 1e-4);
-    let other = SecretKey::generate(bench.evaluator.parameters(), &mut bench.rng);
+    let other = SecretKey::from_seed(bench.evaluator.parameters(), Seed::random(&mut bench.rng));
     let found = Decryptor::new(&other, &bench.encoder).unwrap().plaintext(&one).unwrap();
     let refused = found.encrypt(&bench.public, &mut bench.rng).map(drop);
     assert_eq!(refused, Err(OperationError::Encode(EncodeError::NoMessage)));
@@ -517,7 +518,7 @@ fn a_flooded_result_has_room_for_its_noise_or_is_none() {
     let scale = Scale::power_of_two(30);
     let half = bench.evaluator.parameters().ring().data_primes()[0].modulus().value() as f64 / 2.0;
     // noise of up to a quarter of the modulus
-    let mut budget = FloodBudget::new(bench.evaluator.parameters(), 11, 31, 1).unwrap();
+    let mut budget = FloodBudget::new(&bench.secret, 11, 31, 1).unwrap();
     assert_eq!(budget.flood_bits(), 47);
     let mut flood = |share: f64| {
         let number = share * half / 2f64.powi(30);
@@ -530,7 +531,7 @@ fn a_flooded_result_has_room_for_its_noise_or_is_none() {
     assert_eq!(flood(0.7), Ok(()), "nothing was spent before");
     assert_eq!(flood(0.7), Err(ReleaseError::Spent));
     // a ciphertext with more levels than these parameters have
-    let (mut large, mut budget) = (self::bench(), FloodBudget::new(bench.evaluator.parameters(), 1, 1, 1).unwrap());
+    let (mut large, mut budget) = (self::bench(), FloodBudget::new(&bench.secret, 1, 1, 1).unwrap());
     let x = large.encrypt(&[0.5], 40, 4);
     let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
     let refused = decryptor.flooded(&x, &mut budget, &mut large.rng).map(drop);

@@ -11,7 +11,7 @@ use super::keys::EvaluationKeys;
 use super::precision::{Estimate, Estimator};
 use super::scale::Scale;
 use crate::params::LatticeParameters;
-use crate::rlwe::{Diagonals, LinearMap};
+use crate::rlwe::{Diagonals, KeyId, LinearMap};
 use std::collections::BTreeMap;
 
 /// A matrix by its diagonals, prepared for a level: slot `j` of the result is `Σ_d m_d[j] x_(j+d)`,
@@ -111,8 +111,7 @@ impl Evaluator {
         transform: &LinearTransform,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, OperationError> {
-        self.check_keys(keys)?;
-        self.check(a)?;
+        self.check_keys(a, keys)?;
         if transform.parameters != *self.parameters() {
             return Err(OperationError::OtherParameters);
         }
@@ -127,7 +126,7 @@ impl Evaluator {
         let factor = scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
         let estimate = self.admit(self.estimator().transform(&self.bounds(a)?, transform).at(factor, a.level()))?;
         let parts = self.switcher().transform([c0, c1], &transform.map, |step| found[&step]);
-        Ok(self.of_parts(parts.into(), &scale, estimate))
+        Ok(self.of_parts(a.key(), parts.into(), &scale, estimate))
     }
 }
 
@@ -192,10 +191,11 @@ impl Evaluator {
             }
         }
         let found = grid.rotations().zip(keys).map(|(step, keys)| {
-            self.check_keys(keys)?;
+            self.check_keys(first, keys)?;
             keys.rotation(keys.step(step), first.level())
         });
         let mut babies = found.collect::<Result<Vec<_>, OperationError>>()?;
+        let key = KeyId::joined(inputs.iter().map(|a| a.key()).chain(keys.iter().map(|keys| keys.id())))?;
         let giant = if grid.giants > 1 { babies.pop() } else { None };
         let mut diagonals = Vec::with_capacity(inputs.len());
         for (i, a) in inputs.iter().enumerate() {
@@ -206,7 +206,7 @@ impl Evaluator {
         }
         let estimate = self.sum_estimate(inputs, weights, grid, &scale)?;
         let parts = self.switcher().transform_sum(&diagonals, &babies, giant);
-        Ok(self.of_parts(parts.into(), &scale, estimate))
+        Ok(self.of_parts(key, parts.into(), &scale, estimate))
     }
 
     /// The bounds of [`Self::transform_sum`].

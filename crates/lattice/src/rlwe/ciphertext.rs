@@ -1,5 +1,6 @@
 //! Ciphertexts, and sums of them.
 
+use super::identity::KeyId;
 use super::keys::uniform;
 use crate::kernels::RingKernels;
 use crate::params::LatticeParameters;
@@ -11,15 +12,26 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Ciphertext {
     parameters: LatticeParameters,
+    key: Option<KeyId>,
     parts: Vec<Poly<Eval>>,
 }
 
 impl Ciphertext {
     /// The ciphertext of these parts, all over one basis.
-    pub(crate) fn new(parameters: &LatticeParameters, parts: Vec<Poly<Eval>>) -> Self {
+    pub(crate) fn new(parameters: &LatticeParameters, key: Option<KeyId>, parts: Vec<Poly<Eval>>) -> Self {
         assert!((2..=3).contains(&parts.len()), "two or three parts");
         assert!(parts.iter().all(|part| part.basis() == parts[0].basis() && part.basis().special() == 0));
-        Self { parameters: parameters.clone(), parts }
+        Self { parameters: parameters.clone(), key, parts }
+    }
+
+    /// The identity of the secret key, if it is known.
+    pub fn key(&self) -> Option<KeyId> {
+        self.key
+    }
+
+    /// Takes the key of another ciphertext of a sum if the own one is unknown.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.key = self.key.or(other.key);
     }
 
     /// The parameters.
@@ -50,7 +62,7 @@ impl Ciphertext {
         self.parts.iter().map(Poly::memory).sum()
     }
 
-    /// `self + other`.
+    /// `self + other`. The schemes' evaluators check that both are of one key.
     ///
     /// # Panics
     /// If their levels or parameters differ.
@@ -59,25 +71,27 @@ impl Ciphertext {
         let both = self.parts.iter().zip(&other.parts).map(|(a, b)| a.sum(b));
         let longer = if self.parts.len() < other.parts.len() { other } else { self };
         let rest = longer.parts.iter().skip(self.parts.len().min(other.parts.len())).cloned();
-        Self::new(&self.parameters, both.chain(rest).collect())
+        Self::new(&self.parameters, self.key.or(other.key), both.chain(rest).collect())
     }
 
-    /// `self += other`.
+    /// `self += other`. The schemes' evaluators check that both are of one key.
     ///
     /// # Panics
     /// If their levels or parameters differ.
     pub fn add_assign(&mut self, other: &Self) {
+        self.join(other);
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.add_assign(other);
         }
         self.parts.extend(other.parts.iter().skip(self.parts.len()).cloned());
     }
 
-    /// `self -= other`.
+    /// `self -= other`. The schemes' evaluators check that both are of one key.
     ///
     /// # Panics
     /// If their levels or parameters differ.
     pub fn sub_assign(&mut self, other: &Self) {
+        self.join(other);
         for (part, other) in self.parts.iter_mut().zip(&other.parts) {
             part.sub_assign(other);
         }
@@ -109,7 +123,7 @@ impl Ciphertext {
     /// The phase multiplied by an element of this basis or a larger one.
     pub(crate) fn times(&self, element: &Poly<Eval>) -> Self {
         let parts = self.parts.iter().map(|part| part.times(element)).collect();
-        Self { parameters: self.parameters.clone(), parts }
+        Self { parameters: self.parameters.clone(), key: self.key, parts }
     }
 
     /// The same in place.
@@ -128,7 +142,8 @@ impl Ciphertext {
             Poly::inner_product(&pairs)
         };
         assert!(pairs.iter().all(|(ciphertext, _)| ciphertext.parts.len() == first.parts.len()), "as many parts");
-        Self { parameters: first.parameters.clone(), parts: (0..first.parts.len()).map(part).collect() }
+        let key = pairs.iter().find_map(|(ciphertext, _)| ciphertext.key);
+        Self { parameters: first.parameters.clone(), key, parts: (0..first.parts.len()).map(part).collect() }
     }
 
     /// Adds such a sum. Each element is read once for both parts, while it is in the cache.
@@ -142,6 +157,7 @@ impl Ciphertext {
             pairs.iter().all(|(other, _)| other.parts.len() == 2 && other.parts[0].basis() == basis),
             "as many rows"
         );
+        pairs.iter().for_each(|(other, _)| self.join(other));
         let (kernels, mut scratch) = (RingKernels::best(), [0; BLOCK]);
         for (row, table) in ring.tables(basis).enumerate() {
             for start in (0..ring.degree()).step_by(BLOCK) {
@@ -167,7 +183,7 @@ impl Ciphertext {
         let ([a0, a1], [b0, b1]) = (&self.parts[..], &other.parts[..]) else {
             panic!("a product of products that were not relinearised")
         };
-        Self::new(&self.parameters, Poly::tensor([a0, a1], [b0, b1]).into())
+        Self::new(&self.parameters, self.key.or(other.key), Poly::tensor([a0, a1], [b0, b1]).into())
     }
 
     /// The same phase modulo fewer primes: rows are dropped, nothing is divided.
@@ -184,13 +200,19 @@ impl Ciphertext {
 #[derive(Clone)]
 pub struct SeededCiphertext {
     parameters: LatticeParameters,
+    key: Option<KeyId>,
     pub(crate) body: Poly<Eval>,
     pub(crate) seed: Seed,
 }
 
 impl SeededCiphertext {
-    pub(crate) fn new(parameters: &LatticeParameters, body: Poly<Eval>, seed: Seed) -> Self {
-        Self { parameters: parameters.clone(), body, seed }
+    pub(crate) fn new(parameters: &LatticeParameters, key: Option<KeyId>, body: Poly<Eval>, seed: Seed) -> Self {
+        Self { parameters: parameters.clone(), key, body, seed }
+    }
+
+    /// The identity of the secret key, if it is known.
+    pub fn key(&self) -> Option<KeyId> {
+        self.key
     }
 
     /// The parameters.
@@ -214,6 +236,6 @@ impl SeededCiphertext {
     /// Draws the second half from the seed.
     pub fn expand(&self) -> Ciphertext {
         let a = uniform(self.parameters.ring(), self.body.basis(), &self.seed, 0);
-        Ciphertext::new(&self.parameters, vec![self.body.clone(), a])
+        Ciphertext::new(&self.parameters, self.key, vec![self.body.clone(), a])
     }
 }

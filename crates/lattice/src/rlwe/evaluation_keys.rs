@@ -1,5 +1,6 @@
 //! The keys that a server holds, whatever the scheme.
 
+use super::identity::{KeyId, OtherKey};
 use super::keys::SecretKey;
 use super::switch::EvaluationKey;
 use crate::ring::Automorphism;
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 /// all lower ones.
 #[derive(Clone, Default)]
 pub(crate) struct EvaluationKeys {
+    /// The secret key that they are of.
+    id: Option<KeyId>,
     products: Option<EvaluationKey>,
     /// By `g`.
     automorphisms: BTreeMap<usize, GaloisKey>,
@@ -23,7 +26,23 @@ pub(crate) struct GaloisKey {
 }
 
 impl EvaluationKeys {
+    /// No keys, for those of this secret key.
+    pub(crate) fn of(id: Option<KeyId>) -> Self {
+        Self { id, ..Self::default() }
+    }
+
+    /// The identity of the secret key that they are of, if it is known.
+    pub(crate) fn id(&self) -> Option<KeyId> {
+        self.id
+    }
+
+    /// Rejects a secret key that is not that of the keys here.
+    pub(crate) fn check(&self, secret: &SecretKey) -> Result<(), OtherKey> {
+        KeyId::joined([self.id, secret.id()]).map(|_| ())
+    }
+
     pub(crate) fn generate_for_products(&mut self, secret: &SecretKey, level: usize, rng: &mut impl CryptoRng) {
+        self.id = self.id.or(secret.id());
         let source = secret.square();
         self.products = Some(EvaluationKey::generate(secret.parameters(), [&source, secret.values()], level, rng));
     }
@@ -36,6 +55,7 @@ impl EvaluationKeys {
         level: usize,
         rng: &mut impl CryptoRng,
     ) {
+        self.id = self.id.or(secret.id());
         let (parameters, degree) = (secret.parameters(), secret.parameters().degree());
         let automorphism = Automorphism::new(degree, element);
         let target = secret.rotated(&Automorphism::new(degree, inverse(degree, element)));
@@ -62,13 +82,13 @@ impl EvaluationKeys {
 
     /// Moves the key for products out.
     pub(crate) fn take_for_products(&mut self) -> Option<Self> {
-        Some(Self { products: Some(self.products.take()?), ..Self::default() })
+        Some(Self { products: Some(self.products.take()?), ..Self::of(self.id) })
     }
 
     /// Moves the key for an automorphism out.
     pub(crate) fn take_for_automorphism(&mut self, element: usize) -> Option<Self> {
         let automorphisms = BTreeMap::from([self.automorphisms.remove_entry(&element)?]);
-        Some(Self { automorphisms, ..Self::default() })
+        Some(Self { automorphisms, ..Self::of(self.id) })
     }
 
     /// The part of these keys that serves `level` and below.
@@ -81,6 +101,7 @@ impl EvaluationKeys {
             (*element, GaloisKey { automorphism: galois.automorphism.clone(), key: cut(&galois.key) })
         };
         Self {
+            id: self.id,
             products: self.products.as_ref().map(cut),
             automorphisms: self.automorphisms.iter().map(galois).collect(),
         }

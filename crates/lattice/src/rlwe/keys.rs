@@ -1,6 +1,7 @@
 //! Keys, and encryptions of zero.
 
 use super::ciphertext::{Ciphertext, SeededCiphertext};
+use super::identity::KeyId;
 use crate::params::LatticeParameters;
 use crate::ring::{Automorphism, Basis, Coeff, Domain, Eval, Poly, Ring, Seed, Stream};
 use rand_core::CryptoRng;
@@ -28,25 +29,40 @@ use zeroize::{Zeroize, Zeroizing};
 /// ```
 pub struct SecretKey {
     parameters: LatticeParameters,
+    id: Option<KeyId>,
     seed: Seed,
     /// `s` over all primes.
     values: Poly<Eval>,
 }
 
 impl SecretKey {
-    /// Generates a key.
+    /// Generates a key, and its identity.
     pub fn generate(parameters: &LatticeParameters, rng: &mut impl CryptoRng) -> Self {
-        Self::from_seed(parameters, Seed::random(rng))
+        let key = Self::from_seed(parameters, Seed::random(rng));
+        key.with_id(KeyId::random(rng))
     }
 
     /// The key of a seed: coefficient after coefficient from its stream of domain
-    /// [`Domain::Secret`].
+    /// [`Domain::Secret`]. It has no identity: see [`Self::with_id`].
     pub fn from_seed(parameters: &LatticeParameters, seed: Seed) -> Self {
         let ring = parameters.ring();
         let mut coefficients = Zeroizing::new(vec![0; ring.degree()]);
         seed.stream(Domain::Secret, 0).ternary(&mut coefficients);
         let values = Poly::from_signed(ring, ring.key_basis(parameters.data_primes()), &coefficients).forward();
-        Self { parameters: parameters.clone(), seed, values }
+        Self { parameters: parameters.clone(), id: None, seed, values }
+    }
+
+    /// The same key with this identity, which a program stores beside the seed. Never give two keys
+    /// one identity: mixtures of them would be garbage without an error.
+    #[must_use]
+    pub fn with_id(mut self, id: KeyId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The identity, which is public; none for a key from a seed alone.
+    pub fn id(&self) -> Option<KeyId> {
+        self.id
     }
 
     /// The seed, for storage of the key. It is the whole secret.
@@ -64,7 +80,7 @@ impl SecretKey {
     pub(crate) fn from_ternary(parameters: &LatticeParameters, coefficients: &[i64]) -> Self {
         let ring = parameters.ring();
         let values = Poly::from_signed(ring, ring.key_basis(parameters.data_primes()), coefficients).forward();
-        Self { parameters: parameters.clone(), seed: Seed::from_bytes([0; 32]), values }
+        Self { parameters: parameters.clone(), id: None, seed: Seed::from_bytes([0; 32]), values }
     }
 
     /// `s` over all primes.
@@ -92,7 +108,7 @@ impl SecretKey {
         let (seed, secret) = (Seed::random(rng), Seed::random(rng));
         let ring = self.parameters.ring();
         let a = uniform(ring, ring.basis(data), &seed, 0);
-        SeededCiphertext::new(&self.parameters, mask(&self.parameters, &self.values, &a, &secret, 0), seed)
+        SeededCiphertext::new(&self.parameters, self.id, mask(&self.parameters, &self.values, &a, &secret, 0), seed)
     }
 
     /// An encryption of this element: [`Self::encrypt_zero`] plus the element, with one transform
@@ -106,7 +122,7 @@ impl SecretKey {
         body.neg_assign();
         body.mul_add_assign(&uniform(ring, basis, &seed, 0), &self.values);
         body.neg_assign();
-        SeededCiphertext::new(&self.parameters, body, seed)
+        SeededCiphertext::new(&self.parameters, self.id, body, seed)
     }
 
     /// `c_0 + c_1 s (+ c_2 s²)`.
@@ -150,6 +166,7 @@ impl Drop for SecretKey {
 #[derive(Clone)]
 pub struct PublicKey {
     parameters: LatticeParameters,
+    id: Option<KeyId>,
     seed: Seed,
     b: Poly<Eval>,
     a: Poly<Eval>,
@@ -160,13 +177,18 @@ impl PublicKey {
     pub fn generate(secret: &SecretKey, rng: &mut impl CryptoRng) -> Self {
         let parameters = secret.parameters();
         let SeededCiphertext { body, seed, .. } = secret.encrypt_zero(parameters.data_primes(), rng);
-        Self::from_parts(parameters, body, seed)
+        Self::from_parts(parameters, secret.id, body, seed)
     }
 
     /// From `b` and the seed of `a`.
-    pub(crate) fn from_parts(parameters: &LatticeParameters, b: Poly<Eval>, seed: Seed) -> Self {
+    pub(crate) fn from_parts(parameters: &LatticeParameters, id: Option<KeyId>, b: Poly<Eval>, seed: Seed) -> Self {
         let a = uniform(parameters.ring(), b.basis(), &seed, 0);
-        Self { parameters: parameters.clone(), seed, b, a }
+        Self { parameters: parameters.clone(), id, seed, b, a }
+    }
+
+    /// The identity of the secret key, if it is known.
+    pub fn id(&self) -> Option<KeyId> {
+        self.id
     }
 
     /// The parameters.
@@ -201,7 +223,7 @@ impl PublicKey {
             part.mul_add_assign(&ephemeral, key);
             part
         };
-        Ciphertext::new(&self.parameters, vec![part(&self.b, 0), part(&self.a, 1)])
+        Ciphertext::new(&self.parameters, self.id, vec![part(&self.b, 0), part(&self.a, 1)])
     }
 }
 

@@ -148,7 +148,7 @@ fn phases_of_seals_products_and_switches_differ_by_small_errors_only() {
         let phase = |name: &str| {
             let fields = answers.one("ciphertext", name);
             let level = fields[0].parse().unwrap();
-            let ciphertext = super::Ciphertext::new(&answers.parameters, answers.parts(&fields[2..], level));
+            let ciphertext = super::Ciphertext::new(&answers.parameters, None, answers.parts(&fields[2..], level));
             (*secret.phase(&ciphertext)).clone().forward()
         };
         let mut difference = phase("product");

@@ -22,6 +22,7 @@
 //! | [`Ciphertext`] | two or three elements of the same level |
 //! | [`SeededCiphertext`] | one made with the secret: `c_1` is 32 bytes |
 //! | [`EvaluationKey`] | lets anybody turn a multiple of `s'` into one of `s`: [`KeySwitcher`] |
+//! | [`KeyId`] | eight random bytes in all objects of a key, so that two keys do not mix |
 //!
 //! # Security
 //! Semantic security of ciphertexts is that of ring-LWE at the parameters' level; evaluation keys
@@ -32,6 +33,7 @@
 
 mod ciphertext;
 mod evaluation_keys;
+mod identity;
 mod keys;
 mod linear;
 mod noise;
@@ -41,6 +43,7 @@ mod switch;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, purpose, rotation};
+pub use identity::{KeyId, OtherKey};
 pub use keys::{PublicKey, SecretKey};
 pub(crate) use linear::{Diagonals, LinearMap};
 pub use noise::Noise;

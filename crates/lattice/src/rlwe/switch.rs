@@ -540,7 +540,7 @@ mod tests {
                     // u_0 + u_1 s - c s'
                     let mut wanted = c.clone();
                     wanted.mul_assign(&old.values().restrict(c.basis()));
-                    let mut found = Ciphertext::new(&parameters, vec![u0, u1]);
+                    let mut found = Ciphertext::new(&parameters, None, vec![u0, u1]);
                     found.parts_mut()[0].sub_assign(&wanted);
                     let noise = new.noise(&found).log2() - (parameters.error_factor() as f64).log2();
                     assert!(noise < 9.0, "t = {t:?}, key of level {made} at level {level}: 2^{noise:.1}");
@@ -563,9 +563,9 @@ mod tests {
         let rotated = switcher.rotate([&c0, &c1], galois);
         assert!(rotated == switcher.rotate_digits(&c0, &switcher.digits(&c1), galois));
         // (c_0 + c_1 s)(X^5)
-        let found = secret.phase(&Ciphertext::new(&parameters, rotated.into()));
+        let found = secret.phase(&Ciphertext::new(&parameters, None, rotated.into()));
         let expected =
-            secret.phase(&Ciphertext::new(&parameters, vec![c0, c1])).automorphism(&Automorphism::new(64, 5));
+            secret.phase(&Ciphertext::new(&parameters, None, vec![c0, c1])).automorphism(&Automorphism::new(64, 5));
         let mut difference = found.clone();
         difference.sub_assign(&expected);
         let q = ring.data_primes()[0].modulus();

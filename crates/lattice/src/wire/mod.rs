@@ -1,14 +1,17 @@
 //! The bytes of the lattice schemes' objects.
 //!
-//! Every object begins with the version (`01`), its kind, and its parameters: `log2 N` (1), data
-//! primes (1), special primes (1), digits (1), the plaintext modulus (8; 0 for approximate
-//! numbers), then each prime (7). They take about a hundred bytes of objects of a hundred thousand.
-//! The reader of an object states the parameters that it must have.
+//! Every object begins with the version, its kind, and its parameters: `log2 N` (1), data primes
+//! (1), special primes (1), digits (1), the plaintext modulus (8; 0 for approximate numbers), then
+//! each prime (7). They take about a hundred bytes of objects of a hundred thousand. The reader of
+//! an object states the parameters that it must have.
+//!
+//! In version `02` the identity of the key follows, which is not zero (8, [`KeyId`]). Objects of an
+//! unknown key, and parameters, have version `01`.
 //!
 //! | kind | object | after the parameters |
 //! |---|---|---|
 //! | 10 | parameters | nothing |
-//! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes drawn from it, against damage |
+//! | 11 | secret key, after `TOBARI` | seed 32, then 8 bytes against damage |
 //! | 12 | public key | seed 32, `b` |
 //! | 13 | evaluation keys of BGV | 1 if one is for products (1), automorphisms (2), the keys |
 //! | 14 | ciphertext of BGV | level (1), parts (1), factor (8), noise claim, 2^-10 bits (4), parts |
@@ -24,26 +27,29 @@
 //! them, to the same plaintext on every machine. For files of their owner, [`pack_plaintext`] has a
 //! short form without a head.
 //!
-//! Integers are big-endian. An element is encoded row by row. A row has its `N` values in the order
-//! of [`crate::ring::Ntt`], each in as many bits as its prime has, lowest bits first, padded with
-//! zero bits to a byte. Uniform halves are encoded as seeds ([`crate::ring::Seed`]). So an object
-//! is less than one per cent longer than its coefficients. Each object has exactly one encoding.
+//! The bytes against damage are drawn from the seed; those of a key with an identity are XORed with
+//! it. Integers are big-endian.
+//!
+//! An element is encoded row by row. A row has its `N` values in the order of [`crate::ring::Ntt`],
+//! each in as many bits as its prime has, lowest bits first, padded with zero bits to a byte.
+//! Uniform halves are encoded as seeds ([`crate::ring::Seed`]). So an object is less than one per
+//! cent longer than its coefficients. Each object has exactly one encoding.
 
 mod element;
+mod head;
 pub mod words;
 
 pub use self::element::{pack_plaintext, unpack_plaintext};
+pub use self::head::{VERSION, decode_parameters, encode_parameters, without_identity};
 
 use self::element::{element_bytes, read_element, row_bytes, unpack, write_element};
+use self::head::{ID_BYTES, VERSION_WITH_KEY, check_scheme, head, head_of, open, read_head, read_parameters};
 use crate::params::{LatticeError, LatticeParameters, Plaintext};
 use crate::ring::{Modulus, SEED_BYTES, Seed};
-use crate::rlwe::{self, EvaluationKey, PublicKey, SecretKey};
+use crate::rlwe::{self, EvaluationKey, KeyId, PublicKey, SecretKey};
 use crate::{bgv, ckks};
 use tobari_octets::{LengthError, Reader};
 use zeroize::{Zeroize, Zeroizing};
-
-/// Version of all formats of this module.
-pub const VERSION: u8 = 1;
 
 /// The first bytes of a key file.
 const KEY_MAGIC: &[u8; 6] = b"TOBARI";
@@ -51,8 +57,6 @@ const KEY_MAGIC: &[u8; 6] = b"TOBARI";
 const CHECK: u64 = 1 << 40;
 /// Number of check bytes.
 const CHECK_BYTES: usize = 8;
-/// Bytes of a prime.
-const PRIME_BYTES: usize = 7;
 
 /// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +92,14 @@ pub enum LatticeWireError {
     #[error("not a tobari key file")]
     NotAKeyFile,
     /// A version that this program does not read.
-    #[error("wrong version: expected {VERSION}, found {0}")]
+    #[error("wrong version: expected {VERSION} or {VERSION_WITH_KEY}, found {0}")]
     Version(u8),
     /// A key file whose two halves do not belong together.
     #[error("damaged key file: its two halves do not match")]
     DamagedKey,
+    /// An object with the identity of its key, where messages have none.
+    #[error("expected an object without the identity of its key (version 1), found one with it")]
+    Identity,
     /// Another object.
     #[error("wrong kind of object: expected {expected:?}, found number {found}")]
     Kind {
@@ -115,118 +122,22 @@ pub enum LatticeWireError {
     Malformed(&'static str),
 }
 
-/// The kind's number, after the version that this program reads.
-fn version_and_kind(reader: &mut Reader<'_>) -> Result<u8, LatticeWireError> {
-    let version = reader.u8()?;
-    if version == VERSION { Ok(reader.u8()?) } else { Err(LatticeWireError::Version(version)) }
-}
-
-fn head(kind: LatticeKind, parameters: &LatticeParameters) -> Vec<u8> {
-    let ring = parameters.ring();
-    let t = match parameters.plaintext() {
-        Plaintext::Approximate => 0,
-        Plaintext::Integers(t) => t.value(),
-    };
-    let counts = [ring.data_primes().len(), ring.special_primes().len(), parameters.digits()];
-    let mut out = vec![VERSION, kind as u8, ring.degree().trailing_zeros() as u8];
-    out.extend(counts.map(|count| count as u8));
-    out.extend_from_slice(&t.to_be_bytes());
-    for prime in ring.data_primes().iter().chain(ring.special_primes()) {
-        out.extend_from_slice(&prime.modulus().value().to_be_bytes()[8 - PRIME_BYTES..]);
-    }
-    out
-}
-
-/// Reads version, kind and parameters, which must equal the given ones.
-fn read_head(
-    reader: &mut Reader<'_>,
-    expected: LatticeKind,
-    parameters: &LatticeParameters,
-) -> Result<(), LatticeWireError> {
-    let found = version_and_kind(reader)?;
-    if found != expected as u8 {
-        return Err(LatticeWireError::Kind { expected, found });
-    }
-    let wanted = head(expected, parameters);
-    if reader.take(wanted.len() - 2)? != &wanted[2..] {
-        return Err(LatticeWireError::Parameters { expected: format!("{parameters:?}") });
-    }
-    Ok(())
-}
-
-/// Starts to read an object of one scheme, after its parameters.
-fn open<'a>(
-    expected: LatticeKind,
-    bytes: &'a [u8],
-    parameters: &LatticeParameters,
-) -> Result<Reader<'a>, LatticeWireError> {
-    let mut reader = Reader::new(bytes);
-    read_head(&mut reader, expected, parameters)?;
-    let of_ckks = matches!(
-        expected,
-        LatticeKind::CkksEvaluationKeys | LatticeKind::CkksCiphertext | LatticeKind::CkksSeededCiphertext
-    );
-    if of_ckks == (parameters.plaintext() == Plaintext::Approximate) {
-        Ok(reader)
-    } else {
-        Err(LatticeWireError::Malformed("scheme"))
-    }
-}
-
-/// Parameters alone.
-pub fn encode_parameters(parameters: &LatticeParameters) -> Vec<u8> {
-    head(LatticeKind::Parameters, parameters)
-}
-
-/// Reads parameters.
-///
-/// # Errors
-/// [`LatticeWireError`] for invalid parameters, or less than 128 bits of security.
-pub fn decode_parameters(bytes: &[u8]) -> Result<LatticeParameters, LatticeWireError> {
-    let mut reader = Reader::new(bytes);
-    let found = version_and_kind(&mut reader)?;
-    if found != LatticeKind::Parameters as u8 {
-        return Err(LatticeWireError::Kind { expected: LatticeKind::Parameters, found });
-    }
-    let [log_degree, data, special, digits] = reader.array()?;
-    if log_degree > 17 {
-        return Err(LatticeWireError::Malformed("degree"));
-    }
-    let t = u64::from_be_bytes(reader.array()?);
-    let plaintext = match t {
-        0 => Plaintext::Approximate,
-        t => Plaintext::Integers(Modulus::new(t).ok_or(LatticeWireError::Malformed("plaintext modulus"))?),
-    };
-    reader.expect_rest(PRIME_BYTES * (usize::from(data) + usize::from(special)))?;
-    let mut primes = |count: u8| {
-        let prime = |_| {
-            let mut padded = [0; 8];
-            padded[8 - PRIME_BYTES..].copy_from_slice(reader.take(PRIME_BYTES)?);
-            Ok(u64::from_be_bytes(padded))
-        };
-        (0..count).map(prime).collect::<Result<Vec<_>, LengthError>>()
-    };
-    let (data, special) = (primes(data)?, primes(special)?);
-    Ok(LatticeParameters::new(1 << log_degree, &data, &special, digits.into(), plaintext)?)
-}
-
 /// A secret key file. Zeroed on drop.
 pub fn encode_ring_secret_key(key: &SecretKey) -> Zeroizing<Vec<u8>> {
-    let head = head(LatticeKind::SecretKey, key.parameters());
+    let head = head_of(LatticeKind::SecretKey, key.parameters(), key.id());
     let length = KEY_MAGIC.len() + head.len() + SEED_BYTES + CHECK_BYTES;
     let mut out = Zeroizing::new(Vec::with_capacity(length)); // never grows, so no copy is left behind
     out.extend_from_slice(KEY_MAGIC);
     out.extend_from_slice(&head);
     out.extend_from_slice(&*Zeroizing::new(key.to_seed().to_bytes()));
-    out.extend_from_slice(&check(key.to_seed()));
+    out.extend_from_slice(&check(key.to_seed(), key.id()));
     out
 }
 
-fn check(seed: &Seed) -> [u8; CHECK_BYTES] {
+fn check(seed: &Seed, id: Option<KeyId>) -> [u8; CHECK_BYTES] {
     let drawn = Zeroizing::new(seed.derive(CHECK).to_bytes());
-    let mut check = [0; CHECK_BYTES];
-    check.copy_from_slice(&drawn[..CHECK_BYTES]);
-    check
+    let id = id.map_or([0; ID_BYTES], KeyId::to_bytes);
+    std::array::from_fn(|place| drawn[place] ^ id[place])
 }
 
 /// Reads a secret key file.
@@ -238,20 +149,24 @@ pub fn decode_ring_secret_key(bytes: &[u8], parameters: &LatticeParameters) -> R
     if reader.take(KEY_MAGIC.len()).ok() != Some(KEY_MAGIC) {
         return Err(LatticeWireError::NotAKeyFile);
     }
-    read_head(&mut reader, LatticeKind::SecretKey, parameters)?;
+    let id = read_head(&mut reader, LatticeKind::SecretKey, parameters)?;
     reader.expect_rest(SEED_BYTES + CHECK_BYTES)?;
     let mut bytes: [u8; SEED_BYTES] = reader.array()?;
     let seed = Seed::from_bytes(bytes);
     bytes.zeroize();
-    if check(&seed) != reader.array()? {
+    if check(&seed, id) != reader.array()? {
         return Err(LatticeWireError::DamagedKey);
     }
-    Ok(SecretKey::from_seed(parameters, seed))
+    let key = SecretKey::from_seed(parameters, seed);
+    Ok(match id {
+        Some(id) => key.with_id(id),
+        None => key,
+    })
 }
 
 /// A public key.
 pub fn encode_ring_public_key(key: &PublicKey) -> Vec<u8> {
-    let mut out = head(LatticeKind::PublicKey, key.parameters());
+    let mut out = head_of(LatticeKind::PublicKey, key.parameters(), key.id());
     out.extend_from_slice(&key.seed().to_bytes());
     write_element(key.body(), &mut out);
     out
@@ -263,11 +178,11 @@ pub fn encode_ring_public_key(key: &PublicKey) -> Vec<u8> {
 /// [`LatticeWireError`], with the expected and the found value.
 pub fn decode_ring_public_key(bytes: &[u8], parameters: &LatticeParameters) -> Result<PublicKey, LatticeWireError> {
     let mut reader = Reader::new(bytes);
-    read_head(&mut reader, LatticeKind::PublicKey, parameters)?;
+    let id = read_head(&mut reader, LatticeKind::PublicKey, parameters)?;
     let basis = parameters.ring().basis(parameters.data_primes());
     reader.expect_rest(SEED_BYTES + element_bytes(parameters, basis))?;
     let seed = Seed::from_bytes(reader.array()?);
-    Ok(PublicKey::from_parts(parameters, read_element(&mut reader, parameters, basis)?, seed))
+    Ok(PublicKey::from_parts(parameters, id, read_element(&mut reader, parameters, basis)?, seed))
 }
 
 /// Evaluation keys of BGV.
@@ -305,7 +220,7 @@ pub fn decode_ckks_evaluation_keys(
 }
 
 fn write_keys(kind: LatticeKind, keys: &rlwe::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
-    let mut out = head(kind, parameters);
+    let mut out = head_of(kind, parameters, keys.id());
     out.push(u8::from(keys.for_products().is_some()));
     out.extend_from_slice(&(keys.automorphisms().len() as u16).to_be_bytes());
     for (element, key) in keys.for_products().map(|key| (0, key)).into_iter().chain(keys.automorphisms()) {
@@ -337,13 +252,13 @@ fn read_keys(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<rlwe::EvaluationKeys, LatticeWireError> {
-    let mut reader = open(kind, bytes, parameters)?;
+    let (id, mut reader) = open(kind, bytes, parameters)?;
     let (products, count) = (reader.u8()?, reader.u16()?);
     let places = u32::from(products) + u32::from(count);
     if products > 1 || places > 0 && parameters.ring().special_primes().is_empty() {
         return Err(LatticeWireError::Malformed("evaluation keys"));
     }
-    let mut keys = rlwe::EvaluationKeys::default();
+    let mut keys = rlwe::EvaluationKeys::of(id);
     let mut last = 0;
     for place in 0..places {
         let element = reader.u32()? as usize;
@@ -392,7 +307,8 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
 /// A ciphertext of BGV. The bound on its noise becomes a claim
 /// ([`claimed_noise`](bgv::Ciphertext::claimed_noise)): it has no effect on the reader.
 pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
-    write_parts(exact_head(ciphertext), ciphertext.inner())
+    let head = head_of(LatticeKind::Ciphertext, ciphertext.parameters(), ciphertext.key());
+    write_parts(exact_fields(head, ciphertext), ciphertext.inner())
 }
 
 /// Reads a ciphertext of BGV. Nothing is known about its noise: declare a bound before you decrypt
@@ -407,7 +323,8 @@ pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result
 
 /// A ciphertext of CKKS.
 pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
-    write_parts(approximate_head(ciphertext), ciphertext.inner())
+    let head = head_of(LatticeKind::CkksCiphertext, ciphertext.parameters(), ciphertext.key());
+    write_parts(approximate_fields(head, ciphertext), ciphertext.inner())
 }
 
 /// Reads a ciphertext of CKKS.
@@ -422,26 +339,24 @@ pub fn decode_ckks_ciphertext(
     Ok(ckks::Ciphertext::new(inner, scale, None))
 }
 
-/// All of a ciphertext of BGV except its parts.
-fn exact_head(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
-    let mut out = ciphertext_head(LatticeKind::Ciphertext, ciphertext.inner());
+/// Adds all of a ciphertext of BGV except its parts.
+fn exact_fields(mut out: Vec<u8>, ciphertext: &bgv::Ciphertext) -> Vec<u8> {
+    write_size(ciphertext.inner(), &mut out);
     out.extend_from_slice(&ciphertext.factor().to_be_bytes());
     out.extend_from_slice(&ciphertext.bound_units().to_be_bytes());
     out
 }
 
-/// All of a ciphertext of CKKS except its parts.
-fn approximate_head(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
-    let mut out = ciphertext_head(LatticeKind::CkksCiphertext, ciphertext.inner());
+/// Adds all of a ciphertext of CKKS except its parts.
+fn approximate_fields(mut out: Vec<u8>, ciphertext: &ckks::Ciphertext) -> Vec<u8> {
+    write_size(ciphertext.inner(), &mut out);
     write_scale(ciphertext.scale(), ciphertext.parameters(), &mut out);
     out
 }
 
 /// Level and number of parts.
-fn ciphertext_head(kind: LatticeKind, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
-    let mut out = head(kind, ciphertext.parameters());
+fn write_size(ciphertext: &rlwe::Ciphertext, out: &mut Vec<u8>) {
     out.extend_from_slice(&[ciphertext.level() as u8, ciphertext.parts().len() as u8]);
-    out
 }
 
 fn write_parts(mut out: Vec<u8>, ciphertext: &rlwe::Ciphertext) -> Vec<u8> {
@@ -472,12 +387,12 @@ fn read_ciphertext<T>(
     parameters: &LatticeParameters,
     of_scheme: OfScheme<T>,
 ) -> Result<(rlwe::Ciphertext, T), LatticeWireError> {
-    let mut reader = open(kind, bytes, parameters)?;
+    let (key, mut reader) = open(kind, bytes, parameters)?;
     let (level, parts, of_scheme) = read_ciphertext_head(&mut reader, parameters, of_scheme)?;
     let basis = parameters.ring().basis(level);
     reader.expect_rest(parts * element_bytes(parameters, basis))?;
     let parts = (0..parts).map(|_| read_element(&mut reader, parameters, basis)).collect::<Result<_, _>>()?;
-    Ok((rlwe::Ciphertext::new(parameters, parts), of_scheme))
+    Ok((rlwe::Ciphertext::new(parameters, key, parts), of_scheme))
 }
 
 /// A fresh ciphertext of BGV; one half is a seed.
@@ -522,7 +437,7 @@ fn write_seeded(
     ciphertext: &rlwe::SeededCiphertext,
     of_scheme: impl FnOnce(&mut Vec<u8>),
 ) -> Vec<u8> {
-    let mut out = head(kind, ciphertext.parameters());
+    let mut out = head_of(kind, ciphertext.parameters(), ciphertext.key());
     out.push(ciphertext.level() as u8);
     of_scheme(&mut out);
     out.extend_from_slice(&ciphertext.seed.to_bytes());
@@ -537,14 +452,14 @@ fn read_seeded<T>(
     parameters: &LatticeParameters,
     of_scheme: OfScheme<T>,
 ) -> Result<(rlwe::SeededCiphertext, T), LatticeWireError> {
-    let mut reader = open(kind, bytes, parameters)?;
+    let (key, mut reader) = open(kind, bytes, parameters)?;
     let level = read_level(&mut reader, parameters)?;
     let of_scheme = of_scheme(&mut reader, parameters, level)?;
     let basis = parameters.ring().basis(level);
     reader.expect_rest(SEED_BYTES + element_bytes(parameters, basis))?;
     let seed = Seed::from_bytes(reader.array()?);
     let body = read_element(&mut reader, parameters, basis)?;
-    Ok((rlwe::SeededCiphertext::new(parameters, body, seed), of_scheme))
+    Ok((rlwe::SeededCiphertext::new(parameters, key, body, seed), of_scheme))
 }
 
 fn write_scale(scale: &ckks::Scale, parameters: &LatticeParameters, out: &mut Vec<u8>) {

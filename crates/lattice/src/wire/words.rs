@@ -1,6 +1,7 @@
 //! Objects in their form in memory, for a machine's own storage. Reading is as fast as a copy.
 //!
-//! The format has the object's wire form without its elements, then zeros up to a multiple of 64
+//! The format has the object's wire form of version `02` without its elements, where an identity of
+//! zeros is that of an unknown key, then zeros up to a multiple of 64
 //! bytes, then the words of all rows, lowest byte first, in memory order. Keys have both halves
 //! here, while the wire form has a seed for one. **This is not an exchange format**: it is as large
 //! as memory, and only the version that wrote it can read it. Reading checks the same as on the
@@ -8,12 +9,13 @@
 //! that the uniform half of a key belongs to its seed. Use a checksum to detect changes by others.
 
 use super::{
-    LatticeKind, LatticeWireError, OfScheme, approximate_head, exact_head, has_use, head, open, read_ciphertext_head,
-    read_factor, read_level, read_scale, write_key_head,
+    ID_BYTES, LatticeKind, LatticeWireError, OfScheme, VERSION_WITH_KEY, approximate_fields, check_scheme,
+    exact_fields, has_use, head, read_ciphertext_head, read_factor, read_level, read_parameters, read_scale,
+    write_key_head,
 };
 use crate::params::LatticeParameters;
 use crate::ring::{Modulus, Poly, SEED_BYTES, Seed};
-use crate::rlwe::{self, EvaluationKey};
+use crate::rlwe::{self, EvaluationKey, KeyId};
 use crate::{bgv, ckks};
 use tobari_octets::Reader;
 
@@ -38,12 +40,12 @@ fn ciphertext_head(parameters: &LatticeParameters) -> usize {
         crate::params::Plaintext::Integers(_) => 12,
         crate::params::Plaintext::Approximate => 8 * (1 + parameters.data_primes()),
     };
-    (head(LatticeKind::Ciphertext, parameters).len() + 2 + of_scheme).next_multiple_of(LINE)
+    (head(LatticeKind::Ciphertext, parameters).len() + ID_BYTES + 2 + of_scheme).next_multiple_of(LINE)
 }
 
 /// Bytes of a key before its words.
 fn key_head(parameters: &LatticeParameters) -> usize {
-    (head(LatticeKind::EvaluationKeys, parameters).len() + 4 + 1 + SEED_BYTES).next_multiple_of(LINE)
+    (head(LatticeKind::EvaluationKeys, parameters).len() + ID_BYTES + 4 + 1 + SEED_BYTES).next_multiple_of(LINE)
 }
 
 /// Writes a ciphertext of BGV: exactly [`ciphertext_bytes`].
@@ -52,7 +54,8 @@ fn key_head(parameters: &LatticeParameters) -> usize {
 /// [`LatticeWireError`] if `out` has another length.
 pub fn write_ciphertext(ciphertext: &bgv::Ciphertext, out: &mut [u8]) -> Result<(), LatticeWireError> {
     let parts = ciphertext.inner().parts().iter().map(Poly::values);
-    write(exact_head(ciphertext), parts, out)
+    let head = head_of(LatticeKind::Ciphertext, ciphertext.parameters(), ciphertext.key());
+    write(exact_fields(head, ciphertext), parts, out)
 }
 
 /// Reads a ciphertext of BGV.
@@ -70,7 +73,8 @@ pub fn read_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result<b
 /// [`LatticeWireError`] if `out` has another length.
 pub fn write_ckks_ciphertext(ciphertext: &ckks::Ciphertext, out: &mut [u8]) -> Result<(), LatticeWireError> {
     let parts = ciphertext.inner().parts().iter().map(Poly::values);
-    write(approximate_head(ciphertext), parts, out)
+    let head = head_of(LatticeKind::CkksCiphertext, ciphertext.parameters(), ciphertext.key());
+    write(approximate_fields(head, ciphertext), parts, out)
 }
 
 /// Reads a ciphertext of CKKS.
@@ -124,6 +128,29 @@ pub fn read_ckks_evaluation_key(
     Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
 }
 
+/// The first bytes of an object: as many with and without a known key.
+fn head_of(kind: LatticeKind, parameters: &LatticeParameters, key: Option<KeyId>) -> Vec<u8> {
+    let mut out = head(kind, parameters);
+    out[0] = VERSION_WITH_KEY;
+    out.extend_from_slice(&key.map_or([0; ID_BYTES], KeyId::to_bytes));
+    out
+}
+
+/// Starts to read an object: its key, and the bytes after that.
+fn open<'a>(
+    expected: LatticeKind,
+    bytes: &'a [u8],
+    parameters: &LatticeParameters,
+) -> Result<(Option<KeyId>, Reader<'a>), LatticeWireError> {
+    let mut reader = Reader::new(bytes);
+    let version = read_parameters(&mut reader, expected, parameters)?;
+    if version != VERSION_WITH_KEY {
+        return Err(LatticeWireError::Version(version));
+    }
+    check_scheme(expected, parameters)?;
+    Ok((KeyId::from_bytes(reader.array()?), reader))
+}
+
 /// Writes a head, then words.
 fn write<'a>(
     mut head: Vec<u8>,
@@ -171,7 +198,7 @@ fn read_parts<T>(
     parameters: &LatticeParameters,
     of_scheme: OfScheme<T>,
 ) -> Result<(rlwe::Ciphertext, T), LatticeWireError> {
-    let mut reader = open(kind, bytes, parameters)?;
+    let (key, mut reader) = open(kind, bytes, parameters)?;
     let (level, parts, of_scheme) = read_ciphertext_head(&mut reader, parameters, of_scheme)?;
     let (ring, basis) = (parameters.ring(), parameters.ring().basis(level));
     let words = words_after(reader, parts * level * ring.degree())?;
@@ -182,13 +209,13 @@ fn read_parts<T>(
         good.then_some(part).ok_or(LatticeWireError::Malformed("residue"))
     };
     let parts = words.chunks_exact(WORD * level * ring.degree()).map(part).collect::<Result<_, _>>()?;
-    Ok((rlwe::Ciphertext::new(parameters, parts), of_scheme))
+    Ok((rlwe::Ciphertext::new(parameters, key, parts), of_scheme))
 }
 
 fn write_key(kind: LatticeKind, keys: &rlwe::EvaluationKeys, out: &mut [u8]) -> Result<(), LatticeWireError> {
     let key = keys.only().ok_or(LatticeWireError::Malformed("number of keys"))?;
     let element = keys.automorphisms().next().map_or(0, |(element, _)| element);
-    let mut head = head(kind, key.parameters());
+    let mut head = head_of(kind, key.parameters(), keys.id());
     write_key_head(element, key, &mut head);
     write(head, [key.values()].into_iter(), out)
 }
@@ -198,7 +225,7 @@ fn read_key(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<rlwe::EvaluationKeys, LatticeWireError> {
-    let mut reader = open(kind, bytes, parameters)?;
+    let (id, mut reader) = open(kind, bytes, parameters)?;
     if parameters.ring().special_primes().is_empty() {
         return Err(LatticeWireError::Malformed("evaluation keys"));
     }
@@ -214,7 +241,7 @@ fn read_key(
         read_words(&words[row * length..(row + 1) * length], q, out)
     });
     let key = key.ok_or(LatticeWireError::Malformed("residue"))?;
-    let mut keys = rlwe::EvaluationKeys::default();
+    let mut keys = rlwe::EvaluationKeys::of(id);
     match element {
         0 => keys.set_for_products(key),
         _ => keys.set_for_automorphism(element, key),

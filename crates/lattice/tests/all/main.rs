@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod ckks_bits;
+mod identities;
 mod transform_sum;
 mod traps;
 mod wire;

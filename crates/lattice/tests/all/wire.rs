@@ -5,8 +5,8 @@ use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use tobari_lattice::bgv::{self, Decryptor, Encryptor, Evaluator, Plaintext};
 use tobari_lattice::ckks::{self, Scale};
 use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet, Plaintext as Scheme};
-use tobari_lattice::ring::Modulus;
-use tobari_lattice::rlwe::{PublicKey, SecretKey};
+use tobari_lattice::ring::{Modulus, Seed};
+use tobari_lattice::rlwe::{KeyId, PublicKey, SecretKey};
 use tobari_lattice::wire::{self, LatticeKind, LatticeWireError, words};
 use tobari_octets::LengthError;
 
@@ -39,8 +39,22 @@ struct Objects {
     product: bgv::Ciphertext,
 }
 
+/// A key of this identity, or an unknown one.
+fn key(parameters: &LatticeParameters, id: Option<KeyId>, seed: u8) -> SecretKey {
+    let secret = SecretKey::from_seed(parameters, Seed::random(&mut rng(seed)));
+    match id {
+        Some(id) => secret.with_id(id),
+        None => secret,
+    }
+}
+
+/// Objects of an unknown key.
 fn objects(parameters: LatticeParameters) -> Objects {
-    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    objects_of(parameters, None)
+}
+
+fn objects_of(parameters: LatticeParameters, id: Option<KeyId>) -> Objects {
+    let secret = key(&parameters, id, 1);
     let public = PublicKey::generate(&secret, &mut rng(2));
     let levels = parameters.data_primes();
     let keys = bgv::EvaluationKeys::none().with_relinearization(&secret, levels, &mut rng(3)).unwrap();
@@ -78,9 +92,14 @@ struct ApproximateObjects {
     product: ckks::Ciphertext,
 }
 
+/// Approximate objects of an unknown key.
 fn approximate_objects() -> ApproximateObjects {
+    approximate_objects_of(None)
+}
+
+fn approximate_objects_of(id: Option<KeyId>) -> ApproximateObjects {
     let parameters = toy_of(Scheme::Approximate);
-    let secret = SecretKey::generate(&parameters, &mut rng(11));
+    let secret = key(&parameters, id, 11);
     let mut keys = ckks::EvaluationKeys::new(&parameters);
     keys.add_relinearization(&secret, 3, &mut rng(12)).unwrap();
     keys.add_rotation(&secret, 1, 2, &mut rng(13)).unwrap();
@@ -125,9 +144,13 @@ fn approximate_as_words(o: &ApproximateObjects) -> Vec<(&'static str, Vec<u8>)> 
     vec![("ckks-ciphertext-words", ciphertext), ("ckks-evaluation-key-words", products)]
 }
 
-/// Every object of either scheme by name, with its parameters.
+/// Every object of either scheme by name, with its parameters, of an unknown key.
 fn all() -> Vec<(&'static str, Vec<u8>, LatticeParameters)> {
-    let (integers, approximate) = (objects(toy()), approximate_objects());
+    all_of(None)
+}
+
+fn all_of(id: Option<KeyId>) -> Vec<(&'static str, Vec<u8>, LatticeParameters)> {
+    let (integers, approximate) = (objects_of(toy(), id), approximate_objects_of(id));
     let of = |list: Vec<(&'static str, Vec<u8>)>, parameters: LatticeParameters| {
         list.into_iter().map(move |(name, bytes)| (name, bytes, parameters.clone()))
     };
@@ -172,7 +195,7 @@ fn again(name: &str, bytes: &[u8], p: &LatticeParameters) -> Result<Vec<u8>, Lat
 
 #[test]
 fn objects_come_back_and_still_decrypt() {
-    for (name, bytes, parameters) in all() {
+    for (name, bytes, parameters) in all().into_iter().chain(all_of(some_key())) {
         assert_eq!(again(name, &bytes, &parameters).as_ref(), Ok(&bytes), "{name}");
     }
     let o = objects(toy());
@@ -418,7 +441,7 @@ fn residues_and_rows_have_one_form() {
     high[end - rows[2]..].fill(0xff);
     let error = wire::decode_ring_public_key(&high, &o.parameters).map(|_| ()).unwrap_err();
     assert_eq!(error, LatticeWireError::Malformed("residue"));
-    for (at, value, what) in [(0, 2, "version"), (1, 0x14, "kind")] {
+    for (at, value, what) in [(0, 3, "version"), (0, 2, "truncated"), (1, 0x14, "kind")] {
         let mut wrong = bytes.clone();
         wrong[at] = value;
         let error = wire::decode_ring_public_key(&wrong, &o.parameters).map(|_| ()).unwrap_err().to_string();
@@ -446,6 +469,52 @@ fn parameters_come_back_and_weak_ones_do_not() {
         let mut changed = bytes.clone();
         changed[byte] ^= 0x41;
         assert!(wire::decode_parameters(&changed).is_err(), "byte {byte}");
+    }
+}
+
+/// Any identity.
+fn some_key() -> Option<KeyId> {
+    KeyId::from_bytes([0xa1, 0, 0, 0, 0, 0, 0, 0xb2])
+}
+
+/// Objects of a known key are those of version 1 with the identity after the parameters.
+#[test]
+fn objects_of_version_2_are_those_of_version_1_and_the_identity_of_their_key() {
+    let id = some_key().unwrap().to_bytes();
+    for ((name, old, parameters), (_, new, _)) in all().into_iter().zip(all_of(some_key())) {
+        let before = if name == "secret-key" { 6 } else { 0 };
+        let at = before + HEAD;
+        let as_words = name.ends_with("-words");
+        let mut expected = old.clone();
+        expected[before] = 2;
+        if as_words {
+            assert_eq!(old[before], 2, "{name}");
+            assert_eq!(old[at..at + 8], [0; 8], "{name}: an unknown key");
+            expected[at..at + 8].copy_from_slice(&id);
+        } else {
+            expected.splice(at..at, id);
+        }
+        if name == "secret-key" {
+            let check = expected.len() - 8;
+            expected[check..].iter_mut().zip(id).for_each(|(byte, id)| *byte ^= id);
+        }
+        assert!(new == expected, "{name}");
+        // an identity of zeros has one form: version 1 on the wire, zeros in words
+        let mut zeros = new.clone();
+        zeros[at..at + 8].fill(0);
+        match again(name, &zeros, &parameters) {
+            Ok(same) => assert!(as_words && same == old, "{name}"),
+            Err(why) => assert_eq!((why, as_words), (LatticeWireError::Malformed("identity of a key"), false)),
+        }
+        for length in 0..new.len() {
+            assert!(again(name, &new[..length], &parameters).is_err(), "{name}: {length} bytes");
+        }
+        let mut damaged = new.clone();
+        damaged[at] ^= 1;
+        match again(name, &damaged, &parameters) {
+            Ok(read) => assert!(read == damaged && name != "secret-key", "{name}"),
+            Err(why) => assert_eq!((why, name), (LatticeWireError::DamagedKey, "secret-key")),
+        }
     }
 }
 

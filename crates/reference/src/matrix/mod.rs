@@ -9,6 +9,7 @@ use tobari_engine::matrix::{self, Inputs, Size};
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys};
 use tobari_lattice::params::{LatticeParameters, NamedSet};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::cost::Costs;
@@ -40,7 +41,7 @@ impl Matrix {
     pub fn new(bytes: u64) -> Result<Self, Failure> {
         let set = NamedSet::from_name(SET).ok_or_else(|| Failure::Work(format!("there is no set {SET}")))?;
         let parameters = set.parameters()?;
-        let secret = SecretKey::generate(&parameters, &mut generator(1, 0));
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut generator(1, 0)));
         let public = PublicKey::generate(&secret, &mut generator(2, 0));
         let engine = BgvEngine::new(&parameters, Some(public), &mut generator(3, 0))?;
         let size = matrix::size(&engine, bytes)?;

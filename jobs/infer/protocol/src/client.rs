@@ -17,6 +17,7 @@ use tobari_lattice::ckks::{
     Ciphertext, Decryptor, EncodeError, Encoder, Estimator, EvaluationKeys, OperationError, ReleaseError,
     SeededCiphertext, integer_of,
 };
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
@@ -125,11 +126,12 @@ impl Client {
     /// # Errors
     /// [`ClientError::Encode`] for parameters of another scheme.
     pub fn new(card: Card, rng: &mut impl CryptoRng) -> Result<Self, ClientError> {
-        let secret = SecretKey::generate(&card.parameters, rng);
+        let secret = SecretKey::from_seed(&card.parameters, Seed::random(rng));
         Self::with_secret(card, secret)
     }
 
-    /// Uses an existing key.
+    /// Uses an existing key. Messages of this job have no identity of a key, because a server knows
+    /// the keys of each question, and a message has one length for all keys.
     ///
     /// # Errors
     /// [`ClientError`] for a key of other parameters, or another scheme's.
@@ -137,6 +139,7 @@ impl Client {
         if *secret.parameters() != card.parameters {
             return Err(ClientError::Parameters);
         }
+        let secret = SecretKey::from_seed(&card.parameters, secret.to_seed().clone());
         let encoder = Encoder::new(&card.parameters)?;
         Ok(Self { card, secret, encoder })
     }

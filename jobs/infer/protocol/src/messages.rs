@@ -164,7 +164,7 @@ pub fn decode_keys(bytes: &[u8], card: &Card) -> Result<Vec<(Input, EvaluationKe
     for input in &card.keys {
         let (one, next) = rest.split_at_checked(key_bytes(card, *input)).unwrap_or((rest, &[]));
         rest = next;
-        let mut key = wire::decode_ckks_evaluation_keys(one, &card.parameters)?;
+        let mut key = wire::decode_ckks_evaluation_keys(wire::without_identity(one)?, &card.parameters)?;
         let (key, level) = match *input {
             Input::Rotation { steps, level } => (key.take_rotation(steps).filter(|_| key.only().is_none()), level),
             Input::Relinearization { level } => (key.take_relinearization().filter(|_| key.only().is_none()), level),
@@ -191,7 +191,7 @@ pub fn encode_question(image: &[SeededCiphertext]) -> Vec<u8> {
 pub fn decode_question(bytes: &[u8], card: &Card) -> Result<Vec<SeededCiphertext>, MessageError> {
     let (primes, scale) = &card.sent;
     let part = |bytes: &[u8]| {
-        let part = wire::decode_ckks_seeded_ciphertext(bytes, &card.parameters)?;
+        let part = wire::decode_ckks_seeded_ciphertext(wire::without_identity(bytes)?, &card.parameters)?;
         let fits = part.level() == *primes && part.scale() == scale;
         fits.then_some(part).ok_or_else(|| MessageError::Ciphertext { primes: *primes, scale: scale.to_string() })
     };
@@ -212,7 +212,7 @@ pub fn encode_answer(answer: &[Ciphertext]) -> Vec<u8> {
 pub fn decode_answer(bytes: &[u8], card: &Card) -> Result<Vec<Ciphertext>, MessageError> {
     let (primes, scale) = &card.answer;
     let part = |bytes: &[u8]| {
-        let part = wire::decode_ckks_ciphertext(bytes, &card.parameters)?;
+        let part = wire::decode_ckks_ciphertext(wire::without_identity(bytes)?, &card.parameters)?;
         let fits = part.level() == *primes && part.scale() == scale && !part.needs_relinearization();
         fits.then_some(part).ok_or_else(|| MessageError::Ciphertext { primes: *primes, scale: scale.to_string() })
     };

@@ -11,6 +11,7 @@ use tobari_command::output::Failure;
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::bgv::{Decryptor, Encoder};
 use tobari_lattice::params::{LatticeParameters, NamedSet};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_plan::cost::Costs;
 use tobari_plan::plan::bytes;
@@ -104,7 +105,7 @@ impl Pbwt {
         let set = NamedSet::from_name(pbwt::SET);
         let parameters = set.ok_or_else(|| Failure::Work(format!("there is no set {}", pbwt::SET)))?.parameters()?;
         let layout = Layout::new(&parameters, size).map_err(|error| Failure::Call(error.to_string()))?;
-        let secret = SecretKey::generate(&parameters, &mut generator(11, 0));
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut generator(11, 0)));
         let public = PublicKey::generate(&secret, &mut generator(12, 0));
         let engine = BgvEngine::new(&parameters, Some(public), &mut generator(3, 0))?;
         let windows: Vec<Vec<Vec<bool>>> = (0..size.places).map(|place| window(size, place)).collect();

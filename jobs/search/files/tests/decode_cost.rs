@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::time::Instant;
 use tobari_lattice::bgv::{self, Decryptor};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
-use tobari_lattice::ring::{Modulus, primes_below};
+use tobari_lattice::ring::{Modulus, Seed, primes_below};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
 
@@ -88,7 +88,7 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
     for (data, special) in [(&[20u32, 20][..], &[20u32][..]), (&[36, 35], &[35])] {
         let parameters = LatticeParameters::of_sizes(1 << 12, data, special, 2, t).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        let secret = SecretKey::generate(&parameters, &mut rng);
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
         let public = PublicKey::generate(&secret, &mut rng);
         let message = bgv::Plaintext::from_coefficients(&parameters, &[1]).unwrap();
         let bytes = wire::encode_ring_public_key(&public);

@@ -80,7 +80,7 @@ pub fn encode_registration(public: &PublicKey) -> Vec<u8> {
 /// # Errors
 /// [`MessageError`].
 pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Result<PublicKey, MessageError> {
-    Ok(wire::decode_ring_public_key(Fields::open(bytes, REGISTRATION)?.rest(), parameters)?)
+    Ok(wire::decode_ring_public_key(wire::without_identity(Fields::open(bytes, REGISTRATION)?.rest())?, parameters)?)
 }
 
 /// Encodes a query.
@@ -170,7 +170,7 @@ pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Quer
         return Err(MessageError::Malformed("number of ciphertexts"));
     }
     let ciphertexts = parts(fields.rest(), count)?.map(|part| {
-        let part = wire::decode_seeded_ciphertext(part, parameters)?;
+        let part = wire::decode_seeded_ciphertext(wire::without_identity(part)?, parameters)?;
         let fits = part.level() == parameters.data_primes();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     });
@@ -215,7 +215,7 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     }
     let counts = granularity == Granularity::Count;
     let part = |bytes| -> Result<Ciphertext, MessageError> {
-        let part = wire::decode_ciphertext(bytes, parameters)?;
+        let part = wire::decode_ciphertext(wire::without_identity(bytes)?, parameters)?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };

@@ -117,7 +117,7 @@ impl Aes {
         let circuit = if rounds { circuit.with_probes() } else { circuit };
         let (program, inputs) = program::record(&engine, &circuit)?;
         let mut job = Self {
-            secret: SecretKey::generate(&parameters, &mut generator(1, 0)),
+            secret: SecretKey::from_seed(&parameters, Seed::random(&mut generator(1, 0))),
             engine,
             circuit,
             batch: Batch::new(layout),

@@ -15,6 +15,7 @@ use tobari_device::{
 };
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::params::{LatticeParameters, NamedSet};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_plan::engine::Direct;
 use tobari_sense::client::{self, Cohort};
@@ -70,7 +71,7 @@ impl<P: Profile> Fleet<P> {
 fn linear(rng: &mut ChaCha20Rng) -> Result<(), Failure> {
     let fleet = Fleet::<U25>::new(linear::SET, Arrangement::Contiguous, rng)?;
     let blocks = fleet.layout.blocks();
-    let secret = SecretKey::generate(&fleet.parameters, rng);
+    let secret = SecretKey::from_seed(&fleet.parameters, Seed::random(rng));
     let engine = BgvEngine::new(&fleet.parameters, None, rng)?;
     let secrets: Vec<Arc<BgvValue>> = fleet
         .cohort
@@ -111,7 +112,7 @@ fn exact(rng: &mut ChaCha20Rng) -> Result<(), Failure> {
     let blocks = fleet.layout.blocks();
     let output = exact::Output { measure: Measure::Reading, terms: vec![(0, vec![1; blocks])], by_block: true };
     let plan = ExactPlan::new(fleet.scheme, fleet.layout, vec![0], vec![output])?;
-    let secret = SecretKey::generate(&fleet.parameters, rng);
+    let secret = SecretKey::from_seed(&fleet.parameters, Seed::random(rng));
     let engine = BgvEngine::new(&fleet.parameters, None, rng)?;
     let secrets = fleet.cohort.encrypt(&secret, rng)?;
     let transform = Transform::new(&fleet.scheme, transform_root::<P1>()).ok_or("no root")?;

@@ -129,6 +129,7 @@ mod tests {
     use std::sync::Arc;
     use tobari_engine::BgvValue;
     use tobari_lattice::bgv::{Decryptor, Encryptor, EvaluationKeys, Evaluator};
+    use tobari_lattice::ring::Seed;
     use tobari_lattice::rlwe::{PublicKey, SecretKey};
     use tobari_plan::check::Requirements;
     use tobari_plan::cost::Costs;
@@ -140,7 +141,7 @@ mod tests {
     fn both_forms_hold_the_readings_and_bear_three_products() {
         let (parameters, mut rng) = (parameters().unwrap(), ChaCha20Rng::seed_from_u64(1));
         assert!(parameters.security().is_some());
-        let secret = SecretKey::generate(&parameters, &mut rng);
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
         let public = PublicKey::generate(&secret, &mut rng);
         let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, &mut rng).unwrap();
         let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
@@ -165,7 +166,7 @@ mod tests {
     /// keys can run its plan.
     fn run(job: Job, messages: &[Plaintext], rng: &mut ChaCha20Rng) -> [Vec<i64>; 2] {
         let parameters = parameters().unwrap();
-        let secret = SecretKey::generate(&parameters, rng);
+        let secret = SecretKey::from_seed(&parameters, Seed::random(rng));
         let public = PublicKey::generate(&secret, rng);
         let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
         let device = Encryptor::new(&public).unwrap();

@@ -118,7 +118,7 @@ pub fn decode(bytes: &[u8], parameters: &LatticeParameters) -> Result<WindowResu
     for _ in 0..count {
         let (length, after) = number(rest)?;
         let (bytes, after) = take(after, length)?;
-        results.push(wire::decode_ciphertext(bytes, parameters)?);
+        results.push(wire::decode_ciphertext(wire::without_identity(bytes)?, parameters)?);
         rest = after;
     }
     if rest.is_empty() {
@@ -153,13 +153,14 @@ mod tests {
     use chacha20::ChaCha20Rng;
     use chacha20::rand_core::SeedableRng;
     use tobari_lattice::bgv::{Decryptor, Encoder};
+    use tobari_lattice::ring::Seed;
     use tobari_lattice::rlwe::SecretKey;
 
     #[test]
     fn a_message_is_read_as_it_was_written_and_nothing_else_is_one() {
         let parameters = toy_parameters().unwrap();
         let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let secret = SecretKey::generate(&parameters, &mut rng);
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
         let plain = Encoder::new(&parameters).unwrap().encode(&[1, 2, 3]).unwrap();
         let result = Decryptor::new(&secret).unwrap().encrypt(&plain, 2, &mut rng).unwrap().expand();
         let tally = vec![Tally { number: 3, frames: 1, left_out: 0 }, Tally { number: 9, frames: 2, left_out: 7 }];
@@ -175,6 +176,11 @@ mod tests {
         let mut swapped = bytes.clone();
         swapped[6..30].rotate_left(12);
         assert!(decode(&swapped, &parameters).is_err(), "numbers ascend");
+        let mut named = bytes.clone();
+        let first = 6 + 2 * TALLY + 2 + 4;
+        assert_eq!(named[first..][..2], [VERSION, 0x14], "an object");
+        named[first] = 2;
+        assert_eq!(decode(&named, &parameters).err(), Some(MessageError::Object(LatticeWireError::Identity)));
         let mut many = bytes;
         many[2..6].fill(0xff);
         assert!(decode(&many, &parameters).is_err());

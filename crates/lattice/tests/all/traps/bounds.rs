@@ -3,6 +3,7 @@
 use super::{Ckks, numbers, rng};
 use tobari_lattice::ckks::{Decryptor, EncodeError, Encoder, OperationError, ReleaseError, Scale};
 use tobari_lattice::params::NamedSet;
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::{ckks, wire};
 
@@ -56,7 +57,8 @@ fn numbers_that_would_leave_the_modulus_are_refused() {
 fn what_belongs_to_another_key_does_not_decrypt() {
     let parameters = NamedSet::from_name("infer-f").unwrap().parameters().unwrap();
     let (s, mut rng) = (Ckks::of(&parameters), rng(9));
-    let other = SecretKey::generate(&parameters, &mut rng);
+    // without an identity: only the phase shows that it is another key
+    let other = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let encoder = Encoder::new(&parameters).unwrap();
     let refused = |secret: &SecretKey, ciphertext: &ckks::Ciphertext| {
         let decryptor = Decryptor::new(secret, &encoder).unwrap();

@@ -1,6 +1,6 @@
 //! Evaluation keys: a set holds the requested keys only, and a rotation takes any step.
 
-use super::{Bgv, Ckks, SMALL, numbers, rng, turned};
+use super::{Bgv, Ckks, SMALL, head_bytes, numbers, rng, turned};
 use tobari_lattice::bgv::{self, EvaluateError};
 use tobari_lattice::ckks::{self, OperationError};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
@@ -16,7 +16,7 @@ fn missing(purpose: &str, level: usize) -> Result<(), OperationError> {
 #[test]
 fn only_the_keys_that_were_asked_for_are_written() {
     let s = Ckks::toy(&[50, 40, 40]);
-    let head = wire::encode_parameters(s.secret.parameters()).len();
+    let head = head_bytes(s.secret.parameters());
     // three digits of half a key each: 64 coefficients over the primes of 50, 40, 40 and 50 bits
     let key = 4 + 1 + 32 + 3 * 64 * 180 / 8;
     let mut keys = ckks::EvaluationKeys::new(s.secret.parameters());
@@ -40,7 +40,7 @@ fn only_the_keys_that_were_asked_for_are_written() {
 #[test]
 fn a_key_of_a_low_level_has_the_size_of_that_level() {
     let s = Ckks::toy(&[50, 40, 40]);
-    let head = wire::encode_parameters(s.secret.parameters()).len();
+    let head = head_bytes(s.secret.parameters());
     let a = numbers(2);
     // over the primes of 50, 40, 40 bits up to the level, and the special one of 50
     for (level, bits) in [(1, 100), (2, 140), (3, 180)] {
@@ -59,7 +59,7 @@ fn a_key_of_a_low_level_has_the_size_of_that_level() {
     }
 
     let s = Bgv::toy(3);
-    let head = wire::encode_parameters(s.secret.parameters()).len();
+    let head = head_bytes(s.secret.parameters());
     let keys = bgv::EvaluationKeys::none().with_rotation(&s.secret, 1, 3, &mut rng(5)).unwrap().cut(1).unwrap();
     let bytes = wire::encode_evaluation_keys(&keys, s.secret.parameters()).len();
     assert_eq!(bytes, head + 3 + 4 + 1 + 32 + 64 * (40 + 45) / 8);

@@ -1,6 +1,6 @@
 //! Levels that differ, and chains that end.
 
-use super::{Bgv, Ckks, SMALL, numbers, rng, zip};
+use super::{Bgv, Ckks, SMALL, head_bytes, numbers, rng, zip};
 use tobari_lattice::bgv::{EvaluateError, PreparedPlaintext};
 use tobari_lattice::ckks::OperationError;
 use tobari_lattice::wire;
@@ -123,7 +123,7 @@ fn encryption_at_a_lower_level_has_the_bytes_of_that_level() {
     let seeded = |level| s.plain(&a, 40, level).encrypt_seeded(&s.secret, &mut rng(3)).unwrap();
     // elements of 64 coefficients over the primes of 50, 40 and 40 bits
     let element = |level: usize| 64 * [50, 90, 130][level - 1] / 8;
-    let head = wire::encode_parameters(s.secret.parameters()).len();
+    let head = head_bytes(s.secret.parameters());
     for level in 1..=3 {
         let fresh = seeded(level);
         assert_eq!(wire::encode_ckks_seeded_ciphertext(&fresh).len(), head + 1 + 4 * 8 + 32 + element(level));

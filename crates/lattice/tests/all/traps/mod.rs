@@ -111,13 +111,18 @@ use tobari_lattice::ckks::{Precision, Scale};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
 use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
-use tobari_lattice::{bgv, ckks};
+use tobari_lattice::{bgv, ckks, wire};
 
 /// Errors at the scale 2^40 are about 2^-32.
 const SMALL: f64 = 1.0 / (1u64 << 24) as f64;
 
 fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
+}
+
+/// Bytes of an object before its own fields: version, kind, parameters, identity of the key.
+fn head_bytes(parameters: &LatticeParameters) -> usize {
+    wire::encode_parameters(parameters).len() + 8
 }
 
 /// 32 numbers from -1 to 1.

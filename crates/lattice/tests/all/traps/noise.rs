@@ -1,6 +1,6 @@
 //! Noise beyond the modulus: an error, never another message.
 
-use super::{Bgv, Ckks, SMALL, numbers, rng, turned, zip};
+use super::{Bgv, Ckks, SMALL, head_bytes, numbers, rng, turned, zip};
 use tobari_lattice::bgv::{Ciphertext, DecryptError, Decryptor, Encryptor, EvaluateError, Evaluator, Plaintext};
 use tobari_lattice::ckks::OperationError;
 use tobari_lattice::params::{LatticeParameters, Plaintext as Scheme};
@@ -101,7 +101,7 @@ fn a_forged_bound_on_the_noise_makes_no_message() {
     let fresh = s.encrypt(&a, 1);
     let holder = Decryptor::new(&s.secret).unwrap();
     // the bound is the field after level, parts and factor
-    let at = wire::encode_parameters(s.secret.parameters()).len() + 2 + 8;
+    let at = head_bytes(s.secret.parameters()) + 2 + 8;
     let forged = |ciphertext: &Ciphertext, bound: u32| {
         let mut bytes = wire::encode_ciphertext(ciphertext);
         bytes[at..at + 4].copy_from_slice(&bound.to_be_bytes());

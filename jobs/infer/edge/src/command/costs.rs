@@ -10,6 +10,7 @@ use tobari_infer::measured::{Costs, Forms, StageSeconds, Steps, forms};
 use tobari_infer::{FixedModel, Model};
 use tobari_lattice::ckks::{Encoder, Scale};
 use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
 
@@ -117,7 +118,7 @@ fn messages(model: &Model, parameters: &LatticeParameters) -> Result<[f64; 2], F
 /// Seconds for each byte of a ciphertext that is written and read again, the fastest of several.
 pub fn written(parameters: &LatticeParameters) -> Result<f64, Failure> {
     let mut rng = randomness::generator()?;
-    let secret = SecretKey::generate(parameters, &mut rng);
+    let secret = SecretKey::from_seed(parameters, Seed::random(&mut rng));
     let encoder = Encoder::new(parameters).map_err(failed)?;
     let level = parameters.data_primes();
     let one = encoder.encrypt_seeded(&[1.0], &Scale::power_of_two(26), level, &secret, &mut rng).map_err(failed)?;

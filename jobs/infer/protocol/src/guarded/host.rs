@@ -168,9 +168,13 @@ impl Host {
             let parameters = work.service.compiled().parameters();
             for (input, bytes) in part.inputs.iter().zip(objects) {
                 if matches!(input, Input::Rotation { .. } | Input::Relinearization { .. }) {
-                    keys.push((*input, objects::decode_ckks_evaluation_keys(bytes, parameters)?));
+                    keys.push((
+                        *input,
+                        objects::decode_ckks_evaluation_keys(objects::without_identity(bytes)?, parameters)?,
+                    ));
                 } else {
-                    let weight = objects::decode_ckks_seeded_ciphertext(bytes, parameters)?.expand();
+                    let weight =
+                        objects::decode_ckks_seeded_ciphertext(objects::without_identity(bytes)?, parameters)?.expand();
                     weights.insert(*input, Arc::new(work.service.engine().ciphertext(weight)?));
                 }
             }
@@ -317,7 +321,10 @@ impl Work {
         let compiled = self.service.compiled();
         let count = compiled.stage(stage).linear.takes.len();
         let parts = wire::split(bytes, count).ok_or(HostError::Message { expected: "ciphertexts" })?;
-        let one = |bytes| Ok(objects::decode_ckks_seeded_ciphertext(bytes, compiled.parameters())?.expand());
+        let one = |bytes| {
+            Ok(objects::decode_ckks_seeded_ciphertext(objects::without_identity(bytes)?, compiled.parameters())?
+                .expand())
+        };
         parts.into_iter().map(one).collect()
     }
 

@@ -13,6 +13,7 @@ use std::hint::black_box;
 use tobari_enclave::inside::Message;
 use tobari_enclave::{Configuration, Handler, OutputPolicy, Party, Refused};
 use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext, integer_of};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire as objects;
 use zeroize::{Zeroize, Zeroizing};
@@ -191,7 +192,9 @@ impl Encrypted {
         let (of, scale) = (self.compiled.stage(stage), &self.compiled.scales(stage).results);
         let parts = wire::split(body, of.linear.outputs.len()).ok_or(Refused)?;
         let one = |bytes: &[u8]| {
-            let one = objects::decode_ckks_ciphertext(bytes, self.compiled.parameters()).map_err(refused)?;
+            let one = objects::without_identity(bytes)
+                .and_then(|bytes| objects::decode_ckks_ciphertext(bytes, self.compiled.parameters()))
+                .map_err(refused)?;
             let fits = one.level() == of.manner.results() && one.scale() == scale && !one.needs_relinearization();
             fits.then_some(one).ok_or(Refused)
         };
@@ -307,7 +310,7 @@ impl Handler for Guarded {
             told: Zeroizing::new(Vec::new()),
         };
         let Some(Encrypted { compiled, service, .. }) = &self.encrypted else { return Ok(own) };
-        let secret = Box::new(SecretKey::generate(compiled.parameters(), &mut rng));
+        let secret = Box::new(SecretKey::from_seed(compiled.parameters(), Seed::random(&mut rng)));
         if let Some(service) = service {
             let mut keys = Vec::new();
             for input in compiled.keys() {

@@ -8,6 +8,7 @@ use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::{Map, Model, Stage, Volume};
 use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, ReleaseError, Scale};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 
 fn named(set: &str) -> LatticeParameters {
@@ -71,7 +72,7 @@ impl Client {
     }
 
     fn of(parameters: &LatticeParameters, rng: &mut ChaCha20Rng) -> Self {
-        let secret = SecretKey::generate(parameters, rng);
+        let secret = SecretKey::from_seed(parameters, Seed::random(rng));
         let mut keys = EvaluationKeys::new(parameters);
         keys.add_relinearization(&secret, parameters.data_primes(), rng).unwrap();
         Self { secret, encoder: Encoder::new(parameters).unwrap().within(f64::INFINITY), keys }

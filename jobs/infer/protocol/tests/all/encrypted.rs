@@ -13,7 +13,9 @@ use tobari_infer::server::{Constants, ServeError, Service, encrypt_weights};
 use tobari_infer::{self as infer, Model, Volume, messages};
 use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale, SeededCiphertext};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
+use tobari_lattice::wire::LatticeWireError;
 use tobari_plan::check::labels;
 use tobari_plan::engine::Engine;
 use tobari_plan::program::Encoding;
@@ -288,8 +290,11 @@ fn what_does_not_fit_is_refused() {
     let strange = World::new(small(7), "balanced", &other.unwrap(), Options::PLAIN_WEIGHTS, 10);
     assert!(matches!(world.service.session(strange.keys()).map(|_| ()), Err(ServeError::Key { .. })));
     assert!(
-        Client::with_secret(client.card().clone(), SecretKey::generate(strange.service.compiled().parameters(), rng))
-            .is_err()
+        Client::with_secret(
+            client.card().clone(),
+            SecretKey::from_seed(strange.service.compiled().parameters(), Seed::random(rng))
+        )
+        .is_err()
     );
     // ciphertexts: too few, over other primes, at another scale, of other parameters
     let session = world.service.session(world.keys()).unwrap();
@@ -415,6 +420,18 @@ fn messages_come_back_and_changed_bytes_are_refused_or_another_message() {
                 assert!(refused(&changed));
             }
         }
+    }
+    // objects with the identity of a key: all messages of a card have one length
+    let (mut keys_of, mut asked, mut answered) = (keys.clone(), question.clone(), answer.clone());
+    [&mut keys_of[2], &mut asked[3], &mut answered[3]].map(|version| *version = 2);
+    let refused = [
+        messages::decode_keys(&keys_of, card).map(drop),
+        messages::decode_question(&asked, card).map(drop),
+        messages::decode_answer(&answered, card).map(drop),
+    ];
+    for refused in refused {
+        let identity = matches!(&refused, Err(messages::MessageError::Object(LatticeWireError::Identity)));
+        assert!(identity, "{refused:?}");
     }
     // a key in another's place
     let mut swapped = world.keys();

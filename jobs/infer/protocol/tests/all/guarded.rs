@@ -335,7 +335,7 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
     );
     // under another session's key the weight is noise
     let last = compiled.len() - 1;
-    let secret = SecretKey::generate(compiled.parameters(), &mut rng(3));
+    let secret = SecretKey::from_seed(compiled.parameters(), Seed::random(&mut rng(3)));
     let encoder = Encoder::new(compiled.parameters()).unwrap();
     let slots: Vec<f64> = (0..4096).map(|slot| if slot % 16 == 5 { 0.75 } else { 0.0 }).collect();
     let plain = encoder.encode(&slots, &compiled.scales(last).results, 1).unwrap();
@@ -406,7 +406,7 @@ fn masks_hide_which_of_two_extremes_is_behind_them_and_narrow_ones_do_not() {
     let parameters = LatticeParameters::insecure_of_sizes(16, &[50, 26], &[50], 2, Kind::Approximate).unwrap();
     let (encoder, evaluator) = (Encoder::new(&parameters).unwrap().within(16.0), Evaluator::new(&parameters).unwrap());
     let (scale, mut rng) = (Scale::power_of_two(26), rng(1));
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let decryptor = Decryptor::new(&secret, &encoder).unwrap();
     // of 4000 masked values, the count with a positive first coefficient: 2000 with a deviation of
     // 32

@@ -96,8 +96,8 @@ pub fn encode_registration(registration: &Registration) -> Vec<u8> {
 pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Result<Registration, MessageError> {
     let mut fields = Fields::open(bytes, REGISTRATION)?;
     let length = u32::from_be_bytes(fields.array()?);
-    let public = wire::decode_ring_public_key(fields.take(length as usize)?, parameters)?;
-    let keys = wire::decode_evaluation_keys(fields.rest(), parameters)?;
+    let public = wire::decode_ring_public_key(wire::without_identity(fields.take(length as usize)?)?, parameters)?;
+    let keys = wire::decode_evaluation_keys(wire::without_identity(fields.rest())?, parameters)?;
     let good = keys.expansion_depth(parameters).is_some();
     if good { Ok(Registration { public, keys }) } else { Err(MessageError::Malformed("keys of an expansion")) }
 }
@@ -129,7 +129,7 @@ pub fn query_client(bytes: &[u8]) -> Result<[u8; CLIENT_BYTES], MessageError> {
 pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Query, MessageError> {
     let mut fields = Fields::open(bytes, QUERY)?;
     let (table, client, granularity) = (fields.array()?, fields.array()?, fields.granularity()?);
-    let ciphertext = wire::decode_seeded_ciphertext(fields.rest(), parameters)?;
+    let ciphertext = wire::decode_seeded_ciphertext(wire::without_identity(fields.rest())?, parameters)?;
     if ciphertext.level() != parameters.data_primes() {
         return Err(MessageError::Malformed("level"));
     }
@@ -167,7 +167,7 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
         return Err(MessageError::Malformed("length"));
     }
     let part = |bytes| -> Result<Ciphertext, MessageError> {
-        let part = wire::decode_ciphertext(bytes, parameters)?;
+        let part = wire::decode_ciphertext(wire::without_identity(bytes)?, parameters)?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };
@@ -210,7 +210,7 @@ pub fn decode_partial(bytes: &[u8], parameters: &LatticeParameters) -> Result<Pa
         return Err(MessageError::Malformed("length"));
     }
     let sum = |bytes| -> Result<Ciphertext, MessageError> {
-        let mut sum = wire::decode_ciphertext(bytes, parameters)?;
+        let mut sum = wire::decode_ciphertext(wire::without_identity(bytes)?, parameters)?;
         sum.declare_noise(sum.claimed_noise());
         let fits = sum.level() == parameters.data_primes() && !sum.needs_relinearization();
         fits.then_some(sum).ok_or(MessageError::Malformed("level"))

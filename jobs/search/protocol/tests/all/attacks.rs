@@ -12,10 +12,10 @@ use tobari_lattice::bgv::{Ciphertext, Decryptor, Encoder, Evaluator, Plaintext, 
 use tobari_lattice::params::{LatticeParameters, NamedSet};
 use tobari_lattice::ring::{Domain, Modulus, Ntt, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
-use tobari_lattice::wire;
+use tobari_lattice::wire::{self, LatticeWireError};
 use tobari_search::client::{Asker, MatchResult};
 use tobari_search::desk::{Limits, SearchService};
-use tobari_search::messages::{self, Query};
+use tobari_search::messages::{self, MessageError, Query};
 use tobari_search::oprf::function::Secret;
 use tobari_search::oprf::labels::{self, Label};
 use tobari_search::oprf::{LIMBS, Mode};
@@ -33,7 +33,7 @@ struct Bench {
 impl Bench {
     fn new(set: &str) -> Self {
         let parameters = NamedSet::from_name(set).unwrap().parameters().unwrap();
-        let secret = SecretKey::generate(&parameters, &mut rng(1));
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(1)));
         let public = PublicKey::generate(&secret, &mut rng(2));
         let matcher = Matcher::new(&parameters).unwrap();
         let t = *matcher.modulus();
@@ -353,6 +353,11 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let start = 2 + 32 + 16 + 4 + 4 + 2;
     assert!(messages::decode_query(&[&good[..start], &ciphertext].concat(), &bench.parameters).is_err());
     assert!(messages::decode_query(&[&good[..], &halves].concat(), &bench.parameters).is_err());
+    // nor objects with the identity of a key, which would meet those of others
+    let identity = Some(MessageError::Object(LatticeWireError::Identity));
+    let named = |bytes: &[u8], at: usize| [&bytes[..at], &[2], &bytes[at + 1..]].concat();
+    assert_eq!(messages::decode_registration(&named(&registration, 2), &bench.parameters).err(), identity);
+    assert_eq!(messages::decode_query(&named(&good, start), &bench.parameters).err(), identity);
 }
 
 #[test]

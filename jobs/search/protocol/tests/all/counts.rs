@@ -110,7 +110,7 @@ fn bench() -> Bench {
 
 fn bench_of(set: &str) -> Bench {
     let parameters = NamedSet::from_name(set).unwrap().parameters().unwrap();
-    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(1)));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let matcher = Matcher::new(&parameters).unwrap();
     Bench { parameters, secret, public, matcher }
@@ -478,7 +478,7 @@ fn toy() -> LatticeParameters {
 #[test]
 fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let parameters = toy();
-    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(1)));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let (asker, matcher) = (Asker::new(&secret).unwrap(), Matcher::new(&parameters).unwrap());
     let layout = one_group(8, 2);
@@ -581,7 +581,7 @@ struct Customer {
 impl Customer {
     fn new(name: u8, places: usize, length: usize) -> Self {
         let set = Shape::Pattern { places, length }.set(200).unwrap();
-        let secret = SecretKey::generate(&set.parameters().unwrap(), &mut rng(name.into()));
+        let secret = SecretKey::from_seed(&set.parameters().unwrap(), Seed::random(&mut rng(name.into())));
         let layout = one_group(secret.parameters().degree(), 1);
         Self { name: [name; 16], secret, set, layout }
     }

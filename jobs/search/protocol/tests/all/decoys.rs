@@ -66,7 +66,7 @@ fn prepared(table: &Table, question: &Question<'_>, wish: Wish, decoys: &Decoys)
 /// The places that a server reads in a question's bytes.
 fn seen(table: &Table, start: usize, decoys: &Decoys) -> Vec<u32> {
     let prepared = prepared(table, &window(start, LENGTH), WISH, decoys).unwrap();
-    let secret = SecretKey::generate(&prepared.set().parameters().unwrap(), &mut rng(1));
+    let secret = SecretKey::from_seed(&prepared.set().parameters().unwrap(), Seed::random(&mut rng(1)));
     let query = prepared.query(&Asker::new(&secret).unwrap(), [4; 16], &mut rng(2)).unwrap();
     messages::decode_query(&query, secret.parameters()).unwrap().starts
 }

@@ -10,9 +10,9 @@ use tobari_lattice::bgv::{
     SeededCiphertext,
 };
 use tobari_lattice::params::{LatticeParameters, NamedSet};
-use tobari_lattice::ring::{Modulus, Ntt};
-use tobari_lattice::rlwe::SecretKey;
-use tobari_lattice::wire;
+use tobari_lattice::ring::{Modulus, Ntt, Seed};
+use tobari_lattice::rlwe::{KeyId, SecretKey};
+use tobari_lattice::wire::{self, LatticeWireError};
 use tobari_search::client::MatchResult;
 use tobari_search::hidden::client::{Asker, ClientError};
 use tobari_search::hidden::index::{Arranged, Block, Blocks, IndexError, Table};
@@ -44,7 +44,7 @@ struct Bench {
 
 impl Bench {
     fn new(parameters: &LatticeParameters, depth: usize) -> Self {
-        let secret = SecretKey::generate(parameters, &mut rng(1));
+        let secret = SecretKey::from_seed(parameters, Seed::random(&mut rng(1)));
         let sent = Asker::new(&secret).unwrap().registration(depth, &mut rng(2)).unwrap();
         let registration = messages::encode_registration(&sent);
         let registration = messages::decode_registration(&registration, parameters).unwrap();
@@ -548,6 +548,28 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let public = Asker::new(&bench.secret).unwrap().registration(0, &mut rng(10)).unwrap().public;
     let other = messages::encode_registration(&Registration { public, keys });
     assert_eq!(messages::decode_registration(&other, &parameters).err(), malformed("keys of an expansion"));
+    // objects with the identity of a key: those of two senders would stop each other
+    let named = SecretKey::from_seed(&parameters, bench.secret.to_seed().clone()).with_id(KeyId::random(&mut rng(11)));
+    let asker = Asker::new(&named).unwrap();
+    let identity = Some(MessageError::Object(LatticeWireError::Identity));
+    let registration = messages::encode_registration(&asker.registration(2, &mut rng(10)).unwrap());
+    assert_eq!(messages::decode_registration(&registration, &parameters).err(), identity);
+    let mut keys_alone = all[0].clone();
+    let keys_at = 6 + wire::encode_ring_public_key(&bench.registration.public).len();
+    keys_alone[keys_at] = 2;
+    assert_eq!(messages::decode_registration(&keys_alone, &parameters).err(), identity);
+    let named = asker.query(&form, 3, &mut rng(12)).unwrap();
+    let named = messages::encode_query(&Query { ciphertext: named, ..query });
+    assert_eq!(messages::decode_query(&named, &parameters).err(), identity);
+    for i in [2, 4] {
+        let mut changed = all[i].clone();
+        changed[5] = 2;
+        let read = [
+            messages::decode_answer(&changed, &parameters).err(),
+            messages::decode_partial(&changed, &parameters).err(),
+        ];
+        assert_eq!(read[i / 4], identity, "message {i}");
+    }
     let layout = |place: usize, byte: u8| {
         let mut changed = all[3].clone();
         changed[place] = byte;

@@ -47,7 +47,7 @@ impl Bench {
         let catalogue = Catalogue::decode(&table.catalogue().encode()).unwrap();
         let fullness = Fullness::decode(&Fullness::of(&table).levelled().encode()).unwrap();
         let parameters = crate::world::set().parameters().unwrap();
-        let secret = SecretKey::generate(&parameters, &mut rng(3));
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(3)));
         let public = PublicKey::generate(&secret, &mut rng(4));
         desk.register(CLIENT, crate::world::set().name, &messages::encode_registration(&public)).unwrap();
         Self { desk, table, catalogue, fullness, secret }
@@ -184,7 +184,7 @@ fn labels_serve_again_until_the_table_has_another_key_and_then_are_refused_unrea
     let plain =
         Prepared::new((&bench.catalogue, &bench.fullness), &question, COUNT, &Decoys::new(Seed::from_bytes([3; 32])));
     let (plain, asker) = (plain.unwrap(), |secret| Asker::new(secret).unwrap());
-    let secret = SecretKey::generate(&plain.set().parameters().unwrap(), &mut rng(1));
+    let secret = SecretKey::from_seed(&plain.set().parameters().unwrap(), Seed::random(&mut rng(1)));
     let query = plain.query(&asker(&secret), CLIENT, &mut rng(1)).unwrap();
     assert!(matches!(bench.desk.answer(&query, &mut rng(1)), Err(Refusal::Mode("with labels"))));
     let longest = bench.prepared(&question, Wish { longest: true, ..COUNT }).unwrap();

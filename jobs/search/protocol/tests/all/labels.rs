@@ -4,7 +4,7 @@
 use crate::world::{Customer, TABLE, labeller, layout, mosaic, panel, pattern, rng, set};
 use std::collections::BTreeSet;
 use tobari_lattice::params::{LatticeParameters, Plaintext};
-use tobari_lattice::ring::Modulus;
+use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_search::client::{Asker, MatchResult};
 use tobari_search::desk::{Limits, Refusal, SearchService};
@@ -164,7 +164,7 @@ fn every_window_has_as_many_entries_as_the_fullest_and_the_same_ones_whether_the
 fn words_of_a_table_are_found_under_their_labels() {
     let parameters = set().parameters().unwrap();
     let (matcher, labeller) = (Matcher::new(&parameters).unwrap(), labeller(1));
-    let secret = SecretKey::generate(&parameters, &mut rng(1));
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(1)));
     let public = PublicKey::generate(&secret, &mut rng(2));
     let long = vec![b'a'; 100_000];
     let words: [(&[u8], u64); 4] = [(b"rs123", 7), (b"rs12", 1), (b"", 1_000_000_000), (&long, 3)];
@@ -235,7 +235,7 @@ fn messages_with_labels_are_refused_when_anything_is_missing_or_more_or_another(
     // a query names the key of its labels, or that it has none
     let plaintext = Plaintext::Integers(Modulus::new(257).unwrap());
     let toy = LatticeParameters::insecure_of_sizes(8, &[33, 30, 31], &[], 3, plaintext).unwrap();
-    let secret = SecretKey::generate(&toy, &mut rng(1));
+    let secret = SecretKey::from_seed(&toy, Seed::random(&mut rng(1)));
     let layout = Layout::new(Shape::Word { bits: 1 }, 8, |_| 8);
     let query = |mode| {
         let ciphertexts = Asker::new(&secret).unwrap().query(&[[3, 5]], (&layout, 2), &mut rng(3)).unwrap();

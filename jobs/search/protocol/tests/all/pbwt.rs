@@ -7,7 +7,7 @@ use chacha20::{
 use std::sync::Arc;
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
-use tobari_lattice::ring::Modulus;
+use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::engine::Direct;
@@ -85,7 +85,7 @@ impl Search {
 
     /// The answer's ciphertext, and the key that reads it.
     fn encrypted(&self, parameters: &LatticeParameters, rng: &mut ChaCha20Rng) -> (SecretKey, Arc<BgvValue>) {
-        let secret = SecretKey::generate(parameters, rng);
+        let secret = SecretKey::from_seed(parameters, Seed::random(rng));
         let public = PublicKey::generate(&secret, rng);
         let engine = BgvEngine::new(parameters, Some(public), rng).unwrap();
         let value = |input| {
@@ -170,7 +170,7 @@ fn ten_symbols_under_the_real_parameters_leave_room_for_the_flood() {
 #[test]
 fn what_runs_depends_on_sizes_alone() {
     let (parameters, mut rng) = (toy(), rng(5));
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let public = PublicKey::generate(&secret, &mut rng);
     let engine = BgvEngine::new(&parameters, Some(public), &mut rng).unwrap();
     let layout = Layout::new(&parameters, Size { haplotypes: 16, places: 2, length: 5 }).unwrap();
@@ -194,7 +194,7 @@ fn windows_and_questions_of_other_sizes_are_refused() {
     assert!(matches!(refused(&[window(3, 4), window(2, 4)]), PbwtError::Window { what: "sites", .. }));
     assert!(matches!(refused(&[window(3, 4), window(3, 5)]), PbwtError::Window { what: "haplotypes", .. }));
     assert!(matches!(client::slots(&layout, 2, true), Err(PbwtError::Places { .. })));
-    let secret = SecretKey::generate(&toy(), &mut rng(6));
+    let secret = SecretKey::from_seed(&toy(), Seed::random(&mut rng(6)));
     let late = client::symbol(&layout, &secret, 0, 3, true, &mut rng(7)).map(|_| ()).unwrap_err();
     assert!(matches!(late, ClientError::Size(PbwtError::Length { most: 3, found: 4 })));
 }

@@ -60,7 +60,7 @@ impl Bench {
         let told = (&self.catalogue, &self.fullness);
         let prepared = Prepared::new(told, question, wish, &Decoys::new(Seed::from_bytes([3; 32]))).unwrap();
         let parameters = prepared.set().parameters().unwrap();
-        let secret = SecretKey::generate(&parameters, &mut rng(2));
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(2)));
         let public = PublicKey::generate(&secret, &mut rng(3));
         let registration = messages::encode_registration(&public);
         if !self.desk.account(&[4; 16]).is_some_and(|account| account.uses.contains_key(prepared.set().name)) {

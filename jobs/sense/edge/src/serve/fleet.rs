@@ -486,12 +486,12 @@ impl<P: Profile> Objects<'_, P> {
 impl<P: Profile> Material for Objects<'_, P> {
     fn secret(&mut self, cohort: usize, i: usize) -> Option<SeededCiphertext> {
         let bytes = self.read(self.bundle.cohorts.get(cohort)?.get(i)?)?;
-        wire::decode_seeded_ciphertext(&bytes, &self.setting.parameters).ok()
+        wire::decode_seeded_ciphertext(wire::without_identity(&bytes).ok()?, &self.setting.parameters).ok()
     }
 
     fn key(&mut self, input: Input) -> Option<Arc<EvaluationKeys>> {
         let bytes = self.read(self.bundle.keys.get(&key_name(input)?)?)?;
-        wire::decode_evaluation_keys(&bytes, &self.setting.parameters).ok().map(Arc::new)
+        wire::decode_evaluation_keys(wire::without_identity(&bytes).ok()?, &self.setting.parameters).ok().map(Arc::new)
     }
 
     fn fill(&mut self, batch: &mut Laid, wanted: &[Wanted]) -> Option<()> {

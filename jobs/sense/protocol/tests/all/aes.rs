@@ -10,6 +10,7 @@ use tobari_device::{DeviceNumber, GcmDevice, GcmOpener, InsecureVolatileCounter,
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::bgv::{Decryptor, EvaluationKeys};
 use tobari_lattice::params::{LatticeParameters, Security};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_plan::check::Requirements;
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
@@ -274,7 +275,7 @@ struct Run {
 impl Run {
     fn new(world: &World, parameters: &LatticeParameters, seed: u64) -> Self {
         let mut rng = rng(seed);
-        let secret = SecretKey::generate(parameters, &mut rng);
+        let secret = SecretKey::from_seed(parameters, Seed::random(&mut rng));
         let engine = BgvEngine::new(parameters, None, &mut rng).unwrap();
         let keys = Keys::new(&world.circuit, &secret, &mut rng);
         let inputs = Inputs::new(&world.circuit, |input| {

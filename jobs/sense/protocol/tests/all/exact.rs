@@ -10,7 +10,7 @@ use tobari_device::{Opener, P1, Profile, READINGS, transform_root};
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
-use tobari_lattice::ring::Modulus;
+use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_plan::check::Requirements;
 use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
@@ -46,7 +46,7 @@ struct Run {
 
 impl Run {
     fn new(world: &World<P1>, plan: &ExactPlan, parameters: &LatticeParameters, rng: &mut ChaCha20Rng) -> Self {
-        let secret = SecretKey::generate(parameters, rng);
+        let secret = SecretKey::from_seed(parameters, Seed::random(rng));
         let engine = BgvEngine::new(parameters, None, rng).unwrap();
         let (secrets, transform, mut keys) = (world.secrets(&secret, rng), transform(), Keys::default());
         let inputs = Inputs::new(plan, engine.top_level(), |input| {
@@ -83,7 +83,7 @@ fn opened(world: &World<P1>, plan: &ExactPlan, parameters: &LatticeParameters, s
 #[test]
 fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
     let (parameters, mut rng) = (toy(), rng(1));
-    let (scheme, secret) = (Scheme::of::<P1>(), SecretKey::generate(&parameters, &mut rng));
+    let (scheme, secret) = (Scheme::of::<P1>(), SecretKey::from_seed(&parameters, Seed::random(&mut rng)));
     let points = Points::new(&scheme).unwrap();
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
     let engine = BgvEngine::new(&parameters, None, &mut rng).unwrap();

@@ -10,7 +10,7 @@ use tobari_device::{Opener, Profile, READINGS, Refused, U25};
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::bgv::{Ciphertext, Evaluator};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
-use tobari_lattice::ring::Modulus;
+use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_plan::check::Requirements;
 use tobari_plan::cost::Costs;
@@ -57,7 +57,7 @@ fn sums(
     rng: &mut ChaCha20Rng,
     parameters: &LatticeParameters,
 ) -> Vec<client::Sums> {
-    let secret = SecretKey::generate(parameters, rng);
+    let secret = SecretKey::from_seed(parameters, Seed::random(rng));
     let results = run(world, plan, &secret, rng);
     let open = |(output, result): (usize, &Arc<BgvValue>)| {
         client::linear::<U25>(plan, output, &secret, result.as_ciphertext().unwrap()).unwrap()
@@ -259,7 +259,7 @@ fn the_named_set_sums_frames_of_its_devices() {
     world.send(|device| Some(readings[device]));
     let asked = Question::total(&world.fleet, 1).ask(&world.fleet, |_, _| true);
     let plan = plan(&world, &asked, 255).unwrap();
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let results = run(&world, &plan, &secret, &mut rng);
     let result = results[0].as_ciphertext().unwrap();
     assert!(result.noise_budget() > 0.0, "{} bits", result.noise_budget());
@@ -278,7 +278,7 @@ fn what_is_no_result_of_the_query_is_withheld() {
     let single = Term { cohort: 0, batch: 0, weights: (0..8).map(|block| i64::from(block == 3)).collect() };
     let outputs = vec![Output { terms: vec![0], by_block: true }];
     let stolen = LinearPlan::new(world.scheme, layout, vec![single], outputs, 255).unwrap();
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let result = run(&world, &stolen, &secret, &mut rng);
     let submit = |ciphertext: &Ciphertext| client::linear::<U25>(&total, 0, &secret, ciphertext);
     assert_eq!(submit(result[0].as_ciphertext().unwrap()), Err(Withheld));

@@ -9,7 +9,7 @@ use tobari_device::{Profile, READINGS, U25, transform_root};
 use tobari_engine::{BgvEngine, BgvValue};
 use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
-use tobari_lattice::ring::Modulus;
+use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_plan::engine::{Direct, Machine};
 use tobari_sense::client;
@@ -76,7 +76,7 @@ fn conversion(parameters: &LatticeParameters, seed: u64) {
         Output { measure: Measure::SquareHigh, terms: vec![(0, heavy.clone())], by_block: false },
     ];
     let plan = ExactPlan::new(world.scheme, layout, vec![0], outputs).unwrap();
-    let secret = SecretKey::generate(parameters, &mut source);
+    let secret = SecretKey::from_seed(parameters, Seed::random(&mut source));
     let engine = BgvEngine::new(parameters, None, &mut source).unwrap();
     assert_eq!(exact::record(&engine, &plan).unwrap().0.outputs().len(), 2);
     let inputs = inputs(&world, &plan, &engine, &secret, &mut source);
@@ -118,7 +118,7 @@ fn the_named_set_converts_a_full_batch_of_256_devices() {
 fn the_polynomial_of_25_bits_is_exact_at_every_valid_point_with_the_sets_own_noise_and_three_products_are_left() {
     let parameters = NamedSet::from_name(WIDE_SET).unwrap().parameters().unwrap();
     let (scheme, mut rng) = (Scheme::of::<U25>(), rng(2));
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
     let engine = BgvEngine::new(&parameters, None, &mut rng).unwrap();
     let level = engine.top_level() - LINEAR_LEVELS;

@@ -10,6 +10,7 @@ use tobari_command::randomness;
 use tobari_infer::batched::{Batched, EncryptedBatched, EncryptedWeights};
 use tobari_infer::{FixedModel, Model};
 use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, Scale};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
@@ -38,7 +39,7 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(model: &'a Model, fixed: &FixedModel, set: &str) -> Result<Self, Failure> {
         let (mut rng, parameters) = (randomness::generator()?, parameters(set)?);
-        let secret = SecretKey::generate(&parameters, &mut rng);
+        let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
         let mut keys = EvaluationKeys::new(&parameters);
         keys.add_relinearization(&secret, parameters.data_primes(), &mut rng).map_err(failed)?;
         // pixels and weights: the evaluators of batches have no bounds

@@ -31,6 +31,7 @@ use tobari_infer_edge::command::costs::{self, MASKED_SET};
 use tobari_infer_edge::command::timed::{MEMORY, Measured, failed, image, open_idle, parameters, round_trips, session};
 use tobari_lattice::ckks::{Decryptor, Encoder, Scale};
 use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 
 /// Table 6 in ms, by our name of a combination: conv1 with its activation, conv2 with its
@@ -315,7 +316,7 @@ fn transfers(model: &Model, parameters: &LatticeParameters, set: &str, runs: usi
 fn tables_8_and_9(parameters: &LatticeParameters, runs: usize) -> Result<[Vec<f64>; 4], Failure> {
     let mut rng = randomness::generator()?;
     let encoder = Encoder::new(parameters).map_err(failed)?;
-    let secret = SecretKey::generate(parameters, &mut rng);
+    let secret = SecretKey::from_seed(parameters, Seed::random(&mut rng));
     let decryptor = Decryptor::new(&secret, &encoder).map_err(failed)?;
     let slots: Vec<f64> = (0..encoder.slots()).map(|slot| (slot % 17) as f64 / 17.0).collect();
     let scale = Scale::power_of_two(26);

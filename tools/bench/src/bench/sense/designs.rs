@@ -17,6 +17,7 @@ use tobari_host::memory::{Busy, resident};
 use tobari_host::process::cpu_seconds;
 use tobari_lattice::RingKernels;
 use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor, EvaluationKeys, SeededCiphertext};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_sense::client;
 use tobari_sense::cloud::{Cloud, Frames, Material};
@@ -163,7 +164,7 @@ fn sealing<P: Profile>(root: &Root) -> Result<Work, Failure> {
 /// Design 1: encryption under the key holder's public key, bit by bit or all at once.
 fn encrypting(design: Design) -> Result<Work, Failure> {
     let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let public = PublicKey::generate(&secret, &mut rng);
     let encoder = Encoder::new(&parameters)?;
     let run = move || -> Result<(), Failure> {
@@ -185,7 +186,7 @@ fn encrypting(design: Design) -> Result<Work, Failure> {
 /// of one half. With that key every device could read every other device's data.
 fn encrypting_under_the_key() -> Result<Work, Failure> {
     let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
-    let secret = SecretKey::generate(&parameters, &mut rng);
+    let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
     let encoder = Encoder::new(&parameters)?;
     let run = move || -> Result<(), Failure> {
         let message = direct::packed(&encoder, &SOME)?;

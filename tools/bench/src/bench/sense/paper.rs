@@ -27,6 +27,7 @@ use tobari_command::randomness;
 use tobari_device::{GCM_FRAME, P1, Profile, READINGS, U25};
 use tobari_host::files::write_atomically;
 use tobari_lattice::bgv::{Decryptor, Encoder, Encryptor};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_lattice::wire;
 use tobari_sense::direct;
@@ -42,7 +43,7 @@ const GOALS: [f64; 2] = [2e4, 20.0];
 fn sizes(design: Design) -> Result<[f64; 2], Failure> {
     let (parameters, mut rng) = (direct::parameters()?, randomness::generator()?);
     let mut direct_sizes = |count: usize| -> Result<[f64; 2], Failure> {
-        let public = PublicKey::generate(&SecretKey::generate(&parameters, &mut rng), &mut rng);
+        let public = PublicKey::generate(&SecretKey::from_seed(&parameters, Seed::random(&mut rng)), &mut rng);
         let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
         let one = Encryptor::new(&public)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
         Ok([(count * wire::encode_ciphertext(&one).len()) as f64, wire::encode_ring_public_key(&public).len() as f64])
@@ -51,7 +52,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
         Design::Bitwise => direct_sizes(READINGS * direct::BITS),
         Design::Packed => direct_sizes(1),
         Design::Seeded => {
-            let secret = SecretKey::generate(&parameters, &mut rng);
+            let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
             let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
             let one = Decryptor::new(&secret)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
             Ok([wire::encode_seeded_ciphertext(&one).len() as f64, 0.0])

@@ -5,7 +5,7 @@
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use tobari_lattice::params::NamedSet;
-use tobari_lattice::ring::Modulus;
+use tobari_lattice::ring::{Modulus, Seed};
 use tobari_lattice::rlwe::{PublicKey, SecretKey};
 use tobari_search::client::{Asker, MatchResult};
 use tobari_search::desk::{Refusal, SearchService};
@@ -83,7 +83,7 @@ pub(crate) struct Customer {
 
 impl Customer {
     pub(crate) fn new(name: u8) -> Self {
-        let secret = SecretKey::generate(&set().parameters().unwrap(), &mut rng(name.into()));
+        let secret = SecretKey::from_seed(&set().parameters().unwrap(), Seed::random(&mut rng(name.into())));
         Self { name: [name; 16], secret, t: Modulus::new(set().plaintext_modulus.unwrap()).unwrap() }
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_device::{Device, InsecureVolatileCounter, MacKey, Opener, Profile};
 use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
+use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_sense::client::{self, Cohort};
 use tobari_sense::cloud::{Cloud, CloudError, Frames, Material};
@@ -67,7 +68,7 @@ impl<P: Profile> Fleet<P> {
             Device::open(&entry.root(), entry.number, InsecureVolatileCounter(0)).unwrap()
         };
         let sealers = registry.entries().iter().map(open).collect();
-        let secret = SecretKey::generate(&setting.parameters, &mut rng);
+        let secret = SecretKey::from_seed(&setting.parameters, Seed::random(&mut rng));
         let mut cohorts = Vec::new();
         for entries in registry.entries().chunks(setting.layout.blocks()) {
             let mut cohort = Cohort::new(&setting.scheme, setting.layout);

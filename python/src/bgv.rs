@@ -197,17 +197,17 @@ impl SecretKey {
         let keys = long(py, progress.map(|progress| (progress, "keys")), move |watch: &Watch| {
             let mut rng = generator()?;
             watch.expect(rotations.len() + usize::from(multiply) + usize::from(swap));
-            let mut keys = bgv::EvaluationKeys::none();
+            let mut keys = bgv::EvaluationKeys::new(key.parameters());
             if multiply {
-                keys = keys.with_relinearization(&key, level, &mut rng).map_err(failed)?;
+                keys.add_relinearization(&key, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             if swap {
-                keys = keys.with_swap(&key, level, &mut rng).map_err(failed)?;
+                keys.add_swap(&key, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             for steps in rotations {
-                keys = keys.with_rotation(&key, steps, level, &mut rng).map_err(failed)?;
+                keys.add_rotation(&key, steps, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             Ok(keys)
@@ -309,7 +309,7 @@ impl EvaluationKeys {
 
     /// Their bytes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = short(py, || Ok(wire::encode_evaluation_keys(&self.keys, &self.context.parameters)))?;
+        let bytes = short(py, || Ok(wire::encode_evaluation_keys(&self.keys)))?;
         Ok(PyBytes::new(py, &bytes))
     }
 

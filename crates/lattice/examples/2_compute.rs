@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let top = parameters.data_primes();
 
     // The computing machine gets no secret, only keys for products and for some rotations.
-    let mut keys = EvaluationKeys::none().with_relinearization(&secret, top, &mut rng)?;
+    let mut keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, top, &mut rng)?;
     for log in 0..13 {
         keys = keys.with_rotation(&secret, 1 << log, top, &mut rng)?;
     }

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
     let secret = SecretKey::generate(&parameters, &mut rng);
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-    let keys = EvaluationKeys::none().with_relinearization(&secret, 6, &mut rng)?;
+    let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 6, &mut rng)?;
     let evaluator = Evaluator::new(&parameters)?;
 
     let values: Vec<i64> = (0..1000).collect();

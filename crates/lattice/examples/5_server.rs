@@ -34,8 +34,8 @@ fn main() -> Outcome<()> {
     let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
     let secret = SecretKey::generate(&parameters, &mut rng);
     let public = wire::encode_ring_public_key(&PublicKey::generate(&secret, &mut rng));
-    let keys = EvaluationKeys::none().with_rotation(&secret, 1, 6, &mut rng)?;
-    let keys = wire::encode_evaluation_keys(&keys, &parameters);
+    let keys = EvaluationKeys::new(secret.parameters()).with_rotation(&secret, 1, 6, &mut rng)?;
+    let keys = wire::encode_evaluation_keys(&keys);
 
     let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     let query = decryptor.encrypt(&encoder.encode(&[0, 1, 10, 100])?, 6, &mut rng)?;

@@ -37,8 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let x = decryptor.encrypt(&encoder.encode(&[2])?, 6, &mut rng)?;
     let bytes = wire::encode_seeded_ciphertext(&x);
     let x = x.expand();
-    refused("a product without a key", evaluator.mul(&x, &x, &EvaluationKeys::none()));
-    let low = EvaluationKeys::none().with_relinearization(&secret, 2, &mut rng)?;
+    refused("a product without a key", evaluator.mul(&x, &x, &EvaluationKeys::new(&parameters)));
+    let low = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 2, &mut rng)?;
     refused("a product with a key for level 2", evaluator.mul(&x, &x, &low));
     refused("a level that is gone", evaluator.mod_switch_to(&evaluator.mod_switch_to(&x, 2)?, 3));
 

@@ -310,7 +310,7 @@ impl Publisher {
         for input in inputs {
             let key = self.holder.key(&self.secret, *input);
             if let (Some(name), Some(key)) = (key_name(*input), key) {
-                let bytes = wire::encode_evaluation_keys(&key, &self.setting.parameters);
+                let bytes = wire::encode_evaluation_keys(&key);
                 let hash = hex(&sha256(&bytes));
                 names.insert(name, hash.clone());
                 objects.insert(hash, bytes);

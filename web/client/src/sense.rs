@@ -269,7 +269,7 @@ impl Fleet {
         };
         for input in setting.keys()? {
             if let (Some(name), Some(key)) = (key_name(input), holder.key(&secret, input)) {
-                keys.insert(name, keep(wire::encode_evaluation_keys(&key, &setting.parameters)));
+                keys.insert(name, keep(wire::encode_evaluation_keys(&key)));
             }
         }
         for cohort in 0..wanted.devices.div_ceil(setting.layout.blocks()) {

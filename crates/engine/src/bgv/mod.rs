@@ -565,7 +565,7 @@ impl Engine for BgvEngine {
             },
             Inner::Plaintext(plaintext) => put(&wire::pack_plaintext(&unprepared(plaintext)?, parameters)?, bytes),
             Inner::Key(keys) => match encoding {
-                Encoding::Packed => put_object(&wire::encode_evaluation_keys(keys, parameters), bytes),
+                Encoding::Packed => put_object(&wire::encode_evaluation_keys(keys), bytes),
                 Encoding::Raw => Ok(words::write_evaluation_key(keys, bytes)?),
             },
         }

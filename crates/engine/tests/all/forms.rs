@@ -73,7 +73,8 @@ impl World {
 #[test]
 fn several_forms_of_one_step_are_what_they_are_in_the_clear() {
     let world = World::new();
-    let key = EvaluationKeys::none().with_relinearization(&world.secret, 4, &mut rng(3)).unwrap();
+    let key =
+        EvaluationKeys::new(world.secret.parameters()).with_relinearization(&world.secret, 4, &mut rng(3)).unwrap();
     let key = world.engine.key(key).unwrap();
     let values: Vec<BgvValue> = [(1, 3), (2, 3), (3, 2)].map(|(seed, level)| world.encrypted(seed, level)).into();
     let lists = [[1, -2, 3, 4, -5, 6], [0, 0, 0, 0, 0, 7], [0, 9, 0, 2, 0, 0]];
@@ -105,8 +106,9 @@ fn several_forms_of_one_step_are_what_they_are_in_the_clear() {
 fn sums_of_rotations_are_what_they_are_in_the_clear() {
     let world = World::new();
     let keys = [5, -3].map(|steps| {
-        let key =
-            EvaluationKeys::none().with_rotation(&world.secret, steps, 4, &mut rng(steps.unsigned_abs())).unwrap();
+        let key = EvaluationKeys::new(world.secret.parameters())
+            .with_rotation(&world.secret, steps, 4, &mut rng(steps.unsigned_abs()))
+            .unwrap();
         world.engine.key(key).unwrap()
     });
     let values: Vec<BgvValue> = (1..4).map(|seed| world.encrypted(seed, 3)).collect();

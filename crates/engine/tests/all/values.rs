@@ -128,7 +128,7 @@ fn bgv_bench() -> Bench<BgvEngine> {
     let [x, p, q] = integers();
     let holder = bgv::Decryptor::new(&secret).unwrap();
     let x = holder.encrypt(&encoder.encode(&x).unwrap(), 3, rng).unwrap().expand();
-    let mut keys = bgv::EvaluationKeys::none().with_relinearization(&secret, 3, rng).unwrap();
+    let mut keys = bgv::EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 3, rng).unwrap();
     keys = keys.with_rotation(&secret, 1, 3, rng).unwrap().with_rotation(&secret, 2, 3, rng).unwrap();
     assert!(engine.key(keys.clone()).is_err(), "several keys are no value");
     let inputs = Inputs {
@@ -136,8 +136,8 @@ fn bgv_bench() -> Bench<BgvEngine> {
         p: engine.integers(&p, 2).unwrap(),
         q: engine.integers(&q, 2).unwrap(),
         relinearization: engine.key(keys.take_relinearization().unwrap()).unwrap(),
-        one: engine.key(keys.take_rotation(&parameters, 1).unwrap()).unwrap(),
-        two: engine.key(keys.take_rotation(&parameters, 2).unwrap()).unwrap(),
+        one: engine.key(keys.take_rotation(1).unwrap()).unwrap(),
+        two: engine.key(keys.take_rotation(2).unwrap()).unwrap(),
     };
     assert!(engine.key(keys).is_err(), "no key is no value");
     let rotation = engine.rotation_key_shape(2).unwrap();
@@ -247,7 +247,7 @@ fn a_compact_plaintext_does_what_a_prepared_one_does() {
 #[test]
 fn swapped_rows_are_those_of_the_clear() {
     let Bench { engine, inputs, secret, .. } = bgv_bench();
-    let key = bgv::EvaluationKeys::none().with_swap(&secret, 3, &mut rng(9)).unwrap();
+    let key = bgv::EvaluationKeys::new(secret.parameters()).with_swap(&secret, 3, &mut rng(9)).unwrap();
     let key = engine.key(key).unwrap();
     assert_eq!(engine.shape_of(&key).unwrap(), engine.rotation_key_shape(2).unwrap());
     let swapped = engine.step(0, Op::Swap, &[&inputs.x, &key]).unwrap();

@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45, 45], &[46], 3, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?.with_rotation(&secret, 1, 3, &mut rng)?;
+/// let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 3, &mut rng)?.with_rotation(&secret, 1, 3, &mut rng)?;
 /// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng)?.expand();
 ///
@@ -55,7 +55,7 @@ pub struct Evaluator {
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[46], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::none().with_rotation(&secret, 1, 2, &mut rng)?.with_rotation(&secret, 2, 2, &mut rng)?;
+/// let keys = EvaluationKeys::new(secret.parameters()).with_rotation(&secret, 1, 2, &mut rng)?.with_rotation(&secret, 2, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng)?.expand();
 /// let evaluator = Evaluator::new(&parameters)?;
@@ -583,7 +583,7 @@ impl Evaluator {
         keys: &EvaluationKeys,
         key: Option<&EvaluationKey>,
     ) -> Result<(), EvaluateError> {
-        if key.is_some_and(|key| *key.parameters() != self.parameters) {
+        if *keys.parameters() != self.parameters {
             return Err(EvaluateError::Parameters);
         }
         KeyId::joined([of, keys.id()])?;

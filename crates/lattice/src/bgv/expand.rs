@@ -67,7 +67,7 @@ fn element(degree: usize, step: usize) -> usize {
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (expansion, evaluator) = (Expansion::new(&parameters, 5)?, Evaluator::new(&parameters)?);
-/// let keys = EvaluationKeys::none().with_expansion(&secret, expansion.depth(), &mut rng)?;
+/// let keys = EvaluationKeys::new(secret.parameters()).with_expansion(&secret, expansion.depth(), &mut rng)?;
 /// let holder = Decryptor::new(&secret)?;
 /// let packed = holder.encrypt(&expansion.pack(&[3, 1, 4, 1, 5])?, 2, &mut rng)?.expand();
 /// let mut found = Vec::new();
@@ -186,28 +186,40 @@ impl EvaluationKeys {
     /// Adds the keys for `depth` steps of an [`Expansion`], for all data primes.
     ///
     /// # Errors
-    /// [`KeyError`] for parameters without a special prime.
+    /// [`KeyError`] for more steps than there are, or as
+    /// [`add_relinearization`](Self::add_relinearization); then nothing is added.
+    pub fn add_expansion(
+        &mut self,
+        secret: &SecretKey,
+        depth: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), KeyError> {
+        let (degree, level) = (self.parameters().degree(), self.parameters().data_primes());
+        let most = degree.trailing_zeros() as usize;
+        if depth > most {
+            return Err(KeyError::Depth { most, found: depth });
+        }
+        (0..depth).try_for_each(|step| self.add_automorphism(secret, element(degree, step), level, rng))
+    }
+
+    /// As [`Self::add_expansion`], of a set that is passed on.
+    ///
+    /// # Errors
+    /// As [`Self::add_expansion`].
     pub fn with_expansion(
         mut self,
         secret: &SecretKey,
         depth: usize,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, KeyError> {
-        let parameters = secret.parameters();
-        let most = parameters.degree().trailing_zeros() as usize;
-        if depth > most {
-            return Err(KeyError::Depth { most, found: depth });
-        }
-        for step in 0..depth {
-            let element = element(parameters.degree(), step);
-            self.generate(secret, element, parameters.data_primes(), rng)?;
-        }
+        self.add_expansion(secret, depth, rng)?;
         Ok(self)
     }
 
     /// The number of steps of an [`Expansion`] that these keys serve; none if they serve another
     /// purpose too, or not all data primes.
-    pub fn expansion_depth(&self, parameters: &LatticeParameters) -> Option<usize> {
+    pub fn expansion_depth(&self) -> Option<usize> {
+        let parameters = self.parameters();
         let (degree, all) = (parameters.degree(), self.inner().automorphisms());
         let depth = all.len();
         let good = depth <= degree.trailing_zeros() as usize
@@ -316,7 +328,7 @@ mod tests {
     fn bench() -> Bench {
         let parameters = toy(Some(257));
         let secret = SecretKey::generate(&parameters, &mut rng(1));
-        let keys = EvaluationKeys::none().with_expansion(&secret, 6, &mut rng(2)).unwrap();
+        let keys = EvaluationKeys::new(secret.parameters()).with_expansion(&secret, 6, &mut rng(2)).unwrap();
         Bench { evaluator: Evaluator::new(&parameters).unwrap(), parameters, secret, keys }
     }
 
@@ -420,22 +432,24 @@ mod tests {
             bench.evaluator.expand(&packed, &expansion, keys, 0..5, |_, _| Ok::<(), EvaluateError>(())).unwrap_err()
         };
         assert_eq!(refused(3, &bench.keys), EvaluateError::Level { present: 3, wanted: 4 });
-        let few = EvaluationKeys::none().with_expansion(&bench.secret, 2, &mut rng(4)).unwrap();
+        let few = EvaluationKeys::new(bench.secret.parameters()).with_expansion(&bench.secret, 2, &mut rng(4)).unwrap();
         assert!(matches!(refused(4, &few), EvaluateError::MissingKey { .. }));
     }
 
     #[test]
     fn keys_of_an_expansion_are_told_from_others() {
         let bench = bench();
-        let depth = |keys: &EvaluationKeys| keys.expansion_depth(&bench.parameters);
-        assert_eq!((depth(&bench.keys), depth(&EvaluationKeys::none())), (Some(6), Some(0)));
-        let keys = |depth| EvaluationKeys::none().with_expansion(&bench.secret, depth, &mut rng(5)).unwrap();
+        let depth = |keys: &EvaluationKeys| keys.expansion_depth();
+        assert_eq!((depth(&bench.keys), depth(&EvaluationKeys::new(&bench.parameters))), (Some(6), Some(0)));
+        let keys = |depth| {
+            EvaluationKeys::new(bench.secret.parameters()).with_expansion(&bench.secret, depth, &mut rng(5)).unwrap()
+        };
         assert_eq!(depth(&keys(3)), Some(3));
         assert_eq!(depth(&keys(3).with_rotation(&bench.secret, 1, 4, &mut rng(6)).unwrap()), None);
         assert_eq!(depth(&keys(3).with_relinearization(&bench.secret, 4, &mut rng(6)).unwrap()), None);
         // one for a lower level
         let mut low = keys(2);
-        low.generate(&bench.secret, element(64, 2), 3, &mut rng(7)).unwrap();
+        low.add_automorphism(&bench.secret, element(64, 2), 3, &mut rng(7)).unwrap();
         assert_eq!(depth(&low), None);
     }
 }

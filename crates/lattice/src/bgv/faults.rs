@@ -121,7 +121,7 @@ fn fault_31_a_crafted_phase_stays_undetected() {
 fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works() {
     let parameters = NamedSet::from_name("search").unwrap().parameters().unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
-    let none = EvaluationKeys::none;
+    let none = || EvaluationKeys::new(&parameters);
     let made = [
         none().with_relinearization(&secret, 3, &mut rng(2)),
         none().with_rotation(&secret, 1, 3, &mut rng(2)),
@@ -138,7 +138,7 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     let parameters = NamedSet::from_name("search-hidden").unwrap().parameters().unwrap();
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     for found in [0, 4] {
-        let refused = none().with_rotation(&secret, 1, found, &mut rng(2)).err();
+        let refused = EvaluationKeys::new(&parameters).with_rotation(&secret, 1, found, &mut rng(2)).err();
         assert_eq!(refused, Some(KeyError::Level { most: 3, found }));
     }
 }
@@ -191,7 +191,7 @@ fn exercise(parameters: &LatticeParameters) {
             assert_eq!(first, 0, "{parameters:?} modulo {t}");
         }
     };
-    let none = EvaluationKeys::none;
+    let none = || EvaluationKeys::new(parameters);
     let top = parameters.data_primes();
     let keys = none()
         .with_relinearization(&secret, top, &mut rng)
@@ -201,7 +201,7 @@ fn exercise(parameters: &LatticeParameters) {
         assert!(parameters.ring().special_primes().is_empty() && error == KeyError::NoSpecialPrime);
         none()
     });
-    let bytes = wire::encode_evaluation_keys(&keys, parameters);
+    let bytes = wire::encode_evaluation_keys(&keys);
     wire::decode_evaluation_keys(&bytes, parameters).unwrap();
     for level in 1..=top {
         let x = Encryptor::new(&public).unwrap().encrypt(&message, level, &mut rng).unwrap();
@@ -259,7 +259,7 @@ fn mistakes_of_a_caller_are_errors() {
     let public = PublicKey::generate(&secret, &mut rng);
     let (evaluator, encoder) = (Evaluator::new(&parameters).unwrap(), Encoder::new(&parameters).unwrap());
     let (holder, encryptor) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
-    let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng).unwrap();
+    let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 3, &mut rng).unwrap();
     let plaintext = encoder.encode(&[1, 2]).unwrap();
     let x = holder.encrypt(&plaintext, 3, &mut rng).unwrap().expand();
     for found in [0, 4, usize::MAX] {
@@ -275,7 +275,7 @@ fn mistakes_of_a_caller_are_errors() {
     }
     assert_eq!(keys.cut(0).map(drop), Err(KeyError::Level { most: 3, found: 0 }));
     assert_eq!(keys.cut(9).unwrap().only().unwrap().level(), 3, "as much as there is");
-    let depth = EvaluationKeys::none().with_expansion(&secret, 7, &mut rng).map(drop);
+    let depth = EvaluationKeys::new(secret.parameters()).with_expansion(&secret, 7, &mut rng).map(drop);
     assert_eq!(depth, Err(KeyError::Depth { most: 6, found: 7 }));
 
     // a plaintext of another modulus has other bounds

@@ -29,7 +29,7 @@ use crate::rlwe::{self, Turned, norms};
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[45], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::none().with_relinearization(&secret, 2, &mut rng)?;
+/// let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let mut of = |m| holder.encrypt(&encoder.encode(m).unwrap(), 2, &mut rng).unwrap().expand();
 /// let (x, y) = (of(&[3, 4]), of(&[5, 6]));
@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn forms_of_ciphertexts_of_several_levels_and_factors_are_those_of_their_slots() {
         let world = World::new();
-        let keys = EvaluationKeys::none().with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
+        let keys =
+            EvaluationKeys::new(world.secret.parameters()).with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
         let slots: Vec<Vec<i64>> = (0..5).map(numbers).collect();
         let mut all: Vec<Ciphertext> = slots.iter().map(|slots| world.encrypted(slots, 4)).collect();
         all[1] = world.evaluator.mod_switch_to(&all[1], 3).unwrap();
@@ -292,7 +293,11 @@ mod tests {
         let forms = Forms { divisor: 257, ..forms };
         let refused = world.evaluator.bilinear_forms(&forms, &keys).map(|_| ()).unwrap_err();
         assert_eq!(refused, EvaluateError::NotUnit { found: 257 });
-        let none = world.evaluator.bilinear_forms(&forms, &EvaluationKeys::none()).map(|_| ()).unwrap_err();
+        let none = world
+            .evaluator
+            .bilinear_forms(&forms, &EvaluationKeys::new(world.secret.parameters()))
+            .map(|_| ())
+            .unwrap_err();
         assert!(matches!(none, EvaluateError::MissingKey { .. }));
     }
 
@@ -311,8 +316,11 @@ mod tests {
     #[test]
     fn sums_of_rotations_are_those_of_each_rotation_with_keys_that_were_cut() {
         let world = World::new();
-        let mut keys = [3, -5]
-            .map(|steps| EvaluationKeys::none().with_rotation(&world.secret, steps, 4, &mut rng(steps as u8)).unwrap());
+        let mut keys = [3, -5].map(|steps| {
+            EvaluationKeys::new(world.secret.parameters())
+                .with_rotation(&world.secret, steps, 4, &mut rng(steps as u8))
+                .unwrap()
+        });
         let slots: Vec<Vec<i64>> = (0..4).map(numbers).collect();
         for level in [4, 3, 2] {
             keys = keys.map(|keys| keys.cut(level).unwrap());
@@ -353,16 +361,19 @@ mod tests {
     fn a_key_that_is_cut_is_the_key_of_that_level_from_its_seed() {
         let world = World::new();
         let parameters = world.secret.parameters();
-        let keys = EvaluationKeys::none().with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
+        let keys =
+            EvaluationKeys::new(world.secret.parameters()).with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
         for level in 1..4 {
             let cut = keys.cut(level).unwrap();
             // on the wire half of a key is its seed: the decoded key has the same second half only
             // if it came from the seed
-            let bytes = crate::wire::encode_evaluation_keys(&cut, parameters);
+            let bytes = crate::wire::encode_evaluation_keys(&cut);
             let read: EvaluationKeys = crate::wire::decode_evaluation_keys(&bytes, parameters).unwrap();
             assert!(read.only().unwrap().values() == cut.only().unwrap().values(), "level {level}");
             // and made for that level from the same randomness it is the same
-            let made = EvaluationKeys::none().with_relinearization(&world.secret, level, &mut rng(2)).unwrap();
+            let made = EvaluationKeys::new(world.secret.parameters())
+                .with_relinearization(&world.secret, level, &mut rng(2))
+                .unwrap();
             assert!(made.only().unwrap().values() == cut.only().unwrap().values(), "level {level}");
             assert!(cut.memory() < keys.memory());
         }

@@ -124,7 +124,7 @@ fn our_evaluator_does_to_seals_ciphertexts_what_seals_does() {
     let case = Case::read(FILES[0]);
     let (secret, mut rng) = (case.answers.secret(), rng(21));
     let evaluator = Evaluator::new(&case.answers.parameters).unwrap();
-    let mut keys = EvaluationKeys::none()
+    let mut keys = EvaluationKeys::new(secret.parameters())
         .with_relinearization(&secret, 3, &mut rng)
         .unwrap()
         .with_swap(&secret, 3, &mut rng)

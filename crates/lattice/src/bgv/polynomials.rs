@@ -96,7 +96,7 @@ impl Evaluator {
     /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
     /// let parameters = LatticeParameters::of_sizes(1 << 13, &[40, 40, 40], &[40], 3, t)?;
     /// let secret = SecretKey::generate(&parameters, &mut rng);
-    /// let keys = EvaluationKeys::none().with_relinearization(&secret, 3, &mut rng)?;
+    /// let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 3, &mut rng)?;
     /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     /// let x = holder.encrypt(&encoder.encode(&[3, 4])?, 3, &mut rng)?.expand();
     /// let both = Evaluator::new(&parameters)?.polynomials(&x, &[vec![1, 2, 3, 4], vec![0, 5]], &keys)?;
@@ -397,7 +397,7 @@ mod tests {
             let modulus = Plaintext::Integers(Modulus::new(t).unwrap());
             let parameters = LatticeParameters::insecure_of_sizes(64, &[bits; 9], &[bits, bits], 5, modulus).unwrap();
             let secret = SecretKey::generate(&parameters, &mut rng(1));
-            let keys = EvaluationKeys::none().with_relinearization(&secret, 9, &mut rng(2)).unwrap();
+            let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 9, &mut rng(2)).unwrap();
             let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
             let holder = Decryptor::new(&secret).unwrap();
             let (t, slots) = (t as i64, (0..64).map(|i| i * i * 31 - 500).collect::<Vec<i64>>());
@@ -436,7 +436,8 @@ mod tests {
             let low = evaluator.mod_switch_to(&x, 3).unwrap();
             let refused = evaluator.polynomials(&low, &[vec![1; 5]], &keys).map(|_| ()).unwrap_err();
             assert_eq!(refused, EvaluateError::Level { present: 3, wanted: 4 });
-            let missing = evaluator.polynomials(&x, &[vec![1; 5]], &EvaluationKeys::none()).map(|_| ()).unwrap_err();
+            let missing =
+                evaluator.polynomials(&x, &[vec![1; 5]], &EvaluationKeys::new(&parameters)).map(|_| ()).unwrap_err();
             assert!(matches!(missing, EvaluateError::MissingKey { .. }));
         }
     }

@@ -26,7 +26,7 @@ impl Setup {
         let mut rng = rng(11);
         let parameters = parameters(t);
         let secret = SecretKey::generate(&parameters, &mut rng);
-        let mut keys = EvaluationKeys::none()
+        let mut keys = EvaluationKeys::new(secret.parameters())
             .with_relinearization(&secret, 6, &mut rng)
             .unwrap()
             .with_swap(&secret, 6, &mut rng)
@@ -199,10 +199,10 @@ fn what_cannot_be_computed_is_an_error() {
     let x = s.encrypt(&[1], 10);
     let e = &s.evaluator;
     let error = |result: Result<Ciphertext, EvaluateError>| result.map(|_| ()).unwrap_err();
-    let none = EvaluationKeys::none();
+    let none = EvaluationKeys::new(s.secret.parameters());
     assert!(error(e.mul(&x, &x, &none)).to_string().contains("a key for relinearisation"));
     assert!(error(e.rotate(&x, 2, &s.keys)).to_string().contains("a key for rotations by 2, found none"));
-    let low = EvaluationKeys::none().with_relinearization(&s.secret, 4, &mut rng(1)).unwrap();
+    let low = EvaluationKeys::new(s.secret.parameters()).with_relinearization(&s.secret, 4, &mut rng(1)).unwrap();
     assert_eq!(error(e.mul(&x, &x, &low)), EvaluateError::KeyLevel { level: 6, found: 4 });
     for wanted in [0, 7] {
         assert_eq!(error(e.mod_switch_to(&x, wanted)), EvaluateError::Level { present: 6, wanted });
@@ -237,7 +237,7 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     let answer = evaluator.mod_switch_to(&answer, 1).unwrap();
     let found = encoder.decode(&decryptor.decrypt(&answer).unwrap());
     assert!(found.iter().zip(&keys).all(|(found, key)| (found - 5 * key) % 257 == 0));
-    assert!(evaluator.mul(&query, &query, &EvaluationKeys::none()).is_err());
+    assert!(evaluator.mul(&query, &query, &EvaluationKeys::new(evaluator.parameters())).is_err());
 }
 
 /// Without flooding, a client that knows `c_1` and receives `r c_1` divides and gets `r`, the
@@ -462,13 +462,12 @@ fn polynomials_of_a_ciphertext_from_bytes_have_no_bound() {
 #[test]
 fn keys_that_are_taken_out_are_alone_and_gone() {
     let mut setup = Setup::new(257);
-    let parameters = setup.secret.parameters().clone();
     let all = setup.keys.memory();
     assert!(setup.keys.only().is_none());
     let products = setup.keys.take_relinearization().unwrap();
-    let turn = setup.keys.take_rotation(&parameters, 3).unwrap();
+    let turn = setup.keys.take_rotation(3).unwrap();
     assert!(products.only().is_some() && turn.only().is_some_and(|key| key.level() == 6));
-    assert!(setup.keys.take_relinearization().is_none() && setup.keys.take_rotation(&parameters, 3).is_none());
+    assert!(setup.keys.take_relinearization().is_none() && setup.keys.take_rotation(3).is_none());
     assert_eq!(setup.keys.memory() + products.memory() + turn.memory(), all);
     let a = setup.encrypt(&values(1), 32);
     assert_eq!(setup.decrypt(&setup.evaluator.rotate(&a, 3, &turn).unwrap()), rotated(&values(1), 3));

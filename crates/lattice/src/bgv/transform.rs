@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 /// // sums of five neighbours
 /// let diagonals: BTreeMap<i64, Vec<i64>> = (0..5).map(|step| (step, vec![1; 8192])).collect();
 /// let sums = LinearTransform::new(&parameters, &encoder, &diagonals, 3)?;
-/// let mut keys = EvaluationKeys::none();
+/// let mut keys = EvaluationKeys::new(&parameters);
 /// for step in sums.rotations() {
 ///     keys = keys.with_rotation(&secret, step, 3, &mut rng)?;
 /// }
@@ -160,9 +160,9 @@ mod tests {
         for steps in [vec![0], vec![3], vec![-1, 0, 1, 33], (0..32).collect(), vec![1, 9, 17, 25], (5..19).collect()] {
             let diagonals: BTreeMap<i64, Vec<i64>> = steps.iter().map(|step| (*step, numbers(*step + 2))).collect();
             let transform = LinearTransform::new(&parameters, &encoder, &diagonals, 4).unwrap();
-            let keys = transform
-                .rotations()
-                .fold(EvaluationKeys::none(), |keys, step| keys.with_rotation(&secret, step, 4, &mut rng(2)).unwrap());
+            let keys = transform.rotations().fold(EvaluationKeys::new(&parameters), |keys, step| {
+                keys.with_rotation(&secret, step, 4, &mut rng(2)).unwrap()
+            });
             let turned = |j: usize, step: i64| x[j / 32 * 32 + (j as i64 + step).rem_euclid(32) as usize];
             let expected: Vec<i64> = (0..64)
                 .map(|j| diagonals.iter().map(|(step, m)| m[j] * turned(j, *step)).sum::<i64>().rem_euclid(257))
@@ -190,7 +190,7 @@ mod tests {
         let holder = Decryptor::new(&secret).unwrap();
         let refused = |level| {
             let x = holder.encrypt(&encoder.encode(&[1]).unwrap(), level, &mut rng(3)).unwrap().expand();
-            evaluator.transform(&x, &transform, &EvaluationKeys::none()).map(|_| ()).unwrap_err()
+            evaluator.transform(&x, &transform, &EvaluationKeys::new(&parameters)).map(|_| ()).unwrap_err()
         };
         assert_eq!(refused(3), EvaluateError::Level { present: 2, wanted: 3 });
         assert!(matches!(refused(2), EvaluateError::MissingKey { .. }));

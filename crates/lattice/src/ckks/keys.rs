@@ -17,8 +17,7 @@ use rand_core::CryptoRng;
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
 /// let parameters = LatticeParameters::of_sizes(1 << 12, &[36, 35], &[35], 2, Plaintext::Approximate)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let mut keys = EvaluationKeys::new(&parameters);
-/// keys.add_relinearization(&secret, 2, &mut rng)?;
+/// let mut keys = EvaluationKeys::new(&parameters).with_relinearization(&secret, 2, &mut rng)?;
 /// keys.add_rotation(&secret, 1, 2, &mut rng)?;
 /// keys.add_rotation(&secret, -1, 1, &mut rng)?; // for ciphertexts of level 1 only
 /// keys.add_conjugation(&secret, 2, &mut rng)?;
@@ -88,8 +87,22 @@ impl EvaluationKeys {
         Ok(())
     }
 
+    /// As [`Self::add_relinearization`], of a set that is passed on.
+    ///
+    /// # Errors
+    /// As [`Self::add_relinearization`].
+    pub fn with_relinearization(
+        mut self,
+        secret: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, OperationError> {
+        self.add_relinearization(secret, level, rng)?;
+        Ok(self)
+    }
+
     /// Adds the key for rotations by `step` of ciphertexts of at most this level; steps are modulo
-    /// `N/2`.
+    /// `N/2`, and 0 needs no key.
     ///
     /// # Errors
     /// As [`Self::add_relinearization`].
@@ -108,6 +121,21 @@ impl EvaluationKeys {
         Ok(())
     }
 
+    /// As [`Self::add_rotation`], of a set that is passed on.
+    ///
+    /// # Errors
+    /// As [`Self::add_relinearization`].
+    pub fn with_rotation(
+        mut self,
+        secret: &SecretKey,
+        step: i64,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, OperationError> {
+        self.add_rotation(secret, step, level, rng)?;
+        Ok(self)
+    }
+
     /// Adds the key for conjugations of ciphertexts of at most this level.
     ///
     /// # Errors
@@ -122,6 +150,20 @@ impl EvaluationKeys {
         let element = rlwe::conjugation(self.parameters.degree());
         self.inner.generate_for_automorphism(secret, element, level, rng);
         Ok(())
+    }
+
+    /// As [`Self::add_conjugation`], of a set that is passed on.
+    ///
+    /// # Errors
+    /// As [`Self::add_relinearization`].
+    pub fn with_conjugation(
+        mut self,
+        secret: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, OperationError> {
+        self.add_conjugation(secret, level, rng)?;
+        Ok(self)
     }
 
     /// The parameters.

@@ -186,8 +186,8 @@ pub fn decode_ring_public_key(bytes: &[u8], parameters: &LatticeParameters) -> R
 }
 
 /// Evaluation keys of BGV.
-pub fn encode_evaluation_keys(keys: &bgv::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {
-    write_keys(LatticeKind::EvaluationKeys, keys.inner(), parameters)
+pub fn encode_evaluation_keys(keys: &bgv::EvaluationKeys) -> Vec<u8> {
+    write_keys(LatticeKind::EvaluationKeys, keys.inner(), keys.parameters())
 }
 
 /// Reads evaluation keys of BGV.
@@ -199,7 +199,7 @@ pub fn decode_evaluation_keys(
     parameters: &LatticeParameters,
 ) -> Result<bgv::EvaluationKeys, LatticeWireError> {
     let keys = read_keys(LatticeKind::EvaluationKeys, bytes, parameters)?;
-    Ok(bgv::EvaluationKeys::from_inner(keys))
+    Ok(bgv::EvaluationKeys::from_inner(parameters, keys))
 }
 
 /// Evaluation keys of CKKS.

@@ -105,7 +105,8 @@ pub fn read_evaluation_key(
     bytes: &[u8],
     parameters: &LatticeParameters,
 ) -> Result<bgv::EvaluationKeys, LatticeWireError> {
-    Ok(bgv::EvaluationKeys::from_inner(read_key(LatticeKind::EvaluationKeys, bytes, parameters)?))
+    let keys = read_key(LatticeKind::EvaluationKeys, bytes, parameters)?;
+    Ok(bgv::EvaluationKeys::from_inner(parameters, keys))
 }
 
 /// Writes the only key of an object of CKKS: exactly [`key_bytes`].

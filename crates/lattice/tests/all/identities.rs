@@ -34,7 +34,7 @@ struct Exact {
 impl Exact {
     fn of(secret: SecretKey) -> Self {
         let mut rng = rng(7);
-        let keys = bgv::EvaluationKeys::none().with_expansion(&secret, 6, &mut rng).unwrap();
+        let keys = bgv::EvaluationKeys::new(secret.parameters()).with_expansion(&secret, 6, &mut rng).unwrap();
         let keys = keys.with_relinearization(&secret, 5, &mut rng).unwrap().with_swap(&secret, 5, &mut rng).unwrap();
         let keys = (1..8).fold(keys, |keys, step| keys.with_rotation(&secret, step, 5, &mut rng).unwrap());
         Self { public: PublicKey::generate(&secret, &mut rng), keys, secret }
@@ -179,7 +179,14 @@ fn every_operation_of_bgv_refuses_two_keys() {
     // the first key in the order of the arguments is the expected one
     let found = evaluator.rotated_sum(&[&y], &[turn(vec![&h], &a.keys)]).map(drop);
     assert_eq!(found, Err(bgv::EvaluateError::OtherKey(mixed(&b.secret, &a.secret))));
+    assert_eq!(a.decrypt(&evaluator.mul(&x, &x, &a.keys).unwrap()), 9, "one key computes");
+}
 
+#[test]
+fn decryptions_and_sets_of_keys_of_bgv_refuse_two_keys() {
+    let ([a, b], parameters) = ([1, 2].map(Exact::new), integers());
+    let evaluator = bgv::Evaluator::new(&parameters).unwrap();
+    let [x, y] = [&a, &b].map(|one| one.encrypt(3));
     let holder = bgv::Decryptor::new(&a.secret).unwrap();
     let other = bgv::DecryptError::OtherKey(mixed(&a.secret, &b.secret));
     assert_eq!(holder.decrypt(&y).map(drop), Err(other));
@@ -190,11 +197,17 @@ fn every_operation_of_bgv_refuses_two_keys() {
         a.keys.clone().with_rotation(&b.secret, 3, 5, &mut rng(3)).map(drop),
         a.keys.clone().with_swap(&b.secret, 5, &mut rng(3)).map(drop),
         a.keys.clone().with_expansion(&b.secret, 2, &mut rng(3)).map(drop),
-        a.keys.clone().take_rotation(&parameters, 1).unwrap().with_swap(&b.secret, 5, &mut rng(3)).map(drop),
+        a.keys.clone().take_rotation(1).unwrap().with_swap(&b.secret, 5, &mut rng(3)).map(drop),
         a.keys.cut(2).unwrap().with_swap(&b.secret, 2, &mut rng(3)).map(drop),
     ];
     assert_eq!(refused, [Err(bgv::KeyError::OtherKey(mixed(&a.secret, &b.secret))); 6]);
-    assert_eq!(a.decrypt(&evaluator.mul(&x, &x, &a.keys).unwrap()), 9, "one key computes");
+    let others = LatticeParameters::insecure_of_sizes(64, &[40; 4], &[45], 4, parameters.plaintext()).unwrap();
+    let mut keys = bgv::EvaluationKeys::new(&others);
+    assert_eq!(keys.add_swap(&a.secret, 1, &mut rng(3)), Err(bgv::KeyError::OtherParameters));
+    assert_eq!(evaluator.rotate(&x, 1, &keys).map(drop), Err(bgv::EvaluateError::Parameters));
+    keys = bgv::EvaluationKeys::new(&parameters);
+    keys.add_rotation(&a.secret, 64, 5, &mut rng(3)).unwrap();
+    assert_eq!(keys.memory(), 0, "a rotation by nothing needs no key");
 }
 
 #[test]
@@ -290,7 +303,7 @@ fn an_identity_outlives_operations_bytes_and_restarts() {
         Exact {
             secret: wire::decode_ring_secret_key(&wire::encode_ring_secret_key(&one.secret), &parameters).unwrap(),
             public: wire::decode_ring_public_key(&public, &parameters).unwrap(),
-            keys: wire::decode_evaluation_keys(&wire::encode_evaluation_keys(keys, &parameters), &parameters).unwrap(),
+            keys: wire::decode_evaluation_keys(&wire::encode_evaluation_keys(keys), &parameters).unwrap(),
         }
     };
     let mut server: Vec<Exact> = people.iter().map(restarted).collect();

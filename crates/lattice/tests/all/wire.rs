@@ -57,7 +57,8 @@ fn objects_of(parameters: LatticeParameters, id: Option<KeyId>) -> Objects {
     let secret = key(&parameters, id, 1);
     let public = PublicKey::generate(&secret, &mut rng(2));
     let levels = parameters.data_primes();
-    let keys = bgv::EvaluationKeys::none().with_relinearization(&secret, levels, &mut rng(3)).unwrap();
+    let keys =
+        bgv::EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, levels, &mut rng(3)).unwrap();
     let keys =
         keys.with_rotation(&secret, 1, levels - 1, &mut rng(4)).unwrap().with_swap(&secret, 1, &mut rng(5)).unwrap();
     let message = Plaintext::from_coefficients(&parameters, &[3, -4, 5]).unwrap();
@@ -74,7 +75,7 @@ fn encoded(o: &Objects) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("secret-key", wire::encode_ring_secret_key(&o.secret).to_vec()),
         ("public-key", wire::encode_ring_public_key(&o.public)),
-        ("evaluation-keys", wire::encode_evaluation_keys(&o.keys, &o.parameters)),
+        ("evaluation-keys", wire::encode_evaluation_keys(&o.keys)),
         ("seeded-ciphertext", wire::encode_seeded_ciphertext(&o.fresh)),
         ("ciphertext", wire::encode_ciphertext(&o.product)),
     ]
@@ -126,7 +127,7 @@ fn encoded_approximate(o: &ApproximateObjects) -> Vec<(&'static str, Vec<u8>)> {
 
 /// The same as words.
 fn as_words(o: &Objects) -> Vec<(&'static str, Vec<u8>)> {
-    let key = o.keys.clone().take_rotation(&o.parameters, 1).unwrap();
+    let key = o.keys.clone().take_rotation(1).unwrap();
     let level = o.parameters.data_primes() - 1;
     let mut ciphertext = vec![0xa5; words::ciphertext_bytes(&o.parameters, o.product.level(), 3)];
     let mut galois = vec![0xa5; words::key_bytes(&o.parameters, level)];
@@ -181,7 +182,7 @@ fn again(name: &str, bytes: &[u8], p: &LatticeParameters) -> Result<Vec<u8>, Lat
         }
         "secret-key" => wire::encode_ring_secret_key(&wire::decode_ring_secret_key(bytes, p)?).to_vec(),
         "public-key" => wire::encode_ring_public_key(&wire::decode_ring_public_key(bytes, p)?),
-        "evaluation-keys" => wire::encode_evaluation_keys(&wire::decode_evaluation_keys(bytes, p)?, p),
+        "evaluation-keys" => wire::encode_evaluation_keys(&wire::decode_evaluation_keys(bytes, p)?),
         "seeded-ciphertext" => wire::encode_seeded_ciphertext(&wire::decode_seeded_ciphertext(bytes, p)?),
         "ciphertext" => wire::encode_ciphertext(&wire::decode_ciphertext(bytes, p)?),
         "ckks-evaluation-keys" => wire::encode_ckks_evaluation_keys(&wire::decode_ckks_evaluation_keys(bytes, p)?),
@@ -200,7 +201,7 @@ fn objects_come_back_and_still_decrypt() {
     }
     let o = objects(toy());
     let secret = wire::decode_ring_secret_key(&wire::encode_ring_secret_key(&o.secret), &o.parameters).unwrap();
-    let keys = wire::decode_evaluation_keys(&wire::encode_evaluation_keys(&o.keys, &o.parameters), &o.parameters);
+    let keys = wire::decode_evaluation_keys(&wire::encode_evaluation_keys(&o.keys), &o.parameters);
     let mut product = wire::decode_ciphertext(&wire::encode_ciphertext(&o.product), &o.parameters).unwrap();
     product.declare_noise(product.claimed_noise());
     let product = Evaluator::new(&o.parameters).unwrap().relinearize(&product, &keys.unwrap()).unwrap();
@@ -416,7 +417,7 @@ fn numbers_out_of_their_range_are_refused_by_name() {
 fn no_keys_need_no_special_prime() {
     let of = |scheme| LatticeParameters::insecure_of_sizes(8, &[33, 30], &[], 1, scheme).unwrap();
     let (integers, approximate) = (of(integers()), of(Scheme::Approximate));
-    let none = wire::encode_evaluation_keys(&bgv::EvaluationKeys::none(), &integers);
+    let none = wire::encode_evaluation_keys(&bgv::EvaluationKeys::new(&integers));
     let approximate_none = wire::encode_ckks_evaluation_keys(&ckks::EvaluationKeys::new(&approximate));
     for (name, none, parameters) in
         [("evaluation-keys", none, integers), ("ckks-evaluation-keys", approximate_none, approximate)]

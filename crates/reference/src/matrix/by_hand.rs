@@ -46,13 +46,22 @@ impl Matrix {
         };
         let diagonal = |k| PreparedPlaintext::new(&self.parameters, &encoder.encode(&self.numbers(1, k))?, data);
         let rotation = |steps: usize| {
-            EvaluationKeys::none().with_rotation(&self.secret, steps as i64, data, &mut generator(5, steps))
+            EvaluationKeys::new(self.secret.parameters()).with_rotation(
+                &self.secret,
+                steps as i64,
+                data,
+                &mut generator(5, steps),
+            )
         };
         Ok(Inputs {
             vectors: (0..self.size.vectors).map(vector).collect::<Result<_, EncodeError>>()?,
             diagonals: (0..self.size.diagonals).map(diagonal).collect::<Result<_, _>>()?,
             rotations: (1..self.size.diagonals).map(rotation).collect::<Result<_, _>>()?,
-            relinearization: EvaluationKeys::none().with_relinearization(&self.secret, data, &mut generator(6, 0))?,
+            relinearization: EvaluationKeys::new(self.secret.parameters()).with_relinearization(
+                &self.secret,
+                data,
+                &mut generator(6, 0),
+            )?,
             public: PublicKey::generate(&self.secret, &mut generator(2, 0)),
         })
     }

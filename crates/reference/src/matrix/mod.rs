@@ -68,12 +68,16 @@ impl Matrix {
             }
             Source::Rotation(steps) => {
                 let rng = &mut generator(5, steps as usize);
-                let key = EvaluationKeys::none().with_rotation(&self.secret, steps, data, rng);
+                let key = EvaluationKeys::new(self.secret.parameters()).with_rotation(&self.secret, steps, data, rng);
                 let key = key.map_err(|error| text(&error))?;
                 self.engine.key(key).map_err(|error| text(&error))
             }
             Source::Relinearization => {
-                let key = EvaluationKeys::none().with_relinearization(&self.secret, data, &mut generator(6, 0));
+                let key = EvaluationKeys::new(self.secret.parameters()).with_relinearization(
+                    &self.secret,
+                    data,
+                    &mut generator(6, 0),
+                );
                 let key = key.map_err(|error| text(&error))?;
                 self.engine.key(key).map_err(|error| text(&error))
             }

@@ -139,7 +139,10 @@ impl Client {
         if *secret.parameters() != card.parameters {
             return Err(ClientError::Parameters);
         }
-        let secret = SecretKey::from_seed(&card.parameters, secret.to_seed().clone());
+        let secret = match secret.id() {
+            Some(_) => SecretKey::from_seed(&card.parameters, secret.to_seed().clone()),
+            None => secret,
+        };
         let encoder = Encoder::new(&card.parameters)?;
         Ok(Self { card, secret, encoder })
     }

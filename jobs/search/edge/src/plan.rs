@@ -197,7 +197,7 @@ impl Work for Pbwt {
         let vector = holder.encrypt(&encoder.encode(&slots)?, primes, &mut generator(16, 0))?.expand();
         // keys at the whole set's level, although a shorter pattern begins at a lower one
         let rng = &mut generator(16, 1);
-        let none = tobari_lattice::bgv::EvaluationKeys::none;
+        let none = || tobari_lattice::bgv::EvaluationKeys::new(&self.parameters);
         let (rotation, product) = (
             none().with_rotation(&self.secret, 1, primes, rng)?,
             none().with_relinearization(&self.secret, primes, rng)?,

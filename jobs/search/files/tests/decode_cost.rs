@@ -104,8 +104,9 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
             });
             let bytes = wire::encode_ciphertext(&seeded.expand());
             check("ciphertext", &bytes, &parameters, |bytes, of| drop(wire::decode_ciphertext(bytes, of).unwrap()));
-            let keys = bgv::EvaluationKeys::none().with_rotation(&secret, 1, level, &mut rng).unwrap();
-            let bytes = wire::encode_evaluation_keys(&keys, &parameters);
+            let keys =
+                bgv::EvaluationKeys::new(secret.parameters()).with_rotation(&secret, 1, level, &mut rng).unwrap();
+            let bytes = wire::encode_evaluation_keys(&keys);
             check("keys", &bytes, &parameters, |bytes, of| drop(wire::decode_evaluation_keys(bytes, of).unwrap()));
         }
     }

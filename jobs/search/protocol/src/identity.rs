@@ -105,7 +105,7 @@ impl Identity {
         let drawn = Zeroizing::new(seed.derive(HIDDEN).to_bytes());
         let mut drawn = ChaCha20Rng::from_seed(*drawn);
         let public = PublicKey::generate(&secret, &mut drawn);
-        let keys = EvaluationKeys::none().with_expansion(&secret, arrangement::DEPTH, &mut drawn);
+        let keys = EvaluationKeys::new(secret.parameters()).with_expansion(&secret, arrangement::DEPTH, &mut drawn);
         let keys = keys.map_err(|_| LatticeError::NoSpecialPrime)?;
         Ok((secret, hidden::messages::encode_registration(&Registration { public, keys })))
     }

@@ -64,7 +64,7 @@ impl Cohort {
 /// The evaluation key for an input that is a key; `None` for other inputs, or if the parameters
 /// have no such key.
 pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
-    let none = EvaluationKeys::none();
+    let none = EvaluationKeys::new(secret.parameters());
     match input {
         Input::Rotation { steps, level } => none.with_rotation(secret, steps, usize::from(level) + 1, rng).ok(),
         Input::Swap { level } => none.with_swap(secret, usize::from(level) + 1, rng).ok(),

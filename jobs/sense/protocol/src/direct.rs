@@ -143,7 +143,8 @@ mod tests {
         assert!(parameters.security().is_some());
         let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng));
         let public = PublicKey::generate(&secret, &mut rng);
-        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, &mut rng).unwrap();
+        let keys =
+            EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, PRODUCTS + 1, &mut rng).unwrap();
         let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
         let (holder, device) = (Decryptor::new(&secret).unwrap(), Encryptor::new(&public).unwrap());
         let readings: [u8; READINGS] = std::array::from_fn(|i| (i * 37 + 255) as u8);
@@ -175,7 +176,7 @@ mod tests {
             .iter()
             .map(|message| Arc::new(engine.ciphertext(device.encrypt(message, PRODUCTS + 1, rng).unwrap()).unwrap()))
             .collect();
-        let keys = EvaluationKeys::none().with_relinearization(&secret, PRODUCTS + 1, rng).unwrap();
+        let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, PRODUCTS + 1, rng).unwrap();
         inputs.push(Arc::new(engine.key(keys).unwrap()));
         let results = job.program(&mut Direct::new(&engine), &inputs).unwrap();
         let program = job.record(&engine).unwrap();

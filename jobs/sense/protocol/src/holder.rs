@@ -172,9 +172,7 @@ mod tests {
         let setting = read.setting().unwrap();
         let secrets = [holder.secret(&setting), read.secret(&setting)];
         let input = Input::Rotation { steps: 256, level: 1 };
-        let bytes = |holder: &Holder, secret, input| {
-            wire::encode_evaluation_keys(&holder.key(secret, input).unwrap(), &setting.parameters)
-        };
+        let bytes = |holder: &Holder, secret, input| wire::encode_evaluation_keys(&holder.key(secret, input).unwrap());
         let [first, second] = [bytes(&holder, &secrets[0], input), bytes(&read, &secrets[1], input)];
         assert!(first == second);
         assert!(first != bytes(&holder, &secrets[0], Input::Rotation { steps: 512, level: 1 }));

@@ -92,8 +92,8 @@ fn a_flipped_bit_in_parameters_is_an_error_or_other_parameters() {
 fn truncated_keys_and_parameters_are_refused_at_every_length() {
     let s = Bgv::toy(2);
     let parameters = s.secret.parameters();
-    let keys = bgv::EvaluationKeys::none().with_relinearization(&s.secret, 2, &mut rng(1)).unwrap();
-    let keys = wire::encode_evaluation_keys(&keys, parameters);
+    let keys = bgv::EvaluationKeys::new(s.secret.parameters()).with_relinearization(&s.secret, 2, &mut rng(1)).unwrap();
+    let keys = wire::encode_evaluation_keys(&keys);
     let public = wire::encode_ring_public_key(&s.public());
     let set = wire::encode_parameters(&NamedSet::from_name("search").unwrap().parameters().unwrap());
     let is_truncated = |result: Result<(), LatticeWireError>, length: usize| {
@@ -157,8 +157,8 @@ fn an_object_of_another_shape_is_refused_and_writes_nothing_beyond_its_room() {
 fn hostile_lengths_are_refused_before_any_memory_is_taken() {
     let s = Bgv::toy(2);
     let parameters = s.secret.parameters();
-    let keys = bgv::EvaluationKeys::none().with_relinearization(&s.secret, 2, &mut rng(1)).unwrap();
-    let bytes = wire::encode_evaluation_keys(&keys, parameters);
+    let keys = bgv::EvaluationKeys::new(s.secret.parameters()).with_relinearization(&s.secret, 2, &mut rng(1)).unwrap();
+    let bytes = wire::encode_evaluation_keys(&keys);
     let head = head_bytes(parameters);
     // 65,535 keys are announced, and the bytes have none
     let many = with(&bytes, head + 1, &[0xff, 0xff]);
@@ -233,7 +233,7 @@ fn bytes_of_another_version_are_refused_as_such() {
     let parameters = s.secret.parameters();
     let set = wire::encode_parameters(&NamedSet::from_name("search").unwrap().parameters().unwrap());
     let x = wire::encode_ciphertext(&s.encrypt(&s.values(4), 2));
-    let keys = wire::encode_evaluation_keys(&s.keys, parameters);
+    let keys = wire::encode_evaluation_keys(&s.keys);
     let secret = wire::encode_ring_secret_key(&s.secret);
     let no_key = wire::decode_parameters(&with(&set, 0, &[2])).map(drop);
     assert_eq!(no_key, Err(LatticeWireError::Version(2)), "parameters are of no key");
@@ -253,11 +253,11 @@ fn bytes_of_another_version_are_refused_as_such() {
 fn a_key_can_be_read_twice() {
     let s = Bgv::toy(2);
     let (a, parameters) = (s.values(5), s.secret.parameters());
-    let bytes = wire::encode_evaluation_keys(&s.keys, parameters);
+    let bytes = wire::encode_evaluation_keys(&s.keys);
     let x = s.encrypt(&a, 2);
     let products = [(); 2].map(|()| {
         let keys = wire::decode_evaluation_keys(&bytes, parameters).unwrap();
-        assert!(wire::encode_evaluation_keys(&keys, parameters) == bytes);
+        assert!(wire::encode_evaluation_keys(&keys) == bytes);
         s.evaluator.mul(&x, &x, &keys).unwrap()
     });
     for product in &products {

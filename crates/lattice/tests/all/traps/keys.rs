@@ -60,8 +60,12 @@ fn a_key_of_a_low_level_has_the_size_of_that_level() {
 
     let s = Bgv::toy(3);
     let head = head_bytes(s.secret.parameters());
-    let keys = bgv::EvaluationKeys::none().with_rotation(&s.secret, 1, 3, &mut rng(5)).unwrap().cut(1).unwrap();
-    let bytes = wire::encode_evaluation_keys(&keys, s.secret.parameters()).len();
+    let keys = bgv::EvaluationKeys::new(s.secret.parameters())
+        .with_rotation(&s.secret, 1, 3, &mut rng(5))
+        .unwrap()
+        .cut(1)
+        .unwrap();
+    let bytes = wire::encode_evaluation_keys(&keys).len();
     assert_eq!(bytes, head + 3 + 4 + 1 + 32 + 64 * (40 + 45) / 8);
     let a = s.values(2);
     let expected = [turned(&a[..32], 1), turned(&a[32..], 1)].concat();
@@ -82,7 +86,7 @@ fn a_rotation_by_nothing_needs_no_key() {
     assert_eq!(s.evaluator.rotate(&x, 5, &none).map(drop), missing("rotation by 5", 3));
 
     let s = Bgv::toy(3);
-    let (a, none) = (s.values(3), bgv::EvaluationKeys::none());
+    let (a, none) = (s.values(3), bgv::EvaluationKeys::new(s.secret.parameters()));
     let x = s.encrypt(&a, 3);
     for step in [0, 32, -64] {
         assert_eq!(s.decrypt(&s.evaluator.rotate(&x, step, &none).unwrap()), Ok(a.clone()));
@@ -138,7 +142,8 @@ fn every_step_is_taken_modulo_the_slots() {
     for (step, same) in steps {
         let expected = [turned(&a[..32], same), turned(&a[32..], same)].concat();
         assert_eq!(s.decrypt(&s.evaluator.rotate(&x, step, &s.keys).unwrap()), Ok(expected.clone()));
-        let keys = bgv::EvaluationKeys::none().with_rotation(&s.secret, step, 2, &mut rng(7)).unwrap();
+        let keys =
+            bgv::EvaluationKeys::new(s.secret.parameters()).with_rotation(&s.secret, step, 2, &mut rng(7)).unwrap();
         assert_eq!(s.decrypt(&s.evaluator.rotate(&x, same, &keys).unwrap()), Ok(expected));
     }
 }

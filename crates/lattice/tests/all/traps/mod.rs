@@ -215,7 +215,7 @@ impl Bgv {
     fn of(parameters: &LatticeParameters) -> Self {
         let (mut rng, level) = (rng(2), parameters.data_primes());
         let secret = SecretKey::generate(parameters, &mut rng);
-        let mut keys = bgv::EvaluationKeys::none();
+        let mut keys = bgv::EvaluationKeys::new(parameters);
         if !parameters.ring().special_primes().is_empty() {
             keys = keys.with_relinearization(&secret, level, &mut rng).unwrap();
             keys = keys.with_swap(&secret, level, &mut rng).unwrap();

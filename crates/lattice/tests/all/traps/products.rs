@@ -153,7 +153,7 @@ fn zero_diagonals_of_a_matrix_are_zeros() {
         let diagonals: BTreeMap<i64, Vec<i64>> =
             (0..32).map(|step| (step, vec![if step == 0 { first } else { 0 }; 64])).collect();
         let map = bgv::LinearTransform::new(s.secret.parameters(), &s.encoder, &diagonals, 3).unwrap();
-        let keys = map.rotations().fold(bgv::EvaluationKeys::none(), |keys, step| {
+        let keys = map.rotations().fold(bgv::EvaluationKeys::new(s.secret.parameters()), |keys, step| {
             keys.with_rotation(&s.secret, step, 3, &mut rng(9)).unwrap()
         });
         assert_eq!(s.decrypt(&s.evaluator.transform(&x, &map, &keys).unwrap()), Ok(expected));

@@ -423,7 +423,7 @@ fn messages_come_back_and_changed_bytes_are_refused_or_another_message() {
     }
     // objects with the identity of a key: all messages of a card have one length
     let (mut keys_of, mut asked, mut answered) = (keys.clone(), question.clone(), answer.clone());
-    [&mut keys_of[2], &mut asked[3], &mut answered[3]].map(|version| *version = 2);
+    (keys_of[2], asked[3], answered[3]) = (2, 2, 2);
     let refused = [
         messages::decode_keys(&keys_of, card).map(drop),
         messages::decode_question(&asked, card).map(drop),

@@ -122,8 +122,8 @@ impl SearchService {
         registration: Option<Registration>,
     ) -> Result<(), Refusal> {
         if let Some(registration) = &registration {
-            let matcher = self.hidden_matcher()?;
-            if registration.keys.expansion_depth(matcher.parameters()) != Some(DEPTH) {
+            let (matcher, keys) = (self.hidden_matcher()?, &registration.keys);
+            if keys.parameters() != matcher.parameters() || keys.expansion_depth() != Some(DEPTH) {
                 return Err(MessageError::Malformed("keys of an expansion: expected nine").into());
             }
         }

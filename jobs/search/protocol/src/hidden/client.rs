@@ -66,7 +66,10 @@ impl<'a> Asker<'a> {
     /// [`ClientError::Keys`] for parameters without a special prime.
     pub fn registration(&self, depth: usize, rng: &mut impl CryptoRng) -> Result<Registration, ClientError> {
         let public = PublicKey::generate(self.secret, rng);
-        Ok(Registration { public, keys: EvaluationKeys::none().with_expansion(self.secret, depth, rng)? })
+        Ok(Registration {
+            public,
+            keys: EvaluationKeys::new(self.secret.parameters()).with_expansion(self.secret, depth, rng)?,
+        })
     }
 
     /// A query for a key: one ciphertext. Its coefficients are the limbs, and a one at the block.

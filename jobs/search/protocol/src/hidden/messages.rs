@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
 /// Encodes a registration.
 pub fn encode_registration(registration: &Registration) -> Vec<u8> {
     let public = wire::encode_ring_public_key(&registration.public);
-    let keys = wire::encode_evaluation_keys(&registration.keys, registration.public.parameters());
+    let keys = wire::encode_evaluation_keys(&registration.keys);
     let length = (public.len() as u32).to_be_bytes();
     [&[VERSION, REGISTRATION], &length[..], &public, &keys].concat()
 }
@@ -98,7 +98,7 @@ pub fn decode_registration(bytes: &[u8], parameters: &LatticeParameters) -> Resu
     let length = u32::from_be_bytes(fields.array()?);
     let public = wire::decode_ring_public_key(wire::without_identity(fields.take(length as usize)?)?, parameters)?;
     let keys = wire::decode_evaluation_keys(wire::without_identity(fields.rest())?, parameters)?;
-    let good = keys.expansion_depth(parameters).is_some();
+    let good = keys.expansion_depth().is_some();
     if good { Ok(Registration { public, keys }) } else { Err(MessageError::Malformed("keys of an expansion")) }
 }
 

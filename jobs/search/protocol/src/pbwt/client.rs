@@ -81,7 +81,7 @@ pub fn symbol(
 
 /// The key of an input; none for inputs that are not keys, or if the parameters have no such key.
 pub fn key(layout: &Layout, secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
-    let (none, primes) = (EvaluationKeys::none(), layout.primes());
+    let (none, primes) = (EvaluationKeys::new(secret.parameters()), layout.primes());
     match input {
         Input::Rotation { steps, level } => none.with_rotation(secret, steps, usize::from(level) + 1, rng).ok(),
         Input::Swap => none.with_swap(secret, primes, rng).ok(),

@@ -48,7 +48,7 @@ impl Bench {
         let sent = Asker::new(&secret).unwrap().registration(depth, &mut rng(2)).unwrap();
         let registration = messages::encode_registration(&sent);
         let registration = messages::decode_registration(&registration, parameters).unwrap();
-        assert_eq!(registration.keys.expansion_depth(parameters), Some(depth));
+        assert_eq!(registration.keys.expansion_depth(), Some(depth));
         Self { parameters: parameters.clone(), matcher: Matcher::new(parameters).unwrap(), secret, registration }
     }
 
@@ -485,11 +485,47 @@ fn tables_and_shards_that_do_not_fit_are_refused() {
     let partial = |granularity| matcher.partial(&form, keys, &query, granularity, &table, 0..1).unwrap();
     let (mut counts, boolean) = (partial(Granularity::Count), partial(Granularity::Boolean));
     assert!(matches!(matcher.merge(&mut counts, &boolean), Err(AnswerError::Partial)));
-    let none = matcher.partial(&form, &EvaluationKeys::none(), &query, Granularity::Count, &table, 0..2);
+    let none =
+        matcher.partial(&form, &EvaluationKeys::new(&bench.parameters), &query, Granularity::Count, &table, 0..2);
     assert!(matches!(none, Err(AnswerError::Evaluate(EvaluateError::MissingKey { .. }))));
     let asker = Asker::new(&bench.secret).unwrap();
     assert!(matches!(asker.query(&form, 14_001, &mut rng(1)), Err(ClientError::Key(LayoutError::Key { bits: 14 }))));
     assert!(matches!(asker.read(&layout, &[]), Err(ClientError::Layout)));
+}
+
+/// Objects of several senders meet in one computation: nobody's identity may stop the others.
+#[test]
+fn messages_with_the_identity_of_a_key_are_refused() {
+    let bench = Bench::toy();
+    let parameters = bench.parameters.clone();
+    let table = bench.table(&[(3, 2)], 200, 1, 1);
+    let form = bench.form(table.layout());
+    let query = bench.query(&form, 3, Granularity::Count);
+    let answer = bench.answer(&form, &query, &table, 4);
+    let (keys, blocks) = (&bench.registration.keys, 0..table.layout().blocks());
+    let partial = bench.matcher.partial(&form, keys, &query.ciphertext, Granularity::Count, &table, blocks).unwrap();
+    let named = SecretKey::from_seed(&parameters, bench.secret.to_seed().clone()).with_id(KeyId::random(&mut rng(11)));
+    let asker = Asker::new(&named).unwrap();
+    let identity = Some(MessageError::Object(LatticeWireError::Identity));
+    let registration = messages::encode_registration(&asker.registration(2, &mut rng(10)).unwrap());
+    assert_eq!(messages::decode_registration(&registration, &parameters).err(), identity);
+    let mut keys_alone = messages::encode_registration(&bench.registration);
+    let keys_at = 6 + wire::encode_ring_public_key(&bench.registration.public).len();
+    keys_alone[keys_at] = 2;
+    assert_eq!(messages::decode_registration(&keys_alone, &parameters).err(), identity);
+    let named = asker.query(&form, 3, &mut rng(12)).unwrap();
+    let named = messages::encode_query(&Query { ciphertext: named, ..query });
+    assert_eq!(messages::decode_query(&named, &parameters).err(), identity);
+    for (i, mut changed) in
+        [messages::encode_answer(&answer), messages::encode_partial(&partial)].into_iter().enumerate()
+    {
+        changed[5] = 2;
+        let read = [
+            messages::decode_answer(&changed, &parameters).err(),
+            messages::decode_partial(&changed, &parameters).err(),
+        ];
+        assert_eq!(read[i], identity, "message {i}");
+    }
 }
 
 #[test]
@@ -544,32 +580,10 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let whole = wire::encode_ciphertext(&query.ciphertext.expand());
     assert!(messages::decode_query(&[&all[1][..51], &whole].concat(), &parameters).is_err());
     // keys for another purpose
-    let keys = EvaluationKeys::none().with_rotation(&bench.secret, 1, 2, &mut rng(9)).unwrap();
+    let keys = EvaluationKeys::new(bench.secret.parameters()).with_rotation(&bench.secret, 1, 2, &mut rng(9)).unwrap();
     let public = Asker::new(&bench.secret).unwrap().registration(0, &mut rng(10)).unwrap().public;
     let other = messages::encode_registration(&Registration { public, keys });
     assert_eq!(messages::decode_registration(&other, &parameters).err(), malformed("keys of an expansion"));
-    // objects with the identity of a key: those of two senders would stop each other
-    let named = SecretKey::from_seed(&parameters, bench.secret.to_seed().clone()).with_id(KeyId::random(&mut rng(11)));
-    let asker = Asker::new(&named).unwrap();
-    let identity = Some(MessageError::Object(LatticeWireError::Identity));
-    let registration = messages::encode_registration(&asker.registration(2, &mut rng(10)).unwrap());
-    assert_eq!(messages::decode_registration(&registration, &parameters).err(), identity);
-    let mut keys_alone = all[0].clone();
-    let keys_at = 6 + wire::encode_ring_public_key(&bench.registration.public).len();
-    keys_alone[keys_at] = 2;
-    assert_eq!(messages::decode_registration(&keys_alone, &parameters).err(), identity);
-    let named = asker.query(&form, 3, &mut rng(12)).unwrap();
-    let named = messages::encode_query(&Query { ciphertext: named, ..query });
-    assert_eq!(messages::decode_query(&named, &parameters).err(), identity);
-    for i in [2, 4] {
-        let mut changed = all[i].clone();
-        changed[5] = 2;
-        let read = [
-            messages::decode_answer(&changed, &parameters).err(),
-            messages::decode_partial(&changed, &parameters).err(),
-        ];
-        assert_eq!(read[i / 4], identity, "message {i}");
-    }
     let layout = |place: usize, byte: u8| {
         let mut changed = all[3].clone();
         changed[place] = byte;

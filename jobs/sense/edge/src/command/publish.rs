@@ -63,7 +63,7 @@ pub async fn publish(
             let kept = folder.join("server").join(hash);
             let object = match kept.exists() {
                 true => read_bounded(&kept, MAX_OBJECT as u64)?,
-                false => tokio::task::block_in_place(|| key(folder, setting, secret, input))?,
+                false => tokio::task::block_in_place(|| key(folder, secret, input))?,
             };
             server.give_object(hash, object).await?;
             sent += 1;
@@ -104,7 +104,7 @@ fn bundle(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, registry: &
     if !inputs.iter().all(|input| known(key_name(*input))) {
         for input in &inputs {
             let Some(name) = key_name(*input) else { continue };
-            let bytes = key(folder, setting, secret, *input)?;
+            let bytes = key(folder, secret, *input)?;
             let hash = hex(&sha256(&bytes));
             // kept until a server has it
             write_atomically(&folder.join("server").join(&hash), &bytes)?;
@@ -143,10 +143,10 @@ fn bundle(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, registry: &
 }
 
 /// The bytes of a key, which are always the same.
-fn key(folder: &KeyFolder, setting: &Setting, secret: &SecretKey, input: Input) -> Result<Vec<u8>, Failure> {
+fn key(folder: &KeyFolder, secret: &SecretKey, input: Input) -> Result<Vec<u8>, Failure> {
     let key = folder.holder.key(secret, input);
     let key = key.ok_or_else(|| Failure::Work("expected a key that can be made, found none".to_owned()))?;
-    Ok(wire::encode_evaluation_keys(&key, &setting.parameters))
+    Ok(wire::encode_evaluation_keys(&key))
 }
 
 /// Encrypts the secrets of a cohort, keeps them, and returns their names.

@@ -197,7 +197,7 @@ pub fn received(
 /// The evaluation key for an input that is a key; `None` for other inputs, or if the parameters
 /// have no such key.
 pub fn key(secret: &SecretKey, input: Input, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
-    let none = EvaluationKeys::none();
+    let none = EvaluationKeys::new(secret.parameters());
     match input {
         Input::Rotation { steps, level } => none.with_rotation(secret, steps, usize::from(level) + 1, rng).ok(),
         Input::Relinearization { level } => none.with_relinearization(secret, usize::from(level) + 1, rng).ok(),

@@ -152,7 +152,7 @@ pub fn level_of(input: SumInput) -> u16 {
 /// The evaluation key for an input that is a key; `None` for other inputs, or if the parameters
 /// have no such key.
 pub fn sum_key(secret: &SecretKey, input: SumInput, rng: &mut impl CryptoRng) -> Option<EvaluationKeys> {
-    let (none, primes) = (EvaluationKeys::none(), usize::from(LEVEL) + 1);
+    let (none, primes) = (EvaluationKeys::new(secret.parameters()), usize::from(LEVEL) + 1);
     match input {
         SumInput::Rotation { steps } => none.with_rotation(secret, steps, primes, rng).ok(),
         SumInput::Swap => none.with_swap(secret, primes, rng).ok(),

@@ -88,7 +88,9 @@ fn every_byte_with_every_noise_is_mapped_exactly_and_three_products_are_left() {
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
     let engine = BgvEngine::new(&parameters, None, &mut rng).unwrap();
     let level = engine.top_level() - LINEAR_LEVELS;
-    let keys = EvaluationKeys::none().with_relinearization(&secret, usize::from(level) + 1, &mut rng).unwrap();
+    let keys = EvaluationKeys::new(secret.parameters())
+        .with_relinearization(&secret, usize::from(level) + 1, &mut rng)
+        .unwrap();
     let key = Arc::new(engine.key(keys).unwrap());
     let pairs: Vec<(i64, i64)> = (0..256).flat_map(|m| (-3..=3).map(move |e| (m, e))).collect();
     let slots: Vec<i64> = pairs.iter().map(|(m, e)| 256 * m + e - points.centre()).collect();

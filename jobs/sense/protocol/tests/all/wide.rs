@@ -123,7 +123,7 @@ fn the_polynomial_of_25_bits_is_exact_at_every_valid_point_with_the_sets_own_noi
     let engine = BgvEngine::new(&parameters, None, &mut rng).unwrap();
     let level = engine.top_level() - LINEAR_LEVELS;
     let primes = usize::from(level) + 2;
-    let keys = EvaluationKeys::none().with_relinearization(&secret, primes, &mut rng).unwrap();
+    let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, primes, &mut rng).unwrap();
     let key = Arc::new(engine.key(keys).unwrap());
     let points = Points::new(&scheme).unwrap();
     let pairs: Vec<(i64, i64)> = (0..256).flat_map(|m| (-3..=3).map(move |e| (m, e))).collect();

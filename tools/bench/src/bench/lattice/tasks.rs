@@ -140,7 +140,7 @@ impl Bench {
         let secret = Rc::new(SecretKey::generate(parameters, &mut rng));
         let public = PublicKey::generate(&secret, &mut rng);
         let steps: [i64; HOISTED] = std::array::from_fn(|i| i as i64 + 1);
-        let mut keys = bgv::EvaluationKeys::none().with_relinearization(&secret, level, &mut rng)?;
+        let mut keys = bgv::EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, level, &mut rng)?;
         for step in steps {
             keys = keys.with_rotation(&secret, step, level, &mut rng)?;
         }

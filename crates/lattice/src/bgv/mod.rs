@@ -69,6 +69,8 @@ mod faults;
 #[cfg(test)]
 mod known_answers;
 #[cfg(test)]
+mod lattigo;
+#[cfg(test)]
 mod tests;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};

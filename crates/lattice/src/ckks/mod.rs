@@ -68,6 +68,8 @@ mod faults;
 #[cfg(test)]
 mod known_answers;
 #[cfg(test)]
+mod lattigo;
+#[cfg(test)]
 mod tests;
 
 pub use check::LinearCheck;

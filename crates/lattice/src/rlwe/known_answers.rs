@@ -89,7 +89,7 @@ impl Answers {
     }
 }
 
-fn residues(text: &str) -> Vec<u64> {
+pub(super) fn residues(text: &str) -> Vec<u64> {
     assert!(text.len().is_multiple_of(DIGITS));
     (0..text.len() / DIGITS).map(|i| u64::from_str_radix(&text[DIGITS * i..DIGITS * (i + 1)], 16).unwrap()).collect()
 }

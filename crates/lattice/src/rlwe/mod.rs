@@ -52,6 +52,8 @@ pub use switch::{Digits, EvaluationKey, KeySwitcher};
 
 #[cfg(test)]
 pub(crate) mod known_answers;
+#[cfg(test)]
+mod lattigo;
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -211,7 +211,7 @@ impl EvaluationKey {
 }
 
 /// Eight values of each row, then the next eight of each.
-fn interleave(rows: &[&[u64]], out: &mut [u64]) {
+pub(super) fn interleave(rows: &[&[u64]], out: &mut [u64]) {
     for (block, out) in out.as_chunks_mut::<LANES>().0.chunks_exact_mut(rows.len()).enumerate() {
         for (place, row) in out.iter_mut().zip(rows) {
             *place = row.as_chunks().0[block];

@@ -1,0 +1,97 @@
+//! The scheme against answers of Lattigo: its ciphertexts decrypt to what they hold, and our
+//! evaluator does to them what Lattigo's does.
+//!
+//! Lattigo keeps a message as `m/t mod Q` with an error of 1, not `t`. A product by `t` makes it
+//! one of ours, and the factor is its scale.
+
+use super::*;
+use crate::rlwe::known_answers::Answers;
+use crate::rlwe::tests::rng;
+
+const ALL: [&str; 9] =
+    ["fresh-a", "fresh-b", "product", "relinearised", "rotated1", "rotated2", "rotated-5", "swapped", "switched"];
+
+fn ciphertext(answers: &Answers, name: &str) -> Ciphertext {
+    let (mut inner, factor) = answers.lattigos(name);
+    inner.scale_assign(answers.parameters.error_factor() as i64);
+    let mut ciphertext = Ciphertext::new(inner, factor, 0.0);
+    ciphertext.declare_noise(60.0);
+    ciphertext
+}
+
+fn decrypted(answers: &Answers, ciphertext: &Ciphertext) -> Plaintext {
+    Decryptor::new(&answers.lattigos_secret()).unwrap().decrypt_measured(ciphertext).unwrap()
+}
+
+/// The slots of the inputs, as the generator fills them.
+fn inputs(answers: &Answers) -> [Vec<i64>; 2] {
+    let t = answers.parameters.error_factor() as i64;
+    let count = 0..answers.parameters.degree() as i64;
+    let a = count.clone().map(|i| (i * i * 7 + i * 3) % t - t / 2).collect();
+    [a, count.map(|i| t / 2 - (i * 11 + 5) % t).collect()]
+}
+
+/// Both rows turned to the left.
+fn turned(slots: &[i64], steps: i64) -> Vec<i64> {
+    let half = slots.len() / 2;
+    let mut rows = slots.to_vec();
+    rows.chunks_mut(half).for_each(|row| row.rotate_left(steps.rem_euclid(half as i64) as usize));
+    rows
+}
+
+fn expected(answers: &Answers, name: &str) -> Vec<i64> {
+    let ([a, b], t) = (inputs(answers), answers.parameters.error_factor() as i64);
+    let centred = |value: i64| (value + t / 2).rem_euclid(t) - t / 2;
+    let product: Vec<i64> = a.iter().zip(&b).map(|(a, b)| centred(a * b)).collect();
+    match name {
+        "fresh-a" => a,
+        "fresh-b" => b,
+        "product" | "relinearised" | "switched" => product,
+        "swapped" => [&a[a.len() / 2..], &a[..a.len() / 2]].concat(),
+        "product-rotated-5" => turned(&product, -5),
+        _ => turned(&a, name.strip_prefix("rotated").unwrap().parse().unwrap()),
+    }
+}
+
+#[test]
+fn lattigos_ciphertexts_decrypt_to_what_they_hold() {
+    // 64 slots modulo 257 with every step, and the degree and modulus of the named sets with the
+    // end of a circuit
+    for (file, names) in [("lattigo-bgv-64", &ALL[..]), ("lattigo-bgv-16384", &["product-rotated-5"])] {
+        let answers = Answers::read(file);
+        let encoder = Encoder::new(&answers.parameters).unwrap();
+        assert_eq!(answers.all("ciphertext").count(), names.len());
+        for name in names {
+            let found = encoder.decode(&decrypted(&answers, &ciphertext(&answers, name)));
+            assert_eq!(found, expected(&answers, name), "{file}, {name}");
+            if let Some(slots) = answers.all("slots").find(|fields| fields[0] == **name) {
+                let theirs: Vec<i64> = slots[1].split(',').map(|text| text.parse().unwrap()).collect();
+                assert_eq!(found, theirs, "{file}, {name}: what Lattigo decrypted");
+            }
+        }
+    }
+}
+
+#[test]
+fn our_evaluator_does_to_lattigos_ciphertexts_what_lattigos_does() {
+    let answers = Answers::read("lattigo-bgv-64");
+    let (secret, mut rng) = (answers.lattigos_secret(), rng(22));
+    let evaluator = Evaluator::new(&answers.parameters).unwrap();
+    let mut keys = EvaluationKeys::new(&answers.parameters).with_relinearization(&secret, 3, &mut rng).unwrap();
+    keys.add_swap(&secret, 3, &mut rng).unwrap();
+    let of = |name: &str| ciphertext(&answers, name);
+    let same = |ours: &Ciphertext, name: &str| {
+        let [ours, theirs] = [ours, &of(name)].map(|one| decrypted(&answers, one));
+        assert_eq!(ours.coefficients(), theirs.coefficients(), "{name}");
+    };
+    same(&evaluator.mul_lazy(&of("fresh-a"), &of("fresh-b")).unwrap(), "product");
+    same(&evaluator.relinearize(&of("product"), &keys).unwrap(), "relinearised");
+    let switched = evaluator.mod_switch_to(&of("relinearised"), 2).unwrap();
+    assert_eq!(switched.factor(), of("switched").factor());
+    same(&switched, "switched");
+    same(&evaluator.swap_rows(&of("fresh-a"), &keys).unwrap(), "swapped");
+    for steps in [1, 2, -5] {
+        keys.add_rotation(&secret, steps, 3, &mut rng).unwrap();
+        same(&evaluator.rotate(&of("fresh-a"), steps, &keys).unwrap(), &format!("rotated{steps}"));
+    }
+}

@@ -10,7 +10,7 @@ from pathlib import Path
 from conftest import ROOT
 
 PACKAGE = ROOT / "python" / "python"
-PAGES = ["book/src/guides/python.md", "README.md", "python/README.md"]
+PAGES = ["book/src/guides/compute.md", "book/src/guides/python.md", "README.md", "python/README.md"]
 
 
 def texts():
@@ -42,7 +42,7 @@ def mypy(folder, *words):
 
 def test_types_of_the_package_and_of_all_examples_hold(tmp_path):
     found = examples()
-    # the three pages, and most modules
+    # the four pages, and most modules
     assert len(found) > 8 and all("tobari" in source for source in found.values())
     for name, source in found.items():
         (tmp_path / f"{name}.py").write_text(source)

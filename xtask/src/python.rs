@@ -15,7 +15,7 @@ use std::process::Command;
 /// The package of the Python module. Its tests need an interpreter, so cargo runs none of them.
 pub(crate) const PACKAGE: &str = "tobari-py";
 /// Pages whose examples run too, beside the package's own examples.
-const PAGES: [&str; 2] = ["book/src/guides/python.md", "README.md"];
+const PAGES: [&str; 3] = ["book/src/guides/compute.md", "book/src/guides/python.md", "README.md"];
 
 /// An environment with the package.
 pub(crate) struct Environment {
@@ -111,7 +111,7 @@ impl Environment {
     pub(crate) fn tests(&self) -> [Command; 2] {
         let [mut all, mut own] = [self.pytest(), self.pytest()];
         all.arg(self.file("tests")).args(PAGES).arg(self.file("README.md"));
-        all.args(["--doctest-glob=python.md", "--doctest-glob=README.md"]);
+        all.args(["--doctest-glob=compute.md", "--doctest-glob=python.md", "--doctest-glob=README.md"]);
         own.args(["--doctest-modules", "--pyargs", "tobari"]);
         [all, own]
     }

@@ -1,10 +1,42 @@
 //! Homomorphic encryption over lattices: exact integers ([`bgv`]) and approximate numbers
 //! ([`ckks`]).
 //!
+//! A client encrypts, a server without the secret key computes, and the client decrypts:
+//!
+//! ```
+//! use rand_core::SeedableRng;
+//! use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
+//! use tobari_lattice::params::NamedSet;
+//! use tobari_lattice::rlwe::SecretKey;
+//!
+//! // randomness of the operating system
+//! let mut seed = [0; 32];
+//! getrandom::fill(&mut seed)?;
+//! let mut rng = chacha20::ChaCha20Rng::from_seed(seed);
+//!
+//! // the client: products of products, at 128 bits of security
+//! let parameters = NamedSet::from_name("bgv-c").ok_or("no such set")?.parameters()?;
+//! let secret = SecretKey::generate(&parameters, &mut rng);
+//! let keys = EvaluationKeys::new(&parameters).with_relinearization(&secret, 3, &mut rng)?;
+//! let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
+//! let prices = holder.encrypt(&encoder.encode(&[120, 80, 45])?, 3, &mut rng)?.expand();
+//! let counts = holder.encrypt(&encoder.encode(&[3, 0, 7])?, 3, &mut rng)?.expand();
+//!
+//! // the server: ciphertexts and evaluation keys, which are public
+//! let amounts = Evaluator::new(&parameters)?.mul(&prices, &counts, &keys)?;
+//!
+//! // the client
+//! assert_eq!(encoder.decode(&holder.decrypt(&amounts)?)[..3], [360, 0, 315]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In the folder `examples`, `1_encrypt.rs` to `6_errors.rs` are lessons. `variance.rs`,
+//! `matrix.rs`, `regression.rs`, `intersection.rs`, `polynomial.rs` and `nearest.rs` are small
+//! programs, with bytes between client and server.
+//!
 //! Modules, each built on those after it: [`wire`] → [`bgv`], [`ckks`] → [`rlwe`] → [`params`] →
-//! [`ring`] → the loops of `kernels`, which [`RingKernels`] collects in a table. Start with
-//! [`ring`]: each module head is a chapter, and `examples/1_encrypt.rs` to `6_errors.rs` are
-//! lessons.
+//! [`ring`] → the loops of `kernels`, which [`RingKernels`] collects in a table. Each module head
+//! is a chapter, and [`ring`] is the first.
 //!
 //! The crate has no I/O, clock or thread, and no global state except the choice of a backend.
 //! Randomness is an argument. Only the folder `kernels` contains `unsafe`.

@@ -55,7 +55,8 @@ fn work(name: &str) -> Work {
 }
 
 /// Ten labels are not a multiple of the vector width, so the loop's remainder is tested, too; the
-/// compiler makes separate code for it.
+/// compiler makes separate code for it. One message has large numbers and the other one zeros, so
+/// that its coefficients are errors alone, some of them 0: decoding had a branch on those.
 fn ckks_decryption(release: &str) -> Work {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let parameters = LatticeParameters::insecure_of_sizes(64, &[40], &[], 1, Plaintext::Approximate).unwrap();
@@ -66,8 +67,7 @@ fn ckks_decryption(release: &str) -> Work {
         let plaintext = encoder.encode(&slots, &Scale::power_of_two(25), 1).unwrap();
         plaintext.encrypt_seeded(secret, &mut rng).unwrap().expand()
     };
-    let ciphertexts: [Ciphertext; 2] =
-        [encrypt(&|place| (place * 7 % 10) as f64 - 3.25), encrypt(&|place| 4.0 - (place % 10) as f64 / 3.0)];
+    let ciphertexts: [Ciphertext; 2] = [encrypt(&|place| (place * 7 % 10) as f64 - 3.25), encrypt(&|_| 0.0)];
     let decryptor = Decryptor::new(secret, encoder).unwrap();
     let slots: Vec<usize> = (0..10).collect();
     let release = release.to_owned();

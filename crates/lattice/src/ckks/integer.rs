@@ -1,7 +1,7 @@
 //! Conversion between doubles and residues by integers. The rounding in both directions is half to
 //! even.
 
-use super::scale::times_power_of_two;
+use super::scale::power_of_two;
 use crate::ring::{Basis, Coeff, Factor, Modulus, Poly, Ring};
 use std::sync::Arc;
 use tobari_simd::Wiped;
@@ -93,22 +93,36 @@ impl zeroize::Zeroize for Integers {
 }
 
 /// The nearest double to a number in words, least significant first; ties to even, infinity out of
-/// range.
+/// range. No branch depends on the number: neither on its sign, nor on how many words are zero.
 pub(super) fn to_f64(negative: bool, words: &[u64]) -> f64 {
-    let top = words.iter().rposition(|word| *word != 0).unwrap_or(0);
-    let absolute = if top == 0 {
-        words[0] as f64
-    } else {
-        // the highest 64 bits, and whether any is set below: a conversion that rounds half to even
-        // does the rest
-        let zeros = words[top].leading_zeros();
-        let pair = u128::from(words[top]) << 64 | u128::from(words[top - 1]);
-        let (high, low) = (((pair << zeros) >> 64) as u64, (pair << zeros) as u64);
-        let below = words[..top - 1].iter().fold(low, |any, word| any | word);
-        times_power_of_two((high | u64::from(below != 0)) as f64, 64 * top as i64 - i64::from(zeros))
-    };
+    // the highest word that is not zero and the one below it, and whether any bit is set below both
+    let (mut high, mut next, mut below) = (0u64, 0, 0);
+    let (mut top, mut taken) = (0, 0u64);
+    for (place, word) in words.iter().enumerate().rev() {
+        // all ones once the highest word is known
+        let known = mask(high);
+        below |= word & taken;
+        next |= word & known & !taken;
+        high |= word & !known;
+        top |= place as u64 & !known & mask(*word);
+        taken = known;
+    }
+    // the highest 64 bits, of which the last one stands for all below: a conversion that rounds
+    // half to even does the rest
+    let zeros = high.leading_zeros();
+    let pair = (u128::from(high) << 64 | u128::from(next)) << zeros;
+    let rest = mask(pair as u64 | below) & 1;
+    // in two steps, because the power alone may be out of range; beyond 2^1100 all is infinity
+    let exponent = (64 * top as i64 - i64::from(zeros)).min(1100);
+    let half = exponent >> 1;
+    let absolute = ((pair >> 64) as u64 | rest) as f64 * power_of_two(half) * power_of_two(exponent - half);
     // the sign as a bit: a choice between two numbers was compiled to a branch
     f64::from_bits(absolute.to_bits() | u64::from(negative) << 63)
+}
+
+/// All ones unless the word is zero.
+fn mask(word: u64) -> u64 {
+    ((word | word.wrapping_neg()) >> 63).wrapping_neg()
 }
 
 #[cfg(test)]
@@ -187,7 +201,28 @@ mod tests {
         }
     }
 
+    /// The same by its definition: the nearest double of the highest bits, with a sticky last one.
+    fn by_definition(words: &[u64]) -> f64 {
+        let bits = words.iter().enumerate().rev().find(|(_, word)| **word != 0);
+        let Some(bits) = bits.map(|(place, word)| 64 * place as u32 + 64 - word.leading_zeros()) else { return 0.0 };
+        let bit = |at: u32| u128::from(words[at as usize / 64] >> (at % 64) & 1);
+        let low = bits.saturating_sub(100);
+        let kept = (low..bits).rev().fold(0u128, |kept, at| kept << 1 | bit(at));
+        let sticky = u128::from((0..low).any(|at| bit(at) == 1));
+        if bits > 1024 { f64::INFINITY } else { ((kept << 1 | sticky) as f64) / 2.0 * 2f64.powi(low as i32) }
+    }
+
     proptest! {
+        #[test]
+        fn words_give_the_nearest_double(
+            words in prop::collection::vec(prop_oneof![Just(0), Just(1), Just(1 << 63), Just(u64::MAX), any::<u64>()], 1..18),
+            shift in 0u32..64,
+        ) {
+            let words: Vec<u64> = words.iter().map(|word| word >> shift).collect();
+            prop_assert_eq!(to_f64(false, &words), by_definition(&words));
+            prop_assert_eq!(to_f64(true, &words).to_bits(), (-by_definition(&words)).to_bits());
+        }
+
         #[test]
         fn every_double_rounds_like_the_library(bits: u64, small in -1e17..1e17f64) {
             let any = f64::from_bits(bits);

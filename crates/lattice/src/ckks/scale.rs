@@ -209,7 +209,7 @@ impl Magnitude {
 
 /// `x 2^exponent` for `2^63 ≤ x ≤ 2^64`: exact, infinity above the range, 0 below that of normal
 /// numbers.
-pub(super) fn times_power_of_two(x: f64, exponent: i64) -> f64 {
+fn times_power_of_two(x: f64, exponent: i64) -> f64 {
     match exponent {
         ..=-1086 => 0.0,
         // in two steps: the power alone may be subnormal
@@ -223,7 +223,7 @@ pub(super) fn times_power_of_two(x: f64, exponent: i64) -> f64 {
 }
 
 /// For exponents of normal numbers.
-fn power_of_two(exponent: i64) -> f64 {
+pub(super) fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 

@@ -19,13 +19,13 @@ use std::sync::OnceLock;
 /// use rand_core::SeedableRng;
 /// use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
-/// use tobari_lattice::ring::Modulus;
-/// use tobari_lattice::rlwe::SecretKey;
-/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// use tobari_lattice::{ring::Modulus, rlwe::SecretKey};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program asks the system
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45, 45], &[46], 3, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 3, &mut rng)?.with_rotation(&secret, 1, 3, &mut rng)?;
+/// let mut keys = EvaluationKeys::new(&parameters).with_relinearization(&secret, 3, &mut rng)?;
+/// keys.add_rotation(&secret, 1, 3, &mut rng)?;
 /// let (encoder, decryptor) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let ciphertext = decryptor.encrypt(&encoder.encode(&[3, 4, 5])?, 3, &mut rng)?.expand();
 ///
@@ -49,13 +49,13 @@ pub struct Evaluator {
 /// use rand_core::SeedableRng;
 /// use tobari_lattice::bgv::{Decryptor, Encoder, EvaluationKeys, Evaluator};
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
-/// use tobari_lattice::ring::Modulus;
-/// use tobari_lattice::rlwe::SecretKey;
-/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// use tobari_lattice::{ring::Modulus, rlwe::SecretKey};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program asks the system
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[46], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// let keys = EvaluationKeys::new(secret.parameters()).with_rotation(&secret, 1, 2, &mut rng)?.with_rotation(&secret, 2, 2, &mut rng)?;
+/// let mut keys = EvaluationKeys::new(&parameters).with_rotation(&secret, 1, 2, &mut rng)?;
+/// keys.add_rotation(&secret, 2, 2, &mut rng)?;
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
 /// let x = holder.encrypt(&encoder.encode(&[3, 4, 5])?, 2, &mut rng)?.expand();
 /// let evaluator = Evaluator::new(&parameters)?;

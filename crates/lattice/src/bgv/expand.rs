@@ -60,14 +60,14 @@ fn element(degree: usize, step: usize) -> usize {
 /// use rand_core::SeedableRng;
 /// use tobari_lattice::bgv::{Decryptor, EvaluateError, EvaluationKeys, Evaluator, Expansion};
 /// use tobari_lattice::params::{LatticeParameters, Plaintext};
-/// use tobari_lattice::ring::Modulus;
-/// use tobari_lattice::rlwe::SecretKey;
-/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program takes its randomness from the system
+/// use tobari_lattice::{ring::Modulus, rlwe::SecretKey};
+/// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]); // a program asks the system
 /// let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
 /// let parameters = LatticeParameters::of_sizes(1 << 13, &[45, 45], &[50], 2, t)?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (expansion, evaluator) = (Expansion::new(&parameters, 5)?, Evaluator::new(&parameters)?);
-/// let keys = EvaluationKeys::new(secret.parameters()).with_expansion(&secret, expansion.depth(), &mut rng)?;
+/// let mut keys = EvaluationKeys::new(&parameters);
+/// keys.add_expansion(&secret, expansion.depth(), &mut rng)?;
 /// let holder = Decryptor::new(&secret)?;
 /// let packed = holder.encrypt(&expansion.pack(&[3, 1, 4, 1, 5])?, 2, &mut rng)?.expand();
 /// let mut found = Vec::new();

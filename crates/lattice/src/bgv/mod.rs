@@ -40,7 +40,8 @@
 //! **Choosing parameters.** A product and its modulus switch ([`Evaluator::mul_mod_switch`], the
 //! usual way to multiply) use a prime of about `2 log2 t + log2 N` bits or less, so depth `d` takes
 //! `d + 1` of them. The special primes together should be no smaller than the primes of a digit.
-//! [`NamedSet::ALL`](crate::params::NamedSet::ALL) has sets that fit, `bgv-c` for depth 5.
+//! [`Needs`] computes sizes for a depth, and [`NamedSet::ALL`](crate::params::NamedSet::ALL) has
+//! sets that fit, `bgv-c` for depth 5.
 //!
 //! # Security
 //! Security is that of [`crate::rlwe`]. A right decrypted message reveals nothing about the error.
@@ -59,8 +60,10 @@ mod factors;
 mod flood;
 mod forms;
 mod keys;
+mod needs;
 mod polynomial;
 mod polynomials;
+mod reduce;
 mod sums;
 mod transform;
 
@@ -81,4 +84,5 @@ pub use evaluate::{EvaluateError, Evaluator, Hoisted};
 pub use expand::Expansion;
 pub use forms::{Forms, Turn};
 pub use keys::{Encryptor, EvaluationKeys, KeyError};
+pub use needs::{Integers, Needs};
 pub use transform::LinearTransform;

@@ -8,7 +8,7 @@ use super::evaluate::{EvaluateError, Evaluator};
 use super::keys::EvaluationKeys;
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Poly};
-use crate::rlwe::{self, LinearMap, norms};
+use crate::rlwe::{self, LinearMap, Schedule, norms};
 use std::collections::BTreeMap;
 
 /// A prepared matrix for each row of the slots, by its diagonals: slot `j` of a row of the result
@@ -98,6 +98,14 @@ impl LinearTransform {
         self.map.schedule().steps().map(|step| step as i64)
     }
 
+    /// The steps of [`Self::rotations`] for a transform with diagonals of these steps, before its
+    /// numbers are known.
+    pub fn rotations_of(parameters: &LatticeParameters, diagonals: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let slots = parameters.degree() / 2;
+        let diagonals = diagonals.into_iter().map(|step| step.rem_euclid(slots as i64) as usize).collect();
+        Schedule::new(&diagonals, slots).steps().map(|step| step as i64).collect()
+    }
+
     /// The highest level of its ciphertexts.
     pub fn level(&self) -> usize {
         self.level
@@ -160,6 +168,8 @@ mod tests {
         for steps in [vec![0], vec![3], vec![-1, 0, 1, 33], (0..32).collect(), vec![1, 9, 17, 25], (5..19).collect()] {
             let diagonals: BTreeMap<i64, Vec<i64>> = steps.iter().map(|step| (*step, numbers(*step + 2))).collect();
             let transform = LinearTransform::new(&parameters, &encoder, &diagonals, 4).unwrap();
+            let rotations = LinearTransform::rotations_of(&parameters, steps.iter().copied());
+            assert_eq!(rotations, transform.rotations().collect::<Vec<_>>());
             let keys = transform.rotations().fold(EvaluationKeys::new(&parameters), |keys, step| {
                 keys.with_rotation(&secret, step, 4, &mut rng(2)).unwrap()
             });

@@ -119,6 +119,9 @@ pub enum OperationError {
         /// Keys.
         keys: usize,
     },
+    /// The power 0, which is no function of a ciphertext.
+    #[error("expected an exponent of at least 1, found 0")]
+    Exponent,
     /// No ciphertext, or no plaintext, where at least one is needed.
     #[error("expected at least one ciphertext and one plaintext, found none")]
     Empty,

@@ -54,6 +54,7 @@ mod evaluator;
 mod integer;
 mod keys;
 mod mask;
+mod needs;
 mod polynomial;
 mod precision;
 mod release;
@@ -81,6 +82,7 @@ pub use evaluator::Evaluator;
 #[cfg(test)]
 pub(crate) use faults::exercise;
 pub use keys::EvaluationKeys;
+pub use needs::Needs;
 pub use precision::{Estimate, Estimator, Precision};
 pub use release::{Decryptor, FloodBudget, ReleaseError, integer_of};
 pub use rotate::Hoisted;

@@ -47,6 +47,20 @@ impl Evaluator {
         let mut powers = Powers { evaluator: self, keys, known: BTreeMap::from([(1, x.clone())]) };
         powers.evaluate(coefficients, x.level() - depth, x.scale())
     }
+
+    /// `x^exponent` in every slot, `⌈log2 exponent⌉` levels below `x`.
+    ///
+    /// # Errors
+    /// [`OperationError`] for an exponent of 0, too few levels, no key, or other parameters.
+    pub fn power(&self, x: &Ciphertext, exponent: u32, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        if exponent == 0 {
+            return Err(OperationError::Exponent);
+        }
+        let depth = log2_up(exponent as usize);
+        self.check_level(x, depth + 1)?;
+        let mut powers = Powers { evaluator: self, keys, known: BTreeMap::from([(1, x.clone())]) };
+        powers.power(exponent as usize, x.level() - depth)
+    }
 }
 
 /// The degree; 0 for the zero polynomial.
@@ -162,6 +176,24 @@ mod tests {
             let error = bench.error(&found, &expected);
             assert!(error < 2f64.powi(-18), "degree {degree}: {error:e}");
         }
+    }
+
+    #[test]
+    fn powers_take_their_depth() {
+        let mut bench = Bench::new(&[50, 40, 40, 40, 40, 40]);
+        let x: Vec<f64> = (0..32).map(|j| (f64::from(j) - 15.5) / 16.0).collect();
+        let ciphertext = bench.encrypt(&x, 40, 6);
+        for exponent in [1u32, 2, 3, 4, 5, 6, 7, 8, 13, 16, 31, 32] {
+            let found = bench.evaluator.power(&ciphertext, exponent, &bench.keys).unwrap();
+            assert_eq!(found.level(), 6 - log2_up(exponent as usize), "{exponent}");
+            let expected: Vec<f64> = x.iter().map(|x| x.powi(exponent as i32)).collect();
+            let error = bench.error(&found, &expected);
+            assert!(error < 2f64.powi(-18), "{exponent}: {error:e}");
+        }
+        let refused = |exponent| bench.evaluator.power(&ciphertext, exponent, &bench.keys).map(|_| ()).unwrap_err();
+        assert_eq!(refused(0), OperationError::Exponent);
+        assert_eq!(refused(33), OperationError::Exhausted { least: 7, found: 6 });
+        assert_eq!(refused(u32::MAX), OperationError::Exhausted { least: 33, found: 6 });
     }
 
     #[test]

@@ -291,6 +291,20 @@ impl Estimator {
     }
 }
 
+/// The error of numbers of at most 1 after an encryption under a public key and `depth` products
+/// with rescalings that follow each other: `(e, d)` stands for `e` over the scale, plus `d` for
+/// doubles. Key switches are not counted: at the scale of a product their error is far below.
+pub(super) fn chain(degree: usize, depth: usize) -> (f64, f64) {
+    let root = (degree as f64).sqrt();
+    let bound = |deviation: f64| 6.0 * deviation * root;
+    let (secret, rounding) = (bound((2.0f64 / 3.0).sqrt()), bound((1.0f64 / 12.0).sqrt()));
+    let fresh = rounding + bound(ERROR) * (1.0 + 2.0 * secret);
+    let rescaling = rounding * (1.0 + secret);
+    let growth = 2f64.powi(depth.min(1_000) as i32);
+    let doubles = 60.0 * EPSILON * root * f64::from(degree.ilog2());
+    (growth * (fresh + rescaling) - rescaling, growth * doubles)
+}
+
 /// The errors of a result over all slots.
 ///
 /// ```

@@ -11,7 +11,7 @@ use super::keys::EvaluationKeys;
 use super::precision::{Estimate, Estimator};
 use super::scale::Scale;
 use crate::params::LatticeParameters;
-use crate::rlwe::{Diagonals, KeyId, LinearMap};
+use crate::rlwe::{Diagonals, KeyId, LinearMap, Schedule};
 use std::collections::BTreeMap;
 
 /// A matrix by its diagonals, prepared for a level: slot `j` of the result is `Σ_d m_d[j] x_(j+d)`,
@@ -86,6 +86,14 @@ impl LinearTransform {
     /// The steps of the rotations that need keys: about twice the root of the number of diagonals.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.map.schedule().steps().map(|step| step as i64)
+    }
+
+    /// The steps of [`Self::rotations`] for a transform with diagonals of these steps, before its
+    /// numbers are known.
+    pub fn rotations_of(parameters: &LatticeParameters, diagonals: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let slots = parameters.degree() / 2;
+        let diagonals = diagonals.into_iter().map(|step| step.rem_euclid(slots as i64) as usize).collect();
+        Schedule::new(&diagonals, slots).steps().map(|step| step as i64).collect()
     }
 
     /// The factor of a ciphertext's scale.

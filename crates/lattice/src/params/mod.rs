@@ -12,10 +12,13 @@
 //! Errors are rounded from a Gaussian of 3.2 ([`Stream::gaussian`](crate::ring::Stream::gaussian)).
 
 mod sets;
+mod sizes;
 
 pub use sets::NamedSet;
+pub(crate) use sizes::{DEGREES, split};
+pub use sizes::{NeedsError, Sizes, SizesError};
 
-use crate::ring::{Modulus, Ring, RingError, primes_below};
+use crate::ring::{MAX_DEGREE, MAX_PRIMES, Modulus, Ring, RingError, primes_below};
 use std::fmt;
 use std::sync::Arc;
 
@@ -226,13 +229,21 @@ impl LatticeParameters {
         special: &[u32],
         plaintext: Plaintext,
     ) -> Result<[Vec<u64>; 2], LatticeError> {
-        let step = 2 * degree.max(1) as u64;
+        // before primes are searched: the numbers may come from an attacker
+        if !degree.is_power_of_two() || degree > MAX_DEGREE {
+            return Err(RingError::Degree { degree }.into());
+        }
+        if data.len() + special.len() > MAX_PRIMES {
+            return Err(RingError::Primes { found: data.len() + special.len() }.into());
+        }
+        let step = 2 * degree as u64;
         let mut taken = match plaintext {
             Plaintext::Approximate => Vec::new(),
             Plaintext::Integers(t) => vec![t.value()],
         };
         let mut take = |bits: &u32| {
-            let prime = primes_below(*bits, step).find(|q| !taken.contains(q) && q >> (bits - 1) == 1);
+            let bits_of = |q: &u64| u64::BITS - q.leading_zeros();
+            let prime = primes_below(*bits, step).take_while(|q| bits_of(q) == *bits).find(|q| !taken.contains(q));
             prime.inspect(|q| taken.push(*q)).ok_or(LatticeError::Size { bits: *bits, step })
         };
         let data = data.iter().map(&mut take).collect::<Result<_, _>>()?;

@@ -45,7 +45,7 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, purpose, rotation};
 pub use identity::{KeyId, OtherKey};
 pub use keys::{PublicKey, SecretKey};
-pub(crate) use linear::{Diagonals, LinearMap};
+pub(crate) use linear::{Diagonals, LinearMap, Schedule};
 pub use noise::Noise;
 pub(crate) use rotated::Turned;
 pub use switch::{Digits, EvaluationKey, KeySwitcher};

@@ -2,10 +2,12 @@
 //! conversion.
 
 use crate::errors::failed;
+use crate::shape::Shape;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tobari_lattice::ckks::Complex;
 use zeroize::Zeroizing;
 
 /// Converts a Python value to an array of the type, if that changes no number.
@@ -39,26 +41,77 @@ pub(crate) fn scalar<'py, T: FromPyObjectOwned<'py>>(value: &Bound<'py, PyAny>) 
     if dimensions.is_ok_and(|dimensions| dimensions > 0) { None } else { value.extract().ok() }
 }
 
-/// Integers of at most 63 bits and a sign.
-///
-/// # Errors
-/// `tobari.Error` for other numbers, or an array of several dimensions.
-pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Zeroizing<Vec<i64>>> {
-    Ok(Zeroizing::new(vector(&cast(values, "int64", "integers of at most 64 bits with a sign")?)?))
-}
-
 /// Real numbers, finite or not: the caller checks that.
 ///
 /// # Errors
-/// As [`integers`].
+/// `tobari.Error` for other numbers, or an array of several dimensions.
 pub(crate) fn reals(values: &Bound<'_, PyAny>) -> PyResult<Zeroizing<Vec<f64>>> {
     Ok(Zeroizing::new(vector(&cast(values, "float64", "real numbers")?)?))
+}
+
+/// Numbers of a vector or a matrix, row by row.
+pub(crate) enum Numbers {
+    Real(Zeroizing<Vec<f64>>),
+    Complex(Zeroizing<Vec<Complex>>),
+}
+
+fn flat<T: numpy::Element + Copy>(array: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
+    let flat = array.call_method1("reshape", (-1,))?;
+    vector(&flat)
+}
+
+/// The shape of an array.
+///
+/// # Errors
+/// As [`Shape::new`].
+pub(crate) fn shape(values: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    let array = values.py().import("numpy")?.call_method1("asarray", (values,))?;
+    Shape::new(&array.getattr("shape")?.extract::<Vec<usize>>()?)
+}
+
+/// Real or complex numbers, finite or not, of at most two dimensions.
+///
+/// # Errors
+/// As [`reals`], for three dimensions, and for no number.
+pub(crate) fn numbers(values: &Bound<'_, PyAny>) -> PyResult<(Shape, Numbers)> {
+    let array = values.py().import("numpy")?.call_method1("asarray", (values,))?;
+    let shape = shape(&array)?;
+    if array.getattr("dtype")?.getattr("kind")?.extract::<String>()? != "c" {
+        let reals = flat(&cast(&array, "float64", "real or complex numbers")?)?;
+        return Ok((shape, Numbers::Real(Zeroizing::new(reals))));
+    }
+    // each number as two reals
+    let pairs = cast(&array, "complex128", "real or complex numbers")?.call_method1("reshape", (-1,))?;
+    let pairs = Zeroizing::new(vector::<f64>(&pairs.call_method1("view", ("float64",))?)?);
+    let all = pairs.chunks_exact(2).map(|pair| Complex { re: pair[0], im: pair[1] }).collect();
+    Ok((shape, Numbers::Complex(Zeroizing::new(all))))
+}
+
+/// Integers of at most 63 bits and a sign, of at most two dimensions, row by row.
+///
+/// # Errors
+/// As [`reals`], for three dimensions, and for no number.
+pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<(Shape, Zeroizing<Vec<i64>>)> {
+    let shape = shape(values)?;
+    Ok((shape, Zeroizing::new(flat(&cast(values, "int64", "integers of at most 64 bits with a sign")?)?)))
+}
+
+/// Numbers, given row by row, as an array of this shape.
+///
+/// # Errors
+/// Those of NumPy.
+pub(crate) fn shaped<'py, T: numpy::Element + Copy>(
+    py: Python<'py>,
+    numbers: &[T],
+    shape: Shape,
+) -> PyResult<Bound<'py, PyAny>> {
+    PyArray1::from_slice(py, numbers).call_method1("reshape", (shape.dimensions(),))
 }
 
 /// Rows of real numbers.
 ///
 /// # Errors
-/// As [`integers`], for two dimensions.
+/// As [`reals`], for two dimensions.
 pub(crate) fn rows(values: &Bound<'_, PyAny>) -> PyResult<Zeroizing<Vec<Vec<f64>>>> {
     let array = cast(values, "float64", "real numbers")?;
     let array = two(array.cast::<PyArray2<f64>>().ok(), &array)?;

@@ -10,7 +10,8 @@
 //! | [`work`] | long calls: without the interpreter's lock, interrupted by Ctrl-C, with progress |
 //! | [`errors`] | exceptions: every error of Rust with its text, and no panic |
 //! | [`arrays`] | NumPy in and out |
-//! | [`bgv`], [`ckks`] | encrypted vectors |
+//! | [`bgv`], [`ckks`] | encrypted numbers, vectors and matrices |
+//! | [`shape`], [`parameters`] | where numbers stand in slots; parameters by name |
 //! | [`infer`], [`search`], [`sense`] | client and server of a job, in bytes |
 //! | [`plan`] | plans as text and as objects |
 //!
@@ -27,10 +28,12 @@ mod bgv;
 mod ckks;
 mod errors;
 mod infer;
+mod parameters;
 mod plan;
 mod randomness;
 mod search;
 mod sense;
+mod shape;
 mod work;
 
 use pyo3::prelude::*;

@@ -3,12 +3,14 @@
 >>> import numpy as np
 >>> from tobari import bgv
 >>> secret = bgv.SecretKey(bgv.Parameters("bgv-c"))
->>> keys = secret.evaluation_keys(rotations=[1])
->>> x, y = secret.encrypt(np.arange(8)), secret.public_key().encrypt([3] * 8)
->>> secret.decrypt(keys.mul(x, y) - 1, count=8)
+>>> keys = secret.evaluation_keys(rotations=[1], sums=8)
+>>> x, y = secret.encrypt(np.arange(8), keys=keys), secret.public_key().encrypt([3] * 8)
+>>> secret.decrypt(x * y - 1)
 array([-1,  2,  5,  8, 11, 14, 17, 20])
->>> secret.decrypt(keys.rotate(x, 1), count=7)
-array([1, 2, 3, 4, 5, 6, 7])
+>>> secret.decrypt((x * y).sum())
+array([84])
+>>> secret.decrypt(keys.rotate(x, 1))
+array([1, 2, 3, 4, 5, 6, 7, 0])
 
 A server has the parameters, the evaluation keys and ciphertexts, all as bytes, and nothing that
 decrypts:

@@ -3,11 +3,12 @@
 >>> import numpy as np
 >>> from tobari import ckks
 >>> secret = ckks.SecretKey(ckks.Parameters("ckks-a"))
->>> keys = secret.evaluation_keys(rotations=[1])
->>> x = secret.encrypt(np.array([0.5, 1.5, -2.0]), range=2)
->>> y = keys.mul(x, x) * 0.5
->>> secret.decrypt(y, count=3, bits=10)
+>>> keys = secret.evaluation_keys(sums=4)
+>>> x = secret.encrypt(np.array([0.5, 1.5, -2.0]), range=2, keys=keys)
+>>> secret.decrypt(x * x * 0.5, bits=10)
 array([0.125, 1.125, 2.   ])
+>>> secret.decrypt((x * x).sum(), bits=10)
+array([6.5])
 
 `range` declares the largest absolute value of the numbers (1 if nothing is said). Operations refuse results that could
 be too large for the modulus, instead of giving wrong ones.

@@ -4,53 +4,76 @@
 //! two ciphertexts and every rotation need keys, so they are methods of the server's
 //! [`EvaluationKeys`]. All other operations are operators of [`Ciphertext`].
 
+mod ciphertext;
+
 use crate::arrays;
-use crate::errors::{HIDDEN, failed, malformed};
+use crate::errors::{failed, malformed};
+use crate::parameters;
 use crate::randomness::generator;
+use crate::shape::{Dimensions, Product, Shape, doublings};
 use crate::work::{Watch, long, short};
+use ciphertext::Ciphertext;
 use pyo3::prelude::*;
-use pyo3::pyclass::CompareOp;
 use pyo3::types::PyBytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tobari_lattice::bgv::{self, Decryptor, Encoder, Encryptor, Evaluator, SeededCiphertext};
-use tobari_lattice::params::{self, LatticeParameters, NamedSet, Security};
+use tobari_lattice::bgv::{self, Decryptor, Encoder, Encryptor, Evaluator, Integers, LinearTransform, Needs};
+use tobari_lattice::params::{LatticeParameters, Plaintext, Security, Sizes};
 use tobari_lattice::rlwe;
-use tobari_lattice::wire::{self, LatticeKind};
+use tobari_lattice::wire;
 use zeroize::Zeroizing;
 
-/// Shared by all objects of a set.
+/// Shared by all objects of the same parameters.
 struct Context {
-    set: NamedSet,
+    name: String,
     modulus: u64,
     parameters: LatticeParameters,
     encoder: Encoder,
     evaluator: Evaluator,
 }
 
-/// The contexts in use: objects of one set must share a context to be combined.
-static CONTEXTS: Mutex<BTreeMap<&'static str, Weak<Context>>> = Mutex::new(BTreeMap::new());
+/// The contexts in use, by name: making one takes time and memory.
+static CONTEXTS: Mutex<BTreeMap<String, Weak<Context>>> = Mutex::new(BTreeMap::new());
 
 impl Context {
-    /// The context of a set: the one in use, or a new one.
-    fn of(set: NamedSet) -> PyResult<Arc<Self>> {
+    /// The context of these sizes: the one in use, or a new one.
+    fn of(sizes: &Sizes) -> PyResult<Arc<Self>> {
         let mut contexts = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(context) = contexts.get(set.name).and_then(Weak::upgrade) {
+        let name = parameters::name(sizes);
+        if let Some(context) = contexts.get(&name).and_then(Weak::upgrade) {
             return Ok(context);
         }
-        let context = Arc::new(Self::new(set)?);
-        contexts.insert(set.name, Arc::downgrade(&context));
+        contexts.retain(|_, context| context.strong_count() > 0);
+        let context = Arc::new(Self::new(name.clone(), sizes)?);
+        contexts.insert(name, Arc::downgrade(&context));
         Ok(context)
     }
 
-    fn new(set: NamedSet) -> PyResult<Self> {
-        let parameters = set.parameters().map_err(failed)?;
-        let params::Plaintext::Integers(t) = parameters.plaintext() else {
+    fn new(name: String, sizes: &Sizes) -> PyResult<Self> {
+        let parameters = sizes.parameters().map_err(failed)?;
+        let Plaintext::Integers(t) = parameters.plaintext() else {
             return Err(failed("expected integers"));
         };
         let encoder = Encoder::new(&parameters).map_err(failed)?;
         let evaluator = Evaluator::new(&parameters).map_err(failed)?;
-        Ok(Self { set, modulus: t.value(), parameters, encoder, evaluator })
+        Ok(Self { name, modulus: t.value(), parameters, encoder, evaluator })
+    }
+
+    /// A shape that fits.
+    fn shape(&self, dimensions: &[usize]) -> PyResult<Shape> {
+        let shape = Shape::new(dimensions)?;
+        shape.check(self.encoder.slots()).map(|()| shape)
+    }
+
+    /// Slots of a row: rotations and matrices act on both rows alike.
+    fn row(&self) -> usize {
+        self.encoder.slots() / 2
+    }
+
+    /// A plaintext of integers in all slots of their shape.
+    fn plaintext(&self, shape: Shape, numbers: &[i64]) -> PyResult<bgv::Plaintext> {
+        let slots = Zeroizing::new(shape.fill(numbers, self.encoder.slots())?);
+        self.encoder.encode(&slots).map_err(failed)
     }
 
     /// Checks a level; without one, the highest level.
@@ -69,7 +92,7 @@ impl Context {
     }
 
     fn same(&self, other: &Self) -> PyResult<()> {
-        let (expected, found) = (self.set.name, other.set.name);
+        let (expected, found) = (&self.name, &other.name);
         if expected == found {
             Ok(())
         } else {
@@ -78,11 +101,17 @@ impl Context {
     }
 }
 
-/// A set of parameters for integers, by its name in `tobari info`.
+/// Parameters for integers: a set by its name in `tobari info`, sizes by the name of other
+/// parameters, or parameters for what a computation needs.
 ///
 /// >>> from tobari import bgv
 /// >>> bgv.Parameters("bgv-c")
 /// <bgv.Parameters bgv-c: 16384 slots modulo 65537, 6 levels, 128 bits of security>
+/// >>> mine = bgv.Parameters(depth=2, range=1_000_000)
+/// >>> mine.modulus > 2_000_000, mine.security_bits
+/// (True, 128)
+/// >>> bgv.Parameters(mine.name) == mine
+/// True
 #[pyclass(frozen, module = "tobari.bgv")]
 struct Parameters {
     context: Arc<Context>,
@@ -90,19 +119,42 @@ struct Parameters {
 
 #[pymethods]
 impl Parameters {
+    /// With `depth`, the smallest parameters that serve: for so many products that follow each
+    /// other, those with plain vectors included; for integers modulo `modulus` (65,537 if nothing
+    /// is said), or of at most `range` in absolute value, results included; and for `slots`
+    /// integers.
     #[new]
-    #[pyo3(signature = (name="bgv-c"))]
-    fn new(py: Python<'_>, name: &str) -> PyResult<Self> {
-        let set = NamedSet::from_name(name)
-            .filter(|set| set.plaintext_modulus.is_some())
-            .ok_or_else(|| failed(format!("expected a set of parameters for integers, found {name:?}")))?;
-        Ok(Self { context: short(py, || Context::of(set))? })
+    #[pyo3(signature = (name=None, *, depth=None, modulus=None, range=None, slots=1))]
+    fn new(
+        py: Python<'_>,
+        name: Option<&str>,
+        depth: Option<usize>,
+        modulus: Option<u64>,
+        range: Option<u64>,
+        slots: usize,
+    ) -> PyResult<Self> {
+        let sizes = match (name, depth) {
+            (Some(_), Some(_)) => return Err(failed("expected a name or a depth, found both")),
+            (_, None) if modulus.is_some() || range.is_some() => {
+                return Err(failed("expected a depth with a modulus or a range, found none"));
+            }
+            (name, None) => parameters::named(name.unwrap_or("bgv-c"), true)?,
+            (None, Some(depth)) => {
+                let integers = match (modulus, range) {
+                    (Some(_), Some(_)) => return Err(failed("expected a modulus or a range, found both")),
+                    (modulus, None) => Integers::Modulo(modulus.unwrap_or(65_537)),
+                    (None, Some(range)) => Integers::UpTo(range),
+                };
+                short(py, || Needs { depth, integers, slots }.sizes().map_err(failed))?
+            }
+        };
+        Ok(Self { context: short(py, || Context::of(&sizes))? })
     }
 
-    /// The name of the set.
+    /// The name, from which the other side makes the same parameters.
     #[getter]
-    fn name(&self) -> &'static str {
-        self.context.set.name
+    fn name(&self) -> &str {
+        &self.context.name
     }
 
     /// Integers of a ciphertext, in two rows of half as many.
@@ -181,9 +233,14 @@ impl SecretKey {
         Ok(PublicKey { context: Arc::clone(&self.context), key: Arc::new(key) })
     }
 
-    /// The server's keys: for products, for rotations by these steps, for swapping the rows, at a
-    /// level and below.
-    #[pyo3(signature = (rotations=Vec::new(), multiply=true, swap=false, level=None, progress=None))]
+    /// The server's keys: for products of ciphertexts, for rotations by these steps, for swapping
+    /// the rows, for sums of up to `sums` integers, and for products with matrices, at a level and
+    /// below. `matrices` has `(n, m)` for a vector of `n` integers times a matrix, and `(r, c, m)`
+    /// for an encrypted matrix times one of `m` columns.
+    #[pyo3(signature = (
+        rotations=Vec::new(), multiply=true, swap=false, level=None, progress=None, sums=1, matrices=Vec::new()
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "each has a name in Python")]
     fn evaluation_keys(
         &self,
         py: Python<'_>,
@@ -192,11 +249,24 @@ impl SecretKey {
         swap: bool,
         level: Option<usize>,
         progress: Option<&Bound<'_, PyAny>>,
+        sums: usize,
+        matrices: Vec<Dimensions>,
     ) -> PyResult<EvaluationKeys> {
+        let (row, slots) = (self.context.row(), self.context.encoder.slots());
+        if !(1..=slots).contains(&sums) {
+            return Err(failed(format!("expected sums of 1 to {slots} slots, found {sums}")));
+        }
         let (context, key, level) = (Arc::clone(&self.context), Arc::clone(&self.key), self.context.level(level)?);
+        let mut steps: BTreeSet<i64> = rotations.into_iter().chain(doublings(sums.min(row))).collect();
+        for matrix in matrices {
+            let product = Product::of(&matrix, row)?;
+            let all = LinearTransform::rotations_of(&context.parameters, product.steps());
+            steps.extend(all.into_iter().chain(product.folds()));
+        }
+        let swap = swap || sums > row;
         let keys = long(py, progress.map(|progress| (progress, "keys")), move |watch: &Watch| {
             let mut rng = generator()?;
-            watch.expect(rotations.len() + usize::from(multiply) + usize::from(swap));
+            watch.expect(steps.len() + usize::from(multiply) + usize::from(swap));
             let mut keys = bgv::EvaluationKeys::new(key.parameters());
             if multiply {
                 keys.add_relinearization(&key, level, &mut rng).map_err(failed)?;
@@ -206,8 +276,8 @@ impl SecretKey {
                 keys.add_swap(&key, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
-            for steps in rotations {
-                keys.add_rotation(&key, steps, level, &mut rng).map_err(failed)?;
+            for step in steps {
+                keys.add_rotation(&key, step, level, &mut rng).map_err(failed)?;
                 watch.step()?;
             }
             Ok(keys)
@@ -215,39 +285,49 @@ impl SecretKey {
         Ok(EvaluationKeys { context, keys: Arc::new(keys) })
     }
 
-    /// Encrypts integers, at most one for each slot; the other slots are 0. The ciphertext has half
-    /// the bytes of one from a public key.
-    #[pyo3(signature = (values, level=None))]
-    fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
-        let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
+    /// Encrypts an integer, a vector or a matrix. It repeats through all slots, filled up with
+    /// zeros to powers of two. The ciphertext has half the bytes of one from a public key. `keys`
+    /// are for operators that need them.
+    #[pyo3(signature = (values, level=None, keys=None))]
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        values: &Bound<'_, PyAny>,
+        level: Option<usize>,
+        keys: Option<&EvaluationKeys>,
+    ) -> PyResult<Ciphertext> {
+        let ((shape, values), level) = (arrays::integers(values)?, self.context.level(level)?);
         let seeded = short(py, || {
-            let plaintext = self.context.encoder.encode(&values).map_err(failed)?;
+            let plaintext = self.context.plaintext(shape, &values)?;
             let holder = Decryptor::new(&self.key).map_err(failed)?;
             holder.encrypt(&plaintext, level, &mut generator()?).map_err(failed)
         })?;
-        Ok(Ciphertext::of_seeded(&self.context, seeded))
+        Ciphertext::fresh(&self.context, seeded.expand(), Some(seeded), Some(shape), keys)
     }
 
-    /// Decrypts the first `count` slots, or all, to integers between minus and plus half the
-    /// modulus.
+    /// Decrypts to an array of the ciphertext's shape, to the first `count` slots, or to all slots
+    /// if no shape is known: integers between minus and plus half the modulus.
     #[pyo3(signature = (ciphertext, count=None))]
     fn decrypt<'py>(
         &self,
         py: Python<'py>,
         ciphertext: &Ciphertext,
         count: Option<usize>,
-    ) -> PyResult<Bound<'py, numpy::PyArray1<i64>>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.context.same(&ciphertext.context)?;
         let slots = short(py, || {
             let holder = Decryptor::new(&self.key).map_err(failed)?;
             let message = holder.decrypt(&ciphertext.inner).map_err(failed)?;
             Ok(Zeroizing::new(self.context.encoder.decode(&message)))
         })?;
-        arrays::array(py, &slots, count)
+        match (count, ciphertext.shape) {
+            (None, Some(shape)) => arrays::shaped(py, &shape.read(&slots), shape),
+            (count, _) => Ok(arrays::array(py, &slots, count)?.into_any()),
+        }
     }
 
     fn __repr__(&self) -> String {
-        format!("<bgv.SecretKey of {}>", self.context.set.name)
+        format!("<bgv.SecretKey of {}>", self.context.name)
     }
 }
 
@@ -273,20 +353,26 @@ impl PublicKey {
         PyBytes::new(py, &wire::encode_ring_public_key(&self.key))
     }
 
-    /// Encrypts integers, at most one for each slot; the other slots are 0.
-    #[pyo3(signature = (values, level=None))]
-    fn encrypt(&self, py: Python<'_>, values: &Bound<'_, PyAny>, level: Option<usize>) -> PyResult<Ciphertext> {
-        let (values, level) = (arrays::integers(values)?, self.context.level(level)?);
+    /// Encrypts an integer, a vector or a matrix: see `SecretKey.encrypt`.
+    #[pyo3(signature = (values, level=None, keys=None))]
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        values: &Bound<'_, PyAny>,
+        level: Option<usize>,
+        keys: Option<&EvaluationKeys>,
+    ) -> PyResult<Ciphertext> {
+        let ((shape, values), level) = (arrays::integers(values)?, self.context.level(level)?);
         let inner = short(py, || {
-            let plaintext = self.context.encoder.encode(&values).map_err(failed)?;
+            let plaintext = self.context.plaintext(shape, &values)?;
             let encryptor = Encryptor::new(&self.key).map_err(failed)?;
             encryptor.encrypt(&plaintext, level, &mut generator()?).map_err(failed)
         })?;
-        Ok(Ciphertext::of(&self.context, inner))
+        Ciphertext::fresh(&self.context, inner, None, Some(shape), keys)
     }
 
     fn __repr__(&self) -> String {
-        format!("<bgv.PublicKey of {}>", self.context.set.name)
+        format!("<bgv.PublicKey of {}>", self.context.name)
     }
 }
 
@@ -319,254 +405,30 @@ impl EvaluationKeys {
         self.keys.memory()
     }
 
-    /// The product of two ciphertexts, slot by slot; one level below unless `mod_switch` is false.
-    #[pyo3(signature = (a, b, mod_switch=true))]
-    fn mul(&self, py: Python<'_>, a: &Ciphertext, b: &Ciphertext, mod_switch: bool) -> PyResult<Ciphertext> {
+    /// The product of two ciphertexts, integer by integer: `a * b` with these keys.
+    fn mul(&self, py: Python<'_>, a: &Ciphertext, b: &Ciphertext) -> PyResult<Ciphertext> {
         self.context.same(&a.context)?;
-        self.context.same(&b.context)?;
-        let evaluator = &self.context.evaluator;
-        let down = mod_switch && a.inner.level().min(b.inner.level()) > 1;
-        let product = short(py, || match down {
-            true => evaluator.mul_mod_switch(&a.inner, &b.inner, &self.keys).map_err(failed),
-            false => evaluator.mul(&a.inner, &b.inner, &self.keys).map_err(failed),
-        })?;
-        Ok(Ciphertext::of(&self.context, product))
+        short(py, || a.product(b, &self.keys))
     }
 
-    /// Rotates both rows: slot `j` gets the value of slot `j + steps`.
+    /// Rotates both rows: slot `j` gets the value of slot `j + steps`. A vector is rotated as
+    /// filled up with zeros to a power of two, and has this length.
     fn rotate(&self, py: Python<'_>, ciphertext: &Ciphertext, steps: i64) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
         let turned = short(py, || self.context.evaluator.rotate(&ciphertext.inner, steps, &self.keys).map_err(failed))?;
-        Ok(Ciphertext::of(&self.context, turned))
+        Ok(ciphertext.of(turned, ciphertext.turned()))
     }
 
-    /// Swaps the two rows.
+    /// Swaps the two rows. They are equal unless a vector has more integers than a row.
     fn swap_rows(&self, py: Python<'_>, ciphertext: &Ciphertext) -> PyResult<Ciphertext> {
         self.context.same(&ciphertext.context)?;
         let swapped = short(py, || self.context.evaluator.swap_rows(&ciphertext.inner, &self.keys).map_err(failed))?;
-        Ok(Ciphertext::of(&self.context, swapped))
+        Ok(ciphertext.of(swapped, ciphertext.turned()))
     }
 
     fn __repr__(&self) -> String {
-        format!("<bgv.EvaluationKeys of {}, {} bytes in memory>", self.context.set.name, self.keys.memory())
+        format!("<bgv.EvaluationKeys of {}, {} bytes in memory>", self.context.name, self.keys.memory())
     }
-}
-
-/// An encrypted vector. `+`, `-` and `*` take integers and arrays, `+` and `-` ciphertexts too;
-/// `EvaluationKeys` has the rest.
-#[pyclass(frozen, module = "tobari.bgv")]
-struct Ciphertext {
-    context: Arc<Context>,
-    inner: Arc<bgv::Ciphertext>,
-    /// The seeded form, with fewer bytes, if the secret key made the ciphertext.
-    seeded: Option<SeededCiphertext>,
-}
-
-/// The other side of an operator.
-enum Operand {
-    Ciphertext(Arc<bgv::Ciphertext>),
-    Integer(i64),
-    Vector(Zeroizing<Vec<i64>>),
-}
-
-impl Ciphertext {
-    fn of(context: &Arc<Context>, inner: bgv::Ciphertext) -> Self {
-        Self { context: Arc::clone(context), inner: Arc::new(inner), seeded: None }
-    }
-
-    fn of_seeded(context: &Arc<Context>, seeded: SeededCiphertext) -> Self {
-        Self { context: Arc::clone(context), inner: Arc::new(seeded.expand()), seeded: Some(seeded) }
-    }
-
-    fn operand(&self, value: &Bound<'_, PyAny>) -> PyResult<Operand> {
-        if let Ok(other) = value.cast::<Self>() {
-            let other = other.get();
-            self.context.same(&other.context)?;
-            return Ok(Operand::Ciphertext(Arc::clone(&other.inner)));
-        }
-        if let Some(integer) = arrays::scalar(value) {
-            return Ok(Operand::Integer(integer));
-        }
-        arrays::integers(value).map(Operand::Vector)
-    }
-
-    /// The sum with an operand, or the difference.
-    fn plus(&self, py: Python<'_>, other: &Bound<'_, PyAny>, minus: bool) -> PyResult<Self> {
-        let (other, Context { evaluator, encoder, .. }) = (self.operand(other)?, &*self.context);
-        let sum = short(py, || {
-            match other {
-                Operand::Ciphertext(other) if minus => evaluator.sub(&self.inner, &other),
-                Operand::Ciphertext(other) => evaluator.add(&self.inner, &other),
-                Operand::Integer(value) => {
-                    evaluator.add_constant(&self.inner, if minus { self.context.negative(value) } else { value })
-                }
-                Operand::Vector(mut values) => {
-                    if minus {
-                        values.iter_mut().for_each(|value| *value = self.context.negative(*value));
-                    }
-                    let plaintext = encoder.encode(&values).map_err(failed)?;
-                    evaluator.add_plain(&self.inner, &plaintext)
-                }
-            }
-            .map_err(failed)
-        })?;
-        Ok(Self::of(&self.context, sum))
-    }
-}
-
-#[pymethods]
-impl Ciphertext {
-    /// Makes NumPy leave operators with arrays to this class.
-    #[classattr]
-    #[pyo3(name = "__array_ufunc__")]
-    fn array_ufunc() -> Option<i64> {
-        None
-    }
-
-    /// Reads the bytes of `to_bytes`. A ciphertext of `SecretKey.encrypt` is a fresh one. Other
-    /// bytes do not prove how large their noise is, so decryption and `flood` need `noise`:
-    /// "fresh" for what was just encrypted, a number of bits for a result of a computation that
-    /// you know (`noise` of one like it), or "claimed" if you trust the sender's own bound. If the
-    /// noise is larger after all, results may be wrong.
-    #[staticmethod]
-    #[pyo3(signature = (parameters, data, noise=None))]
-    fn from_bytes(py: Python<'_>, parameters: &Parameters, data: &[u8], noise: Option<Noise>) -> PyResult<Self> {
-        let context = &parameters.context;
-        if data.get(1) == Some(&(LatticeKind::SeededCiphertext as u8)) {
-            let seeded = short(py, || wire::decode_seeded_ciphertext(data, &context.parameters).map_err(malformed))?;
-            return Ok(Self::of_seeded(context, seeded));
-        }
-        let mut inner = short(py, || wire::decode_ciphertext(data, &context.parameters).map_err(malformed))?;
-        match noise {
-            None => {}
-            Some(Noise::Bits(bits)) if bits >= 0.0 => inner.declare_noise(bits),
-            Some(Noise::Word(word)) if word == "fresh" => inner.declare_fresh(),
-            Some(Noise::Word(word)) if word == "claimed" => {
-                inner.declare_noise(inner.claimed_noise());
-            }
-            Some(_) => return Err(failed("expected noise to be \"fresh\", \"claimed\" or a number of bits")),
-        }
-        Ok(Self::of(context, inner))
-    }
-
-    /// Its bytes.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = short(py, || {
-            Ok(match &self.seeded {
-                Some(seeded) => wire::encode_seeded_ciphertext(seeded),
-                None => wire::encode_ciphertext(&self.inner),
-            })
-        })?;
-        Ok(PyBytes::new(py, &bytes))
-    }
-
-    /// The remaining primes.
-    #[getter]
-    fn level(&self) -> usize {
-        self.inner.level()
-    }
-
-    /// The bits of the bound on the noise; infinite after `from_bytes` without `noise`.
-    #[getter]
-    fn noise(&self) -> f64 {
-        self.inner.noise_bound()
-    }
-
-    /// Bits between the bound on the noise and the maximum: decryption is correct while this is
-    /// positive. It is minus infinity after `from_bytes` without `noise`.
-    #[getter]
-    fn noise_budget(&self) -> f64 {
-        self.inner.noise_budget()
-    }
-
-    /// The same integers over fewer primes: fewer bytes, less noise, fewer further products.
-    fn mod_switch_to(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
-        let switched = short(py, || self.context.evaluator.mod_switch_to(&self.inner, level).map_err(failed))?;
-        Ok(Self::of(&self.context, switched))
-    }
-
-    /// The same integers with fresh randomness and `bits` bits of noise. The noise hides from the
-    /// decrypting party how the integers were computed.
-    fn flood(&self, py: Python<'_>, public_key: &PublicKey, bits: u32) -> PyResult<Self> {
-        self.context.same(&public_key.context)?;
-        let flooded = short(py, || {
-            let evaluator = &self.context.evaluator;
-            evaluator.flood(&self.inner, &public_key.key, bits, &mut generator()?).map_err(failed)
-        })?;
-        Ok(Self::of(&self.context, flooded))
-    }
-
-    fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.plus(py, other, false)
-    }
-
-    fn __radd__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.plus(py, other, false)
-    }
-
-    fn __sub__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.plus(py, other, true)
-    }
-
-    fn __rsub__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.__neg__(py)?.plus(py, other, false)
-    }
-
-    fn __neg__(&self, py: Python<'_>) -> PyResult<Self> {
-        let negative = short(py, || self.context.evaluator.neg(&self.inner).map_err(failed))?;
-        Ok(Self::of(&self.context, negative))
-    }
-
-    fn __mul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (other, Context { evaluator, encoder, .. }) = (self.operand(other)?, &*self.context);
-        let product = short(py, || {
-            match other {
-                Operand::Ciphertext(_) => {
-                    return Err(failed("expected an integer or a vector of them, found a ciphertext: EvaluationKeys.mul has products of two"));
-                }
-                Operand::Integer(value) => evaluator.mul_scalar(&self.inner, value),
-                Operand::Vector(values) => {
-                    let plaintext = encoder.encode(&values).map_err(failed)?;
-                    evaluator.mul_plain(&self.inner, &plaintext)
-                }
-            }
-            .map_err(failed)
-        })?;
-        Ok(Self::of(&self.context, product))
-    }
-
-    /// Refuses every comparison: the numbers are hidden, and a silent `False` would mislead.
-    fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _op: CompareOp) -> PyResult<bool> {
-        Err(failed(HIDDEN))
-    }
-
-    /// Refuses `if x`, likewise.
-    fn __bool__(&self) -> PyResult<bool> {
-        Err(failed(HIDDEN))
-    }
-
-    fn __hash__(slf: PyRef<'_, Self>) -> usize {
-        slf.as_ptr() as usize
-    }
-
-    fn __rmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.__mul__(py, other)
-    }
-
-    fn __repr__(&self) -> String {
-        let (name, level, bits) = (self.context.set.name, self.inner.level(), self.inner.noise_budget());
-        if bits == f64::NEG_INFINITY {
-            return format!("<bgv.Ciphertext of {name}, level {level}, of unknown noise>");
-        }
-        format!("<bgv.Ciphertext of {name}, level {level}, {bits:.0} bits to spare>")
-    }
-}
-
-/// A declared noise.
-#[derive(FromPyObject)]
-enum Noise {
-    Bits(f64),
-    Word(String),
 }
 
 /// Makes the classes attributes of the module.

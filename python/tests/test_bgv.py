@@ -359,3 +359,61 @@ def test_encrypted_numbers_are_not_compared_in_silence(secret):
         with pytest.raises(tobari.Error, match="are hidden"):
             compare()
     assert x is not None and {x: 1}[x] == 1
+
+
+def test_long_histories_are_those_of_numpy_and_leave_the_padding_alone():
+    """Random operations on random shapes: every result is NumPy's, and all slots behind it stay 0."""
+    parameters = bgv.Parameters(depth=4)
+    secret = bgv.SecretKey(parameters)
+    keys = secret.evaluation_keys(rotations=[1], sums=64, matrices=[(3, 5), (5, 3), (8, 2)])
+    rng = np.random.default_rng(9)
+
+    def encrypted(array):
+        return secret.encrypt(array, keys=keys) if rng.integers(2) else secret.public_key().encrypt(array, keys=keys)
+
+    def numbers(shape):
+        return rng.integers(-30, 30, shape)
+
+    done = set()
+    for shape in [(1,), (3,), (5,), (8,), (13,), (2, 3), (4, 4), (5, 2)] * 3:
+        expected = numbers(shape)
+        x = encrypted(expected)
+        for _ in range(8):
+            other, one = numbers(shape), int(rng.integers(-9, 9))
+            plain = {
+                "+ array": (lambda: x + other, expected + other),
+                "array -": (lambda: other - x, other - expected),
+                "+ number": (lambda: x + one, expected + one),
+                "number -": (lambda: one - x, one - expected),
+                "* number": (lambda: x * one, expected * one),
+                "- ciphertext": (lambda: x - encrypted(other), expected - other),
+                "+ encrypted number": (lambda: x + encrypted(one), expected + one),
+                "encrypted number -": (lambda: encrypted(one) - x, one - expected),
+                "-": (lambda: -x, -expected),
+                "bytes": (lambda: bgv.Ciphertext.from_bytes(parameters, x.to_bytes(), "claimed", x.shape, keys), expected),
+                "* ciphertext": (lambda: x * encrypted(other), expected * other),
+                "* encrypted number": (lambda: encrypted(one) * x, expected * one),
+                "squared": (lambda: x**2, expected**2),
+                "- sum": (lambda: x - x.sum(), expected - expected.sum()),
+            }
+            for length, width in [(3, 5), (5, 3), (8, 2)]:
+                if expected.shape == (length,):
+                    matrix = numbers((length, width))
+                    plain["@"] = (lambda: x @ matrix, expected @ matrix)
+            name = sorted(plain)[rng.integers(len(plain))]
+            operation, result = plain[name]
+            found = operation()
+            if found.noise_budget <= 0:
+                with pytest.raises(tobari.Error, match="noise"):
+                    secret.decrypt(found)
+                break
+            x, expected = found, centred(result)
+            shape = expected.shape
+            assert x.shape == shape and (secret.decrypt(x) == expected).all(), name
+            padded = [1 << (length - 1).bit_length() for length in shape]
+            slots = np.zeros(padded, int)
+            slots[tuple(slice(length) for length in shape)] = expected
+            repeated = np.tile(slots.ravel(order="F"), parameters.slots // slots.size)
+            assert (secret.decrypt(x, count=parameters.slots) == repeated).all(), name
+            done.add(name)
+    assert len(done) == 15, done

@@ -107,6 +107,20 @@ impl Shape {
         }
     }
 
+    /// This shape for slots of another one: all its numbers must be numbers of this shape, too, or
+    /// they would stand in the padding, where sums count them.
+    ///
+    /// # Errors
+    /// `tobari.Error` with both shapes.
+    pub(crate) fn instead_of(self, old: Self, slots: usize) -> PyResult<Self> {
+        let [new, of_old] = [self.spread(1, false, slots)?, old.spread(1, false, slots)?];
+        if self.period() == old.period() && new.iter().zip(&of_old).all(|(new, old)| new >= old) {
+            return Ok(self);
+        }
+        let [new, old] = [self, old].map(Self::dimensions);
+        Err(failed(format!("expected a shape with all numbers of {old:?} at their slots, found {new:?}")))
+    }
+
     /// Checks that the numbers fit.
     ///
     /// # Errors

@@ -90,8 +90,8 @@ impl Ciphertext {
 
     /// The shape, or an error that says where to give it.
     fn known(&self) -> PyResult<Shape> {
-        let text = "expected a ciphertext of a known shape, found one that was read from bytes: give shape= to from_bytes, \
-                    or use with_shape";
+        let text =
+            "expected a ciphertext of a known shape, found one that was read from bytes: give shape= to from_bytes";
         self.shape.ok_or_else(|| failed(text))
     }
 
@@ -279,10 +279,9 @@ impl Ciphertext {
         Self::fresh(&self.context, (*self.inner).clone(), self.seeded.clone(), self.shape, Some(keys))
     }
 
-    /// The same slots as another shape, for instance after a rotation. Slots that are no integer of
-    /// the shape must be 0 or repeat it: see `shape`.
+    /// The same numbers as another shape: a matrix column by column, or a vector with its padding.
     fn with_shape(&self, shape: Dimensions) -> PyResult<Self> {
-        let shape = self.context.shape(&shape)?;
+        let shape = self.context.shape(&shape)?.instead_of(self.known()?, self.context.encoder.slots())?;
         Ok(Self { seeded: self.seeded.clone(), ..self.of((*self.inner).clone(), Some(shape)) })
     }
 

@@ -317,3 +317,48 @@ def test_encrypted_numbers_are_not_compared_in_silence(secret):
         with pytest.raises(tobari.Error, match="are hidden"):
             compare()
     assert x is not None and {x: 1}[x] == 1
+
+
+def test_long_histories_are_those_of_numpy_and_leave_the_padding_alone():
+    """As for exact vectors: every slot after every step, until a level or the modulus is at its end."""
+    parameters = ckks.Parameters(depth=4, precision=8, range=2.0**20)
+    secret = ckks.SecretKey(parameters)
+    keys = secret.evaluation_keys(sums=16, matrices=[(3, 5), (5, 3)])
+    rng = np.random.default_rng(9)
+    done, refused = set(), 0
+    for shape in [(1,), (3,), (5,), (8,), (13,), (2, 3), (4, 4), (5, 2)] * 3:
+        expected = rng.uniform(-1, 1, shape)
+        x = secret.encrypt(expected, keys=keys)
+        for _ in range(8):
+            other, one = rng.uniform(-1, 1, shape), float(rng.uniform(-1, 1))
+            steps = {
+                "+ array": (lambda: x + other, expected + other),
+                "number -": (lambda: one - x, one - expected),
+                "* number": (lambda: x * one, expected * one),
+                "* array": (lambda: other * x, expected * other),
+                "- ciphertext": (lambda: x - secret.encrypt(other), expected - other),
+                "encrypted number -": (lambda: secret.encrypt(one) - x, one - expected),
+                "* ciphertext": (lambda: x * secret.encrypt(other), expected * other),
+                "polynomial": (lambda: x.polynomial([1, 0.5, 0.25]), 1 + expected / 2 + expected**2 / 4),
+                "- sum": (lambda: x - x.sum(), expected - expected.sum()),
+            }
+            if expected.shape in [(3,), (5,)]:
+                matrix = rng.uniform(-1, 1, (len(expected), 8 - len(expected)))
+                steps["@"] = (lambda: x @ matrix, expected @ matrix)
+            name = sorted(steps)[rng.integers(len(steps))]
+            operation, result = steps[name]
+            try:
+                x, expected = operation(), result
+            except tobari.Error as error:
+                assert "level" in str(error), (name, error)
+                refused += 1
+                break
+            shape = expected.shape
+            padded = [1 << (length - 1).bit_length() for length in shape]
+            slots = np.zeros(padded)
+            slots[tuple(slice(length) for length in shape)] = expected
+            repeated = np.tile(slots.ravel(order="F"), parameters.slots // slots.size)
+            found = secret.decrypt(x, count=parameters.slots)
+            assert x.shape == shape and np.abs(found - repeated).max() <= x.error, name
+            done.add(name)
+    assert len(done) == 10 and refused > 3, (done, refused)

@@ -306,10 +306,10 @@ def test_fault_29_the_ends_of_64_bits_are_taken_modulo_t_in_every_operator(secre
 def test_levels_and_noise_are_told_and_no_wrong_number_is_given(secret, keys):
     x = secret.encrypt([3])
     assert x.level == 6 and x.noise_budget > 200
-    assert secret.decrypt(x.mod_switch_to(1), count=1) == [3]
+    assert secret.decrypt(x.to_level(1), count=1) == [3]
     for level in (0, 7):
         with pytest.raises(tobari.Error):
-            x.mod_switch_to(level)
+            x.to_level(level)
         with pytest.raises(tobari.Error):
             secret.encrypt([1], level=level)
     for _ in range(20):

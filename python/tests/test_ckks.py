@@ -66,10 +66,10 @@ def test_products_with_plain_vectors_keep_the_scale_so_that_results_add_up(secre
         near(secret.decrypt(sum), expected)
     near(secret.decrypt(square.with_scale_of(x) + x), a * a + a)
     # at one level the sum takes another
-    assert (x.drop_to(3) + square).level == 2
+    assert (x.to_level(3) + square).level == 2
     low = secret.encrypt(a / 4, level=2, range=0.25)
     with pytest.raises(tobari.Error, match="level 2 or more, found level 1"):
-        low.drop_to(1) + keys.mul(low, low)
+        low.to_level(1) + keys.mul(low, low)
 
 
 def test_a_mean_and_a_variance(secret):

@@ -304,14 +304,14 @@ impl CkksEngine {
                 self.transform(grid, args, level)?
             }
             (Op::Rescale, [Inner::Ciphertext(a)]) => evaluator.rescale(a)?,
-            (Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.drop_to(a, level)?,
+            (Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.to_level(a, level)?,
             _ => return Err(unexpected(op)),
         })
     }
 
     fn lowered<'a>(&self, a: &'a Ciphertext, level: usize) -> Result<Cow<'a, Ciphertext>, EngineError> {
         let stays = a.level() <= level;
-        Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.evaluator.drop_to(a, level)?) })
+        Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.evaluator.to_level(a, level)?) })
     }
 
     /// Sums the encrypted terms first, in their order, into one ciphertext, then adds the

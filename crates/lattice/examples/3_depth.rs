@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for level in (1..6).rev() {
         x = evaluator.mul(&x, &x, &keys)?;
         // The modulus loses its last prime, 50 bits, and the noise shrinks by as many bits.
-        x = evaluator.mod_switch_to(&x, level)?;
+        x = evaluator.to_level(&x, level)?;
         plain.iter_mut().for_each(|value| *value = *value * *value % 65_537);
         println!("level {}: {:.0} bits of noise, {:.0} to spare", x.level(), x.noise_bound(), x.noise_budget());
     }

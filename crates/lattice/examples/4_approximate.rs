@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // more than the scale: x^32 may be as large as 1, and with its error it might not fit.
     let bounds = x.estimate().ok_or("no estimate")?;
     println!("x^32 is at most {}, with an error of {:.1e}", bounds.magnitude(), bounds.error());
-    println!("x^32 at level 1: {}", evaluator.drop_to(&x, 1).err().ok_or("an overflow")?);
+    println!("x^32 at level 1: {}", evaluator.to_level(&x, 1).err().ok_or("an overflow")?);
 
     // A polynomial's result has the scale of x, so that the two can be added.
     let sigmoid = [0.5, 0.25, 0.0, -1.0 / 48.0, 0.0, 1.0 / 480.0];

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     refused("a product without a key", evaluator.mul(&x, &x, &EvaluationKeys::new(&parameters)));
     let low = EvaluationKeys::new(secret.parameters()).with_relinearization(&secret, 2, &mut rng)?;
     refused("a product with a key for level 2", evaluator.mul(&x, &x, &low));
-    refused("a level that is gone", evaluator.mod_switch_to(&evaluator.mod_switch_to(&x, 2)?, 3));
+    refused("a level that is gone", evaluator.to_level(&evaluator.to_level(&x, 2)?, 3));
 
     // Bytes of another object, or of other parameters.
     refused("a ciphertext cut short", wire::decode_seeded_ciphertext(&bytes[..1000], &parameters));
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     refused("a ciphertext of other parameters", wire::decode_seeded_ciphertext(&bytes, &search));
 
     // More noise than the modulus has room for. The budget predicts it, and decryption is an error.
-    let mut y = evaluator.mod_switch_to(&x, 1)?;
+    let mut y = evaluator.to_level(&x, 1)?;
     println!("at level 1 {:.0} bits to spare", y.noise_budget());
     y = evaluator.mul_lazy(&y, &y)?;
     println!("after a product {:.0}", y.noise_budget());

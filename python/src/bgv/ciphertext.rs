@@ -312,8 +312,8 @@ impl Ciphertext {
     }
 
     /// The same integers over fewer primes: fewer bytes, less noise, fewer further products.
-    fn mod_switch_to(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
-        let switched = short(py, || self.context.evaluator.mod_switch_to(&self.inner, level).map_err(failed))?;
+    fn to_level(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
+        let switched = short(py, || self.context.evaluator.to_level(&self.inner, level).map_err(failed))?;
         Ok(self.of(switched, self.shape))
     }
 

@@ -128,7 +128,7 @@ impl Ciphertext {
         let level = self.inner.level().min(other.inner.level());
         let at = |one: &'a ckks::Ciphertext| match one.level() == level {
             true => Ok(Cow::Borrowed(one)),
-            false => self.context.evaluator.drop_to(one, level).map(Cow::Owned).map_err(failed),
+            false => self.context.evaluator.to_level(one, level).map(Cow::Owned).map_err(failed),
         };
         Ok((at(&self.inner)?, at(&other.inner)?))
     }
@@ -393,8 +393,8 @@ impl Ciphertext {
     }
 
     /// The same numbers over fewer primes: fewer bytes, fewer further products.
-    fn drop_to(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
-        let dropped = short(py, || self.context.evaluator.drop_to(&self.inner, level).map_err(failed))?;
+    fn to_level(&self, py: Python<'_>, level: usize) -> PyResult<Self> {
+        let dropped = short(py, || self.context.evaluator.to_level(&self.inner, level).map_err(failed))?;
         Ok(self.of(dropped, self.shape))
     }
 

@@ -377,7 +377,7 @@ impl BgvEngine {
                 all.get(usize::from(which)).cloned().ok_or_else(|| unexpected(op))?
             }
             (Op::RotateSum { steps, counts }, _) => self.rotate_sum(op, args, (steps, counts))?,
-            (Op::Rescale | Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.mod_switch_to(a, level)?,
+            (Op::Rescale | Op::LowerTo(_), [Inner::Ciphertext(a)]) => evaluator.to_level(a, level)?,
             (Op::Flood(bits), [Inner::Ciphertext(a)]) => self.flood(step, a, bits)?,
             _ => return Err(unexpected(op)),
         })
@@ -385,7 +385,7 @@ impl BgvEngine {
 
     fn lowered<'a>(&self, a: &'a Ciphertext, level: usize) -> Result<Cow<'a, Ciphertext>, EngineError> {
         let stays = a.level() <= level;
-        Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.tables.evaluator.mod_switch_to(a, level)?) })
+        Ok(if stays { Cow::Borrowed(a) } else { Cow::Owned(self.tables.evaluator.to_level(a, level)?) })
     }
 
     /// Sums the encrypted terms first, in their order, into one ciphertext, then adds the

@@ -72,7 +72,7 @@ pub enum DecryptError {
 ///
 /// // at level 1 there is no room for a product
 /// let evaluator = Evaluator::new(&parameters)?;
-/// let low = evaluator.mod_switch_to(&x, 1)?;
+/// let low = evaluator.to_level(&x, 1)?;
 /// let product = evaluator.mul_lazy(&low, &low)?;
 /// assert_eq!(holder.decrypt(&product).err(), Some(DecryptError::Noise));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

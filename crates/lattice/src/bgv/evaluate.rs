@@ -214,7 +214,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`EvaluateError::Level`] unless the level is from 1 to the present one.
-    pub fn mod_switch_to(&self, ciphertext: &Ciphertext, level: usize) -> Result<Ciphertext, EvaluateError> {
+    pub fn to_level(&self, ciphertext: &Ciphertext, level: usize) -> Result<Ciphertext, EvaluateError> {
         self.check(ciphertext)?;
         if !(1..=ciphertext.level()).contains(&level) {
             return Err(EvaluateError::Level { present: ciphertext.level(), wanted: level });
@@ -462,7 +462,7 @@ impl Evaluator {
         self.relinearize(&self.mul_lazy(a, b)?, keys)
     }
 
-    /// `a b` over the last prime: [`Self::mul`] and [`Self::mod_switch_to`] one level down in less
+    /// `a b` over the last prime: [`Self::mul`] and [`Self::to_level`] one level down in less
     /// time, and rounded once.
     ///
     /// # Errors
@@ -477,7 +477,7 @@ impl Evaluator {
     }
 
     /// A product over the last prime, in two parts: [`Self::relinearize`] and
-    /// [`Self::mod_switch_to`] one level down in less time, and rounded once.
+    /// [`Self::to_level`] one level down in less time, and rounded once.
     ///
     /// # Errors
     /// As [`Self::relinearize`], or [`EvaluateError::Level`] if there is one prime only.

@@ -391,7 +391,7 @@ mod tests {
             bench.evaluator.add_products(&mut sum, &pairs).unwrap();
             // one of a lower level takes the sum there
             let mut low = bench.evaluator.zero(4).unwrap();
-            let switched = bench.evaluator.mod_switch_to(&found[0].1, 3).unwrap();
+            let switched = bench.evaluator.to_level(&found[0].1, 3).unwrap();
             bench.evaluator.add_products(&mut low, &[(&switched, &prepared[0])]).unwrap();
             prop_assert_eq!(low.level(), 3);
             // the same sum in another way, and the selected values

@@ -16,7 +16,7 @@ fn fault_30_factors_of_forty_bits_are_made_equal_within_the_noise_budget() {
     let large = 10i64.pow(11);
     let encrypt =
         |value, level| holder.encrypt(&encoder.encode(&[value]).unwrap(), level, &mut rng(2)).unwrap().expand();
-    let [a, b] = [evaluator.mod_switch_to(&encrypt(large, 4), 2).unwrap(), encrypt(7, 2)];
+    let [a, b] = [evaluator.to_level(&encrypt(large, 4), 2).unwrap(), encrypt(7, 2)];
     assert_ne!(a.factor(), b.factor());
     let found = |sum: Ciphertext| encoder.decode(&holder.decrypt(&sum).unwrap())[0];
     let sum = evaluator.add(&a, &b).unwrap();
@@ -38,7 +38,7 @@ fn fault_30_sums_are_exact_for_a_plaintext_modulus_that_is_no_prime() {
             holder.encrypt(&message, level, &mut rng(2)).unwrap().expand()
         };
         for level in 1..5 {
-            let a = evaluator.mod_switch_to(&encrypt(1, 5), level).unwrap();
+            let a = evaluator.to_level(&encrypt(1, 5), level).unwrap();
             let sum = evaluator.add(&a, &encrypt(2, level)).unwrap();
             let found = holder.decrypt(&sum).unwrap().coefficients()[0];
             assert_eq!(found.rem_euclid(t as i64), 3 % t as i64, "{t}: level {level}");
@@ -60,7 +60,7 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     assert_eq!(holder.decrypt(&x).unwrap().coefficients(), message.coefficients());
     let failed = |holder: &Decryptor<'_>, x: &Ciphertext| holder.decrypt(x).map(|_| ());
     // the bound is checked: products until there is no room
-    let mut power = evaluator.mod_switch_to(&x, 1).unwrap();
+    let mut power = evaluator.to_level(&x, 1).unwrap();
     power = evaluator.mul_lazy(&power, &power).unwrap();
     for _ in 0..4 {
         power = evaluator.mul_scalar(&power, 128).unwrap();
@@ -69,7 +69,7 @@ fn fault_31_too_much_noise_is_an_error_and_less_work_decrypts() {
     assert_eq!(failed(&holder, &power), Err(DecryptError::Noise));
     // the phase is checked although the bound is small: under another key, at every level
     for level in 1..=3 {
-        let low = evaluator.mod_switch_to(&x, level).unwrap();
+        let low = evaluator.to_level(&x, level).unwrap();
         assert!(low.noise_budget() > 0.0 && holder.decrypt(&low).is_ok(), "level {level}");
         assert_eq!(failed(&Decryptor::new(&other).unwrap(), &low), Err(DecryptError::Noise), "level {level}");
     }
@@ -210,7 +210,7 @@ fn exercise(parameters: &LatticeParameters) {
         check(&evaluator.neg(&x).unwrap(), -1);
         check(&evaluator.mul_scalar(&x, 3).unwrap(), 3);
         check(&evaluator.add_constant(&x, i64::MIN).unwrap(), 1 + (i64::MIN % t));
-        let low = evaluator.mod_switch_to(&x, 1).unwrap();
+        let low = evaluator.to_level(&x, 1).unwrap();
         check(&low, 1);
         check(&evaluator.add(&low, &x).unwrap(), 2);
         check(&evaluator.sub(&x, &low).unwrap(), 0);
@@ -271,7 +271,7 @@ fn mistakes_of_a_caller_are_errors() {
         assert_eq!(LinearTransform::new(&parameters, &encoder, &diagonals, found).map(drop), Err(level));
         let refused = Err(EvaluateError::Level { present: 3, wanted: found });
         assert_eq!(evaluator.zero(found).map(drop), refused);
-        assert_eq!(evaluator.mod_switch_to(&x, found).map(drop), refused);
+        assert_eq!(evaluator.to_level(&x, found).map(drop), refused);
     }
     assert_eq!(keys.cut(0).map(drop), Err(KeyError::Level { most: 3, found: 0 }));
     assert_eq!(keys.cut(9).unwrap().only().unwrap().level(), 3, "as much as there is");

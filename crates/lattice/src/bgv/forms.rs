@@ -263,8 +263,8 @@ mod tests {
             EvaluationKeys::new(world.secret.parameters()).with_relinearization(&world.secret, 4, &mut rng(2)).unwrap();
         let slots: Vec<Vec<i64>> = (0..5).map(numbers).collect();
         let mut all: Vec<Ciphertext> = slots.iter().map(|slots| world.encrypted(slots, 4)).collect();
-        all[1] = world.evaluator.mod_switch_to(&all[1], 3).unwrap();
-        all[4] = world.evaluator.mul_unit(world.evaluator.mod_switch_to(&all[4], 3).unwrap(), 9).unwrap();
+        all[1] = world.evaluator.to_level(&all[1], 3).unwrap();
+        all[4] = world.evaluator.mul_unit(world.evaluator.to_level(&all[4], 3).unwrap(), 9).unwrap();
         let values: Vec<&Ciphertext> = all.iter().collect();
         let weights: [Vec<i64>; 2] =
             [(0..12).map(|w| w % 5 - 2).collect(), (0..12).map(|w| i64::from(w == 5) * 3).collect()];
@@ -346,7 +346,7 @@ mod tests {
             let expected: Vec<i64> = (0..64).map(|j| turned(3, -5, j)).collect();
             assert_eq!(world.slots(&alone), expected);
             // a step of zero, and a term of another level, are handled one by one
-            let lower = world.evaluator.mod_switch_to(&values[0], level - 1).unwrap();
+            let lower = world.evaluator.to_level(&values[0], level - 1).unwrap();
             let turns = [turn(0, &[1], &keys[0]), turn(3, &[2], &keys[0])];
             let sum = world.evaluator.rotated_sum(&[&lower], &turns).unwrap();
             let expected = |j: usize| (slots[0][j] + slots[1][j] + turned(2, 3, j)).rem_euclid(257);

@@ -132,7 +132,7 @@ fn our_evaluator_does_to_seals_ciphertexts_what_seals_does() {
     let message = |ciphertext: &Ciphertext| decrypt(&secret, ciphertext).coefficients().to_vec();
     let [a, b] = ["fresh-a", "fresh-b"].map(|name| case.ciphertext(name));
     let product = evaluator.mul(&a, &b, &keys).unwrap();
-    let switched = evaluator.mod_switch_to(&case.ciphertext("relinearised"), 2).unwrap();
+    let switched = evaluator.to_level(&case.ciphertext("relinearised"), 2).unwrap();
     assert_eq!(message(&product), message(&case.ciphertext("relinearised")));
     assert_eq!(message(&switched), message(&case.ciphertext("switched")));
     assert_eq!(switched.factor(), case.ciphertext("switched").factor());

@@ -86,7 +86,7 @@ fn our_evaluator_does_to_lattigos_ciphertexts_what_lattigos_does() {
     };
     same(&evaluator.mul_lazy(&of("fresh-a"), &of("fresh-b")).unwrap(), "product");
     same(&evaluator.relinearize(&of("product"), &keys).unwrap(), "relinearised");
-    let switched = evaluator.mod_switch_to(&of("relinearised"), 2).unwrap();
+    let switched = evaluator.to_level(&of("relinearised"), 2).unwrap();
     assert_eq!(switched.factor(), of("switched").factor());
     same(&switched, "switched");
     same(&evaluator.swap_rows(&of("fresh-a"), &keys).unwrap(), "swapped");

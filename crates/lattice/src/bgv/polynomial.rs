@@ -74,6 +74,6 @@ impl Evaluator {
     fn product(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, EvaluateError> {
         let product = self.mul(a, b, keys)?;
         let level = (product.level() - 1).max(1);
-        self.mod_switch_to(&product, level)
+        self.to_level(&product, level)
     }
 }

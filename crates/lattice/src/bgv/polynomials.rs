@@ -357,7 +357,7 @@ impl Evaluator {
             let own = self.dropped(own, at, powers.descent.own[j]);
             match &mut sum {
                 Some(sum) => self.add_assign(sum, &own)?,
-                None => return Ok(Some(self.mod_switch_to(&own, at - 1)?)),
+                None => return Ok(Some(self.to_level(&own, at - 1)?)),
             }
         }
         sum.map(|sum| self.relinearize_mod_switch(&sum, keys)).transpose()
@@ -433,7 +433,7 @@ mod tests {
                     );
                 }
             }
-            let low = evaluator.mod_switch_to(&x, 3).unwrap();
+            let low = evaluator.to_level(&x, 3).unwrap();
             let refused = evaluator.polynomials(&low, &[vec![1; 5]], &keys).map(|_| ()).unwrap_err();
             assert_eq!(refused, EvaluateError::Level { present: 3, wanted: 4 });
             let missing =

@@ -25,7 +25,7 @@ impl Evaluator {
         while let Some(divided) = self.pays(norm, level, a.inner().parts().len()) {
             (norm, level) = (divided, level - 1);
         }
-        Ok(if level == a.level() { Cow::Borrowed(a) } else { Cow::Owned(self.mod_switch_to(a, level)?) })
+        Ok(if level == a.level() { Cow::Borrowed(a) } else { Cow::Owned(self.to_level(a, level)?) })
     }
 
     /// `a b`, in two parts, with factors and product at the levels that are best for further

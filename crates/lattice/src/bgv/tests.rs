@@ -112,7 +112,7 @@ fn products_may_wait_for_their_relinearisation() {
     let wanted = slotwise(257, &a, &b, |a, b| a * b + a * a - b * b + a);
     assert!(sum.needs_relinearization());
     assert_eq!(s.decrypt(&sum), wanted, "three parts decrypt");
-    assert_eq!(s.decrypt(&e.mod_switch_to(&sum, 5).unwrap()), wanted, "and switch their modulus");
+    assert_eq!(s.decrypt(&e.to_level(&sum, 5).unwrap()), wanted, "and switch their modulus");
     assert_eq!(s.decrypt(&e.relinearize(&sum, &s.keys).unwrap()), wanted);
     assert_eq!(e.mul_lazy(&sum, &x).map(|_| ()), Err(EvaluateError::NotRelinearized));
     assert_eq!(e.rotate(&sum, 1, &s.keys).map(|_| ()), Err(EvaluateError::NotRelinearized));
@@ -125,9 +125,9 @@ fn levels_and_factors_that_differ_are_made_equal() {
         let (a, b) = (values(5), values(6));
         let (x, y) = (s.encrypt(&a, 5), s.encrypt(&b, 6));
         let e = &s.evaluator;
-        let x = e.mod_switch_to(&e.mul(&x, &x, &s.keys).unwrap(), 4).unwrap();
+        let x = e.to_level(&e.mul(&x, &x, &s.keys).unwrap(), 4).unwrap();
         for level in [6, 5, 4, 3] {
-            let y = e.mod_switch_to(&y, level).unwrap();
+            let y = e.to_level(&y, level).unwrap();
             let sum = e.add(&x, &y).unwrap();
             assert_eq!(sum.level(), level.min(4));
             assert_eq!(s.decrypt(&sum), slotwise(t as i64, &a, &b, |a, b| a * a + b));
@@ -144,7 +144,7 @@ fn a_circuit_of_depth_five_is_exact() {
     let mut wanted = a;
     for level in (1..6).rev() {
         x = s.evaluator.mul(&x, &x, &s.keys).unwrap();
-        x = s.evaluator.mod_switch_to(&x, level).unwrap();
+        x = s.evaluator.to_level(&x, level).unwrap();
         wanted.iter_mut().for_each(|value| *value = *value * *value % 257);
         assert_eq!(s.decrypt(&x), wanted);
     }
@@ -180,7 +180,7 @@ fn coefficients_multiply_modulo_any_t() {
             Decryptor::new(&s.secret).unwrap().encrypt(&plaintext, 6, &mut rng(9)).unwrap().expand()
         };
         let product = s.evaluator.mul(&encrypt(&a), &encrypt(&b), &s.keys).unwrap();
-        let product = s.evaluator.mod_switch_to(&product, 3).unwrap();
+        let product = s.evaluator.to_level(&product, 3).unwrap();
         let mut wanted = vec![0; 64];
         for (i, a) in a.iter().enumerate() {
             for (j, b) in b.iter().enumerate() {
@@ -205,7 +205,7 @@ fn what_cannot_be_computed_is_an_error() {
     let low = EvaluationKeys::new(s.secret.parameters()).with_relinearization(&s.secret, 4, &mut rng(1)).unwrap();
     assert_eq!(error(e.mul(&x, &x, &low)), EvaluateError::KeyLevel { level: 6, found: 4 });
     for wanted in [0, 7] {
-        assert_eq!(error(e.mod_switch_to(&x, wanted)), EvaluateError::Level { present: 6, wanted });
+        assert_eq!(error(e.to_level(&x, wanted)), EvaluateError::Level { present: 6, wanted });
     }
     let other = Setup::new(769);
     assert_eq!(error(e.add(&other.encrypt(&[1], 1), &x)), EvaluateError::Parameters);
@@ -234,7 +234,7 @@ fn without_special_primes_whatever_needs_no_key_is_computed() {
     assert_eq!(encoder.decode(&decryptor.decrypt(&difference).unwrap())[..3], [-5, -5, -5]);
     let product = evaluator.mul_plain(&query, &encoder.encode(&keys).unwrap()).unwrap();
     let answer = evaluator.flood(&product, &public, 80, &mut rng(24)).unwrap();
-    let answer = evaluator.mod_switch_to(&answer, 1).unwrap();
+    let answer = evaluator.to_level(&answer, 1).unwrap();
     let found = encoder.decode(&decryptor.decrypt(&answer).unwrap());
     assert!(found.iter().zip(&keys).all(|(found, key)| (found - 5 * key) % 257 == 0));
     assert!(evaluator.mul(&query, &query, &EvaluationKeys::new(evaluator.parameters())).is_err());
@@ -290,7 +290,7 @@ proptest! {
                 5 => (e.rotate(&x, [1, 3, -1][j % 3], &s.keys), rotated(&a, [1, 3, -1][j % 3])),
                 6 => (e.mul_plain(&x, &s.encoder().encode(&b).unwrap()), slotwise(257, &a, &b, |a, b| a * b)),
                 7 if x.level().min(y.level()) > 1 => (e.mul_mod_switch(&x, &y, &s.keys), slotwise(257, &a, &b, |a, b| a * b)),
-                _ => (e.mod_switch_to(&x, (x.level() - 1).max(1)), a.clone()),
+                _ => (e.to_level(&x, (x.level() - 1).max(1)), a.clone()),
             };
             let z = z.unwrap();
             if z.noise_budget() <= 0.0 {
@@ -316,7 +316,7 @@ fn products_summed_in_one_pass_are_those_summed_one_by_one() {
     let m: Vec<_> = m.iter().map(|m| PreparedPlaintext::new(parameters, m, 6).unwrap()).collect();
     for unlike in [false, true] {
         if unlike {
-            a[2] = evaluator.mod_switch_to(&a[2], 5).unwrap(); // another level, and another factor
+            a[2] = evaluator.to_level(&a[2], 5).unwrap(); // another level, and another factor
         }
         let pairs: Vec<_> = a.iter().zip(&m).collect();
         let mut sum = evaluator.mul_prepared(&a[0], &m[0]).unwrap();
@@ -415,7 +415,7 @@ fn nothing_is_known_about_results_with_a_ciphertext_from_bytes_until_its_noise_i
         ("rotate", &|x| e.rotate(x, 1, k)),
         ("rotate_hoisted", &|x| e.rotate_hoisted(&e.hoist(x)?, 1, k)),
         ("swap_rows", &|x| e.swap_rows(x, k)),
-        ("mod_switch_to", &|x| e.mod_switch_to(x, 2)),
+        ("to_level", &|x| e.to_level(x, 2)),
         ("mul_unit", &|x| e.mul_unit(x.clone(), 3)),
         ("dot_prepared", &|x| e.dot_prepared(&[(&own, &prepared), (x, &prepared)])),
         ("polynomial", &|x| e.polynomial(x, &[1, 0, 2, 0, 0, 3], k)),

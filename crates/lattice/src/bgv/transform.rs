@@ -179,7 +179,7 @@ mod tests {
                 .collect();
             for level in 2..=4 {
                 let fresh = holder.encrypt(&encoder.encode(&x).unwrap(), level, &mut rng(3)).unwrap().expand();
-                let fresh = if level == 3 { evaluator.mod_switch_to(&fresh, 2).unwrap() } else { fresh };
+                let fresh = if level == 3 { evaluator.to_level(&fresh, 2).unwrap() } else { fresh };
                 let y = evaluator.transform(&fresh, &transform, &keys).unwrap();
                 let found: Vec<i64> =
                     encoder.decode(&holder.decrypt(&y).unwrap()).iter().map(|value| value.rem_euclid(257)).collect();

@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(s.evaluator.mul_integer(&read, 2).err(), none);
         assert_eq!(s.evaluator.rotate(&read, 1, &s.keys).err(), none);
         assert_eq!(s.evaluator.rescale(&read).err(), none);
-        assert_eq!(s.evaluator.drop_to(&read, 1).err(), none);
+        assert_eq!(s.evaluator.to_level(&read, 1).err(), none);
         assert_eq!(s.evaluator.mul_constant(&read, 0.5).err(), none);
         assert_eq!(s.evaluator.polynomial(&read, &[0.0, 1.0], &s.keys).err(), none);
         assert!(s.error(&s.evaluator.neg(&read), &X.map(|x| -x)) < SMALL);
@@ -377,7 +377,7 @@ mod tests {
             |s, x| s.evaluator.add_constant(x, 7.0),
             |s, x| s.evaluator.rescale(&s.evaluator.mul_constant(x, 3.0)?),
             |s, x| s.evaluator.polynomial(x, &[1.0, 2.0, 0.5], &s.keys),
-            |s, x| s.evaluator.drop_to(x, x.level() - 1),
+            |s, x| s.evaluator.to_level(x, x.level() - 1),
             |s, x| s.evaluator.sum_slots(x, 2, &s.keys),
             |s, x| s.evaluator.sub(x, &s.evaluator.conjugate(x, &s.keys)?),
         ];

@@ -7,7 +7,7 @@
 //! | `mul`, `tensor` | `a b` | product | the same | as `mul_plain`; `mul` adds a key switch's |
 //! | `rescale` | `a` | over the last prime | one less | a rounding: 1/2 in each part, the second times `s` |
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
-//! | `drop_to` | `a` | the same | as asked | none |
+//! | `to_level` | `a` | the same | as asked | none |
 //!
 //! [`Estimate`] has the numbers, and every ciphertext carries its own. An
 //! operation whose result might not fit the modulus is an error ([`OperationError::Overflow`]).
@@ -52,7 +52,7 @@ use std::sync::OnceLock;
 /// let slots = Decryptor::new(&secret, &encoder)?.decrypt(&sum)?;
 /// assert!((slots[0] - 5.0).abs() < 1e-4 && (slots[1] - 13.0).abs() < 1e-4);
 /// // the scales of x and x² differ by as little as the last prime and 2^40 do: no sum of them
-/// assert!(evaluator.add(&evaluator.drop_to(&x, 2)?, &square).is_err());
+/// assert!(evaluator.add(&evaluator.to_level(&x, 2)?, &square).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Evaluator {
@@ -433,7 +433,7 @@ impl Evaluator {
     /// # Errors
     /// [`OperationError`] if the parameters differ, `level` is 0 or too large, or the scale has no
     /// room.
-    pub fn drop_to(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, OperationError> {
+    pub fn to_level(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, OperationError> {
         self.check(a)?;
         if !(1..=a.level()).contains(&level) {
             return Err(OperationError::Level { most: a.level(), found: level });
@@ -507,7 +507,7 @@ impl Evaluator {
         let level = a.level().min(b.level());
         let at = |one: Cow<'a, Ciphertext>| match one.level() == level {
             true => Ok(one),
-            false => self.drop_to(&one, level).map(Cow::Owned),
+            false => self.to_level(&one, level).map(Cow::Owned),
         };
         Ok((at(a)?, at(b)?))
     }

@@ -40,7 +40,7 @@ pub(crate) fn exercise(parameters: &LatticeParameters) {
             _ = evaluator.mul_constant(&x, f64::MAX);
             _ = evaluator.add_constant(&x, -0.5);
             _ = evaluator.rescale(&x);
-            _ = evaluator.drop_to(&x, 1);
+            _ = evaluator.to_level(&x, 1);
             _ = evaluator.rotate(&x, i64::MIN, &keys);
             _ = evaluator.rotate(&x, 1, &keys);
             _ = evaluator.polynomial(&x, &[1.0, 0.5, -3.0], &keys);

@@ -91,7 +91,7 @@ impl Powers<'_> {
             let product = self.evaluator.rescale(&self.evaluator.mul(&a, &b, self.keys)?)?;
             self.known.insert(k, product);
         }
-        self.evaluator.drop_to(&self.known[&k], level)
+        self.evaluator.to_level(&self.known[&k], level)
     }
 
     fn top(&self) -> usize {

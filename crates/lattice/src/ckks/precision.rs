@@ -511,7 +511,7 @@ mod tests {
             }
             _ if low => return Ok(None),
             12 => (evaluator.rescale(&evaluator.mul_constant(c, -0.7)?)?, map(&|x| -0.7 * x)),
-            13 => (evaluator.drop_to(c, c.level() - 1)?, slots.to_vec()),
+            13 => (evaluator.to_level(c, c.level() - 1)?, slots.to_vec()),
             14 => (evaluator.set_scale(c, &Scale::power_of_two(38))?, slots.to_vec()),
             15 => (evaluator.polynomial(c, &[0.5, -0.25], keys)?, map(&|x| 0.5 - 0.25 * x)),
             16 => {

@@ -91,7 +91,7 @@ fn sums_and_differences_are_those_of_slots() {
         (evaluator.add_plain(&a, &p).unwrap(), zip(&x, &y, |x, y| x + y)),
         (evaluator.add_constant(&a, -0.75).unwrap(), zip(&x, &y, |x, _| x - 0.75)),
         (evaluator.mul_integer(&a, -3).unwrap(), zip(&x, &y, |x, _| -3.0 * x)),
-        (evaluator.drop_to(&a, 1).unwrap(), x.clone()),
+        (evaluator.to_level(&a, 1).unwrap(), x.clone()),
     ] {
         assert!(bench.error(&found, &expected) < SMALL);
         assert_eq!(found.scale(), &Scale::power_of_two(40));
@@ -207,8 +207,8 @@ fn scales_are_exact_after_five_levels_by_whichever_way() {
     }
     assert_eq!(a.scale().to_string(), "2^1280 q1^-1 q2^-2 q3^-4 q4^-8 q5^-16");
     // another circuit at the same level, rejected until it has the same scale
-    let other = bench.evaluator.drop_to(&fresh, 2).unwrap();
-    let refused = bench.evaluator.add(&bench.evaluator.drop_to(&other, 1).unwrap(), &a);
+    let other = bench.evaluator.to_level(&fresh, 2).unwrap();
+    let refused = bench.evaluator.add(&bench.evaluator.to_level(&other, 1).unwrap(), &a);
     assert!(matches!(refused.map(|_| ()), Err(OperationError::Scales { .. })));
     let adjusted = bench.evaluator.set_scale(&other, a.scale()).unwrap();
     let sum = bench.evaluator.add(&adjusted, &a).unwrap();
@@ -285,9 +285,9 @@ fn what_does_not_go_together_is_refused() {
         (evaluator.rescale(&last), exhausted.clone()),
         (evaluator.mul_constant(&last, 1.0), exhausted.clone()),
         (evaluator.set_scale(&last, a.scale()), exhausted),
-        (evaluator.drop_to(&low, 4), OperationError::Level { most: 3, found: 4 }),
-        (evaluator.drop_to(&low, 0), OperationError::Level { most: 3, found: 0 }),
-        (evaluator.drop_to(&tensor, 1), OperationError::NoRoom { level: 1 }),
+        (evaluator.to_level(&low, 4), OperationError::Level { most: 3, found: 4 }),
+        (evaluator.to_level(&low, 0), OperationError::Level { most: 3, found: 0 }),
+        (evaluator.to_level(&tensor, 1), OperationError::NoRoom { level: 1 }),
     ] {
         assert_eq!(found.map(|_| ()).unwrap_err(), expected);
     }
@@ -307,7 +307,7 @@ fn objects_of_other_parameters_are_refused() {
     for found in [
         evaluator.add(&x, &x),
         evaluator.rescale(&x),
-        evaluator.drop_to(&x, 1),
+        evaluator.to_level(&x, 1),
         evaluator.mul_constant(&x, 1.0),
         evaluator.rotate(&x, 1, &bench.keys),
         evaluator.hoist(&x).map(|_| x.clone()),
@@ -346,7 +346,7 @@ fn products_summed_in_one_pass_are_those_summed_one_by_one() {
     let other = bench.encoder.encode(&numbers(1), &Scale::power_of_two(39), 4).unwrap();
     let refused = bench.evaluator.dot_plain(&[(&a[0], &p[0]), (&a[1], &other)]).map(|_| ());
     assert!(matches!(refused, Err(OperationError::Scales { .. })));
-    let low = bench.evaluator.drop_to(&a[1], 2).unwrap();
+    let low = bench.evaluator.to_level(&a[1], 2).unwrap();
     let refused = bench.evaluator.dot_plain(&[(&a[0], &p[0]), (&low, &p[1])]).map(|_| ());
     assert!(matches!(refused, Err(OperationError::Levels { .. })));
 }
@@ -373,7 +373,7 @@ fn unlike_levels_and_scales_are_aligned_for_a_sum_and_alike_ones_stay() {
     let (evaluator, keys) = (&bench.evaluator, &bench.keys);
     let square = evaluator.mul_rescale(&fresh, &fresh, keys).unwrap();
     let fourth = evaluator.mul_rescale(&square, &square, keys).unwrap();
-    let low = evaluator.drop_to(&fresh, 3).unwrap();
+    let low = evaluator.to_level(&fresh, 3).unwrap();
     let [squares, fourths] = [2, 4].map(|k| x.iter().map(|x| x.powi(k)).collect::<Vec<f64>>());
     for (a, b, expected, level) in [
         (&fresh, &square, zip(&x, &squares, |a, b| a + b), 3),
@@ -393,7 +393,7 @@ fn unlike_levels_and_scales_are_aligned_for_a_sum_and_alike_ones_stay() {
     let (left, right) = evaluator.align(&fresh, &fresh).unwrap();
     assert!(std::ptr::eq(&*left, &fresh) && std::ptr::eq(&*right, &fresh), "no copies");
     // no level is left for a change of scale
-    let [one, other] = [&low, &square].map(|x| evaluator.drop_to(x, 1).unwrap());
+    let [one, other] = [&low, &square].map(|x| evaluator.to_level(x, 1).unwrap());
     let refused = evaluator.align(&one, &other).map(drop);
     assert_eq!(refused, Err(OperationError::Exhausted { least: 2, found: 1 }));
 }

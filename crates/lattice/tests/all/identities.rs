@@ -115,8 +115,8 @@ fn every_operation_of_bgv_refuses_two_keys() {
     let evaluator = bgv::Evaluator::new(&parameters).unwrap();
     let [x, y] = [&a, &b].map(|one| one.encrypt(3));
     let product = evaluator.mul_lazy(&x, &x).unwrap();
-    let low = evaluator.mod_switch_to(&y, 3).unwrap();
-    let other_factor = evaluator.mod_switch_to(&y, 4).unwrap();
+    let low = evaluator.to_level(&y, 3).unwrap();
+    let other_factor = evaluator.to_level(&y, 4).unwrap();
     let plain = encoder.encode(&[2; 64]).unwrap();
     let prepared = bgv::PreparedPlaintext::new(&parameters, &plain, 5).unwrap();
     let [h, g] = [&x, &y].map(|one| evaluator.hoist(one).unwrap());

@@ -65,7 +65,7 @@ fn objects_of(parameters: LatticeParameters, id: Option<KeyId>) -> Objects {
     let fresh = Decryptor::new(&secret).unwrap().encrypt(&message, levels, &mut rng(6)).unwrap();
     let other = Encryptor::new(&public).unwrap().encrypt(&message, levels, &mut rng(7)).unwrap();
     let evaluator = Evaluator::new(&parameters).unwrap();
-    let other = evaluator.mod_switch_to(&other, levels - 1).unwrap();
+    let other = evaluator.to_level(&other, levels - 1).unwrap();
     let product = evaluator.mul_lazy(&fresh.expand(), &other).unwrap();
     Objects { parameters, secret, public, keys, fresh, product }
 }
@@ -111,7 +111,7 @@ fn approximate_objects_of(id: Option<KeyId>) -> ApproximateObjects {
     let evaluator = ckks::Evaluator::new(&parameters).unwrap();
     let x = fresh.expand();
     let square = evaluator.rescale(&evaluator.mul(&x, &x, &keys).unwrap()).unwrap();
-    let product = evaluator.tensor(&square, &evaluator.drop_to(&x, 2).unwrap()).unwrap();
+    let product = evaluator.tensor(&square, &evaluator.to_level(&x, 2).unwrap()).unwrap();
     assert_eq!(product.scale().to_string(), "2^84 q2^-1");
     ApproximateObjects { parameters, secret, keys, fresh, product }
 }

@@ -76,10 +76,10 @@ fn compute(evaluator: &Evaluator, inputs: &Inputs) -> Result<Option<Ciphertext>,
             let turned = evaluator.rotate(x, steps, key)?;
             evaluator.add_assign(&mut y, &evaluator.mul_prepared(&turned, diagonal)?)?;
         }
-        let y = evaluator.mod_switch_to(&y, y.level() - 1)?;
+        let y = evaluator.to_level(&y, y.level() - 1)?;
         let square = evaluator.mul_mod_switch(&y, &y, &inputs.relinearization)?;
         let mut value = evaluator.mul_mod_switch(&square, &y, &inputs.relinearization)?;
-        let thrice = evaluator.mod_switch_to(&evaluator.mul_scalar(&y, 3)?, value.level())?;
+        let thrice = evaluator.to_level(&evaluator.mul_scalar(&y, 3)?, value.level())?;
         evaluator.add_assign(&mut value, &thrice)?;
         match &mut sum {
             None => sum = Some(value),

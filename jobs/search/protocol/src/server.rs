@@ -220,7 +220,7 @@ impl Matcher {
         let Some(sum) = sum else { return Err(AnswerError::Query { expected: masks.len(), found: 0 }) };
         let masked = self.arithmetic.evaluator.add_plain(&sum, &plus)?;
         let flooded = self.arithmetic.evaluator.flood(&masked, public, self.arithmetic.flood_bits, rng)?;
-        Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
+        Ok(self.arithmetic.evaluator.to_level(&flooded, 1)?)
     }
 
     /// A uniform number for each slot.

@@ -55,9 +55,9 @@ fn a_product_with_minus_one_has_its_third_power() {
     let negative = s.evaluator.rescale(&s.evaluator.mul_constant(&x, -1.0).unwrap()).unwrap();
     assert_eq!((negative.level(), negative.scale()), (3, x.scale()));
     s.assert_slots(&negative, &zip(&a, &a, |a, _| -a), SMALL);
-    for minus in [negative, s.evaluator.drop_to(&s.evaluator.mul_integer(&x, -1).unwrap(), 3).unwrap()] {
+    for minus in [negative, s.evaluator.to_level(&s.evaluator.mul_integer(&x, -1).unwrap(), 3).unwrap()] {
         let square = s.evaluator.mul_rescale(&minus, &minus, &s.keys).unwrap();
-        let low = s.evaluator.drop_to(&minus, 2).unwrap();
+        let low = s.evaluator.to_level(&minus, 2).unwrap();
         let cube = s.evaluator.mul_rescale(&square, &low, &s.keys).unwrap();
         s.assert_slots(&cube, &zip(&a, &a, |a, _| -a * a * a), SMALL);
     }

@@ -31,7 +31,7 @@ fn a_plaintext_serves_its_level_and_all_lower_levels() {
     let weights = s.encoder.encode(&b).unwrap();
     let prepared = |level| PreparedPlaintext::new(s.secret.parameters(), &weights, level).unwrap();
     let mut x = s.encrypt(&a, 3);
-    let low = s.evaluator.mod_switch_to(&x, 2).unwrap();
+    let low = s.evaluator.to_level(&x, 2).unwrap();
     let ab = s.zip(&a, &b, |a, b| a * b);
     assert_eq!(s.decrypt(&s.evaluator.mul_prepared(&low, &prepared(3)).unwrap()), Ok(ab.clone()));
     assert_eq!(s.decrypt(&s.evaluator.mul_plain(&low, &weights).unwrap()), Ok(ab));
@@ -55,7 +55,7 @@ fn ciphertexts_of_different_levels_are_refused_by_number_or_aligned() {
     assert_eq!(refused, Err(OperationError::Levels { left: 3, right: 2 }));
     assert_eq!(refused.unwrap_err().to_string(), "expected ciphertexts of one level, found 3 and 2");
     assert_eq!(s.evaluator.tensor(&y, &x).map(drop), Err(OperationError::Levels { left: 2, right: 3 }));
-    let sum = s.evaluator.add(&s.evaluator.drop_to(&x, 2).unwrap(), &y).unwrap();
+    let sum = s.evaluator.add(&s.evaluator.to_level(&x, 2).unwrap(), &y).unwrap();
     s.assert_slots(&sum, &zip(&a, &b, |a, b| a + b), SMALL);
 
     let s = Bgv::toy(3);
@@ -127,7 +127,7 @@ fn encryption_at_a_lower_level_has_the_bytes_of_that_level() {
     for level in 1..=3 {
         let fresh = seeded(level);
         assert_eq!(wire::encode_ckks_seeded_ciphertext(&fresh).len(), head + 1 + 4 * 8 + 32 + element(level));
-        let switched = s.evaluator.drop_to(&seeded(3).expand(), level).unwrap();
+        let switched = s.evaluator.to_level(&seeded(3).expand(), level).unwrap();
         assert_eq!(wire::encode_ckks_ciphertext(&switched).len(), head + 2 + 4 * 8 + 2 * element(level));
         assert_eq!((fresh.level(), switched.level()), (level, level));
         s.assert_slots(&fresh.expand(), &a, SMALL);

@@ -274,7 +274,7 @@ fn whatever_the_parameters_results_are_right_or_an_error() {
             let message = Plaintext::from_coefficients(&parameters, &[3, -4, 5]).unwrap();
             for level in 1..=data.len() {
                 let x = holder.encrypt(&message, level, &mut rng(2)).unwrap().expand();
-                let low = evaluator.mod_switch_to(&x, 1).unwrap();
+                let low = evaluator.to_level(&x, 1).unwrap();
                 for (found, expected) in [
                     (x.clone(), [3, -4, 5, 0, 0]),
                     (evaluator.add(&x, &low).unwrap(), [6, -8, 10, 0, 0]),

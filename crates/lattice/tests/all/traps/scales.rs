@@ -17,7 +17,7 @@ fn scales_that_nearly_agree_are_shown_with_their_difference() {
     let a = numbers(1);
     let x = s.encrypt(&a, 40, 3);
     let square = s.evaluator.rescale(&s.evaluator.mul(&x, &x, &s.keys).unwrap()).unwrap();
-    let low = s.evaluator.drop_to(&x, 2).unwrap();
+    let low = s.evaluator.to_level(&x, 2).unwrap();
     let printed = |scale: &Scale| format!("{:.3}", scale.to_f64(s.secret.parameters()).unwrap().log2());
     assert_eq!((printed(square.scale()), printed(low.scale())), ("40.000".into(), "40.000".into()));
     let refused = s.evaluator.add(&square, &low).map(drop);
@@ -25,7 +25,7 @@ fn scales_that_nearly_agree_are_shown_with_their_difference() {
     let text = refused.unwrap_err().to_string();
     assert_eq!(text, "expected equal scales, found 2^80 q2^-1 and 2^40");
     let same = s.evaluator.set_scale(&low, square.scale()).unwrap();
-    let sum = s.evaluator.add(&s.evaluator.drop_to(&square, 1).unwrap(), &same).unwrap();
+    let sum = s.evaluator.add(&s.evaluator.to_level(&square, 1).unwrap(), &same).unwrap();
     s.assert_slots(&sum, &zip(&a, &a, |a, _| a * a + a), SMALL);
 }
 
@@ -39,11 +39,11 @@ fn a_scale_far_from_the_fresh_one_is_refused_in_a_sum_and_can_be_adjusted() {
     let square = s.evaluator.rescale(&s.evaluator.mul(&x, &x, &s.keys).unwrap()).unwrap();
     let bits = square.scale().to_f64(s.secret.parameters()).unwrap().log2();
     assert!((bits - 31.0).abs() < 0.001, "{bits}");
-    let low = s.evaluator.drop_to(&x, 2).unwrap();
+    let low = s.evaluator.to_level(&x, 2).unwrap();
     assert_eq!(s.evaluator.add(&square, &low).map(drop), scales(square.scale(), low.scale()));
     assert_eq!(s.evaluator.sub(&low, &square).map(drop), scales(low.scale(), square.scale()));
     let same = s.evaluator.set_scale(&low, square.scale()).unwrap();
-    let sum = s.evaluator.add(&s.evaluator.drop_to(&square, 1).unwrap(), &same).unwrap();
+    let sum = s.evaluator.add(&s.evaluator.to_level(&square, 1).unwrap(), &same).unwrap();
     s.assert_slots(&sum, &zip(&a, &a, |a, _| a * a + a), 2f64.powi(-20));
 }
 
@@ -92,10 +92,10 @@ fn a_scale_as_large_as_the_modulus_leaves_no_room_for_a_message() {
     assert_eq!(s.encoder.encode(&[1.0; 32], &scale, 1).map(drop), Err(large.clone()));
     assert_eq!(s.encoder.encode_constant(1.0, &scale, 1).map(drop), Err(large));
     let x = s.encrypt(&[1.0; 32], 50, 2);
-    assert_eq!(s.evaluator.drop_to(&x, 1).map(drop), Err(OperationError::NoRoom { level: 1 }));
+    assert_eq!(s.evaluator.to_level(&x, 1).map(drop), Err(OperationError::NoRoom { level: 1 }));
     s.assert_slots(&x, &[1.0; 32], SMALL);
     // a scale below the modulus has room
-    let low = s.evaluator.drop_to(&s.encrypt(&[1.0; 32], 40, 2), 1).unwrap();
+    let low = s.evaluator.to_level(&s.encrypt(&[1.0; 32], 40, 2), 1).unwrap();
     s.assert_slots(&low, &[1.0; 32], SMALL);
 }
 
@@ -157,7 +157,7 @@ fn the_sum_of_all_slots_has_the_scale_of_its_ciphertext() {
 fn integers_of_different_factors_have_their_sum() {
     let s = Bgv::toy(3);
     let (a, b) = (s.values(1), s.values(2));
-    let x = s.evaluator.mod_switch_to(&s.encrypt(&a, 3), 2).unwrap();
+    let x = s.evaluator.to_level(&s.encrypt(&a, 3), 2).unwrap();
     let y = s.encrypt(&b, 2);
     assert_ne!(x.factor(), y.factor());
     let mut sum = x.clone();

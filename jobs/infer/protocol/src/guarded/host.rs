@@ -331,7 +331,7 @@ impl Work {
     /// Drops the primes that the next stage does not use.
     fn drop_to(&self, primes: usize, values: &mut [Ciphertext]) -> Result<(), HostError> {
         for value in values.iter_mut().filter(|value| value.level() > primes) {
-            *value = self.evaluator.drop_to(value, primes)?;
+            *value = self.evaluator.to_level(value, primes)?;
         }
         Ok(())
     }

@@ -252,7 +252,7 @@ impl<E> HandingIn<'_, E> {
         let (input, bytes) = found.unwrap();
         let weight = wire::decode_ckks_seeded_ciphertext(bytes, compiled.parameters()).unwrap().expand();
         let evaluator = Evaluator::new(compiled.parameters()).unwrap().unbounded();
-        let low = evaluator.drop_to(&weight, level + 1).unwrap();
+        let low = evaluator.to_level(&weight, level + 1).unwrap();
         self.handed = Some(input);
         list(&wire::encode_ckks_ciphertext(&evaluator.set_scale(&low, scale).unwrap()))
     }

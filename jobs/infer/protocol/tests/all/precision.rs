@@ -116,7 +116,7 @@ fn encrypted(model: &Model, compiled: &Compiled, images: &[Vec<u8>]) -> Vec<Vec<
                 // under masks the last stage takes fewer primes than the previous stage gives
                 false if number + 1 < compiled.len() => {
                     let primes = compiled.stage(number + 1).manner.primes;
-                    results.iter().map(|part| evaluator.drop_to(part, primes).unwrap()).collect()
+                    results.iter().map(|part| evaluator.to_level(part, primes).unwrap()).collect()
                 }
                 false => results,
                 true => {

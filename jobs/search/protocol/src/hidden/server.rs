@@ -391,7 +391,7 @@ impl Matcher {
         }
         let sum = sum.ok_or(AnswerError::Partial)?;
         let flooded = self.arithmetic.evaluator.flood(&sum, public, self.arithmetic.flood_bits, rng)?;
-        Ok(self.arithmetic.evaluator.mod_switch_to(&flooded, 1)?)
+        Ok(self.arithmetic.evaluator.to_level(&flooded, 1)?)
     }
 
     /// A plaintext that is uniform in every slot. Uniform coefficients give this, because the map

@@ -314,7 +314,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     });
     let masks: Plaintext = bench.encoder().encode(&(0..4_096).map(|i| i * 7 % 65_536 + 1).collect::<Vec<_>>()).unwrap();
     let weak = evaluator.add(&evaluator.mul_plain(&one, &masks).unwrap(), &zero).unwrap();
-    let weak = evaluator.mod_switch_to(&weak, 1).unwrap();
+    let weak = evaluator.to_level(&weak, 1).unwrap();
     // the divisor of the change of modulus
     let gone = bench.primes(3)[1..].iter().fold(1, |gone, prime| t.mul(gone, t.reduce(prime.modulus().value())));
     let second = |part: &Ciphertext| {
@@ -473,7 +473,7 @@ fn the_noise_of_answers_with_and_without_a_match_is_the_same_and_a_key_is_used_n
     let query = bench.query([1, 0], (&layout, 1), 1)[0].expand();
     let narrow = (0..6).flat_map(|seed| {
         let flooded = evaluator.flood(&query, &bench.public, bits, &mut rng(seed)).unwrap();
-        error(&evaluator.mod_switch_to(&flooded, 1).unwrap())
+        error(&evaluator.to_level(&flooded, 1).unwrap())
     });
     let found = two_samples(&narrow.collect::<Vec<_>>(), &sample(Vec::new(), 0, 4_000));
     assert!(found > 1_000.0, "{found}");

@@ -463,7 +463,7 @@ fn dividing_by_the_querys_second_part_gives_the_masks_without_fresh_randomness_a
     // the real protocol, over one prime: the quotient by the query's second part there has no small
     // coefficients
     let answer = bench.answer(&query, &[Entry { key: [9, 0], count: 1 }], 1, false, 21);
-    let low = evaluator.mod_switch_to(&sent, 1).unwrap();
+    let low = evaluator.to_level(&sent, 1).unwrap();
     let low = second_part(&wire::encode_ciphertext(&low), parameters, 1, false);
     let found = second_part(&wire::encode_ciphertext(&answer[0].equal[0]), parameters, 1, false);
     let small = quotient(&found, &low, parameters).iter().filter(|value| value.abs() <= 1 << 17).count();

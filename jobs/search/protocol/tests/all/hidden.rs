@@ -384,7 +384,7 @@ fn dividing_by_what_a_client_can_compute_gives_the_masks_without_fresh_randomnes
     let [weak, divisor] = [&weak, &known].map(|part| second_part(part, &bench.parameters));
     assert_eq!(quotient(&weak, &divisor, &bench.parameters), masks.coefficients());
     // the real protocol, over one prime
-    let low = evaluator.mod_switch_to(&known, 1).unwrap();
+    let low = evaluator.to_level(&known, 1).unwrap();
     for seed in 0..5 {
         let answer = bench.answer(&form, &query, &table, seed);
         let [found, divisor] = [&answer[0].equal[0], &low].map(|part| second_part(part, &bench.parameters));

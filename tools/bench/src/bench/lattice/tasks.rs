@@ -191,7 +191,7 @@ impl Bench {
         let ev = e.clone();
         self.add("relinearize", move || _ = black_box(ev.0.relinearize(&product, &ev.1)));
         let (ev, x) = both();
-        self.add("rescale", move || _ = black_box(ev.0.mod_switch_to(&x.0, level - 1)));
+        self.add("rescale", move || _ = black_box(ev.0.to_level(&x.0, level - 1)));
         let (ev, x) = both();
         self.add("rotate", move || _ = black_box(ev.0.rotate(&x.0, 1, &ev.1)));
         let (ev, x) = both();

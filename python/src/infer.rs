@@ -272,7 +272,7 @@ impl Session {
             let image = messages::decode_question(sealed.body, self.service.card()).map_err(malformed)?;
             let image = image.iter().map(SeededCiphertext::expand).collect();
             let logits = self.service.resume(&self.ring).run(image, &mut rng).map_err(failed)?;
-            let body = messages::encode_answer(&logits);
+            let body = messages::encode_answer(&logits).map_err(failed)?;
             answers.push(Sealed { kind: SealedKind::Answer, body: &body, ..sealed }.encode());
             watch.step()?;
         }

@@ -382,6 +382,9 @@ def test_long_histories_are_those_of_numpy_and_leave_the_padding_alone():
     def numbers(shape):
         return rng.integers(-30, 30, shape)
 
+    def sent(x):
+        return x + encrypted(np.zeros(x.shape, int)) if x.is_transparent else x
+
     done = set()
     for shape in [(1,), (3,), (5,), (8,), (13,), (2, 3), (4, 4), (5, 2)] * 3:
         expected = numbers(shape)
@@ -398,7 +401,7 @@ def test_long_histories_are_those_of_numpy_and_leave_the_padding_alone():
                 "+ encrypted number": (lambda: x + encrypted(one), expected + one),
                 "encrypted number -": (lambda: encrypted(one) - x, one - expected),
                 "-": (lambda: -x, -expected),
-                "bytes": (lambda: bgv.Ciphertext.from_bytes(parameters, x.to_bytes(), "claimed", x.shape, keys), expected),
+                "bytes": (lambda: bgv.Ciphertext.from_bytes(parameters, sent(x).to_bytes(), "claimed", x.shape, keys), expected),
                 "* ciphertext": (lambda: x * encrypted(other), expected * other),
                 "* encrypted number": (lambda: encrypted(one) * x, expected * one),
                 "squared": (lambda: x**2, expected**2),
@@ -425,3 +428,12 @@ def test_long_histories_are_those_of_numpy_and_leave_the_padding_alone():
             assert (secret.decrypt(x, count=parameters.slots) == repeated).all(), name
             done.add(name)
     assert len(done) == 15, done
+
+
+def test_what_everybody_can_read_is_not_sent(secret):
+    x = secret.encrypt([3, 4])
+    for zero in (x - x, x * 0):
+        assert zero.is_transparent and (secret.decrypt(zero) == 0).all()
+        with pytest.raises(tobari.Error, match="transparent"):
+            zero.to_bytes()
+    assert not x.is_transparent and (x - x + x).to_bytes()

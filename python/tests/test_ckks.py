@@ -362,3 +362,46 @@ def test_long_histories_are_those_of_numpy_and_leave_the_padding_alone():
             assert x.shape == shape and np.abs(found - repeated).max() <= x.error, name
             done.add(name)
     assert len(done) == 10 and refused > 3, (done, refused)
+
+
+def test_a_flooded_result_is_within_its_error_and_a_budget_ends():
+    secret = ckks.SecretKey(ckks.Parameters("ckks-flood"))
+    keys = secret.evaluation_keys(sums=4)
+    numbers = np.array([0.5, -0.25, 1.0, 0.75])
+    x = secret.encrypt(numbers, scale_bits=100, keys=keys)
+    results = [(x * x, numbers**2), ((x * x).sum() / 4, [(numbers**2).sum() / 4])]
+    budget = ckks.FloodBudget(secret, max(y.noise_bits for y, _ in results), results=3)
+    assert (budget.left, budget.security_bits) == (3, 40) and budget.flood_bits > budget.noise_bits + 50
+    for y, expected in results:
+        shown = secret.decrypt(y, flood=budget)
+        assert 0 < np.abs(shown - expected).max() < budget.error(y) < 0.05
+    assert (secret.decrypt(x, flood=budget) != secret.decrypt(x)).all()
+    with pytest.raises(tobari.Error, match="spent"):
+        secret.decrypt(x, flood=budget)
+    with pytest.raises(tobari.Error, match="found both"):
+        secret.decrypt(x, flood=budget, bits=3)
+    with pytest.raises(tobari.Error, match="found None"):
+        ckks.FloodBudget(secret, ckks.Ciphertext.from_bytes(ckks.Parameters("ckks-flood"), x.to_bytes()).noise_bits)
+    # more noise, less scale, bytes without bounds, and another key
+    small = ckks.FloodBudget(secret, x.noise_bits)
+    for y, why in [
+        (x * x * 3, "noise of at most"),
+        (secret.encrypt(numbers, scale_bits=50), "flooding below the numbers"),
+        (ckks.Ciphertext.from_bytes(ckks.Parameters("ckks-flood"), x.to_bytes()), "nothing is known"),
+        (ckks.SecretKey(ckks.Parameters("ckks-flood")).encrypt(numbers, scale_bits=100), "expected an object of key"),
+    ]:
+        with pytest.raises(tobari.Error, match=why):
+            secret.decrypt(y, flood=small)
+    assert small.left == 1000
+    small.spend(1000)
+    with pytest.raises(tobari.Error, match="spent"):
+        secret.decrypt(x, flood=small)
+
+
+def test_what_everybody_can_read_is_not_sent(secret):
+    x = secret.encrypt([0.5, 1.0])
+    for zero in (x - x, x * 0):
+        assert zero.is_transparent and np.abs(secret.decrypt(zero)).max() < 1e-6
+        with pytest.raises(tobari.Error, match="transparent"):
+            zero.to_bytes()
+    assert not x.is_transparent and (x - x + x).to_bytes()

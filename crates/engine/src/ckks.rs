@@ -519,7 +519,7 @@ impl Engine for CkksEngine {
             let (bytes, bounds) = bytes.split_last_chunk_mut().ok_or(EngineError::Malformed("bounds"))?;
             *bounds = ciphertext.bounds_to_bytes();
             match encoding {
-                Encoding::Packed => put_object(&wire::encode_ckks_ciphertext(ciphertext), bytes),
+                Encoding::Packed => put_object(&wire::store_ckks_ciphertext(ciphertext), bytes),
                 Encoding::Raw => Ok(words::write_ckks_ciphertext(ciphertext, bytes)?),
             }
         };

@@ -26,7 +26,7 @@ fn server(parameters: &LatticeParameters, public: &[u8], keys: &[u8], query: &[u
     // error hide the table.
     let answer = evaluator.flood(&answer, &public, 200, &mut rng)?;
     // One prime is enough for decryption, with a sixth of the bytes.
-    Ok(wire::encode_ciphertext(&evaluator.to_level(&answer, 1)?))
+    Ok(wire::encode_ciphertext(&evaluator.to_level(&answer, 1)?)?)
 }
 
 fn main() -> Outcome<()> {

@@ -75,5 +75,5 @@ fn server(
     // The noise of the sum knows the server's set: hide it (see `Evaluator::flood`).
     let t = (parameters.error_factor() as f64).log2();
     let bits = (sum.noise_bound() - t).ceil() as u32 + parameters.degree().trailing_zeros() + HIDDEN;
-    Ok(wire::encode_ciphertext(&evaluator.flood(&sum, &public, bits, rng)?))
+    Ok(wire::encode_ciphertext(&evaluator.flood(&sum, &public, bits, rng)?)?)
 }

@@ -69,5 +69,5 @@ fn server(
 ) -> Result<Vec<u8>, Box<dyn Error>> {
     let keys = wire::decode_evaluation_keys(keys, parameters)?;
     let vector = wire::decode_seeded_ciphertext(request, parameters)?.expand();
-    Ok(wire::encode_ciphertext(&Evaluator::new(parameters)?.transform(&vector, transform, &keys)?))
+    Ok(wire::encode_ciphertext(&Evaluator::new(parameters)?.transform(&vector, transform, &keys)?)?)
 }

@@ -47,5 +47,5 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn server(parameters: &LatticeParameters, request: &[u8], keys: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let keys = wire::decode_evaluation_keys(keys, parameters)?;
     let x = wire::decode_seeded_ciphertext(request, parameters)?.expand();
-    Ok(wire::encode_ciphertext(&Evaluator::new(parameters)?.polynomial(&x, &COEFFICIENTS, &keys)?))
+    Ok(wire::encode_ciphertext(&Evaluator::new(parameters)?.polynomial(&x, &COEFFICIENTS, &keys)?)?)
 }

@@ -72,5 +72,5 @@ fn server(parameters: &LatticeParameters, request: &[Vec<u8>], keys: &[u8]) -> R
     }
     let score = evaluator.rescale(&score.ok_or("no feature")?)?;
     let score = evaluator.add_constant(&score, CONSTANT / 8.0)?;
-    Ok(wire::encode_ckks_ciphertext(&evaluator.polynomial(&score, &LOGISTIC, &keys)?))
+    Ok(wire::encode_ckks_ciphertext(&evaluator.polynomial(&score, &LOGISTIC, &keys)?)?)
 }

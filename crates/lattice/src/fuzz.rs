@@ -30,7 +30,7 @@ fn lattice_objects(data: &[u8], parameters: &LatticeParameters) {
         assert_eq!(wire::encode_evaluation_keys(&keys), data);
     }
     if let Ok(ciphertext) = wire::decode_ciphertext(data, parameters) {
-        assert_eq!(wire::encode_ciphertext(&ciphertext), data);
+        assert_eq!(wire::store_ciphertext(&ciphertext), data);
     }
     if let Ok(ciphertext) = wire::decode_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_seeded_ciphertext(&ciphertext), data);
@@ -53,7 +53,7 @@ fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
         assert_eq!(wire::encode_ckks_evaluation_keys(&keys), data);
     }
     if let Ok(ciphertext) = wire::decode_ckks_ciphertext(data, parameters) {
-        assert_eq!(wire::encode_ckks_ciphertext(&ciphertext), data);
+        assert_eq!(wire::store_ckks_ciphertext(&ciphertext), data);
     }
     if let Ok(ciphertext) = wire::decode_ckks_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_ckks_seeded_ciphertext(&ciphertext), data);

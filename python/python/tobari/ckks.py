@@ -14,15 +14,17 @@ array([6.5])
 be too large for the modulus, instead of giving wrong ones.
 
 A person who sees a ciphertext and its exact decryption can compute the key. `decrypt(..., bits=...)` returns only as many
-bits as the purpose needs: this limits the damage, but proves nothing.
+bits as the purpose needs: this limits the damage, but proves nothing. `decrypt(..., flood=...)` hides the error, with
+a proof, within a `FloodBudget`.
 """
 
 from ._native import ckks as _ckks
 
 Ciphertext = _ckks.Ciphertext
 EvaluationKeys = _ckks.EvaluationKeys
+FloodBudget = _ckks.FloodBudget
 Parameters = _ckks.Parameters
 PublicKey = _ckks.PublicKey
 SecretKey = _ckks.SecretKey
 
-__all__ = ["Ciphertext", "EvaluationKeys", "Parameters", "PublicKey", "SecretKey"]
+__all__ = ["Ciphertext", "EvaluationKeys", "FloodBudget", "Parameters", "PublicKey", "SecretKey"]

@@ -263,12 +263,18 @@ impl Ciphertext {
         Self::fresh(context, inner, None, shape, keys)
     }
 
-    /// Its bytes.
+    /// Can everybody read it, without a key? `x - x` and `x * 0` are such ciphertexts.
+    #[getter]
+    fn is_transparent(&self) -> bool {
+        self.inner.is_transparent()
+    }
+
+    /// Its bytes. A transparent ciphertext has none: send the plain result instead.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = short(py, || {
             Ok(match &self.seeded {
                 Some(seeded) => wire::encode_seeded_ciphertext(seeded),
-                None => wire::encode_ciphertext(&self.inner),
+                None => wire::encode_ciphertext(&self.inner).map_err(failed)?,
             })
         })?;
         Ok(PyBytes::new(py, &bytes))

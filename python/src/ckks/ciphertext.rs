@@ -122,30 +122,12 @@ impl Ciphertext {
         self.shape.ok_or_else(|| failed(text))
     }
 
-    /// Both at the lower of their levels.
-    fn levelled<'a>(&'a self, other: &'a Self) -> PyResult<(Cow<'a, ckks::Ciphertext>, Cow<'a, ckks::Ciphertext>)> {
-        self.context.same(&other.context)?;
-        let level = self.inner.level().min(other.inner.level());
-        let at = |one: &'a ckks::Ciphertext| match one.level() == level {
-            true => Ok(Cow::Borrowed(one)),
-            false => self.context.evaluator.to_level(one, level).map(Cow::Owned).map_err(failed),
-        };
-        Ok((at(&self.inner)?, at(&other.inner)?))
-    }
-
     /// The product of two ciphertexts, slot by slot, rescaled to about their scale.
     pub(super) fn product(&self, other: &Self, keys: &ckks::EvaluationKeys) -> PyResult<Self> {
         let shape = Shape::joined(self.shape, other.shape)?;
-        let (a, b) = self.levelled(other)?;
-        let Context { evaluator, parameters, .. } = &*self.context;
-        let log2 = |scale: &Scale| scale.to_f64(parameters).unwrap_or(f64::INFINITY).log2();
-        let target = log2(a.scale()).max(log2(b.scale()));
-        let mul = |error| with_remedy(error, "multiply=True");
-        let mut product = evaluator.mul_rescale(&a, &b, keys).map_err(mul)?;
-        // large scales take several primes
-        while product.level() > 1 && log2(product.scale()) > 1.5 * target {
-            product = evaluator.rescale(&product).map_err(failed)?;
-        }
+        self.context.same(&other.context)?;
+        let product = self.context.evaluator.mul_reduced(&self.inner, &other.inner, keys);
+        let product = product.map_err(|error| with_remedy(error, "multiply=True"))?;
         Ok(self.of_both(other, product, shape))
     }
 
@@ -337,12 +319,18 @@ impl Ciphertext {
         Self::fresh(context, inner, seeded, shape, complex, keys)
     }
 
-    /// Its bytes.
+    /// Can everybody read it, without a key? `x - x` and `x * 0` are such ciphertexts.
+    #[getter]
+    fn is_transparent(&self) -> bool {
+        self.inner.is_transparent()
+    }
+
+    /// Its bytes. A transparent ciphertext has none: send the plain result instead.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = short(py, || {
             Ok(match &self.seeded {
                 Some(seeded) => wire::encode_ckks_seeded_ciphertext(seeded),
-                None => wire::encode_ckks_ciphertext(&self.inner),
+                None => wire::encode_ckks_ciphertext(&self.inner).map_err(failed)?,
             })
         })?;
         Ok(PyBytes::new(py, &bytes))
@@ -390,6 +378,12 @@ impl Ciphertext {
     #[getter]
     fn error(&self) -> Option<f64> {
         self.inner.estimate().map(Estimate::error)
+    }
+
+    /// Bits that bound the noise of each coefficient, likewise: a `FloodBudget` must hide them.
+    #[getter]
+    fn noise_bits(&self) -> Option<u32> {
+        self.inner.estimate().map(Estimate::noise_bits)
     }
 
     /// The same numbers over fewer primes: fewer bytes, fewer further products.

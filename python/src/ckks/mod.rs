@@ -6,6 +6,7 @@
 //! [`Ciphertext::with_scale_of`] adapts it to another ciphertext's. Different levels are made equal
 //! by dropping primes, which changes no number.
 
+mod budget;
 mod ciphertext;
 
 use crate::arrays::{self, Numbers};
@@ -14,6 +15,7 @@ use crate::parameters;
 use crate::randomness::generator;
 use crate::shape::{Dimensions, Product, Shape, doublings};
 use crate::work::{Watch, long, short};
+use budget::FloodBudget;
 use ciphertext::Ciphertext;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -293,21 +295,30 @@ impl SecretKey {
     /// Decrypts to an array of the ciphertext's shape, to the first `count` slots, or to all slots
     /// if no shape is known; with `bits`, rounds real numbers to multiples of `2**-bits`.
     /// **Never give exact results to a person who may see ciphertexts**: their error reveals the
-    /// key.
-    #[pyo3(signature = (ciphertext, count=None, bits=None))]
+    /// key. Results with a `flood` may be shown, as many as the budget allows.
+    #[pyo3(signature = (ciphertext, count=None, bits=None, flood=None))]
     fn decrypt<'py>(
         &self,
         py: Python<'py>,
         ciphertext: &Ciphertext,
         count: Option<usize>,
         bits: Option<u32>,
+        flood: Option<&FloodBudget>,
     ) -> PyResult<Bound<'py, PyAny>> {
         ciphertext.check(self)?;
+        if flood.is_some() && bits.is_some() {
+            return Err(failed("expected bits or a flood, found both"));
+        }
         if ciphertext.complex && bits.is_some() {
             return Err(failed("expected real numbers for rounded results, found complex ones"));
         }
         let slots: Zeroizing<Vec<Complex>> = short(py, || {
             let holder = Decryptor::new(&self.key, &self.context.encoder).map_err(failed)?;
+            if let Some(flood) = flood {
+                let mut rng = generator()?;
+                let flooded = |budget: &mut _| holder.flooded_complex(&ciphertext.inner, budget, &mut rng);
+                return flood.with(flooded).map_err(failed);
+            }
             let Some(bits) = bits else { return holder.decrypt_complex(&ciphertext.inner).map_err(failed) };
             let rounded = holder.rounded(&ciphertext.inner, bits).map_err(failed)?;
             Ok(Zeroizing::new(rounded.iter().copied().map(Complex::from).collect()))
@@ -452,5 +463,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SecretKey>()?;
     module.add_class::<PublicKey>()?;
     module.add_class::<EvaluationKeys>()?;
+    module.add_class::<FloodBudget>()?;
     module.add_class::<Ciphertext>()
 }

@@ -125,7 +125,7 @@ fn merge(setting: &Setting, seats: &[Seat], order: &Order, parts: &[WindowResult
     if !results.iter().all(|result| result.noise_budget() > 0.0) {
         return Err(refused(CloudError::Noise));
     }
-    Ok(Some(message::encode(&WindowResults { tally, results })))
+    Ok(Some(message::encode(&WindowResults { tally, results }).map_err(refused)?))
 }
 
 /// The one output of each measure, by group or device.

@@ -548,7 +548,7 @@ impl Engine for BgvEngine {
             let (bytes, bound) = bytes.split_last_chunk_mut().ok_or(EngineError::Malformed("bound"))?;
             *bound = ciphertext.noise_bound().to_le_bytes();
             match encoding {
-                Encoding::Packed => put_object(&wire::encode_ciphertext(ciphertext), bytes),
+                Encoding::Packed => put_object(&wire::store_ciphertext(ciphertext), bytes),
                 Encoding::Raw => Ok(words::write_ciphertext(ciphertext, bytes)?),
             }
         };

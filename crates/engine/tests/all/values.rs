@@ -498,7 +498,7 @@ impl Flooding {
     }
 
     fn bytes(&self, value: &BgvValue) -> Vec<u8> {
-        wire::encode_ciphertext(value.as_ciphertext().unwrap())
+        wire::encode_ciphertext(value.as_ciphertext().unwrap()).unwrap()
     }
 
     /// The phase's coefficients, from the bytes and the secret.

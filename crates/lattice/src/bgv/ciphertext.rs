@@ -93,7 +93,7 @@ impl Ciphertext {
     /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
     /// let x = holder.encrypt(&encoder.encode(&[7])?, 2, &mut rng)?.expand();
     /// let sum = Evaluator::new(&parameters)?.add(&x, &x)?;
-    /// let mut read = wire::decode_ciphertext(&wire::encode_ciphertext(&sum), &parameters)?;
+    /// let mut read = wire::decode_ciphertext(&wire::encode_ciphertext(&sum)?, &parameters)?;
     /// assert_eq!(holder.decrypt(&read).err(), Some(DecryptError::NoBound));
     /// read.declare_noise(x.noise_bound() + 1.0); // a sum of two
     /// assert_eq!(encoder.decode(&holder.decrypt(&read)?)[0], 14);
@@ -114,6 +114,12 @@ impl Ciphertext {
     pub(crate) fn bound_units(&self) -> u32 {
         let known = (BOUND_UNITS * self.norm).ceil().clamp(0.0, f64::from(u32::MAX)) as u32;
         self.claim.unwrap_or(known)
+    }
+
+    /// Can everybody read it, as `x - x` and `0 x`? Then no message carries it
+    /// ([`LatticeWireError::Transparent`](crate::wire::LatticeWireError::Transparent)).
+    pub fn is_transparent(&self) -> bool {
+        self.inner.is_transparent()
     }
 
     /// Bytes in memory.

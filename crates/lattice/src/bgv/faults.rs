@@ -185,7 +185,7 @@ fn exercise(parameters: &LatticeParameters) {
     }
     let message = Plaintext::from_coefficients(parameters, &[1, i64::MAX, i64::MIN, -1]).unwrap();
     let check = |x: &Ciphertext, factor: i64| {
-        wire::decode_ciphertext(&wire::encode_ciphertext(x), parameters).unwrap();
+        wire::decode_ciphertext(&wire::store_ciphertext(x), parameters).unwrap();
         if let Ok(found) = holder.decrypt(x) {
             let first = (found.coefficients()[0] - factor).rem_euclid(t);
             assert_eq!(first, 0, "{parameters:?} modulo {t}");
@@ -241,7 +241,7 @@ fn exercise(parameters: &LatticeParameters) {
         _ = evaluator.polynomial(&x, &[1, 2, i64::MIN, 3], &keys);
         if let Ok(sum) = evaluator.dot_prepared(&[(&x, &PreparedPlaintext::new(parameters, &message, level).unwrap())])
         {
-            wire::decode_ciphertext(&wire::encode_ciphertext(&sum), parameters).unwrap();
+            wire::decode_ciphertext(&wire::encode_ciphertext(&sum).unwrap(), parameters).unwrap();
         }
     }
 }

@@ -133,7 +133,8 @@ mod tests {
         let holder = Decryptor::new(&secret).unwrap();
         let x = holder.encrypt(&encoder.encode(&[2]).unwrap(), top, &mut rng).unwrap().expand();
         assert_eq!(evaluator.reduced(&x).unwrap().level(), top, "a fresh ciphertext");
-        let mut unknown = crate::wire::decode_ciphertext(&crate::wire::encode_ciphertext(&x), &parameters).unwrap();
+        let mut unknown =
+            crate::wire::decode_ciphertext(&crate::wire::encode_ciphertext(&x).unwrap(), &parameters).unwrap();
         assert_eq!(evaluator.mul_reduced(&unknown, &unknown, &keys).unwrap().level(), top, "unknown noise");
         unknown.declare_noise(250.0);
         let reduced = evaluator.reduced(&unknown).unwrap();

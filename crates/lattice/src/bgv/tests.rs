@@ -303,7 +303,7 @@ proptest! {
 }
 
 fn written(ciphertext: &Ciphertext) -> Vec<u8> {
-    crate::wire::encode_ciphertext(ciphertext)
+    crate::wire::encode_ciphertext(ciphertext).unwrap()
 }
 
 #[test]

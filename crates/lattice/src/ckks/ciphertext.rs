@@ -111,7 +111,7 @@ impl Ciphertext {
     /// The bounds as bytes, for a store of one's own that keeps the ciphertext's bytes, too. Never
     /// accept them from somebody else.
     pub fn bounds_to_bytes(&self) -> [u8; Self::BOUNDS] {
-        let bounds = self.estimate.map_or([f64::NAN; 3], |estimate| estimate.bounds());
+        let bounds = self.estimate.map_or([f64::NAN; 4], |estimate| estimate.bounds());
         let mut bytes = [0; Self::BOUNDS];
         bytes.as_chunks_mut::<8>().0.iter_mut().zip(bounds).for_each(|(place, bound)| *place = bound.to_le_bytes());
         bytes
@@ -123,7 +123,7 @@ impl Ciphertext {
     /// [`OperationError::Estimate`] for bytes that are no bounds.
     pub fn set_bounds(&mut self, bytes: &[u8; Self::BOUNDS]) -> Result<(), OperationError> {
         let mut bounds = bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
-        let bounds: [f64; 3] = std::array::from_fn(|_| bounds.next().unwrap_or(f64::NAN));
+        let bounds: [f64; 4] = std::array::from_fn(|_| bounds.next().unwrap_or(f64::NAN));
         if bounds.iter().all(|bound| *bound >= 0.0) {
             let scale = self.scale.to_f64(self.parameters()).unwrap_or(f64::NAN);
             self.estimate = Some(Estimate::of_bounds(bounds, scale, self.level()));
@@ -136,11 +136,17 @@ impl Ciphertext {
     }
 
     /// Bytes of [`Self::bounds_to_bytes`].
-    pub const BOUNDS: usize = 24;
+    pub const BOUNDS: usize = 32;
 
     /// Is this a product whose third part has not been switched?
     pub fn needs_relinearization(&self) -> bool {
         self.inner.needs_relinearization()
+    }
+
+    /// Can everybody read it, as `x - x` and `0 x`? Then no message carries it
+    /// ([`LatticeWireError::Transparent`](crate::wire::LatticeWireError::Transparent)).
+    pub fn is_transparent(&self) -> bool {
+        self.inner.is_transparent()
     }
 
     /// Bytes in memory.
@@ -298,7 +304,7 @@ mod tests {
     fn a_bound_is_what_the_reader_declares_and_no_byte_of_a_ciphertext_changes_it() {
         let mut s = Bench::new(&[50, 40, 40]);
         let x = s.encrypt(&X, 40, 3);
-        let bytes = wire::encode_ckks_ciphertext(&x);
+        let bytes = wire::encode_ckks_ciphertext(&x).unwrap();
         let mut read = wire::decode_ckks_ciphertext(&bytes, s.evaluator.parameters()).unwrap();
         // a changed byte anywhere in the head, or at the end, is refused or gives no bound either
         let places = (0..300.min(bytes.len())).chain(bytes.len() - 50..bytes.len());

@@ -5,6 +5,7 @@
 //! | `add`, `sub` | `a ± b` | the same | the same | the sum |
 //! | `mul_plain` | `a p` | product | the same | `p`'s scale times `a`'s, `a`'s times `p`'s |
 //! | `mul`, `tensor` | `a b` | product | the same | as `mul_plain`; `mul` adds a key switch's |
+//! | `mul_reduced` | `a b` | about the smaller one | one less or more | that of both |
 //! | `rescale` | `a` | over the last prime | one less | a rounding: 1/2 in each part, the second times `s` |
 //! | `rotate`, `conjugate` | moved | the same | the same | that of a key switch |
 //! | `to_level` | `a` | the same | as asked | none |
@@ -12,9 +13,9 @@
 //! [`Estimate`] has the numbers, and every ciphertext carries its own. An
 //! operation whose result might not fit the modulus is an error ([`OperationError::Overflow`]).
 //!
-//! Nothing is aligned or rescaled implicitly: the author of a circuit decides on the use of its
-//! levels. An operation on two ciphertexts of different levels is an error. So is a sum or a
-//! difference of different scales.
+//! Apart from `mul_reduced`, nothing is aligned or rescaled implicitly: the author of a circuit
+//! decides on the use of its levels. An operation on two ciphertexts of different levels is an
+//! error. So is a sum or a difference of different scales.
 
 use super::OperationError;
 use super::ciphertext::Ciphertext;
@@ -110,8 +111,8 @@ impl Evaluator {
         if !self.bounded || estimate.largest() <= most {
             return Ok(estimate);
         }
-        let [magnitude, wide, error] = estimate.bounds();
-        let (magnitude, level) = (magnitude + wide, estimate.level());
+        let [magnitude, wide, ..] = estimate.bounds();
+        let (magnitude, error, level) = (magnitude + wide, estimate.error(), estimate.level());
         Err(OperationError::Overflow { magnitude, error, most, level })
     }
 
@@ -120,7 +121,7 @@ impl Evaluator {
         match a.estimate() {
             Some(estimate) => Ok(*estimate),
             None if self.bounded => Err(OperationError::NoEstimate),
-            None => Ok(Estimate::of_bounds([f64::NAN; 3], f64::NAN, a.level())),
+            None => Ok(Estimate::of_bounds([f64::NAN; 4], f64::NAN, a.level())),
         }
     }
 
@@ -383,6 +384,39 @@ impl Evaluator {
         self.relinearize_rescale(&self.tensor(a, b)?, keys)
     }
 
+    /// `a b` at about the smaller of their scales: one level below the lower of their levels, or
+    /// several, if the other scale takes several primes.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn mul_reduced(
+        &self,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, OperationError> {
+        [a, b].into_iter().try_for_each(|one| self.check(one))?;
+        let level = a.level().min(b.level());
+        let [a, b] = [self.at_level(a, level)?, self.at_level(b, level)?];
+        let log2 = |scale: &Scale| scale.to_f64(&self.parameters).unwrap_or(f64::INFINITY).log2();
+        let wanted = log2(a.scale()).min(log2(b.scale()));
+        let mut product = self.mul_rescale(&a, &b, keys)?;
+        // the scale that is nearer, and the larger one of two that are about as near
+        let too_large = |product: &Ciphertext| {
+            let prime = log2(&Scale::prime(product.level() - 1));
+            log2(product.scale()) - wanted > 0.6 * prime
+        };
+        while product.level() > 1 && too_large(&product) {
+            product = self.rescale(&product)?;
+        }
+        Ok(product)
+    }
+
+    /// The same message at this level, which is not above the present one.
+    fn at_level<'a>(&self, a: &'a Ciphertext, level: usize) -> Result<Cow<'a, Ciphertext>, OperationError> {
+        if a.level() == level { Ok(Cow::Borrowed(a)) } else { self.to_level(a, level).map(Cow::Owned) }
+    }
+
     /// [`Self::relinearize`] and [`Self::rescale`] of a product, or a sum of products, likewise.
     ///
     /// # Errors
@@ -406,7 +440,7 @@ impl Evaluator {
         let factor = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
         let result = self.estimator.rescale_parts(estimate, parts).at(factor, level - 1);
         // numbers whose rounding is larger than they are, and than 1: their scale is lost
-        let rounding = result.error() - estimate.error();
+        let rounding = result.noise() - estimate.noise();
         if self.bounded && rounding > 1.0 && rounding > result.magnitude() {
             return Err(OperationError::Rounding { magnitude: result.magnitude(), error: rounding });
         }

@@ -23,11 +23,12 @@ pub(crate) fn exercise(parameters: &LatticeParameters) {
         for bits in [0, 10, 20, 60, 1000] {
             let Ok(plain) = encoder.encode(&[1.0, -2.5], &Scale::power_of_two(bits), level) else { continue };
             let Ok(x) = plain.encrypt(&public, &mut rng) else { continue };
-            wire::decode_ckks_ciphertext(&wire::encode_ckks_ciphertext(&x), parameters).unwrap();
+            wire::decode_ckks_ciphertext(&wire::encode_ckks_ciphertext(&x).unwrap(), parameters).unwrap();
             _ = decryptor.decrypt(&x);
             _ = decryptor.rounded(&x, 52);
             _ = decryptor.label(&x, &[0, 1]);
-            if let Ok(mut budget) = FloodBudget::new(&secret, 3, 5, 2) {
+            let bits = x.estimate().map_or(1, Estimate::noise_bits);
+            if let Ok(mut budget) = FloodBudget::new(&secret, bits, 5, 2) {
                 _ = decryptor.flooded(&x, &mut budget, &mut rng);
             }
             let Ok(evaluator) = Evaluator::new(parameters) else { continue };

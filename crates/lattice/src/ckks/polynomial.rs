@@ -48,7 +48,8 @@ impl Evaluator {
         powers.evaluate(coefficients, x.level() - depth, x.scale())
     }
 
-    /// `x^exponent` in every slot, `⌈log2 exponent⌉` levels below `x`.
+    /// `x^exponent` in every slot by [`Self::mul_reduced`], with `⌈log2 exponent⌉` products that
+    /// follow each other.
     ///
     /// # Errors
     /// [`OperationError`] for an exponent of 0, too few levels, no key, or other parameters.
@@ -56,10 +57,26 @@ impl Evaluator {
         if exponent == 0 {
             return Err(OperationError::Exponent);
         }
-        let depth = log2_up(exponent as usize);
-        self.check_level(x, depth + 1)?;
-        let mut powers = Powers { evaluator: self, keys, known: BTreeMap::from([(1, x.clone())]) };
-        powers.power(exponent as usize, x.level() - depth)
+        self.check_level(x, log2_up(exponent as usize) + 1)?;
+        self.power_of(exponent, &mut BTreeMap::from([(1, x.clone())]), keys)
+    }
+
+    /// A power by those that are known.
+    fn power_of(
+        &self,
+        exponent: u32,
+        known: &mut BTreeMap<u32, Ciphertext>,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, OperationError> {
+        if let Some(power) = known.get(&exponent) {
+            return Ok(power.clone());
+        }
+        // the largest power of two below, so that no branch is deeper
+        let left = exponent.div_ceil(2).next_power_of_two();
+        let [a, b] = [self.power_of(left, known, keys)?, self.power_of(exponent - left, known, keys)?];
+        let product = self.mul_reduced(&a, &b, keys)?;
+        known.insert(exponent, product.clone());
+        Ok(product)
     }
 }
 
@@ -190,6 +207,15 @@ mod tests {
             let error = bench.error(&found, &expected);
             assert!(error < 2f64.powi(-18), "{exponent}: {error:e}");
         }
+        // a scale of two primes falls back after every product
+        let wide = bench.encrypt(&x, 60, 6);
+        let cube = bench.evaluator.power(&wide, 3, &bench.keys).unwrap();
+        assert_eq!(
+            (cube.level(), cube.scale().to_f64(bench.evaluator.parameters()).unwrap().log2().round()),
+            (3, 60.0)
+        );
+        let cubes: Vec<f64> = x.iter().map(|x| x.powi(3)).collect();
+        assert!(bench.error(&cube, &cubes) < 2f64.powi(-40));
         let refused = |exponent| bench.evaluator.power(&ciphertext, exponent, &bench.keys).map(|_| ()).unwrap_err();
         assert_eq!(refused(0), OperationError::Exponent);
         assert_eq!(refused(33), OperationError::Exhausted { least: 7, found: 6 });

@@ -18,6 +18,12 @@
 //! and of a product of `a` and `b`, bounded by `M_a` and `M_b` with errors `E_a` and `E_b`,
 //! `M_a E_b + M_b E_a + E_a E_b`.
 //!
+//! An error has two parts. **Encoding** rounds numbers that the secret has no part in. All the rest
+//! is **noise**, counted from the encoded numbers, and depends on the secret. A flooded release
+//! must hide the noise alone ([`FloodBudget`](super::FloodBudget)). With two parts, `E = C + S`, a
+//! product has the noise `(M_a + C_a) S_b + (M_b + C_b) S_a + S_a S_b`. Both parts together are the
+//! error above.
+//!
 //! Errors add up as if all had the same sign, so an estimate is a few bits above the measured
 //! error, and fails only with the chances above. It assumes independent rounding errors, as they
 //! are for numbers that were not chosen by an attacker.
@@ -63,7 +69,10 @@ pub struct Estimate {
     /// coefficients of [masks](super::Plaintext::mask) are uniform, and their slots `N` times as
     /// large.
     wide: f64,
-    error: f64,
+    /// A bound on the slots' errors that encoding made.
+    encoding: f64,
+    /// A bound on all other errors of the slots.
+    noise: f64,
     scale: f64,
     level: usize,
 }
@@ -76,7 +85,12 @@ impl Estimate {
 
     /// A bound on the slots' errors.
     pub fn error(&self) -> f64 {
-        self.error
+        self.encoding + self.noise
+    }
+
+    /// A bound on the slots' errors, counted from the encoded numbers instead of the exact ones.
+    pub fn noise(&self) -> f64 {
+        self.noise
     }
 
     /// The level.
@@ -89,20 +103,20 @@ impl Estimate {
         self.scale
     }
 
-    /// Magnitude, the bound on other coefficients, and error.
-    pub(super) fn bounds(&self) -> [f64; 3] {
-        [self.magnitude, self.wide, self.error]
+    /// Magnitude, the bound on other coefficients, and both parts of the error.
+    pub(super) fn bounds(&self) -> [f64; 4] {
+        [self.magnitude, self.wide, self.encoding, self.noise]
     }
 
     /// The estimate of these.
-    pub(super) fn of_bounds([magnitude, wide, error]: [f64; 3], scale: f64, level: usize) -> Self {
-        Self { magnitude, wide, error, scale, level }
+    pub(super) fn of_bounds([magnitude, wide, encoding, noise]: [f64; 4], scale: f64, level: usize) -> Self {
+        Self { magnitude, wide, encoding, noise, scale, level }
     }
 
     /// A bound on the coefficients of message and error, over the scale: a coefficient is an
     /// average of slots.
     pub(super) fn largest(&self) -> f64 {
-        self.magnitude + self.wide + self.error
+        self.magnitude + self.wide + self.error()
     }
 
     /// The same at another level and scale.
@@ -112,20 +126,20 @@ impl Estimate {
 
     /// The negative and all that has the same bounds, times a factor.
     pub(super) fn times(&self, factor: f64) -> Self {
-        let factor = factor.abs();
-        Self { magnitude: self.magnitude * factor, wide: self.wide * factor, error: self.error * factor, ..*self }
+        let [magnitude, wide, encoding, noise] = self.bounds().map(|bound| bound * factor.abs());
+        Self { magnitude, wide, encoding, noise, ..*self }
     }
 
-    /// The least `b ≥ 1` such that every coefficient's error is below `2^b`: coefficients are
-    /// averages of slots times roots of unity. A flooded release must hide this error
+    /// The least `b ≥ 1` such that every coefficient's [noise](Self::noise) is below `2^b`:
+    /// coefficients are averages of slots times roots of unity. A flooded release must hide it
     /// ([`FloodBudget`](super::FloodBudget)). The largest number if there is no bound.
-    pub fn coefficient_error_bits(&self) -> u32 {
-        let error = self.error * self.scale;
-        if !error.is_finite() {
+    pub fn noise_bits(&self) -> u32 {
+        let noise = self.noise * self.scale;
+        if !noise.is_finite() {
             return u32::MAX;
         }
         // the exponent of a double is ⌊log2⌋
-        (error.max(1.0).to_bits() >> 52) as u32 - 1022
+        (noise.max(1.0).to_bits() >> 52) as u32 - 1022
     }
 }
 
@@ -174,8 +188,8 @@ impl Estimator {
         60.0 * EPSILON * self.root * f64::from(self.parameters.degree().trailing_zeros())
     }
 
-    fn plus(&self, a: &Estimate, error: f64) -> Estimate {
-        Estimate { error: a.error + error / a.scale, ..*a }
+    fn plus(&self, a: &Estimate, noise: f64) -> Estimate {
+        Estimate { noise: a.noise + noise / a.scale, ..*a }
     }
 
     /// A plaintext with slots of at most this absolute value. A number that bounds nothing, below 0
@@ -183,28 +197,21 @@ impl Estimator {
     pub fn encode(&self, magnitude: f64, scale: &Scale, level: usize) -> Estimate {
         let magnitude = if magnitude >= 0.0 { magnitude } else { f64::INFINITY };
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        let error = self.rounding() / scale + self.doubles() * magnitude;
-        Estimate { magnitude, wide: 0.0, error, scale, level }
+        let encoding = self.rounding() / scale + self.doubles() * magnitude;
+        Estimate { magnitude, wide: 0.0, encoding, noise: 0.0, scale, level }
     }
 
     /// The same number in all slots: one coefficient, which is rounded.
     pub(super) fn constant(&self, value: f64, scale: &Scale, level: usize) -> Estimate {
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        let error = 0.5 / scale + self.doubles() * value.abs();
-        Estimate { magnitude: value.abs(), wide: 0.0, error, scale, level }
+        let encoding = 0.5 / scale + self.doubles() * value.abs();
+        Estimate { magnitude: value.abs(), wide: 0.0, encoding, noise: 0.0, scale, level }
     }
 
     /// An element with coefficients of at most this absolute value, and no more known about it.
     pub(super) fn coefficients(&self, most: f64, scale: &Scale, level: usize) -> Estimate {
         let scale = scale.to_f64(&self.parameters).unwrap_or(f64::NAN);
-        Estimate { magnitude: 0.0, wide: most / scale, error: 0.0, scale, level }
-    }
-
-    /// A plaintext whose exact value is the encoded one, so that the rounding of encoding is not an
-    /// error. Flooding is counted from this message ([`FloodBudget`](super::FloodBudget)), because
-    /// the receiver of a result may know it.
-    pub fn encoded(&self, magnitude: f64, scale: &Scale, level: usize) -> Estimate {
-        Estimate { error: 0.0, ..self.encode(magnitude, scale, level) }
+        Estimate { magnitude: 0.0, wide: most / scale, encoding: 0.0, noise: 0.0, scale, level }
     }
 
     /// Encrypted under a public key.
@@ -219,8 +226,13 @@ impl Estimator {
 
     /// A sum or a difference.
     pub fn add(&self, a: &Estimate, b: &Estimate) -> Estimate {
-        let (magnitude, wide) = (a.magnitude + b.magnitude, a.wide + b.wide);
-        Estimate { magnitude, wide, error: a.error + b.error, ..*a }
+        Estimate {
+            magnitude: a.magnitude + b.magnitude,
+            wide: a.wide + b.wide,
+            encoding: a.encoding + b.encoding,
+            noise: a.noise + b.noise,
+            ..*a
+        }
     }
 
     /// A product with a plaintext, or one in three parts.
@@ -231,7 +243,8 @@ impl Estimator {
         Estimate {
             magnitude: of_a * of_b,
             wide: 0.0,
-            error: of_a * b.error + of_b * a.error + a.error * b.error,
+            encoding: of_a * b.encoding + of_b * a.encoding + a.encoding * b.encoding,
+            noise: (of_a + a.encoding) * b.noise + (of_b + b.encoding) * a.noise + a.noise * b.noise,
             scale: a.scale * b.scale,
             level: a.level,
         }
@@ -371,8 +384,9 @@ mod tests {
     }
 
     #[test]
-    fn error_bits_bound_the_coefficients() {
-        let bits = |error| Estimate { magnitude: 1.0, wide: 0.0, error, scale: 4.0, level: 1 }.coefficient_error_bits();
+    fn noise_bits_bound_the_coefficients_noise() {
+        let bits =
+            |noise| Estimate { magnitude: 1.0, wide: 0.0, encoding: 9.0, noise, scale: 4.0, level: 1 }.noise_bits();
         assert_eq!([0.0, 0.1, 0.25, 0.49, 0.5, 255.9, 256.0].map(bits), [1, 1, 1, 1, 2, 10, 11]);
         assert_eq!([f64::NAN, f64::INFINITY].map(bits), [u32::MAX; 2]);
         assert!(crate::ckks::FloodBudget::new(&Bench::new(&[50, 40]).secret, u32::MAX, 40, 1).is_err());
@@ -381,7 +395,45 @@ mod tests {
         let estimator = Estimator::new(bench.evaluator.parameters());
         let a = bench.encrypt(&[], 30, 1);
         let estimate = estimator.encrypt(&estimator.encode(0.0, &Scale::power_of_two(30), 1));
-        assert!(bench.secret.noise(a.inner()).log2() <= f64::from(estimate.coefficient_error_bits()));
+        assert!(bench.secret.noise(a.inner()).log2() <= f64::from(estimate.noise_bits()));
+    }
+
+    /// The exact element of the encoded numbers goes through the same operations as the ciphertext.
+    #[test]
+    fn noise_is_counted_from_the_encoded_numbers() {
+        let mut bench = Bench::new(&[50, 40, 40, 40]);
+        let numbers: Vec<f64> = (0..32).map(|j| (f64::from(j) / 5.0).cos()).collect();
+        let scale = Scale::power_of_two(40);
+        let plaintext = bench.encoder.encode(&numbers, &scale, 4).unwrap();
+        let x = bench.encrypt(&numbers, 40, 4);
+        let evaluator = &bench.evaluator;
+        let mut histories = vec![(x, plaintext.element().clone())];
+        for turn in 0..2 {
+            for (a, exact) in histories.clone() {
+                let (mut sum, mut square, mut product) = (exact.clone(), exact.clone(), exact.clone());
+                sum.add_assign(&exact);
+                square.mul_assign(&exact);
+                histories.push((evaluator.add(&a, &a).unwrap(), sum));
+                if turn == 0 {
+                    histories.push((evaluator.mul(&a, &a, &bench.keys).unwrap(), square));
+                    product.mul_assign(plaintext.element());
+                    histories.push((evaluator.mul_plain(&a, &plaintext).unwrap(), product));
+                }
+                let mut multiple = exact;
+                multiple.scale_assign(-77);
+                histories.push((evaluator.mul_integer(&a, -77).unwrap(), multiple));
+            }
+        }
+        for (one, exact) in &histories {
+            let (mut phase, mut message) = (one.phase(&bench.secret).unwrap(), exact.clone().inverse());
+            message.neg_assign();
+            phase.add_assign(&message);
+            let (coefficients, bound) = (crate::ckks::encode::coefficients_of(&phase), one.estimate().unwrap());
+            let most = coefficients.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+            assert!(most <= bound.noise() * bound.scale(), "{most} {bound:?}");
+            assert!(most * 2f64.powi(10) > bound.noise() * bound.scale(), "{most} {bound:?}");
+        }
+        assert_eq!(histories.len(), 15);
     }
 
     /// Doubles a number until it overflows. The estimate predicts this, and not much too early: the

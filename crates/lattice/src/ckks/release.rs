@@ -15,12 +15,12 @@
 //! step still leaks a little of the error.
 //!
 //! # What flooding gives
-//! The coefficients of a decrypted element are `m + e`, where `m` are those of the exact result,
-//! rounded. Let `|e| ≤ 2^b` for all possible ciphertexts (a worst-case bound: attacks on average
-//! estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024), and let `u` be
-//! uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance `|e| / 2^(f+1)` of
-//! `m + u`, which does not depend on `s`; over `N` coefficients and `k` results the distance is at
-//! most
+//! The coefficients of a decrypted element are `m + e`, where `m` are those of the exact result of
+//! the encoded numbers. Let `|e| ≤ 2^b` for all possible ciphertexts (a worst-case bound: attacks
+//! on average estimates are known, Guo, Nabokov, Suvanto, Johansson, USENIX Security 2024), and let
+//! `u` be uniform on `[-2^f, 2^f)`. Then `m + e + u` is within statistical distance `|e| / 2^(f+1)`
+//! of `m + u`, which does not depend on `s`; over `N` coefficients and `k` results the distance is
+//! at most
 //!
 //! ```text
 //! k N 2^(b - f - 1)  ≤  2^-λ      for     f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉,
@@ -46,7 +46,7 @@
 use super::encode::{coefficients_of, keep};
 use super::precision::USABLE;
 use super::scale::Magnitude;
-use super::{Ciphertext, Complex, Encoder, OperationError, Plaintext};
+use super::{Ciphertext, Complex, Encoder, Estimate, OperationError, Plaintext};
 use crate::params::LatticeParameters;
 use crate::ring::{Coeff, Domain, Poly, Seed};
 use crate::rlwe::{KeyId, SecretKey};
@@ -98,6 +98,28 @@ pub enum ReleaseError {
         most: u32,
         /// The bits that the budget needs.
         found: u32,
+    },
+    /// More noise than the budget was made for, so that its flood would not hide it.
+    #[error(
+        "expected noise of at most {most} bits, which the budget hides, found a bound of {found} bits: make a budget \
+         for more noise"
+    )]
+    Noise {
+        /// The bits that the budget hides.
+        most: u32,
+        /// Those of the ciphertext's bound.
+        found: u32,
+    },
+    /// Flooding that leaves nothing of the numbers.
+    #[error(
+        "expected flooding below the numbers, which are at most {magnitude:.3}, found an error of up to {error:.1e}: \
+         encrypt with a larger scale, or make a budget for fewer results"
+    )]
+    Drowned {
+        /// The bound on the numbers.
+        magnitude: f64,
+        /// That on the error of a flooded result.
+        error: f64,
     },
     /// Flooding that would overflow the modulus.
     #[error("expected a modulus of more than {least} bits to flood, found {found}")]
@@ -245,25 +267,46 @@ impl<'a> Decryptor<'a> {
         Ok((0..count).map(|_| take_largest(&mut keys)).collect())
     }
 
-    /// The real parts of all slots with noise that hides the error, if the budget has a result
-    /// left.
+    /// The real parts of all slots with a flood that hides the noise, if the budget has a result
+    /// left. Their error is at most [`FloodBudget::error`].
     ///
     /// # Errors
-    /// [`ReleaseError`] for a ciphertext or a budget of another key, a spent budget, a level
-    /// whose modulus is below `2^(f+2)`, or a coefficient that leaves no room for the noise: half
-    /// of the modulus is for the noise, the other half for scaled messages. After an error nothing
-    /// is spent.
+    /// As [`Self::flooded_complex`].
     pub fn flooded(
         &self,
         ciphertext: &Ciphertext,
         budget: &mut FloodBudget,
         rng: &mut impl CryptoRng,
     ) -> Result<Zeroizing<Vec<f64>>, ReleaseError> {
+        let slots = self.flooded_complex(ciphertext, budget, rng)?;
+        Ok(Zeroizing::new(slots.iter().map(|z| z.re).collect()))
+    }
+
+    /// All complex slots, as [`Self::flooded`] gives their real parts.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext or a budget of another key, a ciphertext without bounds or
+    /// with more noise than the budget hides, a flood as large as the numbers, a spent budget, a
+    /// level whose modulus is below `2^(f+2)`, or a coefficient that leaves no room for the flood:
+    /// half of the modulus is for the flood, the other half for scaled messages. After an error
+    /// nothing is spent.
+    pub fn flooded_complex(
+        &self,
+        ciphertext: &Ciphertext,
+        budget: &mut FloodBudget,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Zeroizing<Vec<Complex>>, ReleaseError> {
         let parameters = self.encoder.parameters();
         if *parameters != budget.parameters || parameters != ciphertext.parameters() {
             return Err(OperationError::OtherParameters.into());
         }
         KeyId::joined([self.secret.id(), budget.key]).map_err(OperationError::from)?;
+        let (error, estimate) = (budget.error(ciphertext)?, budget.admitted(ciphertext)?);
+        let magnitude = estimate.magnitude();
+        // NaN bounds nothing
+        if magnitude.is_nan() || error >= magnitude {
+            return Err(ReleaseError::Drowned { magnitude, error });
+        }
         let least = budget.flood_bits() + 2;
         let moduli = &parameters.ring().data_primes()[..ciphertext.level()];
         let found = moduli.iter().map(|table| table.modulus().bits() - 1).sum();
@@ -271,15 +314,14 @@ impl<'a> Decryptor<'a> {
             return Err(ReleaseError::NoRoom { least, found });
         }
         let mut phase = ciphertext.phase(self.secret)?;
-        // with the noise, too, a coefficient must stay below half the modulus
+        // with the flood, too, a coefficient must stay below half the modulus
         let room = self.half(ciphertext) - 2f64.powi(budget.flood_bits() as i32);
         Self::message(&phase, self.most(ciphertext).min(room))?;
         budget.left = budget.left.checked_sub(1).ok_or(ReleaseError::Spent)?;
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
-        let noise = Poly::uniform_integers(phase.ring(), phase.basis(), budget.flood_bits(), &mut stream);
-        phase.add_assign(&Zeroizing::new(noise));
-        let slots = self.encoder.slots_of(&mut coefficients_of(&phase), ciphertext.scale());
-        Ok(Zeroizing::new(slots.iter().map(|z| z.re).collect()))
+        let flood = Poly::uniform_integers(phase.ring(), phase.basis(), budget.flood_bits(), &mut stream);
+        phase.add_assign(&Zeroizing::new(flood));
+        Ok(self.encoder.slots_of(&mut coefficients_of(&phase), ciphertext.scale()))
     }
 }
 
@@ -331,10 +373,11 @@ const MOST_FLOOD: u32 = 120;
 /// The number of flooded results that a key may give, and the width of the noise. Make one budget
 /// for each key; it serves this key alone, and cannot be copied.
 ///
-/// For `k` results of `N` coefficients with errors of at most `2^b`, uniform noise on `[-2^f, 2^f)`
-/// with `f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together independent of the secret,
+/// For `k` results of `N` coefficients with noise of at most `2^b`, a flood on `[-2^f, 2^f)` with
+/// `f = b + λ - 1 + ⌈log2 N⌉ + ⌈log2 k⌉` makes all results together independent of the secret,
 /// up to a statistical distance of `k N 2^(b - f - 1) ≤ 2^-λ`. `b` must bound the worst possible
-/// ciphertext, not the usual one.
+/// ciphertext, not the usual one: a ciphertext whose [estimate](super::Estimate) says more is
+/// refused.
 ///
 /// ```
 /// use rand_core::SeedableRng;
@@ -345,7 +388,7 @@ const MOST_FLOOD: u32 = 120;
 /// // a program takes its randomness from the system
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]);
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// // errors of at most 2^10, 100 results, together within 2^-40 of harmless: 10 + 40 - 1 + 12 + 7 bits
+/// // noise of at most 2^10, 100 results, together within 2^-40 of harmless: 10 + 40 - 1 + 12 + 7 bits
 /// let budget = FloodBudget::new(&secret, 10, 40, 100)?;
 /// assert_eq!((budget.flood_bits(), budget.left()), (68, 100));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -357,6 +400,7 @@ const MOST_FLOOD: u32 = 120;
 pub struct FloodBudget {
     parameters: LatticeParameters,
     key: Option<KeyId>,
+    noise_bits: u32,
     flood_bits: u32,
     security_bits: u32,
     left: u32,
@@ -364,22 +408,49 @@ pub struct FloodBudget {
 
 impl FloodBudget {
     /// A budget of this key for `results` results, within a statistical distance of
-    /// `2^-security_bits` together, of ciphertexts with coefficient errors of at most
-    /// `2^error_bits`:
-    /// [`Estimate::coefficient_error_bits`](super::Estimate::coefficient_error_bits), or a larger
-    /// one.
+    /// `2^-security_bits` together, of ciphertexts with noise of at most `2^noise_bits` in each
+    /// coefficient: [`Estimate::noise_bits`](super::Estimate::noise_bits) of the noisiest one.
     ///
     /// # Errors
-    /// [`ReleaseError::Flooding`] if the noise needs more than 120 bits.
-    pub fn new(secret: &SecretKey, error_bits: u32, security_bits: u32, results: u32) -> Result<Self, ReleaseError> {
+    /// [`ReleaseError::Flooding`] if the flood needs more than 120 bits.
+    pub fn new(secret: &SecretKey, noise_bits: u32, security_bits: u32, results: u32) -> Result<Self, ReleaseError> {
         let parameters = secret.parameters();
         let log_degree = parameters.degree().ilog2();
         let log_results = u64::from(results).next_power_of_two().ilog2();
-        let bits = error_bits.saturating_add(security_bits).saturating_add(log_degree + log_results).saturating_sub(1);
+        let bits = noise_bits.saturating_add(security_bits).saturating_add(log_degree + log_results).saturating_sub(1);
         if bits > MOST_FLOOD {
             return Err(ReleaseError::Flooding { most: MOST_FLOOD, found: bits });
         }
-        Ok(Self { parameters: parameters.clone(), key: secret.id(), flood_bits: bits, security_bits, left: results })
+        let (parameters, key) = (parameters.clone(), secret.id());
+        Ok(Self { parameters, key, noise_bits, flood_bits: bits, security_bits, left: results })
+    }
+
+    /// The bounds of a ciphertext whose noise the flood hides.
+    fn admitted<'a>(&self, ciphertext: &'a Ciphertext) -> Result<&'a Estimate, ReleaseError> {
+        let estimate = ciphertext.estimate().ok_or(OperationError::NoEstimate)?;
+        let (most, found) = (self.noise_bits, estimate.noise_bits());
+        if found <= most { Ok(estimate) } else { Err(ReleaseError::Noise { most, found }) }
+    }
+
+    /// A bound on the error of each slot if this ciphertext is released: that of its estimate, and
+    /// `6 √(N/3) 2^f` over the scale for the flood. A result exceeds it with a chance below
+    /// `N 2^-52`.
+    ///
+    /// # Errors
+    /// [`ReleaseError`] for a ciphertext of other parameters, one without bounds, or one with more
+    /// noise than the budget hides.
+    pub fn error(&self, ciphertext: &Ciphertext) -> Result<f64, ReleaseError> {
+        if self.parameters != *ciphertext.parameters() {
+            return Err(OperationError::OtherParameters.into());
+        }
+        let estimate = self.admitted(ciphertext)?;
+        let flood = 6.0 * (self.parameters.degree() as f64 / 3.0).sqrt() * 2f64.powi(self.flood_bits as i32);
+        Ok(estimate.error() + flood / estimate.scale())
+    }
+
+    /// `b`: the noise of each coefficient is at most `2^b`.
+    pub fn noise_bits(&self) -> u32 {
+        self.noise_bits
     }
 
     /// Subtracts results that were given before, for instance by an earlier run of the program.
@@ -392,7 +463,7 @@ impl FloodBudget {
         self.left
     }
 
-    /// `f`: the noise is uniform on `[-2^f, 2^f)`.
+    /// `f`: the flood is uniform on `[-2^f, 2^f)`.
     pub fn flood_bits(&self) -> u32 {
         self.flood_bits
     }
@@ -529,7 +600,7 @@ mod tests {
 
     #[test]
     fn a_thousand_flooded_results_of_the_named_set_are_right_to_six_bits() {
-        use super::super::{Estimator, EvaluationKeys, Evaluator};
+        use super::super::{EvaluationKeys, Evaluator};
         use crate::params::NamedSet;
         use crate::rlwe::tests::rng;
         let parameters = NamedSet::from_name("ckks-flood").unwrap().parameters().unwrap();
@@ -542,14 +613,13 @@ mod tests {
         let fresh =
             encoder.encode(&slots, &scale, level).unwrap().encrypt_seeded(&secret, &mut rng(3)).unwrap().expand();
         let square = evaluator.rescale(&evaluator.mul_rescale(&fresh, &fresh, &keys).unwrap()).unwrap();
-        let estimator = Estimator::new(&parameters);
-        let estimate = estimator.encrypt_seeded(&estimator.encoded(1.0, &scale, level));
-        let estimate = estimator.rescale(&estimator.rescale(&estimator.mul(&estimate, &estimate)));
-        let mut budget = FloodBudget::new(&secret, estimate.coefficient_error_bits(), 40, 1000).unwrap();
+        let mut budget = FloodBudget::new(&secret, square.estimate().unwrap().noise_bits(), 40, 1000).unwrap();
+        let bound = budget.error(&square).unwrap();
+        assert!(bound < 2f64.powi(-6), "{bound:e} with {} bits of flooding", budget.flood_bits());
         let decryptor = Decryptor::new(&secret, &encoder).unwrap();
         let found = decryptor.flooded(&square, &mut budget, &mut rng(4)).unwrap();
         let error = found.iter().zip(&slots).map(|(y, x)| (y - x * x).abs()).fold(0.0, f64::max);
-        assert!(error < 2f64.powi(-6), "{error:e} with {} bits of flooding", budget.flood_bits());
+        assert!(error < bound, "{error:e}");
         assert_eq!(budget.left(), 999);
     }
 
@@ -582,18 +652,41 @@ mod tests {
         let numbers = [1.0, -2.0, 3.0];
         let ciphertext = bench.encrypt(&numbers, 80, 3);
         let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
-        let mut budget = FloodBudget::new(&bench.secret, 12, 40, 3).unwrap();
-        assert_eq!(budget.flood_bits(), 12 + 39 + 6 + 2);
+        let mut budget = FloodBudget::new(&bench.secret, 14, 40, 3).unwrap();
+        assert_eq!((budget.noise_bits(), budget.flood_bits()), (14, 14 + 39 + 6 + 2));
+        let bound = budget.error(&ciphertext).unwrap();
+        assert!(bound < 2f64.powi(-14), "{bound:e}");
         budget.spend(1);
         let results = [(); 2].map(|()| decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng).unwrap());
         assert_ne!(results[0], results[1]);
         for result in results {
             let worst = result.iter().zip(numbers).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            // √(N/3) 2^(59 - 80), and six times that
-            assert!(worst < 2f64.powi(-16) && worst > 2f64.powi(-23), "{worst:e}");
+            // √(N/3) 2^(61 - 80), and six times that
+            assert!(worst < bound && worst > 2f64.powi(-21), "{worst:e}");
         }
         assert_eq!(decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng), Err(ReleaseError::Spent));
         assert_eq!((budget.left(), budget.security_bits()), (0, 40));
+    }
+
+    /// A budget for the noise of a square serves the square, and nothing that is noisier.
+    #[test]
+    fn noise_beyond_the_budget_is_refused() {
+        let mut bench = Bench::new(&[50, 40, 40, 40]);
+        let numbers: Vec<f64> = (0..32).map(|j| f64::from(j) / 16.0 - 1.0).collect();
+        let x = bench.encrypt(&numbers, 40, 4);
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let (evaluator, keys) = (&bench.evaluator, &bench.keys);
+        let square = evaluator.rescale(&evaluator.mul(&x, &x, keys).unwrap()).unwrap();
+        let rotated = evaluator.rotate(&square, 1, keys).unwrap();
+        let results = [&x, &square, &rotated, &evaluator.mul_integer(&square, 1_000).unwrap()];
+        let bits = results.map(|one| one.estimate().unwrap().noise_bits());
+        assert!(bits.windows(2).all(|pair| pair[0] <= pair[1]) && bits[3] >= bits[1] + 9, "{bits:?}");
+        let mut budget = FloodBudget::new(&bench.secret, bits[1], 10, 9).unwrap();
+        for (one, found) in results.into_iter().zip(bits) {
+            let released = decryptor.flooded(one, &mut budget, &mut bench.rng).map(drop);
+            let most = budget.noise_bits();
+            assert_eq!(released, if found <= most { Ok(()) } else { Err(ReleaseError::Noise { most, found }) });
+        }
     }
 
     #[test]
@@ -601,9 +694,17 @@ mod tests {
         let mut bench = Bench::new(&[50, 40, 40]);
         let ciphertext = bench.encrypt(&[1.0], 30, 1);
         let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
-        let mut budget = FloodBudget::new(&bench.secret, 12, 40, 3).unwrap();
-        let refused = decryptor.flooded(&ciphertext, &mut budget, &mut bench.rng);
-        assert_eq!((refused, budget.left()), (Err(ReleaseError::NoRoom { least: 61, found: 49 }), 3));
+        let mut budget = FloodBudget::new(&bench.secret, 14, 40, 3).unwrap();
+        let mut flooded = |x: &Ciphertext| (decryptor.flooded(x, &mut budget, &mut bench.rng).map(drop), budget.left());
+        // a flood of 61 bits over a scale of 30
+        assert!(matches!(flooded(&ciphertext), (Err(ReleaseError::Drowned { error: 1e10.., .. }), 3)));
+        let mut declared = ciphertext.clone();
+        declared.declare(1e11);
+        assert_eq!(flooded(&declared), (Err(ReleaseError::NoRoom { least: 63, found: 49 }), 3));
+        // bytes say nothing about the noise
+        let bytes = crate::wire::encode_ckks_ciphertext(&ciphertext).unwrap();
+        let read = crate::wire::decode_ckks_ciphertext(&bytes, ciphertext.parameters()).unwrap();
+        assert_eq!(flooded(&read), (Err(OperationError::NoEstimate.into()), 3));
         let wide = FloodBudget::new(&bench.secret, 60, 60, 1000).map(|_| ());
         assert_eq!(wide, Err(ReleaseError::Flooding { most: 120, found: 135 }));
     }

@@ -186,6 +186,13 @@ impl Ciphertext {
         Self::new(&self.parameters, self.key.or(other.key), Poly::tensor([a0, a1], [b0, b1]).into())
     }
 
+    /// Can everybody read it? No part is multiplied by the secret, as in `x - x` or `0 x`: the
+    /// first part is the message, with its error.
+    pub fn is_transparent(&self) -> bool {
+        let zero = |part: &Poly<Eval>| (0..part.basis().rows()).all(|row| part.row(row).iter().all(|x| *x == 0));
+        self.parts[1..].iter().all(zero)
+    }
+
     /// The same phase modulo fewer primes: rows are dropped, nothing is divided.
     ///
     /// # Panics

@@ -117,6 +117,12 @@ pub enum LatticeWireError {
     /// Invalid parameters, or less than 128 bits of security.
     #[error(transparent)]
     Lattice(#[from] LatticeError),
+    /// A ciphertext that everybody can read, where one is sent.
+    #[error(
+        "expected a ciphertext that only its key opens, found a transparent one, such as x - x: everybody can read \
+         it, so send the plain result, or add an encryption of 0"
+    )]
+    Transparent,
     /// A number out of its range, or not in its only valid form.
     #[error("malformed {0}")]
     Malformed(&'static str),
@@ -304,9 +310,18 @@ fn read_level(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result
     if (1..=parameters.data_primes()).contains(&level) { Ok(level) } else { Err(LatticeWireError::Malformed("level")) }
 }
 
-/// A ciphertext of BGV. The bound on its noise becomes a claim
+/// A ciphertext of BGV, to send. The bound on its noise becomes a claim
 /// ([`claimed_noise`](bgv::Ciphertext::claimed_noise)): it has no effect on the reader.
-pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
+///
+/// # Errors
+/// [`LatticeWireError::Transparent`] for a ciphertext that everybody can read.
+pub fn encode_ciphertext(ciphertext: &bgv::Ciphertext) -> Result<Vec<u8>, LatticeWireError> {
+    opaque(ciphertext.inner())?;
+    Ok(store_ciphertext(ciphertext))
+}
+
+/// The bytes of [`encode_ciphertext`] for a place of one's own, also of a transparent ciphertext.
+pub fn store_ciphertext(ciphertext: &bgv::Ciphertext) -> Vec<u8> {
     let head = head_of(LatticeKind::Ciphertext, ciphertext.parameters(), ciphertext.key());
     write_parts(exact_fields(head, ciphertext), ciphertext.inner())
 }
@@ -321,8 +336,23 @@ pub fn decode_ciphertext(bytes: &[u8], parameters: &LatticeParameters) -> Result
     Ok(bgv::Ciphertext::claimed(inner, factor, claim))
 }
 
-/// A ciphertext of CKKS.
-pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
+/// Rejects a ciphertext that everybody can read.
+fn opaque(inner: &rlwe::Ciphertext) -> Result<(), LatticeWireError> {
+    if inner.is_transparent() { Err(LatticeWireError::Transparent) } else { Ok(()) }
+}
+
+/// A ciphertext of CKKS, to send.
+///
+/// # Errors
+/// [`LatticeWireError::Transparent`] for a ciphertext that everybody can read.
+pub fn encode_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Result<Vec<u8>, LatticeWireError> {
+    opaque(ciphertext.inner())?;
+    Ok(store_ckks_ciphertext(ciphertext))
+}
+
+/// The bytes of [`encode_ckks_ciphertext`] for a place of one's own, also of a transparent
+/// ciphertext.
+pub fn store_ckks_ciphertext(ciphertext: &ckks::Ciphertext) -> Vec<u8> {
     let head = head_of(LatticeKind::CkksCiphertext, ciphertext.parameters(), ciphertext.key());
     write_parts(approximate_fields(head, ciphertext), ciphertext.inner())
 }

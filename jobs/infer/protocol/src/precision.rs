@@ -259,9 +259,9 @@ struct Noise<'a> {
 }
 
 impl Noise<'_> {
-    /// An exact zero.
+    /// A zero: the noise that it gets is that of the operation.
     fn nothing(&self, scale: &Scale, primes: usize) -> Estimate {
-        self.estimator.encoded(0.0, scale, primes)
+        self.estimator.encode(0.0, scale, primes)
     }
 
     /// The deviation of numbers up to `most` in a fresh encryption.
@@ -272,7 +272,7 @@ impl Noise<'_> {
 
     /// The deviation of a key switch.
     fn switch(&self, scale: &Scale, primes: usize) -> f64 {
-        self.estimator.switch(&self.nothing(scale, primes)).error() / 36.0
+        self.estimator.switch(&self.nothing(scale, primes)).noise() / 36.0
     }
 
     /// The deviation of the sums before the square; `products` is the sum of the mean squares that
@@ -297,7 +297,7 @@ impl Noise<'_> {
         let switches = if manner.encrypted { 2.0 * giants } else { giants - 1.0 };
         let turned = switches * squared(self.switch(&scales.products, manner.primes));
         let divided = match manner.divide {
-            true => self.estimator.rescale(&self.nothing(&scales.products, manner.primes)).error() / 36.0,
+            true => self.estimator.rescale(&self.nothing(&scales.products, manner.primes)).noise() / 36.0,
             false => 0.0,
         };
         let folded = if linear.folds.is_empty() || !manner.fold {
@@ -318,7 +318,7 @@ impl Noise<'_> {
                     &self.nothing(&scales.sums, stage.manner.sums()),
                     &self.nothing(&scales.sums, stage.manner.sums()),
                 );
-                self.estimator.rescale(&self.estimator.switch(&product)).error() / 36.0
+                self.estimator.rescale(&self.estimator.switch(&product)).noise() / 36.0
             }
             false => 0.0,
         };

@@ -102,7 +102,7 @@ fn fault_32_no_other_lattice_object_costs_more_than_ten_times_its_bytes() {
             check("seeded ciphertext, expanded", &bytes, &parameters, |bytes, of| {
                 drop(wire::decode_seeded_ciphertext(bytes, of).unwrap().expand());
             });
-            let bytes = wire::encode_ciphertext(&seeded.expand());
+            let bytes = wire::encode_ciphertext(&seeded.expand()).unwrap();
             check("ciphertext", &bytes, &parameters, |bytes, of| drop(wire::decode_ciphertext(bytes, of).unwrap()));
             let keys =
                 bgv::EvaluationKeys::new(secret.parameters()).with_rotation(&secret, 1, level, &mut rng).unwrap();

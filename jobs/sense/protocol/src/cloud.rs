@@ -73,6 +73,9 @@ pub enum CloudError {
     /// A result whose noise may pass a quarter of the modulus. It is not sent.
     #[error("a result may have more noise than its modulus holds: ask for fewer frames, or with smaller weights")]
     Noise,
+    /// A result that cannot be sent.
+    #[error(transparent)]
+    Message(#[from] message::MessageError),
 }
 
 /// The number of frames of each device that an order takes.
@@ -152,7 +155,7 @@ impl Prepared {
         if !results.iter().all(|result| result.noise_budget() > 0.0) {
             return Err(CloudError::Noise);
         }
-        Ok(message::encode(&WindowResults { tally: self.tally.clone(), results }))
+        Ok(message::encode(&WindowResults { tally: self.tally.clone(), results })?)
     }
 }
 

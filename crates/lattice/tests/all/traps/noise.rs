@@ -103,7 +103,7 @@ fn a_forged_bound_on_the_noise_makes_no_message() {
     // the bound is the field after level, parts and factor
     let at = head_bytes(s.secret.parameters()) + 2 + 8;
     let forged = |ciphertext: &Ciphertext, bound: u32| {
-        let mut bytes = wire::encode_ciphertext(ciphertext);
+        let mut bytes = wire::encode_ciphertext(ciphertext).unwrap();
         bytes[at..at + 4].copy_from_slice(&bound.to_be_bytes());
         wire::decode_ciphertext(&bytes, s.secret.parameters()).unwrap()
     };

@@ -4,7 +4,7 @@ use super::{Bgv, Ckks, SMALL, numbers, rng, turned, zip};
 use std::collections::BTreeMap;
 use tobari_lattice::bgv::{self, EvaluateError};
 use tobari_lattice::ckks::{self, OperationError, Plaintext, Scale};
-use tobari_lattice::wire;
+use tobari_lattice::wire::{self, LatticeWireError};
 
 /// `microsoft/SEAL#97`, `openfheorg/openfhe-development#575`, `alan-turing-institute/SHEEP#204`:
 /// the rotation of a product without relinearisation threw, failed, or gave a wrong value.
@@ -52,7 +52,10 @@ fn two_parts_and_three_parts_have_a_sum() {
         assert_eq!(s.decrypt(sum), Ok(expected.clone()));
         assert_eq!(s.decrypt(&s.evaluator.relinearize(sum, &s.keys).unwrap()), Ok(expected));
     }
-    assert!(wire::encode_ciphertext(&sums[0]) == wire::encode_ciphertext(&sums[1]), "in either order");
+    assert!(
+        wire::encode_ciphertext(&sums[0]).unwrap() == wire::encode_ciphertext(&sums[1]).unwrap(),
+        "in either order"
+    );
     for (x, y) in [(&two, &three), (&three, &two)] {
         assert_eq!(s.decrypt(&s.evaluator.sub(x, y).unwrap()), Ok(vec![0; 64]));
     }
@@ -67,7 +70,10 @@ fn two_parts_and_three_parts_have_a_sum() {
         s.assert_slots(sum, &expected, SMALL);
         s.assert_slots(&s.evaluator.relinearize(sum, &s.keys).unwrap(), &expected, SMALL);
     }
-    assert!(wire::encode_ckks_ciphertext(&sums[0]) == wire::encode_ckks_ciphertext(&sums[1]), "in either order");
+    assert!(
+        wire::encode_ckks_ciphertext(&sums[0]).unwrap() == wire::encode_ckks_ciphertext(&sums[1]).unwrap(),
+        "in either order"
+    );
     for (x, y) in [(&two, &three), (&three, &two)] {
         s.assert_slots(&s.evaluator.sub(x, y).unwrap(), &[0.0; 32], SMALL);
     }
@@ -91,7 +97,21 @@ fn a_difference_with_itself_is_zero_and_starts_a_sum() {
         assert_eq!(s.decrypt(&s.evaluator.add(&zero, &x).unwrap()), Ok(a.clone()));
         assert_eq!(s.decrypt(&s.evaluator.mul(&zero, &x, &s.keys).unwrap()), Ok(zeros.clone()));
         assert_eq!(s.decrypt(&s.evaluator.rotate(&zero, 1, &s.keys).unwrap()), Ok(zeros.clone()));
+        // it stays where it was computed: its bytes would hide nothing
+        assert!(zero.is_transparent() && !s.evaluator.add(&zero, &x).unwrap().is_transparent());
+        assert_eq!(wire::encode_ciphertext(&zero), Err(LatticeWireError::Transparent));
+        let mut kept = wire::decode_ciphertext(&wire::store_ciphertext(&zero), s.secret.parameters()).unwrap();
+        kept.declare_noise(zero.noise_bound());
+        assert_eq!((kept.is_transparent(), s.decrypt(&kept)), (true, Ok(zeros.clone())));
+        // an encryption of 0 is the remedy
+        let sent = s.evaluator.add(&zero, &s.encrypt(&zeros, 3)).unwrap();
+        assert!(wire::encode_ciphertext(&sent).is_ok());
     }
+    // 5 is as readable as 0
+    let five = s.encoder.encode(&[5; 64]).unwrap();
+    let five = s.evaluator.add_plain(&s.evaluator.zero(3).unwrap(), &five).unwrap();
+    assert_eq!(wire::encode_ciphertext(&five), Err(LatticeWireError::Transparent));
+    assert!(!s.evaluator.mul(&x, &x, &s.keys).unwrap().is_transparent());
 
     let s = Ckks::toy(&[50, 40, 40]);
     let a = numbers(5);
@@ -105,6 +125,10 @@ fn a_difference_with_itself_is_zero_and_starts_a_sum() {
         assert_eq!(s.decrypt(&zero), [0.0; 32]);
         s.assert_slots(&s.evaluator.add(&zero, &x).unwrap(), &a, SMALL);
         s.assert_slots(&s.evaluator.mul(&zero, &x, &s.keys).unwrap(), &[0.0; 32], SMALL);
+        assert!(zero.is_transparent() && !s.evaluator.add(&zero, &x).unwrap().is_transparent());
+        assert_eq!(wire::encode_ckks_ciphertext(&zero), Err(LatticeWireError::Transparent));
+        let kept = wire::decode_ckks_ciphertext(&wire::store_ckks_ciphertext(&zero), s.secret.parameters()).unwrap();
+        assert_eq!((kept.is_transparent(), s.decrypt(&kept)), (true, vec![0.0; 32]));
     }
 }
 

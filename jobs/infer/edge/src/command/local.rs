@@ -67,5 +67,5 @@ pub(super) fn answer(
     let keys = messages::decode_keys(&holder.keys()?, service.card())?;
     let image = question.iter().map(SeededCiphertext::expand).collect();
     let answer = service.session(keys)?.run(image, &mut randomness::generator()?)?;
-    Ok(messages::encode_answer(&answer))
+    Ok(messages::encode_answer(&answer)?)
 }

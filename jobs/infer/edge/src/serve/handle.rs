@@ -130,7 +130,9 @@ fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Second
     let (mut rng, began) = (ChaCha20Rng::from_seed(*seed), Instant::now());
     let ran = service.resume(ring).run_timed(image, &mut rng, &mut || began.elapsed().as_secs_f64());
     let (answer, seconds) = ran.map_err(|error| refused(&error))?;
-    Ok((messages::encode_answer(&answer), seconds))
+    let fault = |_| Reply::fault("a fault of the server: the model's results do not depend on the question");
+    let answer = messages::encode_answer(&answer).map_err(fault)?;
+    Ok((answer, seconds))
 }
 
 fn no_keys() -> Reply {

@@ -351,5 +351,5 @@ impl Work {
 }
 
 fn encode(values: &[Ciphertext]) -> Vec<u8> {
-    wire::join(&values.iter().map(objects::encode_ckks_ciphertext).collect::<Vec<_>>())
+    wire::join(&values.iter().map(objects::store_ckks_ciphertext).collect::<Vec<_>>())
 }

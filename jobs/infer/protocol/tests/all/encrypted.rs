@@ -402,7 +402,7 @@ fn messages_come_back_and_changed_bytes_are_refused_or_another_message() {
     let session = world.service.session(decoded).unwrap();
     let sent = messages::decode_question(&question, card).unwrap();
     let answer = session.run(sent.iter().map(SeededCiphertext::expand).collect(), &mut rng(2)).unwrap();
-    let answer = messages::encode_answer(&answer);
+    let answer = messages::encode_answer(&answer).unwrap();
     let found = world.client.decrypt(&messages::decode_answer(&answer, card).unwrap(), Output::Label);
     assert!(found.is_ok());
     for (bytes, count) in [(&keys, 0), (&question, image.len() as u8), (&answer, 1)] {
@@ -451,7 +451,7 @@ fn toy_messages() -> [Vec<u8>; 3] {
     let plaintext = encoder.encode(&[0.5, -0.25], &card.answer.1, 1).unwrap();
     let answer = plaintext.encrypt_seeded(client.secret(), &mut rng(3)).unwrap().expand();
     let keys = client.keys(&mut rng(4)).unwrap();
-    [messages::encode_keys(&keys), messages::encode_question(&image), messages::encode_answer(&[answer])]
+    [messages::encode_keys(&keys), messages::encode_question(&image), messages::encode_answer(&[answer]).unwrap()]
 }
 
 #[test]

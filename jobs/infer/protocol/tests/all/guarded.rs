@@ -254,7 +254,7 @@ impl<E> HandingIn<'_, E> {
         let evaluator = Evaluator::new(compiled.parameters()).unwrap().unbounded();
         let low = evaluator.to_level(&weight, level + 1).unwrap();
         self.handed = Some(input);
-        list(&wire::encode_ckks_ciphertext(&evaluator.set_scale(&low, scale).unwrap()))
+        list(&wire::encode_ckks_ciphertext(&evaluator.set_scale(&low, scale).unwrap()).unwrap())
     }
 }
 
@@ -340,7 +340,8 @@ fn a_weight_handed_in_as_the_result_gives_an_index_and_no_more() {
     let slots: Vec<f64> = (0..4096).map(|slot| if slot % 16 == 5 { 0.75 } else { 0.0 }).collect();
     let plain = encoder.encode(&slots, &compiled.scales(last).results, 1).unwrap();
     let foreign = plain.encrypt_seeded(&secret, &mut rng(4)).unwrap().expand();
-    let (told, _) = with_result(&setup, 5, &draw(1, &STYLES[0]), Some(list(&wire::encode_ckks_ciphertext(&foreign))));
+    let (told, _) =
+        with_result(&setup, 5, &draw(1, &STYLES[0]), Some(list(&wire::encode_ckks_ciphertext(&foreign).unwrap())));
     let Err(HostError::Enclave(EnclaveError::Refused(Status::Refused))) = told else { panic!("{told:?}") };
 }
 

@@ -95,7 +95,7 @@ fn a_holders_image_comes_back_as_its_logits_and_its_keys_are_always_the_same_byt
     assert_eq!(sealed.body.len(), messages::question_bytes(service.card()));
     let values = messages::decode_question(sealed.body, service.card()).unwrap();
     let values = values.iter().map(SeededCiphertext::expand).collect();
-    let answer = messages::encode_answer(&service.resume(&ring).run(values, &mut rng(3)).unwrap());
+    let answer = messages::encode_answer(&service.resume(&ring).run(values, &mut rng(3)).unwrap()).unwrap();
     assert_eq!(answer.len(), messages::answer_bytes(service.card()));
     let file = Sealed { kind: SealedKind::Answer, body: &answer, ..sealed }.encode();
     let told = again.decrypt(&file, Output::Logits).unwrap();

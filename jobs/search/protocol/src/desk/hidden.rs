@@ -219,6 +219,6 @@ impl AdmittedHidden {
         let mut sum = parts.next().ok_or(Refusal::Table)?;
         parts.try_for_each(|part| arrangement.matcher.merge(&mut sum, &part))?;
         let pages = arrangement.matcher.finish(&arrangement.form, registration, &query.ciphertext, &sum, rng)?;
-        Ok(messages::encode_answer(&pages))
+        Ok(messages::encode_answer(&pages)?)
     }
 }

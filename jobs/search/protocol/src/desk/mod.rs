@@ -397,7 +397,7 @@ impl Admitted {
         };
         let of = (layout, limbs);
         let answer = matcher.answer(public, &query.ciphertexts, &entries, of, query.granularity, rng)?;
-        Ok(messages::encode_answer(&answer))
+        Ok(messages::encode_answer(&answer)?)
     }
 }
 

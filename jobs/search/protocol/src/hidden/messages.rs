@@ -137,14 +137,17 @@ pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Quer
 }
 
 /// Encodes an answer.
-pub fn encode_answer(pages: &[Page]) -> Vec<u8> {
+///
+/// # Errors
+/// [`MessageError::Object`] for a ciphertext that everybody can read.
+pub fn encode_answer(pages: &[Page]) -> Result<Vec<u8>, MessageError> {
     let counts = pages.first().is_some_and(|page| page.count.is_some());
     let limbs = pages.first().map_or(0, |page| page.equal.len());
     let mut out = vec![VERSION, ANSWER, u8::from(counts), pages.len() as u8, limbs as u8];
     for part in pages.iter().flat_map(|page| page.equal.iter().chain(&page.count)) {
-        out.extend_from_slice(&wire::encode_ciphertext(part));
+        out.extend_from_slice(&wire::encode_ciphertext(part)?);
     }
-    out
+    Ok(out)
 }
 
 /// Reads an answer.
@@ -188,7 +191,7 @@ pub fn encode_partial(partial: &Partial) -> Vec<u8> {
     let mut out = vec![VERSION, PARTIAL, counts];
     out.extend_from_slice(&(partial.sums().len() as u16).to_be_bytes());
     for sum in partial.sums() {
-        out.extend_from_slice(&wire::encode_ciphertext(sum));
+        out.extend_from_slice(&wire::store_ciphertext(sum));
     }
     out
 }
@@ -260,7 +263,10 @@ pub fn fuzz_hidden_messages(data: &[u8]) {
         assert_eq!(encode_query(&query), data);
     }
     if let Ok(pages) = decode_answer(data, &parameters) {
-        assert_eq!(encode_answer(&pages), data);
+        match encode_answer(&pages) {
+            Ok(again) => assert_eq!(again, data),
+            Err(error) => assert_eq!(error, MessageError::Object(wire::LatticeWireError::Transparent)),
+        }
     }
     if let Ok(partial) = decode_partial(data, &parameters) {
         assert_eq!(encode_partial(&partial), data);

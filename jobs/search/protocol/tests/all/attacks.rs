@@ -91,7 +91,7 @@ impl Bench {
 
     /// The values of one part of a ciphertext over one prime, at all roots.
     fn values(&self, ciphertext: &Ciphertext, index: usize) -> Vec<u64> {
-        let bytes = wire::encode_ciphertext(ciphertext);
+        let bytes = wire::encode_ciphertext(ciphertext).unwrap();
         assert_eq!(ciphertext.level(), 1);
         let part = self.element_bytes(1);
         unpack(&bytes[bytes.len() - (2 - index) * part..], self.primes(1)[0].modulus(), self.parameters.degree())
@@ -108,7 +108,7 @@ impl Bench {
 
     /// A ciphertext with another second part. A client can compute it, but cannot send it.
     fn with_second(&self, ciphertext: &Ciphertext, residues: impl Fn(&Ntt) -> Vec<u64>) -> Ciphertext {
-        let mut bytes = wire::encode_ciphertext(ciphertext);
+        let mut bytes = wire::encode_ciphertext(ciphertext).unwrap();
         let second = self.element(ciphertext.level(), residues);
         let start = bytes.len() - second.len();
         bytes[start..].copy_from_slice(&second);
@@ -349,7 +349,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let good = Query { table: TABLE, client: [1; 16], granularity, shape, mode, starts, ciphertexts: sent };
     let good = messages::encode_query(&good);
     assert!(messages::decode_query(&good, &bench.parameters).is_ok());
-    let ciphertext = wire::encode_ciphertext(&one);
+    let ciphertext = wire::encode_ciphertext(&one).unwrap();
     let start = 2 + 32 + 16 + 4 + 4 + 2;
     assert!(messages::decode_query(&[&good[..start], &ciphertext].concat(), &bench.parameters).is_err());
     assert!(messages::decode_query(&[&good[..], &halves].concat(), &bench.parameters).is_err());

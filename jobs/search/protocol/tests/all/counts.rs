@@ -168,7 +168,7 @@ impl Bench {
         let public = messages::decode_registration(&registration, &self.parameters).unwrap();
         let rng = &mut rng(numbers[0][0] ^ 1 << 40);
         let answer = self.matcher.answer(&public, &sent.ciphertexts, entries, of, sent.granularity, rng).unwrap();
-        let answer = messages::decode_answer(&messages::encode_answer(&answer), &self.parameters).unwrap();
+        let answer = messages::decode_answer(&messages::encode_answer(&answer).unwrap(), &self.parameters).unwrap();
         asker.read(&answer, of).unwrap()
     }
 
@@ -347,7 +347,7 @@ fn questions_and_answers_of_one_block_have_the_bytes_that_they_are_to_have() {
         let (shape, ciphertexts) = (Shape::Pattern { places: 100, length: 10 }, vec![ciphertext]);
         let query =
             Query { table: [1; 32], client: [2; 16], granularity, shape, mode: Mode::Plain, starts, ciphertexts };
-        let bytes = messages::encode_query(&query).len() + messages::encode_answer(&answer).len();
+        let bytes = messages::encode_query(&query).len() + messages::encode_answer(&answer).unwrap().len();
         assert!(bytes < most, "{set}: {bytes}");
         assert!(messages::encode_registration(&bench.public).len() < registration, "{set}");
     }
@@ -452,20 +452,20 @@ fn dividing_by_the_querys_second_part_gives_the_masks_without_fresh_randomness_a
     let parameters = &bench.parameters;
     let query: SeededCiphertext = bench.query(5, 20);
     let sent = query.expand();
-    let c1 = second_part(&wire::encode_ciphertext(&sent), parameters, 3, false);
+    let c1 = second_part(&wire::encode_ciphertext(&sent).unwrap(), parameters, 3, false);
     // a server that omits the encryption of zero
     let (encoder, evaluator) = (Encoder::new(parameters).unwrap(), Evaluator::new(parameters).unwrap());
     let masks: Vec<i64> = (0..4_096).map(|i| i * 7 % 65_536 + 1).collect();
     let masks: Plaintext = encoder.encode(&masks).unwrap();
     let weak = evaluator.mul_plain(&sent, &masks).unwrap();
-    let weak = second_part(&wire::encode_ciphertext(&weak), parameters, 3, false);
+    let weak = second_part(&wire::encode_ciphertext(&weak).unwrap(), parameters, 3, false);
     assert_eq!(quotient(&weak, &c1, parameters), masks.coefficients());
     // the real protocol, over one prime: the quotient by the query's second part there has no small
     // coefficients
     let answer = bench.answer(&query, &[Entry { key: [9, 0], count: 1 }], 1, false, 21);
     let low = evaluator.to_level(&sent, 1).unwrap();
-    let low = second_part(&wire::encode_ciphertext(&low), parameters, 1, false);
-    let found = second_part(&wire::encode_ciphertext(&answer[0].equal[0]), parameters, 1, false);
+    let low = second_part(&wire::encode_ciphertext(&low).unwrap(), parameters, 1, false);
+    let found = second_part(&wire::encode_ciphertext(&answer[0].equal[0]).unwrap(), parameters, 1, false);
     let small = quotient(&found, &low, parameters).iter().filter(|value| value.abs() <= 1 << 17).count();
     assert!(small < 20, "{small} of 4096 are as small as masks");
 }
@@ -488,8 +488,11 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let answer = matcher.answer(&public, &ciphertexts, &entries, of, granularity, &mut rng(4)).unwrap();
     let (shape, starts) = (Shape::Pattern { places: 3, length: 6 }, vec![1, 2, 2]);
     let query = Query { table: [7; 32], client: [8; 16], granularity, shape, mode: Mode::Plain, starts, ciphertexts };
-    let [registration, query, answer] =
-        [messages::encode_registration(&public), messages::encode_query(&query), messages::encode_answer(&answer)];
+    let [registration, query, answer] = [
+        messages::encode_registration(&public),
+        messages::encode_query(&query),
+        messages::encode_answer(&answer).unwrap(),
+    ];
     let reads = |bytes: &[u8]| {
         [
             messages::decode_registration(bytes, &parameters).is_ok(),
@@ -528,7 +531,7 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     assert_eq!(with(57, 9), malformed("order of places"));
     assert_eq!([with(67, 0), with(66, 9)], [(); 2].map(|()| malformed("number of ciphertexts")));
     // a ciphertext with both parts, as a client would send to choose them
-    let whole = wire::encode_ciphertext(&asker.query(&[[3, 0]], of, &mut rng(3)).unwrap()[0].expand());
+    let whole = wire::encode_ciphertext(&asker.query(&[[3, 0]], of, &mut rng(3)).unwrap()[0].expand()).unwrap();
     assert!(messages::decode_query(&[&query[..68], &whole].concat(), &parameters).is_err());
 }
 

@@ -77,7 +77,7 @@ impl Bench {
     fn answer(&self, form: &Form, query: &Query, table: &impl Blocks, seed: u64) -> Vec<Page> {
         let (matcher, registration, rng) = (&self.matcher, &self.registration, &mut rng(seed));
         let answer = matcher.answer(form, registration, &query.ciphertext, query.granularity, table, rng).unwrap();
-        messages::decode_answer(&messages::encode_answer(&answer), &self.parameters).unwrap()
+        messages::decode_answer(&messages::encode_answer(&answer).unwrap(), &self.parameters).unwrap()
     }
 
     /// Asks, answers and reads.
@@ -178,7 +178,7 @@ proptest! {
         let parts = |pages: &[Page]| -> Vec<Vec<u8>> {
             // the bound on noise is rounded, and is not part of the computation
             let all = pages.iter().flat_map(|page| page.equal.iter().chain(&page.count));
-            all.map(wire::encode_ciphertext).map(|bytes| bytes[bytes.len() - 2_880..].to_vec()).collect()
+            all.map(wire::store_ciphertext).map(|bytes| bytes[bytes.len() - 2_880..].to_vec()).collect()
         };
         prop_assert!(parts(&whole) == parts(&merged));
         let found = Asker::new(&bench.secret).unwrap().read(form.layout(), &merged).unwrap();
@@ -219,7 +219,7 @@ fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there
         assert_eq!(bench.ask(&form, &table, absent.unwrap(), granularity), MatchResult::Absent);
     }
     let query = bench.query(&form, 5, Granularity::Count);
-    let answer = messages::encode_answer(&bench.answer(&form, &query, &table, 9));
+    let answer = messages::encode_answer(&bench.answer(&form, &query, &table, 9)).unwrap();
     let (up, down) = (messages::encode_query(&query).len(), answer.len());
     assert!(up < 154_000 && down < 206_000, "{up} and {down}");
 }
@@ -352,7 +352,7 @@ fn an_entry_that_agrees_in_some_limbs_does_not_show() {
 /// The values of a ciphertext's second part modulo the first prime, from its bytes: the client sees
 /// them.
 fn second_part(part: &Ciphertext, parameters: &LatticeParameters) -> Vec<u64> {
-    let (bytes, ring) = (wire::encode_ciphertext(part), parameters.ring());
+    let (bytes, ring) = (wire::encode_ciphertext(part).unwrap(), parameters.ring());
     let row = |prime: usize| parameters.degree() * ring.data_primes()[prime].modulus().bits() as usize / 8;
     let length: usize = (0..part.level()).map(row).sum();
     let (start, bits) = (bytes.len() - length, ring.data_primes()[0].modulus().bits() as usize);
@@ -517,7 +517,7 @@ fn messages_with_the_identity_of_a_key_are_refused() {
     let named = messages::encode_query(&Query { ciphertext: named, ..query });
     assert_eq!(messages::decode_query(&named, &parameters).err(), identity);
     for (i, mut changed) in
-        [messages::encode_answer(&answer), messages::encode_partial(&partial)].into_iter().enumerate()
+        [messages::encode_answer(&answer).unwrap(), messages::encode_partial(&partial)].into_iter().enumerate()
     {
         changed[5] = 2;
         let read = [
@@ -543,7 +543,7 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     let all = [
         messages::encode_registration(&bench.registration),
         messages::encode_query(&query),
-        messages::encode_answer(&answer),
+        messages::encode_answer(&answer).unwrap(),
         messages::encode_layout(table.layout()),
         messages::encode_partial(&partial),
     ];
@@ -577,7 +577,7 @@ fn messages_are_refused_when_anything_is_missing_or_more_or_another() {
     };
     assert_eq!(with(50, 2), malformed("granularity"));
     // ciphertexts and keys with both halves, as a client would send to choose them
-    let whole = wire::encode_ciphertext(&query.ciphertext.expand());
+    let whole = wire::encode_ciphertext(&query.ciphertext.expand()).unwrap();
     assert!(messages::decode_query(&[&all[1][..51], &whole].concat(), &parameters).is_err());
     // keys for another purpose
     let keys = EvaluationKeys::new(bench.secret.parameters()).with_rotation(&bench.secret, 1, 2, &mut rng(9)).unwrap();

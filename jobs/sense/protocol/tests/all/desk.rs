@@ -221,7 +221,7 @@ fn attacked() -> (Fleet<U25>, String) {
 fn handed_in(fleet: &mut Fleet<U25>, order: &Order, result: Ciphertext) -> Vec<u8> {
     let seats = fleet.registry.seats();
     let tally = tobari_sense::cloud::tally(order, &seats, &fleet.frames);
-    message::encode(&WindowResults { tally, results: vec![result] })
+    message::encode(&WindowResults { tally, results: vec![result] }).unwrap()
 }
 
 /// The only result of an honest message.
@@ -424,7 +424,11 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     let mut start = 0;
     let mut withheld = |message: WindowResults| {
         start += WINDOW;
-        assert_eq!(desk.open(&id, start, &message::encode(&message), &fleet.registry), Err(Withheld), "window {start}");
+        assert_eq!(
+            desk.open(&id, start, &message::encode(&message).unwrap(), &fleet.registry),
+            Err(Withheld),
+            "window {start}"
+        );
     };
     withheld(WindowResults { results: vec![], ..honest.clone() });
     withheld(WindowResults { results: vec![honest.results[0].clone(); 2], ..honest.clone() });
@@ -446,7 +450,7 @@ fn results_of_another_form_are_withheld_for_the_same_reason() {
     // the bound on the noise is a claim of the server, and changes nothing: a desk that compared it
     // with the noise would reveal the noise, bit by bit, to everybody who sees releases
     let claimed = honest.results[0].claimed_noise();
-    let (bound, bytes) = ((1024.0 * claimed) as u32, message::encode(&honest));
+    let (bound, bytes) = ((1024.0 * claimed) as u32, message::encode(&honest).unwrap());
     let at = bytes.windows(4).position(|four| four == bound.to_be_bytes()).unwrap();
     let mut claim = |claimed: u32| {
         let mut bytes = bytes.clone();

@@ -133,7 +133,7 @@ fn one(
             return Err(Failure::Work(format!("{layout}, {set}: expected {expected}, found {:?}", told.labels)));
         }
         row.question = sealed.iter().map(|one| wire::encode_ckks_seeded_ciphertext(one).len()).sum();
-        row.answer = answer.iter().map(|one| wire::encode_ckks_ciphertext(one).len()).sum();
+        row.answer = answer.iter().map(|one| wire::store_ckks_ciphertext(one).len()).sum();
     }
     Ok(row)
 }

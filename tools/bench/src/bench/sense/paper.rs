@@ -46,7 +46,7 @@ fn sizes(design: Design) -> Result<[f64; 2], Failure> {
         let public = PublicKey::generate(&SecretKey::from_seed(&parameters, Seed::random(&mut rng)), &mut rng);
         let message = direct::packed(&Encoder::new(&parameters)?, &[0; READINGS])?;
         let one = Encryptor::new(&public)?.encrypt(&message, direct::PRODUCTS + 1, &mut rng)?;
-        Ok([(count * wire::encode_ciphertext(&one).len()) as f64, wire::encode_ring_public_key(&public).len() as f64])
+        Ok([(count * wire::store_ciphertext(&one).len()) as f64, wire::encode_ring_public_key(&public).len() as f64])
     };
     match design {
         Design::Bitwise => direct_sizes(READINGS * direct::BITS),

@@ -69,7 +69,7 @@ mod faults;
 #[cfg(test)]
 mod known_answers;
 #[cfg(test)]
-mod lattigo;
+mod peers;
 #[cfg(test)]
 mod tests;
 

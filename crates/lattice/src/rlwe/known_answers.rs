@@ -15,6 +15,7 @@ const DIGITS: usize = 10;
 
 /// A file of records, and its parameters: one special prime, a digit for each data prime.
 pub(crate) struct Answers {
+    pub(crate) name: String,
     pub(crate) parameters: LatticeParameters,
     records: Vec<Vec<String>>,
 }
@@ -37,7 +38,7 @@ impl Answers {
         let (special, data) = primes.split_last().unwrap();
         let parameters =
             LatticeParameters::insecure_for_tests(degree, data, &[*special], data.len(), plaintext).unwrap();
-        Self { parameters, records }
+        Self { name: name.to_owned(), parameters, records }
     }
 
     /// All records of a kind: the fields after it.

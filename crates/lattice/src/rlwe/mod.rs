@@ -53,7 +53,7 @@ pub use switch::{Digits, EvaluationKey, KeySwitcher};
 #[cfg(test)]
 pub(crate) mod known_answers;
 #[cfg(test)]
-mod lattigo;
+mod peers;
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -1,5 +1,5 @@
-//! The scheme against answers of Lattigo: encodings, decryptions, results of our evaluator, and
-//! results with evaluation keys that Lattigo made.
+//! The scheme against answers of Lattigo and OpenFHE: encodings, decryptions, results of our
+//! evaluator, and results with evaluation keys that Lattigo made.
 
 use super::*;
 use crate::ring::Poly;
@@ -15,22 +15,25 @@ fn scale_of(name: &str) -> Scale {
 }
 
 fn ciphertext(answers: &Answers, name: &str) -> Ciphertext {
-    let mut ciphertext = Ciphertext::new(answers.lattigos(name).0, scale_of(name), None);
+    let mut ciphertext = Ciphertext::new(answers.ciphertext(name).0, scale_of(name), None);
     ciphertext.declare(2.0);
     ciphertext
 }
 
 /// The slots of the inputs, as the generator fills them.
-fn inputs(slots: usize) -> [Vec<Complex>; 2] {
+fn inputs(slots: usize, complex: bool) -> [Vec<Complex>; 2] {
     let of = |i: usize, period: usize, phase: usize| ((i * 13 + phase) % period) as f64 / period as f64 * 2.0 - 1.0;
     let number = |[re, im]: [(usize, usize); 2]| {
-        (0..slots).map(move |i| Complex { re: of(i, re.0, re.1), im: of(i, im.0, im.1) }).collect()
+        (0..slots)
+            .map(move |i| Complex { re: of(i, re.0, re.1), im: if complex { of(i, im.0, im.1) } else { 0.0 } })
+            .collect()
     };
     [number([(101, 0), (89, 7)]), number([(97, 3), (83, 5)])]
 }
 
-fn expected(slots: usize, name: &str) -> Vec<Complex> {
-    let [mut a, b] = inputs(slots);
+fn expected(answers: &Answers, name: &str) -> Vec<Complex> {
+    let slots = answers.parameters.degree() / 2;
+    let [mut a, b] = inputs(slots, answers.name.starts_with("lattigo"));
     let mut product: Vec<Complex> = a.iter().zip(&b).map(|(a, b)| *a * *b).collect();
     match name {
         "fresh-a" => a,
@@ -58,7 +61,7 @@ fn distance(found: &[Complex], expected: &[Complex]) -> f64 {
 fn slots_have_lattigos_polynomials() {
     let answers = Answers::read("lattigo-ckks-64");
     let encoder = Encoder::new(&answers.parameters).unwrap().within(2.0);
-    for (name, slots) in ["a", "b"].iter().zip(inputs(32)) {
+    for (name, slots) in ["a", "b"].iter().zip(inputs(32, true)) {
         let theirs = answers.by_coefficients(&answers.one("polynomial", name)[0], answers.parameters.ring().basis(3));
         let ours = encoder.encode_complex(&slots, &Scale::power_of_two(30), 3).unwrap();
         let mut difference = theirs.clone();
@@ -69,16 +72,22 @@ fn slots_have_lattigos_polynomials() {
 }
 
 #[test]
-fn lattigos_approximate_ciphertexts_decrypt_to_what_they_hold() {
-    for (file, count, error) in [("lattigo-ckks-64", 9, 2f64.powi(-18)), ("lattigo-ckks-16384", 1, 2f64.powi(-12))] {
+fn approximate_ciphertexts_of_others_decrypt_to_what_they_hold() {
+    for (file, count, error) in [
+        ("lattigo-ckks-64", 9, 2f64.powi(-18)),
+        ("lattigo-ckks-16384", 1, 2f64.powi(-12)),
+        ("openfhe-ckks-64", 8, 2f64.powi(-18)),
+        // OpenFHE encrypts without a special prime: `B(σ_e) (1 + 2 B(σ_s))` of 2^30 is 2^-8.5
+        ("openfhe-ckks-16384", 1, 2f64.powi(-9)),
+    ] {
         let answers = Answers::read(file);
-        let (encoder, secret) = (Encoder::new(&answers.parameters).unwrap(), answers.lattigos_secret());
+        let (encoder, secret) = (Encoder::new(&answers.parameters).unwrap(), answers.ternary_secret());
         let decryptor = Decryptor::new(&secret, &encoder).unwrap();
         assert_eq!(answers.all("ciphertext").count(), count);
         for fields in answers.all("ciphertext") {
             let name = &fields[0];
             let found = decryptor.decrypt_complex(&ciphertext(&answers, name)).unwrap();
-            let wrong = distance(&found, &expected(encoder.slots(), name));
+            let wrong = distance(&found, &expected(&answers, name));
             assert!(wrong < error, "{file}, {name}: {wrong:e}");
             if let Some(fields) = answers.all("scale").find(|fields| fields[0] == *name) {
                 let (ours, theirs) = (scale_of(name).to_f64(&answers.parameters).unwrap(), &fields[1]);
@@ -90,36 +99,44 @@ fn lattigos_approximate_ciphertexts_decrypt_to_what_they_hold() {
 
 /// The largest coefficient by which two ciphertexts of one level differ under the secret.
 fn difference(answers: &Answers, ours: &Ciphertext, theirs: &Ciphertext) -> u64 {
-    let secret = answers.lattigos_secret();
+    let secret = answers.ternary_secret();
     let [mut ours, theirs] = [ours, theirs].map(|one| Poly::clone(&secret.phase_values(one.inner())));
     ours.sub_assign(&theirs);
     largest(ours)
 }
 
 #[test]
-fn our_evaluator_does_to_lattigos_approximate_ciphertexts_what_lattigos_does() {
-    let answers = Answers::read("lattigo-ckks-64");
+fn our_evaluator_does_to_approximate_ciphertexts_of_others_what_theirs_does() {
+    for file in ["lattigo-ckks-64", "openfhe-ckks-64"] {
+        evaluate_as(&Answers::read(file));
+    }
+}
+
+fn evaluate_as(answers: &Answers) {
     let parameters = &answers.parameters;
-    let (secret, mut rng) = (answers.lattigos_secret(), rng(23));
+    let (secret, mut rng) = (answers.ternary_secret(), rng(23));
     let mut own = EvaluationKeys::new(parameters).with_relinearization(&secret, 3, &mut rng).unwrap();
     let steps = [1, 2, -5];
     for step in steps {
         own.add_rotation(&secret, step, 3, &mut rng).unwrap();
     }
-    let lattigos = EvaluationKeys::from_inner(parameters, answers.lattigos_keys(&steps));
+    let mut all = vec![("ours", own)];
+    if answers.all("key").next().is_some() {
+        all.push(("Lattigo's", EvaluationKeys::from_inner(parameters, answers.lattigos_keys(&steps))));
+    }
     let evaluator = Evaluator::new(parameters).unwrap().unbounded();
-    let of = |name: &str| ciphertext(&answers, name);
-    assert_eq!(difference(&answers, &evaluator.tensor(&of("fresh-a"), &of("fresh-b")).unwrap(), &of("product")), 0);
+    let of = |name: &str| ciphertext(answers, name);
+    assert_eq!(difference(answers, &evaluator.tensor(&of("fresh-a"), &of("fresh-b")).unwrap(), &of("product")), 0);
     let rescaled = evaluator.rescale(&of("relinearised")).unwrap();
-    let off = difference(&answers, &rescaled, &of("rescaled"));
+    let off = difference(answers, &rescaled, &of("rescaled"));
     assert!(off <= 64, "{off}: a rounding of each coefficient");
-    for (whose, keys) in [("ours", &own), ("Lattigo's", &lattigos)] {
+    for (whose, keys) in &all {
         let relinearised = evaluator.relinearize(&of("product"), keys).unwrap();
-        let off = difference(&answers, &relinearised, &of("relinearised"));
+        let off = difference(answers, &relinearised, &of("relinearised"));
         assert!(off < 1 << 12, "{off}: an error of {whose} key");
         for step in steps {
             let rotated = evaluator.rotate(&of("fresh-a"), step, keys).unwrap();
-            let off = difference(&answers, &rotated, &of(&format!("rotated{step}")));
+            let off = difference(answers, &rotated, &of(&format!("rotated{step}")));
             assert!(off < 1 << 12, "{off}: an error of {whose} key for {step}");
         }
     }

@@ -10,8 +10,8 @@ use super::{Ciphertext, SecretKey};
 use crate::ring::{Basis, Coeff, Eval, Poly, Seed};
 
 impl Answers {
-    /// Lattigo's secret.
-    pub(crate) fn lattigos_secret(&self) -> SecretKey {
+    /// A secret by its coefficients.
+    pub(crate) fn ternary_secret(&self) -> SecretKey {
         let coefficients: Vec<i64> =
             self.all("secret").next().unwrap()[0].split(',').map(|text| text.parse().unwrap()).collect();
         assert!(coefficients.iter().all(|s| (-1..=1).contains(s)));
@@ -23,8 +23,8 @@ impl Answers {
         Poly::<Coeff>::from_values(self.parameters.ring(), basis, &residues(text)).forward()
     }
 
-    /// A ciphertext of Lattigo, and its factor.
-    pub(crate) fn lattigos(&self, name: &str) -> (Ciphertext, u64) {
+    /// A ciphertext by coefficients, and its factor.
+    pub(crate) fn ciphertext(&self, name: &str) -> (Ciphertext, u64) {
         let [level, factor, parts @ ..] = self.one("ciphertext", name) else { panic!("{name} is too short") };
         let basis = self.parameters.ring().basis(level.parse().unwrap());
         let parts = parts.iter().map(|part| self.by_coefficients(part, basis)).collect();

@@ -9,6 +9,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask check [--since REVISION]
        cargo xtask soak [NAME [--minutes M]]
+       cargo xtask ct
        cargo xtask web
        cargo xtask book
        cargo xtask graph [--json]
@@ -19,13 +20,14 @@ check      runs format, layout, clippy and unit tests of what changed, for use w
            compares the working tree with REVISION, else with where the branch left its upstream,
            else with HEAD
 soak       runs one long run and writes its record; without a name, lists them
+ct         looks for branches and addresses that depend on secrets: test --only ct
 web        builds the browser's client into web/dist, where the server embeds it from
 book       builds the book; mdBook is installed into the target folder first
 graph      prints the crates, their sizes, which of them each one uses, and circles of modules
 buildcost  builds the program anew, in a folder of its own, and prints the processor seconds of
            each crate; needs Linux";
 
-const VERBS: &str = "test, check, soak, web, book, graph or buildcost";
+const VERBS: &str = "test, check, ct, soak, web, book, graph or buildcost";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +61,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
     match words.next() {
         Some("test") => test(words),
         Some("check") => check(words),
+        Some("ct") => match words.next() {
+            None => Ok(Call::Test { without: Vec::new(), only: vec!["ct".to_owned()] }),
+            Some(word) => Err(format!("expected nothing after ct, found `{word}`")),
+        },
         Some("soak") => soak(words),
         Some(verb @ ("web" | "book")) => {
             let call = if verb == "web" { Call::Web } else { Call::Book };
@@ -188,6 +194,8 @@ mod tests {
         assert_eq!(call("soak fuzz"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: soak::DEFAULT_MINUTES }));
         assert_eq!(call("soak fuzz --minutes 3"), Ok(Call::Soak { name: "fuzz".to_owned(), minutes: 3 }));
         assert_eq!((call("web"), call("book")), (Ok(Call::Web), Ok(Call::Book)));
+        assert_eq!(call("ct"), Ok(Call::Test { without: Vec::new(), only: vec!["ct".to_owned()] }));
+        assert!(call("ct now").is_err());
         assert!(call("book now").is_err());
         assert_eq!(call("graph"), Ok(Call::Graph { json: false }));
         assert_eq!(call("graph --json"), Ok(Call::Graph { json: true }));

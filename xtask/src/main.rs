@@ -3,6 +3,7 @@
 //! - `cargo xtask test`: everything that a change must pass.
 //! - `cargo xtask check`: the quick part of that, for changed packages.
 //! - `cargo xtask soak NAME`: long runs, whose record is committed.
+//! - `cargo xtask ct`: looks for branches and addresses that depend on secrets.
 //! - `cargo xtask web`: builds the browser's clients.
 //! - `cargo xtask book`: builds the book.
 //! - `cargo xtask graph`: crates, and circles of modules.

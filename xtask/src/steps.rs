@@ -50,6 +50,7 @@ static STEPS: &[Step] = &[
     Step { name: "wasm-bits", tool: None, run: wasm_bits },
     Step { name: "web", tool: None, run: |run| web::step(&run.root) },
     Step { name: "browser", tool: Some(&TOOLS[0]), run: browser },
+    Step { name: "ct", tool: None, run: ct },
     Step { name: "fuzz", tool: None, run: fuzz },
     Step { name: "python", tool: Some(&TOOLS[1]), run: python },
     Step { name: "deny", tool: None, run: deny },
@@ -353,6 +354,20 @@ fn wasm_bits(run: &mut Run) -> Outcome {
     let mut check = Command::new(node);
     check.current_dir(&folder).arg("bits.mjs").arg(module).arg("../../vectors/lattice/ckks-bits.txt");
     outcome(pass(&mut build).and_then(|()| pass(&mut check)))
+}
+
+/// Looks for branches, addresses and divisions that depend on secrets, in code as it is released.
+fn ct(run: &mut Run) -> Outcome {
+    /// The program's exit status where nothing can be traced.
+    const NOT_RUN: i32 = 77;
+    let mut program = cargo(&run.root);
+    program.args(["run", "--quiet", "--locked", "--release", "--package", "tobari-ct"]);
+    match pass(&mut program) {
+        Err(why) if why.ends_with(&format!("exit status: {NOT_RUN}")) => {
+            Outcome::NotRun("this system lets no process trace another".to_owned())
+        }
+        done => outcome(done),
+    }
 }
 
 /// Calls between browsers, over a server of their own: tests that other steps ignore.

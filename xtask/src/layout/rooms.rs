@@ -409,6 +409,13 @@ pub(crate) const ROOMS: &[Room] = &[
         ..PLAIN
     },
     Room {
+        package: "tobari-ct",
+        path: "tools/ct",
+        may_use: &["tobari-lattice", "tobari-simd"],
+        unsafe_in: &["src/memory.rs", "src/trace.rs"],
+        ..PLAIN
+    },
+    Room {
         package: "tobari-corpora",
         path: "tools/corpora",
         may_use: &[

@@ -1,0 +1,71 @@
+//! Looks for branches, addresses and divisions that depend on secrets.
+//!
+//! The compiler decides whether a choice is a branch, so the program examines compiled code, its
+//! own: a child process computes with two secrets in turn, one instruction at a time under a
+//! tracer. All instructions, and all addresses in memory that they access, must be the same; so
+//! must the operands of integer divisions. Three works with a fault show first that the tracer sees
+//! what it looks for. Every work runs on each backend of the machine.
+//!
+//! Two secrets do not stand for all. So they are as different as they can be: zeros and large
+//! numbers, a key and another. Times of single instructions are not measured.
+
+#![deny(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use std::process::ExitCode;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod memory;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod trace;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod works;
+
+/// The environment variable that names backend and work of a traced child.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+const CHILD: &str = "TOBARI_CT_CHILD";
+
+/// The exit status if nothing can be traced.
+const NOT_RUN: u8 = 77;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn main() -> ExitCode {
+    println!("this system traces no process: only Linux on x86-64 does");
+    ExitCode::from(NOT_RUN)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn main() -> ExitCode {
+    if let Ok(child) = std::env::var(CHILD) {
+        let (backend, name) = child.split_once(':').unwrap_or_default();
+        let done = trace::run(|which| works::work(backend, name, which));
+        return if done { ExitCode::SUCCESS } else { ExitCode::from(trace::UNTRACED) };
+    }
+    no_instruction_and_no_address_depends_on_a_secret()
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn no_instruction_and_no_address_depends_on_a_secret() -> ExitCode {
+    let (mut failed, mut instructions) = (0, 0);
+    println!("{:<38} {:<10} {:>12}  result", "work", "backend", "instructions");
+    for (name, is_faulty, backends) in works::all() {
+        for backend in backends {
+            let Some(compared) = trace::compare(&name, backend) else {
+                println!("this process may trace no other");
+                return ExitCode::from(NOT_RUN);
+            };
+            instructions += compared.count;
+            let result = match &compared.parted {
+                Some(_) if is_faulty => "found, as it should be".to_owned(),
+                None if is_faulty => "FAILED: the tracer sees nothing".to_owned(),
+                None if compared.count < works::FEWEST => "FAILED: too few instructions".to_owned(),
+                None => "ok".to_owned(),
+                Some(parted) => format!("FAILED: {parted}"),
+            };
+            failed += usize::from(result.starts_with("FAILED"));
+            println!("{name:<38} {backend:<10} {:>12}  {result}", compared.count);
+        }
+    }
+    println!("{instructions} instructions compared, {failed} works failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

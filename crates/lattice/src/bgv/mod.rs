@@ -72,6 +72,8 @@ mod faults;
 #[cfg(test)]
 mod known_answers;
 #[cfg(test)]
+mod large;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod tests;

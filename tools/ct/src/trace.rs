@@ -61,7 +61,9 @@ struct Shown {
 /// A child that is killed at the end.
 struct Traced {
     child: Child,
-    known: HashMap<u64, Option<Instruction>>,
+    instructions: HashMap<u64, Option<Instruction>>,
+    /// Addresses that were not known, so far.
+    unknown: u64,
 }
 
 impl Drop for Traced {
@@ -133,13 +135,13 @@ impl Traced {
 
     /// The instruction at this address, which does not change; `None` if its bytes say nothing.
     fn instruction(&mut self, at: u64) -> Option<Instruction> {
-        if let Some(known) = self.known.get(&at) {
+        if let Some(known) = self.instructions.get(&at) {
             return *known;
         }
         let bytes: Vec<u8> = (0..2).flat_map(|word| self.word(at + 8 * word).to_le_bytes()).take(LONGEST).collect();
         let decoded = Decoder::with_ip(64, &bytes, at, DecoderOptions::NONE).decode();
         let instruction = (!decoded.is_invalid()).then_some(decoded);
-        self.known.insert(at, instruction);
+        self.instructions.insert(at, instruction);
         instruction
     }
 
@@ -165,9 +167,10 @@ impl Traced {
                 | OpKind::MemoryESDI
                 | OpKind::MemoryESEDI
                 | OpKind::MemoryESRDI => {
-                    // an address in a vector register is not known: no two of them are the same
-                    let address = instruction.virtual_address(operand, 0, |register, _, _| value(registers, register));
-                    mix(address.unwrap_or(self.known.len() as u64 ^ registers.rsp ^ u64::MAX));
+                    let address = address(&instruction, operand, registers);
+                    // no two addresses that are not known are the same: a gather is a finding
+                    self.unknown += u64::from(address.is_none());
+                    mix(address.unwrap_or(self.unknown));
                     if let (true, Some(address)) = (divides, address) {
                         mix(self.word(address));
                     }
@@ -183,6 +186,11 @@ impl Traced {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap_or_default();
         maps.split('-').next().and_then(|first| u64::from_str_radix(first, 16).ok()).unwrap_or(0)
     }
+}
+
+/// The address of an operand in memory; `None` if it is in a vector register, as that of a gather.
+fn address(instruction: &Instruction, operand: u32, registers: &libc::user_regs_struct) -> Option<u64> {
+    instruction.virtual_address(operand, 0, |register, _, _| value(registers, register))
 }
 
 /// What a general register holds; for a segment, its base.
@@ -233,7 +241,7 @@ pub(super) fn compare(name: &str, backend: &str) -> Option<Compared> {
     let mut command = Command::new(env::current_exe().unwrap_or_default());
     command.env(CHILD, format!("{backend}:{name}")).stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.spawn().unwrap_or_else(|error| panic!("no child: {error}"));
-    let mut child = Traced { child, known: HashMap::new() };
+    let mut child = Traced { child, instructions: HashMap::new(), unknown: 0 };
     assert_eq!(child.stopped()?, libc::SIGSTOP);
     let [one, other] = [(); 2].map(|()| {
         child.go_on();
@@ -256,9 +264,41 @@ impl Traced {
             (Some(a), Some(b)) if a.at == b.at => "an address or a division",
             _ => "a branch",
         };
-        let instruction = one.get(at).and_then(|shown| self.known.get(&shown.at).copied().flatten());
+        let instruction = one.get(at).and_then(|shown| self.instructions.get(&shown.at).copied().flatten());
         let instruction = instruction.map_or(String::new(), |found| format!("{:?}", found.code()));
         let counts = format!("{} and {} instructions", one.len(), other.len());
         format!("{what} after {at} of {counts}: {instruction} near {:?}, {:?}", near(one), near(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers() -> libc::user_regs_struct {
+        // SAFETY: numbers alone
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_operands_and_a_gather_has_none() {
+        let mut registers = registers();
+        (registers.rbx, registers.rcx, registers.fs_base) = (0x1000, 0x20, 0x7000_0000);
+        let of = |bytes: &[u8]| {
+            let instruction = Decoder::with_ip(64, bytes, 0x40_0000, DecoderOptions::NONE).decode();
+            let operand = (0..instruction.op_count()).find(|i| instruction.op_kind(*i) == OpKind::Memory).unwrap();
+            address(&instruction, operand, &registers)
+        };
+        // mov rax, [rbx + 8 rcx + 16]; mov rax, fs:[40]; mov rax, [rip + 256]
+        assert_eq!(of(&[0x48, 0x8b, 0x44, 0xcb, 0x10]), Some(0x1000 + 8 * 0x20 + 16));
+        assert_eq!(of(&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0]), Some(0x7000_0028));
+        assert_eq!(of(&[0x48, 0x8b, 0x05, 0, 1, 0, 0]), Some(0x40_0007 + 256));
+        // vpgatherdd ymm0, [rbx + 4 ymm1], ymm2
+        assert_eq!(of(&[0xc4, 0xe2, 0x6d, 0x90, 0x04, 0x8b]), None);
+        // the parts of registers
+        registers.rax = 0x1234_5678_9abc_def0;
+        let parts = [Register::RAX, Register::EAX, Register::AL, Register::YMM1];
+        let expected = [Some(registers.rax), Some(0x9abc_def0), Some(0xf0), None];
+        assert_eq!(parts.map(|register| value(&registers, register)), expected);
     }
 }

@@ -61,7 +61,7 @@ impl Evaluator {
         self.power_of(exponent, &mut BTreeMap::from([(1, x.clone())]), keys)
     }
 
-    /// A power by those that are known.
+    /// Computes `x^exponent` from powers that were computed before, which `known` has.
     fn power_of(
         &self,
         exponent: u32,

@@ -388,7 +388,8 @@ const MOST_FLOOD: u32 = 120;
 /// // a program takes its randomness from the system
 /// let mut rng = chacha20::ChaCha20Rng::from_seed([0; 32]);
 /// let secret = SecretKey::generate(&parameters, &mut rng);
-/// // noise of at most 2^10, 100 results, together within 2^-40 of harmless: 10 + 40 - 1 + 12 + 7 bits
+/// // noise of at most 2^10, and 100 results, together within 2^-40 of harmless
+/// // take a flood of 10 + 40 - 1 + 12 + 7 bits
 /// let budget = FloodBudget::new(&secret, 10, 40, 100)?;
 /// assert_eq!((budget.flood_bits(), budget.left()), (68, 100));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

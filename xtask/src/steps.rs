@@ -8,7 +8,7 @@ use crate::layout::rooms::{Browser, ROOMS};
 use crate::python::Environment;
 use crate::summary::{Outcome, Report, outcome};
 use crate::tally::{Tally, not_run};
-use crate::tools::{TOOLS, Tool, on_path, provide};
+use crate::tools::{TOOLS, Tool, bring, on_path, provide};
 use crate::web;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -360,9 +360,13 @@ fn wasm_bits(run: &mut Run) -> Outcome {
 fn ct(run: &mut Run) -> Outcome {
     /// The program's exit status where nothing can be traced.
     const NOT_RUN: i32 = 77;
+    if on_path("valgrind").is_none() {
+        _ = bring("valgrind");
+    }
     let mut program = cargo(&run.root);
     program.args(["run", "--quiet", "--locked", "--release", "--package", "tobari-ct"]);
     match pass(&mut program) {
+        Ok(()) if on_path("valgrind").is_none() => Outcome::NotRun("curves: valgrind is not on PATH".to_owned()),
         Err(why) if why.ends_with(&format!("exit status: {NOT_RUN}")) => {
             Outcome::NotRun("this system lets no process trace another".to_owned())
         }

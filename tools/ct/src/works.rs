@@ -88,7 +88,7 @@ pub(super) fn work(backend: &str, name: &str, which: usize) -> Work {
     }
 }
 
-fn rng(seed: u8) -> ChaCha20Rng {
+pub(super) fn rng(seed: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([seed; 32])
 }
 

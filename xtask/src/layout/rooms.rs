@@ -411,8 +411,8 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         package: "tobari-ct",
         path: "tools/ct",
-        may_use: &["tobari-lattice", "tobari-simd"],
-        unsafe_in: &["src/memory.rs", "src/trace.rs"],
+        may_use: &["tobari-curve", "tobari-lattice", "tobari-simd"],
+        unsafe_in: &["src/memcheck.rs", "src/memory.rs", "src/trace.rs"],
         ..PLAIN
     },
     Room {

@@ -690,6 +690,55 @@ mod tests {
         }
     }
 
+    /// An adversary gets all results of a budget for one ciphertext whose message it knows, and
+    /// averages them: does what is left know the noise? It does if the flood is no wider than the
+    /// noise.
+    #[test]
+    fn the_average_of_all_results_of_a_budget_tells_nothing_about_the_noise() {
+        let mut bench = Bench::new(&[50, 40, 40]);
+        let (scale, count) = (Scale::power_of_two(60), 256);
+        let numbers: Vec<f64> = (0..32).map(|j| (f64::from(j) / 3.0).sin()).collect();
+        let message = bench.encoder.encode(&numbers, &scale, 3).unwrap();
+        let known = bench.encoder.decode(&message).unwrap();
+        let x = message.encrypt(&bench.public, &mut bench.rng).unwrap();
+        let decryptor = Decryptor::new(&bench.secret, &bench.encoder).unwrap();
+        let less = |slots: &[f64]| -> Vec<f64> { slots.iter().zip(known.iter()).map(|(y, m)| y - m).collect() };
+        let noise = less(&decryptor.decrypt(&x).unwrap());
+        // the correlation of an average with the noise, in deviations of what chance gives
+        let told = |results: &[Vec<f64>]| {
+            let average: Vec<f64> =
+                (0..32).map(|j| results.iter().map(|one| one[j]).sum::<f64>() / count as f64).collect();
+            let product: f64 = average.iter().zip(&noise).map(|(a, e)| a * e).sum();
+            let size = |all: &[f64]| all.iter().map(|x| x * x).sum::<f64>().sqrt();
+            product / (size(&average) * size(&noise)) * 32f64.sqrt()
+        };
+        let bits = x.estimate().unwrap().noise_bits();
+        let mut budget = FloodBudget::new(&bench.secret, bits, 10, count).unwrap();
+        let results: Vec<Vec<f64>> =
+            (0..count).map(|_| less(&decryptor.flooded(&x, &mut budget, &mut bench.rng).unwrap())).collect();
+        assert!(told(&results).abs() < 4.5, "{}", told(&results));
+        assert_eq!(decryptor.flooded(&x, &mut budget, &mut bench.rng).map(drop), Err(ReleaseError::Spent));
+        // the same adversary and a flood of the noise's size, which no budget makes; the bound is
+        // about 2^5 above the noise
+        let phase = x.phase(&bench.secret).unwrap();
+        let narrow: Vec<Vec<f64>> = (0..count)
+            .map(|index| {
+                let mut stream = Seed::from_bytes([9; 32]).stream(Domain::Flood, index.into());
+                let mut flooded = Poly::clone(&phase);
+                flooded.add_assign(&Poly::uniform_integers(phase.ring(), phase.basis(), bits - 5, &mut stream));
+                less(
+                    &bench
+                        .encoder
+                        .slots_of(&mut coefficients_of(&flooded), &scale)
+                        .iter()
+                        .map(|z| z.re)
+                        .collect::<Vec<_>>(),
+                )
+            })
+            .collect();
+        assert!(told(&narrow) > 4.5, "{}", told(&narrow));
+    }
+
     #[test]
     fn flooding_without_room_is_refused_and_costs_nothing() {
         let mut bench = Bench::new(&[50, 40, 40]);

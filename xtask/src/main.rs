@@ -35,6 +35,7 @@ mod companions;
 mod graph;
 mod json;
 mod layout;
+mod package;
 mod python;
 mod record;
 mod soak;

@@ -5,6 +5,7 @@ use crate::child::{cargo, pass, pass_reading, target_folder};
 use crate::companions;
 use crate::layout;
 use crate::layout::rooms::{Browser, ROOMS};
+use crate::package;
 use crate::python::Environment;
 use crate::summary::{Outcome, Report, outcome};
 use crate::tally::{Tally, not_run};
@@ -51,6 +52,7 @@ static STEPS: &[Step] = &[
     Step { name: "web", tool: None, run: |run| web::step(&run.root) },
     Step { name: "browser", tool: Some(&TOOLS[0]), run: browser },
     Step { name: "ct", tool: None, run: ct },
+    Step { name: "package", tool: None, run: |run| package::step(&run.root) },
     Step { name: "fuzz", tool: None, run: fuzz },
     Step { name: "python", tool: Some(&TOOLS[1]), run: python },
     Step { name: "deny", tool: None, run: deny },

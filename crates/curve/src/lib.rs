@@ -22,3 +22,8 @@ pub use curve::{
     ScalarError, UnknownCurve, VartimeFixedBase,
 };
 pub use kernels::CurveKernels;
+
+/// The front page of the package, whose example is tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct FrontPage;

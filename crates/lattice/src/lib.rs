@@ -54,3 +54,8 @@ pub mod rlwe;
 pub mod wire;
 
 pub use kernels::RingKernels;
+
+/// The front page of the package, whose example is tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct FrontPage;

@@ -388,7 +388,7 @@ impl Evaluator {
     /// several, if the other scale takes several primes.
     ///
     /// # Errors
-    /// As those.
+    /// As [`Self::mul_rescale`].
     pub fn mul_reduced(
         &self,
         a: &Ciphertext,

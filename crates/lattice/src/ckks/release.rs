@@ -707,7 +707,7 @@ mod tests {
         // the correlation of an average with the noise, in deviations of what chance gives
         let told = |results: &[Vec<f64>]| {
             let average: Vec<f64> =
-                (0..32).map(|j| results.iter().map(|one| one[j]).sum::<f64>() / count as f64).collect();
+                (0..32).map(|j| results.iter().map(|one| one[j]).sum::<f64>() / f64::from(count)).collect();
             let product: f64 = average.iter().zip(&noise).map(|(a, e)| a * e).sum();
             let size = |all: &[f64]| all.iter().map(|x| x * x).sum::<f64>().sqrt();
             product / (size(&average) * size(&noise)) * 32f64.sqrt()

@@ -253,6 +253,10 @@ func (b *bench) runCkks() {
 	must(err)
 	opened := decryptor.DecryptNew(ciphertext)
 	b.measure("decode", 1, func() { must(encoder.Decode(opened, found)) })
+	b.measure("open", 1, func() {
+		decryptor.Decrypt(ciphertext, opened)
+		must(encoder.Decode(opened, found))
+	})
 }
 
 func (b *bench) runBgv() {
@@ -285,6 +289,10 @@ func (b *bench) runBgv() {
 	must(err)
 	opened := decryptor.DecryptNew(ciphertext)
 	b.measure("decode", 1, func() { must(encoder.Decode(opened, found)) })
+	b.measure("open", 1, func() {
+		decryptor.Decrypt(ciphertext, opened)
+		must(encoder.Decode(opened, found))
+	})
 }
 
 func main() {

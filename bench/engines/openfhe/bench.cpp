@@ -134,6 +134,7 @@ struct Peer {
 			packed->Decode(a->GetNoiseScaleDeg(), a->GetScalingFactor(), FIXEDMANUAL, EXEC_EVALUATION);
 		});
 		matches("decode", first);
+		bench.measure("open", [&] { context->Decrypt(keys.secretKey, a, &opened); });
 	}
 
 	void runBgv() {
@@ -162,6 +163,7 @@ struct Peer {
 		context->Decrypt(keys.secretKey, a, &opened);
 		bench.measurePrepared("decode", [&] { opened->GetElement<NativePoly>() = message; }, [&] { opened->Decode(); });
 		matches("decode", first);
+		bench.measure("open", [&] { context->Decrypt(keys.secretKey, a, &opened); });
 	}
 
 	void transforms() {

@@ -24,6 +24,9 @@ use poulpy_core::layouts::{
     GLWETensorKeyAlloc, GLWETensorKeyLayout, LWEInfos, Rank, TorusPrecision, k_digit_of,
 };
 use poulpy_core::{GLWEAutomorphismKeyEncryptSk, GLWETensorKeyEncryptSk};
+#[cfg(feature = "avx2")]
+use poulpy_cpu_avx::NTT4x30Avx as Backend;
+#[cfg(not(feature = "avx2"))]
 use poulpy_cpu_avx512::NTT3x42Ifma as Backend;
 use poulpy_hal::api::{ScratchOwnedAlloc, ScratchOwnedBorrow};
 use poulpy_hal::layouts::{Module, ScratchOwned};
@@ -72,13 +75,14 @@ impl Bench {
         ns.sort_by(f64::total_cmp);
         println!(
             "{{\"job\":\"lattice\",\"what\":\"{what}\",\"engine\":\"poulpy 0.10.0\",\"params\":{{\"set\":\"{}\",\
-             \"scheme\":\"ckks\",\"n\":{},\"level\":{},\"dnum\":{},\"log_qp\":{}}},\"backend\":\"avx512ifma\",\
+             \"scheme\":\"ckks\",\"n\":{},\"level\":{},\"dnum\":{},\"log_qp\":{}}},\"backend\":\"{}\",\
              \"threads\":1,\"unit\":\"ns\",\"median\":{:.1},\"min\":{:.1},\"max\":{:.1},\"runs\":{},\"labels\":[]}}",
             self.set.name,
             self.set.n,
             self.set.modulus.div_ceil(DIGIT),
             self.dnum,
             self.log_qp,
+            if cfg!(feature = "avx2") { "avx2" } else { "avx512ifma" },
             ns[ns.len() / 2],
             ns[0],
             ns[ns.len() - 1],

@@ -140,6 +140,10 @@ struct Peer {
 		encryptor.encrypt(plain, c);
 		decryptor.decrypt(c, opened);
 		bench.measure("decode", [&] { encoder.decode(opened, found); });
+		bench.measure("open", [&] {
+			decryptor.decrypt(c, opened);
+			encoder.decode(opened, found);
+		});
 	}
 
 	void runBgv() {
@@ -165,6 +169,10 @@ struct Peer {
 		encryptor.encrypt(plain, c);
 		decryptor.decrypt(c, opened);
 		bench.measure("decode", [&] { encoder.decode(opened, found); });
+		bench.measure("open", [&] {
+			decryptor.decrypt(c, opened);
+			encoder.decode(opened, found);
+		});
 	}
 
 	void transforms() {

@@ -99,10 +99,16 @@ impl Bench {
         self.add("encrypt_public", move || assert!(black_box(p.encrypt(&public, &mut random)).is_ok()));
         let (p, s) = (plaintext.clone(), secret.clone());
         self.add("encrypt_secret", move || assert!(black_box(p.encrypt_seeded(&s, &mut rng)).is_ok()));
-        let (s, x, holder) = (secret, c.clone(), encoder.clone());
+        let (s, x, holder) = (secret.clone(), c.clone(), encoder.clone());
+        let (same, y, coder) = (secret, c.clone(), encoder.clone());
         self.add("decrypt", move || {
             if let Ok(holder) = ckks::Decryptor::new(&s, &holder) {
                 assert!(black_box(holder.plaintext(&x.0)).is_ok());
+            }
+        });
+        self.add("open", move || {
+            if let Ok(holder) = ckks::Decryptor::new(&same, &coder) {
+                assert!(black_box(holder.decrypt_complex(&y.0)).is_ok());
             }
         });
         let both = || (e.clone(), c.clone());
@@ -157,8 +163,8 @@ impl Bench {
             let encoder = encoder.clone();
             self.add("encode", move || _ = black_box(encoder.encode(black_box(&slots))));
         }
-        let (encoder, p) = (encoder.clone(), plaintext.clone());
-        self.add("decode", move || _ = black_box(encoder.decode(black_box(&p))));
+        let (coder, p) = (encoder.clone(), plaintext.clone());
+        self.add("decode", move || _ = black_box(coder.decode(black_box(&p))));
         let (p, mut random) = (plaintext.clone(), randomness::generator()?);
         self.add("encrypt_public", move || {
             if let Ok(encryptor) = bgv::Encryptor::new(&public) {
@@ -171,10 +177,18 @@ impl Bench {
                 _ = black_box(holder.encrypt(&p, level, &mut rng));
             }
         });
-        let (s, x) = (secret, c.clone());
+        let (s, x) = (secret.clone(), c.clone());
         self.add("decrypt", move || {
             if let Ok(holder) = bgv::Decryptor::new(&s) {
-                _ = black_box(holder.decrypt(&x.0));
+                assert!(black_box(holder.decrypt(&x.0)).is_ok());
+            }
+        });
+        let (s, x) = (secret, c.clone());
+        self.add("open", move || {
+            if let Ok(holder) = bgv::Decryptor::new(&s)
+                && let Ok(plaintext) = holder.decrypt(&x.0)
+            {
+                _ = black_box(encoder.decode(&plaintext));
             }
         });
         let both = || (e.clone(), c.clone());

@@ -302,6 +302,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: lattigo SET [WHAT,WHAT...]")
 		os.Exit(2)
 	}
+	if log, found := map[string]int{"R14": 14, "R15": 15}[os.Args[1]]; found {
+		runRefresh(log)
+		return
+	}
 	b := &bench{}
 	for i := range sets {
 		if sets[i].name == os.Args[1] {

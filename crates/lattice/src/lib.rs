@@ -30,13 +30,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In the folder `examples`, `1_encrypt.rs` to `6_errors.rs` are lessons. `variance.rs`,
+//! In the folder `examples`, `1_encrypt.rs` to `7_refresh.rs` are lessons. `variance.rs`,
 //! `matrix.rs`, `regression.rs`, `intersection.rs`, `polynomial.rs` and `nearest.rs` are small
 //! programs, with bytes between client and server.
 //!
-//! Modules, each built on those after it: [`wire`] → [`bgv`], [`ckks`] → [`rlwe`] → [`params`] →
-//! [`ring`] → the loops of `kernels`, which [`RingKernels`] collects in a table. Each module head
-//! is a chapter, and [`ring`] is the first.
+//! Modules, each built on those after it: [`wire`], [`refresh`] → [`bgv`], [`ckks`] → [`rlwe`] →
+//! [`params`] → [`ring`] → the loops of `kernels`, which [`RingKernels`] collects in a table. Each
+//! module head is a chapter, and [`ring`] is the first.
 //!
 //! The crate has no I/O, clock or thread, and no global state except the choice of a backend.
 //! Randomness is an argument. Only the folder `kernels` contains `unsafe`.
@@ -49,6 +49,7 @@ pub mod ckks;
 pub mod fuzz;
 mod kernels;
 pub mod params;
+pub mod refresh;
 pub mod ring;
 pub mod rlwe;
 pub mod wire;

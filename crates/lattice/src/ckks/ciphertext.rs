@@ -108,6 +108,18 @@ impl Ciphertext {
         Ok(())
     }
 
+    /// Declares that the exact numbers are at most `range` in absolute value, where mathematics
+    /// says so and the bounds do not: a map that stays within an interval, an average. The error
+    /// keeps its bound. If they are larger after all, results may be wrong without any sign.
+    ///
+    /// # Errors
+    /// [`OperationError::NoEstimate`] if nothing is known about the ciphertext.
+    pub fn declare_magnitude(&mut self, range: f64) -> Result<(), OperationError> {
+        let estimate = self.estimate.as_mut().ok_or(OperationError::NoEstimate)?;
+        *estimate = estimate.within(if range >= 0.0 { range } else { f64::INFINITY });
+        Ok(())
+    }
+
     /// The bounds as bytes, for a store of one's own that keeps the ciphertext's bytes, too. Never
     /// accept them from somebody else.
     pub fn bounds_to_bytes(&self) -> [u8; Self::BOUNDS] {
@@ -158,7 +170,7 @@ impl Ciphertext {
         &self.inner
     }
 
-    pub(super) fn inner_mut(&mut self) -> &mut rlwe::Ciphertext {
+    pub(crate) fn inner_mut(&mut self) -> &mut rlwe::Ciphertext {
         &mut self.inner
     }
 

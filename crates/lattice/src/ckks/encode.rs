@@ -373,7 +373,7 @@ impl Encoder {
     }
 
     /// The element of a public plaintext over the data primes of a level and the special ones.
-    pub(super) fn key_element(
+    pub(crate) fn key_element(
         &self,
         slots: &[Complex],
         scale: &Scale,

@@ -152,6 +152,16 @@ pub enum OperationError {
     /// A product that still has three parts.
     #[error("expected a relinearised ciphertext, found a product of three parts")]
     ThreeParts,
+    /// Numbers that may lie outside the interval of a Chebyshev series.
+    #[error(
+        "a Chebyshev series takes numbers of at most 1 in absolute value, and these may be as large as {}: declare a \
+         smaller range of the inputs, or divide them first",
+        short(*.magnitude)
+    )]
+    Domain {
+        /// A bound on the numbers.
+        magnitude: f64,
+    },
     /// A polynomial with too many coefficients, or none.
     #[error("expected from 1 to {most} coefficients, found {found}")]
     Coefficients {

@@ -64,6 +64,8 @@ pub struct Evaluator {
     switcher: KeySwitcher,
     /// By the last prime of each level.
     divisions: Vec<OnceLock<Division>>,
+    /// `X^(N/2)`, which is `i` in every slot.
+    unit: OnceLock<Poly<Eval>>,
 }
 
 impl Evaluator {
@@ -80,7 +82,8 @@ impl Evaluator {
         }
         let divisions = (0..=parameters.data_primes()).map(|_| OnceLock::new()).collect();
         let (estimator, switcher) = (Estimator::new(parameters), KeySwitcher::new(parameters));
-        Ok(Self { parameters: parameters.clone(), estimator, bounded: true, switcher, divisions })
+        let unit = OnceLock::new();
+        Ok(Self { parameters: parameters.clone(), estimator, bounded: true, switcher, divisions, unit })
     }
 
     /// The parameters.
@@ -97,7 +100,7 @@ impl Evaluator {
         Self { bounded: false, ..self }
     }
 
-    pub(super) fn switcher(&self) -> &KeySwitcher {
+    pub(crate) fn switcher(&self) -> &KeySwitcher {
         &self.switcher
     }
 
@@ -303,7 +306,7 @@ impl Evaluator {
     }
 
     /// `a` times a number encoded at any scale.
-    pub(super) fn mul_constant_at(
+    pub(crate) fn mul_constant_at(
         &self,
         a: &Ciphertext,
         value: f64,
@@ -331,6 +334,23 @@ impl Evaluator {
         let mut product = a.clone();
         product.inner_mut().parts_mut().iter_mut().for_each(|part| part.scale_assign(factor));
         product.set_estimate(self.carried(estimate));
+        Ok(product)
+    }
+
+    /// `i a`. Scale and level do not change, and no key is needed: `X^(N/2)` is `i` in every slot.
+    ///
+    /// # Errors
+    /// [`OperationError`] if the parameters differ, or nothing is known about the numbers.
+    pub fn times_i(&self, a: &Ciphertext) -> Result<Ciphertext, OperationError> {
+        self.check(a)?;
+        self.bounds(a)?;
+        let unit = self.unit.get_or_init(|| {
+            let (ring, mut coefficients) = (self.parameters.ring(), vec![0; self.parameters.degree()]);
+            coefficients[self.parameters.degree() / 2] = 1;
+            Poly::from_signed(ring, ring.basis(self.parameters.data_primes()), &coefficients).forward()
+        });
+        let mut product = a.clone();
+        product.inner_mut().times_assign(unit);
         Ok(product)
     }
 
@@ -557,8 +577,13 @@ impl Evaluator {
         Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, key, parts), scale.clone(), self.carried(estimate))
     }
 
+    /// A ciphertext under the key of another one, of which nothing is known.
+    pub(crate) fn with_parts(&self, like: &Ciphertext, parts: Vec<Poly<Eval>>, scale: &Scale) -> Ciphertext {
+        Ciphertext::new(rlwe::Ciphertext::new(&self.parameters, like.key(), parts), scale.clone(), None)
+    }
+
     /// The scale of a product, if it has room.
-    pub(super) fn product(&self, a: &Scale, b: &Scale, level: usize) -> Result<Scale, OperationError> {
+    pub(crate) fn product(&self, a: &Scale, b: &Scale, level: usize) -> Result<Scale, OperationError> {
         let scale = a.product(b).ok_or(OperationError::NoRoom { level })?;
         self.check_room(&scale, level)?;
         Ok(scale)
@@ -575,7 +600,7 @@ impl Evaluator {
     }
 
     /// Rejects a ciphertext or keys of other parameters, or keys of another secret.
-    pub(super) fn check_keys(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<(), OperationError> {
+    pub(crate) fn check_keys(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<(), OperationError> {
         self.check(a)?;
         if *keys.parameters() != self.parameters {
             return Err(OperationError::OtherParameters);
@@ -592,7 +617,7 @@ impl Evaluator {
         Ok(KeyId::joined(all.into_iter().map(Ciphertext::key))?)
     }
 
-    pub(super) fn check_level(&self, a: &Ciphertext, least: usize) -> Result<(), OperationError> {
+    pub(crate) fn check_level(&self, a: &Ciphertext, least: usize) -> Result<(), OperationError> {
         if a.level() >= least { Ok(()) } else { Err(OperationError::Exhausted { least, found: a.level() }) }
     }
 

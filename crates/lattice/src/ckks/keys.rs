@@ -178,7 +178,7 @@ impl EvaluationKeys {
     }
 
     /// A step from 0 to `N/2 - 1`.
-    pub(super) fn step(&self, step: i64) -> usize {
+    pub(crate) fn step(&self, step: i64) -> usize {
         // N/2 is a power of two, so that this is a remainder for negative steps, too
         step as usize & (self.parameters.degree() / 2 - 1)
     }
@@ -193,7 +193,7 @@ impl EvaluationKeys {
     }
 
     /// The key for a step from 1 to `N/2 - 1`.
-    pub(super) fn rotation(&self, step: usize, level: usize) -> Result<&GaloisKey, OperationError> {
+    pub(crate) fn rotation(&self, step: usize, level: usize) -> Result<&GaloisKey, OperationError> {
         let galois = self.by_step(step).filter(|galois| galois.key.level() >= level);
         galois.ok_or_else(|| OperationError::MissingKey { purpose: format!("rotation by {step}"), level })
     }

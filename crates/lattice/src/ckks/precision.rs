@@ -104,12 +104,12 @@ impl Estimate {
     }
 
     /// Magnitude, the bound on other coefficients, and both parts of the error.
-    pub(super) fn bounds(&self) -> [f64; 4] {
+    pub(crate) fn bounds(&self) -> [f64; 4] {
         [self.magnitude, self.wide, self.encoding, self.noise]
     }
 
     /// The estimate of these.
-    pub(super) fn of_bounds([magnitude, wide, encoding, noise]: [f64; 4], scale: f64, level: usize) -> Self {
+    pub(crate) fn of_bounds([magnitude, wide, encoding, noise]: [f64; 4], scale: f64, level: usize) -> Self {
         Self { magnitude, wide, encoding, noise, scale, level }
     }
 
@@ -122,6 +122,11 @@ impl Estimate {
     /// The same at another level and scale.
     pub(super) fn at(&self, scale: f64, level: usize) -> Self {
         Self { scale, level, ..*self }
+    }
+
+    /// The same if the exact numbers are known to be smaller.
+    pub(super) fn within(&self, magnitude: f64) -> Self {
+        Self { magnitude: self.magnitude.min(magnitude), ..*self }
     }
 
     /// The negative and all that has the same bounds, times a factor.

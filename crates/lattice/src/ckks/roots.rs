@@ -50,7 +50,7 @@ impl Fixed {
 }
 
 /// `exp(iπk/degree)` for `k` from 0 to `degree - 1`, each part with an error below `2^-53`.
-pub(super) fn half_circle(degree: usize) -> Vec<Complex> {
+pub(crate) fn half_circle(degree: usize) -> Vec<Complex> {
     // exp(iπ/2), exp(iπ/4) … exp(iπ/degree): those of 1, 2, 4 … degree/2 steps, the last ones first
     let count = degree.trailing_zeros() as usize;
     let generators: Vec<Fixed> = std::iter::successors(Some(Fixed::I), |root| Some(root.half())).take(count).collect();

@@ -64,6 +64,12 @@ impl Security {
     }
 }
 
+/// The most bits of a modulus at which the key to a secret of 32 nonzero coefficients has 128 bits
+/// of security, where that was estimated: `bench/estimator/sparse.py`.
+pub(crate) fn sparse_limit(degree: usize) -> Option<u32> {
+    (degree == 1 << 16).then_some(100)
+}
+
 /// Parameters of a lattice scheme: they exist only if they are valid and have at least 128 bits of
 /// security.
 ///

@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All of them.
-    pub const ALL: [NamedSet; 17] = [
+    pub const ALL: [NamedSet; 19] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -187,6 +187,33 @@ impl NamedSet {
             special: &[50, 50, 50, 50],
             digits: 5,
             plaintext_modulus: Some(33_292_289),
+        },
+        NamedSet {
+            name: "refresh",
+            purpose: "refreshes of 15 bits: CKKS, scale 2^40, 18 levels between two refreshes",
+            degree: 1 << 16,
+            // the ciphertext's last prime; slots to coefficients and data; the sine, and
+            // coefficients to slots
+            data: &[
+                50, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 50, 50, 50, 50,
+                50, 50, 50, 50, 50, 50, 50,
+            ],
+            special: &[50, 50, 50, 50, 50, 50],
+            digits: 6,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "refresh-precise",
+            purpose: "refreshes of 19 bits: CKKS, scale 2^42, 14 levels between two refreshes",
+            degree: 1 << 16,
+            // as above
+            data: &[
+                50, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 50, 50, 50, 50, 50, 50, 50, 50,
+                50, 50, 50, 50, 50,
+            ],
+            special: &[50, 50, 50, 50, 50, 50],
+            digits: 6,
+            plaintext_modulus: None,
         },
     ];
 

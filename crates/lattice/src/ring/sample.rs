@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | uniform residues | words of 4 or 8 bytes | the low bits, as many as in `q`; above: again |
 //! | ternary, uniform on -1, 0, 1 | crumbs of 2 bits, lowest first | less one; 3 is rejected |
+//! | ternary of a weight | words of 4 bytes | lowest bit: sign; the next ones: place; a place that is taken: again |
 //! | centred binomial, `η ≤ 32` | words of 8 bytes | ones among the low `η` bits less ones among the next `η`; variance `η/2` |
 //! | rounded Gaussian, `σ = 3.2` | words of 8 bytes | top bit: sign; the others: absolute value |
 //!
@@ -182,6 +183,30 @@ impl Stream {
                 out[kept] = crumb - 1;
                 kept += usize::from(crumb < 3);
             }
+        }
+    }
+
+    /// Uniform among the vectors with `weight` coefficients of -1 or 1, and 0 elsewhere. Positions
+    /// that were drawn before are rejected. No branch and no address depends on the accepted ones.
+    ///
+    /// # Panics
+    /// If the weight is more than the length, or the length is no power of two below `2^31`.
+    pub fn sparse_ternary(&mut self, weight: usize, out: &mut [i64]) {
+        let length = out.len();
+        assert!(length.is_power_of_two() && length < 1 << 31 && weight <= length, "{weight} of {length} coefficients");
+        out.fill(0);
+        let mut taken = 0;
+        while taken < weight {
+            let half = self.half(1);
+            let (place, sign) = ((half >> 1) as usize & (length - 1), i64::from(half & 1) * 2 - 1);
+            let mut added = 0;
+            for (i, value) in out.iter_mut().enumerate() {
+                // -1 at the place if it is free
+                let chosen = -((((i ^ place) as u64).wrapping_sub(1) >> 63) as i64 & i64::from(*value == 0));
+                *value |= chosen & sign;
+                added += (chosen & 1) as usize;
+            }
+            taken += added;
         }
     }
 

@@ -38,6 +38,7 @@ mod keys;
 mod linear;
 mod noise;
 pub(crate) mod norms;
+pub(crate) mod raise;
 mod rotated;
 mod switch;
 

@@ -129,6 +129,15 @@ pub(crate) struct LatticeBench {
     /// Only these parameter sets, separated by commas; all three without it.
     #[arg(long = "set", value_enum, value_delimiter = ',', value_name = "SET")]
     pub(crate) sets: Vec<SetName>,
+    /// Refreshes instead, of complex numbers in 2^15 and 2^14 slots. It takes minutes and 12 GiB.
+    #[arg(long, conflicts_with = "sets")]
+    pub(crate) refresh: bool,
+    /// With --refresh: of 2 to the power of this many slots.
+    #[arg(long, value_delimiter = ',', default_values_t = [14, 15], value_parser = clap::value_parser!(u32).range(12..=15))]
+    pub(crate) log_slots: Vec<u32>,
+    /// A round of refreshes in a process of its own.
+    #[arg(long, hide = true, requires = "refresh")]
+    pub(crate) alone: bool,
     #[command(flatten)]
     pub(crate) common: Measuring,
 }

@@ -2,11 +2,14 @@
 
 mod figures;
 mod ratios;
+mod refresh;
 mod tasks;
 
 use super::rounds::{self, Job};
 use super::{peer, show};
 use crate::bench::arguments::{LatticeBench, SetName};
+use crate::bench::measuring::Measuring;
+use figures::Line;
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure, Progress};
 use tobari_host::files;
@@ -17,6 +20,9 @@ use tobari_simd::choose_backend;
 pub(super) fn run(arguments: &LatticeBench) -> Result<ExitCode, Failure> {
     let common = &arguments.common;
     choose_backend(common.backend.backend())?;
+    if arguments.refresh {
+        return refresh::run(arguments);
+    }
     let all = [SetName::A, SetName::B, SetName::C];
     let sets = if arguments.sets.is_empty() { &all[..] } else { &arguments.sets };
     let job = Job { name: "lattice", backend: RingKernels::best().name, unit: "ns", batch_ns: 1e7 };
@@ -38,16 +44,22 @@ pub(super) fn run(arguments: &LatticeBench) -> Result<ExitCode, Failure> {
         progress.show(done as u64 + 1);
     }
     output::say(format!("probe: the median round was {worst:.2} times its fastest (1.00: a quiet machine)"));
-    let ratios = ratios::of(&lines);
+    report(common, &lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tables of ratios, and the files.
+fn report(common: &Measuring, lines: &[Line]) -> Result<(), Failure> {
+    let ratios = ratios::of(lines);
     for table in ratios::summaries(&ratios) {
         show(&table, common.json);
     }
     if let Some(folder) = &common.output {
         std::fs::create_dir_all(folder)?;
-        files::write_atomically(&folder.join("lattice.csv"), figures::table(&lines).csv().as_bytes())?;
+        files::write_atomically(&folder.join("lattice.csv"), figures::table(lines).csv().as_bytes())?;
         if !ratios.is_empty() {
             files::write_atomically(&folder.join("lattice-ratios.csv"), ratios::table(&ratios).csv().as_bytes())?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

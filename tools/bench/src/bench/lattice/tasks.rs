@@ -33,6 +33,7 @@ pub(super) fn of(set: SetName) -> Result<Vec<Task>, Failure> {
         level: parameters.data_primes(),
         dnum: parameters.digits(),
         log_qp: parameters.log_qp(),
+        refresh: None,
     };
     let mut bench = Bench { params, tasks: Vec::new() };
     bench.transforms(&parameters);

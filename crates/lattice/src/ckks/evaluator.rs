@@ -205,14 +205,18 @@ impl Evaluator {
     /// # Errors
     /// [`OperationError`] if the parameters differ, or the number does not fit.
     pub fn add_constant(&self, a: &Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
-        self.check(a)?;
+        self.plus_constant(a.clone(), value)
+    }
+
+    /// The same without a copy.
+    pub(super) fn plus_constant(&self, mut a: Ciphertext, value: f64) -> Result<Ciphertext, OperationError> {
+        self.check(&a)?;
         let integer = constant(&self.parameters, value, a.scale(), a.level())?;
         let number = self.estimator.constant(value, a.scale(), a.level());
-        let estimate = self.admit(self.estimator.add(&self.bounds(a)?, &number))?;
-        let mut sum = a.clone();
-        sum.inner_mut().parts_mut()[0].add_to_rows(|q| integer.modulo(q));
-        sum.set_estimate(self.carried(estimate));
-        Ok(sum)
+        let estimate = self.admit(self.estimator.add(&self.bounds(&a)?, &number))?;
+        a.inner_mut().parts_mut()[0].add_to_rows(|q| integer.modulo(q));
+        a.set_estimate(self.carried(estimate));
+        Ok(a)
     }
 
     /// `a p`, for a plaintext of this level or a higher one. The scale is the product: see
@@ -329,12 +333,16 @@ impl Evaluator {
     /// # Errors
     /// [`OperationError`] if the parameters differ, or the product may not fit.
     pub fn mul_integer(&self, a: &Ciphertext, factor: i64) -> Result<Ciphertext, OperationError> {
-        self.check(a)?;
-        let estimate = self.admit(self.bounds(a)?.times(factor as f64))?;
-        let mut product = a.clone();
-        product.inner_mut().parts_mut().iter_mut().for_each(|part| part.scale_assign(factor));
-        product.set_estimate(self.carried(estimate));
-        Ok(product)
+        self.times_integer(a.clone(), factor)
+    }
+
+    /// The same without a copy.
+    pub(super) fn times_integer(&self, mut a: Ciphertext, factor: i64) -> Result<Ciphertext, OperationError> {
+        self.check(&a)?;
+        let estimate = self.admit(self.bounds(&a)?.times(factor as f64))?;
+        a.inner_mut().parts_mut().iter_mut().for_each(|part| part.scale_assign(factor));
+        a.set_estimate(self.carried(estimate));
+        Ok(a)
     }
 
     /// `i a`. Scale and level do not change, and no key is needed: `X^(N/2)` is `i` in every slot.

@@ -35,6 +35,7 @@ use super::keys::EvaluationKeys;
 use super::roots::half_circle;
 use super::scale::Scale;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// The most coefficients.
 const MOST: usize = 1 << 10;
@@ -109,7 +110,8 @@ impl Evaluator {
         let depth = log2_up(degree(coefficients) + 1);
         self.check_level(x, depth + 1)?;
         let baby = basis.baby(coefficients);
-        let mut powers = Powers { evaluator: self, keys, basis, baby, known: BTreeMap::from([(1, x.clone())]) };
+        let mut powers =
+            Powers { evaluator: self, keys, basis, baby, known: BTreeMap::from([(1, Rc::new(x.clone()))]) };
         powers.evaluate(coefficients, x.level() - depth, scale)
     }
 
@@ -269,25 +271,27 @@ struct Powers<'a> {
     keys: &'a EvaluationKeys,
     basis: Basis,
     baby: usize,
-    known: BTreeMap<usize, Ciphertext>,
+    known: BTreeMap<usize, Rc<Ciphertext>>,
 }
 
 impl Powers<'_> {
     /// The element of degree `k` at a level that it reaches.
-    fn power(&mut self, k: usize, level: usize) -> Result<Ciphertext, OperationError> {
+    fn power(&mut self, k: usize, level: usize) -> Result<Rc<Ciphertext>, OperationError> {
         if !self.known.contains_key(&k) {
             let ([left, right], term) = self.basis.parts(k);
             let deepest = self.top() - log2_up(left);
             let [a, b] = [self.power(left, deepest)?, self.power(right, deepest)?];
             let mut product = self.evaluator.tensor(&a, &b)?;
             if self.basis == Basis::Chebyshev {
-                product = self.evaluator.mul_integer(&product, 2)?;
+                product = self.evaluator.times_integer(product, 2)?;
                 product = match term {
-                    None => self.evaluator.add_constant(&product, -1.0)?,
+                    None => self.evaluator.plus_constant(product, -1.0)?,
                     Some(term) => {
                         let term = self.power(term, deepest)?;
                         let factor = quotient(product.scale(), term.scale(), deepest)?;
-                        self.evaluator.add(&product, &self.evaluator.mul_constant_at(&term, -1.0, &factor)?)?
+                        let term = self.evaluator.mul_constant_at(&term, -1.0, &factor)?;
+                        self.evaluator.add_assign(&mut product, &term)?;
+                        product
                     }
                 };
             }
@@ -297,9 +301,14 @@ impl Powers<'_> {
             {
                 element.set_estimate(Some(estimate.within(1.0)));
             }
-            self.known.insert(k, element);
+            self.known.insert(k, Rc::new(element));
         }
-        self.evaluator.to_level(&self.known[&k], level)
+        let element = &self.known[&k];
+        if element.level() == level {
+            Ok(element.clone())
+        } else {
+            self.evaluator.to_level(element, level).map(Rc::new)
+        }
     }
 
     fn top(&self) -> usize {
@@ -318,16 +327,17 @@ impl Powers<'_> {
 
     /// The same number in all slots.
     fn constant(&mut self, value: Complex, level: usize, scale: &Scale) -> Result<Ciphertext, OperationError> {
-        let zero = self.evaluator.mul_integer(&self.power(1, level)?, 0)?;
+        let first = self.power(1, level)?;
+        let zero = self.evaluator.mul_integer(&first, 0)?;
         let factor = scale.to_f64(self.evaluator.parameters()).unwrap_or(f64::NAN);
         let estimate = zero.estimate().map(|estimate| estimate.at(factor, level));
         let zero = Ciphertext::new(zero.into_inner(), scale.clone(), estimate);
-        self.plus(&zero, value)
+        self.plus(zero, value)
     }
 
     /// `a` and the same number in all slots.
-    fn plus(&self, a: &Ciphertext, value: Complex) -> Result<Ciphertext, OperationError> {
-        let sum = self.evaluator.add_constant(a, value.re)?;
+    fn plus(&self, a: Ciphertext, value: Complex) -> Result<Ciphertext, OperationError> {
+        let sum = self.evaluator.plus_constant(a, value.re)?;
         if value.im == 0.0 {
             return Ok(sum);
         }
@@ -358,9 +368,11 @@ impl Powers<'_> {
             self.evaluator.tensor(&self.evaluate(&high, level, &factor)?, &power)?
         };
         if self::degree(&low) == 0 {
-            return self.plus(&product, low[0]);
+            return self.plus(product, low[0]);
         }
-        self.evaluator.add(&product, &self.terms(&low, level, scale)?)
+        let mut sum = product;
+        self.evaluator.add_assign(&mut sum, &self.terms(&low, level, scale)?)?;
+        Ok(sum)
     }
 
     /// `Σ c_k b_k`, `b_k` the elements.
@@ -373,7 +385,7 @@ impl Powers<'_> {
             (Some(real), Some(imaginary)) => self.evaluator.add(&real, &self.evaluator.times_i(&imaginary)?)?,
             (None, None) => return self.constant(p[0], level, scale),
         };
-        self.plus(&sum, p[0])
+        self.plus(sum, p[0])
     }
 
     /// The same with real coefficients, without that of degree 0; none if all are 0.

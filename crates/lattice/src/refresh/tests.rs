@@ -158,6 +158,15 @@ fn many_keys_keep_the_bound() {
 }
 
 #[test]
+fn degrees_whose_sparse_secret_nobody_estimated_are_refused() {
+    let degree = 1 << 14;
+    let data: Vec<u32> = [50].into_iter().chain([25; 14]).collect();
+    let secure = LatticeParameters::of_sizes(degree, &data, &[30], 15, Plaintext::Approximate).unwrap();
+    let refused = Refresh::new(&secure, RefreshSettings::real(16)).map(drop);
+    assert_eq!(refused, Err(LatticeError::Insecure { degree, most: 0, found: 80 }.into()));
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let mut bench = Bench::new(9, 6);
     let parameters = bench.secret.parameters().clone();

@@ -162,6 +162,17 @@ pub enum OperationError {
         /// A bound on the numbers.
         magnitude: f64,
     },
+    /// Numbers that may be no bits, or whose errors are too large for bits.
+    #[error(
+        "expected bits of at most 1 with errors of at most 1/4, and these may be as large as {magnitude}, with errors \
+         of {error}: declare what is known of them, or refresh them first"
+    )]
+    Bits {
+        /// A bound on the numbers.
+        magnitude: f64,
+        /// A bound on their errors.
+        error: f64,
+    },
     /// A polynomial with too many coefficients, or none.
     #[error("expected from 1 to {most} coefficients, found {found}")]
     Coefficients {

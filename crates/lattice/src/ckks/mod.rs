@@ -45,12 +45,14 @@
 //! of results for each key. [`Decryptor`] has all three and says which results may be shown to
 //! whom.
 
+mod bits;
 mod check;
 mod ciphertext;
 mod embedding;
 mod encode;
 mod error;
 mod evaluator;
+mod flood;
 mod integer;
 mod keys;
 mod mask;

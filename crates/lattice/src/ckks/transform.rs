@@ -47,8 +47,10 @@ pub struct LinearTransform {
     map: LinearMap,
     scale: Scale,
     level: usize,
-    /// The largest absolute value of each diagonal, by steps.
-    magnitudes: BTreeMap<usize, f64>,
+    /// The sum of the absolute values of the largest row.
+    norm: f64,
+    /// The sum of the largest absolute values of all diagonals.
+    magnitudes: f64,
 }
 
 impl LinearTransform {
@@ -74,13 +76,15 @@ impl LinearTransform {
             sum.iter_mut().zip(diagonal).for_each(|(sum, z)| *sum = *sum + (*z).into());
         }
         let largest = |diagonal: &Vec<Complex>| diagonal.iter().map(|z| z.abs()).fold(0.0, f64::max);
-        let magnitudes = all.iter().map(|(step, diagonal)| (*step, largest(diagonal))).collect();
+        let magnitudes = all.values().map(largest).sum();
+        let row = |j: usize| all.values().map(|diagonal| diagonal[j].abs()).sum::<f64>();
+        let norm = (0..slots).map(row).fold(0.0, f64::max);
         let map = LinearMap::new(&all, slots, |giant, _, diagonal| {
             let mut turned = diagonal.clone();
             turned.rotate_right(giant);
             encoder.key_element(&turned, scale, level)
         })?;
-        Ok(Self { parameters: encoder.parameters().clone(), map, scale: scale.clone(), level, magnitudes })
+        Ok(Self { parameters: encoder.parameters().clone(), map, scale: scale.clone(), level, norm, magnitudes })
     }
 
     /// The steps of the rotations that need keys: about twice the root of the number of diagonals.
@@ -248,21 +252,27 @@ impl Evaluator {
 }
 
 impl Estimator {
-    /// A transformed ciphertext.
+    /// A transformed ciphertext. Numbers and errors grow by at most the largest sum of a row's
+    /// absolute values; every diagonal is rounded on its own.
     ///
     /// # Panics
     /// If the transform's scale is of other parameters.
     pub fn transform(&self, a: &Estimate, transform: &LinearTransform) -> Estimate {
-        let turned = self.switch(a);
-        let mut giants: BTreeMap<usize, Estimate> = BTreeMap::new();
-        for (step, magnitude) in &transform.magnitudes {
-            let (giant, baby) = transform.map.schedule().split(*step);
-            let plaintext = self.encode(*magnitude, &transform.scale, transform.level);
-            let term = self.tensor(if baby == 0 { a } else { &turned }, &plaintext);
-            giants.entry(giant).and_modify(|sum| *sum = self.add(sum, &term)).or_insert(term);
-        }
-        let zero = self.tensor(a, &self.encode(0.0, &transform.scale, transform.level));
-        giants.values().fold(self.switch(&zero), |sum, giant| self.add(&sum, &self.switch(giant)))
+        let schedule = transform.map.schedule();
+        let rows = self.rows([transform.norm, transform.magnitudes], transform);
+        let turned = if schedule.has_babies() { self.switch(a) } else { *a };
+        let mapped = self.tensor(&turned, &rows);
+        // each giant step switches, and the sum is divided by the special primes
+        (0..=schedule.giants()).fold(mapped, |sum, _| self.switch(&sum))
+    }
+
+    /// A plaintext that stands for all diagonals.
+    fn rows(&self, [norm, magnitudes]: [f64; 2], transform: &LinearTransform) -> Estimate {
+        let zero = self.encode(0.0, &transform.scale, transform.level);
+        let all = self.encode(magnitudes, &transform.scale, transform.level);
+        let rounded = zero.bounds()[2] * transform.map.count() as f64;
+        let doubles = all.bounds()[2] - zero.bounds()[2];
+        Estimate::of_bounds([norm, 0.0, rounded + doubles, 0.0], zero.scale(), transform.level)
     }
 }
 
@@ -319,6 +329,28 @@ mod tests {
                 assert!(expected.iter().all(|y| y.abs() <= estimate.magnitude()));
             }
         }
+    }
+
+    /// A permutation by 16 diagonals: each row has one number that is not 0.
+    #[test]
+    fn bounds_grow_by_the_largest_row_and_not_by_the_number_of_diagonals() {
+        let s = setting();
+        let own = |step: usize| (0..32).map(|j| f64::from(u8::from(j * 5 % 16 == step))).collect();
+        let diagonals: BTreeMap<i64, Vec<f64>> = (0..16).map(|step| (step as i64, own(step))).collect();
+        let transform = LinearTransform::new(&s.encoder, &diagonals, &Scale::prime(3), 4).unwrap();
+        let estimator = Estimator::new(s.encoder.parameters());
+        let a = Estimate::of_bounds(
+            [0.5, 0.0, 0.0, 1e-3],
+            Scale::power_of_two(35).to_f64(s.encoder.parameters()).unwrap(),
+            4,
+        );
+        let mapped = estimator.transform(&a, &transform);
+        assert_eq!(mapped.magnitude(), 0.5);
+        assert!((1e-3..1.001e-3).contains(&mapped.error()), "{mapped:?}");
+        // all rows but one are halves
+        let halves = BTreeMap::from([(0, vec![0.5; 32]), (1, [vec![-2.0], vec![0.5; 31]].concat())]);
+        let transform = LinearTransform::new(&s.encoder, &halves, &Scale::prime(3), 4).unwrap();
+        assert_eq!(estimator.transform(&a, &transform).magnitude(), 1.25);
     }
 
     #[test]

@@ -190,8 +190,8 @@ impl NamedSet {
         },
     ];
 
-    /// Those for [refreshes](crate::refresh), which no job uses.
-    pub const REFRESH: [NamedSet; 2] = [
+    /// Those for [refreshes](crate::refresh).
+    pub const REFRESH: [NamedSet; 3] = [
         NamedSet {
             name: "refresh",
             purpose: "refreshes of 15 bits: CKKS, scale 2^40, 18 levels between two refreshes",
@@ -217,6 +217,17 @@ impl NamedSet {
             ],
             special: &[50, 50, 50, 50, 50, 50],
             digits: 6,
+            plaintext_modulus: None,
+        },
+        NamedSet {
+            name: "pbwt-bits",
+            purpose: "the positional Burrows-Wheeler transform under encryption, refreshed: bits in CKKS, scale 2^33",
+            degree: 1 << 15,
+            // the ciphertext's last prime; slots to coefficients and a site's maps; its product;
+            // the cosine, and coefficients to slots
+            data: &[41, 33, 33, 33, 33, 33, 33, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41],
+            special: &[42, 42, 42],
+            digits: 7,
             plaintext_modulus: None,
         },
     ];

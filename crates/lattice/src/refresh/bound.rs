@@ -18,11 +18,14 @@
 //! is computed in numbers, with derivatives by every source, for each of the 33 integers, and the
 //! largest root of a sum of squares counts.
 //!
+//! **Bits.** Their error meets a derivative that is 0, so it counts squared: `sin² πδ` for an error
+//! `δ` of `t`. The circuit's own error counts as it is, at halves of integers, too.
+//!
 //! The rest is small: the errors of the linear maps, the switch to the sparse secret and back, what
 //! the sine and its series leave out.
 
-use super::{Refresh, RefreshError, modular::MARGIN};
-use crate::ckks::{Basis, Complex, Estimate, Scale, degree, is_sum, log2_up};
+use super::{Numbers, Refresh, RefreshError, modular::MARGIN};
+use crate::ckks::{Basis, Complex, Estimate, OperationError, Scale, degree, is_sum, log2_up};
 use crate::params::LatticeParameters;
 use crate::ring::Ntt;
 use crate::rlwe::raise::WEIGHT;
@@ -95,9 +98,16 @@ impl Refresh {
     /// multiples of `q_0` are within their bound always.
     ///
     /// # Errors
-    /// [`RefreshError::Magnitude`] for numbers that are too large beside the first prime.
+    /// [`RefreshError`] for numbers that are too large beside the first prime, and for bits with
+    /// too large an error, or at another scale.
     pub fn bound(&self, a: &Estimate, scale: &Scale) -> Result<Estimate, RefreshError> {
         let parameters = self.evaluator.parameters();
+        if let Numbers::Bits { scale: bits } = self.settings.numbers {
+            if *scale != Scale::power_of_two(bits) {
+                return Err(RefreshError::Scale { bits, found: scale.clone() });
+            }
+            return self.bound_of_bits(a, f64::from(bits).exp2());
+        }
         let (steps, scale) = (Steps::new(parameters), scale.to_f64(parameters).unwrap_or(f64::NAN));
         let q = steps.prime(0);
         let [magnitude, wide, encoding, noise] = a.bounds();
@@ -111,15 +121,39 @@ impl Refresh {
         }
         let angle = 2.0 * PI * epsilon;
         let sine = epsilon * if self.settings.corrected { angle.powi(4) / 30.0 } else { angle.powi(2) / 6.0 };
-        let after = parameters.data_primes() - self.settings.up.len();
-        let conjugated = 2.0 * steps.switch(after + 1) / steps.prime(after) * self.exponential.bound
-            + 2.0 * steps.switch(self.level());
-        let t = (steps.narrow() + self.slope * steps.rounding() + conjugated) / q
-            + self.up_error(&steps) * self.exponential.bound
-            + self.exponential.error / PI;
-        let parts = if self.settings.complex { 2f64.sqrt() } else { 1.0 };
+        let t = self.raised_error(&steps) + self.circuit_error(&steps) + self.exponential.error / PI;
+        let parts = if self.settings.numbers == Numbers::Complex { 2f64.sqrt() } else { 1.0 };
         let added = parts * (down + (t + sine) * q / scale);
         Ok(Estimate::of_bounds([magnitude, 0.0, encoding, noise + added], scale, self.level()))
+    }
+
+    /// [`Self::bound`] for bits, which are at most 1. A bit's error is halved in `t`, and squared
+    /// by the cosine.
+    fn bound_of_bits(&self, a: &Estimate, scale: f64) -> Result<Estimate, RefreshError> {
+        let steps = Steps::new(self.evaluator.parameters());
+        let [magnitude, wide, ..] = a.bounds();
+        let error = a.error() + self.down_error(&steps, magnitude, scale);
+        let t = error / 2.0 + self.raised_error(&steps);
+        // the range of the series has a margin for what comes after the raise
+        let fits = wide == 0.0 && magnitude <= 1.0 && error <= 0.25 && self.raised_error(&steps) <= MARGIN;
+        if !fits {
+            return Err(OperationError::Bits { magnitude: magnitude + wide, error }.into());
+        }
+        let noise = (PI * t).sin().powi(2) + self.circuit_error(&steps) + self.exponential.error / 2.0;
+        Ok(Estimate::of_bounds([1.0, 0.0, 0.0, noise], steps.prime(0), self.level()))
+    }
+
+    /// The error of `t` that does not come from the numbers: of the raise, of coefficients to
+    /// slots, and of the conjugation.
+    fn raised_error(&self, steps: &Steps<'_>) -> f64 {
+        let after = steps.parameters.data_primes() - self.settings.up.len();
+        let conjugated = 2.0 * steps.switch(after + 1) / steps.prime(after) * self.exponential.bound;
+        (steps.narrow() + conjugated) / steps.prime(0) + self.up_error(steps) * self.exponential.bound
+    }
+
+    /// The error of the series, of the squarings and of the last conjugation, over `q_0`.
+    fn circuit_error(&self, steps: &Steps<'_>) -> f64 {
+        (self.slope * steps.rounding() + 2.0 * steps.switch(self.level())) / steps.prime(0)
     }
 
     /// Slots to coefficients, in the coefficients, for slots of at most `magnitude`. What is added

@@ -18,6 +18,20 @@
 //! # Real and complex slots
 //! Complex slots take two modular reductions, of real and imaginary parts, and real ones take one.
 //!
+//! # Bits
+//! If every slot is 0 or 1, and has an error, the scale can be brought to `q_0/2`. Then `t` is an
+//! integer or half of an odd one, up to half the error, and
+//!
+//! ```text
+//! (1 - cos 2πt)/2 = sin² πt
+//! ```
+//!
+//! is the bit again. Its derivative is 0 there, so the result's error is `π²/4` times the
+//! **square** of the old one, and the error of the circuit itself: the refresh also cleans (Bae,
+//! Cheon, Kim, Stehlé, EUROCRYPT 2024). No bit of precision is spent on a small `m/q_0`, so that short primes
+//! are enough. This is how a long computation on bits stays right: the error does not grow from
+//! one refresh to the next.
+//!
 //! # Fewer slots
 //! A refresh of `n < N/2` slots takes the first `n` of a ciphertext, whatever the others hold. In
 //! its result slot `j` holds number `j mod n`. The first factor has zeros for all other slots;
@@ -39,11 +53,22 @@ use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
+/// What the slots hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numbers {
+    Real,
+    Complex,
+    /// 0 or 1, at the scale `2^bits`.
+    Bits {
+        scale: u32,
+    },
+}
+
 /// The choices of a refresh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshSettings {
     slots: usize,
-    complex: bool,
+    numbers: Numbers,
     down: Vec<usize>,
     up: Vec<usize>,
     degree: usize,
@@ -58,19 +83,38 @@ impl RefreshSettings {
         // three factors of about as many layers
         let layers: Vec<usize> = (0..3).map(|i| (log + 2 - i) / 3).filter(|count| *count > 0).collect();
         let down = layers.iter().rev().copied().collect();
-        Self { slots, complex: false, down, up: layers, degree: 31, squarings: 3, corrected: false }
+        Self { slots, numbers: Numbers::Real, down, up: layers, degree: 31, squarings: 3, corrected: false }
     }
 
     /// The same with complex numbers.
     pub fn complex(slots: usize) -> Self {
-        Self { complex: true, ..Self::real(slots) }
+        Self { numbers: Numbers::Complex, ..Self::real(slots) }
+    }
+
+    /// A refresh of numbers that are 0 or 1 but for their errors, at the scale `2^scale_bits`. The
+    /// result has a scale of its own, the first prime ([`Scale::prime`] of 0), and an error that
+    /// depends on the square of the old one.
+    ///
+    /// **That the numbers are bits is your promise**: nothing can check it under encryption, and
+    /// `z` becomes `sin² πz/2`.
+    pub fn bits(slots: usize, scale_bits: u32) -> Self {
+        Self { numbers: Numbers::Bits { scale: scale_bits }, ..Self::real(slots) }
     }
 
     /// The same without most of the sine's own error: 20 bits instead of 15, for two levels. The
-    /// scale of numbers of at most 1 is best `2^-8` of the first prime, instead of `2^-10`.
+    /// scale of numbers of at most 1 is best `2^-8` of the first prime, instead of `2^-10`. Bits
+    /// have no such error, and stay as they are.
     #[must_use]
     pub fn precise(self) -> Self {
-        Self { degree: 23, squarings: 4, corrected: true, ..self }
+        match self.numbers {
+            Numbers::Bits { .. } => self,
+            _ => Self { degree: 23, squarings: 4, corrected: true, ..self },
+        }
+    }
+
+    /// The slots that are refreshed.
+    pub fn slots(&self) -> usize {
+        self.slots
     }
 
     /// Levels that the result is below the top.
@@ -122,6 +166,14 @@ pub enum RefreshError {
         magnitude: f64,
         /// The largest number.
         most: f64,
+    },
+    /// Bits at a scale that the refresh was not prepared for.
+    #[error("expected bits at the scale 2^{bits}, found the scale {found}")]
+    Scale {
+        /// The logarithm of the scale of the settings.
+        bits: u32,
+        /// The scale found.
+        found: Scale,
     },
     /// Keys for other settings.
     #[error("expected keys of this refresh, found keys of another one")]
@@ -189,7 +241,13 @@ impl Refresh {
         let constant = 0.5 / (exponential.bound * copies as f64);
         let map = |factor: &dft::Factor, level: usize, masked: Option<usize>| Map::new(&encoder, factor, level, masked);
         let first = settings.least_level();
-        let down = dft::factors(slots, &settings.down, false, 1.0);
+        let q = parameters.ring().data_primes()[0].modulus().value() as f64;
+        // bits go to half the first prime
+        let grown = match settings.numbers {
+            Numbers::Bits { scale } => q / 2.0 / f64::from(scale).exp2(),
+            _ => 1.0,
+        };
+        let down = dft::factors(slots, &settings.down, false, grown);
         let moved = down.first().map_or(0, |factor| factor.stride << settings.down[0]);
         let down = down.iter().enumerate().map(|(i, factor)| {
             map(factor, first - i, (i == 0 && copies > 1).then_some(if settings.down.len() > 1 { moved } else { 0 }))
@@ -260,11 +318,12 @@ impl Refresh {
         Ok(RefreshKeys { settings: self.settings.clone(), raise, evaluation })
     }
 
-    /// The same numbers at the level [`Self::level`], at the same scale.
+    /// The same numbers at the level [`Self::level`], at the same scale; bits at a scale of their
+    /// own.
     ///
     /// # Errors
-    /// [`RefreshError`] if parameters or keys differ, the level is too low, or numbers may be too
-    /// large.
+    /// [`RefreshError`] if parameters or keys differ, the level is too low, or numbers or errors
+    /// may be too large.
     pub fn refresh(&self, a: &Ciphertext, keys: &RefreshKeys) -> Result<Ciphertext, RefreshError> {
         if keys.settings != self.settings {
             return Err(RefreshError::Keys);
@@ -274,6 +333,19 @@ impl Refresh {
         self.evaluator.check_level(a, self.settings.least_level())?;
         let scale = a.scale().clone();
         let estimate = self.bound(a.estimate().ok_or(OperationError::NoEstimate)?, &scale)?;
+        let mut result = self.refreshed(a, evaluation, &keys.raise)?;
+        result.declare_estimate(&estimate)?;
+        Ok(result)
+    }
+
+    /// The refreshed ciphertext, without its bounds.
+    fn refreshed(
+        &self,
+        a: &Ciphertext,
+        evaluation: &EvaluationKeys,
+        raise: &RaiseKeys,
+    ) -> Result<Ciphertext, OperationError> {
+        let scale = a.scale();
         let mut low = self.evaluator.to_level(a, self.settings.least_level())?;
         for (i, map) in self.down.iter().enumerate() {
             low = self.evaluator.rescale(&self.apply(&low, map, evaluation)?)?;
@@ -281,8 +353,8 @@ impl Refresh {
                 low = self.sum_copies(low, evaluation)?;
             }
         }
-        let [c0, c1] = low.inner().parts() else { return Err(OperationError::ThreeParts.into()) };
-        let raised = raise::raise([c0, c1], &keys.raise, &self.narrow, self.evaluator.switcher());
+        let [c0, c1] = low.inner().parts() else { return Err(OperationError::ThreeParts) };
+        let raised = raise::raise([c0, c1], raise, &self.narrow, self.evaluator.switcher());
         let mut high = self.evaluator.with_parts(a, raised.into(), &Scale::prime(0));
         high = self.sum_copies(high, evaluation)?;
         for (i, map) in self.up.iter().enumerate() {
@@ -294,21 +366,25 @@ impl Refresh {
         // before the last rescaling, so that it divides the error of the key switch, too
         let conjugate = self.evaluator.conjugate(&high, evaluation)?;
         let real = self.evaluator.rescale(&self.evaluator.add(&high, &conjugate)?)?;
-        let mut result = self.exponential(&real, &scale, evaluation)?;
+        if matches!(self.settings.numbers, Numbers::Bits { .. }) {
+            // a quarter of exp(2πit), and its conjugate
+            let quarter = self.exponential(&real, &Scale::prime(0), evaluation)?;
+            let half = self.evaluator.add(&quarter, &self.evaluator.conjugate(&quarter, evaluation)?)?;
+            return self.evaluator.add_constant(&self.evaluator.neg(&half), 0.5);
+        }
+        let mut result = self.exponential(&real, scale, evaluation)?;
         let mut mirrored = result.clone();
-        if self.settings.complex {
+        if self.settings.numbers == Numbers::Complex {
             // (z - conj z)/i = i (conj z - z)
             let difference = self.evaluator.sub(&conjugate, &high)?;
             let imaginary = self.evaluator.rescale(&self.evaluator.times_i(&difference)?)?;
-            let imaginary = self.evaluator.times_i(&self.exponential(&imaginary, &scale, evaluation)?)?;
+            let imaginary = self.evaluator.times_i(&self.exponential(&imaginary, scale, evaluation)?)?;
             mirrored = self.evaluator.sub(&result, &imaginary)?;
             self.evaluator.add_assign(&mut result, &imaginary)?;
         }
         // Im a + i Im b = i (conj(a - i b) - (a + i b))/2; the half is in a and b
         let mirrored = self.evaluator.conjugate(&mirrored, evaluation)?;
-        let mut result = self.evaluator.times_i(&self.evaluator.sub(&mirrored, &result)?)?;
-        result.declare_estimate(&estimate)?;
-        Ok(result)
+        self.evaluator.times_i(&self.evaluator.sub(&mirrored, &result)?)
     }
 
     /// The linear map.
@@ -331,7 +407,7 @@ impl Refresh {
     }
 
     /// A ciphertext whose imaginary parts are halves of `z`, at the scale of `z`, from slots
-    /// `t/κ`.
+    /// `t/κ`; for bits a quarter of `exp(2πit)`, at the scale of the first prime.
     fn exponential(&self, x: &Ciphertext, scale: &Scale, keys: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
         let evaluator = &self.evaluator;
         let (series, linear) = self.weights(self.correction(x.level())?);
@@ -364,23 +440,29 @@ impl Refresh {
     /// which is `a (4/3 exp(iθ) - 1/6 exp(2iθ))` for `y = √(a/6) exp(iθ)`, with the amplitude `a`
     /// of the result.
     fn weights(&self, correction: f64) -> (Vec<Complex>, Option<f64>) {
-        // two of its imaginary parts are a number over q_0
-        let amplitude = 0.25 / PI * correction;
+        let amplitude = match self.settings.numbers {
+            Numbers::Bits { .. } => 0.25,
+            // two of its imaginary parts are a number over q_0
+            _ => 0.25 / PI,
+        };
+        let amplitude = amplitude * correction;
         let squared = (amplitude / 6.0).sqrt();
         let factor = if self.settings.corrected { squared } else { amplitude };
         let factor = (0..self.settings.squarings).fold(factor, |factor, _| factor.sqrt());
         (self.exponential.times(factor), self.settings.corrected.then_some(4.0 / 3.0 * amplitude / squared))
     }
 
-    /// [`Circuit::slope`], at its largest.
+    /// [`Circuit::slope`], at its largest: at integers, and for bits at halves, too.
     fn largest_slope(&self) -> f64 {
         let most = raise::WEIGHT as i32 / 2;
         let (series, linear) = self.weights(1.0);
-        let slope = |multiple: i32| {
-            let x = f64::from(multiple) / self.exponential.bound;
+        let slope = |halves: i32| {
+            let x = f64::from(halves) / 2.0 / self.exponential.bound;
             Circuit::slope(x, &series, self.settings.squarings, linear)
         };
-        (-most..=most).map(slope).fold(0.0, f64::max)
+        let integers = !matches!(self.settings.numbers, Numbers::Bits { .. });
+        let every = if integers { 2 } else { 1 };
+        (-2 * most - 1..=2 * most + 1).filter(|halves| halves % every == 0).map(slope).fold(0.0, f64::max)
     }
 }
 

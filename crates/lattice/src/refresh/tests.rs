@@ -1,7 +1,7 @@
 //! Refreshes at degrees without security.
 
 use super::*;
-use crate::ckks::Decryptor;
+use crate::ckks::{Decryptor, Estimate};
 use crate::params::Plaintext;
 use crate::rlwe::tests::rng;
 use chacha20::ChaCha20Rng;
@@ -16,8 +16,19 @@ struct Bench {
 impl Bench {
     fn new(log_degree: u32, seed: u8) -> Self {
         let data: Vec<u32> = [50, 40, 40, 40, 40, 40].into_iter().chain([50; 13]).collect();
+        Self::of(log_degree, seed, &data, &[50; 4], 5)
+    }
+
+    /// Short primes, for bits at the scale `2^33`. Seven levels are data's.
+    fn of_bits(log_degree: u32, seed: u8) -> Self {
+        let data: Vec<u32> = [41, 33, 33, 33, 33, 33, 33].into_iter().chain([41; 12]).collect();
+        let bench = Self::of(log_degree, seed, &data, &[42; 3], 7);
+        Self { encoder: bench.encoder.within(1.25), ..bench }
+    }
+
+    fn of(log_degree: u32, seed: u8, data: &[u32], special: &[u32], digits: usize) -> Self {
         let kind = Plaintext::Approximate;
-        let parameters = LatticeParameters::insecure_of_sizes(1 << log_degree, &data, &[50; 4], 5, kind).unwrap();
+        let parameters = LatticeParameters::insecure_of_sizes(1 << log_degree, data, special, digits, kind).unwrap();
         let mut rng = rng(seed);
         let secret = SecretKey::generate(&parameters, &mut rng);
         Self { secret, encoder: Encoder::new(&parameters).unwrap(), rng }
@@ -50,7 +61,7 @@ impl Bench {
         let slots = refresh.settings().slots;
         let wanted: Vec<Complex> = (0..slots)
             .map(|j| z.get(j).copied().unwrap_or_default())
-            .map(|z| if refresh.settings().complex { z } else { z.re.into() })
+            .map(|z| if refresh.settings().numbers == Numbers::Complex { z } else { z.re.into() })
             .collect();
         let (error, bound) = (self.error(&y, &wanted), y.estimate().unwrap().error());
         assert!(error <= bound, "{:?}: 2^{:.2} > 2^{:.2}", refresh.settings(), error.log2(), bound.log2());
@@ -155,6 +166,92 @@ fn many_keys_keep_the_bound() {
         }
     }
     assert!(worst > 0.05 && worst <= 1.0, "{worst}");
+}
+
+/// Bits with an error of at most `most` in one direction or the other.
+fn bits(count: usize, seed: usize, most: f64) -> (Vec<Complex>, Vec<Complex>) {
+    let bit = |j: usize| f64::from(u8::from((j * 7919 + seed * 31 + j * j * seed) % 7 < 3));
+    let error = |j: usize| most * (((j * 104_729 + seed) % 201) as f64 / 100.0 - 1.0);
+    let exact = (0..count).map(|j| Complex::from(bit(j))).collect();
+    (exact, (0..count).map(|j| Complex::from(bit(j) + error(j))).collect())
+}
+
+#[test]
+fn refreshed_bits_are_bits_and_their_errors_are_squared() {
+    let mut bench = Bench::of_bits(10, 7);
+    for slots in [512, 128, 16] {
+        let server = bench.server(RefreshSettings::bits(slots, 33));
+        assert_eq!(server.0.level(), 8);
+        for (most, floor) in [(0.245, 0.145), (0.03, 2.3e-3), (1e-4, 1e-6), (0.0, 1e-6)] {
+            let (exact, near) = bits(slots, slots, most);
+            let mut x = bench.encrypt(&near, 33, 5);
+            let estimate = x.estimate().unwrap();
+            let [_, _, encoding, noise] = estimate.bounds();
+            let declared = Estimate::of_bounds([1.0, 0.0, encoding, noise + most], estimate.scale(), 5);
+            x.declare_estimate(&declared).unwrap();
+            let y = server.0.refresh(&x, &server.1).unwrap();
+            assert_eq!((y.level(), y.scale(), y.key()), (8, &Scale::prime(0), x.key()));
+            let (error, bound) = (bench.error(&y, &exact), y.estimate().unwrap());
+            assert!(error <= bound.error() && bound.error() <= floor, "{slots} {most}: {error:e} {bound:?}");
+            assert!(most > 0.0 || error < 2f64.powi(-22), "{error:e}");
+        }
+    }
+}
+
+/// A product with a bit, and the maximum of two: `a b` and `a + b - a b`.
+#[test]
+fn a_long_computation_on_bits_is_exact() {
+    let mut bench = Bench::of_bits(9, 8);
+    let (refresh, keys) = bench.server(RefreshSettings::bits(64, 33));
+    let evaluator = Evaluator::new(bench.secret.parameters()).unwrap();
+    let repeated = |seed: usize| bits(64, seed, 0.0).0.repeat(4);
+    let (mut exact, mut worst) = (repeated(1), 0.0f64);
+    let mut x = bench.encrypt(&exact, 33, 5);
+    x.declare_magnitude(1.0).unwrap();
+    for turn in 0..100 {
+        x = refresh.refresh(&x, &keys).unwrap();
+        let other = repeated(turn + 2);
+        let level = x.level();
+        let plaintext = bench.encoder.encode_complex(&other, &Scale::power_of_two(33), level).unwrap();
+        let mut b = plaintext.encrypt_seeded(&bench.secret, &mut bench.rng).unwrap().expand();
+        b.declare_magnitude(1.0).unwrap();
+        let product = evaluator.mul(&x, &b, keys.evaluation()).unwrap();
+        let product = if turn % 2 == 0 {
+            exact.iter_mut().zip(&other).for_each(|(a, b)| *a = *a * *b);
+            product
+        } else {
+            exact.iter_mut().zip(&other).for_each(|(a, b)| *a = (a.re.max(b.re)).into());
+            let a = evaluator.mul_constant_at(&x, 1.0, &Scale::power_of_two(33)).unwrap();
+            let one = Scale::prime(0);
+            let b = evaluator.mul_constant_at(&b, 1.0, &one).unwrap();
+            evaluator.sub(&evaluator.add(&a, &b).unwrap(), &product).unwrap()
+        };
+        x = evaluator.set_scale(&evaluator.rescale(&product).unwrap(), &Scale::power_of_two(33)).unwrap();
+        x.declare_magnitude(1.0).unwrap();
+        let (error, bound) = (bench.error(&x, &exact), x.estimate().unwrap().error());
+        assert!(error <= bound && bound < 1e-3, "turn {turn}: {error:e} > {bound:e}");
+        worst = worst.max(error);
+    }
+    assert!(worst < 1e-4, "{worst:e}");
+}
+
+#[test]
+fn what_may_be_no_bits_is_refused() {
+    let mut bench = Bench::of_bits(9, 9);
+    let (refresh, keys) = bench.server(RefreshSettings::bits(64, 33));
+    assert_eq!(RefreshSettings::bits(64, 33).precise(), RefreshSettings::bits(64, 33));
+    let (exact, _) = bits(64, 1, 0.0);
+    let x = bench.encrypt(&exact, 32, 5);
+    let refused = refresh.refresh(&x, &keys).map(drop).unwrap_err();
+    assert_eq!(refused, RefreshError::Scale { bits: 33, found: Scale::power_of_two(32) });
+    for (magnitude, noise) in [(1.01, 0.0), (1.0, 0.251)] {
+        let mut x = bench.encrypt(&exact, 33, 5);
+        let declared = Estimate::of_bounds([magnitude, 0.0, 0.0, noise], 33f64.exp2(), 5);
+        x.declare_estimate(&declared).unwrap();
+        let refused = refresh.refresh(&x, &keys).map(drop).unwrap_err();
+        assert!(matches!(refused, RefreshError::Operation(OperationError::Bits { .. })), "{refused}");
+        assert!(refused.to_string().contains("declare what is known of them"));
+    }
 }
 
 #[test]

@@ -66,6 +66,16 @@ impl Schedule {
         (step - step % self.stride, step % self.stride)
     }
 
+    /// Whether there are baby steps that rotate.
+    pub(crate) fn has_babies(&self) -> bool {
+        self.babies.iter().any(|step| *step != 0)
+    }
+
+    /// The number of giant steps, 0 among them.
+    pub(crate) fn giants(&self) -> usize {
+        self.giants.len()
+    }
+
     /// The steps that need keys.
     pub(crate) fn steps(&self) -> impl Iterator<Item = usize> {
         let all: BTreeSet<usize> = self.babies.union(&self.giants).copied().filter(|step| *step != 0).collect();
@@ -97,6 +107,11 @@ impl LinearMap {
             plaintexts.entry(giant).or_default().insert(baby, encode(giant, baby, diagonal)?);
         }
         Ok(Self { schedule, plaintexts })
+    }
+
+    /// The number of diagonals.
+    pub(crate) fn count(&self) -> usize {
+        self.plaintexts.values().map(BTreeMap::len).sum()
     }
 
     pub(crate) fn schedule(&self) -> &Schedule {

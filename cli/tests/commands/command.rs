@@ -182,9 +182,12 @@ fn the_papers_search_is_planned_and_run_and_counts_right() {
     let [plan, ran] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!((&plan["job"], &plan["method"], &plan["length"]), (&"search".into(), &"pbwt-he".into(), &3.into()));
     assert_eq!((&ran["right"], &ran["job"]), (&true.into(), &"search".into()));
+    // more than ten sites are refreshed, in memory
     let long = tobari(&["plan", "search", "--length", "11"]);
-    assert_eq!(long.status.code(), Some(2));
-    assert!(stderr(&long).contains("1 to 10 sites, found 11"), "{}", stderr(&long));
+    assert_eq!(long.status.code(), Some(1));
+    assert!(stderr(&long).contains("expected --memory of at least 3.") && stderr(&long).contains("found 1.00 GiB"));
+    let shown = String::from_utf8(long.stdout).unwrap();
+    assert!(shown.contains("11 refreshes of 8192 slots"), "{shown}");
 }
 
 #[test]

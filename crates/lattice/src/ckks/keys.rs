@@ -71,6 +71,11 @@ impl EvaluationKeys {
         self.inner.memory()
     }
 
+    /// Bytes in memory of a key for this level, before it exists.
+    pub fn memory_of_key(parameters: &LatticeParameters, level: usize) -> usize {
+        EvaluationKey::memory_at(parameters, level)
+    }
+
     /// Adds the key for products of ciphertexts of at most this level.
     ///
     /// # Errors

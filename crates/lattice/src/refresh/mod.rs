@@ -28,9 +28,9 @@
 //!
 //! is the bit again. Its derivative is 0 there, so the result's error is `π²/4` times the
 //! **square** of the old one, and the error of the circuit itself: the refresh also cleans (Bae,
-//! Cheon, Kim, Stehlé, EUROCRYPT 2024). No bit of precision is spent on a small `m/q_0`, so that short primes
-//! are enough. This is how a long computation on bits stays right: the error does not grow from
-//! one refresh to the next.
+//! Cheon, Kim, Stehlé, EUROCRYPT 2024). No bit of precision is spent on a small `m/q_0`, so that
+//! short primes are enough. This is how a long computation on bits stays right: the error does not
+//! grow from one refresh to the next.
 //!
 //! # Fewer slots
 //! A refresh of `n < N/2` slots takes the first `n` of a ciphertext, whatever the others hold. In
@@ -293,6 +293,21 @@ impl Refresh {
         found
     }
 
+    /// Bytes in memory of [`Self::keys`], before they exist; their tables of rotations, less than a
+    /// thousandth, are not counted.
+    pub fn keys_memory(&self) -> usize {
+        let (parameters, after) = (self.evaluator.parameters(), self.level_of_products());
+        let top = parameters.data_primes();
+        let levels = self.rotations().into_values().chain([after + 1, after, top]);
+        let narrow = EvaluationKeys::memory_of_key(self.narrow.parameters(), 1);
+        narrow + levels.map(|level| EvaluationKeys::memory_of_key(parameters, level)).sum::<usize>()
+    }
+
+    /// The level of the first product of the series.
+    fn level_of_products(&self) -> usize {
+        self.evaluator.parameters().data_primes() - self.up.len()
+    }
+
     /// Rotations that add up all copies of the slots.
     fn copies(&self) -> impl Iterator<Item = i64> {
         let most = self.evaluator.parameters().degree() / 2;
@@ -308,7 +323,7 @@ impl Refresh {
     pub fn keys(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<RefreshKeys, RefreshError> {
         let parameters = self.evaluator.parameters();
         let mut evaluation = EvaluationKeys::new(parameters);
-        let after = parameters.data_primes() - self.up.len();
+        let after = self.level_of_products();
         evaluation.add_conjugation(secret, after + 1, rng)?;
         evaluation.add_relinearization(secret, after, rng)?;
         for (step, level) in self.rotations() {

@@ -37,6 +37,9 @@ impl Bench {
     fn server(&mut self, settings: RefreshSettings) -> (Refresh, RefreshKeys) {
         let refresh = Refresh::new(self.secret.parameters(), settings).unwrap();
         let keys = refresh.keys(&self.secret, &mut self.rng).unwrap();
+        // but for the tables of rotations
+        let foretold = refresh.keys_memory();
+        assert!((foretold..foretold + foretold / 500).contains(&keys.memory()), "{} {foretold}", keys.memory());
         (refresh, keys)
     }
 

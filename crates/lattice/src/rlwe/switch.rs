@@ -200,6 +200,12 @@ impl EvaluationKey {
         size_of_val(&self.values[..])
     }
 
+    /// Bytes in memory of a key for this level, before it exists.
+    pub(crate) fn memory_at(parameters: &LatticeParameters, level: usize) -> usize {
+        let rows = level + parameters.ring().special_primes().len();
+        16 * groups(parameters, level) * rows * parameters.degree()
+    }
+
     /// Row `row` of the basis of keys at `level`: values in the order of reading, and how many
     /// digits there are.
     fn row(&self, level: usize, row: usize) -> (&[u64], usize) {

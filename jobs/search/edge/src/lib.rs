@@ -8,6 +8,7 @@
 pub mod beacon;
 pub mod command;
 pub mod demo;
+mod long;
 pub mod plan;
 pub mod serve;
 pub mod simulated;

@@ -1,8 +1,10 @@
 //! The positional Burrows-Wheeler transform under encryption: the job of `tobari plan search` and
 //! `tobari-bench search --paper`.
 //!
-//! The panel is simulated: the operations and the running time depend on sizes alone.
+//! The panel is simulated: the operations and the running time depend on sizes alone. Patterns of
+//! more than ten sites are in the module `long`.
 
+use crate::long;
 use chacha20::rand_core::Rng;
 use clap::{Args, ValueEnum};
 use std::process::ExitCode;
@@ -27,7 +29,8 @@ use tobari_search::pbwt::{self, Layout, Size, client};
 #[command(after_help = "\
 Examples:
     tobari plan search --length 5 --memory 1GiB
-    tobari plan search --length 5 --memory 1GiB --json")]
+    tobari plan search --length 5 --memory 1GiB --json
+    tobari plan search --method pbwt-bits --length 100 --memory 8GiB --run")]
 pub struct SearchPlan {
     #[command(flatten)]
     common: RunArguments,
@@ -47,8 +50,11 @@ pub struct SearchPlan {
 /// An algorithm for a search that is run as a job within a memory limit.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SearchMethod {
-    /// The paper's: the positional Burrows-Wheeler transform under encryption.
+    /// The paper's: the positional Burrows-Wheeler transform under encryption. Patterns of more
+    /// than ten sites take pbwt-bits.
     PbwtHe,
+    /// The same on bits that are refreshed: for any length, faster, and in memory.
+    PbwtBits,
 }
 
 impl SearchPlan {
@@ -57,8 +63,11 @@ impl SearchPlan {
     /// # Errors
     /// [`Failure`] if the search or its plan is impossible.
     pub fn explain(&self) -> Result<ExitCode, Failure> {
-        let SearchMethod::PbwtHe = self.method;
-        let job = Reference::new(Pbwt::new(self.panel.size(self.length))?);
+        let size = self.panel.size(self.length);
+        if self.length > pbwt::LONGEST || self.method == SearchMethod::PbwtBits {
+            return long::explain(size, &self.common, self.run);
+        }
+        let job = Reference::new(Pbwt::new(size)?);
         explain(&job, &self.common, self.run)
     }
 }
@@ -139,7 +148,7 @@ impl Pbwt {
 }
 
 /// Alleles by site and haplotype: mosaics of a few founders.
-fn window(size: Size, place: usize) -> Vec<Vec<bool>> {
+pub(crate) fn window(size: Size, place: usize) -> Vec<Vec<bool>> {
     let mut rng = generator(13, place);
     let mut below = |most: usize| rng.next_u32() as usize % most;
     let mut ancestors: Vec<usize> = (0..size.haplotypes).map(|_| below(FOUNDERS)).collect();

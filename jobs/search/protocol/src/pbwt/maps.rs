@@ -2,21 +2,21 @@
 //! program.
 
 use super::program::Input;
-use super::{Layout, PbwtError};
+use super::{Layout, PbwtError, Size};
 
 /// One site of one window.
 #[derive(Clone, Debug)]
-struct Site {
-    /// In the order before this site: the allele, the position, and by how many positions the place
-    /// moves back.
-    places: Vec<Place>,
+pub(super) struct Site {
+    /// In the order before this site.
+    pub(super) places: Vec<Place>,
 }
 
+/// A place of the order: its allele, its position, and by how many positions it moves back.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    allele: bool,
-    position: usize,
-    distance: usize,
+pub(super) struct Place {
+    pub(super) allele: bool,
+    pub(super) position: usize,
+    pub(super) distance: usize,
 }
 
 /// The transforms of all windows.
@@ -35,17 +35,7 @@ impl Maps {
     /// # Errors
     /// [`PbwtError::Window`] for other numbers than the layout has.
     pub fn new(layout: &Layout, windows: &[Vec<Vec<bool>>]) -> Result<Self, PbwtError> {
-        let size = layout.size();
-        let expect = |what, expected, found| {
-            if expected == found { Ok(()) } else { Err(PbwtError::Window { what, expected, found }) }
-        };
-        expect("places", size.places, windows.len())?;
-        for window in windows {
-            expect("sites", size.length, window.len())?;
-            window.iter().try_for_each(|site| expect("haplotypes", size.haplotypes, site.len()))?;
-        }
-        let windows = windows.iter().map(|window| transform(window, layout.period())).collect();
-        Ok(Self { layout: *layout, windows })
+        Ok(Self { layout: *layout, windows: windows_of(layout.size(), layout.period(), windows)? })
     }
 
     /// The slots of one of the server's inputs; none for the client's inputs.
@@ -75,6 +65,19 @@ impl Maps {
         }
         Some(slots)
     }
+}
+
+/// The sites of each window, if the windows have these sizes.
+pub(super) fn windows_of(size: Size, period: usize, windows: &[Vec<Vec<bool>>]) -> Result<Vec<Vec<Site>>, PbwtError> {
+    let expect = |what, expected, found| {
+        if expected == found { Ok(()) } else { Err(PbwtError::Window { what, expected, found }) }
+    };
+    expect("places", size.places, windows.len())?;
+    for window in windows {
+        expect("sites", size.length, window.len())?;
+        window.iter().try_for_each(|site| expect("haplotypes", size.haplotypes, site.len()))?;
+    }
+    Ok(windows.iter().map(|window| transform(window, period)).collect())
 }
 
 /// The sites of a window, one after another. Positions are on a circle, counted from the ones on.

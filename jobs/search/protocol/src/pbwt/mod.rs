@@ -58,9 +58,10 @@
 //! | encoding of the interval | rotations | plain products | keys | bits of noise | why not |
 //! |---|---|---|---|---|---|
 //! | this | 100 | `M + 1` | 34 | 71 | |
+//! | [bits in CKKS](bits), refreshed | 27 | 80 | 60 | none is left | faster; for any length |
 //! | `f` and `g` one-hot | 200 | `2 (M + 2)` | 34 | 71 | two maps, with no fewer diagonals |
 //! | diagonals in copies of `I` | 55 | `(M + 1)/4` | 34 | 100 | at most seven symbols |
-//! | a network of `log2 M` conditional shifts | 24 | 48 | 24 | 400 | its depth |
+//! | a network of `log2 M` conditional shifts | 24 | 48 | 24 | 400 | its depth, without a refresh |
 //! | only the nonzero diagonals | the column's runs | the same | `M` | 71 | reveals facts on the panel |
 //! | `I` in the panel's own order | 0 | 1 | 0 | 61 | no transform is left |
 //!
@@ -73,6 +74,7 @@
 //! flooded ([`Layout::flood`]). A client that makes malformed ciphertexts learns more, and a server
 //! may answer anything.
 
+pub mod bits;
 pub mod client;
 pub mod maps;
 pub mod program;
@@ -86,6 +88,9 @@ pub const SET: &str = "pbwt";
 /// count alone. This uses the bounds on noise, which are about ten bits a symbol above the measured
 /// noise.
 pub const FLOOD_MARGIN: f64 = 36.0;
+
+/// The longest pattern for 2,184 haplotypes; [`bits`] has no limit.
+pub const LONGEST: usize = 10;
 
 /// Data primes of an answer.
 const ANSWER_PRIMES: usize = 2;
@@ -108,6 +113,17 @@ pub enum PbwtError {
     /// The parameters are not of exact integers.
     #[error("expected parameters of exact integers")]
     Scheme,
+    /// The parameters are not of approximate numbers, or have other primes than a refresh needs.
+    #[error("expected parameters of approximate numbers")]
+    Approximate,
+    /// No haplotype, or more than there are positions.
+    #[error("expected 1 to {most} haplotypes, found {found}")]
+    Panel {
+        /// The most haplotypes.
+        most: usize,
+        /// The number found.
+        found: usize,
+    },
     /// No haplotype, or more than there are slots.
     #[error("expected 1 to {slots} haplotypes, fewer than {t}, found {found}")]
     Haplotypes {
@@ -305,8 +321,8 @@ mod tests {
             let primes: Vec<usize> = (1..=10).map(|length| of(haplotypes, length).unwrap().primes()).collect();
             assert!(primes.is_sorted() && primes[9] <= 15, "{primes:?}");
         }
-        let longer = of(2_184, 11).unwrap_err();
-        assert_eq!(longer, PbwtError::Length { most: 10, found: 11 });
+        let longer = of(2_184, LONGEST + 1).unwrap_err();
+        assert_eq!(longer, PbwtError::Length { most: LONGEST, found: 11 });
         // each doubling of the panel takes one more bit for every map
         assert_eq!(of(4_096, 10).unwrap_err(), PbwtError::Length { most: 9, found: 10 });
         assert_eq!(of(2_184, 0).unwrap_err(), PbwtError::Length { most: 10, found: 0 });

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod attacks;
+mod bits;
 mod counts;
 mod decoys;
 mod hidden;

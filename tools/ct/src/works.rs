@@ -36,6 +36,7 @@ pub(super) fn all() -> Vec<(String, bool, Vec<&'static str>)> {
         "gaussian errors",
         "binomial errors",
         "ternary secrets",
+        "sparse secrets",
         "secret key from a seed",
         "secret key to bytes",
         "public key of a secret",
@@ -57,8 +58,9 @@ pub(super) fn all() -> Vec<(String, bool, Vec<&'static str>)> {
     }
     let mut all = Vec::from(faults);
     // these have one form on all backends
-    let has_one_form =
-        |name: &str| name.starts_with("binomial") || name.starts_with("ternary") || name.contains("bytes");
+    let has_one_form = |name: &str| {
+        ["binomial", "ternary", "sparse"].iter().any(|one| name.starts_with(one)) || name.contains("bytes")
+    };
     all.extend(lattice.into_iter().map(|name| {
         let backends = if has_one_form(name) { vec!["fastest"] } else { backends.clone() };
         (name.to_owned(), false, backends)
@@ -168,6 +170,12 @@ fn keys(name: &str, which: usize) -> Work {
         "ternary secrets" => on(numbered(seeds(Domain::Secret, numbered)[which]), |seed| {
             let mut out = [0; SMALL];
             seed.stream(Domain::Secret, 0).ternary(&mut out);
+            black_box(out);
+        }),
+        // no position is drawn twice: a rejected one would part the runs
+        "sparse secrets" => on(numbered([1, 2][which]), |seed| {
+            let mut out = [0; 1024];
+            seed.stream(Domain::Secret, 1).sparse_ternary(4, &mut out);
             black_box(out);
         }),
         _ => keys_of_rings(name, which),

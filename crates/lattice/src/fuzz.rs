@@ -58,6 +58,9 @@ fn approximate_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(ciphertext) = wire::decode_ckks_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_ckks_seeded_ciphertext(&ciphertext), data);
     }
+    if let Ok(keys) = wire::decode_raise_keys(data, parameters) {
+        assert_eq!(wire::encode_raise_keys(&keys), data);
+    }
     words_again(data, words::read_ckks_ciphertext(data, parameters), words::write_ckks_ciphertext);
     words_again(data, words::read_ckks_evaluation_key(data, parameters), words::write_ckks_evaluation_key);
 }

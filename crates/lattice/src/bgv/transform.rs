@@ -62,18 +62,33 @@ impl LinearTransform {
         diagonals: &BTreeMap<i64, Vec<i64>>,
         level: usize,
     ) -> Result<Self, EncodeError> {
+        Self::new_with(parameters, encoder, diagonals, level, || Ok(()))
+    }
+
+    /// As [`Self::new`], for a caller that reports progress: it calls `each` before each diagonal,
+    /// and ends with its error.
+    ///
+    /// # Errors
+    /// As [`Self::new`], or the error of `each`.
+    pub fn new_with<E: From<EncodeError>>(
+        parameters: &LatticeParameters,
+        encoder: &Encoder,
+        diagonals: &BTreeMap<i64, Vec<i64>>,
+        level: usize,
+        mut each: impl FnMut() -> Result<(), E>,
+    ) -> Result<Self, E> {
         let (ring, slots, t) = (parameters.ring(), encoder.slots(), super::encode::modulus(parameters)?);
         if slots != parameters.degree() {
-            return Err(EncodeError::Length { most: parameters.degree(), found: slots });
+            return Err(EncodeError::Length { most: parameters.degree(), found: slots }.into());
         }
         let most = parameters.data_primes();
         if !(1..=most).contains(&level) {
-            return Err(EncodeError::Level { most, found: level });
+            return Err(EncodeError::Level { most, found: level }.into());
         }
         let mut all: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for (step, diagonal) in diagonals {
             if diagonal.len() > slots {
-                return Err(EncodeError::Length { most: slots, found: diagonal.len() });
+                return Err(EncodeError::Length { most: slots, found: diagonal.len() }.into());
             }
             // diagonals of steps that are equal modulo N/2 add up
             let sum = all.entry(step.rem_euclid(slots as i64 / 2) as usize).or_insert_with(|| vec![0; slots]);
@@ -83,12 +98,13 @@ impl LinearTransform {
         }
         let mut norms: BTreeMap<usize, [f64; 2]> = BTreeMap::new();
         let map = LinearMap::new(&all, slots / 2, |giant, baby, diagonal| {
+            each()?;
             let mut turned = diagonal.clone();
             turned.chunks_exact_mut(slots / 2).for_each(|row| row.rotate_right(giant));
             let plaintext = encoder.encode(&turned)?;
             let norm = &mut norms.entry(giant).or_insert([f64::NEG_INFINITY; 2])[usize::from(baby != 0)];
             *norm = norms::sum([*norm, plaintext.norm().max(1.0).log2()]);
-            Ok(Poly::<Coeff>::from_integers(ring, ring.key_basis(level), plaintext.coefficients()).forward())
+            Ok::<_, E>(Poly::<Coeff>::from_integers(ring, ring.key_basis(level), plaintext.coefficients()).forward())
         })?;
         Ok(Self { parameters: parameters.clone(), map, level, norms })
     }

@@ -65,11 +65,26 @@ impl LinearTransform {
         scale: &Scale,
         level: usize,
     ) -> Result<Self, EncodeError> {
+        Self::new_with(encoder, diagonals, scale, level, || Ok(()))
+    }
+
+    /// As [`Self::new`], for a caller that reports progress: it calls `each` before each diagonal,
+    /// and ends with its error.
+    ///
+    /// # Errors
+    /// [`EncodeError`] for input that does not fit, or the error of `each`.
+    pub fn new_with<T: Copy + Into<Complex>, E: From<EncodeError>>(
+        encoder: &Encoder,
+        diagonals: &BTreeMap<i64, Vec<T>>,
+        scale: &Scale,
+        level: usize,
+        mut each: impl FnMut() -> Result<(), E>,
+    ) -> Result<Self, E> {
         let slots = encoder.slots();
         let mut all: BTreeMap<usize, Vec<Complex>> = BTreeMap::new();
         for (step, diagonal) in diagonals {
             if diagonal.len() > slots {
-                return Err(EncodeError::Slots { most: slots, found: diagonal.len() });
+                return Err(EncodeError::Slots { most: slots, found: diagonal.len() }.into());
             }
             // diagonals of steps that are equal modulo N/2 add up
             let sum = all.entry(step.rem_euclid(slots as i64) as usize).or_insert_with(|| vec![0.0.into(); slots]);
@@ -80,9 +95,10 @@ impl LinearTransform {
         let row = |j: usize| all.values().map(|diagonal| diagonal[j].abs()).sum::<f64>();
         let norm = (0..slots).map(row).fold(0.0, f64::max);
         let map = LinearMap::new(&all, slots, |giant, _, diagonal| {
+            each()?;
             let mut turned = diagonal.clone();
             turned.rotate_right(giant);
-            encoder.key_element(&turned, scale, level)
+            encoder.key_element(&turned, scale, level).map_err(E::from)
         })?;
         Ok(Self { parameters: encoder.parameters().clone(), map, scale: scale.clone(), level, norm, magnitudes })
     }

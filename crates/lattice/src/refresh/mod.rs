@@ -32,6 +32,11 @@
 //! short primes are enough. This is how a long computation on bits stays right: the error does not
 //! grow from one refresh to the next.
 //!
+//! # Keys
+//! Keys take gigabytes. Giant steps by Horner's rule need one key each. A sender makes and sends
+//! one key after another ([`Refresh::piece`]), and a server collects them in any order
+//! ([`RefreshKeysInPieces`]).
+//!
 //! # Fewer slots
 //! A refresh of `n < N/2` slots takes the first `n` of a ciphertext, whatever the others hold. In
 //! its result slot `j` holds number `j mod n`. The first factor has zeros for all other slots;
@@ -41,6 +46,9 @@
 mod bound;
 mod dft;
 mod modular;
+mod pieces;
+
+pub use pieces::{KeyPiece, PieceError, RefreshKeysInPieces};
 
 use crate::ckks::{Basis, Ciphertext, Complex, Encoder, EvaluationKeys, Evaluator, Grid, OperationError, Scale};
 use crate::params::{LatticeError, LatticeParameters};
@@ -293,14 +301,21 @@ impl Refresh {
         found
     }
 
+    fn raise_keys(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<RaiseKeys, OperationError> {
+        let parameters = self.evaluator.parameters();
+        if secret.parameters() != parameters {
+            return Err(OperationError::OtherParameters);
+        }
+        Ok(RaiseKeys::generate(secret, self.narrow.parameters(), parameters.data_primes(), rng))
+    }
+
     /// Bytes in memory of [`Self::keys`], before they exist; their tables of rotations, less than a
     /// thousandth, are not counted.
     pub fn keys_memory(&self) -> usize {
-        let (parameters, after) = (self.evaluator.parameters(), self.level_of_products());
-        let top = parameters.data_primes();
-        let levels = self.rotations().into_values().chain([after + 1, after, top]);
+        let parameters = self.evaluator.parameters();
         let narrow = EvaluationKeys::memory_of_key(self.narrow.parameters(), 1);
-        narrow + levels.map(|level| EvaluationKeys::memory_of_key(parameters, level)).sum::<usize>()
+        let of = |(_, level)| EvaluationKeys::memory_of_key(parameters, level);
+        narrow + self.pieces().into_iter().map(of).sum::<usize>()
     }
 
     /// The level of the first product of the series.
@@ -321,16 +336,16 @@ impl Refresh {
     /// # Errors
     /// [`RefreshError`] for a secret of other parameters.
     pub fn keys(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<RefreshKeys, RefreshError> {
-        let parameters = self.evaluator.parameters();
-        let mut evaluation = EvaluationKeys::new(parameters);
-        let after = self.level_of_products();
-        evaluation.add_conjugation(secret, after + 1, rng)?;
-        evaluation.add_relinearization(secret, after, rng)?;
-        for (step, level) in self.rotations() {
-            evaluation.add_rotation(secret, step, level, rng)?;
+        let mut evaluation = EvaluationKeys::new(self.evaluator.parameters());
+        for (piece, level) in self.pieces() {
+            match piece {
+                KeyPiece::Raise => {}
+                KeyPiece::Products => evaluation.add_relinearization(secret, level, rng)?,
+                KeyPiece::Conjugation => evaluation.add_conjugation(secret, level, rng)?,
+                KeyPiece::Rotation(step) => evaluation.add_rotation(secret, step as i64, level, rng)?,
+            }
         }
-        let raise = RaiseKeys::generate(secret, self.narrow.parameters(), parameters.data_primes(), rng);
-        Ok(RefreshKeys { settings: self.settings.clone(), raise, evaluation })
+        Ok(RefreshKeys { settings: self.settings.clone(), raise: self.raise_keys(secret, rng)?, evaluation })
     }
 
     /// The same numbers at the level [`Self::level`], at the same scale; bits at a scale of their

@@ -257,6 +257,56 @@ fn what_may_be_no_bits_is_refused() {
     }
 }
 
+/// Two senders, breaks, repetitions, and pieces that do not belong.
+#[test]
+fn keys_in_pieces_are_collected_in_any_order_and_refresh_right() {
+    let mut bench = Bench::new(8, 10);
+    let parameters = bench.secret.parameters().clone();
+    let refresh = Refresh::new(&parameters, RefreshSettings::real(32)).unwrap();
+    let mut received = RefreshKeysInPieces::new(&refresh);
+    let mut missing = received.missing();
+    assert_eq!(missing.len(), refresh.pieces().len());
+    missing.reverse();
+    let half = missing.len() / 2;
+    for piece in &missing[..half] {
+        let bytes = refresh.piece(*piece, &bench.secret, &mut bench.rng).unwrap();
+        assert_eq!(received.add(&bytes), Ok(*piece));
+    }
+    // another secret's piece, a cut one, one for too few primes, and one of another refresh
+    let stranger = SecretKey::generate(&parameters, &mut bench.rng);
+    for piece in [KeyPiece::Raise, KeyPiece::Products] {
+        let strange = refresh.piece(piece, &stranger, &mut bench.rng).unwrap();
+        assert!(matches!(received.add(&strange), Err(PieceError::OtherKey(_))), "{piece:?}");
+        assert!(matches!(received.add(&strange[..strange.len() - 1]), Err(PieceError::Wire(_))));
+    }
+    let of = |key: EvaluationKeys| crate::wire::encode_ckks_evaluation_keys(&key);
+    let none = || EvaluationKeys::new(&parameters);
+    let low = of(none().with_conjugation(&bench.secret, 2, &mut bench.rng).unwrap());
+    let expected = refresh.pieces()[&KeyPiece::Conjugation];
+    assert_eq!(received.add(&low), Err(PieceError::Level { piece: KeyPiece::Conjugation, expected, found: 2 }));
+    let other = of(none().with_rotation(&bench.secret, 5, 2, &mut bench.rng).unwrap());
+    let two = none().with_rotation(&bench.secret, 1, 2, &mut bench.rng).unwrap();
+    let two = of(two.with_rotation(&bench.secret, 2, 2, &mut bench.rng).unwrap());
+    for wrong in [other, two, of(none())] {
+        assert!(matches!(received.add(&wrong), Err(PieceError::Unknown { .. })));
+    }
+    // the sender goes on, and sends one piece twice
+    assert_eq!(received.missing().len(), missing.len() - half);
+    let again = refresh.piece(missing[0], &bench.secret, &mut bench.rng).unwrap();
+    assert_eq!(received.add(&again), Ok(missing[0]));
+    for piece in received.missing() {
+        received.add(&refresh.piece(piece, &bench.secret, &mut bench.rng).unwrap()).unwrap();
+    }
+    let keys = received.finish().unwrap();
+    bench.check(&(refresh, keys), &numbers(32, 3), 40, 6);
+    let refresh = Refresh::new(&parameters, RefreshSettings::real(32)).unwrap();
+    let none = RefreshKeysInPieces::new(&refresh);
+    let count = none.missing().len();
+    assert_eq!(none.finish().map(drop), Err(PieceError::Missing { missing: count }));
+    let unused = refresh.piece(KeyPiece::Rotation(77), &bench.secret, &mut bench.rng);
+    assert_eq!(unused, Err(RefreshError::Keys));
+}
+
 #[test]
 fn degrees_whose_sparse_secret_nobody_estimated_are_refused() {
     let degree = 1 << 14;

@@ -80,6 +80,13 @@ impl EvaluationKeys {
         self.automorphisms.insert(element, GaloisKey { automorphism, key });
     }
 
+    /// Takes the keys of another set. Its identity counts if there is none here.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.id = self.id.or(other.id);
+        self.products = other.products.or(self.products.take());
+        self.automorphisms.extend(other.automorphisms);
+    }
+
     /// Moves the key for products out.
     pub(crate) fn take_for_products(&mut self) -> Option<Self> {
         Some(Self { products: Some(self.products.take()?), ..Self::of(self.id) })

@@ -25,6 +25,7 @@
 //! Of the switch to `s~`: `Q_d σ_e √(N/12) / p`, about `2^8` at `N = 2^16`. Of the switch back:
 //! that of a key switch, modulo the large `Q`.
 
+use super::identity::KeyId;
 use super::keys::SecretKey;
 use super::switch::{EvaluationKey, KeySwitcher};
 use crate::params::{LatticeError, LatticeParameters, sparse_limit};
@@ -38,6 +39,8 @@ pub(crate) const WEIGHT: usize = 32;
 /// The keys to a sparse secret and back.
 #[derive(Clone)]
 pub(crate) struct RaiseKeys {
+    /// The dense secret's.
+    id: Option<KeyId>,
     to_sparse: EvaluationKey,
     to_dense: EvaluationKey,
 }
@@ -79,9 +82,25 @@ impl RaiseKeys {
         };
         let dense = SecretKey::from_seed(narrow, secret.to_seed().clone());
         Self {
+            id: secret.id(),
             to_sparse: EvaluationKey::generate(narrow, [dense.values(), &over(narrow)], 1, rng),
             to_dense: EvaluationKey::generate(parameters, [&over(parameters), secret.values()], level, rng),
         }
+    }
+
+    /// Keys of which both parts are known: to the sparse secret and back.
+    pub(crate) fn of(id: Option<KeyId>, [to_sparse, to_dense]: [EvaluationKey; 2]) -> Self {
+        Self { id, to_sparse, to_dense }
+    }
+
+    /// The key to the sparse secret, and back.
+    pub(crate) fn parts(&self) -> [&EvaluationKey; 2] {
+        [&self.to_sparse, &self.to_dense]
+    }
+
+    /// The identity of the dense secret.
+    pub(crate) fn id(&self) -> Option<KeyId> {
+        self.id
     }
 
     /// The highest level that ciphertexts are raised to.

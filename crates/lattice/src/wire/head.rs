@@ -110,7 +110,10 @@ pub(super) fn open<'a>(
 pub(super) fn check_scheme(expected: LatticeKind, parameters: &LatticeParameters) -> Result<(), LatticeWireError> {
     let of_ckks = matches!(
         expected,
-        LatticeKind::CkksEvaluationKeys | LatticeKind::CkksCiphertext | LatticeKind::CkksSeededCiphertext
+        LatticeKind::CkksEvaluationKeys
+            | LatticeKind::CkksCiphertext
+            | LatticeKind::CkksSeededCiphertext
+            | LatticeKind::RaiseKeys
     );
     let good = of_ckks == (parameters.plaintext() == Plaintext::Approximate);
     if good { Ok(()) } else { Err(LatticeWireError::Malformed("scheme")) }

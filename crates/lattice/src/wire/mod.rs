@@ -19,8 +19,9 @@
 //! | 16 | evaluation keys of CKKS | as 13; each `g` is 1 modulo 4 and not 1, or `2N - 1` |
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
+//! | 19 | keys of a refresh's raise | the key to the sparse secret, for the first data prime and the first special one, then the key back |
 //!
-//! An evaluation key is `g` (4; 0 for products), level (1), seed 32, `b_0 b_1 …`.
+//! An evaluation key is `g` (4; 0 for products and raises), level (1), seed 32, `b_0 b_1 …`.
 //!
 //! A scale is the exponent of 2 (8) and then that of each data prime (8), in two's complement and
 //! below 2^40 in absolute value. Plaintexts have no format here: the owner of the numbers encodes
@@ -46,6 +47,7 @@ use self::element::{element_bytes, read_element, row_bytes, unpack, write_elemen
 use self::head::{ID_BYTES, VERSION_WITH_KEY, check_scheme, head, head_of, open, read_head, read_parameters};
 use crate::params::{LatticeError, LatticeParameters, Plaintext};
 use crate::ring::{Modulus, SEED_BYTES, Seed};
+use crate::rlwe::raise::{RaiseKeys, narrow};
 use crate::rlwe::{self, EvaluationKey, KeyId, PublicKey, SecretKey};
 use crate::{bgv, ckks};
 use tobari_octets::{LengthError, Reader};
@@ -79,6 +81,8 @@ pub enum LatticeKind {
     CkksCiphertext = 0x17,
     /// A fresh ciphertext of CKKS; one half is a seed.
     CkksSeededCiphertext = 0x18,
+    /// The keys of a refresh to its sparse secret and back.
+    RaiseKeys = 0x19,
 }
 
 /// Bytes that are not the expected object.
@@ -223,6 +227,34 @@ pub fn decode_ckks_evaluation_keys(
 ) -> Result<ckks::EvaluationKeys, LatticeWireError> {
     let keys = read_keys(LatticeKind::CkksEvaluationKeys, bytes, parameters)?;
     Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
+}
+
+/// The keys of a refresh's raise.
+pub(crate) fn encode_raise_keys(keys: &RaiseKeys) -> Vec<u8> {
+    let [to_sparse, to_dense] = keys.parts();
+    let mut out = head_of(LatticeKind::RaiseKeys, to_dense.parameters(), keys.id());
+    for key in [to_sparse, to_dense] {
+        write_key_head(0, key, &mut out);
+        key.bodies().for_each(|body| write_element(&body, &mut out));
+    }
+    out
+}
+
+/// Reads the keys of a refresh's raise. Parameters without room for a raise are an error.
+///
+/// # Errors
+/// [`LatticeWireError`], with the expected and the found value.
+pub(crate) fn decode_raise_keys(bytes: &[u8], parameters: &LatticeParameters) -> Result<RaiseKeys, LatticeWireError> {
+    let (id, mut reader) = open(LatticeKind::RaiseKeys, bytes, parameters)?;
+    let narrow = narrow(parameters)?;
+    let mut key = |parameters: &LatticeParameters, level: usize| {
+        let (element, key) = (reader.u32()?, read_key(&mut reader, parameters)?);
+        let legal = element == 0 && key.level() == level;
+        if legal { Ok(key) } else { Err(LatticeWireError::Malformed("key of a raise")) }
+    };
+    let keys = [key(&narrow, 1)?, key(parameters, parameters.data_primes())?];
+    reader.expect_rest(0)?;
+    Ok(RaiseKeys::of(id, keys))
 }
 
 fn write_keys(kind: LatticeKind, keys: &rlwe::EvaluationKeys, parameters: &LatticeParameters) -> Vec<u8> {

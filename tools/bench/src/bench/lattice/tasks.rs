@@ -128,6 +128,11 @@ impl Bench {
         self.add("relinearize", move || assert!(black_box(ev.0.relinearize(&product, &ev.1)).is_ok()));
         let ev = e.clone();
         self.add("rescale", move || assert!(black_box(ev.0.rescale(&relinearised)).is_ok()));
+        // the part of a rotation that is for its bounds
+        if let Some(estimate) = c.0.estimate().copied() {
+            let estimator = ckks::Estimator::new(parameters);
+            self.add("bounds", move || assert!(estimator.fits(&estimator.switch(black_box(&estimate)))));
+        }
         let (ev, x) = both();
         self.add("rotate", move || assert!(black_box(ev.0.rotate(&x.0, 1, &ev.1)).is_ok()));
         let (ev, x) = both();

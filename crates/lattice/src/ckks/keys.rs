@@ -2,7 +2,6 @@
 
 use super::OperationError;
 use crate::params::LatticeParameters;
-use crate::refresh::KeyPiece;
 use crate::rlwe::{self, EvaluationKey, GaloisKey, KeyId, SecretKey};
 use rand_core::CryptoRng;
 
@@ -65,18 +64,6 @@ impl EvaluationKeys {
     /// The only key; none if there are several, or none.
     pub fn only(&self) -> Option<&EvaluationKey> {
         self.inner.only()
-    }
-
-    /// What the only key is for.
-    pub(crate) fn only_piece(&self) -> Option<KeyPiece> {
-        self.only()?;
-        if self.inner.for_products().is_some() {
-            return Some(KeyPiece::Products);
-        }
-        if self.inner.for_automorphism(rlwe::conjugation(self.parameters.degree())).is_some() {
-            return Some(KeyPiece::Conjugation);
-        }
-        self.rotations().next().map(|(step, _)| KeyPiece::Rotation(step))
     }
 
     /// Takes the keys of another set, which must be of the same secret.

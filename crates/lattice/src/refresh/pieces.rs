@@ -5,7 +5,7 @@ use super::{Refresh, RefreshError, RefreshKeys, RefreshSettings};
 use crate::ckks::EvaluationKeys;
 use crate::params::LatticeParameters;
 use crate::rlwe::raise::RaiseKeys;
-use crate::rlwe::{EvaluationKey, KeyId, OtherKey, SecretKey};
+use crate::rlwe::{self, EvaluationKey, KeyId, OtherKey, SecretKey};
 use crate::wire::{self, LatticeWireError};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,6 +116,18 @@ impl Refresh {
     }
 }
 
+/// What the only key of a set is for.
+fn only_piece(keys: &EvaluationKeys) -> Option<KeyPiece> {
+    keys.only()?;
+    if keys.inner().for_products().is_some() {
+        return Some(KeyPiece::Products);
+    }
+    if keys.inner().for_automorphism(rlwe::conjugation(keys.parameters().degree())).is_some() {
+        return Some(KeyPiece::Conjugation);
+    }
+    keys.rotations().next().map(|(step, _)| KeyPiece::Rotation(step))
+}
+
 /// Keys that arrive piece by piece, in any order.
 pub struct RefreshKeysInPieces {
     parameters: LatticeParameters,
@@ -168,7 +180,7 @@ impl RefreshKeysInPieces {
 
     fn add_key(&mut self, bytes: &[u8]) -> Result<KeyPiece, PieceError> {
         let key = wire::decode_ckks_evaluation_keys(bytes, &self.parameters)?;
-        let (Some(piece), Some(level)) = (key.only_piece(), key.only().map(EvaluationKey::level)) else {
+        let (Some(piece), Some(level)) = (only_piece(&key), key.only().map(EvaluationKey::level)) else {
             return Err(PieceError::Unknown { found: "none, or several".to_owned() });
         };
         let Some(expected) = self.needed.get(&piece).copied() else {

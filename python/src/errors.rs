@@ -20,6 +20,21 @@ pub(crate) fn failed(error: impl Display) -> PyErr {
     Error::new_err(error.to_string())
 }
 
+/// An exception that errors of encoders become, for work that an interrupt ends, too.
+pub(crate) struct Failed(pub(crate) PyErr);
+
+impl From<tobari_lattice::bgv::EncodeError> for Failed {
+    fn from(error: tobari_lattice::bgv::EncodeError) -> Self {
+        Self(failed(error))
+    }
+}
+
+impl From<tobari_lattice::ckks::EncodeError> for Failed {
+    fn from(error: tobari_lattice::ckks::EncodeError) -> Self {
+        Self(failed(error))
+    }
+}
+
 /// The error for malformed bytes.
 pub(crate) fn malformed(error: impl Display) -> PyErr {
     DecodeError::new_err(error.to_string())

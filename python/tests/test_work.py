@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tobari
-from tobari import _native, bgv, infer, search, sense
+from tobari import _native, bgv, ckks, infer, search, sense
 
 
 def turns_during(call):
@@ -168,6 +168,17 @@ def test_progress_rises_to_the_end():
     secret = bgv.SecretKey(bgv.Parameters())
     secret.evaluation_keys(rotations=list(range(1, 40)), progress=lambda done, total: told.append((done, total)))
     assert told == sorted(told) and told[-1] == (40, 40)
+
+
+@pytest.mark.parametrize("scheme", [bgv, ckks])
+def test_a_product_with_a_matrix_is_told_of_by_its_diagonals(scheme):
+    told = []
+    secret = scheme.SecretKey(scheme.Parameters())
+    keys = secret.evaluation_keys(matrices=[(64, 64)])
+    x = secret.encrypt(np.ones(64, dtype=np.int64), keys=keys)
+    y = x.dot(np.eye(64, dtype=np.int64), progress=lambda *now: told.append(now))
+    assert np.allclose(secret.decrypt(y), 1, atol=1e-3)
+    assert told == sorted(told) and told[-1] == (64, 64)
 
 
 def test_a_window_is_told_of_step_by_step(fleet):

@@ -2,10 +2,10 @@
 
 use super::{Context, EvaluationKeys, Parameters, PublicKey};
 use crate::arrays;
-use crate::errors::{HIDDEN, failed, malformed};
+use crate::errors::{Failed, HIDDEN, failed, malformed};
 use crate::randomness::generator;
 use crate::shape::{Dimensions, Product, Shape, doublings};
-use crate::work::{long, short};
+use crate::work::{Progress, long, short};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::PyBytes;
@@ -179,16 +179,25 @@ impl Ciphertext {
     }
 
     /// The product with a plain matrix, or vector.
-    fn times_matrix(&self, py: Python<'_>, shape: Shape, numbers: Zeroizing<Vec<i64>>) -> PyResult<Self> {
+    fn times_matrix(
+        &self,
+        py: Python<'_>,
+        shape: Shape,
+        numbers: Zeroizing<Vec<i64>>,
+        progress: Progress<'_, '_>,
+    ) -> PyResult<Self> {
         let (context, inner, keys) = (Arc::clone(&self.context), Arc::clone(&self.inner), Arc::clone(self.needed()?));
         let known = self.known()?;
         known.check(context.row())?;
         let product = Product::new(known, shape, context.row())?;
         let result = product.result;
-        let found = long(py, None, move |_| {
+        let found = long(py, progress, move |watch| {
             let Context { parameters, encoder, evaluator, .. } = &*context;
             let diagonals = product.diagonals(&numbers, encoder.slots());
-            let transform = LinearTransform::new(parameters, encoder, &diagonals, inner.level()).map_err(failed)?;
+            watch.expect(diagonals.len());
+            let each = || watch.step().map_err(Failed);
+            let transform = LinearTransform::new_with(parameters, encoder, &diagonals, inner.level(), each);
+            let transform = transform.map_err(|Failed(error)| error)?;
             let remedy = format!("matrices=[{}]", product.dimensions());
             let wide = evaluator.transform(&inner, &transform, &keys).map_err(|error| with_remedy(error, &remedy))?;
             Self::folded(&context, wide, product.folds(), &keys, &remedy)
@@ -198,7 +207,7 @@ impl Ciphertext {
 
     /// The product of an encrypted matrix with an encrypted vector: the vector is spread over the
     /// rows.
-    fn times_vector(&self, py: Python<'_>, vector: &Self) -> PyResult<Self> {
+    fn times_vector(&self, py: Python<'_>, vector: &Self, progress: Progress<'_, '_>) -> PyResult<Self> {
         let (a, x, keys) = (self.known()?, vector.known()?, self.needed()?);
         let [rows, columns] = a.dimensions().try_into().map_err(|_| failed("expected a matrix, found a vector"))?;
         if x != Shape::vector(columns) {
@@ -213,9 +222,33 @@ impl Ciphertext {
             row[stride * j..][..rows].fill(1);
         }
         let keyed = Self { keys: Some(Arc::clone(keys)), ..vector.of((*vector.inner).clone(), vector.shape) };
-        let all = keyed.times_matrix(py, Shape::new(&[columns, a.period()])?, ones.into())?;
+        let all = keyed.times_matrix(py, Shape::new(&[columns, a.period()])?, ones.into(), progress)?;
         let product = short(py, || self.product(&Self { shape: Some(a), ..all }, keys))?;
         product.sum(py, Some(1))
+    }
+
+    /// `@`, with progress.
+    fn product_with(&self, py: Python<'_>, other: &Bound<'_, PyAny>, progress: Progress<'_, '_>) -> PyResult<Self> {
+        match operand(other)? {
+            Operand::Ciphertext(other) => {
+                let other = other.get();
+                let (a, b) = (self.known()?, other.known()?);
+                match (a.is_vector(), b.is_vector()) {
+                    (true, true) if a == b => {
+                        let keys = self.keys.as_ref().map_or_else(|| other.needed(), Ok)?;
+                        short(py, || self.product(other, keys))?.sum(py, None)
+                    }
+                    (false, true) => self.times_vector(py, other, progress),
+                    _ => {
+                        let [a, b] = [a, b].map(Shape::dimensions);
+                        let text = "expected two vectors of one length, or a matrix and a vector, found shapes";
+                        Err(failed(format!("{text} {a:?} and {b:?}")))
+                    }
+                }
+            }
+            Operand::Array(shape, numbers) => self.times_matrix(py, shape, numbers, progress),
+            Operand::Integer(_) => Err(failed("expected a vector or a matrix, found an integer: use * for integers")),
+        }
     }
 }
 
@@ -372,8 +405,10 @@ impl Ciphertext {
     }
 
     /// The product with a vector, or with a matrix: as `@`.
-    fn dot(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.__matmul__(py, other)
+    /// `progress(done, total)` hears of the diagonals of a large matrix.
+    #[pyo3(signature = (other, progress=None))]
+    fn dot(&self, py: Python<'_>, other: &Bound<'_, PyAny>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        self.product_with(py, other, progress.map(|progress| (progress, "diagonals")))
     }
 
     fn __add__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -445,26 +480,7 @@ impl Ciphertext {
     /// The product of a vector or a matrix with a plain matrix or vector, of two vectors, or of a
     /// matrix with an encrypted vector. It needs keys of `matrices`, or of `sums` for vectors.
     fn __matmul__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        match operand(other)? {
-            Operand::Ciphertext(other) => {
-                let other = other.get();
-                let (a, b) = (self.known()?, other.known()?);
-                match (a.is_vector(), b.is_vector()) {
-                    (true, true) if a == b => {
-                        let keys = self.keys.as_ref().map_or_else(|| other.needed(), Ok)?;
-                        short(py, || self.product(other, keys))?.sum(py, None)
-                    }
-                    (false, true) => self.times_vector(py, other),
-                    _ => {
-                        let [a, b] = [a, b].map(Shape::dimensions);
-                        let text = "expected two vectors of one length, or a matrix and a vector, found shapes";
-                        Err(failed(format!("{text} {a:?} and {b:?}")))
-                    }
-                }
-            }
-            Operand::Array(shape, numbers) => self.times_matrix(py, shape, numbers),
-            Operand::Integer(_) => Err(failed("expected a vector or a matrix, found an integer: use * for integers")),
-        }
+        self.product_with(py, other, None)
     }
 
     /// The product of a plain matrix, or vector, with a vector.
@@ -475,7 +491,7 @@ impl Ciphertext {
             ));
         }
         let (shape, numbers) = arrays::integers(&py.import("numpy")?.call_method1("transpose", (other,))?)?;
-        self.times_matrix(py, shape, numbers)
+        self.times_matrix(py, shape, numbers, None)
     }
 
     /// Refuses every comparison: the numbers are hidden, and a silent `False` would mislead.

@@ -9,6 +9,10 @@
 //! Works with points take too many instructions for that. They run under Valgrind, with secrets as
 //! memory that was never written, and portable loops alone: Valgrind knows no AVX-512.
 //!
+//! The program also reads its own symbols. An instruction of AVX-512 that stands there as a function
+//! is called somewhere, because a closure around it was not inlined: the loop then takes several
+//! times as long, and no test of results sees it.
+//!
 //! Two secrets do not stand for all. So they are as different as they can be: zeros and large
 //! numbers, a key and another. Times of single instructions are not measured.
 
@@ -57,12 +61,48 @@ fn main() -> ExitCode {
         return ExitCode::from(NOT_RUN);
     };
     println!("{count} instructions compared");
+    for name in instructions_that_are_functions() {
+        println!("FAILED: {name} is a function, so that loops call it: use no closure around it");
+        failed += 1;
+    }
     match no_branch_and_no_address_depends_on_a_scalar() {
         Some(findings) => failed += findings,
         None => println!("NOT RUN: works with points, because valgrind is not on PATH"),
     }
     println!("{failed} works failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Names of AVX-512 instructions among the symbols of this program.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn instructions_that_are_functions() -> std::collections::BTreeSet<String> {
+    let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    instructions_among(&program)
+}
+
+/// Names of AVX-512 instructions of the standard library among these symbols.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn instructions_among(symbols: &[u8]) -> std::collections::BTreeSet<String> {
+    // as in `9core_arch3x867avx512f18__mm512_loadu_si512`; cut, so that this text is not found
+    let start = [b"9core_".as_slice(), b"arch3x86"].concat();
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let names = symbols.split(|byte| !is_name(byte)).filter_map(|word| {
+        let place = word.windows(start.len()).position(|window| window == start)?;
+        let name = String::from_utf8_lossy(&word[place + start.len()..]).into_owned();
+        name.contains("avx512").then_some(name)
+    });
+    names.collect()
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    #[test]
+    fn instructions_that_are_functions_are_found_by_their_symbols() {
+        let arch = ["9core_", "arch3x86"].concat();
+        let symbols = format!("\0_ZN4core{arch}7avx512f20_mm512_shuffle_i64x217h0ffcE\0_ZN4core{arch}3avx18_mm256E\0");
+        let found = super::instructions_among(symbols.as_bytes());
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["7avx512f20_mm512_shuffle_i64x217h0ffcE"]);
+    }
 }
 
 /// The works with points that failed; `None` without Valgrind.

@@ -1,7 +1,9 @@
 //! Transforms on eight lanes.
 //!
-//! Arrays of vectors are filled in loops, because closures of the standard library would not be
-//! compiled for these instructions.
+//! **No closures.** A closure is a function of its own, and it is compiled without the instructions
+//! of the function around it. If the compiler does not inline it, every instruction in it becomes a
+//! call: a transform then takes five times as long. So arrays of vectors are filled in loops, and
+//! factors come from methods that are always inlined ([`Factors`]).
 //!
 //! # Passes
 //! `log N - 6` stages between vectors, in passes of up to three stages (eight vectors that are a
@@ -35,17 +37,38 @@ const TILE: usize = 64;
 /// Coefficients of a block that stays in the first-level cache: 32 KiB.
 const CACHED: usize = 1 << 12;
 
+/// The factors of the stages on some vectors.
+trait Factors<S: Simd> {
+    /// That of block `block` of stage `stage`.
+    fn at(&self, stage: u32, block: usize) -> Multiplier<S::V>;
+}
+
+impl<S: Simd, const K: usize> Factors<S> for [Multiplier<S::V>; K] {
+    #[inline(always)]
+    fn at(&self, stage: u32, block: usize) -> Multiplier<S::V> {
+        self[(1 << stage) + block]
+    }
+}
+
+/// Factors for each lane, from their quotients.
+struct LaneFactors<'a, S: Simd, R> {
+    stages: Stages<'a, S, R>,
+    one: S::V,
+    quotients: &'a [[u64; 8]; 7],
+}
+
+impl<S: Simd, R: Range<S>> Factors<S> for LaneFactors<'_, S, R> {
+    #[inline(always)]
+    fn at(&self, stage: u32, block: usize) -> Multiplier<S::V> {
+        self.stages.lane_multiplier(self.one, &self.quotients[(1 << stage) - 1 + block])
+    }
+}
+
 /// The stages on `K` vectors.
 trait Vectors<S: Simd>: Sized {
     /// All stages on these vectors, which are block `block` of stage `stage`; `factor` gives the
     /// factors.
-    fn split<R: Range<S>>(
-        self,
-        stages: Stages<'_, S, R>,
-        stage: u32,
-        block: usize,
-        factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
-    ) -> Self;
+    fn split<R: Range<S>>(self, stages: Stages<'_, S, R>, stage: u32, block: usize, factor: &impl Factors<S>) -> Self;
     /// All stages back, the first with `offset`. Returns the offset after them too.
     fn join<R: Range<S>>(
         self,
@@ -53,39 +76,26 @@ trait Vectors<S: Simd>: Sized {
         stage: u32,
         block: usize,
         offset: u64,
-        factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
+        factor: &impl Factors<S>,
     ) -> (Self, u64);
     /// The last stages back, for block 1, with the factors of `ends` in place of the last one.
     fn join_last<R: Range<S>>(
         self,
         stages: Stages<'_, S, R>,
         offset: u64,
-        factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
+        factor: &impl Factors<S>,
         ends: [Multiplier<S::V>; 2],
     ) -> Self;
 }
 
 impl<S: Simd> Vectors<S> for [S::V; 1] {
     #[inline(always)]
-    fn split<R: Range<S>>(
-        self,
-        _: Stages<'_, S, R>,
-        _: u32,
-        _: usize,
-        _: &impl Fn(u32, usize) -> Multiplier<S::V>,
-    ) -> Self {
+    fn split<R: Range<S>>(self, _: Stages<'_, S, R>, _: u32, _: usize, _: &impl Factors<S>) -> Self {
         self
     }
 
     #[inline(always)]
-    fn join<R: Range<S>>(
-        self,
-        _: Stages<'_, S, R>,
-        _: u32,
-        _: usize,
-        offset: u64,
-        _: &impl Fn(u32, usize) -> Multiplier<S::V>,
-    ) -> (Self, u64) {
+    fn join<R: Range<S>>(self, _: Stages<'_, S, R>, _: u32, _: usize, offset: u64, _: &impl Factors<S>) -> (Self, u64) {
         (self, offset)
     }
 
@@ -94,7 +104,7 @@ impl<S: Simd> Vectors<S> for [S::V; 1] {
         self,
         _: Stages<'_, S, R>,
         _: u64,
-        _: &impl Fn(u32, usize) -> Multiplier<S::V>,
+        _: &impl Factors<S>,
         _: [Multiplier<S::V>; 2],
     ) -> Self {
         self
@@ -112,9 +122,9 @@ macro_rules! halves {
                 stages: Stages<'_, S, R>,
                 stage: u32,
                 block: usize,
-                factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
+                factor: &impl Factors<S>,
             ) -> Self {
-                let w = factor(stage, block);
+                let w = factor.at(stage, block);
                 let (mut low, mut high) = ([self[0]; $half], [self[0]; $half]);
                 for i in 0..$half {
                     [low[i], high[i]] = stages.range.split(stages.lanes, stage, self[i], self[$half + i], w);
@@ -134,14 +144,14 @@ macro_rules! halves {
                 stage: u32,
                 block: usize,
                 offset: u64,
-                factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
+                factor: &impl Factors<S>,
             ) -> (Self, u64) {
                 let (mut low, mut high) = ([self[0]; $half], [self[0]; $half]);
                 low.copy_from_slice(&self[..$half]);
                 high.copy_from_slice(&self[$half..]);
                 let (mut low, _) = low.join(stages, stage + 1, 2 * block, offset, factor);
                 let (mut high, offset) = high.join(stages, stage + 1, 2 * block + 1, offset, factor);
-                let (w, m) = (factor(stage, block), stages.lanes.simd.splat(offset));
+                let (w, m) = (factor.at(stage, block), stages.lanes.simd.splat(offset));
                 for i in 0..$half {
                     [low[i], high[i]] = stages.range.join(stages.lanes, low[i], high[i], m, w);
                 }
@@ -156,7 +166,7 @@ macro_rules! halves {
                 self,
                 stages: Stages<'_, S, R>,
                 offset: u64,
-                factor: &impl Fn(u32, usize) -> Multiplier<S::V>,
+                factor: &impl Factors<S>,
                 ends: [Multiplier<S::V>; 2],
             ) -> Self {
                 let (mut low, mut high) = ([self[0]; $half], [self[0]; $half]);
@@ -352,9 +362,8 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     {
         let (stride, multipliers) = (values.len() / (8 * K), self.multipliers::<K>(first));
         let mut rows = rows::<K>(values, stride);
-        let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
         for i in 0..stride {
-            let x = self.load(&rows, i).split(self, 0, 0, &factor);
+            let x = self.load(&rows, i).split(self, 0, 0, &multipliers);
             self.store(x, &mut rows, i);
         }
     }
@@ -399,11 +408,10 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
         let lanes = self.tile_quotients(first);
         for (i, tile) in tiles_mut(values).iter_mut().enumerate() {
             let multipliers = self.multipliers::<8>(first + i);
-            let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
-            self.store_tile(self.load_tile(tile).split(self, 0, 0, &factor), tile);
+            self.store_tile(self.load_tile(tile).split(self, 0, 0, &multipliers), tile);
         }
         for (tile, quotients) in tiles_mut(values).iter_mut().zip(lanes) {
-            let factor = |stage: u32, block: usize| self.lane_multiplier(one, &quotients[(1 << stage) - 1 + block]);
+            let factor = LaneFactors { stages: self, one, quotients };
             let mut x = s.transpose(self.load_tile(tile)).split(self, 0, 0, &factor);
             for x in &mut x {
                 *x = self.range.canonical(self.lanes, *x);
@@ -419,15 +427,14 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
         let lanes = self.tile_quotients(first);
         let (mut middle, mut end) = (offset, offset);
         for (tile, quotients) in tiles_mut(values).iter_mut().zip(lanes) {
-            let factor = |stage: u32, block: usize| self.lane_multiplier(one, &quotients[(1 << stage) - 1 + block]);
+            let factor = LaneFactors { stages: self, one, quotients };
             let (x, after) = s.transpose(self.load_tile(tile)).join(self, 0, 0, offset, &factor);
             self.store_tile(s.transpose(x), tile);
             middle = after;
         }
         for (i, tile) in tiles_mut(values).iter_mut().enumerate() {
             let multipliers = self.multipliers::<8>(first + i);
-            let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
-            let (x, after) = self.load_tile(tile).join(self, 0, 0, middle, &factor);
+            let (x, after) = self.load_tile(tile).join(self, 0, 0, middle, &multipliers);
             self.store_tile(x, tile);
             end = after;
         }
@@ -442,10 +449,9 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     {
         let (stride, multipliers) = (values.len() / (8 * K), self.multipliers::<K>(first));
         let mut rows = rows::<K>(values, stride);
-        let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
         let mut end = offset;
         for i in 0..stride {
-            let (x, after) = self.load(&rows, i).join(self, 0, 0, offset, &factor);
+            let (x, after) = self.load(&rows, i).join(self, 0, 0, offset, &multipliers);
             self.store(x, &mut rows, i);
             end = after;
         }
@@ -469,9 +475,8 @@ impl<S: Simd, R: Range<S>> Stages<'_, S, R> {
     {
         let (stride, multipliers) = (values.len() / (8 * K), self.multipliers::<K>(1));
         let mut rows = rows::<K>(values, stride);
-        let factor = |stage: u32, block: usize| multipliers[(1 << stage) + block];
         for i in 0..stride {
-            let x = self.load(&rows, i).join_last(self, offset, &factor, ends);
+            let x = self.load(&rows, i).join_last(self, offset, &multipliers, ends);
             self.store(x, &mut rows, i);
         }
     }

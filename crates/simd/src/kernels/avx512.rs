@@ -195,10 +195,14 @@ impl Simd for Avx512 {
                 _mm512_unpackhi_epi64(r[6], r[7]),
             ];
             // quarters of four rows: 0x88 takes the even ones, 0xdd the odd ones
-            let [a, b] = [0, 1].map(|i| _mm512_shuffle_i64x2::<0x88>(pairs[i], pairs[i + 2]));
-            let [c, d] = [0, 1].map(|i| _mm512_shuffle_i64x2::<0xdd>(pairs[i], pairs[i + 2]));
-            let [e, f] = [4, 5].map(|i| _mm512_shuffle_i64x2::<0x88>(pairs[i], pairs[i + 2]));
-            let [g, h] = [4, 5].map(|i| _mm512_shuffle_i64x2::<0xdd>(pairs[i], pairs[i + 2]));
+            let (a, b) =
+                (_mm512_shuffle_i64x2::<0x88>(pairs[0], pairs[2]), _mm512_shuffle_i64x2::<0x88>(pairs[1], pairs[3]));
+            let (c, d) =
+                (_mm512_shuffle_i64x2::<0xdd>(pairs[0], pairs[2]), _mm512_shuffle_i64x2::<0xdd>(pairs[1], pairs[3]));
+            let (e, f) =
+                (_mm512_shuffle_i64x2::<0x88>(pairs[4], pairs[6]), _mm512_shuffle_i64x2::<0x88>(pairs[5], pairs[7]));
+            let (g, h) =
+                (_mm512_shuffle_i64x2::<0xdd>(pairs[4], pairs[6]), _mm512_shuffle_i64x2::<0xdd>(pairs[5], pairs[7]));
             [
                 _mm512_shuffle_i64x2::<0x88>(a, e),
                 _mm512_shuffle_i64x2::<0x88>(b, f),

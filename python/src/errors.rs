@@ -35,6 +35,12 @@ impl From<tobari_lattice::ckks::EncodeError> for Failed {
     }
 }
 
+impl From<tobari_lattice::refresh::RefreshError> for Failed {
+    fn from(error: tobari_lattice::refresh::RefreshError) -> Self {
+        Self(failed(error))
+    }
+}
+
 /// The error for malformed bytes.
 pub(crate) fn malformed(error: impl Display) -> PyErr {
     DecodeError::new_err(error.to_string())

@@ -21,6 +21,6 @@ pub(crate) fn named(name: &str, exact: bool) -> PyResult<Sizes> {
 
 /// The canonical name of sizes: that of a set, if one has them.
 pub(crate) fn name(sizes: &Sizes) -> String {
-    let set = NamedSet::ALL.into_iter().find(|set| Sizes::from(*set) == *sizes);
+    let set = NamedSet::ALL.into_iter().chain(NamedSet::REFRESH).find(|set| Sizes::from(*set) == *sizes);
     set.map_or_else(|| sizes.to_string(), |set| set.name.to_owned())
 }

@@ -25,6 +25,17 @@ EvaluationKeys = _ckks.EvaluationKeys
 FloodBudget = _ckks.FloodBudget
 Parameters = _ckks.Parameters
 PublicKey = _ckks.PublicKey
+Refresh = _ckks.Refresh
+RefreshKeys = _ckks.RefreshKeys
 SecretKey = _ckks.SecretKey
 
-__all__ = ["Ciphertext", "EvaluationKeys", "FloodBudget", "Parameters", "PublicKey", "SecretKey"]
+__all__ = [
+    "Ciphertext",
+    "EvaluationKeys",
+    "FloodBudget",
+    "Parameters",
+    "PublicKey",
+    "Refresh",
+    "RefreshKeys",
+    "SecretKey",
+]

@@ -1,9 +1,18 @@
-from typing import Any, Callable, NoReturn, Optional, Sequence, Tuple, Union, final
+from typing import Any, Callable, Iterable, NoReturn, Optional, Sequence, Tuple, Union, final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Ciphertext", "EvaluationKeys", "FloodBudget", "Parameters", "PublicKey", "SecretKey"]
+__all__ = [
+    "Ciphertext",
+    "EvaluationKeys",
+    "FloodBudget",
+    "Parameters",
+    "PublicKey",
+    "Refresh",
+    "RefreshKeys",
+    "SecretKey",
+]
 
 _Number = Union[float, complex]
 _Numbers = Union[_Number, Sequence[_Number], Sequence[Sequence[_Number]], npt.NDArray[Any]]
@@ -108,6 +117,37 @@ class FloodBudget:
     def flood_bits(self) -> int: ...
     @property
     def security_bits(self) -> int: ...
+
+@final
+class Refresh:
+    def __new__(
+        cls,
+        parameters: Parameters,
+        slots: int,
+        *,
+        complex: bool = False,
+        precise: bool = False,
+        bits: Optional[int] = None,
+    ) -> Refresh: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def least_level(self) -> int: ...
+    @property
+    def keys_memory(self) -> int: ...
+    def keys(self, secret: SecretKey, progress: _Progress = None) -> RefreshKeys: ...
+    def __len__(self) -> int: ...
+    def piece(self, secret: SecretKey, number: int) -> bytes: ...
+    def refresh(self, ciphertext: Ciphertext, keys: RefreshKeys) -> Ciphertext: ...
+
+@final
+class RefreshKeys:
+    @staticmethod
+    def from_pieces(refresh: Refresh, pieces: Iterable[bytes]) -> RefreshKeys: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def evaluation_keys(self) -> EvaluationKeys: ...
 
 @final
 class Ciphertext:

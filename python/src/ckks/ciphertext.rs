@@ -108,6 +108,11 @@ impl Ciphertext {
         Self { keys, complex: self.complex || other.complex, ..self.of(inner, shape) }
     }
 
+    /// The same with these keys if it has none.
+    pub(super) fn or_with(self, keys: &Arc<ckks::EvaluationKeys>) -> Self {
+        Self { keys: Some(self.keys.unwrap_or_else(|| Arc::clone(keys))), ..self }
+    }
+
     /// The keys, or an error that says where to give them.
     fn needed(&self) -> PyResult<&Arc<ckks::EvaluationKeys>> {
         let text = "expected a ciphertext with evaluation keys, found one without: give keys= to encrypt or from_bytes, or \

@@ -8,6 +8,7 @@
 
 mod budget;
 mod ciphertext;
+mod refresh;
 
 use crate::arrays::{self, Numbers};
 use crate::errors::{failed, malformed};
@@ -19,10 +20,11 @@ use budget::FloodBudget;
 use ciphertext::Ciphertext;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use refresh::{Refresh, RefreshKeys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tobari_lattice::ckks::{self, Complex, Decryptor, Encoder, Evaluator, LinearTransform, Needs, Scale};
-use tobari_lattice::params::{LatticeParameters, Security, Sizes};
+use tobari_lattice::params::{LatticeParameters, NamedSet, Security, Sizes};
 use tobari_lattice::rlwe;
 use tobari_lattice::wire;
 use zeroize::Zeroizing;
@@ -58,7 +60,10 @@ impl Context {
         let parameters = sizes.parameters().map_err(failed)?;
         let encoder = Encoder::new(&parameters).map_err(failed)?;
         let evaluator = Evaluator::new(&parameters).map_err(failed)?;
-        Ok(Self { name, scale_bits: sizes.data.last().copied().unwrap_or(0), parameters, encoder, evaluator })
+        // the last primes of a set for refreshes are those of the refresh
+        let refreshes = NamedSet::REFRESH.into_iter().any(|set| Sizes::from(set) == *sizes);
+        let prime = if refreshes { sizes.data.get(1) } else { sizes.data.last() };
+        Ok(Self { name, scale_bits: prime.copied().unwrap_or(0), parameters, encoder, evaluator })
     }
 
     /// A shape that fits.
@@ -464,5 +469,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PublicKey>()?;
     module.add_class::<EvaluationKeys>()?;
     module.add_class::<FloodBudget>()?;
+    module.add_class::<Refresh>()?;
+    module.add_class::<RefreshKeys>()?;
     module.add_class::<Ciphertext>()
 }

@@ -9,9 +9,9 @@
 //! Works with points take too many instructions for that. They run under Valgrind, with secrets as
 //! memory that was never written, and portable loops alone: Valgrind knows no AVX-512.
 //!
-//! The program also reads its own symbols. An instruction of AVX-512 that stands there as a function
-//! is called somewhere, because a closure around it was not inlined: the loop then takes several
-//! times as long, and no test of results sees it.
+//! The program also reads its own symbols. An instruction of AVX-512 that stands there as a
+//! function is called somewhere, because a closure around it was not inlined: the loop then takes
+//! several times as long, and no test of results sees it.
 //!
 //! Two secrets do not stand for all. So they are as different as they can be: zeros and large
 //! numbers, a key and another. Times of single instructions are not measured.

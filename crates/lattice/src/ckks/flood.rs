@@ -16,16 +16,18 @@ impl Evaluator {
     /// to others** ([`FloodBudget`](super::FloodBudget) does).
     ///
     /// Each coefficient of the result is within `2^(b - bits - 1)` of being independent of the old
-    /// error, in statistical distance, where every coefficient of the old error is below `2^b`
-    /// ([`Estimate::noise_bits`]); for the whole polynomial, `N` times that. **The bound holds for
-    /// honestly made ciphertexts**: an attacker without a key can make one with any phase.
+    /// error, in statistical distance, where every coefficient of the old error is below `2^b`; for
+    /// the whole polynomial, `N` times that. The old error is [`Estimate::error`] times the scale
+    /// at most. Its part [`Estimate::noise`] leaves out how factors of the server were rounded,
+    /// which may tell something of them. **The bound holds for honestly made ciphertexts**: an
+    /// attacker without a key can make one with any phase.
     ///
     /// Slots are sums of all `N` coefficients, and so the result's slots have errors of up to
     /// `N 2^bits` over the scale. Sums of slots whose message has few coefficients may have much
     /// smaller ones.
     ///
     /// # Errors
-    /// [`OperationError::Room`] if the noise would not fit the modulus; for a product before
+    /// [`OperationError::Overflow`] if the noise would not fit the modulus; for a product before
     /// relinearisation, a public key of other parameters or another secret, and for a ciphertext
     /// without bounds.
     pub fn flood(

@@ -60,6 +60,7 @@ use modular::Exponential;
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
+use std::sync::Arc;
 
 /// What the slots hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +214,7 @@ pub struct Refresh {
 pub struct RefreshKeys {
     settings: RefreshSettings,
     raise: RaiseKeys,
-    evaluation: EvaluationKeys,
+    evaluation: Arc<EvaluationKeys>,
 }
 
 impl RefreshKeys {
@@ -223,7 +224,7 @@ impl RefreshKeys {
     }
 
     /// The keys for products, rotations and conjugation among them, for other computations, too.
-    pub fn evaluation(&self) -> &EvaluationKeys {
+    pub fn evaluation(&self) -> &Arc<EvaluationKeys> {
         &self.evaluation
     }
 }
@@ -336,16 +337,35 @@ impl Refresh {
     /// # Errors
     /// [`RefreshError`] for a secret of other parameters.
     pub fn keys(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<RefreshKeys, RefreshError> {
+        self.keys_with(secret, rng, || Ok(()))
+    }
+
+    /// As [`Self::keys`], for a caller that reports progress: it calls `each` after each of
+    /// [`Self::pieces`], and ends with its error.
+    ///
+    /// # Errors
+    /// [`RefreshError`] for a secret of other parameters, or the error of `each`.
+    pub fn keys_with<E: From<RefreshError>>(
+        &self,
+        secret: &SecretKey,
+        rng: &mut impl CryptoRng,
+        mut each: impl FnMut() -> Result<(), E>,
+    ) -> Result<RefreshKeys, E> {
+        let failed = |error: OperationError| E::from(RefreshError::from(error));
         let mut evaluation = EvaluationKeys::new(self.evaluator.parameters());
         for (piece, level) in self.pieces() {
             match piece {
                 KeyPiece::Raise => {}
-                KeyPiece::Products => evaluation.add_relinearization(secret, level, rng)?,
-                KeyPiece::Conjugation => evaluation.add_conjugation(secret, level, rng)?,
-                KeyPiece::Rotation(step) => evaluation.add_rotation(secret, step as i64, level, rng)?,
+                KeyPiece::Products => evaluation.add_relinearization(secret, level, rng).map_err(failed)?,
+                KeyPiece::Conjugation => evaluation.add_conjugation(secret, level, rng).map_err(failed)?,
+                KeyPiece::Rotation(step) => {
+                    evaluation.add_rotation(secret, step as i64, level, rng).map_err(failed)?;
+                }
             }
+            each()?;
         }
-        Ok(RefreshKeys { settings: self.settings.clone(), raise: self.raise_keys(secret, rng)?, evaluation })
+        let raise = self.raise_keys(secret, rng).map_err(failed)?;
+        Ok(RefreshKeys { settings: self.settings.clone(), raise, evaluation: Arc::new(evaluation) })
     }
 
     /// The same numbers at the level [`Self::level`], at the same scale; bits at a scale of their

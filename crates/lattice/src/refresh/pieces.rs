@@ -9,6 +9,7 @@ use crate::rlwe::{self, EvaluationKey, KeyId, OtherKey, SecretKey};
 use crate::wire::{self, LatticeWireError};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One key of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,7 +203,7 @@ impl RefreshKeysInPieces {
         let missing = self.missing().len();
         match self.raise {
             Some(raise) if missing == 0 => {
-                Ok(RefreshKeys { settings: self.settings, raise, evaluation: self.evaluation })
+                Ok(RefreshKeys { settings: self.settings, raise, evaluation: Arc::new(self.evaluation) })
             }
             _ => Err(PieceError::Missing { missing }),
         }

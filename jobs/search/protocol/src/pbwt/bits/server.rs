@@ -200,6 +200,7 @@ impl Server {
             sum = evaluator.add(&sum, &evaluator.rotate(&sum, step, &keys.maps)?)?;
         }
         let estimate = *sum.estimate().ok_or(OperationError::NoEstimate)?;
+        // the noise: `clean_bits` counts all errors as noise but those of a later decoding
         let flood = self.layout.flood_bits(estimate.scale());
         let margin = (flood + 1).saturating_sub(estimate.noise_bits());
         if margin < FLOOD_MARGIN {

@@ -56,6 +56,11 @@ static SOAKS: &[Soak] = &[
         about: "the program for AArch64, client and server, built here and run by an emulator of the distribution's",
         run: crate::aarch64::run,
     },
+    Soak {
+        name: "refresh",
+        about: "1,000 refreshes under 100 keys at N = 2^12, and 26 under three keys at N = 2^16, against their bounds; 10 GiB of memory",
+        run: refresh,
+    },
     Soak { name: "noise", about: "10,000 random circuits of each lattice scheme against their bounds", run: noise },
 ];
 
@@ -296,6 +301,18 @@ fn sense_exact(root: &Path, minutes: u64) -> Result<(), String> {
     };
     let words = "`cargo xtask soak sense-exact`: frames of 513 bytes under P1, the named set at N = 2^15, 79 batches of 128 devices";
     ignored(root, &test, minutes, words, "sense-exact", "Exact conversion")
+}
+
+/// Refreshes. The run takes as long as it needs.
+fn refresh(root: &Path, minutes: u64) -> Result<(), String> {
+    let test = Ignored {
+        package: "tobari-lattice",
+        file: "all",
+        claim: "a_thousand_refreshes_a_hundred_keys_and_twenty_in_a_row_at_full_security_keep_their_bounds",
+        features: "",
+        figures: "refresh: ",
+    };
+    ignored(root, &test, minutes, "`cargo xtask soak refresh`", "refresh", "Refreshes")
 }
 
 /// One server, with the same clients round after round, and malicious clients.

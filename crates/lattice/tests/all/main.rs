@@ -4,6 +4,7 @@
 
 mod ckks_bits;
 mod identities;
+mod refresh;
 mod transform_sum;
 mod traps;
 mod wire;

@@ -65,6 +65,7 @@ impl Party {
 
 #[test]
 #[ignore = "minutes, and 10 GiB: cargo xtask soak refresh"]
+#[allow(clippy::print_stdout, reason = "figures of a long run")]
 fn a_thousand_refreshes_a_hundred_keys_and_twenty_in_a_row_at_full_security_keep_their_bounds() {
     let mut rng = ChaCha20Rng::from_seed([42; 32]);
     for (name, precise, least) in [("refresh", false, 15.0), ("refresh-precise", true, 19.0)] {

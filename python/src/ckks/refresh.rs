@@ -20,7 +20,7 @@ use tobari_lattice::refresh::{self, RefreshKeysInPieces, RefreshSettings};
 /// `2**bits`, and a refresh squares the errors: **that they are bits is your promise**.
 ///
 /// The sets "refresh" and "refresh-precise" are for it. Their keys take 6 GB, and a refresh of all
-/// slots 8 to 17 seconds; fewer slots take less.
+/// slots some seconds; fewer slots take less.
 ///
 /// >>> from tobari import ckks
 /// >>> refresh = ckks.Refresh(ckks.Parameters("pbwt-bits"), slots=16)

@@ -4,7 +4,7 @@ use chacha20::{
     ChaCha20Rng,
     rand_core::{Rng, SeedableRng},
 };
-use tobari_lattice::ckks::SeededCiphertext;
+use tobari_lattice::ckks::{Decryptor, Encoder, SeededCiphertext};
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_search::pbwt::bits::client::{self, ClientError};
@@ -110,6 +110,36 @@ fn forty_sites_are_as_exact_as_two() {
     let answer = search.server.answer(&symbols, &search.keys, &mut search.rng, |site| seen.push(site)).unwrap();
     assert_eq!(seen, (0..40).collect::<Vec<_>>());
     assert!(answer.worst[0] < 2f64.powi(-9) && answer.worst[1] < 2f64.powi(-17), "{:?}", answer.worst);
+}
+
+/// A client with the key asks one question again and again, of two panels with the same count. It
+/// sees the flood, new in each answer, and not the error, which is below 2^-40.
+#[test]
+fn the_same_question_again_shows_new_floods_and_no_error() {
+    let size = Size { haplotypes: 17, places: 2, length: 1 };
+    let mut seen = Vec::new();
+    for seed in [21, 22] {
+        let mut search = Search::new(9, size, seed);
+        let pattern = search.pattern(1, 3);
+        let symbols = search.symbols(1, &pattern);
+        let encoder = Encoder::new(search.secret.parameters()).unwrap();
+        let mut sum = 0.0;
+        for _ in 0..40 {
+            let answer = search.server.answer(&symbols, &search.keys, &mut search.rng, |_| ()).unwrap().count;
+            let slots = Decryptor::new(&search.secret, &encoder).unwrap().decrypt(&answer).unwrap();
+            let own = slots.iter().skip(1).step_by(2);
+            let average = own.sum::<f64>() / (slots.len() / 2) as f64;
+            let flood = average - average.round();
+            assert!(flood.abs() <= 0.125 + 1e-6, "{flood}");
+            sum += flood;
+            seen.push(flood);
+        }
+        // four coefficients of the flood, uniform up to 1/32 each, add up to deviations of 1/28
+        assert!((sum / 40.0).abs() < 5.0 / 28.0 / 40f64.sqrt(), "{sum}");
+    }
+    assert!(seen.iter().filter(|flood| flood.abs() > 1.0 / 128.0).count() > 60, "{seen:?}");
+    seen.sort_by(f64::total_cmp);
+    assert!(seen.windows(2).all(|pair| pair[1] - pair[0] > 1e-9), "no flood comes twice");
 }
 
 #[test]

@@ -117,8 +117,8 @@ impl Server {
     /// Counts the haplotypes that have the alleles of the symbols. It calls `done` after each site.
     ///
     /// # Errors
-    /// [`ServerError`] for symbols or keys that do not fit. No panel and no question leads to an
-    /// error or not: it depends on sizes alone.
+    /// [`ServerError`] for symbols or keys that do not fit. Encrypted numbers have no part in it.
+    /// Bounds depend on the panel by the rows of its maps alone, of which none exceeds 1.
     pub fn answer(
         &self,
         symbols: &[SeededCiphertext],

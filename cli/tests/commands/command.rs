@@ -186,6 +186,9 @@ fn the_papers_search_is_planned_and_run_and_counts_right() {
     let long = tobari(&["plan", "search", "--length", "11"]);
     assert_eq!(long.status.code(), Some(1));
     assert!(stderr(&long).contains("expected --memory of at least 3.") && stderr(&long).contains("found 1.00 GiB"));
+    let unused = tobari(&["plan", "search", "--length", "11", "--tier", tier]);
+    assert_eq!(unused.status.code(), Some(2));
+    assert!(stderr(&unused).contains("it runs in memory, on one thread"), "{}", stderr(&unused));
     let shown = String::from_utf8(long.stdout).unwrap();
     assert!(shown.contains("11 refreshes of 8192 slots"), "{shown}");
 }

@@ -81,6 +81,14 @@ impl Search {
 
 /// Prints what a search takes, and runs it if `run` is set.
 pub(crate) fn explain(size: Size, common: &RunArguments, run: bool) -> Result<ExitCode, Failure> {
+    let unused = !common.tiers.is_empty() || common.recalibrate || common.threads.is_some_and(|threads| threads > 1);
+    if unused {
+        return Err(Failure::Call(
+            "expected no --tier, --recalibrate or --threads above 1 with pbwt-bits, found one: it runs in memory, on one \
+             thread"
+                .to_owned(),
+        ));
+    }
     let search = Search::new(size)?;
     if common.json {
         output::json(&json!({

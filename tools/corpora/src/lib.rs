@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     ("infer_kept", tobari_infer::fuzz_kept),
     ("infer_messages", tobari_infer::fuzz_messages),
     ("infer_model", tobari_infer::fuzz_model),
+    ("infer_network", tobari_infer_deep::file::fuzz_file),
     ("infer_offer", tobari_infer::fuzz_offer),
     ("infer_onnx", tobari_infer_files::onnx::fuzz_onnx),
     ("infer_setup", tobari_infer::fuzz_setup),

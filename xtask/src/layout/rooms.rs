@@ -261,9 +261,16 @@ pub(crate) const ROOMS: &[Room] = &[
         ..PLAIN
     },
     Room {
+        package: "tobari-infer-deep",
+        path: "jobs/infer/deep",
+        may_use: &["tobari-octets", "tobari-lattice", "tobari-infer"],
+        outside: Some(&["chacha20", "rand_core", "sha2", "thiserror", "zeroize"]),
+        ..PLAIN
+    },
+    Room {
         package: "tobari-infer-files",
         path: "jobs/infer/files",
-        may_use: &["tobari-host", "tobari-lattice", "tobari-enclave", "tobari-infer"],
+        may_use: &["tobari-host", "tobari-lattice", "tobari-enclave", "tobari-infer", "tobari-infer-deep"],
         ..PLAIN
     },
     Room {
@@ -279,6 +286,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-octets",
             "tobari-plan",
             "tobari-infer",
+            "tobari-infer-deep",
             "tobari-infer-files",
         ],
         ..PLAIN
@@ -368,6 +376,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-search-files",
             "tobari-search-edge",
             "tobari-infer",
+            "tobari-infer-deep",
             "tobari-infer-files",
             "tobari-infer-edge",
             "tobari-sense",
@@ -398,6 +407,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-search",
             "tobari-search-edge",
             "tobari-infer",
+            "tobari-infer-deep",
             "tobari-infer-files",
             "tobari-infer-edge",
             "tobari-sense",
@@ -431,6 +441,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-search",
             "tobari-search-files",
             "tobari-infer",
+            "tobari-infer-deep",
             "tobari-infer-files",
             "tobari-sense",
             "tobari-seal",
@@ -466,6 +477,7 @@ pub(crate) const ROOMS: &[Room] = &[
             "tobari-octets",
             "tobari-plan",
             "tobari-infer",
+            "tobari-infer-deep",
             "tobari-infer-files",
             "tobari-search",
             "tobari-search-files",

@@ -66,6 +66,20 @@ impl EvaluationKeys {
         self.inner.only()
     }
 
+    /// Takes the keys of another set. A key for the same product or rotation replaces the present
+    /// one.
+    ///
+    /// # Errors
+    /// [`OperationError`] for keys of other parameters or of another secret.
+    pub fn merge(&mut self, other: Self) -> Result<(), OperationError> {
+        if other.parameters != self.parameters {
+            return Err(OperationError::OtherParameters);
+        }
+        KeyId::joined([self.id(), other.id()])?;
+        self.join(other);
+        Ok(())
+    }
+
     /// Takes the keys of another set, which must be of the same secret.
     pub(crate) fn join(&mut self, other: Self) {
         self.inner.join(other.inner);

@@ -120,7 +120,7 @@ pub(crate) fn split(bits: u32) -> Vec<u32> {
 impl Sizes {
     /// The sizes with these data primes and the fewest digits that are secure at this degree; none
     /// if no number of digits is, or there are too few primes of a size.
-    pub(crate) fn fit(degree: usize, data: Vec<u32>, plaintext_modulus: Option<u64>) -> Option<Self> {
+    pub fn fit(degree: usize, data: Vec<u32>, plaintext_modulus: Option<u64>) -> Option<Self> {
         let most = Security::Bits128.max_log_qp(degree)?;
         let (count, sum) = (data.len(), data.iter().sum::<u32>());
         let special = |digits: usize, spare: u32| {

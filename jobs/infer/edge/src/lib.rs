@@ -7,6 +7,7 @@
 
 pub mod command;
 pub mod demo;
+mod network;
 pub mod serve;
 
 use std::process::ExitCode;

@@ -15,7 +15,7 @@
 //! Integers are big-endian; keys are ordered, each once. `l` means a key of the lattice's level
 //! `l + 1`. **A card comes from a server that may lie.** A client allocates only for the bytes of
 //! the card, with two exceptions, both bounded. The size of the keys is at most [`MAX_KEYS_BYTES`].
-//! The parameters have at most `2^15` coefficients and 16 primes; they decode only with 128 bits of
+//! The parameters have at most `2^16` coefficients and 64 primes; they decode only with 128 bits of
 //! security. For any card, a question is an encryption under a fresh secret of these parameters: a
 //! lie costs the client only a wrong answer.
 
@@ -31,12 +31,13 @@ use tobari_lattice::wire::{self, LatticeWireError};
 /// The most bytes of a card.
 pub const MAX_CARD_BYTES: usize = 1 << 23;
 /// The most bytes of the keys that a card asks for.
-pub const MAX_KEYS_BYTES: usize = 1 << 28;
+pub const MAX_KEYS_BYTES: usize = 1 << 31;
 /// The most keys, and the most classes.
 const MOST: usize = 1 << 12;
 const CARD: u8 = 0x33;
-const MAX_LOG_DEGREE: u8 = 15;
-const MAX_PRIMES: usize = 16;
+/// `log2` of the coefficients, and the primes, of a card and of an enclave.
+const OF_CARD: (u8, usize) = (16, 64);
+const OF_ENCLAVE: (u8, usize) = (15, 16);
 /// Marks a slot without a number of the image.
 const NONE: u32 = u32::MAX;
 /// The largest binary exponent of the logits, as in a model.
@@ -186,28 +187,28 @@ impl Card {
     }
 }
 
-/// Whether the bytes of parameters state at most `2^15` coefficients and 16 primes, which bounds
-/// the tables made for them.
-fn are_bounded(parameters: &[u8]) -> bool {
+/// Whether the bytes of parameters state at most so many coefficients and primes, which bounds the
+/// tables made for them.
+fn are_bounded(parameters: &[u8], (log_degree, primes): (u8, usize)) -> bool {
     // version, kind, degree, data and special primes
     matches!(parameters, [_, _, degree, data, special, ..]
-        if *degree <= MAX_LOG_DEGREE && usize::from(*data) + usize::from(*special) <= MAX_PRIMES)
+        if *degree <= log_degree && usize::from(*data) + usize::from(*special) <= primes)
 }
 
-/// Rejects bytes of parameters that are larger than a card allows.
+/// Rejects bytes of parameters that are larger than an enclave allows.
 ///
 /// # Errors
 /// [`LatticeWireError::Malformed`].
 pub(super) fn check_bounds(parameters: &[u8]) -> Result<(), LatticeWireError> {
     let message = "parameters: expected at most 2^15 coefficients and 16 primes, found others; choose another set";
-    are_bounded(parameters).then_some(()).ok_or(LatticeWireError::Malformed(message))
+    are_bounded(parameters, OF_ENCLAVE).then_some(()).ok_or(LatticeWireError::Malformed(message))
 }
 
 fn parameters(fields: &mut Fields<'_>) -> Result<LatticeParameters, CardError> {
     let length = u16::from_be_bytes(fields.array("the length of the parameters")?);
     let bytes = fields.take("the parameters", length.into())?;
-    if !are_bounded(bytes) {
-        return Err(CardError::Malformed("parameters of at most 2^15 coefficients and 16 primes"));
+    if !are_bounded(bytes, OF_CARD) {
+        return Err(CardError::Malformed("parameters of at most 2^16 coefficients and 64 primes"));
     }
     let parameters = wire::decode_parameters(bytes).map_err(MessageError::from)?;
     let suits = parameters.plaintext() == Plaintext::Approximate && !parameters.ring().special_primes().is_empty();

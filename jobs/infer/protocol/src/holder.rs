@@ -17,9 +17,11 @@ use super::card::{CardError, MAX_CARD_BYTES};
 use super::client::{AnswerView, Client, ClientError, Output};
 use super::compile::Card;
 use super::messages::{self, MessageError};
+use super::program::Input;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
+use tobari_lattice::ckks::EvaluationKeys;
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire::VERSION;
@@ -142,9 +144,16 @@ impl Holder {
     /// # Errors
     /// [`ClientError`] for a card without possible keys.
     pub fn keys(&self) -> Result<Vec<u8>, ClientError> {
+        Ok(messages::encode_keys(&self.loose_keys()?))
+    }
+
+    /// The same keys, each as an object of its own.
+    ///
+    /// # Errors
+    /// As [`Self::keys`].
+    pub fn loose_keys(&self) -> Result<Vec<(Input, EvaluationKeys)>, ClientError> {
         let drawn = Zeroizing::new(self.seed.derive(KEYS).to_bytes());
-        let keys = self.client()?.keys(&mut ChaCha20Rng::from_seed(*drawn))?;
-        Ok(messages::encode_keys(&keys))
+        self.client()?.keys(&mut ChaCha20Rng::from_seed(*drawn))
     }
 
     /// Encrypts an image into a file: its pixels, from 0 to 1, row by row.

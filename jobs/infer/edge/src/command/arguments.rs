@@ -4,12 +4,14 @@ use crate::serve::ModelSource;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tobari_command::output::Failure;
 use tobari_command::reach::ReachArguments;
 use tobari_enclave::{Digest, OutputPolicy};
 use tobari_infer::client::Output;
 use tobari_infer::guarded::Combination;
 use tobari_infer::layout;
 use tobari_infer::ready::SET;
+use tobari_infer_files::images::Fit;
 
 /// The commands of `tobari infer`.
 #[derive(Subcommand)]
@@ -41,9 +43,32 @@ pub(crate) struct LocalArguments {
     /// Arrange numbers in the slots by this layout. [default: the fastest that fits the model]
     #[arg(long, value_parser = layout::NAMES, value_name = "NAME")]
     pub(crate) layout: Option<String>,
-    /// Use this parameter set. `tobari info` lists the sets.
-    #[arg(long, default_value = SET, value_name = "NAME")]
-    pub(crate) set: String,
+    /// Use this parameter set. `tobari info` lists the sets. Networks of more than three maps have
+    /// parameters of their own. [default: infer-f]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) set: Option<String>,
+}
+
+impl LocalArguments {
+    /// The name of the set.
+    pub(crate) fn set(&self) -> &str {
+        self.set.as_deref().unwrap_or(SET)
+    }
+
+    /// Whether a layout or a set was given.
+    pub(crate) fn is_chosen(&self) -> bool {
+        self.layout.is_some() || self.set.is_some()
+    }
+
+    /// Refuses a layout or a set for a network that has its own.
+    pub(crate) fn refuse(&self) -> Result<(), Failure> {
+        match self.is_chosen() {
+            true => Err(Failure::Call(
+                "this network has layouts and parameters of its own: leave --layout and --set out".to_owned(),
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 /// `tobari infer keygen`
@@ -73,14 +98,18 @@ pub struct KeygenArguments {
 /// An image.
 #[derive(Args)]
 pub(crate) struct ImageArguments {
-    /// A PNG. For the size of MNIST, the command scales and centres the digit. For other sizes, the
-    /// PNG must have the size of the model. With --index: a file of images (idx, may be gzip). `-`
-    /// is a PNG on standard input.
+    /// A PNG or JPEG. For the size of MNIST, the command scales and centres the digit. For other
+    /// sizes, the picture must have the size of the model, or --fit says how it gets it. With
+    /// --index: a file of images (idx, may be gzip). `-` is a picture on standard input.
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
     /// Take the image with this number from an idx file, counted from 0.
     #[arg(long, value_name = "N")]
     pub(crate) index: Option<usize>,
+    /// Give a picture of another size the model's size: exact refuses it, stretch scales it, crop
+    /// cuts its centre out and scales that.
+    #[arg(long, default_value_t = Fit::Exact, value_name = "HOW")]
+    pub(crate) fit: Fit,
 }
 
 /// `tobari infer draw`
@@ -285,15 +314,24 @@ fn margin(text: &str) -> Result<f64, String> {
     margin.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
+/// The replacement of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Approximate {
+    /// Polynomials of degree two.
+    Quadratic,
+}
+
 /// `tobari infer compile`
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
     tobari infer compile net.onnx -o net.tim --images images.idx
-    tobari infer compile net.onnx -o wide.tim --images images.idx --headroom 2")]
+    tobari infer compile net.onnx -o wide.tim --images images.idx --headroom 2
+    tobari infer compile net.onnx -o net.tim --mean 0.485,0.456,0.406 --deviation 0.229,0.224,0.225 --images FOLDER")]
 pub struct CompileArguments {
-    /// The ONNX file. The network may have convolutions, batch normalisation, polynomials of degree
-    /// two, means and dense layers.
+    /// The ONNX file. Chains of at most three maps with polynomials of degree two between them run
+    /// fastest, and in enclaves, too. Other networks may have branches, any depth that the largest
+    /// ring allows, and activations that are no polynomials.
     #[arg(value_name = "ONNX")]
     pub(crate) input: PathBuf,
     /// Write the model to this file.
@@ -306,10 +344,20 @@ pub struct CompileArguments {
     /// The deviation, in the same form as --mean.
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "NUMBER")]
     pub(crate) deviation: Vec<f64>,
-    /// Calibrate ranges with these images (idx). Without images, the ranges hold for every possible
-    /// image, which costs precision.
-    #[arg(long, value_name = "IDX")]
-    pub(crate) images: Option<PathBuf>,
+    /// Calibrate ranges with these images: folders of PNG or JPEG files, single ones, .npy or idx
+    /// files. Without images, ranges hold for every possible image, which costs precision; networks
+    /// of more than three maps need images.
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    pub(crate) images: Vec<PathBuf>,
+    /// Give pictures of another size the network's size: exact refuses them, stretch scales them,
+    /// crop cuts their centres out and scales those.
+    #[arg(long, default_value_t = Fit::Exact, value_name = "HOW")]
+    pub(crate) fit: Fit,
+    /// Replace each activation by the polynomial of degree two that is nearest on the images,
+    /// however near that is. It takes one level; a network that was trained with its activations
+    /// usually loses precision.
+    #[arg(long, value_name = "HOW")]
+    pub(crate) approximate: Option<Approximate>,
     /// Keep labels right down to this difference of the two largest logits. The command rejects a
     /// model if encryption may change logits by more than half of the margin. [default: the margin
     /// that 19 of 20 calibration images have]
@@ -332,17 +380,27 @@ Examples:
     tobari infer simulate three.png
     tobari infer simulate three.png --model digits --json")]
 pub struct SimulateArguments {
-    #[command(flatten)]
-    pub(crate) image: ImageArguments,
+    /// Pictures: PNG or JPEG files, folders of them, .npy or idx files. With --index: one idx file.
+    /// `-` is a picture on standard input.
+    #[arg(required = true, value_name = "PICTURE")]
+    pub(crate) images: Vec<PathBuf>,
+    /// Take the image with this number from an idx file, counted from 0.
+    #[arg(long, value_name = "N")]
+    pub(crate) index: Option<usize>,
+    /// Give pictures of another size the model's size: exact refuses them, stretch scales them,
+    /// crop cuts their centres out and scales those.
+    #[arg(long, default_value_t = Fit::Exact, value_name = "HOW")]
+    pub(crate) fit: Fit,
     /// Run this model: `digits`, or a .tim file.
     #[arg(long, default_value = "digits", value_name = "MODEL")]
     pub(crate) model: ModelSource,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
-    /// Reject a model whose sums may have a larger error.
+    /// Reject a model whose sums, or whose logits for a network of any depth, may have a larger
+    /// error.
     #[arg(long, default_value_t = f64::INFINITY, hide_default_value = true, value_name = "ERROR")]
     pub(crate) tolerance: f64,
-    /// Print one JSON object on standard output.
+    /// Print one JSON object a picture on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -21,6 +21,7 @@ use tobari_enclave::{
 };
 use tobari_infer::guarded::{Asker, EnclaveAnswer, Expected, MAX_OFFER_BYTES, Offer};
 use tobari_infer::plain::FRACTION_BITS;
+use tobari_infer_files::images::Fit;
 use zeroize::Zeroizing;
 
 /// The most bytes of a reply that only confirms a step.
@@ -117,7 +118,7 @@ fn server(reach: &ReachArguments) -> Result<&str, Failure> {
 /// Reads all images, with their names.
 fn images(arguments: &AskArguments, pixels: usize) -> Result<Vec<Image>, Failure> {
     let one = |path: &std::path::Path, index: Option<usize>| {
-        let arguments = ImageArguments { image: path.to_owned(), index };
+        let arguments = ImageArguments { image: path.to_owned(), index, fit: Fit::Exact };
         let name = match index {
             Some(index) => format!("{} {index}", path.display()),
             None => path.display().to_string(),

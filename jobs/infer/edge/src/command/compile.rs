@@ -1,46 +1,132 @@
 //! `tobari infer compile`: makes models from networks.
+//!
+//! A chain of maps and polynomials of degree two that fits the special layouts becomes a model of
+//! maps with squares, which also runs in an enclave. Every other network becomes one of any depth.
 
 use super::arguments::CompileArguments;
 use super::local;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Instant;
 use tobari_command::output::{self, Failure};
 use tobari_host::files;
-use tobari_infer::Calibration;
 use tobari_infer::calibration::{check_images, logit_error};
 use tobari_infer::fold::{FoldOptions, Reach, fold};
 use tobari_infer::holder::short;
-use tobari_infer_files::images::{IdxImages, read_idx_images};
-use tobari_infer_files::onnx::{Pixels, read_onnx};
+use tobari_infer::{Calibration, Network};
+use tobari_infer_deep::DeepModel;
+use tobari_infer_deep::model::CompileOptions;
+use tobari_infer_deep::steps::Step;
+use tobari_infer_files::images::{Pictures, Wanted, read_pictures};
+use tobari_infer_files::onnx::{Pixels, read_graph, read_onnx};
 
-/// The most images of a file that are used.
-const IMAGES: usize = 10_000;
+/// The most pictures that are used.
+const PICTURES: usize = 10_000;
 
-/// Reads a network, folds it, and prints the sizes of its numbers. Writes nothing if the model
-/// could not be served.
+/// Reads a network, compiles it, and prints its precision. Writes nothing if the model could not be
+/// served.
 pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
     let pixels = Pixels { mean: arguments.mean.clone(), deviation: arguments.deviation.clone() };
-    let network = read_onnx(&arguments.input, &pixels)?;
-    let images = arguments.images.as_deref().map(read_idx_images).transpose()?;
-    let images: Vec<&[u8]> = images.iter().flat_map(IdxImages::iter).take(IMAGES).collect();
-    let reach = match images.is_empty() {
-        true => Reach::Every,
-        false => Reach::Seen { images: &images, headroom: arguments.headroom },
+    let imported = read_graph(&arguments.input, &pixels)?;
+    imported.notes.iter().for_each(output::say);
+    let wanted = Wanted { fit: arguments.fit, limit: PICTURES, ..Wanted::new(imported.graph.input()) };
+    let pictures = match &arguments.images[..] {
+        [] => None,
+        paths => Some(read_pictures(paths, &wanted)?),
     };
-    let model = fold(&network, &FoldOptions::new(reach))?;
+    let pictures: Vec<&[u8]> = pictures.iter().flat_map(Pictures::pixels).collect();
+    // a layout or a set is for models of maps with squares alone
+    let chain = match arguments.approximate {
+        Some(_) => None,
+        None if arguments.local.is_chosen() => Some(read_onnx(&arguments.input, &pixels)?),
+        None => read_onnx(&arguments.input, &pixels).ok(),
+    };
+    if let Some(network) = chain {
+        match flat(arguments, &network, &pictures) {
+            Err(failure) if arguments.local.is_chosen() || pictures.is_empty() => return Err(failure),
+            Err(_) => {}
+            written => return written,
+        }
+    }
+    let options = CompileOptions {
+        headroom: arguments.headroom,
+        margin: arguments.margin,
+        quadratic: arguments.approximate.is_some(),
+    };
+    let start = Instant::now();
+    let model = DeepModel::compile(imported.graph, &pictures, options)?;
+    let (seconds, network) = (start.elapsed().as_secs_f64(), model.network()?);
+    network.card().check()?;
+    let bytes = model.encode();
+    files::write_atomically(&arguments.output, &bytes)?;
+    told(arguments, &model, &network, (bytes.len(), pictures.len(), seconds))
+}
+
+/// Prints what a network of any depth takes.
+fn told(
+    arguments: &CompileArguments,
+    model: &DeepModel,
+    network: &tobari_infer_deep::encrypted::Network,
+    (bytes, pictures, seconds): (usize, usize, f64),
+) -> Result<(), Failure> {
+    let (forecast, settings, circuit) = (model.forecast(), model.settings(), network.circuit());
+    let (card, levels) = (network.card(), circuit.level(0));
+    let bits = network.parameters().security().map_or(0, tobari_lattice::params::Security::bits);
+    let keys = network.keyring_memory();
+    if arguments.json {
+        let step = |(number, (name, step, volume)): (usize, &(String, Step, tobari_infer::Volume))| -> Value {
+            json!({
+                "name": name, "kind": step.kind(), "shape": [volume.channels, volume.height, volume.width],
+                "level": circuit.level(number + 1), "ciphertexts": circuit.layout(number + 1).ciphertexts(),
+                "layout": circuit.layout(number + 1).to_string(),
+            })
+        };
+        let steps: Vec<Value> = circuit.steps.steps.iter().enumerate().map(step).collect();
+        return output::json(&json!({
+            "model": arguments.output.display().to_string(), "digest": super::hex(&model.digest()), "bytes": bytes,
+            "images": pictures, "margin": forecast.margin, "logit_error": forecast.error,
+            "approximation_error": forecast.approximation, "noise_deviation": forecast.noise,
+            "set": settings.sizes.to_string(), "security_bits": bits, "levels": levels, "keys": card.keys.len(),
+            "key_memory": keys, "question_bytes": tobari_infer::messages::question_bytes(&card), "seconds": seconds,
+            "steps": steps,
+        }));
+    }
+    output::result(format!("model {}, {bytes} bytes", short(&model.digest())));
+    output::result(format!(
+        "labels are {:.3} apart; encryption changes each logit by at most {:.4}, of which approximations of activations \
+         make {:.4}",
+        forecast.margin, forecast.error, forecast.approximation
+    ));
+    output::result(format!(
+        "{levels} levels in parameters {} ({bits} bits of security); {} keys of {} MB for each client",
+        settings.sizes,
+        card.keys.len(),
+        keys / 1_000_000
+    ));
+    output::result(format!("{} steps; `--json` lists them", circuit.steps.steps.len()));
+    Ok(())
+}
+
+/// Compiles a chain as maps with squares.
+fn flat(arguments: &CompileArguments, network: &Network, pictures: &[&[u8]]) -> Result<(), Failure> {
+    let reach = match pictures.is_empty() {
+        true => Reach::Every,
+        false => Reach::Seen { images: pictures, headroom: arguments.headroom },
+    };
+    let model = fold(network, &FoldOptions::new(reach))?;
     let model = match arguments.margin {
         Some(margin) => {
             let powers = model.calibration().map(|known| known.powers.clone()).unwrap_or_default();
             model.calibrated(Calibration { margin, powers })?
         }
         None => {
-            check_images(&model, &images)?;
+            check_images(&model, pictures)?;
             model
         }
     };
     let (_, report) = local::compiled(&model, &arguments.local)?;
     let error = logit_error(&model, &report);
     let margin = model.calibration().map_or(0.0, |known| known.margin);
-    let ranges = model.ranges(&images)?;
+    let ranges = model.ranges(pictures)?;
     let bytes = model.encode();
     files::write_atomically(&arguments.output, &bytes)?;
     if arguments.json {
@@ -50,21 +136,21 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         };
         let stages: Vec<_> = ranges.iter().map(stage).collect();
         let digest = super::hex(&model.digest());
-        let line = json!({ "model": arguments.output.display().to_string(), "digest": digest, "bytes": bytes.len(), "images": images.len(), "margin": margin, "logit_error": error, "stages": stages });
+        let line = json!({ "model": arguments.output.display().to_string(), "digest": digest, "bytes": bytes.len(), "images": pictures.len(), "margin": margin, "logit_error": error, "stages": stages });
         return output::json(&line);
     }
     output::result(format!("model {}, {} bytes", short(&model.digest()), bytes.len()));
     output::result(format!(
         "labels are {margin:.3} apart; in the set {} encryption changes each logit by at most {error:.3}",
-        arguments.local.set
+        arguments.local.set()
     ));
     output::result("the largest sums of each stage:");
     for range in &ranges {
-        let seen = if images.is_empty() { "-".to_owned() } else { format!("{:.3}", range.seen) };
+        let seen = if pictures.is_empty() { "-".to_owned() } else { format!("{:.3}", range.seen) };
         output::result(format!(
             "{:<12}  of {} images {seen}, of any image at most {:.3}, errors grow at most {:.3} times",
             range.name,
-            images.len(),
+            pictures.len(),
             range.bound,
             range.gain
         ));

@@ -3,26 +3,68 @@
 //! Where an image is encrypted, the count of its numbers is the only known fact about a model's
 //! images. 784 numbers are a digit, which is converted to the form of MNIST. For another count, a
 //! square is a grey picture of that size, and three squares are a colour picture, channel after
-//! channel (no number is both). The PNG must have exactly that size, because the preparation of the
-//! model's own images is unknown. For any other count a PNG is rejected.
+//! channel (no number is both). Without --fit a picture must have exactly that size, because the
+//! preparation of the model's own images is unknown. For any other count a picture is rejected.
 
-use super::arguments::{DrawArguments, ImageArguments};
+use super::arguments::{DrawArguments, ImageArguments, SimulateArguments};
 use super::files;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tobari_command::output::{self, Failure};
+use tobari_infer::Volume;
 use tobari_infer::digits::{STYLES, draw as stroke};
-use tobari_infer_files::images::{MAX_PNG_BYTES, Picture, SIDE, decode_digit, decode_png, read_idx_images};
+use tobari_infer_files::images::{
+    Fit, MAX_PICTURE_BYTES, NamedPicture, Picture, SIDE, Wanted, decode_digit, decode_picture, planes, read_idx_images,
+    read_pictures,
+};
 use zeroize::Zeroizing;
 
 /// Pixels from 0 to 255, channel after channel and row by row; `count` is the number that the model
 /// takes.
 pub(super) fn read(arguments: &ImageArguments, count: usize) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let path: &Path = &arguments.image;
+    of_path((&arguments.image, arguments.index, arguments.fit), count, shape(count))
+}
+
+/// The pictures of a simulation, for a model that takes this shape.
+pub(super) fn read_all(arguments: &SimulateArguments, volume: Volume) -> Result<Vec<NamedPicture>, Failure> {
+    let mut all = Vec::new();
+    for path in &arguments.images {
+        let many = path.is_dir() || path.extension().is_some_and(|end| ["npy", "gz", "idx"].iter().any(|x| end == *x));
+        if many && arguments.index.is_none() {
+            let wanted = Wanted { fit: arguments.fit, ..Wanted::new(volume) };
+            all.extend(read_pictures(std::slice::from_ref(path), &wanted)?);
+        } else {
+            let pixels = of_path((path, arguments.index, arguments.fit), volume.len(), Some(volume))?;
+            all.push(NamedPicture { name: path.display().to_string(), pixels, label: None });
+        }
+    }
+    Ok(all)
+}
+
+/// The shape of a picture with so many numbers.
+fn shape(count: usize) -> Option<Volume> {
+    let square = |numbers: usize| Some(numbers.isqrt()).filter(|side| side * side == numbers);
+    let of = |channels: usize, side: usize| Volume { channels, height: side, width: side };
+    let colour = square(count / 3).filter(|_| count.is_multiple_of(3));
+    square(count).map(|side| of(1, side)).or(colour.map(|side| of(3, side)))
+}
+
+fn of_path(
+    (path, index, fit): (&PathBuf, Option<usize>, Fit),
+    count: usize,
+    volume: Option<Volume>,
+) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let path: &Path = path;
     let name = if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
-    let Some(index) = arguments.index else {
-        let bytes = Zeroizing::new(files::read(path, MAX_PNG_BYTES)?);
+    let Some(index) = index else {
+        let bytes = Zeroizing::new(files::read(path, MAX_PICTURE_BYTES)?);
         if count != SIDE * SIDE {
-            return Ok(Zeroizing::new(planes(&name, &decode_png(&name, &bytes)?, count)?));
+            let volume = volume.ok_or_else(|| {
+                Failure::Work(format!(
+                    "{name}: expected --index and a file of images for a model of {count} numbers, which are no square \
+                     picture in grey or colour"
+                ))
+            })?;
+            return Ok(planes(&name, &decode_picture(&name, &bytes)?, volume, fit)?);
         }
         let digit = decode_digit(&name, &bytes)?;
         digit.notes.iter().for_each(|note| output::say(format!("{name}: {note}")));
@@ -45,34 +87,6 @@ pub(super) fn read(arguments: &ImageArguments, count: usize) -> Result<Zeroizing
             )))
         }
     }
-}
-
-/// The pixels of a picture that has exactly the model's size, unchanged.
-fn planes(name: &str, picture: &Picture, count: usize) -> Result<Vec<u8>, Failure> {
-    let wrong = |what: String| Err(Failure::Work(format!("{name}: {what}")));
-    let square = |numbers: usize| Some(numbers.isqrt()).filter(|side| side * side == numbers);
-    let (side, channels) = match (square(count), square(count / 3).filter(|_| count.is_multiple_of(3))) {
-        (Some(side), _) => (side, 1),
-        (None, Some(side)) => (side, 3),
-        (None, None) => {
-            return wrong(format!(
-                "expected --index and a file of images for a model of {count} numbers, which are no square picture in grey or colour; found a PNG"
-            ));
-        }
-    };
-    let (width, height) = (picture.width, picture.height);
-    if (width, height) != (side, side) {
-        return wrong(format!(
-            "the model takes {side} x {side} pixels, and the picture has {width} x {height}: scale the picture"
-        ));
-    }
-    if !picture.is_opaque() {
-        return wrong("the picture has transparent parts: save it without transparency".to_owned());
-    }
-    if channels == 1 && !picture.is_grey() {
-        return wrong("the model takes grey pictures: save the picture without colours".to_owned());
-    }
-    Ok((0..channels).flat_map(|channel| picture.pixels.iter().map(move |pixel| pixel[channel])).collect())
 }
 
 /// Draws a digit.

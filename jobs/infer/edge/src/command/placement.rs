@@ -6,6 +6,7 @@ use crate::command::arguments::ServeCosts;
 #[cfg(linux_64)]
 use crate::command::costs::costs as measured_now;
 use crate::command::planned::{InferRequirements, InsideName, Protected, WhoseCosts};
+use crate::network::AnyModel;
 use serde_json::{Value, json};
 use tobari_command::output::Failure;
 use tobari_infer::Model;
@@ -105,7 +106,8 @@ impl Placed {
             return Ok(None);
         }
         for source in &arguments.models {
-            if shape(&source.read()?) != shape(&Model::digits().map_err(failed)?) {
+            let digits = shape(&Model::digits().map_err(failed)?);
+            if !matches!(source.read()?, AnyModel::Flat(model) if shape(&model) == digits) {
                 let text = "expected a network of the built-in one's shape for --infer-enclave auto, as costs are known of no other, found another: name a combination";
                 return Err(Failure::Call(format!("{}: {text}", source.name)));
             }

@@ -1,45 +1,133 @@
 //! `tobari infer simulate`: the computation of an encrypted run, on plaintext.
 
-use super::arguments::SimulateArguments;
+use super::arguments::{LocalArguments, SimulateArguments};
 use super::{image, local};
-use serde_json::json;
+use crate::network::AnyModel;
+use serde_json::{Value, json};
 use tobari_command::output::{self, Failure};
 use tobari_infer::Model;
 use tobari_infer::calibration;
-use tobari_infer::precision::{Ranges, report};
+use tobari_infer::compile::Compiled;
+use tobari_infer::precision::{Ranges, StageReport, report};
 use tobari_infer::ready::inspect;
 use tobari_infer::simulate::simulate;
+use tobari_infer_deep::DeepModel;
+use tobari_infer_deep::machine::Circuit;
 
-/// Simulates a run, and prints the predicted precision of each stage.
+/// Simulates a run of each picture, and prints the predicted precision.
 pub(super) fn run(arguments: &SimulateArguments) -> Result<(), Failure> {
-    let model = arguments.model.read()?;
-    let local = &arguments.local;
-    let (compiled, _) = inspect(&model, local.layout.as_deref(), &local::set(&local.set)?)?;
-    let stages = report(&compiled, &model, &Ranges::all(&model, 1.0), arguments.tolerance)?;
+    let ready = match arguments.model.read()? {
+        AnyModel::Flat(model) => flat(model, &arguments.local, arguments.tolerance)?,
+        AnyModel::Deep(model) => {
+            arguments.local.refuse()?;
+            let error = model.forecast().error;
+            if error > arguments.tolerance {
+                let most = arguments.tolerance;
+                return Err(Failure::Work(format!("expected an error of at most {most}, found {error}")));
+            }
+            let circuit = model.circuit()?;
+            Ready::Deep(model, Box::new(circuit))
+        }
+    };
+    let volume = match &ready {
+        Ready::Flat(model, ..) => model.input(),
+        Ready::Deep(model, _) => model.graph().input(),
+    };
+    for picture in image::read_all(arguments, volume)? {
+        let line = ready.line(&picture.pixels)?;
+        match arguments.json {
+            true => output::json(&ready.as_json(&picture.name, &line))?,
+            false => ready.print(&picture.name, &line),
+        }
+    }
+    Ok(())
+}
+
+/// A model that is ready for pictures.
+enum Ready {
+    Flat(Model, Box<Compiled>, Vec<StageReport>),
+    Deep(Box<DeepModel>, Box<Circuit>),
+}
+
+/// The result for a picture.
+struct Line {
+    logits: Vec<f64>,
+    plain: Vec<f64>,
+    foretold: f64,
+}
+
+fn flat(model: Model, local: &LocalArguments, tolerance: f64) -> Result<Ready, Failure> {
+    let (compiled, _) = inspect(&model, local.layout.as_deref(), &local::set(local.set())?)?;
+    let stages = report(&compiled, &model, &Ranges::all(&model, 1.0), tolerance)?;
     if let Err(error) = calibration::check(&model, &stages) {
         output::say(format!("warning: this model would not be served: {error}"));
     }
-    let pixels = image::read(&arguments.image, model.input().len())?;
-    let logits = simulate(&compiled, &Model::numbers(&pixels))?;
-    let plain = model.forward(&pixels)?;
-    let label = best(&logits);
-    let error = logits.iter().zip(&plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    let layout = compiled.layout().name();
-    if arguments.json {
-        let stage = |stage: &tobari_infer::precision::StageReport| json!({ "name": stage.name, "primes": stage.primes, "error": stage.error, "headroom_bits": stage.headroom_bits });
-        let stages: Vec<_> = stages.iter().map(stage).collect();
-        return output::json(&json!({
-            "label": label, "plain_label": best(&plain), "logits": logits, "layout": layout, "layout_error": error, "stages": stages
-        }));
+    Ok(Ready::Flat(model, Box::new(compiled), stages))
+}
+
+impl Ready {
+    fn line(&self, pixels: &[u8]) -> Result<Line, Failure> {
+        Ok(match self {
+            Self::Flat(model, compiled, stages) => Line {
+                logits: simulate(compiled, &Model::numbers(pixels))?,
+                plain: model.forward(pixels)?,
+                foretold: calibration::logit_error(model, stages),
+            },
+            Self::Deep(model, circuit) => {
+                let found = model.simulate(circuit, pixels, 0)?;
+                Line { logits: found.logits, plain: found.plain, foretold: found.error }
+            }
+        })
     }
-    output::result(format!("label {label}, in the plain model {}; layout {layout}, off by {error:.1e}", best(&plain)));
-    for stage in &stages {
-        output::result(format!(
-            "{:<12}  {} primes, sums off by at most {:.1e}, {:.1} bits of room",
-            stage.name, stage.primes, stage.error, stage.headroom_bits
-        ));
+
+    fn as_json(&self, name: &str, line: &Line) -> Value {
+        let mut value = json!({
+            "image": name, "label": best(&line.logits), "plain_label": best(&line.plain), "logits": line.logits,
+            "foretold_error": line.foretold,
+        });
+        if let Self::Flat(_, compiled, stages) = self {
+            let stage = |stage: &StageReport| {
+                json!({
+                    "name": stage.name, "primes": stage.primes, "error": stage.error,
+                    "headroom_bits": stage.headroom_bits,
+                })
+            };
+            value["layout"] = compiled.layout().name().into();
+            value["layout_error"] = off(line).into();
+            value["stages"] = stages.iter().map(stage).collect();
+        }
+        value
     }
-    Ok(())
+
+    fn print(&self, name: &str, line: &Line) {
+        let (label, plain) = (best(&line.logits), best(&line.plain));
+        let foretold = line.foretold;
+        match self {
+            Self::Flat(_, compiled, stages) => {
+                let (layout, error) = (compiled.layout().name(), off(line));
+                output::result(format!(
+                    "label {label}, in the plain model {plain}; layout {layout}, off by {error:.1e}; encryption changes \
+                     each logit by at most {foretold:.1e}"
+                ));
+                for stage in stages {
+                    output::result(format!(
+                        "{:<12}  {} primes, sums off by at most {:.1e}, {:.1} bits of room",
+                        stage.name, stage.primes, stage.error, stage.headroom_bits
+                    ));
+                }
+            }
+            Self::Deep(..) => output::result(format!(
+                "{name}: label {label}, in the plain network {plain}; logits off by {:.1e} here, and by at most \
+                 {foretold:.1e} under encryption",
+                off(line)
+            )),
+        }
+    }
+}
+
+/// The largest difference to the plain model.
+fn off(line: &Line) -> f64 {
+    line.logits.iter().zip(&line.plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
 }
 
 /// The position of the largest number, the first one if several are equal.

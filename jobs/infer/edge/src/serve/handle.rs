@@ -1,6 +1,7 @@
 //! The handlers of the requests.
 
 use super::{Infer, Name, Shared, models::Served};
+use crate::network::{EngineError, Ring};
 use axum::{
     Extension,
     body::Body,
@@ -8,22 +9,16 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use serde_json::json;
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 use tobari_infer::messages;
-use tobari_infer::server::{Keyring, Seconds, ServeError};
-use tobari_lattice::ckks::SeededCiphertext;
+use tobari_infer::server::Seconds;
 use tobari_node::body::{or_drain, read};
 use tobari_node::clients::Origin;
 use tobari_node::clients::Place;
 use tobari_node::places::{Full, Tag};
 use tobari_node::reply::{Reply, octets};
 use tobari_octets::{hex, sha256, unhex};
-use zeroize::Zeroizing;
 
 /// Lists the models.
 pub(super) async fn list(State(infer): State<Infer>, headers: HeaderMap) -> Result<Response, Reply> {
@@ -120,19 +115,8 @@ fn timing(seconds: &Seconds) -> String {
 }
 
 /// The answer, and the seconds of each stage.
-fn run(served: &Served, ring: &Keyring, bytes: &[u8]) -> Result<(Vec<u8>, Seconds), Reply> {
-    let service = &served.service;
-    let question = messages::decode_question(bytes, service.card());
-    let question = question.map_err(|error| malformed(error.to_string()))?;
-    let image = question.iter().map(SeededCiphertext::expand).collect();
-    let mut seed = Zeroizing::new([0; 32]);
-    getrandom::fill(seed.as_mut()).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
-    let (mut rng, began) = (ChaCha20Rng::from_seed(*seed), Instant::now());
-    let ran = service.resume(ring).run_timed(image, &mut rng, &mut || began.elapsed().as_secs_f64());
-    let (answer, seconds) = ran.map_err(|error| refused(&error))?;
-    let fault = |_| Reply::fault("a fault of the server: the model's results do not depend on the question");
-    let answer = messages::encode_answer(&answer).map_err(fault)?;
-    Ok((answer, seconds))
+fn run(served: &Served, ring: &Ring, bytes: &[u8]) -> Result<(Vec<u8>, Seconds), Reply> {
+    served.engine.answer(&served.known, ring, bytes, |_, _| true).map_err(|error| refused(&error))
 }
 
 fn no_keys() -> Reply {
@@ -150,13 +134,12 @@ fn malformed(text: String) -> Reply {
     Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "message", text)
 }
 
-fn refused(error: &ServeError) -> Reply {
-    match error {
-        ServeError::Count { .. } | ServeError::Ciphertext { .. } | ServeError::Key { .. } => {
-            malformed(error.to_string())
-        }
-        _ => Reply::fault("a fault of the server: no answer could be computed"),
+fn refused(error: &EngineError) -> Reply {
+    if error.is_of_the_client() {
+        return malformed(error.to_string());
     }
+    tracing::error!(%error, "a question was not answered");
+    Reply::fault("a fault of the server: no answer could be computed")
 }
 
 impl Shared {
@@ -221,7 +204,7 @@ impl Shared {
     }
 
     /// The keys of this name.
-    fn used(&self, place: &(Name, Name)) -> Result<Keyring, Reply> {
+    fn used(&self, place: &(Name, Name)) -> Result<Ring, Reply> {
         self.keys().rings.get(place).cloned().ok_or_else(no_keys)
     }
 
@@ -234,9 +217,9 @@ impl Shared {
         }
     }
 
-    pub(super) fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Keyring, Reply> {
-        let keys = messages::decode_keys(bytes, served.service.card());
+    pub(super) fn make_ready(&self, served: &Served, bytes: &[u8]) -> Result<Ring, Reply> {
+        let keys = messages::decode_keys(bytes, &served.known);
         let keys = keys.map_err(|error| malformed(error.to_string()))?;
-        served.service.keyring(keys).map_err(|error| refused(&error))
+        served.engine.keyring(keys).map_err(|error| refused(&error))
     }
 }

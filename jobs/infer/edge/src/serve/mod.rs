@@ -42,6 +42,7 @@ mod handle;
 mod models;
 mod store;
 
+use crate::network::Ring;
 use axum::{
     Router,
     routing::{get, post},
@@ -58,7 +59,6 @@ use std::{
 use store::Store;
 use tobari_host::storage::Trouble;
 use tobari_infer::ready::SET;
-use tobari_infer::server::Keyring;
 use tobari_node::{
     Given, Job, JobError, Offer, Page, Reach, Running, StartupNotes,
     cpu::Cpu,
@@ -168,7 +168,7 @@ pub enum InferError {
 }
 
 impl InferError {
-    fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
+    pub(crate) fn file(path: impl Into<PathBuf>, what: impl std::fmt::Display) -> Self {
         let path = path.into();
         let what = tobari_host::files::without_name(&path, what);
         Self::File { path, what }
@@ -177,7 +177,7 @@ impl InferError {
 
 /// Clients' keys by model and by name, and their memory.
 struct Keys {
-    rings: HashMap<(Name, Name), Keyring>,
+    rings: HashMap<(Name, Name), Ring>,
     places: Places<(Name, Name)>,
 }
 

@@ -1,18 +1,12 @@
 //! Files of models, and the served models.
 
 use super::{InferError, InferOptions, Name, Share, enclave::EnclaveHost};
+use crate::network::{AnyModel, Engine};
 use axum::body::Bytes;
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    str::FromStr,
-    sync::Arc,
-    time::Instant,
-};
-use tobari_host::files::read_bounded;
-use tobari_infer::bytes::MAX_MODEL_BYTES;
+use std::{collections::BTreeMap, path::PathBuf, str::FromStr, sync::Arc, time::Instant};
 use tobari_infer::calibration::logit_error;
+use tobari_infer::compile::Card;
 use tobari_infer::ready::ready;
 use tobari_infer::server::Service;
 use tobari_infer::{Model, Volume, messages};
@@ -56,30 +50,28 @@ impl FromStr for ModelSource {
 }
 
 impl ModelSource {
-    /// Reads the model.
+    /// Reads the model, of either kind.
     ///
     /// # Errors
     /// [`InferError`] for a file that is not a model.
-    pub fn read(&self) -> Result<Model, InferError> {
-        let fault = |path: &Path, error: &dyn std::error::Error| InferError::file(path, error);
+    pub(crate) fn read(&self) -> Result<AnyModel, InferError> {
         match &self.path {
-            None => Model::digits().map_err(|error| fault(Path::new(DIGITS), &error)),
-            Some(path) => {
-                let bytes = read_bounded(path, MAX_MODEL_BYTES as u64).map_err(|error| fault(path, &error))?;
-                Model::decode(&bytes).map_err(|error| fault(path, &error))
-            }
+            None => Ok(AnyModel::Flat(Model::digits().map_err(|error| InferError::file(DIGITS, error))?)),
+            Some(path) => AnyModel::read(path).map_err(|fault| InferError::file(path, fault)),
         }
     }
 }
 
 /// A served model.
 pub(super) struct Served {
-    pub(super) service: Service,
+    pub(super) engine: Engine,
+    /// The public facts of the model.
+    pub(super) known: Card,
     /// The length of a message of keys, and the bytes of the keys in memory.
     pub(super) keys: (usize, u64),
     /// The length of a question.
     pub(super) question: usize,
-    /// The public facts of the model.
+    /// The public facts of the model, as bytes.
     pub(super) card: Bytes,
     /// The facts for people and for the list.
     pub(super) line: Value,
@@ -104,38 +96,59 @@ pub(super) fn open(options: &InferOptions, share: Share) -> Result<BTreeMap<Name
 
 fn serve(
     source: &ModelSource,
-    model: &Model,
+    model: &AnyModel,
     set: &NamedSet,
     (options, share): (&InferOptions, Share),
 ) -> Result<Served, String> {
     let start = Instant::now();
     let text = |error: &dyn std::error::Error| error.to_string();
-    let parameters = set.parameters().map_err(|error| text(&error))?;
-    let (compiled, report) = ready(model, options.layout.as_deref(), &parameters).map_err(|error| text(&error))?;
-    let service = Service::new(compiled, options.weight_bytes).map_err(|error| text(&error))?;
-    let memory = service.keyring_memory().map_err(|error| text(&error))?;
-    let known = service.card();
-    let (card, question) = (known.encode(), messages::question_bytes(known));
-    let keys = messages::keys_bytes(known);
-    known.check().map_err(|error| text(&error))?;
-    let error = logit_error(model, &report);
-    let layout = service.compiled().layout().name().to_owned();
     let mut line = json!({
         "name": source.name, "digest": hex(&model.digest()), "image": shape(model.input()), "classes": model.classes(),
-        "stages": model.stages().iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>(),
-        "layout": layout, "set": set.name, "logit_error": error,
-        "key_bytes": keys, "key_memory": memory, "question_bytes": question, "answer_bytes": messages::answer_bytes(known),
     });
+    let (engine, layout, set_name) = match model {
+        AnyModel::Flat(model) => {
+            let parameters = set.parameters().map_err(|error| text(&error))?;
+            let (compiled, report) =
+                ready(model, options.layout.as_deref(), &parameters).map_err(|error| text(&error))?;
+            line["stages"] = model.stages().iter().map(|stage| stage.name.as_str()).collect();
+            line["logit_error"] = logit_error(model, &report).into();
+            let layout = compiled.layout().name().to_owned();
+            let service = Service::new(compiled, options.weight_bytes).map_err(|error| text(&error))?;
+            (Engine::Flat(Box::new(service)), layout, set.name.to_owned())
+        }
+        AnyModel::Deep(model) => {
+            let network = model.network().map_err(|error| text(&error))?;
+            line["stages"] = network.circuit().steps.steps.iter().map(|(name, ..)| name.as_str()).collect();
+            line["logit_error"] = model.forecast().error.into();
+            (Engine::Deep(Box::new(network)), "searched".to_owned(), model.settings().sizes.to_string())
+        }
+    };
+    let memory = engine.keyring_memory().map_err(|error| text(&error))?;
+    let known = engine.card();
+    let (card, question) = (known.encode(), messages::question_bytes(&known));
+    let keys = messages::keys_bytes(&known);
+    known.check().map_err(|error| text(&error))?;
+    line["layout"] = layout.as_str().into();
+    line["set"] = set_name.as_str().into();
+    line["key_bytes"] = keys.into();
+    line["key_memory"] = memory.into();
+    line["question_bytes"] = question.into();
+    line["answer_bytes"] = messages::answer_bytes(&known).into();
     tracing::info!(
         model = &hex(&model.digest())[..8],
         layout,
-        set = set.name,
+        set = set_name,
         milliseconds = start.elapsed().as_millis() as u64,
         "a model is ready"
     );
-    let enclave = options.enclave.as_ref().map(|enclave| {
-        EnclaveHost::open((&source.name, model), (enclave, share), options.layout.as_deref(), options.weight_bytes)
-            .map(Arc::new)
+    let enclave = options.enclave.as_ref().map(|enclave| match model {
+        AnyModel::Flat(model) => {
+            let limits = (options.layout.as_deref(), options.weight_bytes);
+            EnclaveHost::open((&source.name, model), (enclave, share), limits.0, limits.1).map(Arc::new)
+        }
+        AnyModel::Deep(_) => Err("an enclave runs models of at most three maps with squares between them, and this \
+             network is deeper: serve it without --infer-enclave"
+            .to_owned()),
     });
     let enclave = enclave.transpose()?;
     if let Some(told) = enclave.as_ref().map(|house| house.told()) {
@@ -144,7 +157,7 @@ fn serve(
             "tells": told.tells, "sessions": told.sessions, "images": told.images,
         });
     }
-    Ok(Served { service, keys: (keys, memory), question, card: card.into(), line, enclave })
+    Ok(Served { engine, known, keys: (keys, memory), question, card: card.into(), line, enclave })
 }
 
 fn shape(volume: Volume) -> [usize; 3] {

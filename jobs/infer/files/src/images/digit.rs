@@ -1,4 +1,4 @@
-//! One PNG as a digit of MNIST.
+//! One picture as a digit of MNIST.
 //!
 //! The steps have this order. Transparent parts get the background that contrasts with the ink;
 //! colours become grey (the luma of BT.601); a light background, recognised by the median of the
@@ -10,22 +10,16 @@
 //! integers.
 
 use super::ImageError;
+use super::jpeg::decode_jpeg;
+use super::kind::Kind;
+use super::picture::{MAX_PICTURE_BYTES, Picture, decode_png};
 use std::fmt;
-use std::io::Cursor;
 use std::path::Path;
 use tobari_host::files::{name_of, read_bounded};
+use zeroize::Zeroizing;
 
 /// Rows and columns of a digit.
 pub const SIDE: usize = 28;
-/// The most bytes of a PNG.
-pub const MAX_PNG_BYTES: u64 = 1 << 25;
-/// The most pixels of a PNG.
-pub const MAX_PIXELS: u64 = 1 << 24;
-/// Pixels that even a short file may have: 36 MiB at four bytes each, enough for a full-screen
-/// drawing.
-const FREE_PIXELS: u64 = 9 << 20;
-/// The most columns of a PNG: decoding holds some rows.
-const MAX_COLUMNS: u32 = 1 << 14;
 /// Rows and columns of the ink.
 const INK: f64 = 20.0;
 /// The most rows and columns of ink in an image that stays as it is: [`INK`] and soft edges.
@@ -79,133 +73,27 @@ pub struct Digit {
     pub notes: Vec<Note>,
 }
 
-/// The picture of a file, with 8 bits for each channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
-    /// Columns.
-    pub width: usize,
-    /// Rows.
-    pub height: usize,
-    /// Red, green, blue and opacity of each pixel, row by row.
-    pub pixels: Vec<[u8; 4]>,
-}
-
-/// Reads a PNG as a digit.
+/// Reads a PNG or JPEG as a digit.
 ///
 /// # Errors
 /// [`ImageError`].
 pub fn read_digit(path: &Path) -> Result<Digit, ImageError> {
-    decode_digit(&name_of(path), &read_bounded(path, MAX_PNG_BYTES)?)
+    decode_digit(&name_of(path), &Zeroizing::new(read_bounded(path, MAX_PICTURE_BYTES)?))
 }
 
-/// Decodes a PNG's bytes as a digit.
+/// Decodes the bytes of a PNG or JPEG as a digit.
 ///
 /// # Errors
 /// [`ImageError`], with the given name.
 pub fn decode_digit(name: &str, bytes: &[u8]) -> Result<Digit, ImageError> {
-    decode_png(name, bytes)?.digit().ok_or_else(|| ImageError::Blank { name: name.to_owned() })
-}
-
-/// The most pixels of a file of this many bytes: at four bytes each, ten times the file's bytes,
-/// and 36 MiB more.
-fn most_pixels(file_bytes: usize) -> u64 {
-    FREE_PIXELS + file_bytes as u64 * 5 / 2
-}
-
-/// Decodes a PNG's bytes as a picture: the first frame, with checked checksums. It may have two and
-/// a half pixels for each byte of its file and `9 · 2^20` more, in at most `2^14` columns.
-///
-/// # Errors
-/// [`ImageError`], with the given name.
-pub fn decode_png(name: &str, bytes: &[u8]) -> Result<Picture, ImageError> {
-    let malformed = |what: String| ImageError::Malformed { name: name.to_owned(), what };
-    let expected = |error: png::DecodingError| malformed(format!("expected a whole PNG file, found {error}"));
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 8 * MAX_PIXELS as usize });
-    decoder.set_transformations(png::Transformations::normalize_to_color8());
-    // these chunks are not used, and a few of their bytes may decompress to many
-    decoder.set_ignore_iccp_chunk(true);
-    decoder.set_ignore_text_chunk(true);
-    let (width, height) = decoder.read_header_info().map_err(expected)?.size();
-    let count = u64::from(width) * u64::from(height);
-    if count > MAX_PIXELS {
-        return Err(ImageError::TooLarge { name: name.to_owned(), width, height });
-    }
-    let (most, file) = (most_pixels(bytes.len()), bytes.len());
-    if count > most || width > MAX_COLUMNS {
-        let most =
-            format!("expected at most {most} pixels in a file of {file} bytes, in at most {MAX_COLUMNS} columns");
-        return Err(malformed(format!("{most}, found {width} x {height}: cut the picture or scale it down")));
-    }
-    let mut reader = decoder.read_info().map_err(expected)?;
-    let others = || malformed("expected as many pixels as the file says, found others".to_owned());
-    let (width, height) = (width as usize, height as usize);
-    let mut pixels = vec![[0u8; 4]; width * height];
-    let flat = pixels.as_flattened_mut();
-    let size = reader.output_buffer_size().ok_or_else(others)?;
-    let frame = reader.next_frame(flat.get_mut(..size).ok_or_else(others)?).map_err(expected)?;
-    reader.finish().map_err(expected)?;
-    let channels = frame.color_type.samples();
-    if frame.buffer_size() != channels * width * height {
-        return Err(others());
-    }
-    // channels are expanded in place, the last pixel first, so that there is no second picture
-    for at in (0..width * height).rev() {
-        let pixel = match flat[at * channels..][..channels] {
-            [grey] => [grey, grey, grey, 255],
-            [grey, alpha] => [grey, grey, grey, alpha],
-            [red, green, blue] => [red, green, blue, 255],
-            [red, green, blue, alpha] => [red, green, blue, alpha],
-            _ => return Err(others()),
-        };
-        flat[4 * at..][..4].copy_from_slice(&pixel);
-    }
-    Ok(Picture { width, height, pixels })
+    let picture = match Kind::of(bytes) {
+        Kind::Jpeg => decode_jpeg(name, bytes)?,
+        _ => decode_png(name, bytes)?,
+    };
+    picture.digit().ok_or_else(|| ImageError::Blank { name: name.to_owned() })
 }
 
 impl Picture {
-    /// A picture of grey, opaque pixels, row by row, with this many columns.
-    pub fn of_grey(width: usize, pixels: &[u8]) -> Self {
-        let pixels: Vec<[u8; 4]> = pixels.iter().map(|grey| [*grey, *grey, *grey, 255]).collect();
-        Self { width, height: pixels.len() / width.max(1), pixels }
-    }
-
-    /// Whether every pixel is opaque.
-    pub fn is_opaque(&self) -> bool {
-        self.pixels.iter().all(|pixel| pixel[3] == 255)
-    }
-
-    /// Whether no pixel has a colour.
-    pub fn is_grey(&self) -> bool {
-        self.pixels.iter().all(|[red, green, blue, _]| red == green && green == blue)
-    }
-
-    /// Encodes the picture as a PNG, with as many channels as its pixels need: one, three or four.
-    ///
-    /// # Errors
-    /// [`ImageError::Malformed`], with the given name, if there are no pixels, or their number is
-    /// not columns times rows.
-    pub fn encode_png(&self, name: &str) -> Result<Vec<u8>, ImageError> {
-        let color = match (self.is_opaque(), self.is_grey()) {
-            (true, true) => png::ColorType::Grayscale,
-            (true, false) => png::ColorType::Rgb,
-            (false, _) => png::ColorType::Rgba,
-        };
-        let failed = |error: png::EncodingError| ImageError::Malformed {
-            name: name.to_owned(),
-            what: format!("expected pixels of a PNG, found {error}"),
-        };
-        let channels = color.samples();
-        let bytes: Vec<u8> = self.pixels.iter().flat_map(|pixel| &pixel[..channels]).copied().collect();
-        let mut out = Vec::new();
-        let mut encoder = png::Encoder::new(&mut out, self.width as u32, self.height as u32);
-        encoder.set_color(color);
-        encoder.set_depth(png::BitDepth::Eight);
-        let mut writer = encoder.write_header().map_err(failed)?;
-        writer.write_image_data(&bytes).map_err(failed)?;
-        writer.finish().map_err(failed)?;
-        Ok(out)
-    }
-
     /// The digit in the picture; `None` if there is no ink.
     pub fn digit(&self) -> Option<Digit> {
         let mut notes = Vec::new();

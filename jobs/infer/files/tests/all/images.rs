@@ -10,7 +10,7 @@ use tobari_infer_files::images::{
     read_idx_images, read_idx_labels,
 };
 
-fn png_of(width: usize, height: usize, color: png::ColorType, pixels: &[u8]) -> Vec<u8> {
+pub(super) fn png_of(width: usize, height: usize, color: png::ColorType, pixels: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
     encoder.set_color(color);
@@ -192,7 +192,7 @@ fn fault_32_channels_are_spread_in_their_order() {
             _ => panic!("one to four channels"),
         };
         let expected: Vec<[u8; 4]> = bytes[..35 * channels].chunks_exact(channels).map(pixel).collect();
-        assert_eq!((picture.width, picture.height, picture.pixels), (5, 7, expected));
+        assert_eq!((picture.width, picture.height, &picture.pixels), (5, 7, &expected));
     }
 }
 
@@ -212,12 +212,12 @@ fn changed_bytes_are_refused_or_a_digit() {
     }
 }
 
-fn idx(lengths: &[u32], numbers: &[u8]) -> Vec<u8> {
+pub(super) fn idx(lengths: &[u32], numbers: &[u8]) -> Vec<u8> {
     let lengths_bytes: Vec<u8> = lengths.iter().flat_map(|length| length.to_be_bytes()).collect();
     [&[0, 0, 8, lengths.len() as u8][..], &lengths_bytes, numbers].concat()
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()

@@ -4,3 +4,7 @@
 
 mod images;
 mod onnx;
+mod onnx_build;
+mod onnx_graph;
+mod pictures;
+mod pictures_recorded;

@@ -62,7 +62,7 @@ fn a_card_cannot_ask_for_memory_beyond_its_bytes() {
         let mut lying = bytes.clone();
         lying[place] = value;
         let error = Card::decode(&lying).unwrap_err();
-        assert_eq!(error, CardError::Malformed("parameters of at most 2^15 coefficients and 16 primes"));
+        assert_eq!(error, CardError::Malformed("parameters of at most 2^16 coefficients and 64 primes"));
     }
     assert!(Card::decode(&vec![1; (1 << 23) + 1]).is_err());
 }

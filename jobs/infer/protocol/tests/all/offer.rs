@@ -52,7 +52,7 @@ fn an_offer_has_one_byte_string_and_its_parts_belong_together() {
 }
 
 #[test]
-fn fault_32_larger_parameters_than_a_cards_are_refused() {
+fn fault_32_larger_parameters_than_an_enclaves_are_refused() {
     let whole = offer(Combination::EnclavePlain, OutputPolicy::Label);
     let with = |parameters: LatticeParameters| Setup { parameters, ..setup(Combination::EnclavePlain) };
     let named = |name| NamedSet::from_name(name).unwrap().parameters().unwrap();

@@ -339,7 +339,7 @@ fn fault_38_a_key_that_is_made_is_a_key_that_is_read() {
     // enough keys to exceed the limit: rejected before the first one is made
     let compiled = Compiled::new(&model, "wide", &set("ckks-b"), Options::PLAIN_WEIGHTS).unwrap();
     let mut card = compiled.card();
-    card.keys = (1..=100).map(|steps| Input::Rotation { steps, level: 12 }).collect();
+    card.keys = (1..=800).map(|steps| Input::Rotation { steps, level: 12 }).collect();
     let error = match Holder::generate(card.clone(), model.digest(), &mut rng(1)) {
         Err(HolderError::Card(error @ CardError::Keys { .. })) => error,
         other => panic!("{:?}", other.map(|_| ())),

@@ -1,0 +1,328 @@
+//! A network's run on ciphertexts, and what both sides must know of it.
+//!
+//! **Scales are exact.** A map's result has the prime that divides next as its scale `Δ`: its
+//! weights are encoded at `Δ q / Δ'`, `q` the prime that divides the products and `Δ'` the scale of
+//! the argument. A square has `Δ²/q`, and the next map corrects it. With a power of two instead,
+//! the difference between it and the primes would double at each level of a series: at `N = 2^16`
+//! primes of 29 bits differ by a fifth, and after six levels nothing would be left of the numbers.
+//!
+//! # Leakage
+//! The server sees ciphertexts and keys, no secret. Slots of an answer without logits hold partial
+//! sums, which belong to the model: before an answer leaves, the server adds uniform numbers there,
+//! as wide as the modulus has room for, in the way and with the limits of
+//! [`tobari_infer::server`]. Steps, layouts, levels and times are public.
+
+use crate::machine::{Circuit, Machine, Part, Place};
+use crate::steps::Step;
+use rand_core::CryptoRng;
+use std::collections::{BTreeMap, BTreeSet};
+use tobari_infer::compile::Card;
+use tobari_infer::program::Input;
+use tobari_lattice::ckks::{
+    Ciphertext, EncodeError, Encoder, EvaluationKeys, Evaluator, LinearTransform, OperationError, Plaintext, Scale,
+};
+use tobari_lattice::params::LatticeParameters;
+use zeroize::Zeroizing;
+
+/// The largest number that hides a slot.
+const WIDEST: f64 = (1u64 << 40) as f64;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An error of the encoder.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// An error of the core.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// A question of another form.
+    #[error("expected {count} ciphertexts over {primes} data primes at the model's scale, found others")]
+    Question {
+        /// Ciphertexts.
+        count: usize,
+        /// Data primes.
+        primes: usize,
+    },
+    /// A key is missing.
+    #[error("expected a {name}, found none: make the keys for this model")]
+    Key {
+        /// The key.
+        name: String,
+    },
+    /// The caller ended the run.
+    #[error("the run was ended")]
+    Ended,
+}
+
+/// A network ready to run: weights are encoded.
+pub struct Network {
+    circuit: Circuit,
+    parameters: LatticeParameters,
+    evaluator: Evaluator,
+    encoder: Encoder,
+    /// By tensor.
+    scales: Vec<Scale>,
+    transforms: BTreeMap<Place, LinearTransform>,
+    offsets: BTreeMap<(usize, usize), Plaintext>,
+    /// Rotations with their highest levels.
+    rotations: BTreeMap<i64, usize>,
+}
+
+impl Network {
+    /// Encodes the weights of a circuit for these parameters.
+    ///
+    /// # Errors
+    /// [`RunError`] for parameters with too few primes, or of another kind.
+    pub fn new(circuit: Circuit, parameters: &LatticeParameters) -> Result<Self, RunError> {
+        let (evaluator, encoder) = (Evaluator::new(parameters)?.unbounded(), Encoder::new(parameters)?);
+        let encoder = encoder.within(f64::INFINITY);
+        let scales = scales(&circuit)?;
+        let mut network = Self {
+            parameters: parameters.clone(),
+            evaluator,
+            encoder,
+            scales,
+            transforms: BTreeMap::new(),
+            offsets: BTreeMap::new(),
+            rotations: circuit.rotations().into_iter().map(|(steps, level)| (steps as i64, level)).collect(),
+            circuit,
+        };
+        network.prepare()?;
+        Ok(network)
+    }
+
+    fn prepare(&mut self) -> Result<(), RunError> {
+        for (step, parts) in self.circuit.parts.iter().enumerate() {
+            let Step::Map { terms, .. } = &self.circuit.steps.steps[step].1 else { continue };
+            let level = self.circuit.argument_level(step);
+            for (term, (part, (tensor, _))) in parts.iter().zip(terms).enumerate() {
+                let Part::Products(products) = part else { continue };
+                let scale = weight_scale(&self.scales[step + 1], &self.scales[*tensor], level)?;
+                for ((from, to), diagonals) in &products.diagonals {
+                    let slots = self.encoder.slots();
+                    let whole = |weights: &Vec<f64>| weights.iter().copied().cycle().take(slots).collect();
+                    let all: BTreeMap<i64, Vec<f64>> =
+                        diagonals.iter().map(|(steps, weights)| (*steps as i64, whole(weights))).collect();
+                    let transform = LinearTransform::new(&self.encoder, &all, &scale, level)?;
+                    for steps in transform.rotations() {
+                        let highest = self.rotations.entry(steps).or_default();
+                        *highest = (*highest).max(level);
+                    }
+                    self.transforms.insert(Place { step, term, from: *from, to: *to }, transform);
+                }
+            }
+            for (to, offsets) in self.circuit.offsets(step).into_iter().enumerate() {
+                let (scale, level) = (&self.scales[step + 1], self.circuit.level(step + 1));
+                self.offsets.insert((step, to), self.encoder.encode(&offsets, scale, level)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The circuit.
+    pub fn circuit(&self) -> &Circuit {
+        &self.circuit
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &LatticeParameters {
+        &self.parameters
+    }
+
+    /// The public facts: what a client needs for keys, questions and answers.
+    pub fn card(&self) -> Card {
+        let circuit = &self.circuit;
+        let last = circuit.steps.steps.len();
+        let input = circuit.steps.input;
+        let numbers: Vec<f64> = (1..=input.len()).map(|number| number as f64).collect();
+        let place = |slots: Vec<f64>| slots.into_iter().map(|x| (x > 0.0).then(|| x as u32 - 1)).collect();
+        let places = circuit.layout(0).fill(&numbers, input).into_iter().map(place).collect();
+        let slots = circuit.layout(last).slots();
+        let logits = circuit.layout(last).places(circuit.steps.volume(last));
+        let rotation = |(steps, level): (&i64, &usize)| Input::Rotation { steps: *steps, level: *level as u16 - 1 };
+        let mut keys: BTreeSet<Input> = self.rotations.iter().map(rotation).collect();
+        if let Some(level) = self.product_level() {
+            keys.insert(Input::Relinearization { level: level as u16 - 1 });
+        }
+        Card {
+            parameters: self.parameters.clone(),
+            pixels: input.len(),
+            places,
+            sent: (circuit.level(0), self.scales[0].clone()),
+            keys: keys.into_iter().collect(),
+            logits: logits.into_iter().map(|place| (place / slots, place % slots)).collect(),
+            answer: (circuit.level(last), self.scales[last].clone()),
+            logit_bits: circuit.steps.unit.log2() as i32,
+        }
+    }
+
+    /// The highest level of a product of ciphertexts.
+    fn product_level(&self) -> Option<usize> {
+        let steps = self.circuit.steps.steps.iter().enumerate();
+        let products =
+            steps.filter(|(_, (_, step, _))| !matches!(step, Step::Map { .. } | Step::Pool { .. } | Step::Sum { .. }));
+        products.map(|(step, _)| self.circuit.argument_level(step)).max()
+    }
+
+    /// A client's keys, each an object of its own and in any order, as one object.
+    ///
+    /// # Errors
+    /// [`RunError::Key`] names the first key that is missing or of another level, and
+    /// [`RunError::Operation`] is for keys of other parameters.
+    pub fn keyring(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<EvaluationKeys, RunError> {
+        let mut given: BTreeMap<Input, EvaluationKeys> = keys.into_iter().collect();
+        let mut ring = EvaluationKeys::new(&self.parameters);
+        for input in self.card().keys {
+            let level = match input {
+                Input::Rotation { level, .. } | Input::Relinearization { level } => usize::from(level) + 1,
+                _ => continue,
+            };
+            let fits = |key: &EvaluationKeys| key.only().is_some_and(|key| key.level() == level);
+            let key = given.remove(&input).filter(fits);
+            ring.merge(key.ok_or_else(|| RunError::Key { name: tobari_infer::compile::name(input) })?)?;
+        }
+        Ok(ring)
+    }
+
+    /// Bytes of a client's keys in memory.
+    pub fn keyring_memory(&self) -> u64 {
+        let levels = self.rotations.values().copied().chain(self.product_level());
+        levels.map(|level| EvaluationKeys::memory_of_key(&self.parameters, level) as u64).sum()
+    }
+
+    /// Computes the ciphertexts of the logits from those of a picture, with all other slots hidden.
+    /// `progress` hears the number of each step before it begins, and ends the run by returning
+    /// `false`.
+    ///
+    /// # Errors
+    /// [`RunError`] for ciphertexts that do not fit the model, a missing key, or an end by the
+    /// caller.
+    pub fn run(
+        &self,
+        picture: Vec<Ciphertext>,
+        keys: &EvaluationKeys,
+        rng: &mut impl CryptoRng,
+        mut progress: impl FnMut(usize) -> bool,
+    ) -> Result<Vec<Ciphertext>, RunError> {
+        let (count, primes) = (self.circuit.layout(0).ciphertexts(), self.circuit.level(0));
+        let fits = |one: &Ciphertext| {
+            *one.parameters() == self.parameters
+                && one.level() == primes
+                && *one.scale() == self.scales[0]
+                && !one.needs_relinearization()
+        };
+        if picture.len() != count || !picture.iter().all(fits) {
+            return Err(RunError::Question { count, primes });
+        }
+        let mut machine = Runner { network: self, keys };
+        let ended = |step| if progress(step) { Ok(()) } else { Err(RunError::Ended) };
+        let results = self.circuit.run(&mut machine, picture, ended)?;
+        results.into_iter().enumerate().map(|(to, result)| self.hide(to, &result, rng)).collect()
+    }
+
+    /// Adds uniform numbers to all slots without logits.
+    fn hide(&self, to: usize, value: &Ciphertext, rng: &mut impl CryptoRng) -> Result<Ciphertext, RunError> {
+        let primes = &self.parameters.ring().data_primes()[..value.level()];
+        let modulus: f64 = primes.iter().map(|prime| prime.modulus().value() as f64).product();
+        let scale = value.scale().to_f64(&self.parameters).unwrap_or(f64::INFINITY);
+        let width = (modulus * (3.0 * self.parameters.degree() as f64).sqrt() / (48.0 * scale)).min(WIDEST);
+        let unit = |rng: &mut dyn CryptoRng| (rng.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+        let slots = (0..self.encoder.slots()).map(|_| width * unit(&mut *rng));
+        let mut slots: Zeroizing<Vec<f64>> = Zeroizing::new(slots.collect());
+        let last = self.circuit.steps.steps.len();
+        let layout = self.circuit.layout(last);
+        for place in layout.places(self.circuit.steps.volume(last)) {
+            if place / layout.slots() == to {
+                slots[place % layout.slots()] = 0.0;
+            }
+        }
+        let mask = self.encoder.encode(&slots, value.scale(), value.level())?;
+        Ok(self.evaluator.add_plain(value, &mask)?)
+    }
+}
+
+/// The scale of each tensor.
+fn scales(circuit: &Circuit) -> Result<Vec<Scale>, OperationError> {
+    // the first prime is larger than the scales
+    let own = |tensor: usize| Scale::prime((circuit.level(tensor) - 1).max(1));
+    let mut scales = vec![own(0)];
+    for (number, (_, step, _)) in circuit.steps.steps.iter().enumerate() {
+        let level = circuit.argument_level(number);
+        let product = |a: &Scale, b: &Scale| {
+            let product = a.product(b).and_then(|product| product.quotient(&Scale::prime(level - 1)));
+            product.ok_or(OperationError::NoRoom { level })
+        };
+        scales.push(match step {
+            Step::Map { .. } => own(number + 1),
+            Step::Pool { input, .. } | Step::Series { input, .. } => scales[*input].clone(),
+            Step::Sum { plain, .. } => scales[plain[0]].clone(),
+            Step::Square { input } => product(&scales[*input], &scales[*input])?,
+            Step::Product { inputs: [a, b] } => product(&scales[*a], &scales[*b])?,
+        });
+    }
+    Ok(scales)
+}
+
+/// The scale of weights over `level` primes that take numbers from one scale to another.
+fn weight_scale(to: &Scale, from: &Scale, level: usize) -> Result<Scale, OperationError> {
+    let scale = to.product(&Scale::prime(level - 1)).and_then(|scale| scale.quotient(from));
+    scale.ok_or(OperationError::NoRoom { level })
+}
+
+/// The machine of ciphertexts.
+struct Runner<'a> {
+    network: &'a Network,
+    keys: &'a EvaluationKeys,
+}
+
+impl Machine for Runner<'_> {
+    type Value = Ciphertext;
+    type Error = RunError;
+
+    fn lower(&mut self, a: &Ciphertext, level: usize) -> Result<Ciphertext, RunError> {
+        if a.level() == level { Ok(a.clone()) } else { Ok(self.network.evaluator.to_level(a, level)?) }
+    }
+
+    fn transform(&mut self, a: &Ciphertext, place: Place) -> Result<Ciphertext, RunError> {
+        let transform = self.network.transforms.get(&place).ok_or(OperationError::Empty)?;
+        Ok(self.network.evaluator.transform(a, transform, self.keys)?)
+    }
+
+    fn times(&mut self, a: &Ciphertext, factor: f64, tensor: usize) -> Result<Ciphertext, RunError> {
+        let scale = weight_scale(&self.network.scales[tensor], a.scale(), a.level())?;
+        let constant = self.network.encoder.encode_constant(factor, &scale, a.level())?;
+        Ok(self.network.evaluator.mul_plain(a, &constant)?)
+    }
+
+    fn add_number(&mut self, a: Ciphertext, number: f64) -> Result<Ciphertext, RunError> {
+        Ok(self.network.evaluator.add_constant(&a, number)?)
+    }
+
+    fn add(&mut self, mut a: Ciphertext, b: &Ciphertext) -> Result<Ciphertext, RunError> {
+        self.network.evaluator.add_assign(&mut a, b)?;
+        Ok(a)
+    }
+
+    fn rescale(&mut self, a: &Ciphertext) -> Result<Ciphertext, RunError> {
+        Ok(self.network.evaluator.rescale(a)?)
+    }
+
+    fn rotate(&mut self, a: &Ciphertext, steps: usize) -> Result<Ciphertext, RunError> {
+        Ok(self.network.evaluator.rotate(a, steps as i64, self.keys)?)
+    }
+
+    fn offset(&mut self, a: Ciphertext, step: usize, to: usize) -> Result<Ciphertext, RunError> {
+        let offset = self.network.offsets.get(&(step, to)).ok_or(OperationError::Empty)?;
+        Ok(self.network.evaluator.add_plain(&a, offset)?)
+    }
+
+    fn multiply(&mut self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, RunError> {
+        Ok(self.network.evaluator.mul_rescale(a, b, self.keys)?)
+    }
+
+    fn series(&mut self, a: &Ciphertext, coefficients: &[f64]) -> Result<Ciphertext, RunError> {
+        Ok(self.network.evaluator.chebyshev(a, coefficients, self.keys)?)
+    }
+}

@@ -1,0 +1,365 @@
+//! A compiled network: the graph, what calibration pictures decided, parameters, and the foretold
+//! error of the logits.
+//!
+//! # Choice of the precision
+//! A label is right if the errors of the logits are below half the **margin**, the difference of
+//! the two largest logits that 19 of 20 pictures have. Errors have two sources: approximations of
+//! activations, and the noise of encryption. Each has a knob, and both cost levels or time. So
+//! [`DeepModel::compile`] tries
+//!
+//! 1. activations from 3 right bits upwards, until approximations take at most half of what is
+//!    allowed, and
+//! 2. parameters, the fastest first, until the foretold error is allowed.
+//!
+//! # The foretold error
+//! The simulator runs some pictures with the noise of every operation. The foretold error is five
+//! deviations of the noise in a logit, plus the largest error of approximations, times 1.25 for
+//! other pictures. So it is measured on this very network, and no worst case that adds up layer by
+//! layer.
+//!
+//! # The file
+//! `TIM`, version 3; [`encode`](DeepModel::encode) describes it.
+
+use crate::arrange::{ArrangeError, Arrangement, arrange};
+use crate::encrypted::{Network, RunError};
+use crate::graph::{Graph, PictureError};
+use crate::lower::{LowerError, LowerOptions, Lowered, Source, lower, numbers};
+use crate::machine::Circuit;
+use crate::settings::Settings;
+use crate::simulate::simulate;
+use chacha20::ChaCha20Rng;
+use rand_core::SeedableRng;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use tobari_lattice::ckks::Scale;
+use tobari_lattice::params::LatticeError;
+
+/// Deviations of the noise in a foretold error.
+const DEVIATIONS: f64 = 5.0;
+/// Room for pictures whose approximations are worse than those seen.
+const OTHERS: f64 = 1.25;
+/// Pictures that a forecast simulates with noise.
+const FORECAST: usize = 6;
+/// Pictures whose approximations are compared with the plain network.
+const COMPARED: usize = 64;
+/// The most numbers of all calibration pictures in all tensors together.
+const NUMBERS: usize = 1 << 26;
+/// Right bits of activations that are tried.
+const BITS: std::ops::RangeInclusive<u32> = 3..=14;
+/// The least bits of a scale.
+const LEAST_SCALE: u32 = 29;
+
+/// Choices of a compilation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompileOptions {
+    /// The factor by which numbers may exceed those of the pictures.
+    pub headroom: f64,
+    /// The difference of logits that labels must tell apart; measured on the pictures without it.
+    pub margin: Option<f64>,
+    /// Whether activations become the nearest polynomials of degree two, whatever their error.
+    pub quadratic: bool,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        Self { headroom: 1.25, margin: None, quadratic: false }
+    }
+}
+
+/// Why a network cannot be compiled, or a compiled one not be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The graph has no encrypted form.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// A picture of another size.
+    #[error(transparent)]
+    Picture(#[from] PictureError),
+    /// A map that is too large.
+    #[error(transparent)]
+    Arrange(#[from] ArrangeError),
+    /// Parameters that do not exist.
+    #[error(transparent)]
+    Parameters(#[from] LatticeError),
+    /// An error of the encrypted form.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Too many levels.
+    #[error(
+        "the network takes {levels} levels, and the largest ring has {most} at 128 bits of security: replace its \
+         activations by polynomials of degree two (--approximate quadratic) and train it with them, or use fewer layers"
+    )]
+    Depth {
+        /// Levels that the network takes.
+        levels: usize,
+        /// Levels of the largest ring.
+        most: usize,
+    },
+    /// Labels that would be wrong.
+    #[error(
+        "encryption may change each logit by {}, of which approximations of activations make {}, but labels are right \
+         only up to {most:.4}, half the margin between them: {}", shown(*.error), shown(*.approximation),
+        remedy(*.quadratic)
+    )]
+    Precision {
+        /// The foretold error of a logit.
+        error: f64,
+        /// The part of approximations.
+        approximation: f64,
+        /// Half the margin.
+        most: f64,
+        /// Whether activations were replaced by polynomials of degree two.
+        quadratic: bool,
+    },
+    /// Pictures that tell no margin.
+    #[error(
+        "the pictures tell no margin between labels: give pictures that the network tells apart (--images), or the \
+         smallest difference of logits that labels must tell apart (--margin)"
+    )]
+    Margin,
+}
+
+/// An error; one beyond all logits in words.
+fn shown(error: f64) -> String {
+    if error < 1e6 { format!("{error:.4}") } else { "more than a million".to_owned() }
+}
+
+fn remedy(quadratic: bool) -> &'static str {
+    match quadratic {
+        true => "train the network with the polynomials of degree two in place of its activations",
+        false => "state the difference of logits that labels must tell apart (--margin), or use fewer layers",
+    }
+}
+
+/// The precision of a compiled network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    /// The difference of the two largest logits that labels must tell apart.
+    pub margin: f64,
+    /// The foretold error of a logit.
+    pub error: f64,
+    /// The part of approximations, measured.
+    pub approximation: f64,
+    /// The deviation of the noise in a logit, measured by simulation.
+    pub noise: f64,
+}
+
+/// A compiled network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeepModel {
+    pub(crate) graph: Graph,
+    pub(crate) options: LowerOptions,
+    pub(crate) facts: Vec<f64>,
+    pub(crate) settings: Settings,
+    pub(crate) forecast: Forecast,
+}
+
+/// The result for one picture, without encryption.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulation {
+    /// Logits of the encrypted form, with simulated noise.
+    pub logits: Vec<f64>,
+    /// Logits of the network as it was read.
+    pub plain: Vec<f64>,
+    /// The foretold error of a logit for this picture.
+    pub error: f64,
+}
+
+impl DeepModel {
+    /// Compiles a graph with calibration pictures: pixels from 0 to 255.
+    ///
+    /// # Errors
+    /// [`ModelError`].
+    pub fn compile(graph: Graph, pictures: &[&[u8]], options: CompileOptions) -> Result<Self, ModelError> {
+        let plain = pictures.iter().map(|picture| graph.forward(picture)).collect::<Result<Vec<_>, _>>()?;
+        let margin = options.margin.or_else(|| margin(&plain)).ok_or(ModelError::Margin)?;
+        let size: usize = graph.nodes().iter().map(|node| 3 * node.output().len()).sum::<usize>() + graph.input().len();
+        let seen = spread(pictures, NUMBERS / size.max(1));
+        let compared: Vec<usize> = spread(&(0..pictures.len()).collect::<Vec<_>>(), COMPARED);
+        let smooth = options.quadratic || is_polynomial(&graph);
+        let allowed = margin / 2.0;
+        let mut refusal = None;
+        for bits in BITS {
+            let own = LowerOptions { headroom: options.headroom, bits, quadratic: options.quadratic };
+            let lowered = lower(&graph, Source::Pictures(&seen), own)?;
+            let approximation = compared.iter().map(|at| difference(&lowered, pictures[*at], &plain[*at]));
+            let approximation = approximation.fold(0.0, f64::max);
+            // a NaN is no small error
+            if smooth || approximation <= allowed / (2.0 * OTHERS) {
+                return Self::with_parameters(graph, own, lowered, (margin, approximation), pictures);
+            }
+            let quadratic = options.quadratic;
+            refusal = Some(ModelError::Precision { error: approximation, approximation, most: allowed, quadratic });
+            let levels = lowered.steps.depth() + 1;
+            let most = most_levels();
+            if levels > most {
+                return Err(ModelError::Depth { levels, most });
+            }
+        }
+        Err(refusal.unwrap_or(ModelError::Margin))
+    }
+
+    /// Chooses parameters.
+    fn with_parameters(
+        graph: Graph,
+        options: LowerOptions,
+        lowered: Lowered,
+        (margin, approximation): (f64, f64),
+        pictures: &[&[u8]],
+    ) -> Result<Self, ModelError> {
+        let levels = lowered.steps.depth() + 1;
+        let all = Settings::all(levels, LEAST_SCALE);
+        if all.is_empty() {
+            return Err(ModelError::Depth { levels, most: most_levels() });
+        }
+        let pictures = spread(pictures, FORECAST);
+        let (mut circuits, mut best): (BTreeMap<usize, Circuit>, Option<Forecast>) = (BTreeMap::new(), None);
+        for settings in all {
+            let bits = settings.slot_bits();
+            let circuit = match circuits.entry(bits) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(open) => {
+                    let arrangement = arrange(&lowered.steps, bits)?;
+                    open.insert(Circuit::new(lowered.steps.clone(), arrangement))
+                }
+            };
+            let noise = noise(circuit, &settings, &pictures)?;
+            let error = OTHERS * approximation + DEVIATIONS * noise;
+            let forecast = Forecast { margin, error, approximation, noise };
+            if error <= margin / 2.0 {
+                return Ok(Self { graph, options, facts: lowered.facts, settings, forecast });
+            }
+            if best.is_none_or(|best| error < best.error) {
+                best = Some(forecast);
+            }
+        }
+        let error = best.map_or(f64::INFINITY, |best| best.error);
+        Err(ModelError::Precision { error, approximation, most: margin / 2.0, quadratic: options.quadratic })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The parameters.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The precision.
+    pub fn forecast(&self) -> &Forecast {
+        &self.forecast
+    }
+
+    /// Steps, layouts and weights.
+    ///
+    /// # Errors
+    /// [`ModelError`] for facts of another network.
+    pub fn circuit(&self) -> Result<Circuit, ModelError> {
+        let lowered = lower(&self.graph, Source::Facts(&self.facts), self.options)?;
+        let arrangement: Arrangement = arrange(&lowered.steps, self.settings.slot_bits())?;
+        Ok(Circuit::new(lowered.steps, arrangement))
+    }
+
+    /// The network, ready to run: weights are encoded.
+    ///
+    /// # Errors
+    /// As [`Self::circuit`].
+    pub fn network(&self) -> Result<Network, ModelError> {
+        let parameters = self.settings.sizes.parameters()?;
+        Ok(Network::new(self.circuit()?, &parameters)?)
+    }
+
+    /// The result for a picture in the slots of `circuit`, which is this model's, with noise.
+    ///
+    /// # Errors
+    /// [`ModelError::Picture`] for a picture of another size.
+    pub fn simulate(&self, circuit: &Circuit, pixels: &[u8], seed: u64) -> Result<Simulation, ModelError> {
+        let plain = self.graph.forward(pixels)?;
+        let picture = numbers(pixels);
+        let exact = simulate(circuit, &picture, None);
+        let parameters = self.settings.sizes.parameters()?;
+        let scale = Scale::power_of_two(self.settings.scale);
+        let mut rng = generator(seed);
+        let logits = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
+        let noise = deviation(&logits, &exact).max(self.forecast.noise);
+        let error = largest_difference(&exact, &plain) + DEVIATIONS * noise;
+        Ok(Simulation { logits, plain, error })
+    }
+}
+
+fn generator(seed: u64) -> ChaCha20Rng {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_be_bytes());
+    ChaCha20Rng::from_seed(bytes)
+}
+
+/// The deviation of the noise in a logit, over pictures and classes.
+fn noise(circuit: &Circuit, settings: &Settings, pictures: &[&[u8]]) -> Result<f64, ModelError> {
+    let (parameters, scale) = (settings.sizes.parameters()?, Scale::power_of_two(settings.scale));
+    let mut rng = generator(1);
+    let (mut sum, mut count) = (0.0, 0usize);
+    for pixels in pictures {
+        let picture = numbers(pixels);
+        let exact = simulate(circuit, &picture, None);
+        let found = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
+        sum += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+        count += exact.len();
+    }
+    let noise = (sum / count.max(1) as f64).sqrt();
+    Ok(if noise.is_nan() { f64::INFINITY } else { noise })
+}
+
+fn deviation(found: &[f64], exact: &[f64]) -> f64 {
+    let sum = found.iter().zip(exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+    (sum / exact.len().max(1) as f64).sqrt()
+}
+
+fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
+    let largest = |most: f64, (a, b): (&f64, &f64)| if (a - b).abs() <= most { most } else { (a - b).abs() };
+    found.iter().zip(expected).fold(0.0, largest)
+}
+
+/// The largest error of approximations in a picture's logits.
+fn difference(lowered: &Lowered, pixels: &[u8], plain: &[f64]) -> f64 {
+    let mut tensors = lowered.steps.tensors(&numbers(pixels));
+    let logits: Vec<f64> = tensors.pop().unwrap_or_default().iter().map(|x| x * lowered.steps.unit).collect();
+    largest_difference(&logits, plain)
+}
+
+/// The levels of the largest ring.
+fn most_levels() -> usize {
+    (1..=96).rev().find(|levels| !Settings::all(*levels, LEAST_SCALE).is_empty()).unwrap_or(0)
+}
+
+/// Whether no activation needs an approximation.
+fn is_polynomial(graph: &Graph) -> bool {
+    use crate::graph::Op;
+    !graph.nodes().iter().any(|node| matches!(node.op(), Op::Activation(_) | Op::MaximumPool { .. }))
+}
+
+/// At most `most` of these, spread evenly.
+fn spread<T: Copy>(all: &[T], most: usize) -> Vec<T> {
+    let count = all.len().min(most.max(1));
+    (0..count).map(|at| all[at * all.len() / count]).collect()
+}
+
+/// The difference of the two largest logits that 19 of 20 pictures have; of one logit its range.
+fn margin(logits: &[Vec<f64>]) -> Option<f64> {
+    let mut gaps = Vec::with_capacity(logits.len());
+    let mut ends = [f64::INFINITY, f64::NEG_INFINITY];
+    for logits in logits {
+        let mut logits = logits.clone();
+        logits.sort_by(|a, b| b.total_cmp(a));
+        match logits[..] {
+            [first, second, ..] => gaps.push(first - second),
+            [only] => ends = [ends[0].min(only), ends[1].max(only)],
+            [] => {}
+        }
+    }
+    gaps.sort_by(f64::total_cmp);
+    let margin = gaps.get(gaps.len() / 20).copied().unwrap_or(ends[1] - ends[0]);
+    Some(margin).filter(|margin| margin.is_finite() && *margin > 0.0)
+}

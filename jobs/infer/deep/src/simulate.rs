@@ -1,0 +1,306 @@
+//! A run on numbers, slot by slot, with the errors that encryption would add.
+//!
+//! Every operation does to the slots what it does under encryption, and adds a normally distributed
+//! error of the operation's deviation to each slot. So errors pass through the very network and the
+//! very picture, and what comes out is what the encrypted run shows, up to chance. A run without
+//! errors checks the layouts.
+//!
+//! | operation | deviation of an error in a slot |
+//! |---|---|
+//! | encryption | that of a fresh ciphertext |
+//! | products with diagonals | a key switch times each weight; the rounding of each weight times the numbers; a key switch for each giant step |
+//! | rescaling | its rounding, the second part times the secret |
+//! | rotation, product | a key switch |
+//!
+//! The deviations are those of [`Estimator`], whose bounds count six of them for one polynomial and
+//! thirty-six for a product of two, for complex slots. Real parts have `1/√2` of them.
+
+use crate::approximate::series;
+use crate::layout::Diagonals;
+use crate::machine::{Circuit, Machine, Part, Place};
+use chacha20::ChaCha20Rng;
+use rand_core::Rng;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::f64::consts::{PI, SQRT_2};
+use tobari_lattice::ckks::{Estimate, Estimator, Scale};
+use tobari_lattice::params::LatticeParameters;
+
+/// A ciphertext's slots, and its level.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    numbers: Vec<f64>,
+    level: usize,
+}
+
+/// A machine on slots.
+pub struct Simulator<'a> {
+    circuit: &'a Circuit,
+    noise: Option<Noise<'a>>,
+}
+
+struct Noise<'a> {
+    estimator: Estimator,
+    scale: Scale,
+    rng: &'a mut ChaCha20Rng,
+    spare: Option<f64>,
+}
+
+impl Noise<'_> {
+    /// A normally distributed number of deviation 1 (Box, Muller, Ann. Math. Stat. 1958).
+    fn normal(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        let uniform = |rng: &mut ChaCha20Rng| ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        let (u, v) = (uniform(self.rng), uniform(self.rng));
+        let radius = (-2.0 * u.ln()).sqrt();
+        self.spare = Some(radius * (2.0 * PI * v).sin());
+        radius * (2.0 * PI * v).cos()
+    }
+
+    fn add(&mut self, numbers: &mut [f64], deviation: impl Fn(usize) -> f64) {
+        for (at, number) in numbers.iter_mut().enumerate() {
+            *number += deviation(at) * self.normal();
+        }
+    }
+
+    fn zero(&self, level: usize) -> Estimate {
+        self.estimator.encode(0.0, &self.scale, level)
+    }
+
+    /// The rounding of a weight, relative to the scale of weights: the last prime.
+    fn weight(&self, level: usize) -> f64 {
+        self.estimator.encode(0.0, &Scale::prime(level - 1), level).error() / 6.0 / SQRT_2
+    }
+
+    fn switch(&self, level: usize) -> f64 {
+        self.estimator.switch(&self.zero(level)).noise() / 36.0 / SQRT_2
+    }
+
+    /// A key switch at the scale of a product, in units of the tensor's scale.
+    fn switch_of_product(&self, level: usize) -> f64 {
+        let product = self.scale.product(&Scale::prime(level - 1));
+        let zero = product.map(|scale| self.estimator.encode(0.0, &scale, level));
+        zero.map_or(f64::NAN, |zero| self.estimator.switch(&zero).noise()) / 36.0 / SQRT_2
+    }
+
+    fn rescale(&self, level: usize) -> f64 {
+        let product = self.scale.product(&Scale::prime(level - 1));
+        let zero = product.map(|scale| self.estimator.encode(0.0, &scale, level));
+        zero.map_or(f64::NAN, |zero| self.estimator.rescale(&zero).noise()) / 36.0 / SQRT_2
+    }
+
+    fn fresh(&self, level: usize) -> f64 {
+        self.estimator.encrypt_seeded(&self.zero(level)).error() / 6.0 / SQRT_2
+    }
+}
+
+/// The logits of a picture, given as tensor 0: without errors, or with errors from `rng` for these
+/// parameters and tensors of this scale.
+pub fn simulate(
+    circuit: &Circuit,
+    picture: &[f64],
+    noise: Option<(&LatticeParameters, &Scale, &mut ChaCha20Rng)>,
+) -> Vec<f64> {
+    let noise = noise.map(|(parameters, scale, rng)| Noise {
+        estimator: Estimator::new(parameters),
+        scale: scale.clone(),
+        rng,
+        spare: None,
+    });
+    let mut simulator = Simulator { circuit, noise };
+    let level = circuit.level(0);
+    let filled = circuit.layout(0).fill(picture, circuit.steps.input);
+    let picture = filled.into_iter().map(|numbers| simulator.encrypt(numbers, level)).collect();
+    let Ok(results) = circuit.run(&mut simulator, picture, |_| Ok(()));
+    let last = circuit.steps.steps.len();
+    let slots: Vec<Vec<f64>> = results.into_iter().map(|slots| slots.numbers).collect();
+    let numbers = circuit.layout(last).read(&slots, circuit.steps.volume(last));
+    numbers.into_iter().map(|number| number * circuit.steps.unit).collect()
+}
+
+impl Simulator<'_> {
+    fn encrypt(&mut self, mut numbers: Vec<f64>, level: usize) -> Slots {
+        if let Some(noise) = &mut self.noise {
+            let deviation = noise.fresh(level);
+            noise.add(&mut numbers, |_| deviation);
+        }
+        Slots { numbers, level }
+    }
+
+    fn diagonals(&self, place: Place) -> Option<&Diagonals> {
+        match &self.circuit.parts[place.step][place.term] {
+            Part::Products(products) => Some(&products.diagonals),
+            Part::Scalar(_) => None,
+        }
+    }
+}
+
+impl Machine for Simulator<'_> {
+    type Value = Slots;
+    type Error = Infallible;
+
+    fn lower(&mut self, a: &Slots, level: usize) -> Result<Slots, Infallible> {
+        Ok(Slots { level, ..a.clone() })
+    }
+
+    fn transform(&mut self, a: &Slots, place: Place) -> Result<Slots, Infallible> {
+        let (n, level) = (a.numbers.len(), a.level);
+        let mut sums = vec![0.0; n];
+        let mut squares = vec![0.0; if self.noise.is_some() { n } else { 0 }];
+        let (mut count, mut giants) = (0usize, 0.0);
+        if let Some(weights) = self.diagonals(place).and_then(|all| all.get(&(place.from, place.to))) {
+            count = weights.len();
+            giants = (count as f64).sqrt();
+            for (step, weights) in weights {
+                for start in (0..n).step_by(weights.len()) {
+                    for (at, weight) in weights.iter().enumerate() {
+                        sums[start + at] += weight * a.numbers[(start + at + step) & (n - 1)];
+                    }
+                }
+                if !squares.is_empty() {
+                    let period = weights.len();
+                    squares.iter_mut().enumerate().for_each(|(at, sum)| *sum += weights[at % period].powi(2));
+                }
+            }
+        }
+        if let Some(noise) = &mut self.noise {
+            let power = a.numbers.iter().map(|x| x * x).sum::<f64>() / n as f64;
+            let turned = noise.switch(level).powi(2);
+            let rest = count as f64 * power * noise.weight(level).powi(2)
+                + (giants + 1.0) * noise.switch_of_product(level).powi(2);
+            noise.add(&mut sums, |at| (squares[at] * turned + rest).sqrt());
+        }
+        Ok(Slots { numbers: sums, level })
+    }
+
+    fn times(&mut self, a: &Slots, factor: f64, _: usize) -> Result<Slots, Infallible> {
+        Ok(Slots { numbers: a.numbers.iter().map(|x| x * factor).collect(), level: a.level })
+    }
+
+    fn add_number(&mut self, mut a: Slots, number: f64) -> Result<Slots, Infallible> {
+        a.numbers.iter_mut().for_each(|x| *x += number);
+        Ok(a)
+    }
+
+    fn add(&mut self, mut a: Slots, b: &Slots) -> Result<Slots, Infallible> {
+        a.numbers.iter_mut().zip(&b.numbers).for_each(|(a, b)| *a += b);
+        Ok(a)
+    }
+
+    fn rescale(&mut self, a: &Slots) -> Result<Slots, Infallible> {
+        let mut numbers = a.numbers.clone();
+        if let Some(noise) = &mut self.noise {
+            let deviation = noise.rescale(a.level);
+            noise.add(&mut numbers, |_| deviation);
+        }
+        Ok(Slots { numbers, level: a.level - 1 })
+    }
+
+    fn rotate(&mut self, a: &Slots, steps: usize) -> Result<Slots, Infallible> {
+        let mut numbers = a.numbers.clone();
+        numbers.rotate_left(steps % a.numbers.len());
+        if let Some(noise) = &mut self.noise {
+            let deviation = noise.switch(a.level);
+            noise.add(&mut numbers, |_| deviation);
+        }
+        Ok(Slots { numbers, level: a.level })
+    }
+
+    fn offset(&mut self, mut a: Slots, step: usize, to: usize) -> Result<Slots, Infallible> {
+        let offsets = self.circuit.offsets(step);
+        a.numbers.iter_mut().zip(&offsets[to]).for_each(|(a, b)| *a += b);
+        Ok(a)
+    }
+
+    fn multiply(&mut self, a: &Slots, b: &Slots) -> Result<Slots, Infallible> {
+        let mut numbers: Vec<f64> = a.numbers.iter().zip(&b.numbers).map(|(a, b)| a * b).collect();
+        if let Some(noise) = &mut self.noise {
+            let deviation = f64::hypot(noise.switch_of_product(a.level), noise.rescale(a.level));
+            noise.add(&mut numbers, |_| deviation);
+        }
+        Ok(Slots { numbers, level: a.level - 1 })
+    }
+
+    fn series(&mut self, a: &Slots, coefficients: &[f64]) -> Result<Slots, Infallible> {
+        let depth = series::levels(series::degree(coefficients));
+        let numbers = match &mut self.noise {
+            None => a.numbers.iter().map(|x| series::value(coefficients, *x)).collect(),
+            Some(noise) => {
+                let deviation = f64::hypot(noise.switch_of_product(a.level), noise.rescale(a.level));
+                let known = BTreeMap::from([(1, a.numbers.clone())]);
+                Chebyshev { noise, deviation, known }.evaluate(&coefficients[..=series::degree(coefficients)])
+            }
+        };
+        Ok(Slots { numbers, level: a.level - depth })
+    }
+}
+
+/// A series with the errors of its products: each is amplified by those that follow, up to the
+/// square of the degree.
+struct Chebyshev<'a, 'b> {
+    noise: &'a mut Noise<'b>,
+    deviation: f64,
+    /// `T_k` by `k`.
+    known: BTreeMap<usize, Vec<f64>>,
+}
+
+/// Sums of `T_k` below this degree take no product of ciphertexts.
+const BABY: usize = 8;
+
+impl Chebyshev<'_, '_> {
+    /// `T_k`, by `T_(a+b) = 2 T_a T_b - T_(a-b)`.
+    fn element(&mut self, k: usize) -> Vec<f64> {
+        if let Some(known) = self.known.get(&k) {
+            return known.clone();
+        }
+        let left = k.next_power_of_two() / 2;
+        let (a, b) = (self.element(left), self.element(k - left));
+        let mut product: Vec<f64> = a.iter().zip(&b).map(|(a, b)| 2.0 * a * b).collect();
+        match 2 * left - k {
+            0 => product.iter_mut().for_each(|x| *x -= 1.0),
+            term => {
+                let term = self.element(term);
+                product.iter_mut().zip(term).for_each(|(x, term)| *x -= term);
+            }
+        }
+        let deviation = self.deviation;
+        self.noise.add(&mut product, |_| deviation);
+        self.known.insert(k, product.clone());
+        product
+    }
+
+    /// `p = p_1 T_h + p_0`, down to sums of small degree.
+    fn evaluate(&mut self, p: &[f64]) -> Vec<f64> {
+        let count = self.known[&1].len();
+        let degree = series::degree(p);
+        let mut sum;
+        if degree < BABY {
+            sum = vec![p[0]; count];
+            for k in (1..=degree).filter(|k| p[*k] != 0.0) {
+                let element = self.element(k);
+                sum.iter_mut().zip(element).for_each(|(sum, t)| *sum += p[k] * t);
+            }
+            if degree == 0 {
+                return sum;
+            }
+        } else {
+            let half = (degree + 1).next_power_of_two() / 2;
+            let (low, high) = p[..=degree].split_at(half);
+            let (mut low, mut high) = (low.to_vec(), high.to_vec());
+            for (k, c) in high.iter_mut().enumerate().skip(1) {
+                low[half - k] -= *c;
+                *c *= 2.0;
+            }
+            let (high, factor) = (self.evaluate(&high), self.element(half));
+            sum = self.evaluate(&low);
+            for ((sum, high), factor) in sum.iter_mut().zip(high).zip(factor) {
+                *sum += high * factor;
+            }
+        }
+        let deviation = self.deviation;
+        self.noise.add(&mut sum, |_| deviation);
+        sum
+    }
+}

@@ -1,0 +1,212 @@
+//! A network as steps on tensors, each of which one or a few ciphertexts hold.
+//!
+//! ```text
+//! map      y = Σ_k M_k x_k + b        one level
+//! pool     y = sums of windows of x   no level: rotations and sums
+//! square   y = x²                     one level
+//! series   y = Σ_k c_k T_k(x + h)     as many levels as the degree has bits
+//! product  y = x_1 x_2                one level
+//! sum      y = Σ x_k + Σ f_j x_j + b  no level for x_k, one for each x_j
+//! ```
+//!
+//! Tensor 0 is the picture, pixels over 256; tensor `k + 1` is the result of step `k`. **Stored
+//! numbers are at most 1**, up to the headroom that the calibration left: every tensor is a value
+//! of the network times a factor, and the factors are in the maps.
+
+use crate::approximate::series;
+use crate::matrix::Matrix;
+use std::sync::Arc;
+use tobari_infer::Volume;
+
+/// A factor of a tensor in a map.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Factor {
+    /// The same number for each entry.
+    Scalar(f64),
+    /// A matrix.
+    Matrix(Arc<Matrix>),
+}
+
+/// The computation of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// `Σ_k M_k x_k + b`
+    Map {
+        /// Tensors and their factors, each tensor once.
+        terms: Vec<(usize, Factor)>,
+        /// One offset for each number.
+        bias: Vec<f64>,
+    },
+    /// Sums of windows next to each other, channel by channel.
+    Pool {
+        /// The tensor.
+        input: usize,
+        /// Rows and columns of a window, powers of two.
+        window: [usize; 2],
+    },
+    /// `x²`
+    Square {
+        /// The tensor.
+        input: usize,
+    },
+    /// `Σ_k c_k T_k(x + h)`, a sum of Chebyshev polynomials.
+    Series {
+        /// The tensor.
+        input: usize,
+        /// `h`; the numbers `x + h` are at most 1.
+        shift: f64,
+        /// By degree.
+        coefficients: Vec<f64>,
+    },
+    /// `Σ x_k + Σ f_j x_j + b`, number by number.
+    Sum {
+        /// Tensors of one scale, the `x_k`; at least one.
+        plain: Vec<usize>,
+        /// The `x_j` and their factors.
+        scaled: Vec<(usize, f64)>,
+        /// `b`
+        offset: f64,
+    },
+    /// `x_1 x_2`, number by number.
+    Product {
+        /// The tensors.
+        inputs: [usize; 2],
+    },
+}
+
+impl Step {
+    /// The kind in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Map { .. } => "map",
+            Self::Pool { .. } => "pool",
+            Self::Square { .. } => "square",
+            Self::Series { .. } => "series",
+            Self::Product { .. } => "product",
+            Self::Sum { .. } => "sum",
+        }
+    }
+
+    /// The tensors that it takes.
+    pub fn inputs(&self) -> Vec<usize> {
+        match self {
+            Self::Map { terms, .. } => terms.iter().map(|(tensor, _)| *tensor).collect(),
+            Self::Pool { input, .. } | Self::Square { input } | Self::Series { input, .. } => vec![*input],
+            Self::Product { inputs } => inputs.to_vec(),
+            Self::Sum { plain, scaled, .. } => plain.iter().copied().chain(scaled.iter().map(|(x, _)| *x)).collect(),
+        }
+    }
+
+    /// The levels that it takes, for each input.
+    pub fn depths(&self) -> Vec<usize> {
+        let depth = match self {
+            Self::Pool { .. } => 0,
+            Self::Map { .. } | Self::Square { .. } | Self::Product { .. } => 1,
+            Self::Series { coefficients, .. } => series::levels(series::degree(coefficients)),
+            Self::Sum { plain, scaled, .. } => {
+                return [vec![0; plain.len()], vec![1; scaled.len()]].concat();
+            }
+        };
+        vec![depth; self.inputs().len()]
+    }
+
+    /// The result for numbers without encryption.
+    ///
+    /// # Panics
+    /// If there are fewer numbers than the step takes.
+    pub fn apply(&self, inputs: &[&[f64]], volume: Volume, output: Volume) -> Vec<f64> {
+        match self {
+            Self::Map { terms, bias } => {
+                let mut sum = bias.clone();
+                for ((_, factor), x) in terms.iter().zip(inputs) {
+                    factor.add_to(&mut sum, x);
+                }
+                sum
+            }
+            Self::Pool { window, .. } => {
+                let mut sums = vec![0.0; output.len()];
+                for channel in 0..output.channels {
+                    for row in 0..output.height * window[0] {
+                        for column in 0..output.width * window[1] {
+                            let to = output.index(channel, row / window[0], column / window[1]);
+                            sums[to] += inputs[0][volume.index(channel, row, column)];
+                        }
+                    }
+                }
+                sums
+            }
+            Self::Square { .. } => inputs[0].iter().map(|x| x * x).collect(),
+            Self::Series { shift, coefficients, .. } => {
+                inputs[0].iter().map(|x| series::value(coefficients, x + shift)).collect()
+            }
+            Self::Sum { plain, scaled, offset } => {
+                let factors = plain.iter().map(|_| 1.0).chain(scaled.iter().map(|(_, factor)| *factor));
+                let factors: Vec<f64> = factors.collect();
+                let sum = |at: usize| factors.iter().zip(inputs).map(|(factor, x)| factor * x[at]).sum::<f64>();
+                (0..output.len()).map(|at| sum(at) + offset).collect()
+            }
+            Self::Product { .. } => inputs[0].iter().zip(inputs[1]).map(|(a, b)| a * b).collect(),
+        }
+    }
+}
+
+impl Factor {
+    /// Adds the product with `x`.
+    pub fn add_to(&self, sum: &mut [f64], x: &[f64]) {
+        match self {
+            Self::Scalar(factor) => sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += factor * x),
+            Self::Matrix(matrix) => {
+                for (row, sum) in sum.iter_mut().enumerate() {
+                    *sum += matrix.row(row).map(|(place, weight)| weight * x[place]).sum::<f64>();
+                }
+            }
+        }
+    }
+}
+
+/// The steps of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// The shape of tensor 0.
+    pub input: Volume,
+    /// Each step, its name, and the shape of its result.
+    pub steps: Vec<(String, Step, Volume)>,
+    /// The logits are the last tensor's numbers times this.
+    pub unit: f64,
+}
+
+impl Steps {
+    /// The shape of a tensor.
+    ///
+    /// # Panics
+    /// If there is no such tensor.
+    pub fn volume(&self, tensor: usize) -> Volume {
+        match tensor.checked_sub(1) {
+            None => self.input,
+            Some(step) => self.steps[step].2,
+        }
+    }
+
+    /// All tensors for a picture, without encryption and without errors.
+    pub fn tensors(&self, picture: &[f64]) -> Vec<Vec<f64>> {
+        let mut tensors = vec![picture.to_vec()];
+        for (_, step, output) in &self.steps {
+            let inputs = step.inputs();
+            let volume = self.volume(inputs[0]);
+            let numbers: Vec<&[f64]> = inputs.iter().map(|tensor| &tensors[*tensor][..]).collect();
+            let result = step.apply(&numbers, volume, *output);
+            tensors.push(result);
+        }
+        tensors
+    }
+
+    /// The levels that the whole takes.
+    pub fn depth(&self) -> usize {
+        let mut depths: Vec<usize> = vec![0];
+        for (_, step, _) in &self.steps {
+            let ends = step.inputs().into_iter().zip(step.depths()).map(|(tensor, depth)| depths[tensor] + depth);
+            depths.push(ends.max().unwrap_or(0));
+        }
+        depths.last().copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,90 @@
+//! Circuits under encryption against the plain network, and errors against the forecast.
+
+use super::models::compiled;
+use super::world::{branches, lenet, residual};
+use chacha20::ChaCha20Rng;
+use rand_core::SeedableRng;
+use std::time::Instant;
+use tobari_infer::client::{Client, Output};
+use tobari_infer::program::Input;
+use tobari_infer_deep::encrypted::Network;
+use tobari_infer_deep::lower::numbers;
+use tobari_infer_deep::{Activation, Graph};
+use tobari_lattice::ckks::{EvaluationKeys, SeededCiphertext};
+
+/// The keys of a client in one object.
+fn keys(client: &Client, rng: &mut ChaCha20Rng) -> EvaluationKeys {
+    let mut keys = EvaluationKeys::new(&client.card().parameters);
+    for input in &client.card().keys {
+        match *input {
+            Input::Rotation { steps, level } => {
+                keys.add_rotation(client.secret(), steps, usize::from(level) + 1, rng).unwrap();
+            }
+            Input::Relinearization { level } => {
+                keys.add_relinearization(client.secret(), usize::from(level) + 1, rng).unwrap();
+            }
+            _ => unreachable!("a card has keys alone"),
+        }
+    }
+    keys
+}
+
+/// Runs pictures under encryption, and compares the errors with the forecast: never above, and
+/// within a factor of four of it.
+#[allow(clippy::print_stdout, reason = "the figures behind an assertion")]
+fn check(name: &str, graph: Graph, count: usize) {
+    let (model, pictures) = compiled(graph, 5);
+    let circuit = model.circuit().unwrap();
+    let start = Instant::now();
+    let network: Network = model.network().unwrap();
+    let prepared = start.elapsed();
+    let mut rng = ChaCha20Rng::from_seed([3; 32]);
+    let client = Client::new(network.card(), &mut rng).unwrap();
+    let start = Instant::now();
+    let keys = keys(&client, &mut rng);
+    let (memory, generated) = (keys.memory() >> 20, start.elapsed());
+    let (mut most, mut foretold, mut noise, mut seconds) = (0.0f64, 0.0f64, 0.0, Vec::new());
+    for pixels in &pictures[..count] {
+        let question = client.encrypt(&numbers(pixels), &mut rng).unwrap();
+        let question = question.iter().map(SeededCiphertext::expand).collect();
+        let start = Instant::now();
+        let answer = network.run(question, &keys, &mut rng, |_| true).unwrap();
+        seconds.push(start.elapsed().as_secs_f64());
+        let found = client.decrypt(&answer, Output::Logits).unwrap().logits;
+        let expected = model.graph().forward(pixels).unwrap();
+        let simulated = model.simulate(&circuit, pixels, 1).unwrap();
+        let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(error <= simulated.error, "{name}: {error:e} {:e}", simulated.error);
+        (most, foretold) = (most.max(error), foretold.max(simulated.error));
+        let exact = tobari_infer_deep::simulate::simulate(&circuit, &numbers(pixels), None);
+        noise += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / exact.len() as f64;
+    }
+    let noise = (noise / count as f64).sqrt();
+    println!(
+        "{name}: {} scale {}: error {most:.2e}, foretold {foretold:.2e}; noise {noise:.2e}, foretold {:.2e}; \
+         {} keys, {memory} MiB in {generated:?}, weights in {prepared:?}, {seconds:.3?} s",
+        model.settings().sizes,
+        model.settings().scale,
+        model.forecast().noise,
+        client.card().keys.len(),
+    );
+    let ratio = model.forecast().noise / noise;
+    assert!((0.25..4.0).contains(&ratio), "{name}: {ratio}");
+    assert!(foretold < 4.0 * most, "{name}: {foretold} {most}");
+}
+
+#[test]
+fn lenet_is_right_and_its_error_is_foretold() {
+    check("LeNet-5", lenet(1), 6);
+}
+
+#[test]
+fn a_residual_network_is_right_and_its_error_is_foretold() {
+    check("residual", residual(8, 4, 2, 3), 3);
+}
+
+#[test]
+fn approximated_activations_are_right_and_their_error_is_foretold() {
+    check("sigmoid", branches(Activation::Sigmoid, 4), 2);
+    check("relu", branches(Activation::Relu, 4), 1);
+}

@@ -1,0 +1,8 @@
+//! Networks of any depth: layouts, precision, files, on plaintext and under encryption.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod circuits;
+mod encrypted;
+mod models;
+mod world;

@@ -140,10 +140,11 @@ impl Network {
         let place = |slots: Vec<f64>| slots.into_iter().map(|x| (x > 0.0).then(|| x as u32 - 1)).collect();
         let places = circuit.layout(0).fill(&numbers, input).into_iter().map(place).collect();
         let slots = circuit.layout(last).slots();
-        let logits = circuit.layout(last).places(circuit.steps.volume(last));
+        let mut logits = circuit.layout(last).places(circuit.steps.volume(last));
+        let guard = if circuit.steps.guarded { logits.pop() } else { None };
         let rotation = |(steps, level): (&i64, &usize)| Input::Rotation { steps: *steps, level: *level as u16 - 1 };
         let mut keys: BTreeSet<Input> = self.rotations.iter().map(rotation).collect();
-        if let Some(level) = self.product_level() {
+        if let Some(level) = self.circuit.product_level() {
             keys.insert(Input::Relinearization { level: level as u16 - 1 });
         }
         Card {
@@ -153,17 +154,10 @@ impl Network {
             sent: (circuit.level(0), self.scales[0].clone()),
             keys: keys.into_iter().collect(),
             logits: logits.into_iter().map(|place| (place / slots, place % slots)).collect(),
+            guard: guard.map(|place| (place / slots, place % slots)),
             answer: (circuit.level(last), self.scales[last].clone()),
             logit_bits: circuit.steps.unit.log2() as i32,
         }
-    }
-
-    /// The highest level of a product of ciphertexts.
-    fn product_level(&self) -> Option<usize> {
-        let steps = self.circuit.steps.steps.iter().enumerate();
-        let products =
-            steps.filter(|(_, (_, step, _))| !matches!(step, Step::Map { .. } | Step::Pool { .. } | Step::Sum { .. }));
-        products.map(|(step, _)| self.circuit.argument_level(step)).max()
     }
 
     /// A client's keys, each an object of its own and in any order, as one object.
@@ -188,7 +182,7 @@ impl Network {
 
     /// Bytes of a client's keys in memory.
     pub fn keyring_memory(&self) -> u64 {
-        let levels = self.rotations.values().copied().chain(self.product_level());
+        let levels = self.rotations.values().copied().chain(self.circuit.product_level());
         levels.map(|level| EvaluationKeys::memory_of_key(&self.parameters, level) as u64).sum()
     }
 

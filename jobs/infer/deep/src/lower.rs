@@ -24,6 +24,7 @@ use crate::steps::{Factor, Step, Steps};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_infer::Volume;
+use tobari_infer::client::GUARD;
 use tobari_lattice::ckks::chebyshev_series;
 
 /// The divisor of pixels in tensor 0: a power of two, as in [`tobari_infer::Model::numbers`].
@@ -33,6 +34,9 @@ const WHITE: f64 = 256.0;
 pub fn numbers(pixels: &[u8]) -> Vec<f64> {
     pixels.iter().map(|pixel| f64::from(*pixel) / WHITE).collect()
 }
+
+/// Squarings of a guard.
+const POWERS: usize = 4;
 
 /// The most entries of a product of two matrices.
 const MOST_ENTRIES: usize = 1 << 25;
@@ -200,6 +204,8 @@ struct Lowering<'a> {
     given: Option<(&'a [f64], usize)>,
     values: Vec<Expression>,
     uses: Vec<usize>,
+    /// The tensors that series and gates take.
+    ranged: Vec<usize>,
 }
 
 /// The steps of a network.
@@ -223,9 +229,11 @@ pub fn lower(graph: &Graph, source: Source<'_>, options: LowerOptions) -> Result
     let area = input.height * input.width;
     let scale = |at: usize| WHITE * normalisation.scale[at / area];
     let picture = Expression::of_tensor(input, 0, 1.0).scaled(scale, |at| normalisation.offset[at / area]);
-    let (steps, values) = (Steps { input, steps: Vec::new(), unit: 1.0 }, vec![picture]);
+    let steps = Steps { input, steps: Vec::new(), unit: 1.0, guarded: false };
+    let values = vec![picture];
     let facts = Vec::new();
-    let mut lowering = Lowering { graph, options, steps, pictures: first, facts, given, values, uses };
+    let mut lowering =
+        Lowering { graph, options, steps, pictures: first, facts, given, values, uses, ranged: Vec::new() };
     for node in graph.nodes() {
         let value = lowering.node(node.name(), node.op(), node.inputs(), node.output())?;
         lowering.values.push(value);
@@ -375,6 +383,7 @@ impl Lowering<'_> {
     ) -> Result<Expression, LowerError> {
         let own = self.values[input].clone();
         let (tensor, range) = self.tensor(name, own.clone())?;
+        self.ranged.push(tensor);
         let coefficients = chebyshev_series(|t| f(t * range), degree);
         Ok(self.series(name, tensor, own.volume, 0.0, coefficients))
     }
@@ -421,6 +430,7 @@ impl Lowering<'_> {
             return own.scaled(|_| slope, |_| straight(0) - slope * center);
         }
         let tensor = self.map(name, own.scaled(|_| 1.0, |_| -center), radius);
+        self.ranged.push(tensor);
         if found.gates().is_empty() {
             return self.series(name, tensor, volume, 0.0, base.to_vec());
         }
@@ -637,12 +647,61 @@ impl Lowering<'_> {
         let [low, high] = self.interval(&last)?;
         // a power of two, as cards have it
         let unit = 2f64.powi(low.abs().max(high.abs()).log2().ceil() as i32);
-        self.map(name, last, unit);
+        let last = last.scaled(|_| 1.0 / unit, |_| 0.0);
+        let all = match self.guard()? {
+            Some(guard) => {
+                let output = Volume::vector(last.bias.len() + 1);
+                let place = |part: &Expression, start: usize| {
+                    let count = part.bias.len();
+                    let row = |at: usize| match at.checked_sub(start) {
+                        Some(at) if at < count => vec![(at as u32, 1.0)],
+                        _ => Vec::new(),
+                    };
+                    let matrix = Matrix::new(count, (0..output.len()).map(row));
+                    part.mapped(&matrix, &vec![0.0; output.len()], output)
+                };
+                let parts = place(&last, 0).zip(place(&guard, output.len() - 1));
+                let (logits, guard) = parts.ok_or_else(|| fault(name, "expected fewer logits"))?;
+                self.steps.guarded = true;
+                logits.plus(&guard)
+            }
+            None => last,
+        };
+        self.map(name, all, 1.0);
         self.steps.unit = unit;
         match self.given {
             Some((facts, taken)) if taken != facts.len() => Err(LowerError::Facts),
             _ => Ok(Lowered { steps: self.steps, facts: self.facts }),
         }
+    }
+
+    /// The sum of the 16th powers of all numbers that series and gates take: each of these numbers
+    /// is at most 1 within its range, and about a half for the pictures. Weighted so that the
+    /// pictures' largest sum is a quarter of [`GUARD`] at most, and that one number at the end of its
+    /// range reaches `GUARD` where this leaves room.
+    fn guard(&mut self) -> Result<Option<Expression>, LowerError> {
+        let ranged = std::mem::take(&mut self.ranged);
+        let mut guard: Option<Expression> = None;
+        for tensor in &ranged {
+            let (mut power, volume) = (*tensor, self.steps.volume(*tensor));
+            for _ in 0..POWERS {
+                power = self.push("guard", Step::Square { input: power }, volume);
+            }
+            let found = self.known(1, |lowering| {
+                let sums = lowering.pictures.iter().map(|tensors| tensors[power].iter().sum::<f64>());
+                Ok(vec![sums.fold(0.0, f64::max)])
+            })?;
+            let most = 0.25 / ranged.len() as f64;
+            let weight = GUARD * if found[0] > most { most / found[0] } else { 1.0 };
+            let ones = Matrix::new(volume.len(), [(0..volume.len()).map(|at| (at as u32, weight)).collect()]);
+            let sum = Expression::of_tensor(volume, power, 1.0).mapped(&ones, &[0.0], Volume::vector(1));
+            let sum = sum.ok_or_else(|| fault("guard", "expected smaller layers"))?;
+            guard = Some(match guard {
+                Some(guard) => guard.plus(&sum),
+                None => sum,
+            });
+        }
+        Ok(guard)
     }
 }
 

@@ -7,6 +7,8 @@ use crate::arrange::{Arrangement, Path};
 use crate::layout::{Diagonals, Layout};
 use crate::steps::{Step, Steps};
 use std::collections::BTreeMap;
+use tobari_lattice::ckks::LinearTransform;
+use tobari_lattice::params::LatticeParameters;
 
 /// The products of a map from one tensor to another.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +149,33 @@ impl Circuit {
             }
         }
         all
+    }
+
+    /// The levels of all keys that a run takes under these parameters, those of rotations first.
+    pub fn key_levels(&self, parameters: &LatticeParameters) -> Vec<usize> {
+        let folds = self.rotations().into_iter().map(|(steps, level)| (steps as i64, level));
+        let mut all: BTreeMap<i64, usize> = folds.collect();
+        for (step, parts) in self.parts.iter().enumerate() {
+            for part in parts {
+                let Part::Products(products) = part else { continue };
+                for diagonals in products.diagonals.values() {
+                    let steps = diagonals.keys().map(|steps| *steps as i64);
+                    for rotation in LinearTransform::rotations_of(parameters, steps) {
+                        let highest = all.entry(rotation).or_default();
+                        *highest = (*highest).max(self.argument_level(step));
+                    }
+                }
+            }
+        }
+        all.into_values().chain(self.product_level()).collect()
+    }
+
+    /// The highest level of a product of ciphertexts.
+    pub fn product_level(&self) -> Option<usize> {
+        let steps = self.steps.steps.iter().enumerate();
+        let products =
+            steps.filter(|(_, (_, step, _))| !matches!(step, Step::Map { .. } | Step::Pool { .. } | Step::Sum { .. }));
+        products.map(|(step, _)| self.argument_level(step)).max()
     }
 
     /// Runs all steps; `progress` hears the number of each step before it begins. The result are

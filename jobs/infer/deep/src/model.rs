@@ -9,7 +9,7 @@
 //!
 //! 1. activations from 3 right bits upwards, until approximations take at most half of what is
 //!    allowed, and
-//! 2. parameters, the fastest first, until the foretold error is allowed.
+//! 2. parameters, those with the least work first, until the foretold error is allowed.
 //!
 //! # The foretold error
 //! The simulator runs some pictures with the noise of every operation. The foretold error is five
@@ -31,39 +31,46 @@ use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use tobari_lattice::ckks::Scale;
+use tobari_infer::client::GUARD;
+use tobari_lattice::ckks::{EvaluationKeys, Scale};
 use tobari_lattice::params::LatticeError;
 
 /// Deviations of the noise in a foretold error.
 const DEVIATIONS: f64 = 5.0;
 /// Room for pictures whose approximations are worse than those seen.
 const OTHERS: f64 = 1.25;
+/// The part of the margin below which noise is small.
+const SMALL: f64 = 0.05;
 /// Pictures that a forecast simulates with noise.
 const FORECAST: usize = 6;
 /// Pictures whose approximations are compared with the plain network.
 const COMPARED: usize = 64;
 /// The most numbers of all calibration pictures in all tensors together.
-const NUMBERS: usize = 1 << 26;
+const NUMBERS: usize = 1 << 25;
 /// Right bits of activations that are tried.
 const BITS: std::ops::RangeInclusive<u32> = 3..=14;
+/// Pictures with which the right bits of activations are chosen.
+const TRIED: usize = 64;
+/// The headroom of networks whose activations are approximated: outside its range a series grows
+/// without bound.
+const WIDE: f64 = 2.0;
+/// The headroom of networks of polynomials of degree two.
+const NARROW: f64 = 1.25;
+/// The most bytes of a client's keys, as they are sent.
+const MOST_KEYS: usize = tobari_infer::card::MAX_KEYS_BYTES;
 /// The least bits of a scale.
 const LEAST_SCALE: u32 = 29;
 
 /// Choices of a compilation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CompileOptions {
-    /// The factor by which numbers may exceed those of the pictures.
-    pub headroom: f64,
+    /// The factor by which numbers may exceed those of the pictures; without it, 1.25 for networks of
+    /// polynomials of degree two, and 2 for others.
+    pub headroom: Option<f64>,
     /// The difference of logits that labels must tell apart; measured on the pictures without it.
     pub margin: Option<f64>,
     /// Whether activations become the nearest polynomials of degree two, whatever their error.
     pub quadratic: bool,
-}
-
-impl Default for CompileOptions {
-    fn default() -> Self {
-        Self { headroom: 1.25, margin: None, quadratic: false }
-    }
 }
 
 /// Why a network cannot be compiled, or a compiled one not be used.
@@ -87,14 +94,21 @@ pub enum ModelError {
     Run(#[from] RunError),
     /// Too many levels.
     #[error(
-        "the network takes {levels} levels, and the largest ring has {most} at 128 bits of security: replace its \
-         activations by polynomials of degree two (--approximate quadratic) and train it with them, or use fewer layers"
+        "the network takes {levels} levels, and the largest ring has {most} at 128 bits of security: {FEWER_LEVELS}"
     )]
     Depth {
         /// Levels that the network takes.
         levels: usize,
         /// Levels of the largest ring.
         most: usize,
+    },
+    /// Keys that are too large.
+    #[error(
+        "a client of this network would send keys of {found} bytes, and at most {MOST_KEYS} are sent: {FEWER_LEVELS}"
+    )]
+    Keys {
+        /// Bytes.
+        found: usize,
     },
     /// Labels that would be wrong.
     #[error(
@@ -119,6 +133,10 @@ pub enum ModelError {
     )]
     Margin,
 }
+
+/// What helps a network with too many levels.
+const FEWER_LEVELS: &str = "use average pools instead of maximum pools, replace activations by polynomials of degree two (--approximate \
+     quadratic) and train the network with them, or use fewer layers";
 
 /// An error; one beyond all logits in words.
 fn shown(error: f64) -> String {
@@ -164,6 +182,8 @@ pub struct Simulation {
     pub plain: Vec<f64>,
     /// The foretold error of a logit for this picture.
     pub error: f64,
+    /// Whether numbers of the picture left their ranges: a client refuses the answer.
+    pub outside: bool,
 }
 
 impl DeepModel {
@@ -178,24 +198,28 @@ impl DeepModel {
         let seen = spread(pictures, NUMBERS / size.max(1));
         let compared: Vec<usize> = spread(&(0..pictures.len()).collect::<Vec<_>>(), COMPARED);
         let smooth = options.quadratic || is_polynomial(&graph);
+        let headroom = options.headroom.unwrap_or(if smooth { NARROW } else { WIDE });
         let allowed = margin / 2.0;
+        let off = |lowered: &Lowered| {
+            let all = compared.iter().map(|at| difference(lowered, pictures[*at], &plain[*at]));
+            all.fold(0.0, |most: f64, x| if x <= most { most } else { x })
+        };
         let mut refusal = None;
         for bits in BITS {
-            let own = LowerOptions { headroom: options.headroom, bits, quadratic: options.quadratic };
-            let lowered = lower(&graph, Source::Pictures(&seen), own)?;
-            let approximation = compared.iter().map(|at| difference(&lowered, pictures[*at], &plain[*at]));
-            let approximation = approximation.fold(0.0, f64::max);
-            // a NaN is no small error
-            if smooth || approximation <= allowed / (2.0 * OTHERS) {
-                return Self::with_parameters(graph, own, lowered, (margin, approximation), pictures);
+            let own = LowerOptions { headroom, bits, quadratic: options.quadratic };
+            let mut approximation = 0.0;
+            if !smooth {
+                approximation = off(&lower(&graph, Source::Pictures(&spread(&seen, TRIED)), own)?);
+            }
+            if approximation <= allowed / (2.0 * OTHERS) {
+                let lowered = lower(&graph, Source::Pictures(&seen), own)?;
+                approximation = off(&lowered);
+                if smooth || approximation <= allowed / (1.5 * OTHERS) {
+                    return Self::with_parameters(graph, own, lowered, (margin, approximation), pictures);
+                }
             }
             let quadratic = options.quadratic;
             refusal = Some(ModelError::Precision { error: approximation, approximation, most: allowed, quadratic });
-            let levels = lowered.steps.depth() + 1;
-            let most = most_levels();
-            if levels > most {
-                return Err(ModelError::Depth { levels, most });
-            }
         }
         Err(refusal.unwrap_or(ModelError::Margin))
     }
@@ -209,32 +233,50 @@ impl DeepModel {
         pictures: &[&[u8]],
     ) -> Result<Self, ModelError> {
         let levels = lowered.steps.depth() + 1;
-        let all = Settings::all(levels, LEAST_SCALE);
+        let mut all = Settings::all(levels, LEAST_SCALE);
         if all.is_empty() {
             return Err(ModelError::Depth { levels, most: most_levels() });
         }
         let pictures = spread(pictures, FORECAST);
-        let (mut circuits, mut best): (BTreeMap<usize, Circuit>, Option<Forecast>) = (BTreeMap::new(), None);
+        let mut circuits: BTreeMap<usize, Circuit> = BTreeMap::new();
+        for settings in &all {
+            if let Entry::Vacant(open) = circuits.entry(settings.slot_bits()) {
+                let arrangement = arrange(&lowered.steps, settings.slot_bits())?;
+                open.insert(Circuit::new(lowered.steps.clone(), arrangement));
+            }
+        }
+        let work = |settings: &Settings| settings.work(circuits[&settings.slot_bits()].arrangement.price);
+        all.sort_by(|a, b| work(a).total_cmp(&work(b)));
+        let (mut best, mut fewest): (Option<(Forecast, Settings)>, Option<usize>) = (None, None);
         for settings in all {
-            let bits = settings.slot_bits();
-            let circuit = match circuits.entry(bits) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(open) => {
-                    let arrangement = arrange(&lowered.steps, bits)?;
-                    open.insert(Circuit::new(lowered.steps.clone(), arrangement))
-                }
-            };
+            let circuit = &circuits[&settings.slot_bits()];
+            let keys = key_bytes(circuit, &settings)?;
+            fewest = Some(fewest.map_or(keys, |fewest| fewest.min(keys)));
+            if keys > MOST_KEYS {
+                continue;
+            }
             let noise = noise(circuit, &settings, &pictures)?;
             let error = OTHERS * approximation + DEVIATIONS * noise;
             let forecast = Forecast { margin, error, approximation, noise };
-            if error <= margin / 2.0 {
-                return Ok(Self { graph, options, facts: lowered.facts, settings, forecast });
+            let better = best.as_ref().is_none_or(|(best, _)| error < best.error);
+            if better {
+                best = Some((forecast, settings));
             }
-            if best.is_none_or(|best| error < best.error) {
-                best = Some(forecast);
+            // with more room than necessary, the first is the best
+            if better && error <= margin / 2.0 && DEVIATIONS * noise <= margin * SMALL {
+                break;
             }
         }
-        let error = best.map_or(f64::INFINITY, |best| best.error);
+        if let (None, Some(found)) = (&best, fewest) {
+            return Err(ModelError::Keys { found });
+        }
+        if let Some((forecast, settings)) = &best
+            && forecast.error <= margin / 2.0
+        {
+            let (forecast, settings) = (*forecast, settings.clone());
+            return Ok(Self { graph, options, facts: lowered.facts, settings, forecast });
+        }
+        let error = best.map_or(f64::INFINITY, |(best, _)| best.error);
         Err(ModelError::Precision { error, approximation, most: margin / 2.0, quadratic: options.quadratic })
     }
 
@@ -279,14 +321,14 @@ impl DeepModel {
     pub fn simulate(&self, circuit: &Circuit, pixels: &[u8], seed: u64) -> Result<Simulation, ModelError> {
         let plain = self.graph.forward(pixels)?;
         let picture = numbers(pixels);
-        let exact = simulate(circuit, &picture, None);
+        let (exact, guard) = simulate(circuit, &picture, None);
         let parameters = self.settings.sizes.parameters()?;
         let scale = Scale::power_of_two(self.settings.scale);
         let mut rng = generator(seed);
-        let logits = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
+        let (logits, _) = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
         let noise = deviation(&logits, &exact).max(self.forecast.noise);
         let error = largest_difference(&exact, &plain) + DEVIATIONS * noise;
-        Ok(Simulation { logits, plain, error })
+        Ok(Simulation { logits, plain, error, outside: guard.is_nan() || guard.abs() >= GUARD })
     }
 }
 
@@ -296,6 +338,13 @@ fn generator(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::from_seed(bytes)
 }
 
+/// Bytes of a client's keys, as they are sent: half of what they take in memory.
+fn key_bytes(circuit: &Circuit, settings: &Settings) -> Result<usize, ModelError> {
+    let parameters = settings.sizes.parameters()?;
+    let levels = circuit.key_levels(&parameters);
+    Ok(levels.into_iter().map(|level| EvaluationKeys::memory_of_key(&parameters, level) / 2).sum())
+}
+
 /// The deviation of the noise in a logit, over pictures and classes.
 fn noise(circuit: &Circuit, settings: &Settings, pictures: &[&[u8]]) -> Result<f64, ModelError> {
     let (parameters, scale) = (settings.sizes.parameters()?, Scale::power_of_two(settings.scale));
@@ -303,8 +352,8 @@ fn noise(circuit: &Circuit, settings: &Settings, pictures: &[&[u8]]) -> Result<f
     let (mut sum, mut count) = (0.0, 0usize);
     for pixels in pictures {
         let picture = numbers(pixels);
-        let exact = simulate(circuit, &picture, None);
-        let found = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
+        let (exact, _) = simulate(circuit, &picture, None);
+        let (found, _) = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
         sum += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
         count += exact.len();
     }
@@ -325,7 +374,7 @@ fn largest_difference(found: &[f64], expected: &[f64]) -> f64 {
 /// The largest error of approximations in a picture's logits.
 fn difference(lowered: &Lowered, pixels: &[u8], plain: &[f64]) -> f64 {
     let mut tensors = lowered.steps.tensors(&numbers(pixels));
-    let logits: Vec<f64> = tensors.pop().unwrap_or_default().iter().map(|x| x * lowered.steps.unit).collect();
+    let (logits, _) = lowered.steps.logits(tensors.pop().unwrap_or_default());
     largest_difference(&logits, plain)
 }
 

@@ -18,19 +18,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// For each degree that has 128 bits of security at `primes` data primes, all scales of at
-    /// least `least` bits: the smallest degree first, and for each degree the fastest first, the
-    /// finer one of equals.
+    /// All sizes of `primes` data primes that have 128 bits of security, with scales of at least
+    /// `least` bits.
     pub fn all(primes: usize, least: u32) -> Vec<Self> {
         let of_degree = |log: u32| {
-            let fitting = SCALES.into_iter().filter(move |scale| *scale >= least).filter_map(move |scale| {
+            SCALES.into_iter().filter(move |scale| *scale >= least).filter_map(move |scale| {
                 let mut data = vec![(scale + ROOM).min(50)];
                 data.extend(std::iter::repeat_n(scale, primes - 1));
                 Some(Self { sizes: Sizes::fit(1 << log, data, None)?, scale })
-            });
-            let mut fitting: Vec<Self> = fitting.collect();
-            fitting.sort_by_key(Self::work);
-            fitting
+            })
         };
         (12..=16).flat_map(of_degree).collect()
     }
@@ -40,8 +36,10 @@ impl Settings {
         self.sizes.degree.trailing_zeros() as usize - 1
     }
 
-    /// Products of a key switch at the top.
-    fn work(&self) -> usize {
-        self.sizes.digits * (self.sizes.data.len() + self.sizes.special.len())
+    /// The work of a run whose arrangement has this price, for comparisons. Prices count a key
+    /// switch for three digits; with other numbers it takes more or less, and so do its keys.
+    pub fn work(&self, price: f64) -> f64 {
+        let Sizes { degree, data, special, digits, .. } = &self.sizes;
+        price * *degree as f64 * (*digits as f64 + 2.0) * (data.len() + 2 * special.len()) as f64
     }
 }

@@ -1,6 +1,6 @@
 //! A run on numbers, slot by slot, with the errors that encryption would add.
 //!
-//! Every operation does to the slots what it does under encryption, and adds a normally distributed
+//! Every operation does to the slots what it does under encryption, and adds a nearly normal
 //! error of the operation's deviation to each slot. So errors pass through the very network and the
 //! very picture, and what comes out is what the encrypted run shows, up to chance. A run without
 //! errors checks the layouts.
@@ -22,7 +22,7 @@ use chacha20::ChaCha20Rng;
 use rand_core::Rng;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::f64::consts::{PI, SQRT_2};
+use std::f64::consts::SQRT_2;
 use tobari_lattice::ckks::{Estimate, Estimator, Scale};
 use tobari_lattice::params::LatticeParameters;
 
@@ -43,20 +43,15 @@ struct Noise<'a> {
     estimator: Estimator,
     scale: Scale,
     rng: &'a mut ChaCha20Rng,
-    spare: Option<f64>,
 }
 
 impl Noise<'_> {
-    /// A normally distributed number of deviation 1 (Box, Muller, Ann. Math. Stat. 1958).
+    /// A number of deviation 1, nearly normal: the sum of four uniform ones, which takes a tenth of
+    /// the time of an exact method. What reaches the logits is a sum of thousands of them.
     fn normal(&mut self) -> f64 {
-        if let Some(spare) = self.spare.take() {
-            return spare;
-        }
-        let uniform = |rng: &mut ChaCha20Rng| ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-        let (u, v) = (uniform(self.rng), uniform(self.rng));
-        let radius = (-2.0 * u.ln()).sqrt();
-        self.spare = Some(radius * (2.0 * PI * v).sin());
-        radius * (2.0 * PI * v).cos()
+        let word = self.rng.next_u64();
+        let sum: u64 = (0..4).map(|part| word >> (16 * part) & 0xffff).sum();
+        (sum as f64 - 2.0 * 65_535.0) * (3f64.sqrt() / 65_536.0)
     }
 
     fn add(&mut self, numbers: &mut [f64], deviation: impl Fn(usize) -> f64) {
@@ -96,18 +91,17 @@ impl Noise<'_> {
     }
 }
 
-/// The logits of a picture, given as tensor 0: without errors, or with errors from `rng` for these
+/// The logits and the guard of a picture, given as tensor 0: without errors, or with errors from `rng` for these
 /// parameters and tensors of this scale.
 pub fn simulate(
     circuit: &Circuit,
     picture: &[f64],
     noise: Option<(&LatticeParameters, &Scale, &mut ChaCha20Rng)>,
-) -> Vec<f64> {
+) -> (Vec<f64>, f64) {
     let noise = noise.map(|(parameters, scale, rng)| Noise {
         estimator: Estimator::new(parameters),
         scale: scale.clone(),
         rng,
-        spare: None,
     });
     let mut simulator = Simulator { circuit, noise };
     let level = circuit.level(0);
@@ -116,8 +110,7 @@ pub fn simulate(
     let Ok(results) = circuit.run(&mut simulator, picture, |_| Ok(()));
     let last = circuit.steps.steps.len();
     let slots: Vec<Vec<f64>> = results.into_iter().map(|slots| slots.numbers).collect();
-    let numbers = circuit.layout(last).read(&slots, circuit.steps.volume(last));
-    numbers.into_iter().map(|number| number * circuit.steps.unit).collect()
+    circuit.steps.logits(circuit.layout(last).read(&slots, circuit.steps.volume(last)))
 }
 
 impl Simulator<'_> {

@@ -173,6 +173,8 @@ pub struct Steps {
     pub steps: Vec<(String, Step, Volume)>,
     /// The logits are the last tensor's numbers times this.
     pub unit: f64,
+    /// Whether the last number of the last tensor is the guard, and no logit.
+    pub guarded: bool,
 }
 
 impl Steps {
@@ -198,6 +200,13 @@ impl Steps {
             tensors.push(result);
         }
         tensors
+    }
+
+    /// Splits the last tensor's numbers into logits, and the guard, which is 0 without one.
+    pub fn logits(&self, mut numbers: Vec<f64>) -> (Vec<f64>, f64) {
+        let guard = if self.guarded { numbers.pop().unwrap_or(0.0) } else { 0.0 };
+        numbers.iter_mut().for_each(|number| *number *= self.unit);
+        (numbers, guard)
     }
 
     /// The levels that the whole takes.

@@ -11,6 +11,7 @@
 //! | classes; of each: ciphertext and slot of its logit | 2; 1, 4 each |
 //! | of an answer: data primes, scale | 1, as above |
 //! | exponent of the logits, signed | 4 |
+//! | with a guard: its ciphertext and slot | 1, 4 |
 //!
 //! Integers are big-endian; keys are ordered, each once. `l` means a key of the lattice's level
 //! `l + 1`. **A card comes from a server that may lie.** A client allocates only for the bytes of
@@ -103,6 +104,10 @@ impl Card {
         out.push(self.answer.0 as u8);
         self.put_scale(&mut out, &self.answer.1);
         out.extend_from_slice(&self.logit_bits.to_be_bytes());
+        if let Some((output, slot)) = &self.guard {
+            out.push(*output as u8);
+            out.extend_from_slice(&(*slot as u32).to_be_bytes());
+        }
         out
     }
 
@@ -178,10 +183,15 @@ impl Card {
         if !(-LOGIT_BITS..=LOGIT_BITS).contains(&logit_bits) {
             return Err(CardError::Malformed("an exponent of the logits from -64 to 64"));
         }
+        let guard = match fields.rest.len() {
+            5 => Some(place_of(&fields.array("the place of the guard")?, slots)?),
+            _ => None,
+        };
         if !fields.rest.is_empty() {
             return Err(CardError::Length { what: "the end", expected: 0, found: fields.rest.len() });
         }
-        let card = Self { parameters, pixels: pixels as usize, places, sent, keys, logits, answer, logit_bits };
+        let pixels = pixels as usize;
+        let card = Self { parameters, pixels, places, sent, keys, logits, guard, answer, logit_bits };
         card.limit()?;
         Ok(card)
     }
@@ -258,13 +268,15 @@ fn logits(fields: &mut Fields<'_>, slots: usize) -> Result<Vec<(usize, usize)>, 
         return Err(CardError::Malformed("1 to 4,096 classes"));
     }
     let bytes = fields.take("the slots of logits", 5 * count)?;
-    let logit = |bytes: &[u8; 5]| {
-        let [output, a, b, c, d] = *bytes;
-        let (output, slot) = (usize::from(output), u32::from_be_bytes([a, b, c, d]) as usize);
-        let fits = output < MAX_CIPHERTEXTS && slot < slots;
-        fits.then_some((output, slot)).ok_or(CardError::Malformed("slots that there are"))
-    };
-    bytes.as_chunks::<5>().0.iter().map(logit).collect()
+    bytes.as_chunks::<5>().0.iter().map(|bytes| place_of(bytes, slots)).collect()
+}
+
+/// A ciphertext and its slot.
+fn place_of(bytes: &[u8; 5], slots: usize) -> Result<(usize, usize), CardError> {
+    let [output, a, b, c, d] = *bytes;
+    let (output, slot) = (usize::from(output), u32::from_be_bytes([a, b, c, d]) as usize);
+    let fits = output < MAX_CIPHERTEXTS && slot < slots;
+    fits.then_some((output, slot)).ok_or(CardError::Malformed("slots that there are"))
 }
 
 struct Fields<'a> {

@@ -6,6 +6,11 @@
 //! the damage. Exact logits are for the key holder alone, and **no security is claimed against an
 //! attacker who sees results and ciphertexts** (no IND-CPA-D).
 //!
+//! **The guard.** Polynomials of activations are right within a range alone, and nothing in the
+//! logits tells whether a number left it. So a model with such polynomials has one more number in
+//! its answer: the sum of high powers of all numbers over their ranges, less than [`GUARD`] if all
+//! were within. An answer with a larger one is withheld.
+//!
 //! A decryption under another key, or of something other than an answer, gives numbers far beyond
 //! every logit. Such a result is withheld.
 
@@ -76,6 +81,12 @@ pub enum ClientError {
         /// The bound on logits, before they are multiplied by the model's power of two.
         most: f64,
     },
+    /// Logits, or numbers before them, outside the range of the model.
+    #[error(
+        "numbers of this image left the range of the model, so that its label may be wrong: the image is unlike those that \
+         the model was compiled with"
+    )]
+    Outside,
     /// More labels than classes, or none.
     #[error("expected from 1 to {most} labels, found {found}")]
     Labels {
@@ -112,6 +123,13 @@ pub enum ClientError {
     #[error(transparent)]
     Release(#[from] ReleaseError),
 }
+
+/// The largest logit before it is multiplied by the model's power of two. Models are made for
+/// numbers of at most 1. A number beyond twice that is of an image unlike the calibration's, for
+/// which polynomials of activations give numbers without meaning.
+const OUTSIDE: f64 = 2.0;
+/// The guard of an answer whose numbers all were within their ranges is below this.
+pub const GUARD: f64 = 1.0 / 64.0;
 
 /// Holds the key of a model's questions and answers.
 pub struct Client {
@@ -246,6 +264,10 @@ impl Client {
         logits.extend(self.card.logits.iter().map(|(output, slot)| slots[*output][*slot]));
         if !logits.iter().fold(true, |all, logit| all & (logit.abs() < most)) {
             return Err(ClientError::Noise { most });
+        }
+        let guard = self.card.guard.map_or(0.0, |(output, slot)| slots[output][slot]);
+        if !(logits.iter().fold(true, |all, logit| all & (logit.abs() <= OUTSIDE)) & (guard.abs() < GUARD)) {
+            return Err(ClientError::Outside);
         }
         let unit = 2f64.powi(self.card.logit_bits);
         logits.iter_mut().for_each(|logit| *logit *= unit);

@@ -148,6 +148,9 @@ pub struct Card {
     pub keys: Vec<Input>,
     /// For each class: its ciphertext in the answer, and its slot.
     pub logits: Vec<(usize, usize)>,
+    /// The ciphertext and the slot of the guard, if the model has one: a number that is small if every
+    /// number of the run was within its range ([`client`](super::client)).
+    pub guard: Option<(usize, usize)>,
     /// Data primes of the answer, and its scale.
     pub answer: (usize, Scale),
     /// The binary exponent of the logits: they are the decrypted numbers times two to this.
@@ -157,7 +160,7 @@ pub struct Card {
 impl Card {
     /// The number of ciphertexts of an answer.
     pub fn answers(&self) -> usize {
-        self.logits.iter().map(|(output, _)| output + 1).max().unwrap_or(0)
+        self.logits.iter().chain(&self.guard).map(|(output, _)| output + 1).max().unwrap_or(0)
     }
 }
 
@@ -321,6 +324,7 @@ impl Compiled {
             sent: (first.primes, scales.input.clone()),
             keys: self.keys(),
             logits: self.layout.logits().to_vec(),
+            guard: None,
             answer: (last.results(), results.results.clone()),
             logit_bits: self.logit_bits,
         }

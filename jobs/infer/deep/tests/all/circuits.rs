@@ -24,7 +24,7 @@ fn check_within(graph: &Graph, slot_bits: usize, most: f64) {
     let (circuit, pictures) = circuit(graph, slot_bits);
     for pixels in &pictures {
         let picture = numbers(pixels);
-        let (found, expected) = (simulate(&circuit, &picture, None), graph.forward(pixels).unwrap());
+        let (found, expected) = (simulate(&circuit, &picture, None).0, graph.forward(pixels).unwrap());
         assert_eq!(found.len(), expected.len());
         let size = expected.iter().fold(0.0f64, |most, x| x.abs().max(most));
         for (found, expected) in found.iter().zip(&expected) {

@@ -5,10 +5,11 @@ use super::world::{branches, lenet, residual};
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use std::time::Instant;
-use tobari_infer::client::{Client, Output};
+use tobari_infer::client::{Client, ClientError, Output};
 use tobari_infer::program::Input;
 use tobari_infer_deep::encrypted::Network;
 use tobari_infer_deep::lower::numbers;
+use tobari_infer_deep::model::{CompileOptions, DeepModel};
 use tobari_infer_deep::{Activation, Graph};
 use tobari_lattice::ckks::{EvaluationKeys, SeededCiphertext};
 
@@ -27,6 +28,37 @@ fn keys(client: &Client, rng: &mut ChaCha20Rng) -> EvaluationKeys {
         }
     }
     keys
+}
+
+/// A series grows without bound outside its range: a picture unlike the calibration's is refused,
+/// and the next one is answered.
+#[test]
+fn a_picture_outside_the_range_is_refused() {
+    let graph = branches(Activation::Sigmoid, 4);
+    // dark pictures, and a bright one
+    let mut all = super::world::pictures(graph.input(), 12, 5);
+    all.iter_mut().flatten().for_each(|pixel| *pixel = 110 + *pixel / 16);
+    let refs: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    let options = CompileOptions { margin: Some(0.3), headroom: Some(1.1), ..CompileOptions::default() };
+    let model = DeepModel::compile(graph, &refs, options).unwrap();
+    let network = model.network().unwrap();
+    let mut rng = ChaCha20Rng::from_seed([4; 32]);
+    let client = Client::new(network.card(), &mut rng).unwrap();
+    let keys = keys(&client, &mut rng);
+    let mut ask = |pixels: &[u8]| {
+        let question = client.encrypt(&numbers(pixels), &mut rng).unwrap();
+        let question = question.iter().map(SeededCiphertext::expand).collect();
+        let answer = network.run(question, &keys, &mut rng, |_| true).unwrap();
+        client.decrypt(&answer, Output::Label)
+    };
+    let checkered: Vec<u8> = (0..64).map(|at| if at % 2 == 0 { 255 } else { 0 }).collect();
+    for pixels in [checkered, vec![255; 64]] {
+        let refused = ask(&pixels).unwrap_err();
+        assert!(matches!(refused, ClientError::Outside | ClientError::Noise { .. }), "{refused}");
+    }
+    let best = |logits: &[f64]| (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
+    let plain = model.graph().forward(&all[0]).unwrap();
+    assert_eq!(ask(&all[0]).unwrap().labels, [best(&plain)]);
 }
 
 /// Runs pictures under encryption, and compares the errors with the forecast: never above, and
@@ -56,7 +88,7 @@ fn check(name: &str, graph: Graph, count: usize) {
         let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(error <= simulated.error, "{name}: {error:e} {:e}", simulated.error);
         (most, foretold) = (most.max(error), foretold.max(simulated.error));
-        let exact = tobari_infer_deep::simulate::simulate(&circuit, &numbers(pixels), None);
+        let exact = tobari_infer_deep::simulate::simulate(&circuit, &numbers(pixels), None).0;
         noise += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / exact.len() as f64;
     }
     let noise = (noise / count as f64).sqrt();

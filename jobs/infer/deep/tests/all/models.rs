@@ -31,3 +31,39 @@ fn files_are_read_as_they_were_written() {
         }
     }
 }
+
+/// Pictures of all kinds, many of them unlike those of the calibration: each is near the plain
+/// network, or the guard withholds it.
+#[test]
+fn no_picture_is_wrong_in_silence() {
+    for (activation, seed) in [(Activation::Relu, 4), (Activation::Gelu, 6)] {
+        let graph = branches(activation, seed);
+        let (mut calm, all) = (pictures(graph.input(), 24, 5), pictures(graph.input(), 60, 9));
+        // grey pictures of little contrast
+        calm.iter_mut().flatten().for_each(|pixel| *pixel = 96 + *pixel / 4);
+        let refs: Vec<&[u8]> = calm.iter().map(Vec::as_slice).collect();
+        let options = CompileOptions { margin: Some(0.3), headroom: Some(1.3), ..CompileOptions::default() };
+        let model = DeepModel::compile(graph, &refs, options).unwrap();
+        let circuit = model.circuit().unwrap();
+        let (mut near, mut withheld) = (0, 0);
+        // contrasts from that of the calibration to the whole, then stripes and flat pictures
+        for (number, pixels) in all.iter().enumerate() {
+            let pixels: Vec<u8> = match number {
+                0..40 => {
+                    pixels.iter().map(|p| (128 + (i32::from(*p) - 128) * (number as i32 + 10) / 50) as u8).collect()
+                }
+                40..50 => (0..pixels.len()).map(|at| if at % (number - 38) == 0 { 255 } else { 0 }).collect(),
+                _ => vec![(number as u8 - 50) * 28; pixels.len()],
+            };
+            let found = model.simulate(&circuit, &pixels, number as u64).unwrap();
+            if found.outside {
+                withheld += 1;
+                continue;
+            }
+            let error = found.logits.iter().zip(&found.plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(error <= 2.0 * model.forecast().error, "{activation:?}, picture {number}: {error}");
+            near += 1;
+        }
+        assert!(near >= 10 && withheld >= 10, "{activation:?}: {near} near, {withheld} withheld");
+    }
+}

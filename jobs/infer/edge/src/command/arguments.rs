@@ -308,6 +308,12 @@ pub struct EnclaveArguments {
     pub(crate) reach: ReachArguments,
 }
 
+/// A factor of at least 1.
+fn headroom(text: &str) -> Result<f64, String> {
+    let headroom = text.parse().ok().filter(|headroom: &f64| (1.0..=1024.0).contains(headroom));
+    headroom.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
+}
+
 /// A margin between labels.
 fn margin(text: &str) -> Result<f64, String> {
     let margin = text.parse().ok().filter(|margin: &f64| margin.is_finite() && *margin > 0.0);
@@ -365,9 +371,10 @@ pub struct CompileArguments {
     pub(crate) margin: Option<f64>,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
-    /// Allow values to exceed the ranges of the calibration images by this factor.
-    #[arg(long, default_value_t = 1.25, requires = "images", value_name = "FACTOR")]
-    pub(crate) headroom: f64,
+    /// Allow values to exceed the ranges of the calibration images by this factor. [default: 1.25,
+    /// or 2 for networks whose activations are no polynomials of degree two]
+    #[arg(long, requires = "images", value_name = "FACTOR", value_parser = headroom)]
+    pub(crate) headroom: Option<f64>,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,

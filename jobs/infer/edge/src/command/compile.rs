@@ -19,8 +19,10 @@ use tobari_infer_deep::steps::Step;
 use tobari_infer_files::images::{Pictures, Wanted, read_pictures};
 use tobari_infer_files::onnx::{Pixels, read_graph, read_onnx};
 
-/// The most pictures that are used.
-const PICTURES: usize = 10_000;
+/// The default headroom of maps with squares.
+const HEADROOM: f64 = 1.25;
+/// The most pictures that are used, spread evenly over those given.
+const PICTURES: usize = 2_000;
 
 /// Reads a network, compiles it, and prints its precision. Writes nothing if the model could not be
 /// served.
@@ -110,7 +112,7 @@ fn told(
 fn flat(arguments: &CompileArguments, network: &Network, pictures: &[&[u8]]) -> Result<(), Failure> {
     let reach = match pictures.is_empty() {
         true => Reach::Every,
-        false => Reach::Seen { images: pictures, headroom: arguments.headroom },
+        false => Reach::Seen { images: pictures, headroom: arguments.headroom.unwrap_or(HEADROOM) },
     };
     let model = fold(network, &FoldOptions::new(reach))?;
     let model = match arguments.margin {

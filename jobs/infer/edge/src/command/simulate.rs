@@ -54,6 +54,8 @@ struct Line {
     logits: Vec<f64>,
     plain: Vec<f64>,
     foretold: f64,
+    /// Whether a client would refuse the answer.
+    outside: bool,
 }
 
 fn flat(model: Model, local: &LocalArguments, tolerance: f64) -> Result<Ready, Failure> {
@@ -72,10 +74,11 @@ impl Ready {
                 logits: simulate(compiled, &Model::numbers(pixels))?,
                 plain: model.forward(pixels)?,
                 foretold: calibration::logit_error(model, stages),
+                outside: false,
             },
             Self::Deep(model, circuit) => {
                 let found = model.simulate(circuit, pixels, 0)?;
-                Line { logits: found.logits, plain: found.plain, foretold: found.error }
+                Line { logits: found.logits, plain: found.plain, foretold: found.error, outside: found.outside }
             }
         })
     }
@@ -83,7 +86,7 @@ impl Ready {
     fn as_json(&self, name: &str, line: &Line) -> Value {
         let mut value = json!({
             "image": name, "label": best(&line.logits), "plain_label": best(&line.plain), "logits": line.logits,
-            "foretold_error": line.foretold,
+            "foretold_error": line.foretold, "outside": line.outside,
         });
         if let Self::Flat(_, compiled, stages) = self {
             let stage = |stage: &StageReport| {
@@ -116,6 +119,10 @@ impl Ready {
                     ));
                 }
             }
+            Self::Deep(..) if line.outside => output::result(format!(
+                "{name}: numbers of this image leave the range of the model, and a client would refuse the answer; label \
+                 {label}, in the plain network {plain}"
+            )),
             Self::Deep(..) => output::result(format!(
                 "{name}: label {label}, in the plain network {plain}; logits off by {:.1e} here, and by at most \
                  {foretold:.1e} under encryption",

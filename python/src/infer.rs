@@ -373,7 +373,7 @@ impl Holder {
     #[pyo3(signature = (answer, output="label"))]
     fn decrypt(&self, py: Python<'_>, answer: &[u8], output: &str) -> PyResult<(Vec<usize>, Vec<f64>)> {
         let output = output_named(output)?;
-        let AnswerView { labels, logits } = short(py, || self.inner.decrypt(answer, output).map_err(failed))?;
+        let AnswerView { labels, logits, .. } = short(py, || self.inner.decrypt(answer, output).map_err(failed))?;
         Ok((labels, logits))
     }
 

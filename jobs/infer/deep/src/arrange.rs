@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tobari_infer::Volume;
 
 /// States that go on.
-const BEAM: usize = 12;
+const BEAM: usize = 8;
 /// The most diagonals of a map.
 const MOST_DIAGONALS: usize = 1 << 14;
 /// The most ciphertexts of a tensor.

@@ -68,6 +68,8 @@ pub struct Network {
     offsets: BTreeMap<(usize, usize), Plaintext>,
     /// Rotations with their highest levels.
     rotations: BTreeMap<i64, usize>,
+    /// The foretold error of a logit.
+    error: Option<f64>,
 }
 
 impl Network {
@@ -84,6 +86,7 @@ impl Network {
             evaluator,
             encoder,
             scales,
+            error: None,
             transforms: BTreeMap::new(),
             offsets: BTreeMap::new(),
             rotations: circuit.rotations().into_iter().map(|(steps, level)| (steps as i64, level)).collect(),
@@ -91,6 +94,12 @@ impl Network {
         };
         network.prepare()?;
         Ok(network)
+    }
+
+    /// The same with a foretold error of a logit, which its card states.
+    #[must_use]
+    pub fn with_error(self, error: f64) -> Self {
+        Self { error: Some(error), ..self }
     }
 
     fn prepare(&mut self) -> Result<(), RunError> {
@@ -154,6 +163,7 @@ impl Network {
             sent: (circuit.level(0), self.scales[0].clone()),
             keys: keys.into_iter().collect(),
             logits: logits.into_iter().map(|place| (place / slots, place % slots)).collect(),
+            error: self.error,
             guard: guard.map(|place| (place / slots, place % slots)),
             answer: (circuit.level(last), self.scales[last].clone()),
             logit_bits: circuit.steps.unit.log2() as i32,

@@ -9,7 +9,8 @@
 //!
 //! 1. activations from 3 right bits upwards, until approximations take at most half of what is
 //!    allowed, and
-//! 2. parameters, those with the least work first, until the foretold error is allowed.
+//! 2. parameters, the smallest ring first and in it those with the least work, until the foretold
+//!    error is allowed.
 //!
 //! # The foretold error
 //! The simulator runs some pictures with the noise of every operation. The foretold error is five
@@ -29,8 +30,6 @@ use crate::settings::Settings;
 use crate::simulate::simulate;
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use tobari_infer::client::GUARD;
 use tobari_lattice::ckks::{EvaluationKeys, Scale};
 use tobari_lattice::params::LatticeError;
@@ -39,6 +38,9 @@ use tobari_lattice::params::LatticeError;
 const DEVIATIONS: f64 = 5.0;
 /// Room for pictures whose approximations are worse than those seen.
 const OTHERS: f64 = 1.25;
+/// Digits of a key switch beyond which the next ring is tried, too: its fewer digits outweigh its
+/// size.
+const MOST_DIGITS: usize = 6;
 /// The part of the margin below which noise is small.
 const SMALL: f64 = 0.05;
 /// Pictures that a forecast simulates with noise.
@@ -184,6 +186,9 @@ pub struct Simulation {
     pub error: f64,
     /// Whether numbers of the picture left their ranges: a client refuses the answer.
     pub outside: bool,
+    /// Whether the two best logits are closer than twice the model's foretold error: a client says
+    /// that either may be right.
+    pub close: bool,
 }
 
 impl DeepModel {
@@ -233,37 +238,38 @@ impl DeepModel {
         pictures: &[&[u8]],
     ) -> Result<Self, ModelError> {
         let levels = lowered.steps.depth() + 1;
-        let mut all = Settings::all(levels, LEAST_SCALE);
+        let all = Settings::all(levels, LEAST_SCALE);
         if all.is_empty() {
             return Err(ModelError::Depth { levels, most: most_levels() });
         }
         let pictures = spread(pictures, FORECAST);
-        let mut circuits: BTreeMap<usize, Circuit> = BTreeMap::new();
-        for settings in &all {
-            if let Entry::Vacant(open) = circuits.entry(settings.slot_bits()) {
-                let arrangement = arrange(&lowered.steps, settings.slot_bits())?;
-                open.insert(Circuit::new(lowered.steps.clone(), arrangement));
-            }
-        }
-        let work = |settings: &Settings| settings.work(circuits[&settings.slot_bits()].arrangement.price);
-        all.sort_by(|a, b| work(a).total_cmp(&work(b)));
         let (mut best, mut fewest): (Option<(Forecast, Settings)>, Option<usize>) = (None, None);
-        for settings in all {
-            let circuit = &circuits[&settings.slot_bits()];
-            let keys = key_bytes(circuit, &settings)?;
-            fewest = Some(fewest.map_or(keys, |fewest| fewest.min(keys)));
-            if keys > MOST_KEYS {
-                continue;
+        for of_degree in all.chunk_by(|a, b| a.sizes.degree == b.sizes.degree) {
+            let arrangement = arrange(&lowered.steps, of_degree[0].slot_bits())?;
+            let circuit = Circuit::new(lowered.steps.clone(), arrangement);
+            let mut of_degree = of_degree.to_vec();
+            of_degree.sort_by_key(Settings::work);
+            for settings in of_degree {
+                let keys = key_bytes(&circuit, &settings)?;
+                fewest = Some(fewest.map_or(keys, |fewest| fewest.min(keys)));
+                if keys > MOST_KEYS {
+                    continue;
+                }
+                let noise = noise(&circuit, &settings, &pictures)?;
+                let error = OTHERS * approximation + DEVIATIONS * noise;
+                let forecast = Forecast { margin, error, approximation, noise };
+                if best.as_ref().is_none_or(|(best, _)| error < best.error) {
+                    best = Some((forecast, settings));
+                }
+                // with more room than necessary, the first is the best
+                if error <= margin / 2.0 && DEVIATIONS * noise <= margin * SMALL {
+                    break;
+                }
             }
-            let noise = noise(circuit, &settings, &pictures)?;
-            let error = OTHERS * approximation + DEVIATIONS * noise;
-            let forecast = Forecast { margin, error, approximation, noise };
-            let better = best.as_ref().is_none_or(|(best, _)| error < best.error);
-            if better {
-                best = Some((forecast, settings));
-            }
-            // with more room than necessary, the first is the best
-            if better && error <= margin / 2.0 && DEVIATIONS * noise <= margin * SMALL {
+            if let Some((forecast, settings)) = &best
+                && forecast.error <= margin / 2.0
+                && (settings.sizes.digits <= MOST_DIGITS || settings.sizes.degree == 1 << 16)
+            {
                 break;
             }
         }
@@ -311,7 +317,7 @@ impl DeepModel {
     /// As [`Self::circuit`].
     pub fn network(&self) -> Result<Network, ModelError> {
         let parameters = self.settings.sizes.parameters()?;
-        Ok(Network::new(self.circuit()?, &parameters)?)
+        Ok(Network::new(self.circuit()?, &parameters)?.with_error(self.forecast.error))
     }
 
     /// The result for a picture in the slots of `circuit`, which is this model's, with noise.
@@ -328,7 +334,10 @@ impl DeepModel {
         let (logits, _) = simulate(circuit, &picture, Some((&parameters, &scale, &mut rng)));
         let noise = deviation(&logits, &exact).max(self.forecast.noise);
         let error = largest_difference(&exact, &plain) + DEVIATIONS * noise;
-        Ok(Simulation { logits, plain, error, outside: guard.is_nan() || guard.abs() >= GUARD })
+        let mut sorted = logits.clone();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        let close = matches!(sorted[..], [first, second, ..] if first - second < 2.0 * self.forecast.error);
+        Ok(Simulation { logits, plain, error, outside: guard.is_nan() || guard.abs() >= GUARD, close })
     }
 }
 

@@ -36,10 +36,8 @@ impl Settings {
         self.sizes.degree.trailing_zeros() as usize - 1
     }
 
-    /// The work of a run whose arrangement has this price, for comparisons. Prices count a key
-    /// switch for three digits; with other numbers it takes more or less, and so do its keys.
-    pub fn work(&self, price: f64) -> f64 {
-        let Sizes { degree, data, special, digits, .. } = &self.sizes;
-        price * *degree as f64 * (*digits as f64 + 2.0) * (data.len() + 2 * special.len()) as f64
+    /// Products of a key switch at the top, for comparisons in one ring.
+    pub fn work(&self) -> usize {
+        self.sizes.digits * (self.sizes.data.len() + self.sizes.special.len())
     }
 }

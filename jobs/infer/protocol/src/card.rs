@@ -11,6 +11,7 @@
 //! | classes; of each: ciphertext and slot of its logit | 2; 1, 4 each |
 //! | of an answer: data primes, scale | 1, as above |
 //! | exponent of the logits, signed | 4 |
+//! | with a foretold error of a logit: the error, a double | 8 |
 //! | with a guard: its ciphertext and slot | 1, 4 |
 //!
 //! Integers are big-endian; keys are ordered, each once. `l` means a key of the lattice's level
@@ -104,6 +105,7 @@ impl Card {
         out.push(self.answer.0 as u8);
         self.put_scale(&mut out, &self.answer.1);
         out.extend_from_slice(&self.logit_bits.to_be_bytes());
+        out.extend(self.error.iter().flat_map(|error| error.to_be_bytes()));
         if let Some((output, slot)) = &self.guard {
             out.push(*output as u8);
             out.extend_from_slice(&(*slot as u32).to_be_bytes());
@@ -183,6 +185,13 @@ impl Card {
         if !(-LOGIT_BITS..=LOGIT_BITS).contains(&logit_bits) {
             return Err(CardError::Malformed("an exponent of the logits from -64 to 64"));
         }
+        let error = match fields.rest.len() {
+            8 | 13 => Some(f64::from_be_bytes(fields.array("the foretold error")?)),
+            _ => None,
+        };
+        if !error.is_none_or(|error| error >= 0.0) {
+            return Err(CardError::Malformed("a foretold error of at least 0"));
+        }
         let guard = match fields.rest.len() {
             5 => Some(place_of(&fields.array("the place of the guard")?, slots)?),
             _ => None,
@@ -191,7 +200,7 @@ impl Card {
             return Err(CardError::Length { what: "the end", expected: 0, found: fields.rest.len() });
         }
         let pixels = pixels as usize;
-        let card = Self { parameters, pixels, places, sent, keys, logits, guard, answer, logit_bits };
+        let card = Self { parameters, pixels, places, sent, keys, logits, error, guard, answer, logit_bits };
         card.limit()?;
         Ok(card)
     }

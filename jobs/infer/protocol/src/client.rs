@@ -47,6 +47,9 @@ pub struct AnswerView {
     pub labels: Vec<usize>,
     /// Logits by class, if requested.
     pub logits: Vec<f64>,
+    /// The two best classes, if their logits differ by less than twice the foretold error, so that
+    /// either may be the right label.
+    pub close: Option<[usize; 2]>,
 }
 
 /// Errors of questions and answers.
@@ -224,11 +227,11 @@ impl Client {
     pub fn decrypt(&self, answer: &[Ciphertext], output: Output) -> Result<AnswerView, ClientError> {
         let logits = self.logits(answer)?;
         let classes = logits.len();
+        let close = self.close(&logits);
+        let view = |labels, logits| AnswerView { labels, logits, close };
         match output {
-            Output::Label => Ok(AnswerView { labels: order(&logits, 1), logits: Vec::new() }),
-            Output::Top(count) if (1..=classes).contains(&count) => {
-                Ok(AnswerView { labels: order(&logits, count), logits: Vec::new() })
-            }
+            Output::Label => Ok(view(order(&logits, 1), Vec::new())),
+            Output::Top(count) if (1..=classes).contains(&count) => Ok(view(order(&logits, count), Vec::new())),
             Output::Top(found) => Err(ClientError::Labels { most: classes, found }),
             Output::Rounded(found) if self.most_bits().is_none_or(|most| found > most) => {
                 Err(self.most_bits().map_or(ClientError::NoBits { found }, |most| ClientError::Bits { most, found }))
@@ -237,10 +240,18 @@ impl Client {
                 let unit = (1u64 << bits) as f64;
                 // exact: the unit is a power of two
                 let rounded = logits.iter().map(|logit| integer_of(logit * unit) * (1.0 / unit)).collect();
-                Ok(AnswerView { labels: order(&logits, classes), logits: rounded })
+                Ok(view(order(&logits, classes), rounded))
             }
-            Output::Logits => Ok(AnswerView { labels: order(&logits, classes), logits: logits.to_vec() }),
+            Output::Logits => Ok(view(order(&logits, classes), logits.to_vec())),
         }
+    }
+
+    /// The two best classes, if the foretold error may exchange them. Whether it may is shown, as
+    /// the label is.
+    fn close(&self, logits: &[f64]) -> Option<[usize; 2]> {
+        let (Some(error), true) = (self.card.error, logits.len() > 1) else { return None };
+        let best = order(logits, 2);
+        (logits[best[0]] - logits[best[1]] < 2.0 * error).then_some([best[0], best[1]])
     }
 
     fn logits(&self, answer: &[Ciphertext]) -> Result<Zeroizing<Vec<f64>>, ClientError> {

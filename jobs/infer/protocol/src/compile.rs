@@ -148,6 +148,9 @@ pub struct Card {
     pub keys: Vec<Input>,
     /// For each class: its ciphertext in the answer, and its slot.
     pub logits: Vec<(usize, usize)>,
+    /// The foretold error of a logit, if the model states it: labels that are closer than twice this
+    /// may be exchanged.
+    pub error: Option<f64>,
     /// The ciphertext and the slot of the guard, if the model has one: a number that is small if every
     /// number of the run was within its range ([`client`](super::client)).
     pub guard: Option<(usize, usize)>,
@@ -324,6 +327,7 @@ impl Compiled {
             sent: (first.primes, scales.input.clone()),
             keys: self.keys(),
             logits: self.layout.logits().to_vec(),
+            error: None,
             guard: None,
             answer: (last.results(), results.results.clone()),
             logit_bits: self.logit_bits,

@@ -259,6 +259,7 @@ pub fn toy_card() -> Option<Card> {
             Input::Relinearization { level: 1 },
         ],
         logits: vec![(0, 0), (0, 2)],
+        error: None,
         guard: None,
         answer: (1, Scale::power_of_two(34)),
         logit_bits: 1,

@@ -7,10 +7,10 @@ use tobari_infer_deep::machine::Circuit;
 use tobari_infer_deep::simulate::simulate;
 use tobari_infer_deep::{Activation, Graph};
 
-fn circuit(graph: &Graph, slot_bits: usize) -> (Circuit, Vec<Vec<u8>>) {
+pub(crate) fn circuit(graph: &Graph, slot_bits: usize, bits: u32) -> (Circuit, Vec<Vec<u8>>) {
     let all = pictures(graph.input(), 6, 7);
     let refs: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
-    let options = LowerOptions { headroom: 1.25, bits: 7, quadratic: false };
+    let options = LowerOptions { headroom: 1.25, bits, quadratic: false };
     let steps = lower(graph, Source::Pictures(&refs), options).unwrap().steps;
     let arrangement = arrange(&steps, slot_bits).unwrap();
     (Circuit::new(steps, arrangement), all)
@@ -21,7 +21,7 @@ fn check(graph: &Graph, slot_bits: usize) {
 }
 
 fn check_within(graph: &Graph, slot_bits: usize, most: f64) {
-    let (circuit, pictures) = circuit(graph, slot_bits);
+    let (circuit, pictures) = circuit(graph, slot_bits, 7);
     for pixels in &pictures {
         let picture = numbers(pixels);
         let (found, expected) = (simulate(&circuit, &picture, None).0, graph.forward(pixels).unwrap());

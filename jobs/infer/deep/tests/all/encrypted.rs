@@ -1,5 +1,6 @@
 //! Circuits under encryption against the plain network, and errors against the forecast.
 
+use super::circuits::circuit;
 use super::models::compiled;
 use super::world::{branches, lenet, residual};
 use chacha20::ChaCha20Rng;
@@ -12,6 +13,7 @@ use tobari_infer_deep::lower::numbers;
 use tobari_infer_deep::model::{CompileOptions, DeepModel};
 use tobari_infer_deep::{Activation, Graph};
 use tobari_lattice::ckks::{EvaluationKeys, SeededCiphertext};
+use tobari_lattice::params::{LatticeParameters, Plaintext};
 
 /// The keys of a client in one object.
 fn keys(client: &Client, rng: &mut ChaCha20Rng) -> EvaluationKeys {
@@ -107,16 +109,46 @@ fn check(name: &str, graph: Graph, count: usize) {
 
 #[test]
 fn lenet_is_right_and_its_error_is_foretold() {
-    check("LeNet-5", lenet(1), 6);
+    check("LeNet-5", lenet(1), 3);
 }
 
 #[test]
 fn a_residual_network_is_right_and_its_error_is_foretold() {
-    check("residual", residual(8, 4, 2, 3), 3);
+    check("residual", residual(8, 4, 2, 3), 2);
 }
 
 #[test]
 fn approximated_activations_are_right_and_their_error_is_foretold() {
     check("sigmoid", branches(Activation::Sigmoid, 4), 2);
-    check("relu", branches(Activation::Relu, 4), 1);
+}
+
+/// At N = 2^16 forty primes of 29 bits differ by a fifth. Powers in a series square this difference
+/// at each level, unless scales follow the primes. Here primes that differ as much, in a small ring.
+#[test]
+fn primes_that_differ_by_a_fifth_do_no_harm() {
+    let graph = branches(Activation::Relu, 4);
+    let (circuit, pictures) = circuit(&graph, 11, 9);
+    let step = 1u64 << 13;
+    let prime = |below: u64| {
+        let first = below / step * step + 1;
+        let is_prime = |q: &u64| (3..).step_by(2).take_while(|d| d * d <= *q).all(|d| q % d != 0);
+        (0..).map(|k| first - k * step).find(is_prime).unwrap()
+    };
+    let mut data = vec![prime(1 << 39)];
+    data.extend((1..circuit.level(0) as u64).map(|k| prime((1 << 29) - k * (1 << 29) / 200)));
+    let special: Vec<u64> = (0..14).map(|k| prime((1 << 45) - (k << 20))).collect();
+    let digits = 3;
+    let kind = Plaintext::Approximate;
+    let parameters = LatticeParameters::insecure_for_tests(1 << 12, &data, &special, digits, kind).unwrap();
+    let network = Network::new(circuit.clone(), &parameters).unwrap();
+    let mut rng = ChaCha20Rng::from_seed([5; 32]);
+    let client = Client::new(network.card(), &mut rng).unwrap();
+    let keys = keys(&client, &mut rng);
+    let question = client.encrypt(&numbers(&pictures[0]), &mut rng).unwrap();
+    let question = question.iter().map(SeededCiphertext::expand).collect();
+    let answer = network.run(question, &keys, &mut rng, |_| true).unwrap();
+    let found = client.decrypt(&answer, Output::Logits).unwrap().logits;
+    let exact = tobari_infer_deep::simulate::simulate(&circuit, &numbers(&pictures[0]), None).0;
+    let error = found.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(error < 2e-3, "{error:e}");
 }

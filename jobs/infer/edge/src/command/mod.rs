@@ -125,8 +125,16 @@ fn decrypt(arguments: &DecryptArguments) -> Result<(), Failure> {
     let bytes = files::read(&arguments.answer, MAX_SEALED_BYTES as u64)?;
     let told = holder.decrypt(&bytes, arguments.output.0)?;
     let label = told.labels.first().copied();
+    if let Some([first, second]) = told.close {
+        output::say(format!(
+            "warning: the labels {first} and {second} are closer than the errors of encryption: either may be right"
+        ));
+    }
     if arguments.json {
         let mut line = json!({ "label": label });
+        if let Some(close) = told.close {
+            line["close"] = close.into();
+        }
         if told.labels.len() > 1 {
             line["labels"] = told.labels.clone().into();
         }

@@ -56,6 +56,8 @@ struct Line {
     foretold: f64,
     /// Whether a client would refuse the answer.
     outside: bool,
+    /// Whether a client would say that either of two labels may be right.
+    close: bool,
 }
 
 fn flat(model: Model, local: &LocalArguments, tolerance: f64) -> Result<Ready, Failure> {
@@ -75,10 +77,12 @@ impl Ready {
                 plain: model.forward(pixels)?,
                 foretold: calibration::logit_error(model, stages),
                 outside: false,
+                close: false,
             },
             Self::Deep(model, circuit) => {
                 let found = model.simulate(circuit, pixels, 0)?;
-                Line { logits: found.logits, plain: found.plain, foretold: found.error, outside: found.outside }
+                let (logits, plain, foretold) = (found.logits, found.plain, found.error);
+                Line { logits, plain, foretold, outside: found.outside, close: found.close }
             }
         })
     }
@@ -86,7 +90,7 @@ impl Ready {
     fn as_json(&self, name: &str, line: &Line) -> Value {
         let mut value = json!({
             "image": name, "label": best(&line.logits), "plain_label": best(&line.plain), "logits": line.logits,
-            "foretold_error": line.foretold, "outside": line.outside,
+            "foretold_error": line.foretold, "outside": line.outside, "close": line.close,
         });
         if let Self::Flat(_, compiled, stages) = self {
             let stage = |stage: &StageReport| {
@@ -124,8 +128,9 @@ impl Ready {
                  {label}, in the plain network {plain}"
             )),
             Self::Deep(..) => output::result(format!(
-                "{name}: label {label}, in the plain network {plain}; logits off by {:.1e} here, and by at most \
+                "{name}: label {label}{}, in the plain network {plain}; logits off by {:.1e} here, and by at most \
                  {foretold:.1e} under encryption",
+                if line.close { " (too close to tell)" } else { "" },
                 off(line)
             )),
         }

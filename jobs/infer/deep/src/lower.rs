@@ -677,8 +677,8 @@ impl Lowering<'_> {
 
     /// The sum of the 16th powers of all numbers that series and gates take: each of these numbers
     /// is at most 1 within its range, and about a half for the pictures. Weighted so that the
-    /// pictures' largest sum is a quarter of [`GUARD`] at most, and that one number at the end of its
-    /// range reaches `GUARD` where this leaves room.
+    /// pictures' largest sum is a quarter of [`GUARD`] at most, and that one number at the end of
+    /// its range reaches `GUARD` where this leaves room.
     fn guard(&mut self) -> Result<Option<Expression>, LowerError> {
         let ranged = std::mem::take(&mut self.ranged);
         let mut guard: Option<Expression> = None;

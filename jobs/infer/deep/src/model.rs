@@ -66,8 +66,8 @@ const LEAST_SCALE: u32 = 29;
 /// Choices of a compilation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CompileOptions {
-    /// The factor by which numbers may exceed those of the pictures; without it, 1.25 for networks of
-    /// polynomials of degree two, and 2 for others.
+    /// The factor by which numbers may exceed those of the pictures; without it, 1.25 for networks
+    /// of polynomials of degree two, and 2 for others.
     pub headroom: Option<f64>,
     /// The difference of logits that labels must tell apart; measured on the pictures without it.
     pub margin: Option<f64>,

@@ -91,8 +91,8 @@ impl Noise<'_> {
     }
 }
 
-/// The logits and the guard of a picture, given as tensor 0: without errors, or with errors from `rng` for these
-/// parameters and tensors of this scale.
+/// The logits and the guard of a picture, given as tensor 0: without errors, or with errors from
+/// `rng` for these parameters and tensors of this scale.
 pub fn simulate(
     circuit: &Circuit,
     picture: &[f64],

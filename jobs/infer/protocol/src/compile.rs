@@ -148,11 +148,11 @@ pub struct Card {
     pub keys: Vec<Input>,
     /// For each class: its ciphertext in the answer, and its slot.
     pub logits: Vec<(usize, usize)>,
-    /// The foretold error of a logit, if the model states it: labels that are closer than twice this
-    /// may be exchanged.
+    /// The foretold error of a logit, if the model states it: labels that are closer than twice
+    /// this may be exchanged.
     pub error: Option<f64>,
-    /// The ciphertext and the slot of the guard, if the model has one: a number that is small if every
-    /// number of the run was within its range ([`client`](super::client)).
+    /// The ciphertext and the slot of the guard, if the model has one: a number that is small if
+    /// every number of the run was within its range ([`client`](super::client)).
     pub guard: Option<(usize, usize)>,
     /// Data primes of the answer, and its scale.
     pub answer: (usize, Scale),

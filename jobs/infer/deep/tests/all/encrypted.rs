@@ -123,7 +123,8 @@ fn approximated_activations_are_right_and_their_error_is_foretold() {
 }
 
 /// At N = 2^16 forty primes of 29 bits differ by a fifth. Powers in a series square this difference
-/// at each level, unless scales follow the primes. Here primes that differ as much, in a small ring.
+/// at each level, unless scales follow the primes. Here primes that differ as much, in a small
+/// ring.
 #[test]
 fn primes_that_differ_by_a_fifth_do_no_harm() {
     let graph = branches(Activation::Relu, 4);

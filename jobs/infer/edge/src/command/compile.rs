@@ -14,7 +14,7 @@ use tobari_infer::fold::{FoldOptions, Reach, fold};
 use tobari_infer::holder::short;
 use tobari_infer::{Calibration, Network};
 use tobari_infer_deep::DeepModel;
-use tobari_infer_deep::model::CompileOptions;
+use tobari_infer_deep::model::{CompileOptions, ModelError};
 use tobari_infer_deep::steps::Step;
 use tobari_infer_files::images::{Pictures, Wanted, read_pictures};
 use tobari_infer_files::onnx::{Pixels, read_graph, read_onnx};
@@ -42,10 +42,11 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         None if arguments.local.is_chosen() => Some(read_onnx(&arguments.input, &pixels)?),
         None => read_onnx(&arguments.input, &pixels).ok(),
     };
+    let mut refused = None;
     if let Some(network) = chain {
         match flat(arguments, &network, &pictures) {
             Err(failure) if arguments.local.is_chosen() || pictures.is_empty() => return Err(failure),
-            Err(_) => {}
+            Err(failure) => refused = Some(failure),
             written => return written,
         }
     }
@@ -55,7 +56,11 @@ pub(super) fn run(arguments: &CompileArguments) -> Result<(), Failure> {
         quadratic: arguments.approximate.is_some(),
     };
     let start = Instant::now();
-    let model = DeepModel::compile(imported.graph, &pictures, options)?;
+    let model = match (DeepModel::compile(imported.graph, &pictures, options), refused) {
+        // pictures that tell no margin fail both, and the first refusal says more
+        (Err(ModelError::Margin), Some(refused)) => return Err(refused),
+        (model, _) => model?,
+    };
     let (seconds, network) = (start.elapsed().as_secs_f64(), model.network()?);
     network.card().check()?;
     let bytes = model.encode();

@@ -10,7 +10,7 @@
 //! levels of a polynomial of degree two is one, and all the rest is in the maps on both sides.
 //!
 //! **Other activations** are series on the range of their numbers, and gates at kinks
-//! ([`approximate`](super::approximate)). A maximum is `(a + b)/2 + |a - b|/2`; a window takes one
+//! ([`approximate`]). A maximum is `(a + b)/2 + |a - b|/2`; a window takes one
 //! for each doubling of its rows and its columns.
 //!
 //! **Ranges.** The pictures run through the steps as they are made. A tensor is divided by the

@@ -33,7 +33,8 @@ pub(super) fn read_all(arguments: &SimulateArguments, volume: Volume) -> Result<
             let wanted = Wanted { fit: arguments.fit, ..Wanted::new(volume) };
             all.extend(read_pictures(std::slice::from_ref(path), &wanted)?);
         } else {
-            // a vector has no shape of its own, and other channels than grey or colours are no picture
+            // a vector has no shape of its own, and other channels than grey or colours are no
+            // picture
             let is_picture = volume.height > 1 && matches!(volume.channels, 1 | 3);
             let known = if is_picture { Some(volume) } else { shape(volume.len()) };
             let pixels = of_path((path, arguments.index, arguments.fit), volume.len(), known)?;

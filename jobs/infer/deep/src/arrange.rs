@@ -292,7 +292,8 @@ fn mapped(steps: &Steps, output: Volume, terms: &[Term], state: &State) -> Vec<(
                 continue;
             }
             let own = &state.layouts[term.tensor];
-            if let (Some(factor), Some(both)) = (term.scalar, alike(&layout, own)) {
+            // leftovers that pass through sums from layer to layer would grow with every square
+            if let (Some(factor), Some(both), false) = (term.scalar, alike(&layout, own), own.has_garbage()) {
                 sum = sum.and_then(|sum| alike(&sum, &both));
                 all.push(Path::Scalar(factor));
                 price += 2.0 * layout.ciphertexts() as f64;
@@ -315,6 +316,7 @@ fn mapped(steps: &Steps, output: Volume, terms: &[Term], state: &State) -> Vec<(
     // a map of one number for each entry may stay where it is
     if let [term] = terms
         && let Some(factor) = term.scalar
+        && !state.layouts[term.tensor].has_garbage()
     {
         let layout = state.layouts[term.tensor].clone();
         found.push((2.0 * layout.ciphertexts() as f64, layout, vec![Path::Scalar(factor)]));

@@ -132,7 +132,7 @@ fn primes_that_differ_by_a_fifth_do_no_harm() {
     let step = 1u64 << 13;
     let prime = |below: u64| {
         let first = below / step * step + 1;
-        let is_prime = |q: &u64| (3..).step_by(2).take_while(|d| d * d <= *q).all(|d| q % d != 0);
+        let is_prime = |q: &u64| (3..).step_by(2).take_while(|d| d * d <= *q).all(|d| !q.is_multiple_of(d));
         (0..).map(|k| first - k * step).find(is_prime).unwrap()
     };
     let mut data = vec![prime(1 << 39)];

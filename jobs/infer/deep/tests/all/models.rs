@@ -49,8 +49,9 @@ fn no_picture_is_wrong_in_silence() {
         // contrasts from that of the calibration to the whole, then stripes and flat pictures
         for (number, pixels) in all.iter().enumerate() {
             let pixels: Vec<u8> = match number {
-                0..40 => {
-                    pixels.iter().map(|p| (128 + (i32::from(*p) - 128) * (number as i32 + 10) / 50) as u8).collect()
+                0..16 => {
+                    let contrast = |p: &u8| (128 + (i32::from(*p) - 128) * (number as i32 + 4) / 20) as u8;
+                    pixels.iter().map(contrast).collect()
                 }
                 16..20 => (0..pixels.len()).map(|at| if at % (number - 14) == 0 { 255 } else { 0 }).collect(),
                 _ => vec![(number as u8 - 20) * 85; pixels.len()],

@@ -4,8 +4,8 @@
 //! cargo run -p tobari-infer-files --example onnx_forward -- net.onnx [input.f32]
 //! ```
 //!
-//! Without a name, a network of the tests' corpus. The input is the picture in little-endian floats,
-//! channel by channel, as the network takes it.
+//! Without a name, a network of the tests' corpus. The input is the picture in little-endian
+//! floats, channel by channel, as the network takes it.
 //! Prints the shapes, the kinds of the nodes, the notes, and the result with one number on a line.
 
 #![allow(clippy::print_stdout, reason = "an example")]

@@ -19,7 +19,7 @@
 //! | 16 | evaluation keys of CKKS | as 13; each `g` is 1 modulo 4 and not 1, or `2N - 1` |
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
-//! | 19 | keys of a refresh's raise | the key to the sparse secret (first data and special prime), the key back |
+//! | 19 | keys of a refresh's raise | key to the sparse secret (two primes), key back |
 //!
 //! An evaluation key is `g` (4; 0 for products and raises), level (1), seed 32, `b_0 b_1 …`.
 //!

@@ -8,7 +8,7 @@
 //! | operation | deviation of an error in a slot |
 //! |---|---|
 //! | encryption | that of a fresh ciphertext |
-//! | products with diagonals | a key switch times each weight; the rounding of each weight times the numbers; a key switch for each giant step |
+//! | products with diagonals | a key switch times each weight, roundings of weights, giant steps |
 //! | rescaling | its rounding, the second part times the secret |
 //! | rotation, product | a key switch |
 //!
@@ -230,7 +230,7 @@ impl Machine for Simulator<'_> {
     }
 }
 
-/// A series with the errors of its products: each is amplified by those that follow, up to the
+/// A series with the errors of its products. Later products amplify an error, up to the
 /// square of the degree.
 struct Chebyshev<'a, 'b> {
     noise: &'a mut Noise<'b>,

@@ -62,7 +62,7 @@ pub(super) fn pieces(activation: Activation, low: f64, high: f64) -> Result<Opti
     within(&Pieces { kinks, quadratics, unit }, low, high).map(Some)
 }
 
-/// The same without kinks outside the range, and without those that are none.
+/// Removes kinks outside the range, and places where nothing changes.
 fn within(all: &Pieces, low: f64, high: f64) -> Result<Pieces, ApproximationError> {
     let first = all.kinks.iter().filter(|kink| **kink <= low).count();
     let mut pieces = Pieces { kinks: vec![], quadratics: vec![all.quadratics[first]], unit: all.unit };

@@ -326,7 +326,7 @@ fn golden(function: &impl Fn(f64) -> f64, [mut a, mut b]: [f64; 2]) -> (f64, f64
     if at_x > at_y { (x, at_x) } else { (y, at_y) }
 }
 
-/// The largest value of a function: over the points, and near those that exceed both neighbours.
+/// The largest value of a function. Each point above both neighbours is refined.
 /// NaN if the function is undefined at a point.
 pub(super) fn largest(function: &impl Fn(f64) -> f64, points: &[f64]) -> f64 {
     let values: Vec<f64> = points.iter().map(|x| function(*x)).collect();

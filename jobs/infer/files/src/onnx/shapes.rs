@@ -1,4 +1,4 @@
-//! Shapes: operators that keep all numbers in their order, and those that read a shape.
+//! Operators on shapes: reshapes keep all numbers in their order, and `Shape` reads a shape.
 
 use super::call::Call;
 use super::import::{Computed, Fault, Import, Value};

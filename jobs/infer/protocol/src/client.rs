@@ -86,8 +86,8 @@ pub enum ClientError {
     },
     /// Logits, or numbers before them, outside the range of the model.
     #[error(
-        "numbers of this image left the range of the model, so that its label may be wrong: the image is unlike those that \
-         the model was compiled with"
+        "the image has numbers outside the range of this model, and its label may be wrong: use an image like those of \
+         the calibration, or compile the model with more images"
     )]
     Outside,
     /// More labels than classes, or none.

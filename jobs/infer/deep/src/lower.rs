@@ -35,6 +35,9 @@ pub fn numbers(pixels: &[u8]) -> Vec<f64> {
     pixels.iter().map(|pixel| f64::from(*pixel) / WHITE).collect()
 }
 
+/// The part of a slope below which a square term changes a polynomial's values no more than noise.
+const TINY: f64 = 1.0 / 1024.0;
+
 /// Squarings of a guard.
 const POWERS: usize = 4;
 
@@ -356,6 +359,18 @@ impl Lowering<'_> {
         own: &Expression,
         of: impl Fn(usize, usize) -> f64,
     ) -> Result<Expression, LowerError> {
+        // A square term that is tiny on the range would make s the square of a number far from 0,
+        // and multiply its noise. There the polynomial is replaced by its tangent.
+        let [low, high] = self.interval(own)?;
+        let (middle, half) = ((low + high) / 2.0, (high - low) / 2.0);
+        let slope = |at: usize| of(1, at) + 2.0 * of(2, at) * middle;
+        let is_line = |at: usize| of(2, at).abs() * half <= TINY * slope(at).abs();
+        let of = |degree: usize, at: usize| match (degree, is_line(at)) {
+            (0, true) => of(0, at) - of(2, at) * middle * middle,
+            (1, true) => slope(at),
+            (2, true) => 0.0,
+            _ => of(degree, at),
+        };
         let shift = |at: usize| if of(2, at) == 0.0 { 0.0 } else { of(1, at) / (2.0 * of(2, at)) };
         let root = |at: usize| of(2, at).abs().sqrt();
         // √|a| (x + b/2a), which is 0 where a is

@@ -1,8 +1,9 @@
 //! Compiled networks: precision, files.
 
-use super::world::{branches, pictures, residual};
+use super::world::{Builder, branches, pictures, residual};
+use tobari_infer::Volume;
 use tobari_infer_deep::model::{CompileOptions, DeepModel};
-use tobari_infer_deep::{Activation, Graph};
+use tobari_infer_deep::{Activation, Graph, Op};
 
 pub(crate) fn compiled(graph: Graph, seed: u64) -> (DeepModel, Vec<Vec<u8>>) {
     let all = pictures(graph.input(), 12, seed);
@@ -68,5 +69,24 @@ fn no_picture_is_wrong_in_silence() {
             near += 1;
         }
         assert!(near >= 4 && withheld >= 4, "{activation:?}: {near} near, {withheld} withheld");
+    }
+}
+
+/// A square term near 0 beside a large slope: its square would be that of a number far from 0.
+#[test]
+fn tiny_square_terms_do_not_multiply_noise() {
+    let mut net = Builder::new(Volume { channels: 1, height: 8, width: 8 }, 3);
+    let x = net.convolution(0, 3, 3, 1, 1);
+    // one channel for each: a tiny square term, an ordinary one, none
+    let coefficients = vec![vec![0.1, 0.2, 0.3], vec![0.5, 0.5, 0.5], vec![1e-7, 0.2, 0.0]];
+    let x = net.add(Op::Polynomial { coefficients }, &[x]);
+    net.dense(x, 5);
+    let (model, all) = compiled(net.graph, 5);
+    assert!(model.forecast().noise < 1e-3 && model.forecast().approximation < 1e-6, "{:?}", model.forecast());
+    let circuit = model.circuit().unwrap();
+    for pixels in &all {
+        let found = model.simulate(&circuit, pixels, 1).unwrap();
+        let error = found.logits.iter().zip(&found.plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(error <= model.forecast().error, "{error}");
     }
 }

@@ -30,7 +30,7 @@ use tobari_search::pbwt::{self, Layout, Size, client};
 Examples:
     tobari plan search --length 5 --memory 1GiB
     tobari plan search --length 5 --memory 1GiB --json
-    tobari plan search --method pbwt-bits --length 100 --memory 8GiB --run")]
+    tobari plan search --method pbwt-bits --length 8 --memory 8GiB --run")]
 pub struct SearchPlan {
     #[command(flatten)]
     common: RunArguments,

@@ -2,8 +2,10 @@
 
 use super::OperationError;
 use crate::params::LatticeParameters;
+use crate::rlwe::raise::RaiseKeys;
 use crate::rlwe::{self, EvaluationKey, GaloisKey, KeyId, SecretKey};
 use rand_core::CryptoRng;
+use std::sync::Arc;
 
 /// A relinearisation key and Galois keys, each made for a level. A key serves that level and all
 /// lower ones, and a key for few primes is small. They are public, under the assumption of circular
@@ -28,6 +30,8 @@ use rand_core::CryptoRng;
 pub struct EvaluationKeys {
     parameters: LatticeParameters,
     inner: rlwe::EvaluationKeys,
+    /// The pair of a refresh.
+    raise: Option<Arc<RaiseKeys>>,
 }
 
 impl EvaluationKeys {
@@ -38,7 +42,7 @@ impl EvaluationKeys {
 
     /// These keys, which must be for products, rotations and the conjugation only.
     pub(crate) fn from_inner(parameters: &LatticeParameters, inner: rlwe::EvaluationKeys) -> Self {
-        Self { parameters: parameters.clone(), inner }
+        Self { parameters: parameters.clone(), inner, raise: None }
     }
 
     pub(crate) fn inner(&self) -> &rlwe::EvaluationKeys {
@@ -47,7 +51,23 @@ impl EvaluationKeys {
 
     /// The identity of the secret key that they are of, if it is known.
     pub fn id(&self) -> Option<KeyId> {
-        self.inner.id()
+        self.inner.id().or_else(|| self.raise.as_ref().and_then(|raise| raise.id()))
+    }
+
+    /// The pair of keys of a refresh.
+    pub(crate) fn raise(&self) -> Option<&RaiseKeys> {
+        self.raise.as_deref()
+    }
+
+    /// Takes the pair of keys of a refresh, which must be of the same secret.
+    pub(crate) fn set_raise(&mut self, raise: RaiseKeys) {
+        self.raise = Some(Arc::new(raise));
+    }
+
+    /// Whether these keys are the pair that raises a ciphertext in a
+    /// [refresh](crate::refresh), and no others.
+    pub fn is_raise(&self) -> bool {
+        self.raise.is_some() && self.inner.memory() == 0
     }
 
     /// Moves the key for products into an object of its own.
@@ -83,11 +103,12 @@ impl EvaluationKeys {
     /// Takes the keys of another set, which must be of the same secret.
     pub(crate) fn join(&mut self, other: Self) {
         self.inner.join(other.inner);
+        self.raise = other.raise.or(self.raise.take());
     }
 
     /// Bytes of all keys in memory.
     pub fn memory(&self) -> usize {
-        self.inner.memory()
+        self.inner.memory() + self.raise.as_ref().map_or(0, |raise| raise.memory())
     }
 
     /// Bytes in memory of a key for this level, before it exists.
@@ -228,7 +249,7 @@ impl EvaluationKeys {
         galois.ok_or(OperationError::MissingKey { purpose: "conjugation".into(), level })
     }
 
-    fn check(&self, secret: &SecretKey, level: usize) -> Result<(), OperationError> {
+    pub(crate) fn check(&self, secret: &SecretKey, level: usize) -> Result<(), OperationError> {
         let most = self.parameters.data_primes();
         if *secret.parameters() != self.parameters {
             Err(OperationError::OtherParameters)
@@ -237,6 +258,7 @@ impl EvaluationKeys {
         } else if !(1..=most).contains(&level) {
             Err(OperationError::Level { most, found: level })
         } else {
+            KeyId::joined([self.id(), secret.id()])?;
             Ok(self.inner.check(secret)?)
         }
     }

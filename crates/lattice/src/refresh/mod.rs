@@ -53,7 +53,7 @@ pub use pieces::{KeyPiece, PieceError, RefreshKeysInPieces};
 use crate::ckks::{Basis, Ciphertext, Complex, Encoder, EvaluationKeys, Evaluator, Grid, OperationError, Scale};
 use crate::params::{LatticeError, LatticeParameters};
 use crate::ring::{Eval, Poly};
-use crate::rlwe::raise::{self, RaiseKeys};
+use crate::rlwe::raise;
 use crate::rlwe::{Diagonals, KeySwitcher, SecretKey};
 use bound::Circuit;
 use modular::Exponential;
@@ -213,14 +213,13 @@ pub struct Refresh {
 #[derive(Clone)]
 pub struct RefreshKeys {
     settings: RefreshSettings,
-    raise: RaiseKeys,
     evaluation: Arc<EvaluationKeys>,
 }
 
 impl RefreshKeys {
     /// Bytes in memory.
     pub fn memory(&self) -> usize {
-        self.raise.memory() + self.evaluation.memory()
+        self.evaluation.memory()
     }
 
     /// The keys for products, rotations and conjugation among them, for other computations, too.
@@ -302,14 +301,6 @@ impl Refresh {
         found
     }
 
-    fn raise_keys(&self, secret: &SecretKey, rng: &mut impl CryptoRng) -> Result<RaiseKeys, OperationError> {
-        let parameters = self.evaluator.parameters();
-        if secret.parameters() != parameters {
-            return Err(OperationError::OtherParameters);
-        }
-        Ok(RaiseKeys::generate(secret, self.narrow.parameters(), parameters.data_primes(), rng))
-    }
-
     /// Bytes in memory of [`Self::keys`], before they exist; their tables of rotations, less than a
     /// thousandth, are not counted.
     pub fn keys_memory(&self) -> usize {
@@ -351,21 +342,12 @@ impl Refresh {
         rng: &mut impl CryptoRng,
         mut each: impl FnMut() -> Result<(), E>,
     ) -> Result<RefreshKeys, E> {
-        let failed = |error: OperationError| E::from(RefreshError::from(error));
         let mut evaluation = EvaluationKeys::new(self.evaluator.parameters());
         for (piece, level) in self.pieces() {
-            match piece {
-                KeyPiece::Raise => {}
-                KeyPiece::Products => evaluation.add_relinearization(secret, level, rng).map_err(failed)?,
-                KeyPiece::Conjugation => evaluation.add_conjugation(secret, level, rng).map_err(failed)?,
-                KeyPiece::Rotation(step) => {
-                    evaluation.add_rotation(secret, step as i64, level, rng).map_err(failed)?;
-                }
-            }
+            evaluation.add_piece(piece, secret, level, rng)?;
             each()?;
         }
-        let raise = self.raise_keys(secret, rng).map_err(failed)?;
-        Ok(RefreshKeys { settings: self.settings.clone(), raise, evaluation: Arc::new(evaluation) })
+        Ok(RefreshKeys { settings: self.settings.clone(), evaluation: Arc::new(evaluation) })
     }
 
     /// The same numbers at the level [`Self::level`], at the same scale; bits at a scale of their
@@ -383,18 +365,31 @@ impl Refresh {
         self.evaluator.check_level(a, self.settings.least_level())?;
         let scale = a.scale().clone();
         let estimate = self.bound(a.estimate().ok_or(OperationError::NoEstimate)?, &scale)?;
-        let mut result = self.refreshed(a, evaluation, &keys.raise)?;
+        let mut result = self.refreshed(a, evaluation)?;
         result.declare_estimate(&estimate)?;
         Ok(result)
     }
 
+    /// As [`Self::refresh`], for a ciphertext without bounds, as an
+    /// [unbounded](Evaluator::unbounded) evaluator makes them. **That its numbers are small enough
+    /// is your promise**: at most a 128th of the first prime over the scale. Nothing can check it
+    /// under encryption.
+    ///
+    /// # Errors
+    /// [`RefreshError`] if parameters or keys differ, or the level is too low.
+    pub fn refresh_unbounded(&self, a: &Ciphertext, keys: &RefreshKeys) -> Result<Ciphertext, RefreshError> {
+        if keys.settings != self.settings {
+            return Err(RefreshError::Keys);
+        }
+        self.evaluator.check_keys(a, &keys.evaluation)?;
+        self.evaluator.check_level(a, self.settings.least_level())?;
+        Ok(self.refreshed(a, &keys.evaluation)?)
+    }
+
     /// The refreshed ciphertext, without its bounds.
-    fn refreshed(
-        &self,
-        a: &Ciphertext,
-        evaluation: &EvaluationKeys,
-        raise: &RaiseKeys,
-    ) -> Result<Ciphertext, OperationError> {
+    fn refreshed(&self, a: &Ciphertext, evaluation: &EvaluationKeys) -> Result<Ciphertext, OperationError> {
+        let missing = || OperationError::MissingKey { purpose: "raise".into(), level: 1 };
+        let raise = evaluation.raise().ok_or_else(missing)?;
         let scale = a.scale();
         let mut low = self.evaluator.to_level(a, self.settings.least_level())?;
         for (i, map) in self.down.iter().enumerate() {

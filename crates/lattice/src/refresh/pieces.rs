@@ -4,7 +4,7 @@
 use super::{Refresh, RefreshError, RefreshKeys, RefreshSettings};
 use crate::ckks::EvaluationKeys;
 use crate::params::LatticeParameters;
-use crate::rlwe::raise::RaiseKeys;
+use crate::rlwe::raise::{self, RaiseKeys};
 use crate::rlwe::{self, EvaluationKey, KeyId, OtherKey, SecretKey};
 use crate::wire::{self, LatticeWireError};
 use rand_core::CryptoRng;
@@ -106,14 +106,69 @@ impl Refresh {
         rng: &mut impl CryptoRng,
     ) -> Result<Vec<u8>, RefreshError> {
         let level = *self.pieces().get(&piece).ok_or(RefreshError::Keys)?;
-        let none = EvaluationKeys::new(self.evaluator.parameters());
-        let key = match piece {
-            KeyPiece::Raise => return Ok(wire::encode_raise_keys(&self.raise_keys(secret, rng)?)),
-            KeyPiece::Products => none.with_relinearization(secret, level, rng)?,
-            KeyPiece::Conjugation => none.with_conjugation(secret, level, rng)?,
-            KeyPiece::Rotation(step) => none.with_rotation(secret, step as i64, level, rng)?,
-        };
-        Ok(wire::encode_ckks_evaluation_keys(&key))
+        let mut key = EvaluationKeys::new(self.evaluator.parameters());
+        key.add_piece(piece, secret, level, rng)?;
+        Ok(wire::encode_ckks_raise_keys(&key).unwrap_or_else(|| wire::encode_ckks_evaluation_keys(&key)))
+    }
+}
+
+impl EvaluationKeys {
+    /// Adds one key for this level. Keys of the raise are for the top level always.
+    ///
+    /// # Errors
+    /// [`RefreshError`] for a secret of other parameters or not that of the keys here, parameters
+    /// without room for a raise, or a level that does not exist.
+    pub fn add_piece(
+        &mut self,
+        piece: KeyPiece,
+        secret: &SecretKey,
+        level: usize,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), RefreshError> {
+        match piece {
+            KeyPiece::Raise => {
+                self.check(secret, level)?;
+                let narrow = raise::narrow(secret.parameters())?;
+                self.set_raise(RaiseKeys::generate(secret, &narrow, secret.parameters().data_primes(), rng));
+            }
+            KeyPiece::Products => self.add_relinearization(secret, level, rng)?,
+            KeyPiece::Conjugation => self.add_conjugation(secret, level, rng)?,
+            KeyPiece::Rotation(step) => self.add_rotation(secret, step as i64, level, rng)?,
+        }
+        Ok(())
+    }
+
+    /// The level of the key for this purpose, if it is here.
+    pub fn level_of(&self, piece: KeyPiece) -> Option<usize> {
+        let inner = self.inner();
+        let of = |element| inner.for_automorphism(element).map(|galois| galois.key.level());
+        match piece {
+            KeyPiece::Raise => self.raise().map(RaiseKeys::level),
+            KeyPiece::Products => inner.for_products().map(EvaluationKey::level),
+            KeyPiece::Conjugation => of(rlwe::conjugation(self.parameters().degree())),
+            KeyPiece::Rotation(step) => of(rlwe::rotation(self.parameters().degree(), step as i64)),
+        }
+    }
+}
+
+impl RefreshKeys {
+    /// The keys of a refresh from a set with all of them, and others.
+    ///
+    /// # Errors
+    /// [`PieceError::Missing`], [`PieceError::Level`].
+    pub fn of(refresh: &Refresh, evaluation: Arc<EvaluationKeys>) -> Result<Self, PieceError> {
+        let needed = refresh.pieces();
+        let missing = needed.keys().filter(|piece| evaluation.level_of(**piece).is_none()).count();
+        if missing > 0 {
+            return Err(PieceError::Missing { missing });
+        }
+        for (piece, expected) in needed {
+            let found = evaluation.level_of(piece).unwrap_or(0);
+            if found < expected {
+                return Err(PieceError::Level { piece, expected, found });
+            }
+        }
+        Ok(Self { settings: refresh.settings.clone(), evaluation })
     }
 }
 
@@ -135,7 +190,6 @@ pub struct RefreshKeysInPieces {
     settings: RefreshSettings,
     needed: BTreeMap<KeyPiece, usize>,
     found: BTreeSet<KeyPiece>,
-    raise: Option<RaiseKeys>,
     evaluation: EvaluationKeys,
     id: Option<KeyId>,
 }
@@ -149,7 +203,6 @@ impl RefreshKeysInPieces {
             settings: refresh.settings.clone(),
             needed: refresh.pieces(),
             found: BTreeSet::new(),
-            raise: None,
             evaluation: EvaluationKeys::new(parameters),
             id: None,
         }
@@ -175,7 +228,7 @@ impl RefreshKeysInPieces {
     fn add_raise(&mut self, bytes: &[u8]) -> Result<KeyPiece, PieceError> {
         let keys = wire::decode_raise_keys(bytes, &self.parameters)?;
         self.id = KeyId::joined([self.id, keys.id()])?;
-        self.raise = Some(keys);
+        self.evaluation.set_raise(keys);
         Ok(KeyPiece::Raise)
     }
 
@@ -201,10 +254,8 @@ impl RefreshKeysInPieces {
     /// [`PieceError::Missing`].
     pub fn finish(self) -> Result<RefreshKeys, PieceError> {
         let missing = self.missing().len();
-        match self.raise {
-            Some(raise) if missing == 0 => {
-                Ok(RefreshKeys { settings: self.settings, raise, evaluation: Arc::new(self.evaluation) })
-            }
+        match missing {
+            0 => Ok(RefreshKeys { settings: self.settings, evaluation: Arc::new(self.evaluation) }),
             _ => Err(PieceError::Missing { missing }),
         }
     }

@@ -229,6 +229,25 @@ pub fn decode_ckks_evaluation_keys(
     Ok(ckks::EvaluationKeys::from_inner(parameters, keys))
 }
 
+/// Writes the pair of keys that raises a ciphertext in a [refresh](crate::refresh), if it is among
+/// these; [`encode_ckks_evaluation_keys`] writes all others.
+pub fn encode_ckks_raise_keys(keys: &ckks::EvaluationKeys) -> Option<Vec<u8>> {
+    keys.raise().map(encode_raise_keys)
+}
+
+/// Reads the pair of keys that raises a ciphertext, as keys of their own.
+///
+/// # Errors
+/// [`LatticeWireError`], with the expected and the found value.
+pub fn decode_ckks_raise_keys(
+    bytes: &[u8],
+    parameters: &LatticeParameters,
+) -> Result<ckks::EvaluationKeys, LatticeWireError> {
+    let mut keys = ckks::EvaluationKeys::new(parameters);
+    keys.set_raise(decode_raise_keys(bytes, parameters)?);
+    Ok(keys)
+}
+
 /// The keys of a refresh's raise.
 pub(crate) fn encode_raise_keys(keys: &RaiseKeys) -> Vec<u8> {
     let [to_sparse, to_dense] = keys.parts();

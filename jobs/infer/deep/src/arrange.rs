@@ -11,6 +11,7 @@
 //! | a baby step | 4 |
 //! | a giant step | 24 |
 //! | a rotation of a fold, a product of ciphertexts | 28 |
+//! | a refresh | 50,000 over the primes it begins with |
 //!
 //! and multiplied by the primes of the level. The ratios are those of the kernels.
 
@@ -26,6 +27,8 @@ use tobari_infer::Volume;
 const BEAM: usize = 8;
 /// The most diagonals of a map.
 const MOST_DIAGONALS: usize = 1 << 14;
+/// The price of a refresh, at all primes together.
+pub(crate) const REFRESH: f64 = 50_000.0;
 /// The most ciphertexts of a tensor.
 const MOST_CIPHERTEXTS: usize = 64;
 
@@ -72,7 +75,33 @@ struct Term {
     tensor: usize,
     scalar: Option<f64>,
     matrix: Arc<Matrix>,
-    support: Support,
+    /// The number of the support in [`Prices`].
+    support: usize,
+}
+
+/// The supports of all maps, and the prices of moves that were computed: networks repeat their
+/// layers.
+#[derive(Default)]
+struct Prices {
+    supports: Vec<Support>,
+    known: BTreeMap<(usize, Move), Option<f64>>,
+}
+
+impl Prices {
+    /// The number of a support.
+    fn number(&mut self, support: Support) -> usize {
+        if let Some(number) = self.supports.iter().position(|known| *known == support) {
+            return number;
+        }
+        self.supports.push(support);
+        self.supports.len() - 1
+    }
+
+    /// The price of a move at one prime; `None` for too many diagonals.
+    fn price(&mut self, one: &Move, support: usize) -> Option<f64> {
+        let supports = &self.supports;
+        *self.known.entry((support, one.clone())).or_insert_with(|| price(one, &supports[support]))
+    }
 }
 
 /// Layouts for these steps in ciphertexts of `1 << slot_bits` slots.
@@ -81,22 +110,24 @@ struct Term {
 /// [`ArrangeError`] for a step that is too large.
 pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeError> {
     let (levels, last_use, groups) = (levels(steps), last_use(steps), groups(steps));
+    let mut prices = Prices::default();
     let mut states: Vec<State> = inputs(steps.input, slot_bits)
         .into_iter()
         .map(|layout| State { price: 0.0, layouts: vec![layout], paths: Vec::new() })
         .collect();
     for (number, (name, step, output)) in steps.steps.iter().enumerate() {
-        let level = (levels[number + 1] + step.depths().into_iter().max().unwrap_or(0)) as f64;
-        // functions of more than one product grow fast outside their range
-        let clean = steps.steps[number + 1..]
-            .iter()
-            .any(|(_, next, _)| matches!(next, Step::Series { .. }) && next.inputs().contains(&(number + 1)));
-        let terms = terms(steps, step, *output);
+        let level = step.needs(levels[number + 1]).into_iter().max().unwrap_or(0) as f64;
+        // functions of more than one product grow fast outside their range, and a refresh is right
+        // within its range alone
+        let clean = steps.steps[number + 1..].iter().any(|(_, next, _)| {
+            matches!(next, Step::Series { .. } | Step::Refresh { .. }) && next.inputs().contains(&(number + 1))
+        });
+        let terms = terms(steps, step, *output, &mut prices);
         // a tensor that will meet this one number by number
         let partner = (0..=number).find(|tensor| groups[*tensor] == groups[number + 1]);
         let mut next: Vec<State> = Vec::new();
         for state in &states {
-            for (price, layout, paths) in continued(steps, step, *output, &terms, state) {
+            for (price, layout, paths) in continued(steps, step, *output, (&terms, &mut prices), state) {
                 let meets = partner.is_none_or(|partner| alike(&state.layouts[partner], &layout).is_some());
                 if !meets || clean && layout.has_garbage() {
                     continue;
@@ -121,8 +152,8 @@ pub fn arrange(steps: &Steps, slot_bits: usize) -> Result<Arrangement, ArrangeEr
 fn levels(steps: &Steps) -> Vec<usize> {
     let mut levels = vec![1; steps.steps.len() + 1];
     for (number, (_, step, _)) in steps.steps.iter().enumerate().rev() {
-        for (tensor, depth) in step.inputs().into_iter().zip(step.depths()) {
-            levels[tensor] = levels[tensor].max(levels[number + 1] + depth);
+        for (tensor, need) in step.inputs().into_iter().zip(step.needs(levels[number + 1])) {
+            levels[tensor] = levels[tensor].max(need);
         }
     }
     levels
@@ -197,9 +228,9 @@ fn inputs(volume: Volume, slot_bits: usize) -> Vec<Layout> {
 }
 
 /// The terms of a map.
-fn terms(steps: &Steps, step: &Step, output: Volume) -> Vec<Term> {
+fn terms(steps: &Steps, step: &Step, output: Volume, prices: &mut Prices) -> Vec<Term> {
     let Step::Map { terms, .. } = step else { return Vec::new() };
-    let term = |(tensor, factor): &(usize, Factor)| {
+    let mut term = |(tensor, factor): &(usize, Factor)| {
         let input = steps.volume(*tensor);
         let (scalar, matrix) = match factor {
             Factor::Scalar(factor) => {
@@ -208,10 +239,10 @@ fn terms(steps: &Steps, step: &Step, output: Volume) -> Vec<Term> {
             }
             Factor::Matrix(matrix) => (None, matrix.clone()),
         };
-        let support = Support::new(&matrix, input, output);
+        let support = prices.number(Support::new(&matrix, input, output));
         Term { tensor: *tensor, scalar, matrix, support }
     };
-    terms.iter().map(term).collect()
+    terms.iter().map(&mut term).collect()
 }
 
 /// The ways to continue a state by a step: price at one prime, layout, paths.
@@ -219,12 +250,12 @@ fn continued(
     steps: &Steps,
     step: &Step,
     output: Volume,
-    terms: &[Term],
+    (terms, prices): (&[Term], &mut Prices),
     state: &State,
 ) -> Vec<(f64, Layout, Vec<Path>)> {
     let count = |tensor: usize| state.layouts[tensor].ciphertexts() as f64;
     match step {
-        Step::Map { .. } => mapped(steps, output, terms, state),
+        Step::Map { .. } => mapped(steps, output, terms, prices, state),
         Step::Pool { input, window } => {
             let layout = &state.layouts[*input];
             let (pooled, folds) = layout.pooled(*window);
@@ -234,6 +265,10 @@ fn continued(
             vec![(28.0 * folds.len() as f64 * count(*input), pooled, Vec::new())]
         }
         Step::Square { input } => vec![(28.0 * count(*input), state.layouts[*input].clone(), Vec::new())],
+        Step::Refresh { input, least } => {
+            let price = REFRESH / *least as f64;
+            vec![(price * count(*input), state.layouts[*input].clone(), Vec::new())]
+        }
         Step::Series { input, coefficients, .. } => {
             let products = series::products(coefficients) as f64;
             vec![(28.0 * products * count(*input), state.layouts[*input].clone(), Vec::new())]
@@ -269,14 +304,20 @@ fn alike(a: &Layout, b: &Layout) -> Option<Layout> {
 }
 
 /// The ways of a map.
-fn mapped(steps: &Steps, output: Volume, terms: &[Term], state: &State) -> Vec<(f64, Layout, Vec<Path>)> {
+fn mapped(
+    steps: &Steps,
+    output: Volume,
+    terms: &[Term],
+    prices: &mut Prices,
+    state: &State,
+) -> Vec<(f64, Layout, Vec<Path>)> {
     let mut found = Vec::new();
     // the term with the most entries chooses, the others follow
     let Some(main) = (0..terms.len()).max_by_key(|term| terms[*term].matrix.entries()) else {
         return found;
     };
     let from = &state.layouts[terms[main].tensor];
-    let mut moves = Move::candidates(from, &terms[main].support, output, MOST_CIPHERTEXTS);
+    let mut moves = Move::candidates(from, &prices.supports[terms[main].support], output, MOST_CIPHERTEXTS);
     for (tensor, layout) in state.layouts.iter().enumerate() {
         if steps.volume(tensor) == output {
             moves.extend(Move::toward(from, layout));
@@ -284,7 +325,7 @@ fn mapped(steps: &Steps, output: Volume, terms: &[Term], state: &State) -> Vec<(
     }
     for one in moves {
         let layout = one.layout();
-        let Some(price) = price(&one, &terms[main].support) else { continue };
+        let Some(price) = prices.price(&one, terms[main].support) else { continue };
         let (mut price, mut all, mut sum) = (price, Vec::new(), Some(layout.clone()));
         for (number, term) in terms.iter().enumerate() {
             if number == main {
@@ -300,7 +341,7 @@ fn mapped(steps: &Steps, output: Volume, terms: &[Term], state: &State) -> Vec<(
                 continue;
             }
             let ways = Move::toward(own, &layout);
-            let way = ways.into_iter().filter_map(|way| Some((self::price(&way, &term.support)?, way)));
+            let way = ways.into_iter().filter_map(|way| Some((prices.price(&way, term.support)?, way)));
             let Some((extra, way)) = way.min_by(|a, b| a.0.total_cmp(&b.0)) else {
                 sum = None;
                 break;
@@ -325,7 +366,7 @@ fn mapped(steps: &Steps, output: Volume, terms: &[Term], state: &State) -> Vec<(
 }
 
 /// The price of a move at one prime; `None` for too many diagonals.
-pub fn price(one: &Move, support: &Support) -> Option<f64> {
+fn price(one: &Move, support: &Support) -> Option<f64> {
     let steps = one.steps(support, MOST_DIAGONALS)?;
     let folds = one.fold_steps().len() as f64 * one.layout().ciphertexts() as f64;
     let spreads = one.spread_steps().len() as f64 * one.from.ciphertexts() as f64;

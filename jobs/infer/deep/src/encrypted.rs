@@ -16,14 +16,19 @@ use crate::machine::{Circuit, Machine, Part, Place};
 use crate::steps::Step;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tobari_infer::compile::Card;
 use tobari_infer::program::Input;
 use tobari_lattice::ckks::{
     Ciphertext, EncodeError, Encoder, EvaluationKeys, Evaluator, LinearTransform, OperationError, Plaintext, Scale,
 };
 use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::refresh::{KeyPiece, Refresh, RefreshError, RefreshKeys};
 use zeroize::Zeroizing;
 
+/// The most bytes of encoded weights that stay in memory; weights beyond are encoded when they are
+/// used.
+const KEPT: usize = 1 << 31;
 /// The largest number that hides a slot.
 const WIDEST: f64 = (1u64 << 40) as f64;
 
@@ -45,6 +50,9 @@ pub enum RunError {
         /// Data primes.
         primes: usize,
     },
+    /// An error of a refresh.
+    #[error(transparent)]
+    Refresh(#[from] RefreshError),
     /// A key is missing.
     #[error("expected a {name}, found none: make the keys for this model")]
     Key {
@@ -66,8 +74,9 @@ pub struct Network {
     scales: Vec<Scale>,
     transforms: BTreeMap<Place, LinearTransform>,
     offsets: BTreeMap<(usize, usize), Plaintext>,
-    /// Rotations with their highest levels.
-    rotations: BTreeMap<i64, usize>,
+    /// Keys with their highest levels.
+    keys: BTreeMap<KeyPiece, usize>,
+    refresh: Option<Refresh>,
     /// The foretold error of a logit.
     error: Option<f64>,
 }
@@ -81,6 +90,8 @@ impl Network {
         let (evaluator, encoder) = (Evaluator::new(parameters)?.unbounded(), Encoder::new(parameters)?);
         let encoder = encoder.within(f64::INFINITY);
         let scales = scales(&circuit)?;
+        let refresh = circuit.refreshing.map(|kind| Refresh::new(parameters, kind.settings(parameters.degree())));
+        let refresh = refresh.transpose()?;
         let mut network = Self {
             parameters: parameters.clone(),
             evaluator,
@@ -89,9 +100,16 @@ impl Network {
             error: None,
             transforms: BTreeMap::new(),
             offsets: BTreeMap::new(),
-            rotations: circuit.rotations().into_iter().map(|(steps, level)| (steps as i64, level)).collect(),
+            keys: refresh.as_ref().map_or_else(BTreeMap::new, Refresh::pieces),
+            refresh,
             circuit,
         };
+        for (steps, level) in network.circuit.rotations() {
+            network.need(KeyPiece::Rotation(steps), level);
+        }
+        if let Some(level) = network.circuit.product_level() {
+            network.need(KeyPiece::Products, level);
+        }
         network.prepare()?;
         Ok(network)
     }
@@ -102,24 +120,23 @@ impl Network {
         Self { error: Some(error), ..self }
     }
 
+    /// Notes that a key of this level is used.
+    fn need(&mut self, piece: KeyPiece, level: usize) {
+        let highest = self.keys.entry(piece).or_default();
+        *highest = (*highest).max(level);
+    }
+
     fn prepare(&mut self) -> Result<(), RunError> {
+        let (mut places, mut bytes) = (Vec::new(), 0);
         for (step, parts) in self.circuit.parts.iter().enumerate() {
-            let Step::Map { terms, .. } = &self.circuit.steps.steps[step].1 else { continue };
             let level = self.circuit.argument_level(step);
-            for (term, (part, (tensor, _))) in parts.iter().zip(terms).enumerate() {
+            for (term, part) in parts.iter().enumerate() {
                 let Part::Products(products) = part else { continue };
-                let scale = weight_scale(&self.scales[step + 1], &self.scales[*tensor], level)?;
                 for ((from, to), diagonals) in &products.diagonals {
-                    let slots = self.encoder.slots();
-                    let whole = |weights: &Vec<f64>| weights.iter().copied().cycle().take(slots).collect();
-                    let all: BTreeMap<i64, Vec<f64>> =
-                        diagonals.iter().map(|(steps, weights)| (*steps as i64, whole(weights))).collect();
-                    let transform = LinearTransform::new(&self.encoder, &all, &scale, level)?;
-                    for steps in transform.rotations() {
-                        let highest = self.rotations.entry(steps).or_default();
-                        *highest = (*highest).max(level);
-                    }
-                    self.transforms.insert(Place { step, term, from: *from, to: *to }, transform);
+                    bytes += diagonals.len() * level * self.parameters.degree() * 8;
+                    let steps = diagonals.keys().map(|steps| *steps as i64);
+                    let rotations = LinearTransform::rotations_of(&self.parameters, steps);
+                    places.push((Place { step, term, from: *from, to: *to }, rotations, level));
                 }
             }
             for (to, offsets) in self.circuit.offsets(step).into_iter().enumerate() {
@@ -127,7 +144,33 @@ impl Network {
                 self.offsets.insert((step, to), self.encoder.encode(&offsets, scale, level)?);
             }
         }
+        for (place, rotations, level) in places {
+            for steps in rotations {
+                self.need(KeyPiece::Rotation(steps as usize), level);
+            }
+            if bytes <= KEPT {
+                let transform = self.weights(place)?;
+                self.transforms.insert(place, transform);
+            }
+        }
         Ok(())
+    }
+
+    /// Encodes the weights of a place.
+    fn weights(&self, place: Place) -> Result<LinearTransform, RunError> {
+        let Place { step, term, from, to } = place;
+        let (Step::Map { terms, .. }, Some(Part::Products(products))) =
+            (&self.circuit.steps.steps[step].1, self.circuit.parts[step].get(term))
+        else {
+            return Err(OperationError::Empty.into());
+        };
+        let (level, slots) = (self.circuit.argument_level(step), self.encoder.slots());
+        let scale = weight_scale(&self.scales[step + 1], &self.scales[terms[term].0], level)?;
+        let diagonals = products.diagonals.get(&(from, to)).ok_or(OperationError::Empty)?;
+        let whole = |weights: &Vec<f64>| weights.iter().copied().cycle().take(slots).collect();
+        let all: BTreeMap<i64, Vec<f64>> =
+            diagonals.iter().map(|(steps, weights)| (*steps as i64, whole(weights))).collect();
+        Ok(LinearTransform::new(&self.encoder, &all, &scale, level)?)
     }
 
     /// The circuit.
@@ -151,11 +194,7 @@ impl Network {
         let slots = circuit.layout(last).slots();
         let mut logits = circuit.layout(last).places(circuit.steps.volume(last));
         let guard = if circuit.steps.guarded { logits.pop() } else { None };
-        let rotation = |(steps, level): (&i64, &usize)| Input::Rotation { steps: *steps, level: *level as u16 - 1 };
-        let mut keys: BTreeSet<Input> = self.rotations.iter().map(rotation).collect();
-        if let Some(level) = self.circuit.product_level() {
-            keys.insert(Input::Relinearization { level: level as u16 - 1 });
-        }
+        let keys: BTreeSet<Input> = self.keys.iter().map(|(piece, level)| input_of(*piece, *level)).collect();
         Card {
             parameters: self.parameters.clone(),
             pixels: input.len(),
@@ -175,25 +214,24 @@ impl Network {
     /// # Errors
     /// [`RunError::Key`] names the first key that is missing or of another level, and
     /// [`RunError::Operation`] is for keys of other parameters.
-    pub fn keyring(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<EvaluationKeys, RunError> {
+    pub fn keyring(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<NetworkKeys, RunError> {
         let mut given: BTreeMap<Input, EvaluationKeys> = keys.into_iter().collect();
         let mut ring = EvaluationKeys::new(&self.parameters);
-        for input in self.card().keys {
-            let level = match input {
-                Input::Rotation { level, .. } | Input::Relinearization { level } => usize::from(level) + 1,
-                _ => continue,
-            };
-            let fits = |key: &EvaluationKeys| key.only().is_some_and(|key| key.level() == level);
-            let key = given.remove(&input).filter(fits);
+        for (piece, level) in &self.keys {
+            let input = input_of(*piece, *level);
+            let key = given.remove(&input).filter(|key| key.level_of(*piece) == Some(*level));
             ring.merge(key.ok_or_else(|| RunError::Key { name: tobari_infer::compile::name(input) })?)?;
         }
-        Ok(ring)
+        let evaluation = Arc::new(ring);
+        let refresh = self.refresh.as_ref().map(|refresh| RefreshKeys::of(refresh, Arc::clone(&evaluation)));
+        let refresh = refresh.transpose().map_err(|error| RunError::Key { name: error.to_string() })?;
+        Ok(NetworkKeys { evaluation, refresh })
     }
 
     /// Bytes of a client's keys in memory.
     pub fn keyring_memory(&self) -> u64 {
-        let levels = self.rotations.values().copied().chain(self.circuit.product_level());
-        levels.map(|level| EvaluationKeys::memory_of_key(&self.parameters, level) as u64).sum()
+        let levels = self.keys.values();
+        levels.map(|level| EvaluationKeys::memory_of_key(&self.parameters, *level) as u64).sum()
     }
 
     /// Computes the ciphertexts of the logits from those of a picture, with all other slots hidden.
@@ -206,7 +244,7 @@ impl Network {
     pub fn run(
         &self,
         picture: Vec<Ciphertext>,
-        keys: &EvaluationKeys,
+        keys: &NetworkKeys,
         rng: &mut impl CryptoRng,
         mut progress: impl FnMut(usize) -> bool,
     ) -> Result<Vec<Ciphertext>, RunError> {
@@ -247,6 +285,24 @@ impl Network {
     }
 }
 
+/// A client's keys for a network.
+#[derive(Clone)]
+pub struct NetworkKeys {
+    evaluation: Arc<EvaluationKeys>,
+    refresh: Option<RefreshKeys>,
+}
+
+/// A key as a card names it.
+fn input_of(piece: KeyPiece, level: usize) -> Input {
+    let level = level as u16 - 1;
+    match piece {
+        KeyPiece::Raise => Input::Raise { level },
+        KeyPiece::Products => Input::Relinearization { level },
+        KeyPiece::Conjugation => Input::Conjugation { level },
+        KeyPiece::Rotation(steps) => Input::Rotation { steps: steps as i64, level },
+    }
+}
+
 /// The scale of each tensor.
 fn scales(circuit: &Circuit) -> Result<Vec<Scale>, OperationError> {
     // the first prime is larger than the scales
@@ -260,7 +316,9 @@ fn scales(circuit: &Circuit) -> Result<Vec<Scale>, OperationError> {
         };
         scales.push(match step {
             Step::Map { .. } => own(number + 1),
-            Step::Pool { input, .. } | Step::Series { input, .. } => scales[*input].clone(),
+            Step::Pool { input, .. } | Step::Series { input, .. } | Step::Refresh { input, .. } => {
+                scales[*input].clone()
+            }
             Step::Sum { plain, .. } => scales[plain[0]].clone(),
             Step::Square { input } => product(&scales[*input], &scales[*input])?,
             Step::Product { inputs: [a, b] } => product(&scales[*a], &scales[*b])?,
@@ -278,7 +336,7 @@ fn weight_scale(to: &Scale, from: &Scale, level: usize) -> Result<Scale, Operati
 /// The machine of ciphertexts.
 struct Runner<'a> {
     network: &'a Network,
-    keys: &'a EvaluationKeys,
+    keys: &'a NetworkKeys,
 }
 
 impl Machine for Runner<'_> {
@@ -290,8 +348,11 @@ impl Machine for Runner<'_> {
     }
 
     fn transform(&mut self, a: &Ciphertext, place: Place) -> Result<Ciphertext, RunError> {
-        let transform = self.network.transforms.get(&place).ok_or(OperationError::Empty)?;
-        Ok(self.network.evaluator.transform(a, transform, self.keys)?)
+        let (evaluator, keys) = (&self.network.evaluator, &self.keys.evaluation);
+        match self.network.transforms.get(&place) {
+            Some(transform) => Ok(evaluator.transform(a, transform, keys)?),
+            None => Ok(evaluator.transform(a, &self.network.weights(place)?, keys)?),
+        }
     }
 
     fn times(&mut self, a: &Ciphertext, factor: f64, tensor: usize) -> Result<Ciphertext, RunError> {
@@ -314,7 +375,7 @@ impl Machine for Runner<'_> {
     }
 
     fn rotate(&mut self, a: &Ciphertext, steps: usize) -> Result<Ciphertext, RunError> {
-        Ok(self.network.evaluator.rotate(a, steps as i64, self.keys)?)
+        Ok(self.network.evaluator.rotate(a, steps as i64, &self.keys.evaluation)?)
     }
 
     fn offset(&mut self, a: Ciphertext, step: usize, to: usize) -> Result<Ciphertext, RunError> {
@@ -323,10 +384,16 @@ impl Machine for Runner<'_> {
     }
 
     fn multiply(&mut self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, RunError> {
-        Ok(self.network.evaluator.mul_rescale(a, b, self.keys)?)
+        Ok(self.network.evaluator.mul_rescale(a, b, &self.keys.evaluation)?)
     }
 
     fn series(&mut self, a: &Ciphertext, coefficients: &[f64]) -> Result<Ciphertext, RunError> {
-        Ok(self.network.evaluator.chebyshev(a, coefficients, self.keys)?)
+        Ok(self.network.evaluator.chebyshev(a, coefficients, &self.keys.evaluation)?)
+    }
+
+    fn refresh(&mut self, a: &Ciphertext) -> Result<Ciphertext, RunError> {
+        let missing = || RunError::Key { name: "key of a refresh".to_owned() };
+        let (refresh, keys) = self.network.refresh.as_ref().zip(self.keys.refresh.as_ref()).ok_or_else(missing)?;
+        Ok(refresh.refresh_unbounded(a, keys)?)
     }
 }

@@ -8,6 +8,7 @@
 //! | headroom; right bits of activations; 1 if activations are of degree two, or 0 | 8; 1; 1 |
 //! | margin, foretold error, part of approximations, deviation of the noise | 8 each |
 //! | bits of the scale; length and text of the sizes of parameters | 1; 2; so many |
+//! | refreshes: 0 for none, 1 for quick ones, 2 for precise ones | 1 |
 //! | ranges and fitted coefficients | numbers |
 //! | nodes | 2 |
 //! | of each node: length of its name, the name; inputs, the value of each | 1, so many; 1, 2 each |
@@ -22,7 +23,7 @@
 use crate::graph::{Activation, Graph, Op};
 use crate::lower::LowerOptions;
 use crate::model::{DeepModel, Forecast};
-use crate::settings::Settings;
+use crate::settings::{Refreshing, Settings};
 use sha2::{Digest, Sha256};
 use tobari_infer::{Normalisation, Volume};
 use tobari_octets::{LengthError, Reader};
@@ -70,6 +71,11 @@ impl DeepModel {
         let sizes = self.settings.sizes.to_string();
         out.extend_from_slice(&(sizes.len() as u16).to_be_bytes());
         out.extend_from_slice(sizes.as_bytes());
+        out.push(match self.settings.refreshing {
+            None => 0,
+            Some(Refreshing::Quick) => 1,
+            Some(Refreshing::Precise) => 2,
+        });
         put_numbers(&mut out, &self.facts);
         out.extend_from_slice(&(self.graph.nodes().len() as u16).to_be_bytes());
         for node in self.graph.nodes() {
@@ -123,6 +129,12 @@ impl DeepModel {
         let length = usize::from(reader.u16()?);
         let text = std::str::from_utf8(reader.take(length)?).map_err(|_| FileError::Malformed("sizes as text"))?;
         let sizes = text.parse().map_err(|_| FileError::Malformed("sizes of parameters"))?;
+        let refreshing = match reader.u8()? {
+            0 => None,
+            1 => Some(Refreshing::Quick),
+            2 => Some(Refreshing::Precise),
+            _ => return Err(FileError::Malformed("a kind of refreshes")),
+        };
         let facts = take_numbers(&mut reader)?;
         let fine =
             headroom >= 1.0 && headroom.is_finite() && (1..=40).contains(&bits) && (1..=50).contains(&scale_bits);
@@ -146,7 +158,10 @@ impl DeepModel {
             return Err(LengthError::TooLong { extra: reader.rest().len() }.into());
         }
         let options = LowerOptions { headroom, bits, quadratic };
-        let settings = Settings { sizes, scale: scale_bits };
+        let settings = Settings { sizes, scale: scale_bits, refreshing };
+        if refreshing.is_some_and(|kind| Settings::refreshed(kind).as_ref() != Some(&settings)) {
+            return Err(FileError::Malformed("the parameters of its refreshes"));
+        }
         let forecast = Forecast { margin, error, approximation, noise };
         let model = Self { graph, options, facts, settings, forecast };
         // one byte string for each network

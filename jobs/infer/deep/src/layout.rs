@@ -275,7 +275,7 @@ impl Support {
 }
 
 /// One matrix between two layouts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Move {
     /// The layout of the input, after the spreads.
     pub from: Layout,
@@ -387,9 +387,9 @@ impl Move {
             sums = sums.iter().flat_map(add).collect();
             sums.sort_unstable();
             sums.dedup();
-        }
-        if sums.len() > most {
-            return None;
+            if sums.len() > most {
+                return None;
+            }
         }
         let mut steps: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         for (from, to, step) in sums {

@@ -19,6 +19,7 @@ pub mod lower;
 pub mod machine;
 pub mod matrix;
 pub mod model;
+pub mod place;
 pub mod settings;
 pub mod simulate;
 pub mod steps;

@@ -5,6 +5,7 @@
 
 use crate::arrange::{Arrangement, Path};
 use crate::layout::{Diagonals, Layout};
+use crate::settings::Refreshing;
 use crate::steps::{Step, Steps};
 use std::collections::BTreeMap;
 use tobari_lattice::ckks::LinearTransform;
@@ -39,6 +40,8 @@ pub struct Circuit {
     pub arrangement: Arrangement,
     /// For each step, the factors of its terms.
     pub parts: Vec<Vec<Part>>,
+    /// The kind of the refreshes among the steps.
+    pub refreshing: Option<Refreshing>,
 }
 
 /// The place of diagonals or offsets.
@@ -82,11 +85,14 @@ pub trait Machine {
     fn multiply(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Self::Error>;
     /// `Σ_k c_k T_k(a)`
     fn series(&mut self, a: &Self::Value, coefficients: &[f64]) -> Result<Self::Value, Self::Error>;
+    /// `a` at the level after a refresh.
+    fn refresh(&mut self, a: &Self::Value) -> Result<Self::Value, Self::Error>;
 }
 
 impl Circuit {
-    /// The circuit of these steps in this arrangement.
-    pub fn new(steps: Steps, arrangement: Arrangement) -> Self {
+    /// The circuit of these steps in this arrangement, with refreshes of this kind if there are
+    /// some.
+    pub fn new(steps: Steps, arrangement: Arrangement, refreshing: Option<Refreshing>) -> Self {
         let parts = (0..steps.steps.len()).map(|step| {
             let Step::Map { terms, .. } = &steps.steps[step].1 else { return Vec::new() };
             let output = steps.steps[step].2;
@@ -101,7 +107,7 @@ impl Circuit {
             arrangement.paths[step].iter().zip(terms).map(part).collect()
         });
         let parts = parts.collect();
-        Self { steps, arrangement, parts }
+        Self { steps, arrangement, parts, refreshing }
     }
 
     /// The layout of a tensor.
@@ -117,7 +123,7 @@ impl Circuit {
     /// Data primes of the arguments of a step; of a sum those of its scaled tensors, if it has
     /// some.
     pub fn argument_level(&self, step: usize) -> usize {
-        self.level(step + 1) + self.steps.steps[step].1.depths().into_iter().max().unwrap_or(0)
+        self.steps.steps[step].1.needs(self.level(step + 1)).into_iter().max().unwrap_or(0)
     }
 
     /// The offsets of a map's result, slot by slot, for each of its ciphertexts.
@@ -173,8 +179,9 @@ impl Circuit {
     /// The highest level of a product of ciphertexts.
     pub fn product_level(&self) -> Option<usize> {
         let steps = self.steps.steps.iter().enumerate();
-        let products =
-            steps.filter(|(_, (_, step, _))| !matches!(step, Step::Map { .. } | Step::Pool { .. } | Step::Sum { .. }));
+        let products = steps.filter(|(_, (_, step, _))| {
+            matches!(step, Step::Square { .. } | Step::Series { .. } | Step::Product { .. })
+        });
         products.map(|(step, _)| self.argument_level(step)).max()
     }
 
@@ -228,6 +235,14 @@ impl Circuit {
                 lowered(*input)?.into_iter().map(|value| fold(machine, value, &folds)).collect()
             }
             Step::Square { input } => lowered(*input)?.iter().map(|value| machine.multiply(value, value)).collect(),
+            Step::Refresh { input, .. } => {
+                let (own, values) = (self.level(step + 1), lowered(*input)?);
+                let one = |value: M::Value| {
+                    let refreshed = machine.refresh(&value)?;
+                    machine.lower(&refreshed, own)
+                };
+                values.into_iter().map(one).collect()
+            }
             Step::Series { input, shift, coefficients } => {
                 let values = lowered(*input)?;
                 let one = |value: M::Value| {

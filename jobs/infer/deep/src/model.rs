@@ -21,13 +21,15 @@
 //! # The file
 //! `TIM`, version 3; [`encode`](DeepModel::encode) describes it.
 
-use crate::arrange::{ArrangeError, Arrangement, arrange};
+use crate::arrange::{ArrangeError, arrange};
 use crate::encrypted::{Network, RunError};
 use crate::graph::{Graph, PictureError};
 use crate::lower::{LowerError, LowerOptions, Lowered, Source, lower, numbers};
 use crate::machine::Circuit;
-use crate::settings::Settings;
+use crate::place::place;
+use crate::settings::{Refreshing, Settings};
 use crate::simulate::simulate;
+use crate::steps::Steps;
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use tobari_infer::client::GUARD;
@@ -239,14 +241,11 @@ impl DeepModel {
     ) -> Result<Self, ModelError> {
         let levels = lowered.steps.depth() + 1;
         let all = Settings::all(levels, LEAST_SCALE);
-        if all.is_empty() {
-            return Err(ModelError::Depth { levels, most: most_levels() });
-        }
         let pictures = spread(pictures, FORECAST);
         let (mut best, mut fewest): (Option<(Forecast, Settings)>, Option<usize>) = (None, None);
         for of_degree in all.chunk_by(|a, b| a.sizes.degree == b.sizes.degree) {
             let arrangement = arrange(&lowered.steps, of_degree[0].slot_bits())?;
-            let circuit = Circuit::new(lowered.steps.clone(), arrangement);
+            let circuit = Circuit::new(lowered.steps.clone(), arrangement, None);
             let mut of_degree = of_degree.to_vec();
             of_degree.sort_by_key(Settings::work);
             for settings in of_degree {
@@ -273,11 +272,31 @@ impl DeepModel {
                 break;
             }
         }
-        if let (None, Some(found)) = (&best, fewest) {
-            return Err(ModelError::Keys { found });
+        let enough = |best: &Option<(Forecast, Settings)>| {
+            best.as_ref().is_some_and(|(forecast, _)| forecast.error <= margin / 2.0)
+        };
+        if !enough(&best) {
+            for settings in Refreshing::ALL.into_iter().filter_map(Settings::refreshed) {
+                let Some(circuit) = refreshed(&lowered.steps, &settings)? else { continue };
+                let noise = noise(&circuit, &settings, &pictures)?;
+                let error = OTHERS * approximation + DEVIATIONS * noise;
+                let forecast = Forecast { margin, error, approximation, noise };
+                if best.as_ref().is_none_or(|(best, _)| error < best.error) {
+                    best = Some((forecast, settings));
+                }
+                if enough(&best) {
+                    break;
+                }
+            }
+        }
+        if best.is_none() {
+            return Err(match fewest {
+                Some(found) => ModelError::Keys { found },
+                None => ModelError::Depth { levels, most: most_levels() },
+            });
         }
         if let Some((forecast, settings)) = &best
-            && forecast.error <= margin / 2.0
+            && enough(&best)
         {
             let (forecast, settings) = (*forecast, settings.clone());
             return Ok(Self { graph, options, facts: lowered.facts, settings, forecast });
@@ -307,8 +326,13 @@ impl DeepModel {
     /// [`ModelError`] for facts of another network.
     pub fn circuit(&self) -> Result<Circuit, ModelError> {
         let lowered = lower(&self.graph, Source::Facts(&self.facts), self.options)?;
-        let arrangement: Arrangement = arrange(&lowered.steps, self.settings.slot_bits())?;
-        Ok(Circuit::new(lowered.steps, arrangement))
+        if self.settings.refreshing.is_some() {
+            let levels = lowered.steps.depth() + 1;
+            let circuit = refreshed(&lowered.steps, &self.settings)?;
+            return circuit.ok_or(ModelError::Depth { levels, most: most_levels() });
+        }
+        let arrangement = arrange(&lowered.steps, self.settings.slot_bits())?;
+        Ok(Circuit::new(lowered.steps, arrangement, None))
     }
 
     /// The network, ready to run: weights are encoded.
@@ -345,6 +369,14 @@ fn generator(seed: u64) -> ChaCha20Rng {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_be_bytes());
     ChaCha20Rng::from_seed(bytes)
+}
+
+/// The circuit with refreshes; `None` if there are too many levels between two of them.
+fn refreshed(steps: &Steps, settings: &Settings) -> Result<Option<Circuit>, ModelError> {
+    let placed = settings.levels().and_then(|levels| place(steps, levels, settings.slot_bits()));
+    let Some(steps) = placed else { return Ok(None) };
+    let arrangement = arrange(&steps, settings.slot_bits())?;
+    Ok(Some(Circuit::new(steps, arrangement, settings.refreshing)))
 }
 
 /// Bytes of a client's keys, as they are sent: half of what they take in memory.

@@ -1,12 +1,73 @@
 //! Parameters for a circuit, by its depth.
 
-use tobari_lattice::params::Sizes;
+use crate::place::Levels;
+use tobari_lattice::params::{NamedSet, Sizes};
+use tobari_lattice::refresh::RefreshSettings;
 
 /// The scales that are tried, in bits, the finest first.
 const SCALES: [u32; 9] = [45, 43, 41, 39, 37, 35, 33, 31, 29];
 /// Bits of the first prime above the scale: room for logits and for the numbers that hide other
 /// slots.
 const ROOM: u32 = 10;
+
+/// The kinds of refreshes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refreshing {
+    /// About 15 bits in the worst slot.
+    Quick,
+    /// About 19 bits.
+    Precise,
+}
+
+impl Refreshing {
+    /// Both, the quicker one first.
+    pub const ALL: [Self; 2] = [Self::Quick, Self::Precise];
+
+    /// The refresh of all slots of a ring of this degree.
+    pub fn settings(self, degree: usize) -> RefreshSettings {
+        let settings = RefreshSettings::real(degree / 2);
+        match self {
+            Self::Quick => settings,
+            Self::Precise => settings.precise(),
+        }
+    }
+
+    /// A number after a refresh without noise: the sine in place of the line.
+    pub fn value(self, x: f64) -> f64 {
+        match self {
+            // x over a first prime of 50 bits, at a scale of 40
+            Self::Quick => {
+                let turn = std::f64::consts::TAU / 1024.0;
+                (x * turn).sin() / turn
+            }
+            // 4/3 sin θ - 1/6 sin 2θ, at a scale of 42 bits
+            Self::Precise => {
+                let turn = std::f64::consts::TAU / 256.0;
+                ((x * turn).sin() * 4.0 / 3.0 - (2.0 * x * turn).sin() / 6.0) / turn
+            }
+        }
+    }
+
+    /// The deviation of the noise that a refresh adds to a real slot in a ring of this degree, for
+    /// numbers at the scale of its set. Measured; roundings of products with the secret, and so the
+    /// noise, grow with the degree.
+    pub fn deviation(self, degree: usize) -> f64 {
+        let of_degree = degree as f64 / 65_536.0;
+        match self {
+            // the series of the cosine has an error, too
+            Self::Quick => f64::hypot(1.25e-7, 7e-7 * of_degree),
+            Self::Precise => 1.5e-7 * of_degree,
+        }
+    }
+
+    /// The set of parameters in `tobari-lattice`, and the bits of its scale.
+    fn set(self) -> (&'static str, u32) {
+        match self {
+            Self::Quick => ("refresh", 40),
+            Self::Precise => ("refresh-precise", 42),
+        }
+    }
+}
 
 /// Sizes of parameters, and the bits of the scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +76,8 @@ pub struct Settings {
     pub sizes: Sizes,
     /// The scale of tensors is two to this.
     pub scale: u32,
+    /// The refreshes between steps, if there are some.
+    pub refreshing: Option<Refreshing>,
 }
 
 impl Settings {
@@ -25,10 +88,30 @@ impl Settings {
             SCALES.into_iter().filter(move |scale| *scale >= least).filter_map(move |scale| {
                 let mut data = vec![(scale + ROOM).min(50)];
                 data.extend(std::iter::repeat_n(scale, primes - 1));
-                Some(Self { sizes: Sizes::fit(1 << log, data, None)?, scale })
+                Some(Self { sizes: Sizes::fit(1 << log, data, None)?, scale, refreshing: None })
             })
         };
         (12..=16).flat_map(of_degree).collect()
+    }
+
+    /// The parameters with refreshes of this kind, of 128 bits of security.
+    pub fn refreshed(refreshing: Refreshing) -> Option<Self> {
+        let (name, scale) = refreshing.set();
+        let set = NamedSet::from_name(name)?;
+        let sizes = Sizes {
+            degree: set.degree,
+            data: set.data.to_vec(),
+            special: set.special.to_vec(),
+            digits: set.digits,
+            plaintext_modulus: set.plaintext_modulus,
+        };
+        Some(Self { sizes, scale, refreshing: Some(refreshing) })
+    }
+
+    /// The levels between refreshes.
+    pub fn levels(&self) -> Option<Levels> {
+        let settings = self.refreshing?.settings(self.sizes.degree);
+        Some(Levels { most: self.sizes.data.len().checked_sub(settings.depth())?, least: settings.least_level() })
     }
 
     /// Bits of a slot.

@@ -11,6 +11,7 @@
 //! | products with diagonals | a key switch times each weight, roundings of weights, giant steps |
 //! | rescaling | its rounding, the second part times the secret |
 //! | rotation, product | a key switch |
+//! | refresh | as measured ([`Refreshing`]); and the sine, computed |
 //!
 //! The deviations are those of [`Estimator`], whose bounds count six of them for one polynomial and
 //! thirty-six for a product of two, for complex slots. Real parts have `1/√2` of them.
@@ -214,6 +215,16 @@ impl Machine for Simulator<'_> {
             noise.add(&mut numbers, |_| deviation);
         }
         Ok(Slots { numbers, level: a.level - 1 })
+    }
+
+    fn refresh(&mut self, a: &Slots) -> Result<Slots, Infallible> {
+        let mut numbers = a.numbers.clone();
+        if let (Some(noise), Some(refreshing)) = (&mut self.noise, self.circuit.refreshing) {
+            numbers.iter_mut().for_each(|x| *x = refreshing.value(*x));
+            let deviation = refreshing.deviation(2 * numbers.len());
+            noise.add(&mut numbers, |_| deviation);
+        }
+        Ok(Slots { numbers, level: usize::MAX })
     }
 
     fn series(&mut self, a: &Slots, coefficients: &[f64]) -> Result<Slots, Infallible> {

@@ -6,6 +6,7 @@
 //! square   y = x²                     one level
 //! series   y = Σ_k c_k T_k(x + h)     as many levels as the degree has bits
 //! product  y = x_1 x_2                one level
+//! refresh  y = x                      back to the level after a refresh
 //! sum      y = Σ x_k + Σ f_j x_j + b  no level for x_k, one for each x_j
 //! ```
 //!
@@ -72,6 +73,13 @@ pub enum Step {
         /// The tensors.
         inputs: [usize; 2],
     },
+    /// `x`, at a high level again: a [refresh](tobari_lattice::refresh).
+    Refresh {
+        /// The tensor.
+        input: usize,
+        /// The level that a refresh begins with.
+        least: usize,
+    },
 }
 
 impl Step {
@@ -84,6 +92,7 @@ impl Step {
             Self::Series { .. } => "series",
             Self::Product { .. } => "product",
             Self::Sum { .. } => "sum",
+            Self::Refresh { .. } => "refresh",
         }
     }
 
@@ -91,16 +100,20 @@ impl Step {
     pub fn inputs(&self) -> Vec<usize> {
         match self {
             Self::Map { terms, .. } => terms.iter().map(|(tensor, _)| *tensor).collect(),
-            Self::Pool { input, .. } | Self::Square { input } | Self::Series { input, .. } => vec![*input],
+            Self::Pool { input, .. }
+            | Self::Square { input }
+            | Self::Series { input, .. }
+            | Self::Refresh { input, .. } => vec![*input],
             Self::Product { inputs } => inputs.to_vec(),
             Self::Sum { plain, scaled, .. } => plain.iter().copied().chain(scaled.iter().map(|(x, _)| *x)).collect(),
         }
     }
 
-    /// The levels that it takes, for each input.
+    /// The levels that it takes, for each input. A refresh takes none: it begins at a level of its
+    /// own ([`Self::needs`]).
     pub fn depths(&self) -> Vec<usize> {
         let depth = match self {
-            Self::Pool { .. } => 0,
+            Self::Pool { .. } | Self::Refresh { .. } => 0,
             Self::Map { .. } | Self::Square { .. } | Self::Product { .. } => 1,
             Self::Series { coefficients, .. } => series::levels(series::degree(coefficients)),
             Self::Sum { plain, scaled, .. } => {
@@ -108,6 +121,33 @@ impl Step {
             }
         };
         vec![depth; self.inputs().len()]
+    }
+
+    /// The least levels of its inputs for a result at this level.
+    pub fn needs(&self, level: usize) -> Vec<usize> {
+        match self {
+            Self::Refresh { least, .. } => vec![*least],
+            _ => self.depths().into_iter().map(|depth| level + depth).collect(),
+        }
+    }
+
+    /// The same step with other numbers for its tensors.
+    #[must_use]
+    pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
+        let mut step = self.clone();
+        match &mut step {
+            Self::Map { terms, .. } => terms.iter_mut().for_each(|(tensor, _)| *tensor = number(*tensor)),
+            Self::Pool { input, .. }
+            | Self::Square { input }
+            | Self::Series { input, .. }
+            | Self::Refresh { input, .. } => *input = number(*input),
+            Self::Product { inputs } => inputs.iter_mut().for_each(|tensor| *tensor = number(*tensor)),
+            Self::Sum { plain, scaled, .. } => {
+                plain.iter_mut().for_each(|tensor| *tensor = number(*tensor));
+                scaled.iter_mut().for_each(|(tensor, _)| *tensor = number(*tensor));
+            }
+        }
+        step
     }
 
     /// The result for numbers without encryption.
@@ -146,6 +186,7 @@ impl Step {
                 (0..output.len()).map(|at| sum(at) + offset).collect()
             }
             Self::Product { .. } => inputs[0].iter().zip(inputs[1]).map(|(a, b)| a * b).collect(),
+            Self::Refresh { .. } => inputs[0].to_vec(),
         }
     }
 }
@@ -209,7 +250,7 @@ impl Steps {
         (numbers, guard)
     }
 
-    /// The levels that the whole takes.
+    /// The levels that the whole takes, without refreshes.
     pub fn depth(&self) -> usize {
         let mut depths: Vec<usize> = vec![0];
         for (_, step, _) in &self.steps {

@@ -1,7 +1,6 @@
 //! Both kinds of models: maps with squares between them, and networks of any depth.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use chacha20::ChaCha20Rng;
@@ -12,7 +11,7 @@ use tobari_infer::program::Input;
 use tobari_infer::server::{Keyring, Seconds, ServeError, Service};
 use tobari_infer::{Model, Volume, messages};
 use tobari_infer_deep::DeepModel;
-use tobari_infer_deep::encrypted::{Network, RunError};
+use tobari_infer_deep::encrypted::{Network, NetworkKeys, RunError};
 use tobari_infer_deep::file::{MAGIC, MAX_FILE_BYTES};
 use tobari_lattice::ckks::{EvaluationKeys, SeededCiphertext};
 use zeroize::Zeroizing;
@@ -78,7 +77,7 @@ pub(crate) enum Ring {
     /// For maps with squares.
     Flat(Keyring),
     /// For a network of any depth.
-    Deep(Arc<EvaluationKeys>),
+    Deep(NetworkKeys),
 }
 
 /// Why there is no answer.
@@ -136,7 +135,7 @@ impl Engine {
     pub(crate) fn keyring(&self, keys: Vec<(Input, EvaluationKeys)>) -> Result<Ring, EngineError> {
         Ok(match self {
             Self::Flat(service) => Ring::Flat(service.keyring(keys)?),
-            Self::Deep(network) => Ring::Deep(Arc::new(network.keyring(keys)?)),
+            Self::Deep(network) => Ring::Deep(network.keyring(keys)?),
         })
     }
 

@@ -7,19 +7,23 @@
 //! | numbers of an image | 4 |
 //! | of a question: ciphertexts, data primes, scale | 1, 1, 8 and 8 per data prime of the set |
 //! | for each ciphertext and slot: the number of its pixel in the image, or `ffffffff` | 4 each |
-//! | keys; of each: 0 for a rotation or 1 for products, steps (signed), `l` | 2; 1, 4, 2 each |
+//! | keys; of each: its kind, steps (signed; 0 but for rotations), `l` | 2; 1, 4, 2 each |
 //! | classes; of each: ciphertext and slot of its logit | 2; 1, 4 each |
 //! | of an answer: data primes, scale | 1, as above |
 //! | exponent of the logits, signed | 4 |
 //! | with a foretold error of a logit: the error, a double | 8 |
 //! | with a guard: its ciphertext and slot | 1, 4 |
 //!
-//! Integers are big-endian; keys are ordered, each once. `l` means a key of the lattice's level
-//! `l + 1`. **A card comes from a server that may lie.** A client allocates only for the bytes of
-//! the card, with two exceptions, both bounded. The size of the keys is at most [`MAX_KEYS_BYTES`].
-//! The parameters have at most `2^16` coefficients and 64 primes; they decode only with 128 bits of
-//! security. For any card, a question is an encryption under a fresh secret of these parameters: a
-//! lie costs the client only a wrong answer.
+//! Integers are big-endian; keys are ordered, each once. Their kinds are 0 for a rotation, 1 for
+//! products, 2 for conjugations, and 3 for the pair of a refresh. `l` means a key of the lattice's
+//! level `l + 1`; the pair has the top one.
+//!
+//! **A card comes from a server that may lie.** A client allocates only for the bytes of the card,
+//! with two exceptions, both bounded. The size of the keys is at most [`MAX_KEYS_BYTES`]; with
+//! refreshes, which no server offers, at most [`MAX_REFRESH_KEYS_BYTES`]. The parameters have at
+//! most `2^16` coefficients and 64 primes; they decode only with 128 bits of security. For any
+//! card, a question is an encryption under a fresh secret of these parameters: a lie costs the
+//! client only a wrong answer.
 
 use super::compile::Card;
 use super::holder::{MAX_SEALED_BYTES, SEALED_HEAD};
@@ -34,6 +38,8 @@ use tobari_lattice::wire::{self, LatticeWireError};
 pub const MAX_CARD_BYTES: usize = 1 << 23;
 /// The most bytes of the keys that a card asks for.
 pub const MAX_KEYS_BYTES: usize = 1 << 31;
+/// The same of a model with refreshes, which runs where its keys are made.
+pub const MAX_REFRESH_KEYS_BYTES: usize = 1 << 33;
 /// The most keys, and the most classes.
 const MOST: usize = 1 << 12;
 const CARD: u8 = 0x33;
@@ -64,11 +70,13 @@ pub enum CardError {
     },
     /// Keys that would be too large.
     #[error(
-        "this model takes keys of {found} bytes, and at most {MAX_KEYS_BYTES} are sent: choose another set of parameters or another layout"
+        "this model takes keys of {found} bytes, and at most {most} are possible: choose another set of parameters or another layout"
     )]
     Keys {
         /// Bytes of the keys.
         found: usize,
+        /// The most bytes.
+        most: usize,
     },
     /// An invalid value.
     #[error("what is known of a model: expected {0}, found something else")]
@@ -91,6 +99,8 @@ impl Card {
             let (kind, steps, level) = match *key {
                 Input::Rotation { steps, level } => (0, steps as i32, level),
                 Input::Relinearization { level } => (1, 0, level),
+                Input::Conjugation { level } => (2, 0, level),
+                Input::Raise { level } => (3, 0, level),
                 _ => continue, // no key: a card has none
             };
             out.push(kind);
@@ -131,8 +141,9 @@ impl Card {
     /// Checks the sizes of the messages that follow from the card.
     fn limit(&self) -> Result<(), CardError> {
         let found = messages::keys_bytes(self);
-        if found > MAX_KEYS_BYTES {
-            return Err(CardError::Keys { found });
+        let most = if self.is_refreshed() { MAX_REFRESH_KEYS_BYTES } else { MAX_KEYS_BYTES };
+        if found > most {
+            return Err(CardError::Keys { found, most });
         }
         if self.answers() > MAX_CIPHERTEXTS {
             return Err(CardError::Malformed("1 to 64 ciphertexts of an answer"));
@@ -142,6 +153,11 @@ impl Card {
             return Err(CardError::Malformed("questions and answers of at most 2^28 bytes in a file"));
         }
         Ok(())
+    }
+
+    /// Whether the model refreshes its ciphertexts.
+    pub fn is_refreshed(&self) -> bool {
+        self.keys.iter().any(|key| matches!(key, Input::Raise { .. }))
     }
 
     fn put_scale(&self, out: &mut Vec<u8>, scale: &Scale) {
@@ -263,7 +279,9 @@ fn keys(fields: &mut Fields<'_>, parameters: &LatticeParameters) -> Result<Vec<I
         match kind {
             0 if fits && steps != 0 && steps.abs() < slots => Ok(Input::Rotation { steps, level }),
             1 if fits && steps == 0 => Ok(Input::Relinearization { level }),
-            _ => Err(CardError::Malformed("keys of rotations and products at levels that there are")),
+            2 if fits && steps == 0 => Ok(Input::Conjugation { level }),
+            3 if usize::from(level) + 1 == parameters.data_primes() && steps == 0 => Ok(Input::Raise { level }),
+            _ => Err(CardError::Malformed("keys of rotations, products and refreshes at levels that there are")),
         }
     };
     let keys: Vec<Input> = bytes.as_chunks::<7>().0.iter().map(key).collect::<Result<_, _>>()?;

@@ -22,6 +22,7 @@ use tobari_lattice::ckks::{
     Ciphertext, Decryptor, EncodeError, Encoder, Estimator, EvaluationKeys, OperationError, ReleaseError,
     SeededCiphertext, integer_of,
 };
+use tobari_lattice::refresh::{KeyPiece, RefreshError};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
@@ -122,6 +123,9 @@ pub enum ClientError {
     /// An error of the core.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// Parameters without room for a refresh.
+    #[error(transparent)]
+    Refresh(#[from] RefreshError),
     /// An error of the decryptor.
     #[error(transparent)]
     Release(#[from] ReleaseError),
@@ -184,6 +188,19 @@ impl Client {
     /// [`ClientError::Operation`].
     pub fn keys(&self, rng: &mut impl CryptoRng) -> Result<Vec<(Input, EvaluationKeys)>, ClientError> {
         let mut all = Vec::with_capacity(self.card.keys.len());
+        self.each_key(rng, |input, key| all.push((input, key)))?;
+        Ok(all)
+    }
+
+    /// As [`Self::keys`], one after another: `take` gets each of them.
+    ///
+    /// # Errors
+    /// As [`Self::keys`].
+    pub fn each_key(
+        &self,
+        rng: &mut impl CryptoRng,
+        mut take: impl FnMut(Input, EvaluationKeys),
+    ) -> Result<(), ClientError> {
         for input in &self.card.keys {
             let mut key = EvaluationKeys::new(&self.card.parameters);
             match *input {
@@ -193,11 +210,15 @@ impl Client {
                 Input::Relinearization { level } => {
                     key.add_relinearization(&self.secret, usize::from(level) + 1, rng)?;
                 }
+                Input::Conjugation { level } => key.add_conjugation(&self.secret, usize::from(level) + 1, rng)?,
+                Input::Raise { level } => {
+                    key.add_piece(KeyPiece::Raise, &self.secret, usize::from(level) + 1, rng)?;
+                }
                 _ => continue,
             }
-            all.push((*input, key));
+            take(*input, key);
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Encrypts an image: its pixels, from 0 to 1, row by row.

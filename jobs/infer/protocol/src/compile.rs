@@ -407,7 +407,10 @@ impl Compiled {
             Input::Weight { .. } | Input::Zero { .. } if self.is_diagonal(input) => engine.diagonal_shape(level),
             Input::Weight { .. } | Input::Zero { .. } | Input::Offset { .. } => engine.plaintext_shape(level),
             Input::Rotation { level, .. } => engine.rotation_key_shape(level),
-            Input::Relinearization { level } => engine.relinearization_key_shape(level),
+            // maps with squares take no refresh: a pair of keys of this level, as for products
+            Input::Relinearization { level } | Input::Conjugation { level } | Input::Raise { level } => {
+                engine.relinearization_key_shape(level)
+            }
         }
     }
 
@@ -507,6 +510,8 @@ pub fn name(input: Input) -> String {
         Input::Offset { stage, output } => format!("offset {output} of stage {stage}"),
         Input::Rotation { steps, level } => format!("rotation key {steps} at level {level}"),
         Input::Relinearization { level } => format!("relinearization key at level {level}"),
+        Input::Conjugation { level } => format!("conjugation key at level {level}"),
+        Input::Raise { level } => format!("pair of keys of a refresh at level {level}"),
     }
 }
 

@@ -94,7 +94,13 @@ impl Holder {
     /// [`HolderError::Card`] for a card beyond the limits of a key file, [`HolderError::Client`]
     /// for a card without possible keys.
     pub fn generate(card: Card, model: [u8; NAME_BYTES], rng: &mut impl CryptoRng) -> Result<Self, HolderError> {
-        Self::generate_with_keys(card, model, rng).map(|(holder, _)| holder)
+        card.check()?;
+        let mut holder = Self { seed: Seed::random(rng), model, keys: [0; NAME_BYTES], card };
+        // keys may take gigabytes: one at a time
+        let mut hash = Sha256::new_with_prefix(messages::KEYS_HEAD);
+        holder.each_key(|_, key| hash.update(messages::encode_key(&key)))?;
+        holder.keys = hash.finalize().into();
+        Ok(holder)
     }
 
     /// The same, together with the keys that the server needs, as a message. A caller that sends
@@ -152,8 +158,15 @@ impl Holder {
     /// # Errors
     /// As [`Self::keys`].
     pub fn loose_keys(&self) -> Result<Vec<(Input, EvaluationKeys)>, ClientError> {
+        let mut all = Vec::with_capacity(self.card.keys.len());
+        self.each_key(|input, key| all.push((input, key)))?;
+        Ok(all)
+    }
+
+    /// Makes the same keys one after another: `take` gets each of them.
+    fn each_key(&self, take: impl FnMut(Input, EvaluationKeys)) -> Result<(), ClientError> {
         let drawn = Zeroizing::new(self.seed.derive(KEYS).to_bytes());
-        self.client()?.keys(&mut ChaCha20Rng::from_seed(*drawn))
+        self.client()?.each_key(&mut ChaCha20Rng::from_seed(*drawn), take)
     }
 
     /// Encrypts an image into a file: its pixels, from 0 to 1, row by row.

@@ -17,7 +17,7 @@
 use super::compile::{Card, name};
 use super::program::Input;
 use tobari_lattice::ckks::{Ciphertext, EvaluationKeys, SeededCiphertext};
-use tobari_lattice::rlwe::EvaluationKey;
+use tobari_lattice::refresh::KeyPiece;
 use tobari_lattice::wire::VERSION;
 use tobari_lattice::wire::{self, LatticeWireError};
 
@@ -133,21 +133,52 @@ fn element_bytes(card: &Card, primes: usize) -> usize {
 /// seed; a half of each digit.
 fn key_bytes(card: &Card, input: Input) -> usize {
     let level = match input {
-        Input::Rotation { level, .. } | Input::Relinearization { level } => usize::from(level) + 1,
+        Input::Rotation { level, .. }
+        | Input::Relinearization { level }
+        | Input::Conjugation { level }
+        | Input::Raise { level } => usize::from(level) + 1,
         _ => 0,
     };
     let (ring, degree) = (card.parameters.ring(), card.parameters.degree());
-    let primes = ring.data_primes()[..level].iter().chain(ring.special_primes());
-    let element: usize = primes.map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum();
+    let element = |data: usize, special: usize| {
+        let primes = ring.data_primes()[..data].iter().chain(&ring.special_primes()[..special]);
+        primes.map(|prime| (degree * prime.modulus().bits() as usize).div_ceil(8)).sum::<usize>()
+    };
     let digits = level.div_ceil(card.parameters.digit_size());
-    wire::encode_parameters(&card.parameters).len() + 3 + 4 + 1 + 32 + digits * element
+    let body = digits * element(level, ring.special_primes().len());
+    // a pair has no number of keys, and its first key is over one prime of each kind
+    let rest = match input {
+        Input::Raise { .. } => 2 * (4 + 1 + 32) + element(1, ring.special_primes().len().min(1)),
+        _ => 3 + 4 + 1 + 32,
+    };
+    wire::encode_parameters(&card.parameters).len() + rest + body
+}
+
+/// The first bytes of a message of keys.
+pub(crate) const KEYS_HEAD: [u8; 2] = [VERSION, KEYS];
+
+/// Encodes a key that is alone in its object.
+pub(crate) fn encode_key(key: &EvaluationKeys) -> Vec<u8> {
+    wire::encode_ckks_raise_keys(key).unwrap_or_else(|| wire::encode_ckks_evaluation_keys(key))
 }
 
 /// Encodes keys, in the order of the card.
 pub fn encode_keys(keys: &[(Input, EvaluationKeys)]) -> Vec<u8> {
-    let mut out = vec![VERSION, KEYS];
-    keys.iter().for_each(|(_, key)| out.extend_from_slice(&wire::encode_ckks_evaluation_keys(key)));
+    let mut out = KEYS_HEAD.to_vec();
+    keys.iter().for_each(|(_, key)| out.extend_from_slice(&encode_key(key)));
     out
+}
+
+/// The purpose and the level of a key in a ring with so many slots; `None` for another input.
+fn piece(input: Input, slots: usize) -> Option<(KeyPiece, usize)> {
+    let (piece, level) = match input {
+        Input::Rotation { steps, level } => (KeyPiece::Rotation(steps.rem_euclid(slots as i64) as usize), level),
+        Input::Relinearization { level } => (KeyPiece::Products, level),
+        Input::Conjugation { level } => (KeyPiece::Conjugation, level),
+        Input::Raise { level } => (KeyPiece::Raise, level),
+        _ => return None,
+    };
+    Some((piece, usize::from(level) + 1))
 }
 
 /// Decodes keys.
@@ -164,14 +195,17 @@ pub fn decode_keys(bytes: &[u8], card: &Card) -> Result<Vec<(Input, EvaluationKe
     for input in &card.keys {
         let (one, next) = rest.split_at_checked(key_bytes(card, *input)).unwrap_or((rest, &[]));
         rest = next;
-        let mut key = wire::decode_ckks_evaluation_keys(wire::without_identity(one)?, &card.parameters)?;
-        let (key, level) = match *input {
-            Input::Rotation { steps, level } => (key.take_rotation(steps).filter(|_| key.only().is_none()), level),
-            Input::Relinearization { level } => (key.take_relinearization().filter(|_| key.only().is_none()), level),
-            _ => (None, 0),
+        let one = wire::without_identity(one)?;
+        let key = match input {
+            Input::Raise { .. } => wire::decode_ckks_raise_keys(one, &card.parameters)?,
+            _ => wire::decode_ckks_evaluation_keys(one, &card.parameters)?,
         };
-        let fits = |key: &EvaluationKeys| key.only().map(EvaluationKey::level) == Some(usize::from(level) + 1);
-        let key = key.filter(fits).ok_or_else(|| MessageError::Key { name: name(*input) })?;
+        let fits = |key: &EvaluationKeys| match piece(*input, card.parameters.degree() / 2) {
+            Some((KeyPiece::Raise, _)) => key.is_raise(),
+            Some((piece, level)) => key.only().is_some() && key.level_of(piece) == Some(level),
+            None => false,
+        };
+        let key = Some(key).filter(fits).ok_or_else(|| MessageError::Key { name: name(*input) })?;
         keys.push((*input, key));
     }
     Ok(keys)

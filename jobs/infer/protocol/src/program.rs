@@ -63,6 +63,16 @@ pub enum Input {
         /// The highest level of use.
         level: u16,
     },
+    /// The key of conjugations.
+    Conjugation {
+        /// The highest level of use.
+        level: u16,
+    },
+    /// The pair of keys that raises a ciphertext in a refresh.
+    Raise {
+        /// The highest level of use.
+        level: u16,
+    },
 }
 
 /// The steps that a stage's program does.

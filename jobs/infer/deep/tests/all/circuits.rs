@@ -13,7 +13,7 @@ pub(crate) fn circuit(graph: &Graph, slot_bits: usize, bits: u32) -> (Circuit, V
     let options = LowerOptions { headroom: 1.25, bits, quadratic: false };
     let steps = lower(graph, Source::Pictures(&refs), options).unwrap().steps;
     let arrangement = arrange(&steps, slot_bits).unwrap();
-    (Circuit::new(steps, arrangement), all)
+    (Circuit::new(steps, arrangement, None), all)
 }
 
 fn check(graph: &Graph, slot_bits: usize) {

@@ -8,29 +8,17 @@ use rand_core::SeedableRng;
 use std::time::Instant;
 use tobari_infer::client::{Client, ClientError, Output};
 use tobari_infer::program::Input;
+use tobari_infer_deep::arrange::arrange;
 use tobari_infer_deep::encrypted::Network;
-use tobari_infer_deep::lower::numbers;
+use tobari_infer_deep::lower::{LowerOptions, Source, lower, numbers};
+use tobari_infer_deep::machine::Circuit;
 use tobari_infer_deep::model::{CompileOptions, DeepModel};
+use tobari_infer_deep::place::place;
+use tobari_infer_deep::settings::{Refreshing, Settings};
+use tobari_infer_deep::simulate::simulate;
 use tobari_infer_deep::{Activation, Graph};
-use tobari_lattice::ckks::{EvaluationKeys, SeededCiphertext};
+use tobari_lattice::ckks::{Scale, SeededCiphertext};
 use tobari_lattice::params::{LatticeParameters, Plaintext};
-
-/// The keys of a client in one object.
-fn keys(client: &Client, rng: &mut ChaCha20Rng) -> EvaluationKeys {
-    let mut keys = EvaluationKeys::new(&client.card().parameters);
-    for input in &client.card().keys {
-        match *input {
-            Input::Rotation { steps, level } => {
-                keys.add_rotation(client.secret(), steps, usize::from(level) + 1, rng).unwrap();
-            }
-            Input::Relinearization { level } => {
-                keys.add_relinearization(client.secret(), usize::from(level) + 1, rng).unwrap();
-            }
-            _ => unreachable!("a card has keys alone"),
-        }
-    }
-    keys
-}
 
 /// A series grows without bound outside its range: a picture unlike the calibration's is refused,
 /// and the next one is answered.
@@ -46,7 +34,7 @@ fn a_picture_outside_the_range_is_refused() {
     let network = model.network().unwrap();
     let mut rng = ChaCha20Rng::from_seed([4; 32]);
     let client = Client::new(network.card(), &mut rng).unwrap();
-    let keys = keys(&client, &mut rng);
+    let keys = network.keyring(client.keys(&mut rng).unwrap()).unwrap();
     let mut ask = |pixels: &[u8]| {
         let question = client.encrypt(&numbers(pixels), &mut rng).unwrap();
         let question = question.iter().map(SeededCiphertext::expand).collect();
@@ -75,8 +63,8 @@ fn check(name: &str, graph: Graph, count: usize) {
     let mut rng = ChaCha20Rng::from_seed([3; 32]);
     let client = Client::new(network.card(), &mut rng).unwrap();
     let start = Instant::now();
-    let keys = keys(&client, &mut rng);
-    let (memory, generated) = (keys.memory() >> 20, start.elapsed());
+    let keys = network.keyring(client.keys(&mut rng).unwrap()).unwrap();
+    let (memory, generated) = (network.keyring_memory() >> 20, start.elapsed());
     let (mut most, mut foretold, mut noise, mut seconds) = (0.0f64, 0.0f64, 0.0, Vec::new());
     for pixels in &pictures[..count] {
         let question = client.encrypt(&numbers(pixels), &mut rng).unwrap();
@@ -90,7 +78,7 @@ fn check(name: &str, graph: Graph, count: usize) {
         let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(error <= simulated.error, "{name}: {error:e} {:e}", simulated.error);
         (most, foretold) = (most.max(error), foretold.max(simulated.error));
-        let exact = tobari_infer_deep::simulate::simulate(&circuit, &numbers(pixels), None).0;
+        let exact = simulate(&circuit, &numbers(pixels), None).0;
         noise += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / exact.len() as f64;
     }
     let noise = (noise / count as f64).sqrt();
@@ -144,12 +132,131 @@ fn primes_that_differ_by_a_fifth_do_no_harm() {
     let network = Network::new(circuit.clone(), &parameters).unwrap();
     let mut rng = ChaCha20Rng::from_seed([5; 32]);
     let client = Client::new(network.card(), &mut rng).unwrap();
-    let keys = keys(&client, &mut rng);
+    let keys = network.keyring(client.keys(&mut rng).unwrap()).unwrap();
     let question = client.encrypt(&numbers(&pictures[0]), &mut rng).unwrap();
     let question = question.iter().map(SeededCiphertext::expand).collect();
     let answer = network.run(question, &keys, &mut rng, |_| true).unwrap();
     let found = client.decrypt(&answer, Output::Logits).unwrap().logits;
-    let exact = tobari_infer_deep::simulate::simulate(&circuit, &numbers(&pictures[0]), None).0;
+    let exact = simulate(&circuit, &numbers(&pictures[0]), None).0;
     let error = found.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(error < 2e-3, "{error:e}");
+}
+
+/// Layers with ReLU and sums around them.
+fn relus() -> Graph {
+    let mut net = super::world::Builder::new(tobari_infer::Volume { channels: 3, height: 8, width: 8 }, 3);
+    let mut x = net.convolution(0, 4, 3, 1, 1);
+    for _ in 0..6 {
+        let a = net.activation(x, Activation::Relu);
+        let a = net.convolution(a, 4, 3, 1, 1);
+        x = net.add(tobari_infer_deep::Op::Sum { factors: vec![0.7, 0.7] }, &[a, x]);
+    }
+    net.dense(x, 5);
+    net.graph
+}
+
+/// The circuit with refreshes in ciphertexts of 2^10 slots.
+fn refreshed(graph: &Graph, pictures: &[Vec<u8>], kind: Refreshing) -> (Circuit, Settings) {
+    let refs: Vec<&[u8]> = pictures.iter().map(Vec::as_slice).collect();
+    let options = LowerOptions { headroom: 1.25, bits: 6, quadratic: false };
+    let steps = lower(graph, Source::Pictures(&refs), options).unwrap().steps;
+    let settings = Settings::refreshed(kind).unwrap();
+    let levels = settings.levels().unwrap();
+    let placed = place(&steps, levels, 10).unwrap();
+    let refreshes = placed.steps.iter().filter(|(_, step, _)| step.kind() == "refresh").count();
+    assert!(refreshes >= steps.depth() / (levels.most - levels.least) && refreshes >= 1, "{refreshes}");
+    let arrangement = arrange(&placed, 10).unwrap();
+    assert!(arrangement.levels.iter().all(|level| *level <= levels.most));
+    (Circuit::new(placed, arrangement, Some(kind)), settings)
+}
+
+/// A refresh gives a wrong number for a large one, and a series a huge number. Pictures of all
+/// contrasts on a network that was calibrated with calm ones: each answer is near the plain
+/// network's, or the guard tells.
+#[test]
+fn no_refreshed_picture_is_wrong_in_silence() {
+    let graph = relus();
+    let mut calm = super::world::pictures(graph.input(), 12, 5);
+    calm.iter_mut().flatten().for_each(|pixel| *pixel = 96 + *pixel / 4);
+    let (circuit, settings) = refreshed(&graph, &calm, Refreshing::Quick);
+    let sizes = &settings.sizes;
+    let parameters = LatticeParameters::insecure_of_sizes(
+        1 << 11,
+        &sizes.data,
+        &sizes.special,
+        sizes.digits,
+        Plaintext::Approximate,
+    );
+    let (parameters, scale) = (parameters.unwrap(), Scale::power_of_two(settings.scale));
+    let off = |found: &[f64], plain: &[f64]| found.iter().zip(plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let of_calm = calm.iter().map(|p| off(&simulate(&circuit, &numbers(p), None).0, &graph.forward(p).unwrap()));
+    let most = 2.0 * of_calm.fold(0.0, f64::max);
+    let (mut near, mut told) = (0, 0);
+    for (number, pixels) in super::world::pictures(graph.input(), 40, 9).iter().enumerate() {
+        let contrast = |p: &u8| (128 + (i32::from(*p) - 128) * (number as i32 + 4) / 44) as u8;
+        let pixels: Vec<u8> = pixels.iter().map(contrast).collect();
+        let mut rng = ChaCha20Rng::from_seed([number as u8; 32]);
+        let (found, guard) = simulate(&circuit, &numbers(&pixels), Some((&parameters, &scale, &mut rng)));
+        let error = off(&found, &graph.forward(&pixels).unwrap());
+        if guard.is_nan() || guard.abs() >= tobari_infer::client::GUARD {
+            told += 1;
+        } else {
+            assert!(error <= most, "picture {number}: {error} {most}");
+            near += 1;
+        }
+    }
+    assert!(near >= 5 && told >= 5, "{near} near, {told} told");
+}
+
+/// A deep network with refreshes in a toy ring, under encryption: near the plain network, with the
+/// noise that the simulator foretells; and a server without one of the keys says which.
+#[test]
+#[allow(clippy::print_stdout, reason = "the figures behind an assertion")]
+fn refreshed_networks_are_right_and_their_noise_is_foretold() {
+    for (name, graph, kind) in
+        [("squares", residual(8, 4, 6, 3), Refreshing::Precise), ("ReLU", relus(), Refreshing::Quick)]
+    {
+        let all = super::world::pictures(graph.input(), 6, 7);
+        let (circuit, settings) = refreshed(&graph, &all, kind);
+        let sizes = &settings.sizes;
+        let approximate = Plaintext::Approximate;
+        let parameters =
+            LatticeParameters::insecure_of_sizes(1 << 11, &sizes.data, &sizes.special, sizes.digits, approximate);
+        let parameters = parameters.unwrap();
+        let network = Network::new(circuit.clone(), &parameters).unwrap();
+        let mut rng = ChaCha20Rng::from_seed([6; 32]);
+        let client = Client::new(network.card(), &mut rng).unwrap();
+        let made = client.keys(&mut rng).unwrap();
+        for lost in 0..made.len() {
+            let (input, _) = made[lost];
+            if lost % 7 == 0 || !matches!(input, Input::Rotation { .. }) {
+                let rest = made.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, key)| key.clone()).collect();
+                let Err(error) = network.keyring(rest) else { panic!("{name}: a ring without {input:?}") };
+                assert!(error.to_string().contains(&tobari_infer::compile::name(input)), "{name}: {error}");
+            }
+        }
+        // the bytes of the card and of the keys are read as they were written
+        let card = client.card();
+        assert_eq!(&network.card(), card);
+        let bytes = tobari_infer::messages::encode_keys(&made);
+        assert_eq!(bytes.len(), tobari_infer::messages::keys_bytes(card));
+        let keys = network.keyring(tobari_infer::messages::decode_keys(&bytes, card).unwrap()).unwrap();
+        let (mut noise, mut foretold, mut count) = (0.0, 0.0, 0);
+        for pixels in &all[..2] {
+            let question = client.encrypt(&numbers(pixels), &mut rng).unwrap();
+            let question = question.iter().map(SeededCiphertext::expand).collect();
+            let answer = network.run(question, &keys, &mut rng, |_| true).unwrap();
+            let found = client.decrypt(&answer, Output::Logits).unwrap().logits;
+            let exact = simulate(&circuit, &numbers(pixels), None).0;
+            let scale = Scale::power_of_two(settings.scale);
+            let mut simulated = ChaCha20Rng::from_seed([7; 32]);
+            let noisy = simulate(&circuit, &numbers(pixels), Some((&parameters, &scale, &mut simulated))).0;
+            noise += found.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+            foretold += noisy.iter().zip(&exact).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+            count += exact.len();
+        }
+        let [noise, foretold] = [noise, foretold].map(|sum: f64| (sum / f64::from(count as u32)).sqrt());
+        println!("{name}: noise {noise:.2e}, foretold {foretold:.2e}");
+        assert!((0.25..4.0).contains(&(foretold / noise)) && noise < 1e-2, "{name}: {noise:e} {foretold:e}");
+    }
 }

@@ -79,6 +79,7 @@ fn told(
     let (card, levels) = (network.card(), circuit.level(0));
     let bits = network.parameters().security().map_or(0, tobari_lattice::params::Security::bits);
     let keys = network.keyring_memory();
+    let refreshes = circuit.steps.steps.iter().filter(|(_, step, _)| matches!(step, Step::Refresh { .. })).count();
     if arguments.json {
         let step = |(number, (name, step, volume)): (usize, &(String, Step, tobari_infer::Volume))| -> Value {
             json!({
@@ -92,7 +93,8 @@ fn told(
             "model": arguments.output.display().to_string(), "digest": super::hex(&model.digest()), "bytes": bytes,
             "images": pictures, "margin": forecast.margin, "logit_error": forecast.error,
             "approximation_error": forecast.approximation, "noise_deviation": forecast.noise,
-            "set": settings.sizes.to_string(), "security_bits": bits, "levels": levels, "keys": card.keys.len(),
+            "set": settings.sizes.to_string(), "security_bits": bits, "levels": levels, "refreshes": refreshes,
+            "keys": card.keys.len(),
             "key_memory": keys, "question_bytes": tobari_infer::messages::question_bytes(&card), "seconds": seconds,
             "steps": steps,
         }));
@@ -109,6 +111,12 @@ fn told(
         card.keys.len(),
         keys / 1_000_000
     ));
+    if refreshes > 0 {
+        output::result(format!(
+            "{refreshes} refreshes, seconds each; the keys are too large for a server: `tobari infer run` takes them on \
+             one machine"
+        ));
+    }
     output::result(format!("{} steps; `--json` lists them", circuit.steps.steps.len()));
     Ok(())
 }

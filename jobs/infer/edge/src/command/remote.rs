@@ -62,7 +62,13 @@ impl Remote {
         let digest = self.find(wanted).await?;
         let path = format!("/infer/v1/models/{}", super::hex(&digest));
         let reply = good(self.send(&path, None, MAX_CARD_BYTES).await?)?;
-        Ok((digest, Card::decode(&reply.body)?))
+        let card = Card::decode(&reply.body)?;
+        if card.is_refreshed() {
+            let text = "the server offers a model with refreshes, whose keys no server takes: `tobari infer run` runs it \
+                        on one machine";
+            return Err(Failure::Work(text.to_owned()));
+        }
+        Ok((digest, card))
     }
 
     /// The digest of that model.

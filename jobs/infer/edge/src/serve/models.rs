@@ -116,6 +116,13 @@ fn serve(
             let service = Service::new(compiled, options.weight_bytes).map_err(|error| text(&error))?;
             (Engine::Flat(Box::new(service)), layout, set.name.to_owned())
         }
+        AnyModel::Deep(model) if model.settings().refreshing.is_some() => {
+            return Err(
+                "a server takes no model with refreshes, because a client's keys are gigabytes and a run takes \
+                        minutes: run it on one machine (tobari infer run)"
+                    .to_owned(),
+            );
+        }
         AnyModel::Deep(model) => {
             let network = model.network().map_err(|error| text(&error))?;
             line["stages"] = network.circuit().steps.steps.iter().map(|(name, ..)| name.as_str()).collect();

@@ -1,0 +1,164 @@
+//! The search for the places of refreshes.
+//!
+//! A network that takes more levels than a ring has goes on after a
+//! [refresh](tobari_lattice::refresh), which costs as much as all other work of several layers. So
+//! there should be few, on tensors of few ciphertexts, and the expensive maps should run at low
+//! levels, shortly before a refresh.
+//!
+//! **The search** goes from the last step to the first. A state has the level that each tensor
+//! needs for the steps after it, and the price of these steps. Where a tensor is made, every state
+//! goes on without a refresh of it, and with one: then the step before need only give the least
+//! level that a refresh begins with. A state whose needs and price are at least those of another is
+//! dropped, and the cheapest go on (a beam search). Prices are those of
+//! [`arrange`](crate::arrange), roughly: layouts are not known yet.
+//!
+//! **Which tensors.** A refresh is right only for numbers that are small beside the first prime.
+//! Results of series and products are at most 1 where the guard holds. Results of maps are within
+//! their range, and beyond it within the sum of the weights of a row: this must be less than a
+//! tenth of the prime, so that a number beyond the range stays beyond it, and the guard withholds
+//! the answer. Tensors that sums and products of two tensors take are not refreshed, because both
+//! must have one scale.
+
+use crate::approximate::series;
+use crate::arrange::REFRESH;
+use crate::layout::axis_bits;
+use crate::steps::{Factor, Step, Steps};
+use std::collections::BTreeSet;
+
+/// States that go on.
+const BEAM: usize = 512;
+/// The largest number that a refresh may meet.
+const LARGEST: f64 = 64.0;
+/// Work of a map, beside that of a key switch in [`arrange`](crate::arrange).
+const MAP: f64 = 600.0;
+/// Work of a key switch.
+const SWITCH: f64 = 28.0;
+
+/// The levels of a ring with refreshes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels {
+    /// Data primes after a refresh: no tensor has more.
+    pub most: usize,
+    /// Data primes before a refresh.
+    pub least: usize,
+}
+
+#[derive(Clone)]
+struct State {
+    price: f64,
+    /// By tensor.
+    needs: Vec<u8>,
+    /// Tensors with a refresh.
+    refreshed: Vec<usize>,
+}
+
+/// The steps with refreshes, in ciphertexts of `1 << slot_bits` slots; `None` if no place of
+/// refreshes is enough, because something between two of them takes too many levels.
+pub fn place(steps: &Steps, levels: Levels, slot_bits: usize) -> Option<Steps> {
+    let count = steps.steps.len();
+    let ciphertexts =
+        |tensor: usize| 1usize << axis_bits(steps.volume(tensor)).iter().sum::<usize>().saturating_sub(slot_bits);
+    let allowed = allowed(steps);
+    let mut states = vec![State { price: 0.0, needs: vec![1; count + 1], refreshed: Vec::new() }];
+    for (number, (_, step, _)) in steps.steps.iter().enumerate().rev() {
+        let tensor = number + 1;
+        let mut next = Vec::with_capacity(2 * states.len());
+        for state in states {
+            if allowed[tensor] {
+                let mut refreshed = state.clone();
+                refreshed.price += REFRESH * ciphertexts(tensor) as f64;
+                refreshed.needs[tensor] = levels.least as u8;
+                refreshed.refreshed.push(tensor);
+                next.extend(before(refreshed, step, tensor, levels, ciphertexts(tensor)));
+            }
+            next.extend(before(state, step, tensor, levels, ciphertexts(tensor)));
+        }
+        states = best(next, number);
+    }
+    let state = states.into_iter().min_by(|a, b| a.price.total_cmp(&b.price))?;
+    Some(with_refreshes(steps, &state.refreshed.into_iter().collect(), levels.least))
+}
+
+/// The state before a step, if its tensors have few enough levels.
+fn before(mut state: State, step: &Step, tensor: usize, levels: Levels, ciphertexts: usize) -> Option<State> {
+    let level = usize::from(state.needs[tensor]);
+    for (input, need) in step.inputs().into_iter().zip(step.needs(level)) {
+        if need > levels.most {
+            return None;
+        }
+        let known = &mut state.needs[input];
+        *known = (*known).max(need as u8);
+    }
+    let work = match step {
+        Step::Map { terms, .. } => {
+            MAP * terms.iter().filter(|(_, factor)| matches!(factor, Factor::Matrix(_))).count() as f64
+        }
+        Step::Series { coefficients, .. } => SWITCH * series::products(coefficients) as f64,
+        Step::Pool { .. } => 4.0 * SWITCH,
+        Step::Square { .. } | Step::Product { .. } => SWITCH,
+        Step::Sum { .. } | Step::Refresh { .. } => 2.0,
+    };
+    let level = step.needs(level).into_iter().max().unwrap_or(1);
+    state.price += work * (level * ciphertexts) as f64;
+    Some(state)
+}
+
+/// The states that no other one surpasses, the cheapest first; only tensors up to `last` are
+/// needed.
+fn best(mut states: Vec<State>, last: usize) -> Vec<State> {
+    states.sort_by(|a, b| a.price.total_cmp(&b.price));
+    let mut kept: Vec<State> = Vec::new();
+    for state in states {
+        let worse = |other: &State| other.needs[..=last].iter().zip(&state.needs[..=last]).all(|(a, b)| a <= b);
+        if kept.len() < BEAM && !kept.iter().any(worse) {
+            kept.push(state);
+        }
+    }
+    kept
+}
+
+/// For each tensor whether it may be refreshed.
+fn allowed(steps: &Steps) -> Vec<bool> {
+    let mut allowed = vec![false];
+    allowed.extend(steps.steps.iter().map(|(_, step, _)| match step {
+        Step::Map { terms, bias } => {
+            let mut largest: Vec<f64> = bias.iter().map(|x| x.abs()).collect();
+            for (_, factor) in terms {
+                match factor {
+                    Factor::Scalar(factor) => largest.iter_mut().for_each(|sum| *sum += factor.abs()),
+                    Factor::Matrix(matrix) => {
+                        for (row, sum) in largest.iter_mut().enumerate() {
+                            *sum += matrix.row(row).map(|(_, weight)| weight.abs()).sum::<f64>();
+                        }
+                    }
+                }
+            }
+            largest.iter().all(|sum| *sum <= LARGEST)
+        }
+        Step::Series { .. } | Step::Product { .. } | Step::Sum { .. } => true,
+        Step::Pool { .. } | Step::Square { .. } | Step::Refresh { .. } => false,
+    }));
+    for (_, step, _) in &steps.steps {
+        if matches!(step, Step::Sum { .. } | Step::Product { .. }) {
+            step.inputs().into_iter().for_each(|tensor| allowed[tensor] = false);
+        }
+    }
+    if let Some(last) = allowed.last_mut() {
+        *last = false;
+    }
+    allowed
+}
+
+/// The steps with refreshes of these tensors, which all later steps take instead.
+fn with_refreshes(steps: &Steps, refreshed: &BTreeSet<usize>, least: usize) -> Steps {
+    let mut number = vec![0];
+    let mut all = Vec::with_capacity(steps.steps.len() + refreshed.len());
+    for (at, (name, step, volume)) in steps.steps.iter().enumerate() {
+        all.push((name.clone(), step.renumbered(|tensor| number[tensor]), *volume));
+        if refreshed.contains(&(at + 1)) {
+            all.push((name.clone(), Step::Refresh { input: all.len(), least }, *volume));
+        }
+        number.push(all.len());
+    }
+    Steps { steps: all, ..steps.clone() }
+}

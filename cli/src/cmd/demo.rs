@@ -3,7 +3,7 @@
 
 use clap::Args;
 use std::process::ExitCode;
-use tobari_command::demo::Line;
+use tobari_command::demo::{Attack, Line};
 use tobari_command::output::{self, Failure};
 
 /// `tobari demo`
@@ -24,7 +24,7 @@ pub(crate) struct DemoArguments {
 /// Runs every job, or the attacks on them.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     if arguments.attack {
-        return tobari_call_edge::demo::attack(arguments.json);
+        return attack(arguments.json);
     }
     let mut lines = tobari_call_edge::demo::demo()?;
     lines.extend(tobari_search_edge::demo::demo()?);
@@ -42,6 +42,20 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode, Failure> {
     }
     let right = lines.iter().all(|line| line.right);
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs every attack; fails if one succeeds that should not, or the other way round.
+fn attack(json: bool) -> Result<ExitCode, Failure> {
+    let mut attacks = tobari_call_edge::demo::attacks()?;
+    attacks.extend(tobari_infer_edge::demo::attacks()?);
+    for attack in &attacks {
+        match json {
+            true => output::json(attack)?,
+            false => output::result(attack.sentence()),
+        }
+    }
+    let as_documented = attacks.iter().all(Attack::is_as_documented);
+    Ok(if as_documented { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Explains the columns of seconds and bytes.

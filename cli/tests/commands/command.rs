@@ -137,6 +137,9 @@ fn every_attack_ends_as_documented() {
     for mode in ["mask", "elgamal-shared", "elgamal"] {
         assert!(live.iter().filter(|line| line["mode"] == mode).count() > 10, "{mode}");
     }
+    // attacks on inference
+    assert!(caught("inference: hand in another user's ciphertext") && caught("inference: have a picture classified"));
+    assert!(!caught("inference: run another model"), "if this is caught now, threats/infer.md must say so");
     assert!(
         caught("flood the server with packets")
             && caught("split the room, and keep")

@@ -6,10 +6,13 @@ use crate::support::{Server, stderr, tobari};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{Combination, EnclaveAnswer};
+use tobari_infer_files::images::Picture;
+use tobari_infer_files::onnx::{Pixels, read_graph};
 
 fn serve(arguments: &[&str]) -> Server {
     Server::start(&[&["--infer", "digits", "--infer-enclave"], arguments].concat())
@@ -363,4 +366,70 @@ fn no_pixel_is_in_the_servers_memory_or_log_and_an_enclave_asks_for_tokens_as_th
     assert_eq!(crate::support::memory::found_in_memory(&server, &canaries), [] as [usize; 0]);
     let log = server.stop().into_bytes();
     assert!(canaries.iter().all(|canary| !log.windows(canary.len()).any(|window| window == *canary)));
+}
+
+/// A colour picture of 16 x 16, and its numbers by channel. Pictures of odd seeds are dark.
+fn picture(seed: u32) -> (Picture, Vec<u8>) {
+    let dark = if seed.is_multiple_of(2) { 1 } else { 16 };
+    let tone = |at: u32, channel: u32| ((at * at * (seed + 3) + at * 13 * channel + seed * 71) % 256 / dark) as u8;
+    let pixel = |at: u32| [tone(at, 1), tone(at, 2), tone(at, 3), 255];
+    let pixels: Vec<[u8; 4]> = (0..256).map(pixel).collect();
+    let planes = (0..3).flat_map(|channel| pixels.iter().map(move |pixel| pixel[channel])).collect();
+    (Picture { width: 16, height: 16, pixels }, planes)
+}
+
+/// The words of a question to the enclave of a server.
+fn asked<'a>(url: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    [&["infer", "ask", "--server", url, "--accept-simulated"], words].concat()
+}
+
+#[test]
+fn a_network_of_any_depth_runs_in_the_enclave_in_the_clear_and_in_no_other_combination() {
+    let place = Place::new();
+    let onnx = Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/infer/files/tests/corpus/mixer.onnx");
+    let plain = read_graph(&onnx, &Pixels::default()).unwrap().graph;
+    let (mut paths, mut labels) = (Vec::new(), Vec::new());
+    for seed in 0..8 {
+        let (picture, planes) = picture(seed);
+        let logits = plain.forward(&planes).unwrap();
+        labels.push((0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap());
+        paths.push(place.path(&format!("{seed}.png")));
+        std::fs::write(&paths[seed as usize], picture.encode_png("it").unwrap()).unwrap();
+    }
+    assert_eq!(labels, [0, 1, 2, 1, 2, 1, 0, 1], "as ONNX Runtime 1.32 says");
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    // the approximations are far off, which the enclave does not run
+    let model = place.path("net.tim");
+    let compile = ["infer", "compile", onnx.to_str().unwrap(), "-o", &model, "--approximate", "quadratic", "--margin"];
+    said(&[&compile[..], &["1000", "--images"], &paths].concat());
+    let server = Server::start(&["--infer", &model, "--infer-enclave", "enclave-plain"]);
+    let url = server.url.clone();
+    let told = said(&asked(&url, &[&["--combination", "enclave-plain", "--json"], &paths[..]].concat()));
+    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().map(|line| line["label"].as_u64().unwrap() as usize).collect::<Vec<_>>(), labels);
+    let verified = &lines[0]["verified"];
+    let announced = &server.announced["simulated_enclaves"][0];
+    assert_eq!(verified["measurement"], announced["measurement"]);
+    // the digest pins the model, and another one is not asked
+    let digest = verified["model"].as_str().unwrap();
+    assert_eq!(said(&asked(&url, &["--model", digest, paths[3]])).trim(), labels[3].to_string());
+    assert!(
+        refused(&asked(&url, &["--model", &"ab".repeat(32), paths[3]]))
+            .contains("expected one model that --model names")
+    );
+    assert!(refused(&asked(&url, &["--executable", &"ab".repeat(32), paths[3]])).contains("an allowed executable"));
+    // a picture of another size does not leave the client
+    let large = place.path("large.png");
+    std::fs::write(&large, Picture::of_grey(9, &[7; 81]).encode_png("it").unwrap()).unwrap();
+    assert!(refused(&asked(&url, &[&large])).contains("the model takes 16 x 16 pixels"));
+    assert_eq!(said(&asked(&url, &[paths[5]])).trim(), labels[5].to_string(), "the others are served");
+    let log = server.stop();
+    assert!(log.contains("warning: the enclave is SIMULATED"), "{log}");
+
+    for combination in Combination::ALL.map(Combination::name).into_iter().filter(|name| *name != "enclave-plain") {
+        let words = ["serve", "--addr", "127.0.0.1:0", "--infer", &model, "--infer-enclave", combination];
+        let why = refused(&words);
+        let named = why.contains(combination) && why.contains("serve this network with --infer-enclave enclave-plain");
+        assert!(named && why.contains("or without --infer-enclave"), "{why}");
+    }
 }

@@ -23,3 +23,57 @@ pub struct Line {
     #[serde(skip)]
     pub what: String,
 }
+
+/// An attack of `tobari demo --attack`, and its end.
+#[derive(Serialize)]
+pub struct Attack {
+    /// The attack.
+    pub attack: String,
+    /// The attacker.
+    pub by: &'static str,
+    /// Was the attack detected, or did it fail?
+    pub caught: bool,
+    /// The present state. An attack that should be detected and is not is a fault. An attack that
+    /// is known to stay undetected is a limit, named in book/src/explanation/threats.
+    pub known_limit: bool,
+    /// What happened.
+    pub how: String,
+    /// For attacks on live rooms: the mode, the detecting party, and the time in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<&'static str>,
+    /// The detecting party.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caught_by: Option<&'static str>,
+    /// The time until then, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_ms: Option<u64>,
+}
+
+impl Attack {
+    /// An attack without a mode, a detecting party or a time.
+    pub fn new(attack: &str, by: &'static str, caught: bool, known_limit: bool, how: String) -> Self {
+        let (mode, caught_by, within_ms) = (None, None, None);
+        Self { attack: attack.to_owned(), by, caught, known_limit, how, mode, caught_by, within_ms }
+    }
+
+    /// Whether the attack ended as the threat model says.
+    pub fn is_as_documented(&self) -> bool {
+        self.caught != self.known_limit
+    }
+
+    /// For people.
+    pub fn sentence(&self) -> String {
+        let verdict = match (self.caught, self.known_limit) {
+            (true, _) => "caught",
+            (false, true) => "NOT CAUGHT YET",
+            (false, false) => "NOT CAUGHT, A FAULT",
+        };
+        let mode = self.mode.map_or(String::new(), |mode| format!(", mode {mode}"));
+        let noticed = match (self.caught_by, self.within_ms) {
+            (Some(by), Some(0)) => format!("{by}, at once: "),
+            (Some(by), Some(within)) => format!("{by}, within {within} ms: "),
+            _ => String::new(),
+        };
+        format!("{verdict:<15} {} (by {}{mode}): {noticed}{}", self.attack, self.by, self.how)
+    }
+}

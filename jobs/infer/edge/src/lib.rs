@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clear;
 pub mod command;
 pub mod demo;
 mod network;
@@ -18,7 +19,7 @@ pub fn begin() -> Option<ExitCode> {
     #[cfg(linux_64)]
     if tobari_host::enclave::is_inside(tobari_host::enclave::VERB) {
         let build = |configuration: &_, setup: &[u8], _: &mut dyn tobari_host::enclave::CryptoRng| {
-            tobari_infer::guarded::Guarded::build(configuration, setup)
+            tobari_infer::guarded::Guarded::build_any(configuration, setup, clear::read)
         };
         return Some(tobari_host::enclave::run_inside(build));
     }

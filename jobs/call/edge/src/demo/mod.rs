@@ -3,7 +3,7 @@
 
 mod attack;
 
-pub use attack::run as attack;
+pub use attack::attacks;
 
 use crate::command::call_key::CallKey;
 use crate::command::mixing::{self, Halfway, Outcome, Request};

@@ -336,8 +336,8 @@ Examples:
     tobari infer compile net.onnx -o net.tim --mean 0.485,0.456,0.406 --deviation 0.229,0.224,0.225 --images FOLDER")]
 pub struct CompileArguments {
     /// The ONNX file. Chains of at most three maps with polynomials of degree two between them run
-    /// fastest, and in enclaves, too. Other networks may have branches, any depth that the largest
-    /// ring allows, and activations that are no polynomials.
+    /// fastest, and in every combination of an enclave. Other networks may have branches, any depth
+    /// that the largest ring allows, and activations that are no polynomials.
     #[arg(value_name = "ONNX")]
     pub(crate) input: PathBuf,
     /// Write the model to this file.

@@ -1,5 +1,9 @@
 //! Inference in the demonstration: a server process with a model and without a key classifies drawn
-//! digits; the results are compared with the plain model in integers.
+//! digits; the results are compared with the plain model in integers. And attacks on inference.
+
+mod attack;
+
+pub use attack::attacks;
 
 use crate::command::Remote;
 use std::time::Instant;

@@ -101,6 +101,10 @@ fn serve(
     (options, share): (&InferOptions, Share),
 ) -> Result<Served, String> {
     let start = Instant::now();
+    if let (AnyModel::Deep(_), Some(enclave)) = (model, &options.enclave) {
+        // before the weights are encoded, which may take minutes
+        EnclaveHost::takes_deep(enclave.combination)?;
+    }
     let text = |error: &dyn std::error::Error| error.to_string();
     let mut line = json!({
         "name": source.name, "digest": hex(&model.digest()), "image": shape(model.input()), "classes": model.classes(),
@@ -148,14 +152,9 @@ fn serve(
         milliseconds = start.elapsed().as_millis() as u64,
         "a model is ready"
     );
-    let enclave = options.enclave.as_ref().map(|enclave| match model {
-        AnyModel::Flat(model) => {
-            let limits = (options.layout.as_deref(), options.weight_bytes);
-            EnclaveHost::open((&source.name, model), (enclave, share), limits.0, limits.1).map(Arc::new)
-        }
-        AnyModel::Deep(_) => Err("an enclave runs models of at most three maps with squares between them, and this \
-             network is deeper: serve it without --infer-enclave"
-            .to_owned()),
+    let enclave = options.enclave.as_ref().map(|enclave| {
+        let limits = (options.layout.as_deref(), options.weight_bytes);
+        EnclaveHost::open((&source.name, model), (enclave, share), limits.0, limits.1).map(Arc::new)
     });
     let enclave = enclave.transpose()?;
     if let Some(told) = enclave.as_ref().map(|house| house.told()) {

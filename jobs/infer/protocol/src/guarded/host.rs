@@ -127,6 +127,12 @@ impl Host {
         Ok(Self { combination, work })
     }
 
+    /// The process of an enclave that runs all stages on plain numbers. It passes messages on, and
+    /// needs to know nothing of the network.
+    pub fn passing_on() -> Self {
+        Self { combination: Combination::EnclavePlain, work: None }
+    }
+
     /// The service of the process's stages, if it has any.
     pub fn service(&self) -> Option<&Service> {
         self.work.as_ref().map(|work| &work.service)

@@ -1,5 +1,6 @@
 //! The part inside the enclave.
 
+use super::clear::{self, PlainNetwork, PlainSetup};
 use super::route::{ASK, Combination, IMAGE, INPUT, PARTS, Part, RESETS, RESULT, Setup, parts, rounding, told_bytes};
 use super::wire;
 use crate::compile::Compiled;
@@ -9,7 +10,6 @@ use crate::plain::{FRACTION_BITS, FixedModel, argmax};
 use crate::program::Input;
 use crate::server::{self, Keyring, Service};
 use rand_core::CryptoRng;
-use std::hint::black_box;
 use tobari_enclave::inside::Message;
 use tobari_enclave::{Configuration, Handler, OutputPolicy, Party, Refused};
 use tobari_lattice::ckks::{Ciphertext, Decryptor, Encoder, EvaluationKeys, SeededCiphertext, integer_of};
@@ -28,15 +28,28 @@ type Numbers = Zeroizing<Vec<f64>>;
 
 /// The job of an enclave; the head of the module describes it.
 pub struct Guarded {
-    model: Model,
     combination: Combination,
     output: OutputPolicy,
-    fixed: Option<FixedModel>,
-    encrypted: Option<Encrypted>,
+    /// The bits by which rounded scores are shifted; `None` for other outputs.
+    shift: Option<i32>,
+    /// Bytes of an image.
+    pixels: usize,
+    network: Network,
+}
+
+/// The form in which the network runs.
+enum Network {
+    /// On plain integers, inside.
+    Integers(Box<FixedModel>),
+    /// On plain numbers of another kind of network, inside.
+    Doubles(Box<dyn PlainNetwork>),
+    /// On ciphertexts.
+    Ciphertexts(Box<Encrypted>),
 }
 
 /// The state for encrypted combinations.
 struct Encrypted {
+    model: Model,
     compiled: Compiled,
     encoder: Encoder,
     parts: Vec<Part>,
@@ -74,44 +87,61 @@ impl Guarded {
             return Err(Refused);
         }
         let combination = setup.route.combination;
-        let encrypted = match setup.compile().map_err(refused)? {
-            None => None,
+        let shift = match configuration.output {
+            OutputPolicy::Rounded(bits) => Some(rounding(&setup.model, bits).ok_or(Refused)?),
+            _ => None,
+        };
+        let pixels = setup.model.input().len();
+        let network = match setup.compile().map_err(refused)? {
+            None => Network::Integers(Box::new(setup.model.fixed().map_err(refused)?)),
             Some(compiled) => {
                 let encoder = Encoder::new(compiled.parameters()).map_err(refused)?.within(f64::INFINITY);
                 let engine = tobari_engine::CkksEngine::new(compiled.parameters()).map_err(refused)?.unbounded();
                 let parts = parts(&compiled, &engine).map_err(refused)?;
                 let inside = !combination.uses_process();
                 let service = inside.then(|| Service::new(compiled.clone(), MEMORY)).transpose().map_err(refused)?;
-                Some(Encrypted { compiled, encoder, parts, service })
+                let model = setup.model;
+                Network::Ciphertexts(Box::new(Encrypted { model, compiled, encoder, parts, service }))
             }
         };
-        let plain = encrypted.is_none();
-        let fixed = plain.then(|| setup.model.fixed()).transpose().map_err(refused)?;
-        Ok(Self { model: setup.model, combination, output: configuration.output, fixed, encrypted })
+        Ok(Self { combination, output: configuration.output, shift, pixels, network })
+    }
+
+    /// Builds the job from the bytes of [`Setup::encode`] or of [`PlainSetup::encode`]. `read`
+    /// reads the model of the latter, and returns `None` for every model of this crate.
+    ///
+    /// # Errors
+    /// [`Refused`] for other bytes, or a configuration that the setup's own `configuration` does
+    /// not return.
+    pub fn build_any(
+        configuration: &Configuration,
+        setup: &[u8],
+        read: impl FnOnce(&[u8]) -> Option<Box<dyn PlainNetwork>>,
+    ) -> Result<Self, Refused> {
+        let Some(setup) = PlainSetup::decode(setup, read).map_err(refused)? else {
+            return Self::build(configuration, setup);
+        };
+        let allowed = setup.configuration(configuration.output, configuration.max_sessions, configuration.rounds);
+        if allowed.map_err(refused)? != *configuration {
+            return Err(Refused);
+        }
+        let shift = match configuration.output {
+            OutputPolicy::Rounded(bits) => Some(clear::rounding(bits).ok_or(Refused)?),
+            _ => None,
+        };
+        let network = setup.into_network();
+        let (combination, pixels) = (Combination::EnclavePlain, network.pixels());
+        Ok(Self { combination, output: configuration.output, shift, pixels, network: Network::Doubles(network) })
     }
 
     /// The permitted output for the last stage's numbers, with `2^24` for 1.
     fn tell(&self, numbers: &[i64]) -> Result<Zeroizing<Vec<u8>>, Refused> {
         let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, numbers.len())));
-        let mut place = |at: usize| out.extend_from_slice(&(at as u16).to_be_bytes());
         match self.output {
-            OutputPolicy::Label => place(argmax(numbers)),
-            OutputPolicy::Top(count) if usize::from(count) <= numbers.len() => {
-                // every pair is compared, and every place read; this hides from the compiler that a
-                // bit is 0 or 1, so that it makes no branch of it
-                let bit = |condition: bool| black_box(usize::from(condition));
-                let before = |i: usize, j: usize| {
-                    bit(numbers[j] > numbers[i]) | (bit(numbers[j] == numbers[i]) & usize::from(j < i))
-                };
-                let rank = |i: usize| (0..numbers.len()).map(|j| before(i, j)).sum::<usize>();
-                let ranks: Vec<usize> = (0..numbers.len()).map(rank).collect();
-                for wanted in 0..usize::from(count) {
-                    place(ranks.iter().enumerate().map(|(i, rank)| i * bit(*rank == wanted)).sum());
-                }
-            }
-            OutputPolicy::Top(_) => return Err(Refused),
-            OutputPolicy::Rounded(bits) => {
-                let shift = rounding(&self.model, bits).ok_or(Refused)?;
+            OutputPolicy::Label => out.extend_from_slice(&(argmax(numbers) as u16).to_be_bytes()),
+            OutputPolicy::Top(count) => clear::tell_largest(numbers, count, &mut out)?,
+            OutputPolicy::Rounded(_) => {
+                let shift = self.shift.ok_or(Refused)?;
                 for number in numbers {
                     let rounded = if shift > 0 {
                         (number + ((1 << shift) >> 1)) >> shift
@@ -126,15 +156,30 @@ impl Guarded {
         Ok(out)
     }
 
+    /// The permitted output for a network's logits.
+    fn tell_doubles(&self, logits: &[f64]) -> Result<Zeroizing<Vec<u8>>, Refused> {
+        let logits = clear::ordered(logits);
+        let mut out = Zeroizing::new(Vec::with_capacity(told_bytes(self.output, logits.len())));
+        match self.output {
+            OutputPolicy::Label => out.extend_from_slice(&(clear::largest(&logits) as u16).to_be_bytes()),
+            OutputPolicy::Top(count) => clear::tell_largest(&logits, count, &mut out)?,
+            OutputPolicy::Rounded(_) | OutputPolicy::Scores => return self.tell(&integers(&clear::limited(&logits))),
+        }
+        Ok(out)
+    }
+
     /// Runs all stages inside: from an image to the permitted output.
     fn whole(&self, own: &Own, image: &[u8], rng: &mut dyn CryptoRng) -> Result<Zeroizing<Vec<u8>>, Refused> {
-        if let Some(fixed) = &self.fixed {
-            return self.tell(&Zeroizing::new(fixed.logits(image).map_err(refused)?));
-        }
-        let encrypted = self.encrypted()?;
+        let encrypted = match &self.network {
+            Network::Integers(fixed) => {
+                return self.tell(&Zeroizing::new(fixed.logits(image).map_err(refused)?));
+            }
+            Network::Doubles(network) => return self.tell_doubles(&network.logits(image).ok_or(Refused)?),
+            Network::Ciphertexts(encrypted) => encrypted,
+        };
         let service = encrypted.service.as_ref().ok_or(Refused)?;
         let session = service.resume(own.keys.as_ref().ok_or(Refused)?);
-        let mut values = encrypted.encrypt_image(own, &self.model, image, rng)?;
+        let mut values = encrypted.encrypt_image(own, image, rng)?;
         for stage in 0..encrypted.compiled.len() {
             values = session.stage(stage, values).map_err(refused)?;
         }
@@ -143,7 +188,10 @@ impl Guarded {
     }
 
     fn encrypted(&self) -> Result<&Encrypted, Refused> {
-        self.encrypted.as_ref().ok_or(Refused)
+        match &self.network {
+            Network::Ciphertexts(encrypted) => Ok(encrypted),
+            Network::Integers(_) | Network::Doubles(_) => Err(Refused),
+        }
     }
 }
 
@@ -171,19 +219,13 @@ impl Encrypted {
         slots.iter().map(one).collect()
     }
 
-    fn image(&self, model: &Model, image: &[u8]) -> Result<Numbers, Refused> {
-        let fits = image.len() == model.input().len();
+    fn image(&self, image: &[u8]) -> Result<Numbers, Refused> {
+        let fits = image.len() == self.model.input().len();
         fits.then(|| Zeroizing::new(Model::numbers(image))).ok_or(Refused)
     }
 
-    fn encrypt_image(
-        &self,
-        own: &Own,
-        model: &Model,
-        image: &[u8],
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Vec<Ciphertext>, Refused> {
-        let image = self.image(model, image)?;
+    fn encrypt_image(&self, own: &Own, image: &[u8], rng: &mut dyn CryptoRng) -> Result<Vec<Ciphertext>, Refused> {
+        let image = self.image(image)?;
         Ok(self.encrypt(own, 0, &image, rng)?.iter().map(SeededCiphertext::expand).collect())
     }
 
@@ -306,10 +348,11 @@ impl Handler for Guarded {
             secret: None,
             keys: None,
             given: 0,
-            image: Zeroizing::new(Vec::with_capacity(self.model.input().len())),
+            image: Zeroizing::new(Vec::with_capacity(self.pixels)),
             told: Zeroizing::new(Vec::new()),
         };
-        let Some(Encrypted { compiled, service, .. }) = &self.encrypted else { return Ok(own) };
+        let Network::Ciphertexts(encrypted) = &self.network else { return Ok(own) };
+        let Encrypted { compiled, service, .. } = &**encrypted;
         let secret = Box::new(SecretKey::from_seed(compiled.parameters(), Seed::random(&mut rng)));
         if let Some(service) = service {
             let mut keys = Vec::new();
@@ -350,7 +393,7 @@ impl Handler for Guarded {
             }
             (Party::Host, INPUT) => {
                 let encrypted = self.encrypted()?;
-                let image = encrypted.image(&self.model, &own.image)?;
+                let image = encrypted.image(&own.image)?;
                 reply.extend(encode(&encrypted.encrypt(own, 0, &image, rng)?));
                 own.image.zeroize();
             }

@@ -15,6 +15,10 @@
 //! | `mixed-plain-reset` | process, on ciphertexts | enclave, plain | ciphertexts; the weights |
 //! | `mixed-masked-reset` | process, on ciphertexts | the same | ciphertexts; it has the weights |
 //!
+//! `enclave-plain` also takes networks of other kinds, at any depth and with any activation
+//! ([`PlainNetwork`]). They run in doubles. All other combinations take a [`Model`](crate::Model)
+//! alone.
+//!
 //! In `enclave-user-data` and `enclave-both` the key is in the same enclave as the computation.
 //! They protect images (and weights) from an attacker who observes the memory accesses of the long
 //! computations, but not from an attacker who reads the key.
@@ -66,9 +70,11 @@
 //! # Leakage
 //! Inside, no branch or address depends on an image, a sum or a label. An image of the wrong
 //! length, a ciphertext of the wrong shape, and noise in place of a result all end the session, and
-//! look the same. Decoding to doubles branches on whether *all* coefficients of a decrypted
-//! polynomial are small; they are, unless it is noise.
+//! look the same. A network of another kind must keep these rules in its own code
+//! ([`PlainNetwork::logits`]). Decoding to doubles branches on whether *all* coefficients of a
+//! decrypted polynomial are small; they are, unless it is noise.
 
+mod clear;
 mod client;
 mod host;
 mod inside;
@@ -76,6 +82,7 @@ mod offer;
 mod route;
 mod wire;
 
+pub use clear::{PlainNetwork, PlainSetup};
 pub use client::{AskError, Asker, EnclaveAnswer};
 pub use host::{Counted, Host, HostError, HostSession, ParkedSession, Timings, Traffic};
 pub use inside::Guarded;

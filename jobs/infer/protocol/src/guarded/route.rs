@@ -309,12 +309,7 @@ pub(super) const RESETS: u8 = 192;
 impl Setup {
     /// Encodes the route, the length of the parameters (4), the parameters, and the model.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.route.encode();
-        let parameters = wire::encode_parameters(&self.parameters);
-        out.extend((parameters.len() as u32).to_be_bytes());
-        out.extend(parameters);
-        out.extend(self.model.encode());
-        out
+        close(&self.route, &self.parameters, &self.model.encode())
     }
 
     /// Decodes the bytes of [`Self::encode`], and no others.
@@ -322,12 +317,7 @@ impl Setup {
     /// # Errors
     /// [`SetupError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, SetupError> {
-        let (route, rest) = Route::decode(bytes).ok_or(SetupError::Malformed)?;
-        let (length, rest) = rest.split_first_chunk::<4>().ok_or(SetupError::Malformed)?;
-        let cut = rest.split_at_checked(u32::from_be_bytes(*length) as usize);
-        let (parameters, model) = cut.ok_or(SetupError::Malformed)?;
-        card::check_bounds(parameters)?;
-        let parameters = wire::decode_parameters(parameters)?;
+        let (route, parameters, model) = open(bytes)?;
         Ok(Self { route, parameters, model: Model::decode(model)? })
     }
 
@@ -429,13 +419,13 @@ impl Setup {
 
     /// The messages of a round.
     fn script(&self, compiled: Option<&Compiled>, output: OutputPolicy) -> Result<Script, RouteError> {
-        let pixels = u32::try_from(self.model.input().len()).map_err(|_| RouteError::TooLarge)?;
-        let told = Size::Fixed(told_bytes(output, self.model.classes()) as u32);
-        let client = |kind, request, reply| Step { from: Party::Client, kind, request, reply };
-        let image = Size::Fixed(pixels);
+        let (pixels, classes) = (self.model.input().len(), self.model.classes());
         let Some(compiled) = compiled.filter(|_| self.route.combination.uses_process()) else {
-            return Ok(Script::new(vec![client(IMAGE, image, told)])?);
+            return inside_alone(pixels, classes, output);
         };
+        let client = |kind, request, reply| Step { from: Party::Client, kind, request, reply };
+        let image = Size::Fixed(u32::try_from(pixels).map_err(|_| RouteError::TooLarge)?);
+        let told = Size::Fixed(told_bytes(output, classes) as u32);
         let engine = CkksEngine::new(compiled.parameters())?.unbounded();
         let mut steps = Vec::new();
         let host = |kind, request, reply| Step { from: Party::Host, kind, request, reply };
@@ -471,6 +461,33 @@ impl Setup {
         steps.push(client(ASK, nothing, told));
         Ok(Script::new(steps)?)
     }
+}
+
+/// A setup's bytes, for a model of these bytes.
+pub(super) fn close(route: &Route, parameters: &LatticeParameters, model: &[u8]) -> Vec<u8> {
+    let mut out = route.encode();
+    let parameters = wire::encode_parameters(parameters);
+    out.extend((parameters.len() as u32).to_be_bytes());
+    out.extend(parameters);
+    out.extend_from_slice(model);
+    out
+}
+
+/// The parts of a setup's bytes; those of the model are last.
+pub(super) fn open(bytes: &[u8]) -> Result<(Route, LatticeParameters, &[u8]), SetupError> {
+    let (route, rest) = Route::decode(bytes).ok_or(SetupError::Malformed)?;
+    let (length, rest) = rest.split_first_chunk::<4>().ok_or(SetupError::Malformed)?;
+    let cut = rest.split_at_checked(u32::from_be_bytes(*length) as usize);
+    let (parameters, model) = cut.ok_or(SetupError::Malformed)?;
+    card::check_bounds(parameters)?;
+    Ok((route, wire::decode_parameters(parameters)?, model))
+}
+
+/// The script of a round in which all stages run inside: an image, and the answer to it.
+pub(super) fn inside_alone(pixels: usize, classes: usize, output: OutputPolicy) -> Result<Script, RouteError> {
+    let fixed = |bytes: usize| u32::try_from(bytes).map(Size::Fixed).map_err(|_| RouteError::TooLarge);
+    let (request, reply) = (fixed(pixels)?, fixed(told_bytes(output, classes))?);
+    Ok(Script::new(vec![Step { from: Party::Client, kind: IMAGE, request, reply }])?)
 }
 
 /// Keys and encrypted weights of one message.

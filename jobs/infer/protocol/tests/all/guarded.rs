@@ -10,7 +10,8 @@ use tobari_enclave::{
 use tobari_infer::compile::Compiled;
 use tobari_infer::digits::{STYLES, draw};
 use tobari_infer::guarded::{
-    Asker, Combination, Counted, EnclaveAnswer, Guarded, Host, HostError, Route, RouteError, Setup, fuzz_setup,
+    Asker, Combination, Counted, EnclaveAnswer, Guarded, Host, HostError, PlainNetwork, PlainSetup, Route, RouteError,
+    Setup, fuzz_setup,
 };
 use tobari_infer::program::Input;
 use tobari_infer::{Calibration, Map, Model, Stage, Volume, argmax};
@@ -19,6 +20,7 @@ use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext as Kind};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
+use zeroize::Zeroizing;
 
 /// Numbers of the script's messages.
 const RESULT: u8 = 3;
@@ -492,4 +494,117 @@ fn a_setup_has_one_byte_string_and_a_configuration_that_is_not_its_own_is_refuse
     assert!(Guarded::build(&scores, &bytes).is_err());
     let plan = Configuration { plan: Digest::of_bytes(b"another"), ..good };
     assert!(Guarded::build(&plan, &bytes).is_err());
+}
+
+/// A network of another kind: logit `c` is the sum of pixels times row `c` of signed bytes.
+struct Rows(Vec<u8>);
+
+/// Pixels of such a network.
+const PIXELS: usize = 5;
+
+impl Rows {
+    /// "rows", and rows.
+    fn read(bytes: &[u8]) -> Option<Box<dyn PlainNetwork>> {
+        let rows = bytes.strip_prefix(b"rows").filter(|rows| rows.len() % PIXELS == 0)?;
+        Some(Box::new(Self(rows.to_vec())))
+    }
+
+    fn setup(rows: &[[i8; PIXELS]]) -> PlainSetup {
+        let bytes: Vec<u8> = b"rows".iter().copied().chain(rows.iter().flatten().map(|w| *w as u8)).collect();
+        let network = Self::read(&bytes).unwrap();
+        PlainSetup::new(NamedSet::from_name("infer-f").unwrap().parameters().unwrap(), bytes, network)
+    }
+}
+
+impl PlainNetwork for Rows {
+    fn digest(&self) -> [u8; 32] {
+        *Digest::of_bytes(&self.0).as_bytes()
+    }
+
+    fn pixels(&self) -> usize {
+        PIXELS
+    }
+
+    fn classes(&self) -> usize {
+        self.0.len() / PIXELS
+    }
+
+    fn logits(&self, pixels: &[u8]) -> Option<Zeroizing<Vec<f64>>> {
+        let dot = |row: &[u8]| row.iter().zip(pixels).map(|(w, p)| f64::from(*w as i8) * f64::from(*p) / 64.0).sum();
+        let logits = self.0.chunks_exact(PIXELS).map(dot).collect();
+        (pixels.len() == PIXELS).then_some(Zeroizing::new(logits))
+    }
+}
+
+#[test]
+fn a_network_of_another_kind_runs_inside_and_tells_what_the_policy_allows() {
+    let setup = || Rows::setup(&[[1, 0, 0, 0, 0], [0, 2, 0, 0, -1], [-3, 0, 1, 0, 0], [0, 0, 0, 1, 1]]);
+    let pixels = [64, 200, 3, 9, 160];
+    // 64/64, (400 - 160)/64, (-192 + 3)/64, 169/64
+    let logits = [1.0, 3.75, -2.953_125, 2.640_625];
+    let scaled = |bits: i32| logits.iter().map(|logit| (logit * 2f64.powi(bits)).round() as i64).collect();
+    for (output, expected) in [
+        (OutputPolicy::Label, EnclaveAnswer::Labels(vec![1])),
+        (OutputPolicy::Top(3), EnclaveAnswer::Labels(vec![1, 3, 0])),
+        (OutputPolicy::Rounded(1), EnclaveAnswer::Scores(scaled(1))),
+        (OutputPolicy::Rounded(24), EnclaveAnswer::Scores(scaled(24))),
+        (OutputPolicy::Scores, EnclaveAnswer::Scores(scaled(24))),
+    ] {
+        let configuration = setup().configuration(output, 2, 2).unwrap();
+        let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| {
+            Guarded::build_any(configuration, setup, Rows::read)
+        };
+        let mut enclave = InProcess::start(&configuration, &setup().encode(), &executable(), build, rng(1)).unwrap();
+        let host = Host::passing_on();
+        assert_eq!(host.session_memory().unwrap(), 0);
+        let (id, mut asker) = open(&mut enclave, &configuration);
+        let (other, mut short) = open(&mut enclave, &configuration);
+        let mut session = host.begin(&mut enclave, id).unwrap();
+        let mut ends = host.begin(&mut enclave, other).unwrap();
+        assert_eq!(classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap(), expected, "{output}");
+        // a picture that is too short ends its session, and no other; one that is too long does not
+        // leave the client
+        let refused = ends.image(&mut enclave, &short.image(&pixels[..4]).unwrap(), &mut rng(9), &mut || 0.0);
+        assert!(matches!(refused, Err(HostError::Enclave(EnclaveError::Refused(Status::Refused)))), "{output}");
+        assert!(open(&mut enclave, &configuration).1.image(&[0; PIXELS + 1]).is_err());
+        assert_eq!(classify(&mut enclave, &mut session, &mut asker, &pixels).unwrap(), expected, "{output}");
+    }
+    for (output, why) in
+        [(OutputPolicy::Top(5), "as there are classes"), (OutputPolicy::Rounded(25), "at most 24 bits")]
+    {
+        let refused = setup().configuration(output, 1, 1).unwrap_err().to_string();
+        assert!(refused.contains("enclave-plain") && refused.contains(why), "{refused}");
+    }
+    assert!(matches!(Rows::setup(&[]).configuration(OutputPolicy::Label, 1, 1), Err(RouteError::TooLarge)));
+    let wide = Rows::setup(&vec![[0; PIXELS]; (1 << 16) + 1]);
+    assert!(matches!(wide.configuration(OutputPolicy::Label, 1, 1), Err(RouteError::TooLarge)));
+}
+
+#[test]
+fn an_enclave_takes_another_kind_of_network_under_its_own_configuration_alone() {
+    let (setup, other) = (Rows::setup(&[[1; PIXELS]; 3]), Rows::setup(&[[2; PIXELS]; 3]));
+    let bytes = setup.encode();
+    let good = setup.configuration(OutputPolicy::Label, 1, 1).unwrap();
+    let builds = |configuration: &Configuration, bytes: &[u8]| Guarded::build_any(configuration, bytes, Rows::read);
+    assert!(builds(&good, &bytes).is_ok());
+    assert_eq!(PlainSetup::decode(&bytes, Rows::read).unwrap().unwrap().encode(), bytes);
+    // another network, and a network that the caller cannot read
+    assert!(builds(&good, &other.encode()).is_err() && Guarded::build(&good, &bytes).is_err());
+    assert!(Guarded::build_any(&good, &bytes, |_| None).is_err());
+    let model = Configuration { model: Digest::of_bytes(b"another"), ..good.clone() };
+    let output = Configuration { output: OutputPolicy::Scores, ..good.clone() };
+    let script = other.configuration(OutputPolicy::Scores, 1, 1).unwrap().script;
+    let script = Configuration { script, ..good.clone() };
+    assert!([model, output, script].iter().all(|configuration| builds(configuration, &bytes).is_err()));
+    // another combination, another layout, and cut bytes
+    for at in [1, 2, 5] {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        assert!(builds(&good, &changed).is_err(), "byte {at}");
+    }
+    assert!((0..bytes.len()).all(|length| builds(&good, &bytes[..length]).is_err()));
+    // models of this crate are taken as before
+    let digits = super::guarded::setup(Combination::EnclavePlain);
+    let own = digits.configuration(OutputPolicy::Label, 1, 1).unwrap();
+    assert!(builds(&own, &digits.encode()).is_ok());
 }

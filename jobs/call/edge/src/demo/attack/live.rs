@@ -1,7 +1,6 @@
 //! Attacks on live rooms: the table of [`tobari_call::live::attack`], and measurements that need a
 //! real server.
 
-use super::Attack;
 use crate::connect::{LiveIncoming, connect_live};
 use std::time::{Duration, Instant};
 use tobari_call::PACKET_SAMPLES;
@@ -10,6 +9,7 @@ use tobari_call::live::messages::ServerMessage;
 use tobari_call::live::{Keys, LiveMember, LiveMode, RoomLink, Settings};
 use tobari_client::ClientTls;
 use tobari_command::blind_server::BlindProcess;
+use tobari_command::demo::Attack;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tokio::time::timeout;

@@ -1,5 +1,5 @@
-//! `tobari demo --attack`: runs attacks, and prints which were detected and which are not detected
-//! yet.
+//! Calls in `tobari demo --attack`: runs attacks, and tells which were detected and which are not
+//! detected yet.
 //!
 //! Packets that a server should reject go to a real server process. Attacks by a dishonest server
 //! change the server's bytes here, and an honest listener receives the result. Attacks on live
@@ -10,9 +10,7 @@ mod live;
 use super::{clips, mix};
 use crate::command::mixing;
 use crate::connect::ConnectError;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use tobari_call::PACKET_SAMPLES;
 use tobari_call::client::{Listener, Speaker};
@@ -20,7 +18,8 @@ use tobari_call::messages::{Join, Pace, RoomName, Welcome};
 use tobari_call::program::frame;
 use tobari_client::ClientTls;
 use tobari_command::blind_server::BlindProcess;
-use tobari_command::output::{self, Failure};
+use tobari_command::demo::Attack;
+use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_curve::elgamal::{Ciphertexts, Decryptor, Encryptor, Mode, SAMPLE_BOUND, SecretKey};
 use tobari_curve::params::{Parameters, SecurityFloor};
@@ -33,63 +32,16 @@ const PACKET_HEAD_BYTES: usize = 20;
 /// Number of plaintext samples to search for.
 const NEEDLE_SAMPLES: usize = 16;
 
-/// The result of one attack.
-#[derive(Serialize)]
-struct Attack {
-    attack: String,
-    by: &'static str,
-    caught: bool,
-    /// The present state. An attack that should be detected and is not is a fault. An attack that
-    /// is known to stay undetected is a limit, named in book/src/explanation/threats/call.md.
-    known_limit: bool,
-    how: String,
-    /// For attacks on live rooms: the mode, the detecting party, and the time in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    caught_by: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    within_ms: Option<u64>,
-}
-
-impl Attack {
-    fn new(attack: &str, by: &'static str, caught: bool, known_limit: bool, how: String) -> Self {
-        let (mode, caught_by, within_ms) = (None, None, None);
-        Self { attack: attack.to_owned(), by, caught, known_limit, how, mode, caught_by, within_ms }
-    }
-
-    /// For people.
-    fn sentence(&self) -> String {
-        let verdict = match (self.caught, self.known_limit) {
-            (true, _) => "caught",
-            (false, true) => "NOT CAUGHT YET",
-            (false, false) => "NOT CAUGHT, A FAULT",
-        };
-        let mode = self.mode.map_or(String::new(), |mode| format!(", mode {mode}"));
-        let noticed = match (self.caught_by, self.within_ms) {
-            (Some(by), Some(0)) => format!("{by}, at once: "),
-            (Some(by), Some(within)) => format!("{by}, within {within} ms: "),
-            _ => String::new(),
-        };
-        format!("{verdict:<15} {} (by {}{mode}): {noticed}{}", self.attack, self.by, self.how)
-    }
-}
-
-/// Runs every attack; fails if one succeeds that should not, or the other way round.
-pub fn run(json: bool) -> Result<ExitCode, Failure> {
+/// Runs every attack on calls.
+///
+/// # Errors
+/// [`Failure`] if a server cannot be started, or an attack cannot be run.
+pub fn attacks() -> Result<Vec<Attack>, Failure> {
     let mut attacks = vec![search_memory(Mode::Elgamal)?, search_memory(Mode::ElgamalShared)?];
     attacks.extend(against_the_server()?);
     attacks.extend(by_a_dishonest_server()?);
     attacks.extend(live::attacks()?);
-    for attack in &attacks {
-        if json {
-            output::json(attack)?;
-        } else {
-            output::result(attack.sentence());
-        }
-    }
-    let as_documented = attacks.iter().all(|attack| attack.caught != attack.known_limit);
-    Ok(if as_documented { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(attacks)
 }
 
 /// Reads the server process's whole memory in the middle of a call.

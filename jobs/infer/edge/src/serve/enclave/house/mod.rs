@@ -3,6 +3,8 @@
 
 use super::process::Started;
 use super::{EnclaveOptions, EnclaveTold};
+use crate::clear;
+use crate::network::AnyModel;
 use axum::{body::Bytes, http::StatusCode};
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use std::{
@@ -15,8 +17,11 @@ use tobari_enclave::{
     Configuration, Digest, Enclave, EnclaveError, Evidence, Measurement, Nonce, Protections, Request, SessionId, Status,
 };
 use tobari_infer::Model;
-use tobari_infer::guarded::{Host, HostError, HostSession, Offer, ParkedSession, Route, Setup};
-use tobari_lattice::params::NamedSet;
+use tobari_infer::guarded::{
+    Combination, Host, HostError, HostSession, Offer, ParkedSession, PlainSetup, Route, Setup,
+};
+use tobari_infer_deep::DeepModel;
+use tobari_lattice::params::{LatticeParameters, NamedSet};
 use tobari_node::{clients::Origin, reply::Reply, share::Share};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
@@ -52,6 +57,45 @@ struct State {
     lost: (HashSet<SessionId>, String),
     /// Time and reason of the last failed start.
     failed: Option<(Instant, String)>,
+}
+
+/// All that follows from a model and the options of its enclave, before the enclave starts.
+struct Prepared {
+    route: Route,
+    configuration: Configuration,
+    setup: Vec<u8>,
+    host: Host,
+}
+
+impl Prepared {
+    /// Of maps with squares between them. The process needs the model too.
+    fn flat(
+        model: &Model,
+        parameters: &LatticeParameters,
+        options: &EnclaveOptions,
+        layout: Option<&str>,
+        weight_bytes: u64,
+    ) -> Result<Self, String> {
+        let combination = options.combination;
+        let route = Route::new(combination, parameters);
+        let mut setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
+        match layout.filter(|_| combination.is_encrypted()) {
+            Some(layout) => layout.clone_into(&mut setup.route.layout),
+            None => setup = setup.suited(),
+        }
+        let configuration = setup.configuration(options.tells, options.sessions, options.images).map_err(text)?;
+        let known = if combination.encrypts_weights() { setup.shape().map_err(text)? } else { setup.clone() };
+        let host = Host::new(&known, weight_bytes).map_err(text)?;
+        Ok(Self { route: setup.route.clone(), configuration, setup: setup.encode(), host })
+    }
+
+    /// Of a network of any depth, which runs inside in the clear.
+    fn deep(model: &DeepModel, parameters: &LatticeParameters, options: &EnclaveOptions) -> Result<Self, String> {
+        EnclaveHost::takes_deep(options.combination)?;
+        let setup = PlainSetup::new(parameters.clone(), model.encode(), clear::of(model.clone()));
+        let configuration = setup.configuration(options.tells, options.sessions, options.images).map_err(text)?;
+        Ok(Self { route: setup.route(), configuration, setup: setup.encode(), host: Host::passing_on() })
+    }
 }
 
 struct Running {
@@ -128,12 +172,26 @@ impl Entry {
 }
 
 impl EnclaveHost {
+    /// Checks that an enclave runs networks of any depth in this combination.
+    pub(crate) fn takes_deep(combination: Combination) -> Result<(), String> {
+        let served = Combination::EnclavePlain;
+        if combination == served {
+            return Ok(());
+        }
+        Err(format!(
+            "an enclave runs this network in the combination {} alone, found {}, which takes at most three maps with \
+             squares between them: serve this network with --infer-enclave {0}, or without --infer-enclave",
+            served.name(),
+            combination.name()
+        ))
+    }
+
     /// Prepares the model for the process, and starts the enclave.
     ///
     /// Encoded weights may take `weight_bytes`. Without `layout`, the combination's own layout is
     /// used.
     pub(crate) fn open(
-        (name, model): (&str, &Model),
+        (name, model): (&str, &AnyModel),
         options: (&EnclaveOptions, Share),
         layout: Option<&str>,
         weight_bytes: u64,
@@ -143,7 +201,7 @@ impl EnclaveHost {
 
     fn with(
         start: Start,
-        (name, model): (&str, &Model),
+        (name, model): (&str, &AnyModel),
         (options, share): (&EnclaveOptions, Share),
         layout: Option<&str>,
         weight_bytes: u64,
@@ -152,17 +210,11 @@ impl EnclaveHost {
         let set = options.set.as_deref().unwrap_or_else(|| combination.usual_set());
         let named = NamedSet::from_name(set).ok_or_else(|| format!("expected a set of parameters, found {set}"))?;
         let parameters = named.parameters().map_err(text)?;
-        let route = Route::new(combination, &parameters);
-        let mut setup = Setup { route, parameters: parameters.clone(), model: model.clone() };
-        match layout.filter(|_| combination.is_encrypted()) {
-            Some(layout) => layout.clone_into(&mut setup.route.layout),
-            None => setup = setup.suited(),
-        }
-        let route = setup.route.clone();
-        let configuration = setup.configuration(options.tells, options.sessions, options.images).map_err(text)?;
-        let known = if combination.encrypts_weights() { setup.shape().map_err(text)? } else { setup.clone() };
-        let host = Host::new(&known, weight_bytes).map_err(text)?;
-        let setup = setup.encode();
+        let prepared = match model {
+            AnyModel::Flat(model) => Prepared::flat(model, &parameters, options, layout, weight_bytes)?,
+            AnyModel::Deep(model) => Prepared::deep(model, &parameters, options)?,
+        };
+        let Prepared { route, configuration, setup, host } = prepared;
         let Started { enclave, executable, process } =
             start(&configuration, &setup, &options.launcher).map_err(text)?;
         let lacking = enclave.protections().lacking().map(|(what, state)| format!("{what}: {state}"));

@@ -5,9 +5,14 @@
 use super::*;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tobari_enclave::{Challenge, Connector, InProcess, Policy, evidence::MAX_EVIDENCE_BYTES};
+use tobari_enclave::{
+    Challenge, Connector, InProcess, OutputPolicy, Policy, VerifyError, evidence::MAX_EVIDENCE_BYTES,
+};
 use tobari_infer::digits::{STYLES, draw};
-use tobari_infer::guarded::{Asker, Combination, EnclaveAnswer, Guarded};
+use tobari_infer::guarded::{Asker, Combination, EnclaveAnswer, Expected, Guarded, Unexpected};
+use tobari_infer::{Normalisation, Volume};
+use tobari_infer_deep::model::CompileOptions;
+use tobari_infer_deep::{Activation, Graph, Op};
 
 fn executable() -> Digest {
     Digest::of_bytes(b"an executable")
@@ -18,7 +23,9 @@ static SEEDS: AtomicU32 = AtomicU32::new(0);
 
 /// Starts an enclave in this process.
 fn start(configuration: &Configuration, setup: &[u8], _: &[OsString]) -> Result<Started, EnclaveError> {
-    let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| Guarded::build(configuration, setup);
+    let build = |configuration: &Configuration, setup: &[u8], _: &mut ChaCha20Rng| {
+        Guarded::build_any(configuration, setup, clear::read)
+    };
     let rng = ChaCha20Rng::seed_from_u64(SEEDS.fetch_add(1, Ordering::Relaxed).into());
     let enclave = InProcess::start(configuration, setup, &executable(), build, rng)?;
     Ok(Started { enclave: Box::new(enclave), executable: executable(), process: 0 })
@@ -29,7 +36,15 @@ fn options(combination: Combination) -> EnclaveOptions {
 }
 
 fn house(start: Start, options: &EnclaveOptions) -> EnclaveHost {
-    EnclaveHost::with(start, ("digits", &Model::digits().unwrap()), (options, Share::new(100)), None, 1 << 30).unwrap()
+    house_of(&digits(), start, options).unwrap()
+}
+
+fn house_of(model: &AnyModel, start: Start, options: &EnclaveOptions) -> Result<EnclaveHost, String> {
+    EnclaveHost::with(start, ("model", model), (options, Share::new(100)), None, 1 << 30)
+}
+
+fn digits() -> AnyModel {
+    AnyModel::Flat(Model::digits().unwrap())
 }
 
 struct Client {
@@ -196,9 +211,7 @@ fn an_enclave_that_ends_takes_its_sessions_with_it_and_is_started_anew_after_a_p
 #[test]
 fn fault_26_one_address_takes_half_of_the_sessions_and_another_has_one() {
     let options = EnclaveOptions { sessions: 4, ..options(Combination::EnclavePlain) };
-    let house =
-        EnclaveHost::with(start, ("digits", &Model::digits().unwrap()), (&options, Share::new(50)), None, 1 << 30)
-            .unwrap();
+    let house = EnclaveHost::with(start, ("digits", &digits()), (&options, Share::new(50)), None, 1 << 30).unwrap();
     let nonce = Nonce([1; 32]);
     let [greedy, other] = ["greedy", "other"].map(|name| Origin::Token(name.into()));
     let taken = (0..9).filter(|_| house.report(&nonce, &greedy).is_ok()).count();
@@ -206,4 +219,139 @@ fn fault_26_one_address_takes_half_of_the_sessions_and_another_has_one() {
     let refused = house.report(&nonce, &greedy).err().unwrap();
     assert!(refused.word == "sessions" && refused.text.contains("--client-share"), "{}", refused.text);
     assert!(house.report(&nonce, &other).is_ok());
+}
+
+/// Numbers from -1 to 1 that look random (xorshift).
+fn numbers(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+const SIDE: usize = 6;
+
+/// A residual network with ReLU and a maximum pool, and pictures.
+fn residual(seed: u64) -> (DeepModel, Vec<Vec<u8>>) {
+    let mut next = numbers(seed);
+    let mut weights = |count: usize, size: f64| (0..count).map(|_| size * next()).collect::<Vec<f64>>();
+    let input = Volume { channels: 1, height: SIDE, width: SIDE };
+    let mut graph = Graph::new(input, Normalisation::standard(1, 0.5, 0.25)).unwrap();
+    let mut convolution = |graph: &mut Graph, x: usize, inputs: usize| {
+        let op = Op::Convolution {
+            channels: 2,
+            kernel: [3; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: [1; 4],
+            groups: 1,
+            weights: weights(18 * inputs, 0.7),
+            bias: weights(2, 0.2),
+        };
+        graph.add("convolution", op, &[x]).unwrap()
+    };
+    let x = convolution(&mut graph, 0, 1);
+    let x = graph.add("relu", Op::Activation(Activation::Relu), &[x]).unwrap();
+    let pool = Op::MaximumPool { kernel: [2; 2], stride: [2; 2], dilation: [1; 2], padding: [0; 4] };
+    let x = graph.add("pool", pool, &[x]).unwrap();
+    let y = convolution(&mut graph, x, 2);
+    let y = graph.add("sum", Op::Sum { factors: vec![1.0; 2] }, &[x, y]).unwrap();
+    let dense = Op::Dense { outputs: 4, weights: weights(72, 0.5), bias: weights(4, 0.5) };
+    graph.add("dense", dense, &[y]).unwrap();
+    let mut next = numbers(seed + 1);
+    let pictures: Vec<Vec<u8>> =
+        (0..16).map(|_| (0..SIDE * SIDE).map(|_| (next() * 127.0 + 128.0) as u8).collect()).collect();
+    let seen: Vec<&[u8]> = pictures.iter().map(Vec::as_slice).collect();
+    let options = CompileOptions { margin: Some(8.0), ..CompileOptions::default() };
+    (DeepModel::compile(graph, &seen, options).unwrap(), pictures)
+}
+
+/// The classes of a picture, the likeliest first.
+fn order(model: &DeepModel, pixels: &[u8]) -> Vec<usize> {
+    let logits = model.graph().forward(pixels).unwrap();
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+    order
+}
+
+#[test]
+fn a_residual_network_runs_in_the_enclave_and_its_labels_are_those_of_the_plain_network() {
+    let (model, pictures) = residual(1);
+    let served = AnyModel::Deep(Box::new(model.clone()));
+    for (tells, count) in [(OutputPolicy::Label, 1), (OutputPolicy::Top(3), 3)] {
+        let options = EnclaveOptions { images: 16, tells, ..options(Combination::EnclavePlain) };
+        let house = house_of(&served, start, &options).unwrap();
+        assert_eq!((house.told().session_bytes, house.told().layout.as_str()), (0, ""));
+        let mut client = Client::open(&house).ok().unwrap();
+        let mut labels = HashSet::new();
+        for pixels in &pictures {
+            let order = order(&model, pixels)[..count].to_vec();
+            labels.insert(order[0]);
+            assert_eq!(client.classify(&house, pixels).ok(), Some(EnclaveAnswer::Labels(order)), "{tells}");
+        }
+        assert!(labels.len() > 2, "{labels:?}");
+        assert_eq!(sessions(&house), 0, "the pictures are used up");
+    }
+    let options = EnclaveOptions { tells: OutputPolicy::Scores, ..options(Combination::EnclavePlain) };
+    let house = house_of(&served, start, &options).unwrap();
+    let told = Client::open(&house).and_then(|mut client| client.classify(&house, &pictures[0])).ok().unwrap();
+    let EnclaveAnswer::Scores(scores) = told else { panic!("{told:?}") };
+    for (score, logit) in scores.iter().zip(model.graph().forward(&pictures[0]).unwrap()) {
+        assert!((*score as f64 / f64::from(1 << 24) - logit).abs() <= 2f64.powi(-25), "{score} {logit}");
+    }
+}
+
+#[test]
+fn a_picture_of_another_size_ends_its_session_and_the_other_goes_on() {
+    let (model, pictures) = residual(2);
+    let house = house_of(&AnyModel::Deep(Box::new(model.clone())), start, &options(Combination::EnclavePlain)).unwrap();
+    let (mut wrong, mut good) = (Client::open(&house).ok().unwrap(), Client::open(&house).ok().unwrap());
+    let frame = wrong.asker.image(&pictures[0][1..]).unwrap();
+    let reply = house.message(wrong.id, Kind::Image, &frame).unwrap_err();
+    assert_eq!((reply.status.as_u16(), reply.word), (409, "session"));
+    assert!(!reply.text.contains("35") && !reply.text.contains("picture"), "{}", reply.text);
+    assert_eq!(said(house.message(wrong.id, Kind::Image, &frame)), (404, "session"));
+    let told = good.classify(&house, &pictures[1]).ok();
+    assert_eq!(told, Some(EnclaveAnswer::Labels(order(&model, &pictures[1])[..1].to_vec())));
+    let mut long = Client::open(&house).ok().unwrap();
+    assert!(long.asker.image(&[0; SIDE * SIDE + 1]).is_err(), "it does not leave the client");
+}
+
+#[test]
+fn evidence_of_another_network_and_other_combinations_are_refused_for_a_residual_network() {
+    let (one, other) = (residual(1).0, residual(3).0);
+    let open = |model: &DeepModel| {
+        house_of(&AnyModel::Deep(Box::new(model.clone())), start, &options(Combination::EnclavePlain)).unwrap()
+    };
+    let (house, another) = (open(&one), open(&other));
+    let [offer, foreign] = [&house, &another].map(|house| Offer::decode(&house.offer()).unwrap());
+    let expected = |model: &DeepModel| Expected {
+        model: Digest::new(model.digest()),
+        combination: Some(Combination::EnclavePlain),
+        tells: OutputPolicy::Label,
+    };
+    assert!(offer.check(&expected(&one)).is_ok());
+    assert!(matches!(offer.check(&expected(&other)), Err(Unexpected::Model { .. })));
+    // the enclave of the other network cannot show the evidence that the offer of this one needs
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let policy = Policy::new(vec![executable()], offer.configuration).accepting_simulated();
+    let challenge = Challenge::new(&mut rng, 0);
+    let evidence = another.report(challenge.nonce(), &Origin::Unknown).ok().unwrap();
+    let refused = challenge.verify(&policy, &evidence, 0).unwrap_err();
+    assert!(matches!(refused, VerifyError::Configuration { .. }), "{refused}");
+    assert_eq!(foreign.configuration.model, Digest::new(other.digest()));
+
+    let model = AnyModel::Deep(Box::new(one));
+    for combination in Combination::ALL {
+        let opened = house_of(&model, start, &options(combination));
+        let Err(why) = opened else {
+            assert_eq!(combination, Combination::EnclavePlain);
+            continue;
+        };
+        assert!(why.contains(combination.name()) && why.contains("--infer-enclave enclave-plain"), "{why}");
+        assert!(why.contains("or without --infer-enclave"), "{why}");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::bench::measuring::parse_runs;
 use clap::Args;
 use std::path::PathBuf;
+use tobari_infer_files::images::Fit;
 
 /// `tobari-bench infer`
 #[derive(Args)]
@@ -34,9 +35,26 @@ pub(crate) struct InferBench {
     /// infer-s.
     #[arg(long)]
     pub(crate) paper_layout: bool,
-    /// Images of each combination, after one that warms up.
-    #[arg(long, default_value_t = 20, value_parser = parse_runs)]
-    pub(crate) runs: usize,
+    /// Measure this network on pictures under a client's key: a .tim file of a network of any
+    /// depth, as `tobari infer compile` writes it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["paper", "batched", "plans", "mnist", "set", "paper_layout"]
+    )]
+    pub(crate) network: Option<PathBuf>,
+    /// Pictures for --network: a PNG or JPEG file, a folder of them, a .npy or idx file. Of many,
+    /// the command takes an evenly spread sample. [default: random pictures, always the same;
+    /// a network may withhold its answers to them]
+    #[arg(long, value_name = "PATH", requires = "network")]
+    pub(crate) images: Option<PathBuf>,
+    /// Give pictures of another size the network's size: exact rejects them, stretch scales them,
+    /// crop cuts their centres out and scales those.
+    #[arg(long, default_value_t = Fit::Exact, value_name = "HOW", requires = "images")]
+    pub(crate) fit: Fit,
+    /// Images of each combination, after one that warms up. [default: 20; 5 with --network]
+    #[arg(long, value_parser = parse_runs)]
+    pub(crate) runs: Option<usize>,
     /// Write the tables as CSV into this folder too, and as SVG those of the paper that have times
     /// of ours.
     #[arg(short, long, value_name = "DIR")]
@@ -44,4 +62,11 @@ pub(crate) struct InferBench {
     /// One JSON object a line on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl InferBench {
+    /// Images of each combination, after one that warms up.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.unwrap_or(if self.network.is_some() { 5 } else { 20 })
+    }
 }

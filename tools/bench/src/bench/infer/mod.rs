@@ -1,7 +1,7 @@
 //! `tobari-bench infer`: an image under its user's key ([`layouts`]), thousands at once
 //! ([`batches`]), the test images of MNIST ([`accuracy`]), the planner's choices against runs
-//! ([`plans`]); with `--paper` the paper's combinations of process, enclave and encryption on its
-//! network, ours beside its tables.
+//! ([`plans`]), a compiled network of any depth ([`network`]); with `--paper` the paper's
+//! combinations of process, enclave and encryption on its network, ours beside its tables.
 //!
 //! With `--paper` each image takes a user's way: it is sealed to an enclave whose evidence was
 //! verified (this executable in a process of its own), and the label comes back. A run counts only
@@ -11,6 +11,7 @@ mod accuracy;
 mod arguments;
 mod batches;
 mod layouts;
+mod network;
 mod plans;
 mod tables;
 
@@ -88,6 +89,9 @@ impl Figure {
 
 /// Measures and prints.
 pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
+    if let Some(path) = &arguments.network {
+        return network::run(path, arguments);
+    }
     let model = Model::digits().map_err(failed)?;
     let fixed = model.fixed().map_err(failed)?;
     let (mut tables, mut figures, mut drawings, mut slower) = (Vec::new(), Vec::new(), Vec::new(), None);
@@ -95,12 +99,12 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
         tables.push(accuracy::run(&model, &fixed, folder, arguments.encrypted)?);
     }
     if arguments.batched {
-        let (table, name, found) = batches::run(&model, &fixed, arguments.set.as_deref(), arguments.runs.min(5))?;
+        let (table, name, found) = batches::run(&model, &fixed, arguments.set.as_deref(), arguments.runs().min(5))?;
         tables.push((table, name));
         figures.extend(found);
     }
     if arguments.plans {
-        let (table, name, wrong) = plans::run(&model, &fixed, arguments.runs)?;
+        let (table, name, wrong) = plans::run(&model, &fixed, arguments.runs())?;
         tables.push((table, name));
         slower = wrong;
     }
@@ -116,7 +120,7 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
         figures.extend(measured.iter().flat_map(figures_of));
         let parameters = parameters(set)?;
         let (sent, done) =
-            (transfers(&model, &parameters, set, arguments.runs)?, operations(&parameters, set, arguments.runs)?);
+            (transfers(&model, &parameters, set, arguments.runs())?, operations(&parameters, set, arguments.runs())?);
         drawings = vec![
             ("table6.svg", tables::draw_times(&measured)?),
             ("table7.svg", tables::draw_transfers(&sent.1)?),
@@ -129,7 +133,7 @@ pub(super) fn run(arguments: &InferBench) -> Result<ExitCode, Failure> {
         }
         tables.extend([tables::policies(), tables::run()?]);
     } else if tables.is_empty() {
-        let (table, name, found) = layouts::run(&model, &fixed, arguments.runs)?;
+        let (table, name, found) = layouts::run(&model, &fixed, arguments.runs())?;
         tables.push((table, name));
         figures.extend(found);
     }
@@ -161,7 +165,7 @@ fn all_combinations(
     set: &str,
     arguments: &InferBench,
 ) -> Result<Vec<Measured>, Failure> {
-    let mut measured = vec![plain(fixed, arguments.runs)?];
+    let mut measured = vec![plain(fixed, arguments.runs())?];
     let mut one = |combination: Combination, set: &str, layout: Option<&str>, runs: usize| {
         let parameters = parameters(set)?;
         let mut route = Route::new(combination, &parameters);
@@ -174,11 +178,11 @@ fn all_combinations(
         Ok::<(), Failure>(())
     };
     for combination in Combination::ALL {
-        one(combination, set, None, arguments.runs)?;
+        one(combination, set, None, arguments.runs())?;
     }
-    one(Combination::MixedMaskedReset, MASKED_SET, None, arguments.runs)?;
+    one(Combination::MixedMaskedReset, MASKED_SET, None, arguments.runs())?;
     if arguments.paper_layout {
-        one(Combination::ProcessUserData, set, Some("paper"), arguments.runs.min(3))?;
+        one(Combination::ProcessUserData, set, Some("paper"), arguments.runs().min(3))?;
     }
     Ok(measured)
 }

@@ -38,8 +38,12 @@ use tobari_lattice::wire::{self, LatticeWireError};
 pub const MAX_CARD_BYTES: usize = 1 << 23;
 /// The most bytes of the keys that a card asks for.
 pub const MAX_KEYS_BYTES: usize = 1 << 31;
-/// The same of a model with refreshes, which runs where its keys are made.
-pub const MAX_REFRESH_KEYS_BYTES: usize = 1 << 33;
+/// The same of a model with refreshes, which runs where its keys are made: 8 GiB where memory has
+/// so many addresses.
+pub const MAX_REFRESH_KEYS_BYTES: usize = match 1usize.checked_shl(33) {
+    Some(most) => most,
+    None => MAX_KEYS_BYTES,
+};
 /// The most keys, and the most classes.
 const MOST: usize = 1 << 12;
 const CARD: u8 = 0x33;

@@ -100,9 +100,9 @@ fn parts(bytes: &[u8], expected: usize) -> Result<impl Iterator<Item = &[u8]>, M
     Ok(rest.chunks_exact(each))
 }
 
-/// The length of a message of keys.
+/// The length of a message of keys, or the largest number if it has no such number.
 pub fn keys_bytes(card: &Card) -> usize {
-    2 + card.keys.iter().map(|input| key_bytes(card, *input)).sum::<usize>()
+    card.keys.iter().fold(2usize, |sum, input| sum.saturating_add(key_bytes(card, *input)))
 }
 
 /// The length of a question.

@@ -333,7 +333,7 @@ pub(crate) enum Approximate {
 Examples:
     tobari infer compile net.onnx -o net.tim --images images.idx
     tobari infer compile net.onnx -o wide.tim --images images.idx --headroom 2
-    tobari infer compile net.onnx -o net.tim --mean 0.485,0.456,0.406 --deviation 0.229,0.224,0.225 --images FOLDER")]
+    tobari infer compile net.onnx -o mnist.tim --mean 0.1307 --deviation 0.3081 --images images.idx")]
 pub struct CompileArguments {
     /// The ONNX file. Chains of at most three maps with polynomials of degree two between them run
     /// fastest, and in every combination of an enclave. Other networks may have branches, any depth

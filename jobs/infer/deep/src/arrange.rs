@@ -177,7 +177,7 @@ fn groups(steps: &Steps) -> Vec<usize> {
 }
 
 /// The last step that takes each tensor.
-fn last_use(steps: &Steps) -> Vec<usize> {
+pub(crate) fn last_use(steps: &Steps) -> Vec<usize> {
     let mut last = vec![0; steps.steps.len() + 1];
     for (number, (_, step, _)) in steps.steps.iter().enumerate() {
         step.inputs().into_iter().for_each(|tensor| last[tensor] = number);

@@ -20,13 +20,15 @@
 //! must have one scale.
 
 use crate::approximate::series;
-use crate::arrange::REFRESH;
+use crate::arrange::{REFRESH, last_use};
 use crate::layout::axis_bits;
 use crate::steps::{Factor, Step, Steps};
 use std::collections::BTreeSet;
 
 /// States that go on.
-const BEAM: usize = 512;
+const BEAM: usize = 128;
+/// The most steps of a network with refreshes.
+const MOST_STEPS: usize = 1 << 12;
 /// The largest number that a refresh may meet.
 const LARGEST: f64 = 64.0;
 /// Work of a map, beside that of a key switch in [`arrange`](crate::arrange).
@@ -53,9 +55,14 @@ struct State {
 }
 
 /// The steps with refreshes, in ciphertexts of `1 << slot_bits` slots; `None` if no place of
-/// refreshes is enough, because something between two of them takes too many levels.
+/// refreshes is enough, because something between two of them takes too many levels, or if there
+/// are more than 2^12 steps.
 pub fn place(steps: &Steps, levels: Levels, slot_bits: usize) -> Option<Steps> {
     let count = steps.steps.len();
+    if count > MOST_STEPS {
+        return None;
+    }
+    let last_use = last_use(steps);
     let ciphertexts =
         |tensor: usize| 1usize << axis_bits(steps.volume(tensor)).iter().sum::<usize>().saturating_sub(slot_bits);
     let allowed = allowed(steps);
@@ -73,7 +80,9 @@ pub fn place(steps: &Steps, levels: Levels, slot_bits: usize) -> Option<Steps> {
             }
             next.extend(before(state, step, tensor, levels, ciphertexts(tensor)));
         }
-        states = best(next, number);
+        // tensors that are made before, and that this step or a later one takes
+        let live: Vec<usize> = (0..tensor).filter(|tensor| last_use[*tensor] >= number).collect();
+        states = best(next, &live);
     }
     let state = states.into_iter().min_by(|a, b| a.price.total_cmp(&b.price))?;
     Some(with_refreshes(steps, &state.refreshed.into_iter().collect(), levels.least))
@@ -103,13 +112,12 @@ fn before(mut state: State, step: &Step, tensor: usize, levels: Levels, cipherte
     Some(state)
 }
 
-/// The states that no other one surpasses, the cheapest first; only tensors up to `last` are
-/// needed.
-fn best(mut states: Vec<State>, last: usize) -> Vec<State> {
+/// The states that no other one surpasses, the cheapest first, by the needs of these tensors.
+fn best(mut states: Vec<State>, live: &[usize]) -> Vec<State> {
     states.sort_by(|a, b| a.price.total_cmp(&b.price));
     let mut kept: Vec<State> = Vec::new();
     for state in states {
-        let worse = |other: &State| other.needs[..=last].iter().zip(&state.needs[..=last]).all(|(a, b)| a <= b);
+        let worse = |other: &State| live.iter().all(|tensor| other.needs[*tensor] <= state.needs[*tensor]);
         if kept.len() < BEAM && !kept.iter().any(worse) {
             kept.push(state);
         }

@@ -11,7 +11,7 @@
 //! | products with diagonals | a key switch times each weight, roundings of weights, giant steps |
 //! | rescaling | its rounding, the second part times the secret |
 //! | rotation, product | a key switch |
-//! | refresh | as measured ([`Refreshing`]); and the sine, computed |
+//! | refresh | as measured ([`Refreshing`](crate::settings::Refreshing)), and the sine |
 //!
 //! The deviations are those of [`Estimator`], whose bounds count six of them for one polynomial and
 //! thirty-six for a product of two, for complex slots. Real parts have `1/√2` of them.

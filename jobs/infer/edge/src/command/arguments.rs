@@ -336,8 +336,8 @@ Examples:
     tobari infer compile net.onnx -o mnist.tim --mean 0.1307 --deviation 0.3081 --images images.idx")]
 pub struct CompileArguments {
     /// The ONNX file. Chains of at most three maps with polynomials of degree two between them run
-    /// fastest, and in every combination of an enclave. Other networks may have branches, any depth
-    /// that the largest ring allows, and activations that are no polynomials.
+    /// fastest, and in every combination of an enclave. Other networks may have branches, any
+    /// depth, and activations that are no polynomials.
     #[arg(value_name = "ONNX")]
     pub(crate) input: PathBuf,
     /// Write the model to this file.

@@ -101,8 +101,8 @@ fn told(
     }
     output::result(format!("model {}, {bytes} bytes", short(&model.digest())));
     output::result(format!(
-        "labels are {:.3} apart; encryption changes each logit by at most {:.4}, of which approximations of activations \
-         make {:.4}",
+        "labels are {:.3} apart; the foretold error of a logit is {:.4}; approximations of activations made at most \
+         {:.4} on these images",
         forecast.margin, forecast.error, forecast.approximation
     ));
     output::result(format!(

@@ -128,8 +128,8 @@ impl Ready {
                  {label}, in the plain network {plain}"
             )),
             Self::Deep(..) => output::result(format!(
-                "{name}: label {label}{}, in the plain network {plain}; logits off by {:.1e} here, and by at most \
-                 {foretold:.1e} under encryption",
+                "{name}: label {label}{}, in the plain network {plain}; logits off by {:.1e} here; foretold error \
+                 {foretold:.1e}",
                 if line.close { " (too close to tell)" } else { "" },
                 off(line)
             )),

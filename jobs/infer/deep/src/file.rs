@@ -157,7 +157,7 @@ impl DeepModel {
         if !reader.rest().is_empty() {
             return Err(LengthError::TooLong { extra: reader.rest().len() }.into());
         }
-        let options = LowerOptions { headroom, bits, quadratic };
+        let options = LowerOptions { headroom, bits, quadratic, strict: refreshing.is_some() };
         let settings = Settings { sizes, scale: scale_bits, refreshing };
         if refreshing.is_some_and(|kind| Settings::refreshed(kind).as_ref() != Some(&settings)) {
             return Err(FileError::Malformed("the parameters of its refreshes"));

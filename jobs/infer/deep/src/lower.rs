@@ -54,6 +54,9 @@ pub struct LowerOptions {
     /// Whether activations become polynomials of degree two that are nearest for the pictures,
     /// however near that is.
     pub quadratic: bool,
+    /// Whether the guard also tells of numbers that squares and products take. Polynomials of
+    /// degree two are right for any number, but a refresh is not.
+    pub strict: bool,
 }
 
 /// Where ranges come from.
@@ -232,7 +235,7 @@ pub fn lower(graph: &Graph, source: Source<'_>, options: LowerOptions) -> Result
     let area = input.height * input.width;
     let scale = |at: usize| WHITE * normalisation.scale[at / area];
     let picture = Expression::of_tensor(input, 0, 1.0).scaled(scale, |at| normalisation.offset[at / area]);
-    let steps = Steps { input, steps: Vec::new(), unit: 1.0, guarded: false };
+    let steps = Steps { input, steps: Vec::new(), unit: 1.0, guarded: false, ranged: Vec::new() };
     let values = vec![picture];
     let facts = Vec::new();
     let mut lowering =
@@ -377,6 +380,9 @@ impl Lowering<'_> {
         let inner = own.clone().scaled(root, |at| root(at) * shift(at));
         let volume = own.volume;
         let (tensor, range) = self.tensor(name, inner)?;
+        if self.options.strict {
+            self.ranged.push(tensor);
+        }
         let square = self.push(name, Step::Square { input: tensor }, volume);
         let sign = |at: usize| of(2, at).signum() * range * range * f64::from(u8::from(of(2, at) != 0.0));
         let constant = |at: usize| of(0, at) - of(2, at) * shift(at) * shift(at);
@@ -581,6 +587,9 @@ impl Lowering<'_> {
         }
         let ((a, of_a), (b, of_b)) =
             (self.tensor(name, self.values[*a].clone())?, self.tensor(name, self.values[*b].clone())?);
+        if self.options.strict {
+            self.ranged.extend([a, b]);
+        }
         let product = self.push(name, Step::Product { inputs: [a, b] }, volume);
         Ok(Expression::of_tensor(volume, product, of_a * of_b))
     }
@@ -696,6 +705,7 @@ impl Lowering<'_> {
     /// its range reaches `GUARD` where this leaves room.
     fn guard(&mut self) -> Result<Option<Expression>, LowerError> {
         let ranged = std::mem::take(&mut self.ranged);
+        self.steps.ranged.clone_from(&ranged);
         let mut guard: Option<Expression> = None;
         for tensor in &ranged {
             let (mut power, volume) = (*tensor, self.steps.volume(*tensor));

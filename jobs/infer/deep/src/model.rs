@@ -216,7 +216,7 @@ impl DeepModel {
         };
         let mut refusal = None;
         for bits in BITS {
-            let own = LowerOptions { headroom, bits, quadratic: options.quadratic };
+            let own = LowerOptions { headroom, bits, quadratic: options.quadratic, strict: false };
             let mut approximation = 0.0;
             if !smooth {
                 approximation = off(&lower(&graph, Source::Pictures(&spread(&seen, TRIED)), own)?, &some);
@@ -225,7 +225,7 @@ impl DeepModel {
                 let lowered = lower(&graph, Source::Pictures(&seen), own)?;
                 approximation = off(&lowered, &more);
                 if smooth || approximation <= allowed / (1.5 * OTHERS) {
-                    return Self::with_parameters(graph, own, lowered, (margin, approximation), pictures);
+                    return Self::with_parameters(graph, own, lowered, (margin, approximation), (pictures, &seen));
                 }
             }
             let quadratic = options.quadratic;
@@ -237,10 +237,10 @@ impl DeepModel {
     /// Chooses parameters.
     fn with_parameters(
         graph: Graph,
-        options: LowerOptions,
-        lowered: Lowered,
+        mut options: LowerOptions,
+        mut lowered: Lowered,
         (margin, approximation): (f64, f64),
-        pictures: &[&[u8]],
+        (pictures, seen): (&[&[u8]], &[&[u8]]),
     ) -> Result<Self, ModelError> {
         let levels = lowered.steps.depth() + 1;
         let all = Settings::all(levels, LEAST_SCALE);
@@ -279,6 +279,8 @@ impl DeepModel {
             best.as_ref().is_some_and(|(forecast, _)| forecast.error <= margin / 2.0)
         };
         if !enough(&best) {
+            options.strict = true;
+            lowered = lower(&graph, Source::Pictures(seen), options)?;
             for settings in Refreshing::ALL.into_iter().filter_map(Settings::refreshed) {
                 let Some(circuit) = refreshed(&lowered.steps, &settings)? else { continue };
                 let noise = noise(&circuit, &settings, &pictures)?;

@@ -12,10 +12,13 @@
 //! dropped, and the cheapest go on (a beam search). Prices are those of
 //! [`arrange`](crate::arrange), roughly: layouts are not known yet.
 //!
-//! **Which tensors.** A refresh is right only for numbers that are small beside the first prime.
-//! Results of series and products are at most 1 where the guard holds. Results of maps are within
-//! their range, and beyond it within the sum of the weights of a row: this must be less than a
-//! tenth of the prime, so that a number beyond the range stays beyond it, and the guard withholds
+//! **Which tensors.** A refresh is right only for numbers that are small beside the first prime:
+//! up to 8 as promised, and from 256 on its sine gives a small number for a large one. So the
+//! search computes the largest number that each tensor may hold if the guard says nothing. The
+//! guard tells of numbers beyond 1 in the arguments of series, squares and products
+//! ([`strict`](crate::lower::LowerOptions::strict)). The first tensor of a picture that leaves its
+//! range is computed from tensors that did not, so its numbers are at most the sum of the weights
+//! of a row. Where this is at most 64, a refresh keeps it beyond its range, and the guard withholds
 //! the answer. Tensors that sums and products of two tensors take are not refreshed, because both
 //! must have one scale.
 
@@ -128,23 +131,10 @@ fn best(mut states: Vec<State>, live: &[usize]) -> Vec<State> {
 /// For each tensor whether it may be refreshed.
 fn allowed(steps: &Steps) -> Vec<bool> {
     let mut allowed = vec![false];
-    allowed.extend(steps.steps.iter().map(|(_, step, _)| match step {
-        Step::Map { terms, bias } => {
-            let mut largest: Vec<f64> = bias.iter().map(|x| x.abs()).collect();
-            for (_, factor) in terms {
-                match factor {
-                    Factor::Scalar(factor) => largest.iter_mut().for_each(|sum| *sum += factor.abs()),
-                    Factor::Matrix(matrix) => {
-                        for (row, sum) in largest.iter_mut().enumerate() {
-                            *sum += matrix.row(row).map(|(_, weight)| weight.abs()).sum::<f64>();
-                        }
-                    }
-                }
-            }
-            largest.iter().all(|sum| *sum <= LARGEST)
-        }
-        Step::Series { .. } | Step::Product { .. } | Step::Sum { .. } => true,
-        Step::Pool { .. } | Step::Square { .. } | Step::Refresh { .. } => false,
+    let bounds = bounds(steps);
+    allowed.extend(steps.steps.iter().zip(&bounds[1..]).map(|((_, step, _), bound)| {
+        let kind = matches!(step, Step::Map { .. } | Step::Series { .. } | Step::Product { .. } | Step::Sum { .. });
+        kind && *bound <= LARGEST
     }));
     for (_, step, _) in &steps.steps {
         if matches!(step, Step::Sum { .. } | Step::Product { .. }) {
@@ -155,6 +145,44 @@ fn allowed(steps: &Steps) -> Vec<bool> {
         *last = false;
     }
     allowed
+}
+
+/// For each tensor the largest number that it may hold while the guard says nothing: of its step,
+/// for arguments of at most 1 where the guard tells of larger ones, and of their own bounds
+/// elsewhere.
+fn bounds(steps: &Steps) -> Vec<f64> {
+    let ranged: BTreeSet<usize> = steps.ranged.iter().copied().collect();
+    let mut bounds = vec![1.0];
+    for (_, step, _) in &steps.steps {
+        let of = |tensor: usize| if ranged.contains(&tensor) { 1.0 } else { bounds[tensor] };
+        bounds.push(match step {
+            Step::Map { terms, bias } => {
+                let mut largest: Vec<f64> = bias.iter().map(|x| x.abs()).collect();
+                for (tensor, factor) in terms {
+                    let most = of(*tensor);
+                    for (row, sum) in largest.iter_mut().enumerate() {
+                        *sum += most
+                            * match factor {
+                                Factor::Scalar(factor) => factor.abs(),
+                                Factor::Matrix(matrix) => matrix.row(row).map(|(_, weight)| weight.abs()).sum::<f64>(),
+                            };
+                    }
+                }
+                largest.into_iter().fold(0.0, f64::max)
+            }
+            Step::Pool { input, window } => of(*input) * (window[0] * window[1]) as f64,
+            Step::Square { input } => of(*input).powi(2),
+            // normalised on its range, which the guard keeps
+            Step::Series { .. } => 1.0,
+            Step::Product { inputs: [a, b] } => of(*a) * of(*b),
+            Step::Sum { plain, scaled, offset } => {
+                let scaled = scaled.iter().map(|(tensor, factor)| of(*tensor) * factor.abs());
+                plain.iter().map(|tensor| of(*tensor)).chain(scaled).sum::<f64>() + offset.abs()
+            }
+            Step::Refresh { input, .. } => of(*input),
+        });
+    }
+    bounds
 }
 
 /// The steps with refreshes of these tensors, which all later steps take instead.
@@ -168,5 +196,6 @@ fn with_refreshes(steps: &Steps, refreshed: &BTreeSet<usize>, least: usize) -> S
         }
         number.push(all.len());
     }
-    Steps { steps: all, ..steps.clone() }
+    let ranged = steps.ranged.iter().map(|tensor| number[*tensor]).collect();
+    Steps { steps: all, ranged, ..steps.clone() }
 }

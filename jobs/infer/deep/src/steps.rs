@@ -216,6 +216,8 @@ pub struct Steps {
     pub unit: f64,
     /// Whether the last number of the last tensor is the guard, and no logit.
     pub guarded: bool,
+    /// The tensors of which the guard tells whether a number exceeds 1.
+    pub ranged: Vec<usize>,
 }
 
 impl Steps {

@@ -158,13 +158,15 @@ fn relus() -> Graph {
 /// The circuit with refreshes in ciphertexts of 2^10 slots.
 fn refreshed(graph: &Graph, pictures: &[Vec<u8>], kind: Refreshing) -> (Circuit, Settings) {
     let refs: Vec<&[u8]> = pictures.iter().map(Vec::as_slice).collect();
-    let options = LowerOptions { headroom: 1.25, bits: 6, quadratic: false };
+    let options = LowerOptions { headroom: 1.25, bits: 6, quadratic: false, strict: true };
     let steps = lower(graph, Source::Pictures(&refs), options).unwrap().steps;
     let settings = Settings::refreshed(kind).unwrap();
     let levels = settings.levels().unwrap();
     let placed = place(&steps, levels, 10).unwrap();
     let refreshes = placed.steps.iter().filter(|(_, step, _)| step.kind() == "refresh").count();
-    assert!(refreshes >= steps.depth() / (levels.most - levels.least) && refreshes >= 1, "{refreshes}");
+    // the last levels need no refresh
+    let least = (steps.depth() + 1).saturating_sub(levels.most).div_ceil(levels.most - levels.least);
+    assert!(refreshes >= least && refreshes >= 1, "{refreshes}, at least {least}");
     let arrangement = arrange(&placed, 10).unwrap();
     assert!(arrangement.levels.iter().all(|level| *level <= levels.most));
     (Circuit::new(placed, arrangement, Some(kind)), settings)
@@ -175,10 +177,15 @@ fn refreshed(graph: &Graph, pictures: &[Vec<u8>], kind: Refreshing) -> (Circuit,
 /// network's, or the guard tells.
 #[test]
 fn no_refreshed_picture_is_wrong_in_silence() {
-    let graph = relus();
+    for (graph, kind) in [(relus(), Refreshing::Quick), (residual(8, 4, 5, 3), Refreshing::Precise)] {
+        right_or_told(&graph, kind);
+    }
+}
+
+fn right_or_told(graph: &Graph, kind: Refreshing) {
     let mut calm = super::world::pictures(graph.input(), 12, 5);
     calm.iter_mut().flatten().for_each(|pixel| *pixel = 96 + *pixel / 4);
-    let (circuit, settings) = refreshed(&graph, &calm, Refreshing::Quick);
+    let (circuit, settings) = refreshed(graph, &calm, kind);
     let sizes = &settings.sizes;
     let parameters = LatticeParameters::insecure_of_sizes(
         1 << 11,
@@ -190,7 +197,8 @@ fn no_refreshed_picture_is_wrong_in_silence() {
     let (parameters, scale) = (parameters.unwrap(), Scale::power_of_two(settings.scale));
     let off = |found: &[f64], plain: &[f64]| found.iter().zip(plain).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     let of_calm = calm.iter().map(|p| off(&simulate(&circuit, &numbers(p), None).0, &graph.forward(p).unwrap()));
-    let most = 2.0 * of_calm.fold(0.0, f64::max);
+    // noise is beside errors of approximation
+    let most = 2.0 * of_calm.fold(0.0, f64::max) + 1e-4;
     let (mut near, mut told) = (0, 0);
     for (number, pixels) in super::world::pictures(graph.input(), 40, 9).iter().enumerate() {
         let contrast = |p: &u8| (128 + (i32::from(*p) - 128) * (number as i32 + 4) / 44) as u8;
@@ -214,7 +222,7 @@ fn no_refreshed_picture_is_wrong_in_silence() {
 #[allow(clippy::print_stdout, reason = "the figures behind an assertion")]
 fn refreshed_networks_are_right_and_their_noise_is_foretold() {
     for (name, graph, kind) in
-        [("squares", residual(8, 4, 6, 3), Refreshing::Precise), ("ReLU", relus(), Refreshing::Quick)]
+        [("squares", residual(8, 4, 5, 3), Refreshing::Precise), ("ReLU", relus(), Refreshing::Quick)]
     {
         let all = super::world::pictures(graph.input(), 6, 7);
         let (circuit, settings) = refreshed(&graph, &all, kind);

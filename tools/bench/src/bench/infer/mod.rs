@@ -363,19 +363,25 @@ fn operations(parameters: &LatticeParameters, set: &str, runs: usize) -> Result<
 
 /// Prints a figure as one line.
 fn line(figure: Figure) -> Result<(), Failure> {
-    let (median, min, max) = summary(figure.times.clone());
-    output::json(&Line {
+    output::json(&Line { labels: figure.labels, ..of_values(&figure.what, "ms", figure.params, figure.times) })
+}
+
+/// The line of measured values, without labels.
+fn of_values<P>(what: &str, unit: &str, params: P, values: Vec<f64>) -> Line<P> {
+    let runs = values.len();
+    let (median, min, max) = summary(values);
+    Line {
         job: "infer".to_owned(),
-        what: figure.what,
+        what: what.to_owned(),
         engine: "tobari".to_owned(),
-        params: figure.params,
+        params,
         backend: "fastest".to_owned(),
         threads: 1,
-        unit: "ms".to_owned(),
+        unit: unit.to_owned(),
         median,
         min,
         max,
-        runs: figure.times.len(),
-        labels: figure.labels,
-    })
+        runs,
+        labels: Vec::new(),
+    }
 }

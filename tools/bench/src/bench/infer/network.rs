@@ -4,10 +4,10 @@
 //! A run counts only if its label is that of the network without encryption, or if the client was
 //! warned: either of two labels may be right, or the answer is withheld.
 
-use super::super::line::{Line, summary};
+use super::super::line::Line;
 use super::super::show;
 use super::super::table::{Table, number};
-use super::InferBench;
+use super::{InferBench, of_values};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ fn measure(
         ("withheld", "pictures", vec![found.withheld as f64]),
     ];
     let known = all.into_iter().filter(|(_, _, values)| !values.is_empty());
-    Ok(known.map(|(what, unit, values)| line(what, unit, &params, values)).collect())
+    Ok(known.map(|(what, unit, values)| of_values(what, unit, params.clone(), values)).collect())
 }
 
 impl Runs {
@@ -227,25 +227,6 @@ fn judge(
         )));
     }
     Ok(Judged::Answered { equal, close, error })
-}
-
-fn line(what: &str, unit: &str, params: &Params, values: Vec<f64>) -> Line<Params> {
-    let runs = values.len();
-    let (median, min, max) = summary(values);
-    Line {
-        job: "infer".to_owned(),
-        what: what.to_owned(),
-        engine: "tobari".to_owned(),
-        params: params.clone(),
-        backend: "fastest".to_owned(),
-        threads: 1,
-        unit: unit.to_owned(),
-        median,
-        min,
-        max,
-        runs,
-        labels: Vec::new(),
-    }
 }
 
 fn table(name: &str, model: &DeepModel, figures: &[Line<Params>]) -> Table {

@@ -25,6 +25,11 @@ export class Search extends Module {
     return this.told("search_prepare", encoder.encode(JSON.stringify(wanted)));
   }
 
+  /// Takes the server's layout for the prepared question, if its place hides.
+  layout(bytes) {
+    return this.told("search_layout", bytes);
+  }
+
   registration() {
     return this.output(this.exports.tobari_search_registration());
   }

@@ -14,6 +14,7 @@ let server = null;
 let name = null; // 16 bytes: the client's name
 let table = null;
 const registered = new Set();
+const layouts = new Map(); // of the chosen table, by path
 
 const digits = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const bytes_of = (text) => Uint8Array.from(text.match(/../g), (byte) => parseInt(byte, 16));
@@ -25,6 +26,7 @@ async function look() {
   const found = tables.find((one) => one.name === table.name);
   if (!found) throw new Refusal("the table is no longer there", "table");
   table = found;
+  layouts.clear();
   return client.table(await server.bytes(`/search/v1/tables/${table.name}`));
 }
 
@@ -59,7 +61,7 @@ answering({
         if (attempt === ATTEMPTS) throw error;
         if (error.word === "uses") client.renew();
         else if (error.word === "key") registered.clear();
-        else if (error.word === "revision") await look();
+        else if (error.word === "revision" || error.word === "table") await look();
         else throw error;
       }
     }
@@ -70,10 +72,14 @@ async function once(wanted) {
   const times = {};
   let began = performance.now();
   const seen = client.prepare(wanted);
+  if (seen.path) {
+    if (!layouts.has(seen.path)) layouts.set(seen.path, await server.bytes(`/search/v1/tables/${table.name}/hidden/${seen.path}`));
+    client.layout(layouts.get(seen.path));
+  }
   let sent = 0;
   if (!registered.has(seen.key)) {
     const registration = client.registration();
-    await server.ask(`/search/v1/keys/${seen.set}`, { method: "POST", body: registration });
+    await server.ask(seen.path ? "/search/v1/hidden/keys" : `/search/v1/keys/${seen.set}`, { method: "POST", body: registration });
     registered.add(seen.key);
     sent = registration.length;
     began = performance.now();
@@ -81,8 +87,9 @@ async function once(wanted) {
   const query = client.query(name);
   times.encrypt = since(began);
   began = performance.now();
-  const headers = { "If-Match": table.tag, "Tobari-Key": seen.key };
-  const answer = await server.bytes("/search/v1/queries", { method: "POST", body: query, headers });
+  const headers = { "Tobari-Key": seen.key };
+  if (!seen.path) headers["If-Match"] = table.tag;
+  const answer = await server.bytes(`/search/v1/${seen.path ? "hidden/" : ""}queries`, { method: "POST", body: query, headers });
   times.wait = since(began);
   began = performance.now();
   const heard = client.answer(answer);

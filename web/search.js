@@ -5,9 +5,11 @@ import { $, admitted, alarm, hex, not_served, origin, plan, say, server_of, size
 
 const worker = new Worker(new URL("search-worker.js", import.meta.url), { type: "module" });
 const ask = asking(worker, () => {}, alarm);
+const LEAST = 100; // places of a cell, below which a question is not sent
 const view = { server: server_of(location, "search"), tables: [], about: null, registered: 0, last: null, file: null };
 
 const REFUSALS = {
+  hidden: "This server hides no places in this table: show the place, or ask another server.",
   budget: "You have asked this table as often as its owner allows.",
   region: "You have asked about this part of the table as often as its owner allows.",
   busy: "The server is busy. Try again in a moment.",
@@ -54,10 +56,27 @@ async function choose(table) {
   if (longest > 1) [number.max, number.value] = [longest, Math.min(number.value, longest)];
   [view.file, $("haplotypes").hidden] = [null, true];
   whether.closest("label").hidden = kind !== "panel";
+  longest_shows();
   $("examples").replaceChildren(...examples.map((name) => new Option(name)));
   [$("work").hidden, $("plan").hidden] = [false, false];
   steps();
   state("Ready", "joined");
+}
+
+/// A longest match shows the place: every number of sites would be a question of its own.
+function longest_shows() {
+  const { longest, place } = $("question").elements;
+  const shown = place.value === "shown";
+  longest.disabled = !shown;
+  if (!shown) longest.checked = false;
+}
+
+/// A question that makes sense: the first site of the middle of the table, and reference alleles.
+function example() {
+  const { at, alleles } = $("question").elements;
+  const { examples, longest } = view.about;
+  at.value = examples[Math.floor(examples.length / 2)] ?? "";
+  alleles.value = "0".repeat(Math.min(4, Math.max(1, longest)));
 }
 
 /// Reads a person's alleles at the place of the question, and offers them.
@@ -95,6 +114,9 @@ function offer(name, { at, haplotypes, ended }) {
   say(`${haplotypes.length} haplotypes of ${haplotypes[0].length} alleles were read`);
 }
 
+$("question").elements.place.onchange = longest_shows;
+$("example").onclick = example;
+
 $("file").onchange = ({ target }) => {
   if (target.files.length > 0) take_from(target.files[0]);
   target.value = "";
@@ -113,11 +135,14 @@ for (const name of ["at", "sites"]) {
 
 $("question").onsubmit = async (event) => {
   event.preventDefault();
-  const { at, alleles, key, places, longest } = event.target.elements;
+  const { at, alleles, key, place, longest } = event.target.elements;
   const keys = view.about.kind === "keys";
+  const [from, pattern] = keys ? ["", ""] : [at.value.trim(), alleles.value.trim()];
+  const { hidden = [] } = view.tables.find(({ name }) => name === ($("table").value || name)) ?? {};
+  const shown = place.value === "shown" ? "place" : hidden.includes(String(pattern.length)) ? "nothing" : "cell";
   const wanted = {
-    at: keys ? "" : at.value.trim(), alleles: keys ? "" : alleles.value.trim(), key: keys ? key.value : "",
-    places: keys ? 1 : Number(places.value), longest: !keys && longest.checked,
+    at: from, alleles: pattern, key: keys ? key.value : "", shown: keys ? "place" : shown,
+    least: view.least ?? LEAST, longest: !keys && longest.checked,
   };
   $("ask").disabled = true;
   $("busy").hidden = false;
@@ -151,14 +176,16 @@ function answered({ heard, seen, times, registered, up, down, sample }, wanted) 
   $("held-up").textContent = size(up);
   $("held-down").textContent = size(down);
   $("hex").textContent = hex(sample);
-  const { places } = seen;
+  const { place, cell, among } = seen;
+  const many = wanted.alleles.length;
   $("seen").textContent =
-    places.length === 0
-      ? "That a key is asked for, and of which table."
-      : places.length === 1
-        ? `That ${wanted.alleles.length} alleles are asked for from this site on, and not which:`
-        : `That ${wanted.alleles.length} alleles are asked for from one of these ${places.length} sites on, not from which, and not which alleles. The same places come as long as this page is open and the table stays as it is.`;
-  $("places").replaceChildren(...places.map((name) => Object.assign(document.createElement("li"), { textContent: name })));
+    place !== null
+      ? `That ${many} alleles are asked for from this site on, and not which:`
+      : among === null
+        ? "That a key is asked for, and of which table."
+        : `That ${many} alleles are asked for, and not which, from one of ${among.toLocaleString("en")} sites on, and not from which${cell ? ". The sites are all of these bases:" : "."}`;
+  const shown = [place ?? cell].filter(Boolean);
+  $("places").replaceChildren(...shown.map((name) => Object.assign(document.createElement("li"), { textContent: name })));
   Object.assign($("steps").dataset, { up, down, registered: view.registered });
   steps();
 }
@@ -168,7 +195,7 @@ function steps() {
   const entries = view.about.entries.toLocaleString("en");
   plan([
     ["encrypt what is asked", "this tab", "the question", time(times.encrypt)],
-    [`compare with ${entries} entries${seen?.places.length > 1 ? ` at ${seen.places.length} places` : ""}, mask what differs, shuffle`, "the server, a plain process", "ciphertext and its own table", "within the next"],
+    [`compare with ${seen?.cell ? "the entries of the cell" : `${entries} entries`}, mask what differs, shuffle`, "the server, a plain process", "ciphertext and its own table", "within the next"],
     [up ? `${size(up)} up, ${size(down)} down, and waiting` : "there and back", "the network", "ciphertext", time(times.wait)],
     ["decrypt the answer", "this tab", "the answer", time(times.decrypt)],
   ]);

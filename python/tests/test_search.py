@@ -39,37 +39,52 @@ def test_counts_of_keys_equal_those_of_the_table(client):
     assert client.ask(server, key=known[0][0], counts=False) == search.Found(True, None)
 
 
-def test_counts_of_haplotypes_equal_those_of_numpy():
+@pytest.mark.parametrize("how", [{"public": True}, {"least_places": 33}])
+def test_counts_of_haplotypes_equal_those_of_numpy(client, how):
     alleles, table = panel()
     server = search.Server(table)
     rng = np.random.default_rng(4)
-    for decoys in (1, 10):
-        for _ in range(4):
-            start, length, column = rng.integers(0, 30), rng.integers(1, 8), rng.integers(0, 60)
-            pattern = alleles[start : start + length, column].copy()
-            pattern[-1] ^= rng.integers(0, 2)
-            plain = int((alleles[start : start + length] == pattern[:, None]).all(axis=0).sum())
-            asked = {"site": f"chr20:{1000 + 10 * start}", "alleles": "".join(map(str, pattern))}
-            assert table.count(**asked) == plain
-            client = search.Client()  # with decoys, one client for each place
-            found = client.ask(server, decoys=decoys, **asked)
-            assert (found.count or 0, found.present) == (plain, plain > 0)
+    for _ in range(8):
+        start, length, column = rng.integers(0, 30), rng.integers(1, 8), rng.integers(0, 60)
+        pattern = alleles[start : start + length, column].copy()
+        pattern[-1] ^= rng.integers(0, 2)
+        plain = int((alleles[start : start + length] == pattern[:, None]).all(axis=0).sum())
+        asked = {"site": f"chr20:{1000 + 10 * start}", "alleles": "".join(map(str, pattern))}
+        assert table.count(**asked) == plain
+        found = client.ask(server, **how, **asked)
+        assert (found.count or 0, found.present) == (plain, plain > 0)
 
 
-def test_fault_17_a_client_with_decoys_asks_about_one_place():
+def test_every_place_of_a_cell_shows_the_server_the_same():
     _, table = panel()
-    server, client = search.Server(table), search.Client()
-    asked = {"site": "chr20:1050", "alleles": "0101"}
-    client.ask(server, decoys=10, **asked)
-    # a neighbour, the same place in the table indexed again, and a neighbour without decoys
-    for other, site, decoys in [
-        (server, "chr20:1090", 10),
-        (search.Server(panel()[1]), "chr20:1050", 10),
-        (server, "chr20:1090", 1),
-    ]:
-        with pytest.raises(tobari.Error, match="decoys hide one place.*--hidden"):
-            client.ask(other, site=site, alleles="0101", decoys=decoys)
-    assert (client.ask(server, decoys=10, **asked).count or 0) == table.count(**asked)
+    server, client, seen = search.Server(table), search.Client(), set()
+
+    class Spy(search.Server):
+        def __init__(self):
+            self.__dict__ = server.__dict__
+
+        def answer_hidden(self, query, key):
+            seen.add((query[:51], len(query)))
+            return super().answer_hidden(query, key)
+
+    spy = Spy()
+    for site in (0, 17, 36):
+        client.ask(spy, site=f"chr20:{1000 + 10 * site}", alleles="0101", least_places=37)
+    assert len(seen) == 1
+    with pytest.raises(tobari.Error, match="the cell 20:1-1000000 has 37 places for 4 sites, fewer than 38.*public=True"):
+        client.ask(spy, site="chr20:1000", alleles="0101", least_places=38)
+    with pytest.raises(tobari.Error, match="longest together with public"):
+        client.ask(spy, site="chr20:1000", alleles="0101", longest=True)
+
+
+def test_a_table_that_is_replaced_and_a_key_that_is_used_up_are_asked_again():
+    alleles, table = panel()
+    server, client = search.Server(table, uses=2), search.Client()
+    asked = {"site": "chr20:1050", "alleles": "1"}
+    for _ in range(5):
+        assert client.ask(server, least_places=40, **asked).count == table.count(**asked)
+    server._desk.serve(table)  # the cell is arranged anew, under another name
+    assert client.ask(server, least_places=40, **asked).count == alleles[5].sum()
 
 
 def test_the_longest_match_equals_that_of_numpy(client):
@@ -80,7 +95,7 @@ def test_the_longest_match_equals_that_of_numpy(client):
     expected = max(k for k in range(9) if (alleles[5 : 5 + k] == pattern[:k, None]).all(axis=0).any())
     text = "".join(map(str, pattern))
     assert table.longest("chr20:1050:A:G", text) == expected
-    assert client.ask(server, site="chr20:1050", alleles=text, longest=True).alleles == expected
+    assert client.ask(server, site="chr20:1050", alleles=text, longest=True, public=True).alleles == expected
 
 
 def test_what_is_rare_is_as_if_it_were_absent(client):
@@ -131,7 +146,8 @@ def test_questions_that_the_table_has_no_answer_to_are_refused(client):
         (sites, {"site": "chr20:1001", "alleles": "01"}),
         (sites, {"site": "chr20:1000", "alleles": "02"}),
         (sites, {"site": "chr20:1390", "alleles": "01"}),
-        (sites, {"site": "chr20:1000", "alleles": "01", "decoys": 1000}),
+        (sites, {"site": "chr20:1001", "alleles": "01", "public": True}),
+        (sites, {"site": "chr20:1390", "alleles": "01", "public": True}),
     ]:
         with pytest.raises(tobari.Error, match="expected"):
             client.ask(server, **question)
@@ -183,6 +199,10 @@ def test_a_server_over_http_answers_the_same(serve, tmp_path):
     sites = search.Remote(url, table="panel")
     pattern = "".join(map(str, alleles[3:9, 0]))
     asked = {"site": "chr20:1030", "alleles": pattern}
-    assert client.ask(sites, decoys=5, **asked).count == table.count(**asked)
+    assert client.ask(sites, public=True, **asked).count == table.count(**asked)
+    assert client.ask(sites, least_places=30, **asked).count == table.count(**asked)
+    whole = search.Remote(serve("--search", tmp_path / "panel.tsi", "--hidden", "6"))
+    assert whole.hidden == ["6"]
+    assert client.ask(whole, least_places=30, **asked).count == table.count(**asked)
     with pytest.raises(tobari.Error, match="2 tables fit"):
         search.Remote(url)

@@ -204,6 +204,7 @@ fn fault_26_a_token_has_one_place_and_a_budget_that_outlives_it() {
             &clients[client].0,
             "--queries",
             &queries,
+            "--public",
         ])
     };
     assert!(asked(&server, 0, ATTACKER).status.success(), "three of four tests");

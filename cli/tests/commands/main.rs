@@ -14,7 +14,7 @@ mod infer_enclave;
 #[cfg(linux_64)]
 mod operate;
 mod search;
-mod search_decoys;
+mod search_cells;
 mod search_hidden;
 mod search_labels;
 mod search_phase;

@@ -38,12 +38,12 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
         place.same(&server.url, table, queries, &[&["--table", label], how].concat(), clear);
     };
     ask(&panel, &long, &["--malicious"], &[]);
-    ask(&panel, &here, &["--decoys", "15", "--parallel", "1"], &[]);
-    ask(&panel, &here, &["--longest", "--decoys", "3"], &["--longest"]);
+    ask(&panel, &here, &["--parallel", "1"], &[]);
+    ask(&panel, &here, &["--longest"], &["--longest"]);
     ask(&place.path("keys"), &asked, &["--parallel", "2"], &[]);
-    for (queries, how) in [(&single, &[][..]), (&alone, &["--decoys", "5"])] {
+    for queries in [&single, &alone] {
         let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
-        let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], how].concat());
+        let asked = place.query(&server.url, &["--table", "unphased", "--queries", queries]);
         assert_eq!(String::from_utf8(asked.stdout).unwrap(), clear);
     }
     let boolean = place.query(&server.url, &["--table", "panel", "--queries", &long, "--boolean"]);
@@ -57,8 +57,12 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     // without --json, the output tells the user of the mode
     let at = format!("20:{}", position(3));
     let told = ["search", "query", "--server", &server.url, "--key", &place.path("key"), "--table", "panel"];
-    let told = place.run(&[&told[..], &["--at", &at, "--alleles", "01"]].concat());
-    assert!(stderr(&told).contains("mode labels"), "{}", stderr(&told));
+    let asked = |place_of: &[&str]| place.run(&[&told[..], &["--at", &at, "--alleles", "01"], place_of].concat());
+    assert!(stderr(&asked(&["--public"])).contains("mode labels"));
+    // such a server cannot hide a place, and the user has to say that the place may be seen
+    let refused = asked(&[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(has_no_answer(&refused) && stderr(&refused).contains("add --public"), "{}", stderr(&refused));
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn evaluations_are_paid_and_a_new_start_does_not_give_them_back() {
     };
     let server = serve();
     assert!(ask(&server, 3, "01", &[]).status.success());
-    assert!(ask(&server, 3, "0100", &["--longest", "--decoys", "2"]).status.success());
+    assert!(ask(&server, 3, "0100", &["--longest"]).status.success());
     server.stop();
     let server = serve();
     let refused = ask(&server, 3, "010", &["--longest"]);
@@ -142,7 +146,7 @@ fn a_question_for_too_many_labels_is_refused_before_it_is_paid() {
     let table = place.variants("panel", SITES, '|');
     let server = Server::start(&["--malicious", "--search", &table, "--max-labels", "30", "--budget", "1"]);
     let queries = place.write("queries", &questions(9, 1));
-    let refused = place.query(&server.url, &["--queries", &queries, "--decoys", "20"]);
+    let refused = place.query(&server.url, &["--queries", &queries, "--longest"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(stderr(&refused).contains("at most 30 labels"), "{}", stderr(&refused));
     assert!(place.query(&server.url, &["--queries", &queries]).status.success(), "the only test was not paid");

@@ -32,12 +32,12 @@ fn three_processes_answer_as_the_table_in_the_clear_for_every_kind_of_table() {
         place.same(&server.url, table, queries, &[&["--table", label], how].concat(), clear);
     };
     ask(&panel, &long, &[], &[]);
-    ask(&panel, &here, &["--decoys", "15", "--parallel", "1"], &[]);
+    ask(&panel, &here, &["--parallel", "1"], &[]);
     ask(&panel, &long, &["--longest"], &["--longest"]);
     ask(&place.path("keys"), &asked, &["--parallel", "16"], &[]);
-    for (queries, how) in [(&single, &[][..]), (&alone, &["--decoys", "5"])] {
+    for queries in [&single, &alone] {
         let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
-        let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], how].concat());
+        let asked = place.query(&server.url, &["--table", "unphased", "--queries", queries]);
         assert_eq!(String::from_utf8(asked.stdout).unwrap(), clear);
     }
     // haplotypes of a table without phase, and a missing table name
@@ -59,7 +59,7 @@ fn answers_come_as_values_and_as_records_and_for_the_haplotypes_of_a_sample() {
     let server = Server::start(&["--search", &panel]);
     let key = place.path("key");
     let both = |question: &[&str], format: &str| {
-        let asked = ["search", "query", "--server", &server.url, "--key", &key, "--format", format];
+        let asked = ["search", "query", "--server", &server.url, "--key", &key, "--public", "--format", format];
         let asked = place.good(&[&asked[..], question].concat());
         assert_eq!(asked, place.good(&[&["search", "check", &panel, "--format", format], question].concat()));
         asked
@@ -149,7 +149,6 @@ fn tls_is_pinned_and_a_wrong_token_or_none_is_refused() {
     }
     let refused = ask(&["--tls-fingerprint", &"ab".repeat(32), "--token", &token]);
     assert!(stderr(&refused).contains("fingerprint"), "{}", stderr(&refused));
-    assert_eq!(ask(&["--decoys", "0"]).status.code(), Some(2));
     // without tokens, only this machine is served
     let open = place.run(&["serve", "--addr", "0.0.0.0:0", "--search", &table]);
     assert_eq!(open.status.code(), Some(1));
@@ -286,6 +285,7 @@ fn a_key_that_is_used_up_is_replaced_and_another_file_may_ask_under_the_same_nam
             &token,
             "--queries",
             &queries,
+            "--public",
             "--json",
         ];
         assert_eq!(place.good(&asked), clear);
@@ -305,7 +305,7 @@ fn neither_log_nor_audit_nor_data_hold_what_was_asked_and_no_key_is_on_the_serve
         Server::start(&["--search", &table, "--tokens", &tokens, "--data", &data, "--audit", &audit, "--log", "debug"]);
     let some = questions_at(17, 9);
     let queries = place.write("queries", &some.lines().take(6).map(|line| line.to_owned() + "\n").collect::<String>());
-    let done = place.query(&server.url, &["--queries", &queries, "--token", &token, "--decoys", "3"]);
+    let done = place.query(&server.url, &["--queries", &queries, "--token", &token]);
     assert!(done.status.success(), "{}", stderr(&done));
     let wrong = post("/search/v1/queries", &format!("Authorization: Bearer {token}\r\n"), b"canary of a body");
     assert_eq!(raw(&server.address(), &wrong).0, 422);
@@ -316,7 +316,7 @@ fn neither_log_nor_audit_nor_data_hold_what_was_asked_and_no_key_is_on_the_serve
     assert_eq!(answered.len(), 6);
     for line in &answered {
         assert_eq!((&line["client"], &line["shape"]), (&"alice".into(), &"pattern".into()));
-        assert_eq!((&line["sites"], &line["places"], &line["granularity"]), (&9.into(), &3.into(), &"count".into()));
+        assert_eq!((&line["sites"], &line["places"], &line["granularity"]), (&9.into(), &1.into(), &"count".into()));
         let mut names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
         names.sort_unstable();
         let expected = ["client", "granularity", "outcome", "places", "shape", "sites", "table", "time", "what"];
@@ -429,7 +429,7 @@ fn sixteen_clients_at_once_get_their_own_answers() {
                     place.good(&["search", "keygen", "-o", &key]);
                     let queries = place.write(&format!("queries{count}-{i}"), &questions(3 + i, 12));
                     let asked = ["search", "query", "--server", &server.url, "--key", &key, "--token", token];
-                    let asked = place.good(&[&asked[..], &["--queries", &queries, "--json"]].concat());
+                    let asked = place.good(&[&asked[..], &["--queries", &queries, "--public", "--json"]].concat());
                     assert_eq!(asked, place.good(&["search", "check", table, "--queries", &queries, "--json"]), "{i}");
                 });
             }
@@ -465,21 +465,10 @@ fn fault_19_a_beacon_answers_variants_and_passes_nothing_of_a_request_over() {
     let place = Place::new();
     let table = place.variants("panel", SITES, '|');
     let server = Server::start(&["--search", &table]);
-    let mut child = place
-        .command(&[
-            "search",
-            "beacon",
-            "--listen",
-            "127.0.0.1:0",
-            "--server",
-            &server.url,
-            "--key",
-            &place.path("key"),
-            "--json",
-        ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let key = place.path("key");
+    let beacon = ["search", "beacon", "--listen", "127.0.0.1:0", "--server", &server.url, "--key", &key];
+    let mut command = place.command(&[&beacon[..], &["--public", "--json"]].concat());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
     let told: Value = serde_json::from_str(&line).unwrap();
@@ -572,12 +561,4 @@ fn the_real_panel_answers_as_in_the_clear_behind_a_server() {
     let queries = place.write("queries", &queries);
     let server = Server::start(&["--search", &table, "--data", &place.path("data")]);
     place.same(&server.url, &table, &queries, &["--parallel", "8"], &[]);
-    let mut here = String::new();
-    for (i, haplotype) in (0..600).step_by(20).enumerate() {
-        let alleles: String = (0..16)
-            .map(|j| if sites[300 + j].1[haplotype] ^ (i % 2 == 1 && j == i % 16) { '1' } else { '0' })
-            .collect();
-        writeln!(here, "{}\t{alleles}", sites[300].0).unwrap();
-    }
-    place.same(&server.url, &table, &place.write("here", &here), &["--decoys", "10"], &[]);
 }

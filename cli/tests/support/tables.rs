@@ -72,10 +72,12 @@ impl Place {
         (told["token"].as_str().unwrap().to_owned(), told["line"].as_str().unwrap().to_owned())
     }
 
-    /// Queries a server.
+    /// Queries a server, with public places unless the arguments hide them.
     pub fn query(&self, url: &str, args: &[&str]) -> Output {
         let key = self.path("key");
-        self.run(&[&["search", "query", "--server", url, "--key", &key, "--json"], args].concat())
+        let hides = args.iter().any(|arg| ["--hidden", "--least-places"].contains(arg));
+        let place: &[&str] = if hides { &[] } else { &["--public"] };
+        self.run(&[&["search", "query", "--server", url, "--key", &key, "--json"], place, args].concat())
     }
 
     /// Queries a server and the plain table, and compares.
@@ -87,6 +89,18 @@ impl Place {
         assert!(clear.contains("true") && clear.contains("false"), "both happen");
         assert_eq!(asked, clear, "{how:?}");
     }
+}
+
+/// Answers without the number of places among which each was hidden. The number must be at least
+/// this one.
+pub fn without_places(answers: &str, least: u64) -> String {
+    let bare = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let among = line.as_object_mut().unwrap().remove("hidden_among").unwrap();
+        assert!(among.as_u64().unwrap() >= least, "{among}");
+        format!("{line}\n")
+    };
+    answers.lines().map(bare).collect()
 }
 
 /// Genotypes of mosaics of a few founders, so that patterns repeat.

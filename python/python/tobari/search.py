@@ -69,6 +69,8 @@ class Client:
         self._identity = identity
         self._keys: Dict[Tuple[str, int], _search.Key] = {}
         self._generations: "WeakKeyDictionary[Any, Dict[str, int]]" = WeakKeyDictionary()
+        #: The servers' layouts of questions whose place hides.
+        self._layouts: "WeakKeyDictionary[Any, Dict[str, bytes]]" = WeakKeyDictionary()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Client":
@@ -104,13 +106,12 @@ class Client:
         key: Optional[Key] = None,
         site: Optional[str] = None,
         alleles: Optional[str] = None,
-        decoys: int = 1,
         counts: bool = True,
         longest: bool = False,
     ) -> _search.Prepared:
-        """Prepares a question: see `ask`."""
+        """Prepares a question whose place the server sees, or one for a key: see `ask`."""
         named = key.encode() if isinstance(key, str) else key
-        return catalogue.prepare(self._identity, named, site, alleles, decoys, counts, longest)
+        return catalogue.prepare(named, site, alleles, counts, longest)
 
     def key(self, set: str, generation: int = 0) -> _search.Key:  # `set` is the field's word
         """The key for a set of parameters; it is made once."""
@@ -125,17 +126,23 @@ class Client:
         key: Optional[Key] = None,
         site: Optional[str] = None,
         alleles: Optional[str] = None,
-        decoys: int = 1,
         counts: bool = True,
         longest: bool = False,
+        public: bool = False,
+        least_places: int = 100,
     ) -> Found:
         """Asks a `Server` or a `Remote`: for a key, or for alleles (as "0101") from a site (as "chr20:1000000" or "chr20:1000000:A:G") on.
 
-        `decoys` hides the site among that many, for one place of one table: this client then refuses questions about
-        others, whose places would show the true one (`tobari search query --hidden` hides every place). Without `counts` the
-        answer says only whether there is a match; with `longest`, how many of the alleles occur together.
+        A site hides: in the whole table if the server offers that, and otherwise in its cell of a million bases, which
+        the server sees. A cell with fewer than `least_places` places is refused before anything is sent. With `public`
+        the server sees the site. Without `counts` the answer says only whether there is a match; with `longest`, which needs
+        `public`, how many of the alleles occur together.
         """
-        prepared = self.prepare(server.catalogue, key, site, alleles, decoys, counts, longest)
+        if key is None and not public and site is not None and alleles is not None and server.catalogue.kind != "keys":
+            if longest:
+                raise Error("expected longest together with public, as every number of sites would be a question, found it alone")
+            return self._ask_hidden(server, site, alleles, counts, least_places)
+        prepared = self.prepare(server.catalogue, key, site, alleles, counts, longest)
         name = server.client(self.name)
         generations = self._generations.setdefault(server, {})
         for fresh in (False, True, True):
@@ -152,6 +159,40 @@ class Client:
                 continue
             return Found(*prepared.read(own, answer))
         raise Error("expected an answer, found none")
+
+    def _ask_hidden(self, server: Any, site: str, alleles: str, counts: bool, least_places: int) -> Found:
+        whole = str(len(alleles)) in server.hidden
+        prepared = server.catalogue.prepare_hidden(site, alleles, counts, whole)
+        if prepared.places < least_places:
+            where = f"the cell {prepared.cell}" if prepared.cell else "the table"
+            raise Error(
+                f"{where} has {prepared.places} places for {len(alleles)} sites, fewer than {least_places}: nothing was asked. "
+                "Lower least_places, or show the place (public=True)"
+            )
+        name = server.client(self.name)
+        generations = self._generations.setdefault(server, {})
+        layouts = self._layouts.setdefault(server, {})
+        for _ in range(6):
+            generation = generations.setdefault(prepared.set, secrets.randbits(64))
+            own = self.key(prepared.set, generation)
+            if prepared.path not in layouts:
+                layouts[prepared.path] = server.layout(prepared.path)
+            layout = layouts[prepared.path]
+            try:
+                answer = server.answer_hidden(prepared.query(layout, own, name), own)
+            except Refused as refusal:
+                reason = getattr(refusal, "reason", None)
+                if reason == "uses" or "was used" in str(refusal):
+                    del generations[prepared.set]
+                elif reason == "table" or "name of a table" in str(refusal):
+                    del layouts[prepared.path]
+                elif _mends(refusal):
+                    server.register(name, own)
+                else:
+                    raise
+                continue
+            return Found(*prepared.read(layout, own, answer))
+        raise Error("expected an answer, found none: the server changes its table, or its keys, too often")
 
 
 class Server:
@@ -170,6 +211,16 @@ class Server:
         #: The description of the table for clients, as bytes.
         self.told: bytes = table.told()
         self.catalogue = Catalogue(self.told)
+        #: Numbers of sites whose place hides in the whole table: none here, where places hide in cells.
+        self.hidden: List[str] = []
+
+    def layout(self, path: str) -> bytes:
+        """The layout of a cell, which is arranged at the first question."""
+        return self._desk.layout(self.catalogue.name, path)
+
+    def answer_hidden(self, query: bytes, key: Any) -> bytes:
+        """Answers a query whose place hides, and charges its client's budget."""
+        return self._desk.answer_hidden(query, hashlib.sha256(key.registration).digest())
 
     def client(self, name: bytes) -> bytes:
         """The client's name on this server."""
@@ -189,7 +240,7 @@ class Server:
 
 
 class Remote:
-    """A `tobari serve --search`, over HTTP. Use `tobari search query` for tables with labels (`--malicious`) and for hidden places."""
+    """A `tobari serve --search`, over HTTP. Use `tobari search query` for tables with labels (`--malicious`)."""
 
     def __init__(
         self,
@@ -210,7 +261,9 @@ class Remote:
             raise Error(f"{len(fits)} tables fit, and not one: choose table= among {names}")
         if fits[0]["mode"] != "plain":
             raise Error(f"expected a table in the mode plain, found one in the mode {fits[0]['mode']}")
-        self._tag = fits[0]["tag"]
+        self._tag, self._table = fits[0]["tag"], fits[0]["name"]
+        #: Numbers of sites whose place hides in the whole table; others hide in cells.
+        self.hidden: List[str] = fits[0]["hidden"]
         told = self._connection.send(f"/search/v1/tables/{fits[0]['name']}").good().body
         if hashlib.sha256(told).hexdigest()[:32] != self._tag.strip('"'):
             raise Error("expected what the table's tag is of, found other bytes: it changed just now")
@@ -230,7 +283,17 @@ class Remote:
         return self._names[name]
 
     def register(self, name: bytes, key: Any) -> None:
-        self._connection.send(f"/search/v1/keys/{key.set}", key.registration).good()
+        path = "hidden/keys" if key.set == "search-hidden" else f"keys/{key.set}"
+        self._connection.send(f"/search/v1/{path}", key.registration).good()
+
+    def layout(self, path: str) -> bytes:
+        """The layout of questions whose place hides."""
+        return self._connection.send(f"/search/v1/tables/{self._table}/hidden/{path}").good().body
+
+    def answer_hidden(self, query: bytes, key: Any) -> bytes:
+        """Answers a query whose place hides."""
+        headers = {"tobari-key": hashlib.sha256(key.registration).hexdigest()}
+        return self._connection.send("/search/v1/hidden/queries", query, headers).good().body
 
     def answer(self, query: bytes, key: Any) -> bytes:
         headers = {"if-match": self._tag, "tobari-key": hashlib.sha256(key.registration).hexdigest()}

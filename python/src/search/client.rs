@@ -1,6 +1,6 @@
 //! The client of a search.
 
-use crate::errors::{failed, malformed};
+use crate::errors::{failed, fault, malformed};
 use crate::randomness::generator;
 use crate::work::{long, short};
 use pyo3::prelude::*;
@@ -10,7 +10,12 @@ use tobari_lattice::rlwe::SecretKey;
 use tobari_octets::hex;
 use tobari_search::client::{Asker, MatchResult};
 use tobari_search::fullness::Fullness;
+use tobari_search::hidden::cells::Coordinate;
+use tobari_search::hidden::numbers::Kind;
+use tobari_search::hidden::question::HiddenPrepared;
+use tobari_search::hidden::{self, arrangement};
 use tobari_search::identity;
+use tobari_search::messages::CLIENT_BYTES;
 use tobari_search::program::sets;
 use tobari_search::question::{self, Wish, pattern};
 use tobari_search::server::Granularity;
@@ -112,29 +117,46 @@ impl Catalogue {
         self.catalogue.least
     }
 
-    /// Prepares a question: `key`, or `site` and `alleles`. `places` hides the true place among
-    /// that many, for one question only. Without `counts` the answer says only whether a match
-    /// occurs; with `longest`, how many of the alleles occur from the first on.
-    #[pyo3(signature = (identity, key=None, site=None, alleles=None, places=1, counts=true, longest=false))]
-    #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
+    /// Prepares a question: `key`, or `site` and `alleles`, whose place the server sees. Without
+    /// `counts` the answer says only whether a match occurs; with `longest`, how many of the
+    /// alleles occur from the first on.
+    #[pyo3(signature = (key=None, site=None, alleles=None, counts=true, longest=false))]
     fn prepare(
         &self,
         py: Python<'_>,
-        identity: &Identity,
         key: Option<Vec<u8>>,
         site: Option<&str>,
         alleles: Option<&str>,
-        places: u32,
         counts: bool,
         longest: bool,
     ) -> PyResult<Prepared> {
         let asked = Asked::new(key, site, alleles, self.catalogue.sites())?;
         let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
-        let wish = Wish { granularity, longest, places };
+        let wish = Wish { granularity, longest };
         let of = (&self.catalogue, &self.fullness);
-        let inner =
-            short(py, || question::Prepared::new(of, &asked.borrow(), wish, identity.inner.decoys()).map_err(failed))?;
+        let inner = short(py, || question::Prepared::new(of, &asked.borrow(), wish).map_err(failed))?;
         Ok(Prepared { inner: Arc::new(inner) })
+    }
+
+    /// Prepares a question whose place hides: in its cell, or with `whole` in the whole table.
+    #[pyo3(signature = (site, alleles, counts=true, whole=false))]
+    fn prepare_hidden(
+        &self,
+        py: Python<'_>,
+        site: &str,
+        alleles: &str,
+        counts: bool,
+        whole: bool,
+    ) -> PyResult<HiddenQuestion> {
+        let asked = Asked::new(None, Some(site), Some(alleles), self.catalogue.sites())?;
+        let question = asked.borrow();
+        let start = if let Question::Window { start, .. } = question { start } else { 0 };
+        let cell = self.catalogue.sites().and_then(|sites| Coordinate::of(sites, start)).filter(|_| !whole);
+        let kind = Kind::of(&question);
+        let prepared =
+            short(py, || HiddenPrepared::new(&self.catalogue, kind, cell.as_ref(), Some(&question)).map_err(failed))?;
+        let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
+        Ok(HiddenQuestion { prepared, cell: cell.map(|cell| cell.to_string()), granularity })
     }
 
     fn __repr__(&self) -> String {
@@ -182,10 +204,14 @@ impl Identity {
     /// a key.
     #[pyo3(signature = (set, generation=0))]
     fn key(&self, py: Python<'_>, set: &str, generation: u64) -> PyResult<Key> {
-        let set = sets().find(|known| known.name == set);
+        let hidden = arrangement::set().filter(|known| known.name == set);
+        let set = sets().find(|known| known.name == set).or(hidden);
         let set = set.ok_or_else(|| failed("expected a set of parameters for searches, found another"))?;
         let identity = Arc::clone(&self.inner);
-        let (secret, registration) = long(py, None, move |_| identity.key(&set, generation).map_err(failed))?;
+        let (secret, registration) = long(py, None, move |_| match hidden {
+            Some(set) => identity.hidden_key(&set, generation).map_err(failed),
+            None => identity.key(&set, generation).map_err(failed),
+        })?;
         Ok(Key { set: set.name, secret: Arc::new(secret), registration })
     }
 
@@ -223,6 +249,78 @@ impl Key {
     }
 }
 
+/// A prepared question whose place hides, not encrypted yet.
+#[pyclass(frozen, module = "tobari.search")]
+pub(super) struct HiddenQuestion {
+    prepared: HiddenPrepared,
+    cell: Option<String>,
+    granularity: Granularity,
+}
+
+#[pymethods]
+impl HiddenQuestion {
+    /// The cell that the server sees, as 20:1000001-2000000; none in the whole table.
+    #[getter]
+    fn cell(&self) -> Option<&str> {
+        self.cell.as_deref()
+    }
+
+    /// The number of places among which the server cannot tell the true one.
+    #[getter]
+    fn places(&self) -> usize {
+        self.prepared.places()
+    }
+
+    /// The path of the server's layout, below that of the table.
+    #[getter]
+    fn path(&self) -> String {
+        self.prepared.path()
+    }
+
+    /// The set of parameters of the key for this question.
+    #[getter]
+    fn set(&self) -> PyResult<&'static str> {
+        arrangement::set().map(|set| set.name).ok_or_else(fault)
+    }
+
+    /// The query's bytes for the server's layout; `client` is the client's name on the server.
+    fn query<'py>(&self, py: Python<'py>, layout: &[u8], key: &Key, client: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let client = named(client)?;
+        let query = short(py, || {
+            let asker = hidden::client::Asker::new(&key.secret).map_err(failed)?;
+            let target = self.prepared.target(layout, asker.parameters()).map_err(malformed)?;
+            let of = (client, self.granularity);
+            self.prepared.query(&asker, &target, of, &mut generator()?).map_err(failed)
+        })?;
+        Ok(PyBytes::new(py, &query))
+    }
+
+    /// Decrypts an answer: whether there is a match, and the number of occurrences (if asked for).
+    fn read(&self, py: Python<'_>, layout: &[u8], key: &Key, answer: &[u8]) -> PyResult<(bool, Option<u64>)> {
+        let found = short(py, || {
+            let asker = hidden::client::Asker::new(&key.secret).map_err(failed)?;
+            let target = self.prepared.target(layout, asker.parameters()).map_err(malformed)?;
+            target.read(&asker, answer).map_err(malformed)
+        })?;
+        Ok(match found {
+            MatchResult::Present(count) => (true, count),
+            _ => (false, None),
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        match &self.cell {
+            Some(cell) => format!("<search.HiddenQuestion in the cell {cell}, among {} places>", self.places()),
+            None => format!("<search.HiddenQuestion among all {} places>", self.places()),
+        }
+    }
+}
+
+/// A client's name on a server.
+fn named(client: &[u8]) -> PyResult<[u8; CLIENT_BYTES]> {
+    client.try_into().map_err(|_| failed(format!("expected a client's name of 16 bytes, found {}", client.len())))
+}
+
 /// A prepared question, not encrypted yet.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Prepared {
@@ -257,9 +355,7 @@ impl Prepared {
     /// The query's bytes; `client` is the client's name on the server.
     fn query<'py>(&self, py: Python<'py>, key: &Key, client: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         self.fits(key)?;
-        let client = client
-            .try_into()
-            .map_err(|_| failed(format!("expected a client's name of 16 bytes, found {}", client.len())))?;
+        let client = named(client)?;
         let query = short(py, || {
             let asker = Asker::new(&key.secret).map_err(failed)?;
             self.inner.query(&asker, client, &mut generator()?).map_err(failed)

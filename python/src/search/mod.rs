@@ -16,6 +16,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<client::Catalogue>()?;
     module.add_class::<client::Identity>()?;
+    module.add_class::<client::HiddenQuestion>()?;
     module.add_class::<client::Key>()?;
     module.add_class::<client::Prepared>()?;
     module.add_class::<server::Server>()

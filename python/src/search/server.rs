@@ -1,13 +1,20 @@
 //! The server of a search: it has tables, and no key.
 
 use super::table::Table;
-use crate::errors::{failed, fault, refused};
+use crate::errors::{failed, fault, malformed, refused};
 use crate::randomness::generator;
 use crate::work::{long, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tobari_octets::sha256;
 use tobari_search::desk::{Limits, SearchService};
+use tobari_search::hidden::arrangement;
+use tobari_search::hidden::cells::Cell;
+use tobari_search::hidden::messages;
+
+/// The memory of arranged cells.
+const CELL_MEMORY: u64 = 1 << 30;
 
 /// A server's half: tables, clients' public keys, and their remaining budgets.
 #[pyclass(frozen, module = "tobari.search")]
@@ -55,7 +62,46 @@ impl Server {
     /// Registers a client's key for questions of a set of parameters.
     fn register(&self, py: Python<'_>, client: &[u8], set: &str, registration: &[u8]) -> PyResult<()> {
         let client = name(client)?;
+        if arrangement::set().is_some_and(|hidden| hidden.name == set) {
+            return short(py, || {
+                let mut desk = self.desk()?;
+                let matcher = desk.hidden_matcher().map_err(refused)?;
+                let read = messages::decode_registration(registration, matcher.parameters()).map_err(malformed)?;
+                desk.register_hidden(client, sha256(registration), Some(read)).map_err(refused)
+            });
+        }
         short(py, || self.desk()?.register(client, set, registration).map_err(refused))
+    }
+
+    /// The layout of a cell of a table; `path` is that of the question.
+    fn layout<'py>(&self, py: Python<'py>, table: &[u8], path: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let table = name(table)?;
+        let wrong = || refused("expected the path of a cell, as 6/0/12");
+        let parts: Vec<u32> = path.split('/').map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+        let [length, chromosome, number] = parts[..] else { return Err(wrong()) };
+        let (length, cell, desk) = (length as usize, Cell { chromosome, number }, Arc::clone(&self.desk));
+        let told = long(py, None, move |_| {
+            let source = {
+                let mut desk = desk.lock().map_err(|_| fault())?;
+                if let Some(there) = desk.cell(&table, length, cell) {
+                    return Ok(there.told().to_vec());
+                }
+                desk.cell_source(&table).map_err(refused)?
+            };
+            let arranged = Arc::new(source.arrange(length, cell, CELL_MEMORY, &mut generator()?).map_err(refused)?);
+            desk.lock().map_err(|_| fault())?.serve_cell(&source, &arranged, CELL_MEMORY);
+            Ok(arranged.told().to_vec())
+        })?;
+        Ok(PyBytes::new(py, &told))
+    }
+
+    /// Answers a query whose place hides, and charges its client's budget. `key` is the SHA-256 of
+    /// the client's registration.
+    fn answer_hidden<'py>(&self, py: Python<'py>, query: &[u8], key: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let key = name(key)?;
+        let (admitted, _) = short(py, || self.desk()?.admit_hidden(query, &key).map_err(refused))?;
+        let answer = long(py, None, move |_| admitted.answer(&mut generator()?).map_err(refused))?;
+        Ok(PyBytes::new(py, &answer))
     }
 
     /// The remaining tests of a client; none if it is not registered.

@@ -7,6 +7,11 @@ use tobari_lattice::{params::LatticeError, rlwe::SecretKey};
 use tobari_octets::{hex, sha256};
 use tobari_search::client::{Asker, ClientError, MatchResult};
 use tobari_search::fullness::{Fullness, FullnessError};
+use tobari_search::hidden::arrangement;
+use tobari_search::hidden::cells::Coordinate;
+use tobari_search::hidden::client::Asker as HiddenAsker;
+use tobari_search::hidden::numbers::Kind;
+use tobari_search::hidden::question::{HiddenError, HiddenPrepared, Target};
 use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
 use tobari_search::question::{Prepared, QuestionError, Wish, pattern};
@@ -41,9 +46,37 @@ pub enum SearchError {
     /// An error of the client's half.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// A question with its place hidden that cannot be asked, or an invalid answer.
+    #[error(transparent)]
+    Hidden(#[from] HiddenError),
+    /// Too few places.
+    #[error("{part} has {places} places for such a question, fewer than {least}: nothing was asked")]
+    Few {
+        /// The table or its cell.
+        part: String,
+        /// The number of places.
+        places: usize,
+        /// The fewest.
+        least: usize,
+    },
+    /// A longest match with its place hidden.
+    #[error("a longest match shows the place: every number of sites would be a question of its own")]
+    Longest,
     /// A call out of order.
     #[error("expected {0} first, found none")]
     Order(&'static str),
+}
+
+/// What the server may see of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shown {
+    /// The place.
+    Place,
+    /// Its cell.
+    Cell,
+    /// Nothing: the place hides in the whole table.
+    Nothing,
 }
 
 /// A person's question.
@@ -56,8 +89,10 @@ pub struct Wanted {
     pub alleles: String,
     /// A key, for a table of keys.
     pub key: String,
-    /// Places of the query, the true one among them.
-    pub places: u32,
+    /// What the server may see of the place.
+    pub shown: Shown,
+    /// The fewest places among which the place must hide.
+    pub least: usize,
     /// Whether to ask how many of the alleles occur, from the first on.
     pub longest: bool,
 }
@@ -111,8 +146,14 @@ pub struct ServerView {
     pub set: &'static str,
     /// The registered key's SHA-256.
     pub key: String,
-    /// The places of the query, with the true one among them.
-    pub places: Vec<String>,
+    /// The place of the question, if the server sees it.
+    pub place: Option<String>,
+    /// The cell of the place, if the server sees that.
+    pub cell: Option<String>,
+    /// The number of places among which the place hides.
+    pub among: Option<usize>,
+    /// The path of the layout that the question needs, if its place hides.
+    pub path: Option<String>,
     /// `log2` of a bound on the probability of a false match.
     pub false_matches: Option<f64>,
 }
@@ -129,10 +170,9 @@ pub struct AnswerView {
 }
 
 /// A prepared question.
-struct Pending {
-    prepared: Prepared,
-    secret: SecretKey,
-    registration: Vec<u8>,
+enum Pending {
+    Open { prepared: Prepared, secret: SecretKey, registration: Vec<u8> },
+    Hidden { prepared: HiddenPrepared, target: Option<Target> },
 }
 
 /// The client of one table. It is wiped on drop.
@@ -141,12 +181,15 @@ pub struct Searcher {
     generation: u64,
     table: Option<(Catalogue, Fullness)>,
     pending: Option<Pending>,
+    /// The key for questions whose place hides, and its registration of some 6 MB. It is made once.
+    hidden: Option<(SecretKey, Vec<u8>)>,
 }
 
 impl Searcher {
     /// A client with a new secret.
     pub fn new(rng: &mut ChaCha20Rng) -> Self {
-        Self { identity: Identity::generate(rng), generation: rng.next_u64(), table: None, pending: None }
+        let identity = Identity::generate(rng);
+        Self { identity, generation: rng.next_u64(), table: None, pending: None, hidden: None }
     }
 
     /// The client's name, for servers without tokens.
@@ -207,7 +250,7 @@ impl Searcher {
     /// [`SearchError`] for a question that the table does not answer.
     pub fn prepare(&mut self, wanted: &Wanted) -> Result<ServerView, SearchError> {
         let (catalogue, fullness) = self.table.as_ref().ok_or(SearchError::Order("a table"))?;
-        let wish = Wish { granularity: Granularity::Count, longest: wanted.longest, places: wanted.places };
+        let wish = Wish { granularity: Granularity::Count, longest: wanted.longest };
         let question = match catalogue.sites() {
             None => Question::Key(wanted.key.as_bytes()),
             Some(sites) => {
@@ -215,17 +258,65 @@ impl Searcher {
                 Question::Window { start, length, pattern }
             }
         };
-        let prepared = Prepared::new((catalogue, fullness), &question, wish, self.identity.decoys())?;
+        if wanted.shown != Shown::Place && catalogue.sites().is_some() {
+            let prepared = hidden(catalogue, &question, wanted)?;
+            return self.prepare_hidden(prepared);
+        }
+        let prepared = Prepared::new((catalogue, fullness), &question, wish)?;
         let (secret, registration) = self.identity.key(&prepared.set(), self.generation)?;
-        let name = |place: &u32| Some(catalogue.sites()?.get(*place as usize)?.to_string());
+        let name = |place: u32| Some(catalogue.sites()?.get(place as usize)?.to_string());
         let seen = ServerView {
             set: prepared.set().name,
             key: hex(&sha256(&registration)),
-            places: prepared.places().iter().filter_map(name).collect(),
+            place: prepared.place().and_then(name),
+            cell: None,
+            among: None,
+            path: None,
             false_matches: prepared.false_matches(),
         };
-        self.pending = Some(Pending { prepared, secret, registration });
+        self.pending = Some(Pending::Open { prepared, secret, registration });
         Ok(seen)
+    }
+
+    /// Prepares a question whose place hides. It needs the server's layout next.
+    fn prepare_hidden(
+        &mut self,
+        (prepared, cell): (HiddenPrepared, Option<Coordinate>),
+    ) -> Result<ServerView, SearchError> {
+        let set = arrangement::set().ok_or(SearchError::Order("a set of parameters"))?;
+        let made = match self.hidden.take() {
+            Some(made) => made,
+            None => self.identity.hidden_key(&set, self.generation)?,
+        };
+        let seen = ServerView {
+            set: set.name,
+            key: hex(&sha256(&made.1)),
+            place: None,
+            cell: cell.map(|cell| cell.to_string()),
+            among: Some(prepared.places()),
+            path: Some(prepared.path()),
+            false_matches: None,
+        };
+        self.hidden = Some(made);
+        self.pending = Some(Pending::Hidden { prepared, target: None });
+        Ok(seen)
+    }
+
+    fn hidden(&self) -> Result<&(SecretKey, Vec<u8>), SearchError> {
+        self.hidden.as_ref().ok_or(SearchError::Order("a question"))
+    }
+
+    /// Takes the server's layout for the prepared question.
+    ///
+    /// # Errors
+    /// [`SearchError`] for a layout of other questions.
+    pub fn layout(&mut self, layout: &[u8]) -> Result<(), SearchError> {
+        let parameters = self.hidden()?.0.parameters().clone();
+        let Some(Pending::Hidden { prepared, target }) = &mut self.pending else {
+            return Err(SearchError::Order("a question whose place hides"));
+        };
+        *target = Some(prepared.target(layout, &parameters)?);
+        Ok(())
     }
 
     fn pending(&self) -> Result<&Pending, SearchError> {
@@ -237,7 +328,10 @@ impl Searcher {
     /// # Errors
     /// [`SearchError::Order`] without a question.
     pub fn registration(&self) -> Result<&[u8], SearchError> {
-        Ok(&self.pending()?.registration)
+        match self.pending()? {
+            Pending::Open { registration, .. } => Ok(registration),
+            Pending::Hidden { .. } => Ok(&self.hidden()?.1),
+        }
     }
 
     /// The prepared question, encrypted, in the name of this client.
@@ -245,8 +339,14 @@ impl Searcher {
     /// # Errors
     /// [`SearchError`].
     pub fn query(&self, client: [u8; CLIENT_BYTES], rng: &mut ChaCha20Rng) -> Result<Vec<u8>, SearchError> {
-        let Pending { prepared, secret, .. } = self.pending()?;
-        Ok(prepared.query(&Asker::new(secret)?, client, rng)?)
+        match self.pending()? {
+            Pending::Open { prepared, secret, .. } => Ok(prepared.query(&Asker::new(secret)?, client, rng)?),
+            Pending::Hidden { prepared, target } => {
+                let target = target.as_ref().ok_or(SearchError::Order("a layout"))?;
+                let asker = HiddenAsker::new(&self.hidden()?.0).map_err(HiddenError::from)?;
+                Ok(prepared.query(&asker, target, (client, Granularity::Count), rng)?)
+            }
+        }
     }
 
     /// Decrypts the answer to the prepared question.
@@ -254,8 +354,14 @@ impl Searcher {
     /// # Errors
     /// [`SearchError`] for an invalid answer.
     pub fn read(&self, answer: &[u8]) -> Result<AnswerView, SearchError> {
-        let Pending { prepared, secret, .. } = self.pending()?;
-        Ok(match prepared.read(&Asker::new(secret)?, answer)? {
+        let found = match self.pending()? {
+            Pending::Open { prepared, secret, .. } => prepared.read(&Asker::new(secret)?, answer)?,
+            Pending::Hidden { target, .. } => {
+                let target = target.as_ref().ok_or(SearchError::Order("a layout"))?;
+                target.read(&HiddenAsker::new(&self.hidden()?.0).map_err(HiddenError::from)?, answer)?
+            }
+        };
+        Ok(match found {
             MatchResult::Absent => AnswerView { found: false, count: Some(0), longest: None },
             MatchResult::Present(count) => AnswerView { found: true, count, longest: None },
             MatchResult::Longest(sites, count) => AnswerView { found: true, count, longest: Some(sites) },
@@ -265,6 +371,27 @@ impl Searcher {
     /// Replaces the key by a new one, after the server's limit of uses.
     pub fn renew(&mut self, rng: &mut ChaCha20Rng) {
         self.generation = rng.next_u64();
-        self.pending = None;
+        (self.pending, self.hidden) = (None, None);
     }
+}
+
+/// A question whose place hides as wanted, and its cell.
+fn hidden(
+    catalogue: &Catalogue,
+    question: &Question<'_>,
+    wanted: &Wanted,
+) -> Result<(HiddenPrepared, Option<Coordinate>), SearchError> {
+    if wanted.longest {
+        return Err(SearchError::Longest);
+    }
+    let start = if let Question::Window { start, .. } = question { *start } else { 0 };
+    let cell = catalogue.sites().and_then(|sites| Coordinate::of(sites, start));
+    let cell = cell.filter(|_| wanted.shown == Shown::Cell);
+    let prepared = HiddenPrepared::new(catalogue, Kind::of(question), cell.as_ref(), Some(question))?;
+    let (places, least) = (prepared.places(), wanted.least);
+    if places < least {
+        let part = cell.map_or_else(|| "the table".to_owned(), |cell| format!("the cell {cell}"));
+        return Err(SearchError::Few { part, places, least });
+    }
+    Ok((prepared, cell))
 }

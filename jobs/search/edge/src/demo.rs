@@ -28,35 +28,34 @@ const QUESTIONS: usize = 60;
 const PAPER_SECONDS: f64 = 2_416.0;
 
 /// The rows of the demonstration. The place of a question is public in the first row, and hidden
-/// among 100 places in the second. In the third row it is hidden among 10 places, from a server
-/// that does not trust clients to follow the protocol.
+/// among all places of its cell in the second. In the third row it is public to a server that does
+/// not trust clients to follow the protocol.
 ///
 /// # Errors
 /// [`Failure`] if a server cannot be started, or does not answer.
 pub fn demo() -> Result<Vec<Line>, Failure> {
     Ok(vec![
-        search("public place", 1, false)?,
-        search("100 places", 100, false)?,
-        search("10 places, labels", 10, true)?,
+        search("public place", false, false)?,
+        search("hidden place", true, false)?,
+        search("public, labels", false, true)?,
     ])
 }
 
-fn search(mode: &'static str, places: u32, labels: bool) -> Result<Line, Failure> {
+fn search(mode: &'static str, hidden: bool, labels: bool) -> Result<Line, Failure> {
     let columns = simulated::columns(HAPLOTYPES, SITES, 20);
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("panel.tsi");
     files::write_atomically(&path, &encode_table(&panel::table(&columns)?))?;
     let path = path.display().to_string();
     let server = BlindProcess::start_with(["--search", &path].into_iter().chain(labels.then_some("--malicious")))?;
-    let questions = panel::questions(&columns, LENGTH, places, QUESTIONS);
-    let wish = Wish { granularity: Granularity::Count, longest: false, places };
+    let questions = panel::questions(&columns, LENGTH, QUESTIONS);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (answers, mut seconds, sent) = runtime.block_on(ask(server.url(), &questions, wish))?;
+    let (answers, mut seconds, sent) = runtime.block_on(ask(server.url(), &questions, hidden))?;
     let equal =
         questions.iter().zip(&answers).filter(|(question, found)| plain(&columns, **question) == **found).count();
     seconds.sort_by(f64::total_cmp);
     let (exact, present) = (equal == QUESTIONS, answers.iter().filter(|count| **count > 0).count());
-    let place = if places == 1 { "" } else { " at one place" };
+    let place = if hidden { format!(", each hidden among {} places,", SITES - LENGTH + 1) } else { String::new() };
     Ok(Line {
         job: "search",
         mode,
@@ -79,7 +78,7 @@ fn plain(columns: &[Vec<bool>], (start, pattern): (usize, u128)) -> u64 {
 }
 
 /// Counts, seconds of each question, and bytes that the server received.
-async fn ask(url: &str, questions: &[(usize, u128)], wish: Wish) -> Result<(Vec<u64>, Vec<f64>, u64), Failure> {
+async fn ask(url: &str, questions: &[(usize, u128)], hidden: bool) -> Result<(Vec<u64>, Vec<f64>, u64), Failure> {
     let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
     let wanted = Wanted { table: None, labels: false, keep: false };
     let remote = Remote::reach(url, &ClientTls::System, None, &identity, &wanted).await?;
@@ -88,7 +87,12 @@ async fn ask(url: &str, questions: &[(usize, u128)], wish: Wish) -> Result<(Vec<
     for (start, pattern) in questions {
         let started = Instant::now();
         let question = Question::Window { start: *start, length: LENGTH, pattern: *pattern };
-        let found = remote.ask(&mut connection, &question, wish).await?;
+        let found = match hidden {
+            true => remote.ask_in_cell(&mut connection, &question, Granularity::Count).await?,
+            false => {
+                remote.ask(&mut connection, &question, Wish { granularity: Granularity::Count, longest: false }).await?
+            }
+        };
         seconds.push(started.elapsed().as_secs_f64());
         counts.push(if let MatchResult::Present(Some(count)) = found { count } else { 0 });
     }

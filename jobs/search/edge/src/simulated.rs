@@ -17,16 +17,11 @@ pub fn table(columns: &[Vec<bool>]) -> Result<Table, Failure> {
 }
 
 /// First sites of questions, with the alleles of one haplotype there. In every other question one
-/// allele is changed. With several `places`, which hide one place, all questions have the same
-/// first site.
-pub fn questions(columns: &[Vec<bool>], length: usize, places: u32, count: usize) -> Vec<(usize, u128)> {
+/// allele is changed.
+pub fn questions(columns: &[Vec<bool>], length: usize, count: usize) -> Vec<(usize, u128)> {
     let mut numbers = Numbers::new(length as u64);
-    let mut place = numbers.below(columns.len() - length + 1);
     let one = |index: usize| {
-        if places == 1 && index > 0 {
-            place = numbers.below(columns.len() - length + 1);
-        }
-        let start = place;
+        let start = numbers.below(columns.len() - length + 1);
         let haplotype = numbers.below(columns[start].len());
         let alleles = columns[start..start + length].iter().enumerate();
         let pattern = alleles.fold(0, |pattern, (i, column)| pattern | u128::from(column[haplotype]) << i);

@@ -5,7 +5,7 @@ use super::server::Block;
 use rand_core::CryptoRng;
 use tobari_lattice::bgv::{Ciphertext, DecryptError, Decryptor, EncodeError, Encoder, Plaintext, SeededCiphertext};
 use tobari_lattice::params::{self, LatticeParameters};
-use tobari_lattice::ring::{Domain, Modulus, Seed};
+use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::SecretKey;
 use zeroize::Zeroizing;
 
@@ -55,14 +55,6 @@ pub enum ClientError {
     /// server must not learn this.
     #[error("malformed answer: {0}")]
     Decrypt(#[from] DecryptError),
-    /// Zero places, more places than the panel has, or a true place outside the panel.
-    #[error("expected 1 to {most} places, found {found}")]
-    Places {
-        /// The most places possible.
-        most: u32,
-        /// The number of places wanted.
-        found: u32,
-    },
 }
 
 /// Encrypts queries and reads answers with one secret key.
@@ -157,43 +149,4 @@ impl<'a> Asker<'a> {
             (Some(count), true) => MatchResult::Longest(sites, count),
         })
     }
-}
-
-/// The places of a query, and the index of the true one: `count` of the `all` places of a panel,
-/// ascending. They are a function of the secret, the panel's name, `all` and the true place, so
-/// that the same question of the same table shows the same list. The other places are uniform. They
-/// may coincide with each other or with the true place; then the true place has several indices,
-/// and this function gives the first.
-///
-/// **One list hides the true place, two do not.** Lists of two tables, or of one table before and
-/// after it grew, have little else in common. Lists of neighbouring windows have one pair of
-/// neighbours. [`super::question::decoys`] rejects the second list.
-///
-/// # Errors
-/// [`ClientError::Places`] for zero places, for more than `all`, or for a true place beyond `all`.
-pub fn places(
-    secret: &Seed,
-    panel: &[u8; 32],
-    (true_place, all): (u32, u32),
-    count: u32,
-) -> Result<(Vec<u32>, usize), ClientError> {
-    let refused = ClientError::Places { most: all, found: count };
-    let Some(modulus) = Modulus::new(u64::from(all).max(2)) else { return Err(refused) };
-    if count == 0 || true_place >= all || count > all {
-        return Err(refused);
-    }
-    // a tree of generators: one branch for each seven bytes of the panel's name, then one for the
-    // place
-    let mut seed = Seed::from_bytes(secret.to_bytes());
-    for part in panel.chunks(7) {
-        let branch = part.iter().fold(0u64, |branch, byte| branch << 8 | u64::from(*byte));
-        seed = seed.derive(branch);
-    }
-    let mut drawn = vec![0; count as usize - 1];
-    seed.derive(u64::from(true_place)).stream(Domain::Uniform, 0).uniform(&modulus, &mut drawn);
-    let mut places: Vec<u32> = drawn.into_iter().map(|place| (place as u32).min(all - 1)).collect();
-    places.push(true_place);
-    places.sort_unstable();
-    let index = places.partition_point(|place| *place < true_place);
-    Ok((places, index))
 }

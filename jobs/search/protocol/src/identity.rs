@@ -1,7 +1,7 @@
 //! A client's one secret, and the keys that follow from it.
 //!
-//! The secret is 32 random bytes. From it follow the secret of the decoys, the client's name on
-//! servers where clients name themselves, and a secret key with its public half for each set of
+//! The secret is 32 random bytes. From it follow the client's name on servers where clients name
+//! themselves, and a secret key with its public half for each set of
 //! parameters and each generation. A generation is a number, drawn anew when a key was used often
 //! enough. Because the public half follows too, programs with the same file and generation have the
 //! same public half.
@@ -11,7 +11,6 @@
 use super::hidden::server::Registration;
 use super::hidden::{self, arrangement};
 use super::messages::{self, CLIENT_BYTES};
-use super::question::decoys::Decoys;
 use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
 use rand_core::CryptoRng;
 use tobari_lattice::bgv::EvaluationKeys;
@@ -23,8 +22,7 @@ use zeroize::Zeroizing;
 const MAGIC: [u8; 4] = *b"TSK\x01";
 /// Bytes of an identity.
 pub const IDENTITY_BYTES: usize = 36;
-/// Purposes of the branches of the seed.
-const DECOYS: u64 = 0;
+/// Purposes of the branches of the seed. Branch 0 made decoys, and stays unused.
 const NAME: u64 = 1;
 const KEYS: u64 = 2;
 const PUBLIC: u64 = 3;
@@ -33,7 +31,6 @@ const HIDDEN: u64 = 4;
 /// A client's secret. It is never printed, and wiped on drop.
 pub struct Identity {
     seed: Seed,
-    decoys: Decoys,
 }
 
 /// The bytes are not an identity.
@@ -46,11 +43,7 @@ pub struct IdentityError;
 impl Identity {
     /// Draws a new identity.
     pub fn generate(rng: &mut impl CryptoRng) -> Self {
-        Self::of(Seed::random(rng))
-    }
-
-    fn of(seed: Seed) -> Self {
-        Self { decoys: Decoys::new(seed.derive(DECOYS)), seed }
+        Self { seed: Seed::random(rng) }
     }
 
     /// Encodes the identity.
@@ -67,12 +60,7 @@ impl Identity {
     /// [`IdentityError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, IdentityError> {
         let secret = bytes.strip_prefix(&MAGIC).and_then(|rest| <[u8; 32]>::try_from(rest).ok());
-        secret.map(|secret| Self::of(Seed::from_bytes(secret))).ok_or(IdentityError)
-    }
-
-    /// The secret of the decoys, and the places that this process showed with it.
-    pub fn decoys(&self) -> &Decoys {
-        &self.decoys
+        secret.map(|secret| Self { seed: Seed::from_bytes(secret) }).ok_or(IdentityError)
     }
 
     /// The client's name, for servers where clients name themselves.

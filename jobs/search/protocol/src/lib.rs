@@ -34,8 +34,8 @@
 //! - Queries and public keys are accepted only with a seed for their uniform half.
 //! - Noise is flooded over the noise of honest queries.
 //! - Entries take new random slots for every query.
-//! - Places that hide the true one are a function of the true one ([`client::places`]), and a
-//!   client shows one list of places ([`question::decoys`]).
+//! - A place hides among all places of its cell, which is the same for each of them
+//!   ([`hidden::cells`]), or among all places of the table.
 //!
 //! **Not protected.** A server may answer anything. A client that makes malformed ciphertexts
 //! learns more: some bits of each `r`, or one comparison for every slot. A longest match is as many

@@ -37,21 +37,21 @@ const CLIENTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Options against the budgets, which are not measured.
 const BUDGETS: [&str; 6] = ["--budget", "1000000000", "--region-budget", "1000000000", "--key-uses", "4294967295"];
 
-/// A kind of question: sites, places, whether it asks for the longest match, the granularity of the
-/// answer, and the target in milliseconds and bytes, if there is one.
-type Kind = (usize, u32, bool, Granularity, Option<(f64, u64)>);
+/// A kind of question: sites, whether its place hides in a cell, whether it asks for the longest
+/// match, the granularity of the answer, and the target in milliseconds and bytes, if there is one.
+type Kind = (usize, bool, bool, Granularity, Option<(f64, u64)>);
 
 const KINDS: [Kind; 10] = [
-    (6, 1, false, Granularity::Count, Some((20.0, 250_000))),
-    (16, 1, false, Granularity::Count, Some((20.0, 250_000))),
-    (16, 1, false, Granularity::Boolean, Some((20.0, 250_000))),
-    (10, 100, false, Granularity::Count, Some((30.0, 400_000))),
-    (16, 100, false, Granularity::Count, Some((30.0, 400_000))),
-    (40, 1, false, Granularity::Count, None),
-    (100, 1, false, Granularity::Count, Some((30.0, u64::MAX))),
-    (100, 1, false, Granularity::Boolean, Some((30.0, u64::MAX))),
-    (16, 1, true, Granularity::Boolean, None),
-    (100, 1, true, Granularity::Boolean, None),
+    (6, false, false, Granularity::Count, Some((20.0, 250_000))),
+    (16, false, false, Granularity::Count, Some((20.0, 250_000))),
+    (16, false, false, Granularity::Boolean, Some((20.0, 250_000))),
+    (6, true, false, Granularity::Count, None),
+    (16, true, false, Granularity::Count, None),
+    (40, false, false, Granularity::Count, None),
+    (100, false, false, Granularity::Count, Some((30.0, u64::MAX))),
+    (100, false, false, Granularity::Boolean, Some((30.0, u64::MAX))),
+    (16, false, true, Granularity::Boolean, None),
+    (100, false, true, Granularity::Boolean, None),
 ];
 
 #[derive(Clone, Serialize)]
@@ -59,7 +59,7 @@ struct Params {
     method: &'static str,
     haplotypes: usize,
     length: usize,
-    places: u32,
+    places: usize,
     longest: bool,
     counts: bool,
     clients: usize,
@@ -81,30 +81,30 @@ pub(super) fn run(arguments: &LimitedBench, tobari: &Tobari) -> Result<ExitCode,
 
 async fn measure(arguments: &LimitedBench, columns: &[Vec<bool>], server: &BlindProcess) -> Result<ExitCode, Failure> {
     let wanted = Wanted { table: None, labels: false, keep: false };
-    // each client has its own secret, which hides one place
-    let reach = async || {
-        let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
-        Remote::reach(server.url(), &ClientTls::System, None, &identity, &wanted).await
-    };
-    let remote = Arc::new(reach().await?);
+    let identity = Arc::new(Identity::generate(&mut randomness::generator()?));
+    let remote = Arc::new(Remote::reach(server.url(), &ClientTls::System, None, &identity, &wanted).await?);
     let json = arguments.common.json;
     let title =
         format!("Questions to {HAPLOTYPES} simulated haplotypes, one at a time, by a server process of this machine");
     let head = ["sites", "places", "told", "ms", "min", "max", "bytes", "target ms", "target bytes", "verdict"];
     let mut table = Table::new(title, &head);
     let mut met = true;
-    for (length, places, longest, granularity, target) in KINDS {
-        let wish = Wish { granularity, longest, places };
-        let one_place = if places == 1 { None } else { Some(reach().await?) };
-        let remote = one_place.as_ref().unwrap_or(&remote);
+    for (length, hidden, longest, granularity, target) in KINDS {
+        let wish = Wish { granularity, longest };
+        // all sites are in one cell
+        let places = if hidden { SITES - length + 1 } else { 1 };
         let mut connection = remote.connection();
         let (mut times, mut bytes) = (Vec::new(), 0);
         for (index, (start, pattern)) in
-            panel::questions(columns, length, places, arguments.runs * QUESTIONS + 1).into_iter().enumerate()
+            panel::questions(columns, length, arguments.runs * QUESTIONS + 1).into_iter().enumerate()
         {
             let before = connection.sent_bytes() + connection.received_bytes();
             let started = Instant::now();
-            remote.ask(&mut connection, &Question::Window { start, length, pattern }, wish).await?;
+            let question = Question::Window { start, length, pattern };
+            match hidden {
+                true => remote.ask_in_cell(&mut connection, &question, granularity).await?,
+                false => remote.ask(&mut connection, &question, wish).await?,
+            };
             // the first question registers a key, and the server prepares its tables
             if index > 0 {
                 times.push(started.elapsed().as_secs_f64() * 1e3);
@@ -171,7 +171,7 @@ async fn together(
     let (length, granularity) = (16, Granularity::Count);
     let head = ["clients", "questions a second", "a second of the server's processor"];
     let mut table = Table::new("Questions of 16 sites with counts, from clients at once".to_owned(), &head);
-    let questions = Arc::new(panel::questions(columns, length, 1, TOGETHER));
+    let questions = Arc::new(panel::questions(columns, length, TOGETHER));
     for clients in CLIENTS {
         let next = Arc::new(AtomicUsize::new(0));
         let (started, busy) = (Instant::now(), server.cpu_seconds());
@@ -181,7 +181,7 @@ async fn together(
                 let mut connection = remote.connection();
                 while let Some((start, pattern)) = questions.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let question = Question::Window { start: *start, length, pattern: *pattern };
-                    remote.ask(&mut connection, &question, Wish { granularity, longest: false, places: 1 }).await?;
+                    remote.ask(&mut connection, &question, Wish { granularity, longest: false }).await?;
                 }
                 Ok::<(), Failure>(())
             })

@@ -13,6 +13,7 @@
 //! | `search_table` | a table's description | `About` as JSON, or `{"error":…}` |
 //! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
 //! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`ServerView`](crate::search::ServerView), or `{"error":…}` |
+//! | `search_layout` | the server's layout for a question whose place hides | `{}`, or `{"error":…}` |
 //! | `search_registration` | | the public key for the prepared question |
 //! | `search_query` | the client's name | the question, encrypted |
 //! | `search_answer` | an answer | [`AnswerView`](crate::search::AnswerView), or `{"error":…}` |
@@ -173,6 +174,12 @@ pub extern "C" fn tobari_search_prepare(len: u32) -> i32 {
         let wanted = serde_json::from_slice(wanted).map_err(|_| SearchError::Order("a question with all its parts"))?;
         searcher.prepare(&wanted)
     })
+}
+
+/// Takes the server's layout for a question whose place hides.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_layout(len: u32) -> i32 {
+    searching(len, |searcher, layout, _| searcher.layout(layout).map(|()| json!({})))
 }
 
 /// The public key for the prepared question.

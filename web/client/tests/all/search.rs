@@ -5,11 +5,17 @@ use chacha20::{
     ChaCha20Rng,
     rand_core::{Rng, SeedableRng},
 };
+use std::sync::Arc;
+use tobari_octets::sha256;
 use tobari_search::desk::{Limits, SearchService};
 use tobari_search::fullness::Fullness;
+use tobari_search::hidden::arrangement::Arrangement;
+use tobari_search::hidden::cells::Cell;
+use tobari_search::hidden::messages;
+use tobari_search::hidden::numbers::Kind;
 use tobari_search::question::pattern;
 use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Table};
-use tobari_wasm::search::{AnswerView, SearchError, Searcher, Stretch, Wanted};
+use tobari_wasm::search::{AnswerView, SearchError, Searcher, ServerView, Shown, Stretch, Wanted};
 
 const SITES: usize = 40;
 
@@ -35,12 +41,18 @@ struct World {
     desk: SearchService,
     searcher: Searcher,
     registered: Vec<String>,
+    table: [u8; 32],
 }
 
 impl World {
     fn new(table: &Table) -> Self {
         let mut desk = SearchService::new(Limits::default());
         desk.serve_table(table.clone()).unwrap();
+        let matcher = desk.hidden_matcher().unwrap();
+        let whole = [1, 4].into_iter().filter_map(|length| {
+            Arrangement::new(&matcher, table, Kind::Windows(length), 1 << 30, None, &mut rng(3)).ok().map(Arc::new)
+        });
+        desk.serve_hidden(&table.name, whole.collect());
         let (catalogue, fullness) = (table.catalogue().encode(), Fullness::of(table).encode());
         let told = [&(catalogue.len() as u64).to_be_bytes()[..], &catalogue, &fullness].concat();
         let mut searcher = Searcher::new(&mut rng(2));
@@ -49,13 +61,16 @@ impl World {
         for wrong in [&[][..], &told[..7], &told[..told.len() - 1]] {
             assert!(searcher.take(wrong).is_err());
         }
-        Self { desk, searcher, registered: Vec::new() }
+        Self { desk, searcher, registered: Vec::new(), table: table.name }
     }
 
     fn ask(&mut self, wanted: &Wanted) -> Result<AnswerView, SearchError> {
         let seen = self.searcher.prepare(wanted)?;
-        assert_eq!(seen.places.len(), if wanted.at.is_empty() { 0 } else { wanted.places as usize });
+        assert_eq!(seen.place.is_some(), wanted.shown == Shown::Place && !wanted.at.is_empty());
         let name = self.searcher.name();
+        if let Some(path) = &seen.path {
+            return self.ask_hidden(wanted, &seen, path);
+        }
         if !self.registered.contains(&seen.key) {
             self.desk.register(name, seen.set, self.searcher.registration()?).unwrap();
             self.registered.push(seen.key);
@@ -65,16 +80,50 @@ impl World {
         assert!(self.searcher.read(&answer[1..]).is_err(), "what is no answer");
         self.searcher.read(&answer)
     }
+
+    /// Asks with the place hidden, as the page does over HTTP.
+    fn ask_hidden(&mut self, wanted: &Wanted, seen: &ServerView, path: &str) -> Result<AnswerView, SearchError> {
+        let (name, table) = (self.searcher.name(), self.table);
+        assert!(matches!(self.searcher.query(name, &mut rng(5)), Err(SearchError::Order(_))), "without a layout");
+        assert_eq!(seen.cell.as_deref(), (wanted.shown == Shown::Cell).then_some("20:1-1000000"));
+        let layout = match path.split('/').collect::<Vec<_>>()[..] {
+            [length, chromosome, number] => {
+                let cell = Cell { chromosome: chromosome.parse().unwrap(), number: number.parse().unwrap() };
+                let source = self.desk.cell_source(&table).unwrap();
+                let arranged = source.arrange(length.parse().unwrap(), cell, 1 << 30, &mut rng(7)).unwrap();
+                let arranged = Arc::new(arranged);
+                self.desk.serve_cell(&source, &arranged, 1 << 30);
+                arranged.told().to_vec()
+            }
+            _ => {
+                let whole: Vec<_> = self.desk.arrangements(&table).cloned().collect();
+                whole.iter().find(|one| one.kind().to_string() == path).unwrap().told().to_vec()
+            }
+        };
+        assert!(self.searcher.layout(&layout[1..]).is_err(), "no layout");
+        self.searcher.layout(&layout)?;
+        let hash = sha256(self.searcher.registration()?);
+        if self.desk.hidden_key(&name) != Some(&hash) {
+            let matcher = self.desk.hidden_matcher().unwrap();
+            let read = messages::decode_registration(self.searcher.registration()?, matcher.parameters()).unwrap();
+            self.desk.register_hidden(name, hash, Some(read)).unwrap();
+        }
+        let (admitted, _) = self.desk.admit_hidden(&self.searcher.query(name, &mut rng(5))?, &hash).unwrap();
+        let answer = admitted.answer(&mut rng(6)).unwrap();
+        assert!(self.searcher.read(&answer[1..]).is_err(), "what is no answer");
+        self.searcher.read(&answer)
+    }
 }
 
-fn wanted(at: &str, alleles: &str, places: u32, longest: bool) -> Wanted {
-    Wanted { at: at.to_owned(), alleles: alleles.to_owned(), key: String::new(), places, longest }
+fn wanted(at: &str, alleles: &str, shown: Shown, longest: bool) -> Wanted {
+    let [at, alleles] = [at, alleles].map(str::to_owned);
+    Wanted { at, alleles, key: String::new(), shown, least: 30, longest }
 }
 
 #[test]
-fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
+fn a_panel_answers_as_in_the_clear_with_the_place_shown_and_hidden() {
     let table = Table::new(panel(), 1, "a test", &mut rng(1));
-    let world = World::new(&table);
+    let mut world = World::new(&table);
     let stretch = |at: &str, count| world.searcher.sites(&Stretch { at: at.to_owned(), count });
     let positions = |at: &str, count| stretch(at, count).unwrap().iter().map(|site| site.position).collect::<Vec<_>>();
     assert_eq!(positions("", 3), [100, 101, 102]);
@@ -88,36 +137,33 @@ fn a_panel_answers_as_in_the_clear_with_the_place_said_and_hidden() {
         let question = Question::Window { start, length, pattern };
         let (count, longest) = (table.count(&question).unwrap(), table.longest(&question).unwrap());
         let at = format!("20:{}", 100 + start);
-        for places in [1, 10] {
-            // a page hides one place
-            let mut world = World::new(&table);
-            let heard = world.ask(&wanted(&at, alleles, places, false)).unwrap();
+        for shown in [Shown::Place, Shown::Cell, Shown::Nothing] {
+            let heard = world.ask(&wanted(&at, alleles, shown, false)).unwrap();
             assert_eq!(heard, AnswerView { found: count > 0, count: Some(count), longest: None }, "{at} {alleles}");
             found += usize::from(heard.found);
-            let heard = world.ask(&wanted(&at, alleles, places, true)).unwrap();
-            assert_eq!(heard.longest.unwrap_or(0), longest, "{at} {alleles}");
+        }
+        let heard = world.ask(&wanted(&at, alleles, Shown::Place, true)).unwrap();
+        assert_eq!(heard.longest.unwrap_or(0), longest, "{at} {alleles}");
+    }
+    assert!((1..18).contains(&found), "both happen: {found}");
+    for (at, alleles) in [("20:1", "01"), ("21:100", "01"), ("20", "01"), ("20:100", "012"), ("20:139", "01")] {
+        for shown in [Shown::Place, Shown::Cell] {
+            assert!(world.ask(&wanted(at, alleles, shown, false)).is_err(), "{at} {alleles}");
         }
     }
-    assert!((1..12).contains(&found), "both happen: {found}");
-    let mut world = World::new(&table);
-    for (at, alleles) in [("20:1", "01"), ("21:100", "01"), ("20", "01"), ("20:100", "012"), ("20:139", "01")] {
-        assert!(world.ask(&wanted(at, alleles, 1, false)).is_err(), "{at} {alleles}");
-    }
-}
-
-#[test]
-fn fault_17_a_page_with_hidden_places_asks_about_one_place() {
-    let table = Table::new(panel(), 1, "a test", &mut rng(1));
-    let mut world = World::new(&table);
-    world.ask(&wanted("20:104", "0110", 10, false)).unwrap();
-    for (at, places) in [("20:108", 10), ("20:108", 1)] {
-        let refused = world.ask(&wanted(at, "0110", places, false)).unwrap_err().to_string();
-        assert!(refused.contains("decoys hide one place") && refused.contains("--hidden"), "{refused}");
-    }
-    // a further question about the same place is answered, also with another key
-    world.ask(&wanted("20:104", "1010", 10, false)).unwrap();
+    let refused = |shown, least, longest| {
+        world.searcher.prepare(&Wanted { least, ..wanted("20:104", "01", shown, longest) }).unwrap_err().to_string()
+    };
+    let mut refused = refused;
+    assert_eq!(
+        refused(Shown::Cell, 40, false),
+        "the cell 20:1-1000000 has 39 places for such a question, fewer than 40: nothing was asked"
+    );
+    assert!(refused(Shown::Nothing, 40, false).starts_with("the table has 39 places"));
+    assert!(refused(Shown::Cell, 1, true).contains("longest match shows the place"));
+    // another key of one's own
     world.searcher.renew(&mut rng(8));
-    world.ask(&wanted("20:104", "0110", 10, true)).unwrap();
+    world.ask(&wanted("20:104", "0110", Shown::Cell, false)).unwrap();
 }
 
 #[test]
@@ -131,10 +177,14 @@ fn keys_are_counted_and_another_key_of_ones_own_reads_on() {
             world.searcher.renew(&mut rng(8));
         }
         let key = format!("entry {i}");
-        let asked = Wanted { at: String::new(), alleles: String::new(), key, places: 1, longest: false };
+        let asked =
+            Wanted { at: String::new(), alleles: String::new(), key, shown: Shown::Cell, least: 100, longest: false };
         let count = if i < 200 { 1 + i % 5 } else { 0 };
         assert_eq!(world.ask(&asked).unwrap(), AnswerView { found: i < 200, count: Some(count), longest: None });
     }
     assert_eq!(world.registered.len(), 2);
-    assert!(matches!(Searcher::new(&mut rng(4)).prepare(&wanted("20:1", "0", 1, false)), Err(SearchError::Order(_))));
+    assert!(matches!(
+        Searcher::new(&mut rng(4)).prepare(&wanted("20:1", "0", Shown::Place, false)),
+        Err(SearchError::Order(_))
+    ));
 }

@@ -64,6 +64,9 @@ pub(crate) struct Answer<'a> {
     pub(crate) errors: &'a [String],
     /// With several servers, the number that answered.
     pub(crate) servers: Option<usize>,
+    /// The number of places among which the servers cannot tell the true one; none if the place is
+    /// public, or nobody was asked.
+    pub(crate) among: Option<usize>,
 }
 
 impl Answer<'_> {
@@ -96,6 +99,9 @@ impl Answer<'_> {
             }
             _ => json!({ "error": self.errors.join("; ") }),
         };
+        if let Some(among) = self.among {
+            line["hidden_among"] = among.into();
+        }
         if let Some(servers) = self.servers {
             line["servers"] = servers.into();
             if self.told.is_some() && !self.errors.is_empty() {
@@ -215,7 +221,14 @@ mod tests {
     #[test]
     fn an_answer_reads_the_same_in_every_format() {
         let question = OwnedQuestion::Window { start: 0, length: 3, pattern: 0b110 };
-        let answer = |told, errors| Answer { name: "a\tname", question: Some(&question), told, errors, servers: None };
+        let answer = |told, errors| Answer {
+            name: "a\tname",
+            question: Some(&question),
+            told,
+            errors,
+            servers: None,
+            among: None,
+        };
         let none: &[String] = &[];
         for (told, json, text, tsv) in [
             (AnswerView::Count(4), r#"{"count":4,"match":true}"#, "match, count 4", "true\t4\t\t"),

@@ -67,15 +67,30 @@ pub(crate) struct RemoteArguments {
     /// name.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
-    /// Send this many places, the true one among them. 1 makes the place public. Decoys hide one
-    /// place for one question to one server. Further questions, or the same question after a change
-    /// of the table, reveal the place; use --hidden there.
-    #[arg(long, default_value_t = 1, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) decoys: u32,
     /// Ask only servers in mode --malicious, which withstand clients that break the protocol. Each
     /// question then needs one more round. Without the option, each server's own mode is used.
     #[arg(long)]
     pub(crate) malicious: bool,
+}
+
+/// What the servers may see of a place.
+#[derive(Args, Clone, Copy)]
+#[command(next_help_heading = "Place")]
+pub(crate) struct PlaceArguments {
+    /// Hide the place among all places of the table. The server must offer the number of sites
+    /// (`tobari serve --hidden`). Without the option the place hides in the whole table where the
+    /// server offers that, and otherwise in its cell: the server then sees a chromosome and a
+    /// million bases.
+    #[arg(long, conflicts_with = "public")]
+    pub(crate) hidden: bool,
+    /// Show the place to the servers. Questions are faster then, and take no registration of some
+    /// 6 MB. --longest and servers in mode --malicious need the option.
+    #[arg(long)]
+    pub(crate) public: bool,
+    /// Refuse questions whose place would hide among fewer than this many: in its cell, the places
+    /// that all tables that are asked have in common; otherwise those of the whole table.
+    #[arg(long, default_value_t = 100, conflicts_with = "public", value_name = "N")]
+    pub(crate) least_places: usize,
 }
 
 /// `tobari search query`
@@ -89,11 +104,8 @@ pub struct QueryArguments {
     pub(crate) remote: RemoteArguments,
     #[command(flatten)]
     pub(crate) question: QuestionArguments,
-    /// Hide the place among all places of the table. Large tables of keys need the option, too. The
-    /// server must offer the number of sites (`tobari serve --hidden`). The first question sends
-    /// some 6 MB, and each takes longer.
-    #[arg(long, help_heading = "Question")]
-    pub(crate) hidden: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// Ask whether the pattern occurs, and not how often.
     #[arg(long, help_heading = "Question")]
     pub(crate) boolean: bool,
@@ -116,10 +128,8 @@ Examples:
 pub struct BeaconArguments {
     #[command(flatten)]
     pub(crate) remote: RemoteArguments,
-    /// Hide each place among all places of the table. The servers must offer single sites (`tobari
-    /// serve --hidden 1`). The first question sends some 6 MB, and each takes longer.
-    #[arg(long, help_heading = "Beacon")]
-    pub(crate) hidden: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// Declare the assembly of the tables, such as GRCh38, because a table does not know its
     /// assembly. The Beacon rejects requests for another assembly. Without the option, the Beacon
     /// rejects every request that names an assembly.

@@ -1,10 +1,14 @@
 //! `tobari search beacon`: a Beacon on this machine. Every question becomes an encrypted query.
 //!
-//! Variants that no table lists are answered here, without the server, because the list of sites is
-//! public. A question about an assembly or chromosome without a table is rejected.
+//! A variant that a table does not list is asked too, by a question without meaning in its cell:
+//! otherwise the servers would learn from silence that somebody asked about such a variant, or
+//! whether a client's other questions were about listed ones. With public places, variants that no
+//! table lists are answered here. A question about an assembly or chromosome without a table is
+//! rejected.
 
-use super::arguments::BeaconArguments;
-use super::remote::{self, Remote, Unread};
+use super::arguments::{BeaconArguments, PlaceArguments};
+use super::place::{self, Shown, Sizes};
+use super::remote::{self, HiddenQuestion, Remote, Unread};
 use crate::beacon::{Beacon, BeaconFailure, BeaconQuery, BeaconSource};
 use serde_json::json;
 use std::process::ExitCode;
@@ -12,17 +16,14 @@ use std::sync::Arc;
 use tobari_command::output::{self, Failure};
 use tobari_command::stop::stop_signal;
 use tobari_search::client::MatchResult;
+use tobari_search::hidden::cells::{Coordinate, common_places};
+use tobari_search::hidden::numbers::Kind;
 use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
 use tobari_search::table::{Question, Sites, canonical_chromosome};
 
 /// Serves until it is stopped.
 pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
-    if arguments.remote.decoys > 1 {
-        let text = "expected --hidden, which hides each place among all places, found --decoys: a beacon is asked \
-                    about many variants, and decoys hide one";
-        return Err(Failure::Call(text.to_owned()));
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
@@ -32,13 +33,22 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
                 remote.url
             )));
         }
-        let (remotes, hidden, own) = (Arc::new(remotes), arguments.hidden, arguments.assembly.clone());
+        for remote in &remotes {
+            let (told, kind) = (remote.told(), Kind::Windows(1));
+            let whole = |shown| match shown {
+                Shown::Nothing => place::check_whole(&told, kind, arguments.place.least_places),
+                _ => Ok(()),
+            };
+            let shown = place::shown(&arguments.place, &told, kind).and_then(whole);
+            shown.map_err(|failure| Failure::Work(format!("{}: {failure}", remote.url)))?;
+        }
+        let (remotes, how, own) = (Arc::new(remotes), arguments.place, arguments.assembly.clone());
         let source: BeaconSource = Arc::new(move |query| {
             let (remotes, own) = (Arc::clone(&remotes), own.clone());
             Box::pin(async move {
                 let named = query.assembly.as_deref();
                 check_assembly(own.as_deref(), named, &query.chromosome).map_err(BeaconFailure::Question)?;
-                count(&remotes, &query, hidden).await
+                count(&remotes, &query, &how).await
             })
         });
         let beacon = Beacon::bind(arguments.listen, source).await?;
@@ -101,27 +111,46 @@ enum Place {
 }
 
 /// The count of a variant at all servers together.
-async fn count(remotes: &[Remote], query: &BeaconQuery, hidden: bool) -> Result<u64, BeaconFailure> {
-    let mut starts = Vec::new();
+async fn count(remotes: &[Remote], query: &BeaconQuery, how: &PlaceArguments) -> Result<u64, BeaconFailure> {
+    let of_server = |failure: Failure| BeaconFailure::Server(failure.to_string());
+    let kind = Kind::Windows(1);
+    let mut asked = Vec::new();
     for remote in remotes {
         let told = remote.told();
         let place = told.catalogue.sites().map_or(Ok(Place::NoChromosome), |sites| place(sites, query));
-        starts.push(place.map_err(BeaconFailure::Question)?);
+        let place = place.map_err(BeaconFailure::Question)?;
+        let shown = place::shown(how, &told, kind).map_err(of_server)?;
+        if place != Place::NoChromosome {
+            asked.push((remote, told, place, shown));
+        }
     }
-    if starts.iter().all(|place| *place == Place::NoChromosome) {
+    if asked.is_empty() {
         let text = format!("expected a chromosome of the tables, found {:?}", query.chromosome);
         return Err(BeaconFailure::Question(text));
     }
+    let cell = Coordinate::new(&query.chromosome, query.position);
+    if asked.iter().any(|(.., shown)| *shown == Shown::Cell) {
+        let tables: Vec<&Sites> = asked.iter().filter_map(|(_, told, ..)| told.catalogue.sites()).collect();
+        let sizes = Sizes::from([((cell.clone(), 1), common_places(&tables, &cell, 1))]);
+        place::check(&sizes, how.least_places).map_err(|failure| BeaconFailure::Question(failure.to_string()))?;
+    }
     let granularity = if query.count { Granularity::Count } else { Granularity::Boolean };
-    let of_server = |failure: Failure| BeaconFailure::Server(failure.to_string());
     let mut fetched = Vec::new();
-    for (remote, place) in remotes.iter().zip(starts) {
-        let Place::Site(start) = place else { continue };
-        let question = Question::Window { start, length: 1, pattern: 1 };
+    for (remote, _, place, shown) in asked {
+        let question = match place {
+            Place::Site(start) => Some(Question::Window { start, length: 1, pattern: 1 }),
+            _ => None,
+        };
         let connection = &mut remote.connection();
-        let unread = match hidden {
-            true => remote.fetch_hidden(connection, &question, granularity).await,
-            false => remote.fetch(connection, &question, Wish { granularity, longest: false, places: 1 }).await,
+        let unread = match (shown, question) {
+            (Shown::Place, None) => continue,
+            (Shown::Place, Some(question)) => {
+                remote.fetch(connection, &question, Wish { granularity, longest: false }).await
+            }
+            (_, question) => {
+                let cell = (shown == Shown::Cell).then_some(&cell);
+                remote.fetch_hidden(connection, &HiddenQuestion { kind, cell, question }, granularity).await
+            }
         };
         fetched.push(unread.map_err(of_server)?);
     }

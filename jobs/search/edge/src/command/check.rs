@@ -5,7 +5,7 @@ use super::answers::{self, Answer, AnswerView};
 use super::question::{self, Asked};
 use std::process::ExitCode;
 use tobari_command::output::{self, Failure};
-use tobari_search::table::{Content, Question, Table};
+use tobari_search::table::{Content, Question, Table, TableError};
 
 /// Prints the answer of every question on its own line.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
@@ -20,18 +20,28 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<ExitCode, Failure> {
     }
     let (format, sites) = (arguments.format.format(), table.content.sites());
     answers::begin(format, sites)?;
-    for Asked { name, question } in &questions {
-        let told = Some(answer(&table, name, &question.borrow(), arguments.longest)?);
-        let answer = Answer { name, question: Some(question), told, errors: &[], servers: None };
-        answers::show(format, sites, &answer)?;
+    let mut failed = false;
+    for Asked { name, question, .. } in &questions {
+        let asked = match question {
+            // the call of one question that the table does not have was wrong
+            Err(what) if arguments.question.queries.is_none() => return Err(Failure::Call(what.clone())),
+            Err(what) => Err(what.clone()),
+            Ok(question) => answer(&table, &question.borrow(), arguments.longest).map_err(|error| error.to_string()),
+        };
+        if let Err(what) = &asked {
+            failed = true;
+            output::say(format!("tobari: {name}: {what}"));
+        }
+        let errors = asked.as_ref().err().cloned();
+        let (question, told, errors) = (question.as_ref().ok(), asked.ok(), errors.as_slice());
+        answers::show(format, sites, &Answer { name, question, told, errors, servers: None, among: None })?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn answer(table: &Table, name: &str, question: &Question<'_>, longest: bool) -> Result<AnswerView, Failure> {
-    let refused = |error: tobari_search::table::TableError| Failure::Work(format!("{name}: {error}"));
+fn answer(table: &Table, question: &Question<'_>, longest: bool) -> Result<AnswerView, TableError> {
     Ok(match longest {
-        true => AnswerView::Longest(table.longest(question).map_err(refused)?),
-        false => AnswerView::Count(table.count(question).map_err(refused)?),
+        true => AnswerView::Longest(table.longest(question)?),
+        false => AnswerView::Count(table.count(question)?),
     })
 }

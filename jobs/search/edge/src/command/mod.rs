@@ -5,13 +5,14 @@ mod arguments;
 mod beacon;
 mod check;
 mod index;
+mod place;
 mod query;
 mod question;
 mod remote;
 mod secret;
 mod serve;
 
-pub use remote::{Remote, Wanted};
+pub use remote::{HiddenQuestion, Remote, Wanted};
 pub use serve::ServeSearchArguments;
 
 use answers::FormatArguments;

@@ -2,14 +2,17 @@
 
 use super::answers::{self, Answer, AnswerView};
 use super::arguments::QueryArguments;
-use super::question::{self, OwnedQuestion};
-use super::remote::{self, Mode, Remote, Unread};
-use std::collections::BTreeMap;
+use super::place::{self, Shown, Sizes, Turn};
+use super::question::{self, Asked, OwnedQuestion};
+use super::remote::{self, HiddenQuestion, Mode, Remote, Unread};
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tobari_client::HttpConnection;
 use tobari_command::output::{self, Failure};
 use tobari_search::client::MatchResult;
+use tobari_search::hidden::numbers::Kind;
 use tobari_search::question::Wish;
 use tobari_search::server::Granularity;
 use tokio::sync::{Semaphore, mpsc};
@@ -22,7 +25,18 @@ const UNREAD_KIB: usize = 512 << 10;
 /// The questions to one server.
 struct Job {
     remote: Remote,
-    questions: Vec<OwnedQuestion>,
+    asked: Vec<Asked>,
+    /// What the server sees of the place of each kind of question.
+    shown: BTreeMap<Kind, Shown>,
+}
+
+/// A list of questions to all servers, in the order of sending.
+struct Plan {
+    jobs: Vec<Job>,
+    turns: Vec<Turn>,
+    /// The number of common places of each cell.
+    sizes: Sizes,
+    wish: Wish,
 }
 
 /// The answer of all servers together.
@@ -39,134 +53,191 @@ struct Merged {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
-    if arguments.hidden && arguments.longest {
-        let text = "--hidden does not work with --longest, where every number of sites would be a question: leave one of them out";
+    if arguments.longest && !arguments.place.public {
+        let text = "--longest needs --public: with the place hidden, every number of sites would be a question";
         return Err(Failure::Call(text.to_owned()));
     }
-    if arguments.hidden && arguments.remote.decoys > 1 {
-        let text = "--hidden hides the place among all places: leave out --decoys";
-        return Err(Failure::Call(text.to_owned()));
-    }
-    remote::check_decoys(&arguments.remote)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(ask(arguments))
 }
 
 async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
-    let mut jobs = Vec::new();
-    let mut names: Option<Vec<String>> = None;
-    let mut errors = Vec::new();
+    let (mut jobs, mut errors) = (Vec::new(), Vec::new());
     for remote in remote::all(&arguments.remote).await? {
-        let of = |remote: Remote| {
-            let asked = question::questions(&arguments.question, remote.told().catalogue.sites());
-            let asked = asked.map_err(|failure| match failure {
-                Failure::Call(text) => Failure::Call(format!("{}: {text}", remote.url)),
-                Failure::Work(text) => Failure::Work(format!("{}: {text}", remote.url)),
-            })?;
-            let (names, questions): (Vec<_>, Vec<_>) =
-                asked.into_iter().map(|asked| (asked.name, asked.question)).unzip();
-            Ok((names, Job { remote, questions }))
-        };
-        match remote.and_then(of) {
+        match remote.and_then(|remote| Job::new(remote, arguments)) {
             // with one server, the exit status says that the call was wrong
             Err(failure) if arguments.remote.servers.len() == 1 => return Err(failure),
             Err(failure) => errors.push(failure.to_string()),
-            Ok((these, job)) => {
-                names.get_or_insert(these);
-                jobs.push(job);
-            }
+            Ok(job) => jobs.push(job),
         }
     }
-    let Some(names) = names else { return Err(Failure::Work(errors.join("; "))) };
-    if arguments.remote.decoys > 1 {
-        check_places(arguments, &jobs)?;
+    let Some(first) = jobs.first() else { return Err(Failure::Work(errors.join("; "))) };
+    // where places hide, a site that no table lists is asked too
+    let hides = |job: &Job| job.shown.values().any(|shown| *shown != Shown::Place);
+    let wrong = |job: &Job| !hides(job) && job.asked.iter().all(|asked| asked.question.is_err());
+    if arguments.question.queries.is_none() && jobs.iter().all(wrong) {
+        let text = first.asked.iter().find_map(|asked| asked.question.as_ref().err()).cloned().unwrap_or_default();
+        return Err(Failure::Call(format!("{}: {text}", first.remote.url)));
     }
-    warn(arguments, &jobs);
-    let failed = ask_all(arguments, jobs, &names, &errors).await?;
+    let cells = jobs.iter().any(|job| job.shown.values().any(|shown| *shown == Shown::Cell));
+    let turns = place::turns(&first.asked, cells);
+    let told: Vec<_> = jobs.iter().map(|job| job.remote.told()).collect();
+    let sizes = if cells { place::sizes(&told, &turns) } else { Sizes::new() };
+    place::check(&sizes, arguments.place.least_places)?;
+    let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
+    let plan = Plan { jobs, turns, sizes, wish: Wish { granularity, longest: arguments.longest } };
+    if !arguments.format.is_json() {
+        plan.warn();
+    }
+    let failed = ask_all(arguments, Arc::new(plan), &errors).await?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Rejects questions that would show the server two lists of places, before sending anything.
-fn check_places(arguments: &QueryArguments, jobs: &[Job]) -> Result<(), Failure> {
-    let wish = wish(arguments);
-    for (job, question) in jobs.iter().flat_map(|job| job.questions.iter().map(move |question| (job, question))) {
-        job.remote.prepare(&question.borrow(), wish)?;
-    }
-    Ok(())
-}
-
-/// The options of all questions.
-fn wish(arguments: &QueryArguments) -> Wish {
-    let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
-    Wish { granularity, longest: arguments.longest, places: arguments.remote.decoys }
-}
-
-/// Prints what is public, and what is not exact.
-fn warn(arguments: &QueryArguments, jobs: &[Job]) {
-    for job in jobs.iter().filter(|_| !arguments.format.is_json()) {
-        let mode = match job.remote.told().mode {
-            Mode::Plain => "plain, for clients that follow the protocol",
-            Mode::Labels(_) => "labels: each pattern or key is evaluated before it is asked for",
+impl Job {
+    /// The questions to a server, and what it will see of their places.
+    fn new(remote: Remote, arguments: &QueryArguments) -> Result<Self, Failure> {
+        let (url, told) = (&remote.url, remote.told());
+        let at = |failure: Failure| match failure {
+            Failure::Call(text) => Failure::Call(format!("{url}: {text}")),
+            Failure::Work(text) => Failure::Work(format!("{url}: {text}")),
         };
-        output::say(format!("{}: mode {mode}", job.remote.url));
-    }
-    let sites = jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
-    if !arguments.hidden && sites && !arguments.format.is_json() {
-        let labels = jobs.iter().any(|job| matches!(job.remote.told().mode, Mode::Labels(_)));
-        output::say(match arguments.remote.decoys {
-            1 if labels => "the place is public to the server, the alleles are not",
-            1 => "the place is public to the server, the alleles are not (--hidden hides the place)",
-            _ => {
-                "decoys hide this place for one question: another place nearby, another table, or the same \
-                 table after it has changed shows the server which place is meant (--hidden does not)"
+        let asked = question::questions(&arguments.question, told.catalogue.sites()).map_err(at)?;
+        let mut all = BTreeMap::new();
+        for kind in asked.iter().filter_map(kind) {
+            let shown = place::shown(&arguments.place, &told, kind).map_err(at)?;
+            if shown == Shown::Nothing {
+                place::check_whole(&told, kind, arguments.place.least_places).map_err(at)?;
             }
-        });
+            all.insert(kind, shown);
+        }
+        Ok(Self { remote, asked, shown: all })
+    }
+
+    /// What the server sees of the place of a question.
+    fn shown(&self, kind: Kind) -> Shown {
+        self.shown.get(&kind).copied().unwrap_or(Shown::Place)
+    }
+
+    /// Asks the server one turn of the list. A question that its table does not answer is asked
+    /// without meaning, so that the server does not learn that. None for a turn that needs no
+    /// answer.
+    async fn fetch(&self, connection: &mut HttpConnection, turn: &Turn, wish: Wish) -> Option<Result<Unread, Failure>> {
+        let asked = turn.index.and_then(|index| self.asked.get(index));
+        let question = asked.and_then(|asked| asked.question.as_ref().ok());
+        let at = asked.map_or(turn.at.as_ref(), |asked| asked.at.as_ref());
+        let kind = question.map(|question| Kind::of(&question.borrow()));
+        let kind = kind.or_else(|| at.map(|(_, length)| Kind::Windows(*length)));
+        let shown = kind.map_or(Shown::Place, |kind| self.shown(kind));
+        let missing = asked.map(|asked| Err(Failure::Work(asked.question.clone().err().unwrap_or_default())));
+        let fetched = match (shown, kind) {
+            (Shown::Place, _) | (_, None) => {
+                let Some(question) = question else { return missing };
+                self.remote.fetch(connection, &question.borrow(), wish).await
+            }
+            // questions that fill a cell up are for servers that see cells
+            (Shown::Nothing, _) if turn.index.is_none() => return None,
+            (_, Some(kind)) => {
+                let cell = at.map(|(cell, _)| cell).filter(|_| shown == Shown::Cell);
+                let question = question.map(OwnedQuestion::borrow);
+                self.remote.fetch_hidden(connection, &HiddenQuestion { kind, cell, question }, wish.granularity).await
+            }
+        };
+        if question.is_some() || fetched.is_err() { Some(fetched) } else { missing }
     }
 }
 
-/// Asks every question at every server, several at once, and shows the answers in the order of the
+/// The kind of a question, also of one that the table does not answer.
+fn kind(asked: &Asked) -> Option<Kind> {
+    match &asked.question {
+        Ok(question) => Some(Kind::of(&question.borrow())),
+        Err(_) => asked.at.as_ref().map(|(_, length)| Kind::Windows(*length)),
+    }
+}
+
+impl Plan {
+    /// The number of places among which a question hides from the servers that are asked; none for
+    /// a public place, and for a key.
+    fn among(&self, index: usize) -> Option<usize> {
+        let of = |job: &Job| {
+            let asked = job.asked.get(index)?;
+            let kind = kind(asked)?;
+            match job.shown(kind) {
+                Shown::Place => None,
+                Shown::Cell => self.sizes.get(asked.at.as_ref()?).copied(),
+                Shown::Nothing => place::whole(&job.remote.told(), kind),
+            }
+        };
+        self.jobs.iter().map(of).min().flatten()
+    }
+
+    /// Prints what is public, and what is not exact.
+    fn warn(&self) {
+        for job in &self.jobs {
+            let mode = match job.remote.told().mode {
+                Mode::Plain => "plain, for clients that follow the protocol",
+                Mode::Labels(_) => "labels: each pattern or key is evaluated before it is asked for",
+            };
+            output::say(format!("{}: mode {mode}", job.remote.url));
+        }
+        let all: BTreeSet<Shown> = self.jobs.iter().flat_map(|job| job.shown.values().copied()).collect();
+        let sites = self.jobs.iter().any(|job| job.remote.told().catalogue.sites().is_some());
+        if sites && all.contains(&Shown::Place) {
+            output::say("the place is public to the server, the alleles are not");
+        }
+        if all.contains(&Shown::Cell) {
+            let places = self.sizes.values().min().copied().unwrap_or(0);
+            output::say(match self.sizes.first_key_value() {
+                Some(((cell, _), _)) if self.sizes.len() == 1 => format!(
+                    "the place hides among {places} places: the server sees the cell {cell} and the number of sites"
+                ),
+                _ => format!(
+                    "each place hides among {places} places or more: the server sees {} cells and numbers of sites, and \
+                     as many questions in each",
+                    self.sizes.len()
+                ),
+            });
+        }
+        if sites && all.contains(&Shown::Nothing) {
+            let places = (0..self.jobs[0].asked.len()).filter_map(|index| self.among(index)).min().unwrap_or(0);
+            output::say(format!(
+                "the place hides among all {places} places of a table: the server sees the number of sites"
+            ));
+        }
+    }
+}
+
+/// Sends every turn to every server, several at once, and shows the answers in the order of the
 /// questions. Returns whether anything failed.
-async fn ask_all(
-    arguments: &QueryArguments,
-    jobs: Vec<Job>,
-    names: &[String],
-    errors: &[String],
-) -> Result<bool, Failure> {
-    let (wish, hidden) = (wish(arguments), arguments.hidden);
-    let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
-    let workers = usize::from(arguments.parallel).min(names.len());
+async fn ask_all(arguments: &QueryArguments, plan: Arc<Plan>, errors: &[String]) -> Result<bool, Failure> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let names: Vec<&str> = plan.jobs.first().into_iter().flat_map(|job| &job.asked).map(|asked| &*asked.name).collect();
+    let workers = usize::from(arguments.parallel).min(plan.turns.len());
     let (sender, mut answers) = mpsc::channel(4 * workers.max(1));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limits = [UNREAD, UNREAD_KIB, cores].map(|most| Arc::new(Semaphore::new(most)));
     for _ in 0..workers {
-        let (jobs, next, sender, total) = (Arc::clone(&jobs), Arc::clone(&next), sender.clone(), names.len());
+        let (plan, next, sender) = (Arc::clone(&plan), Arc::clone(&next), sender.clone());
         let [unread, room, turns] = limits.each_ref().map(Arc::clone);
         tokio::spawn(async move {
-            let mut connections: Vec<_> = jobs.iter().map(|job| job.remote.connection()).collect();
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= total || sender.is_closed() {
+            let mut connections: Vec<_> = plan.jobs.iter().map(|job| job.remote.connection()).collect();
+            while let Some(turn) = plan.turns.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if sender.is_closed() {
                     return;
                 }
                 let Ok(place) = Arc::clone(&unread).acquire_owned().await else { return };
-                let mut fetched = Vec::with_capacity(jobs.len());
-                for (job, connection) in jobs.iter().zip(&mut connections) {
-                    fetched.push(match job.questions.get(index) {
-                        Some(question) if hidden => {
-                            job.remote.fetch_hidden(connection, &question.borrow(), wish.granularity).await
-                        }
-                        Some(question) => job.remote.fetch(connection, &question.borrow(), wish).await,
-                        None => Err(Failure::Work("has no such question".to_owned())),
-                    });
+                let mut fetched = Vec::with_capacity(plan.jobs.len());
+                for (job, connection) in plan.jobs.iter().zip(&mut connections) {
+                    fetched.push(job.fetch(connection, turn, plan.wish).await);
                 }
-                let kib: usize = fetched.iter().flatten().map(|unread| unread.bytes() >> 10).sum();
+                let kib: usize = fetched.iter().flatten().flatten().map(|unread| unread.bytes() >> 10).sum();
                 let Ok(held) = Arc::clone(&room).acquire_many_owned(kib.min(UNREAD_KIB) as u32).await else { return };
+                let Some(index) = turn.index else { continue };
                 // read beside the next question, which does not wait: no server sees the outcome of
                 // its answer
-                let (jobs, sender, turns) = (Arc::clone(&jobs), sender.clone(), Arc::clone(&turns));
+                let (plan, sender, turns) = (Arc::clone(&plan), sender.clone(), Arc::clone(&turns));
                 tokio::spawn(async move {
                     let _places = (place, held, turns.acquire_owned().await);
-                    let read = tokio::task::spawn_blocking(move || merged(&jobs, fetched)).await;
+                    let read = tokio::task::spawn_blocking(move || merged(&plan.jobs, fetched)).await;
                     let merged = read.unwrap_or_else(|_| Merged {
                         errors: vec!["reading the answer failed: please report it".to_owned()],
                         ..Merged::default()
@@ -180,7 +251,7 @@ async fn ask_all(
     drop(sender);
     let format = arguments.format.format();
     // the sites of the first table number the questions in the output
-    let told = jobs.first().map(|job| job.remote.told());
+    let told = plan.jobs.first().map(|job| job.remote.told());
     let sites = told.as_ref().and_then(|told| told.catalogue.sites());
     answers::begin(format, sites)?;
     let (mut waiting, mut shown, mut failed) = (BTreeMap::new(), 0, !errors.is_empty());
@@ -189,17 +260,19 @@ async fn ask_all(
         waiting.insert(index, merged);
         while let Some(merged) = waiting.remove(&shown) {
             failed |= !merged.errors.is_empty();
-            let (name, answered) = (&names[shown], jobs.len() - merged.errors.len());
+            let (name, answered) = (names[shown], plan.jobs.len() - merged.errors.len());
             merged.errors.iter().for_each(|error| output::say(format!("tobari: {name}: {error}")));
             let several = arguments.remote.servers.len() > 1;
             let unreached = if several { errors } else { &[] };
+            let asked = plan.jobs.first().and_then(|job| job.asked.get(shown));
             let answer = Answer {
                 name,
                 // all servers got the same question, each with its own numbers of sites
-                question: jobs.first().and_then(|job| job.questions.get(shown)),
+                question: asked.and_then(|asked| asked.question.as_ref().ok()),
                 told: merged.told(arguments, answered),
                 errors: &unreached.iter().chain(&merged.errors).cloned().collect::<Vec<_>>(),
                 servers: several.then_some(answered),
+                among: plan.among(shown).filter(|_| answered > 0),
             };
             answers::show(format, sites, &answer)?;
             shown += 1;
@@ -212,10 +285,11 @@ async fn ask_all(
 }
 
 /// Reads the answers of all servers to a question.
-fn merged(jobs: &[Job], fetched: Vec<Result<Unread, Failure>>) -> Merged {
+fn merged(jobs: &[Job], fetched: Vec<Option<Result<Unread, Failure>>>) -> Merged {
     let mut merged = Merged::default();
     for (job, fetched) in jobs.iter().zip(fetched) {
-        let found = fetched.and_then(|unread| unread.read());
+        let none = || Err(Failure::Work("has no such question".to_owned()));
+        let found = fetched.unwrap_or_else(none).and_then(|unread| unread.read());
         merged.add(found.map_err(|failure| format!("{}: {failure}", job.remote.url)));
     }
     merged

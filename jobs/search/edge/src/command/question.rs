@@ -4,6 +4,7 @@
 use clap::{ArgGroup, Args};
 use std::path::{Path, PathBuf};
 use tobari_command::output::Failure;
+use tobari_search::hidden::cells::Coordinate;
 use tobari_search::panel::{MAX_LENGTH, Pattern};
 use tobari_search::table::{Question, Sites};
 use tobari_search_files::tsv;
@@ -64,14 +65,18 @@ impl OwnedQuestion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) name: String,
-    pub(crate) question: OwnedQuestion,
+    /// The cell of the first site and the number of sites, also for a site that the table does not
+    /// list. None for a key, and for text that names no place.
+    pub(crate) at: Option<(Coordinate, usize)>,
+    /// The question, or the reason why this table has no answer.
+    pub(crate) question: Result<OwnedQuestion, String>,
 }
 
 /// All questions to a table with these sites, or to a table of keys.
 pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
-    let named = |(name, question): (&str, _)| vec![Asked { name: name.to_owned(), question }];
+    let named = |(name, at, question): (&str, _, _)| vec![Asked { name: name.to_owned(), at, question }];
     if let Some(key) = &arguments.key_value {
-        return Ok(named((key, OwnedQuestion::Key(key.as_bytes().to_vec()))));
+        return Ok(named((key, None, Ok(OwnedQuestion::Key(key.as_bytes().to_vec())))));
     }
     if let Some(path) = &arguments.queries {
         return of_file(path, sites);
@@ -82,10 +87,23 @@ pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) ->
         return of_sample(path, region, sites);
     }
     if let (Some(at), Some(alleles)) = (&arguments.at, &arguments.alleles) {
-        return Ok(named((at, window(at, alleles, sites).map_err(Failure::Call)?)));
+        return Ok(named((at, place(at, alleles), window(at, alleles, sites))));
     }
     let text = arguments.variants.as_deref().unwrap_or_default();
-    Ok(named((text, listed(text, sites).map_err(Failure::Call)?)))
+    Ok(named((text, first(text), listed(text, sites))))
+}
+
+/// The cell of a named site, and the number of alleles.
+fn place(at: &str, alleles: &str) -> Option<(Coordinate, usize)> {
+    let (chromosome, position) = Sites::position_of(at)?;
+    let good = (1..=MAX_LENGTH).contains(&alleles.len()) && alleles.bytes().all(|allele| b"01".contains(&allele));
+    good.then(|| (Coordinate::new(chromosome, position), alleles.len()))
+}
+
+/// The cell of the first site of `SITE=ALLELE,…`, and the number of sites.
+fn first(text: &str) -> Option<(Coordinate, usize)> {
+    let items: Vec<_> = text.split(',').map(|item| item.rsplit_once('=')).collect::<Option<_>>()?;
+    place(items.first()?.0, &items.iter().map(|(_, allele)| *allele).collect::<String>())
 }
 
 /// The number of a named site.
@@ -134,22 +152,26 @@ fn listed(text: &str, sites: &Sites) -> Result<OwnedQuestion, String> {
 fn of_file(path: &Path, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
     let mut all = Vec::new();
     tsv::read_lines(path, |line| {
-        let name = format!("question {}", all.len() + 1);
-        let question = match sites {
-            None if line.is_empty() || line.contains(&b'\t') => return Err("expected a key".to_owned()),
-            None => OwnedQuestion::Key(line.to_vec()),
-            Some(sites) => {
-                let text = std::str::from_utf8(line).map_err(|_| "expected text in UTF-8".to_owned())?;
-                match text.split_once('\t') {
-                    Some((at, alleles)) => window(at, alleles, sites)?,
-                    None => listed(text, sites)?,
-                }
-            }
-        };
-        all.push(Asked { name, question });
+        let number = all.len() + 1;
+        let (at, question) = of_line(line, sites);
+        let question = question.map_err(|what| format!("{}, line {number}: {what}", path.display()));
+        all.push(Asked { name: format!("question {number}"), at, question });
         Ok(())
     })?;
     Ok(all)
+}
+
+/// The question of a line. A line that is no question does not end the list.
+fn of_line(line: &[u8], sites: Option<&Sites>) -> (Option<(Coordinate, usize)>, Result<OwnedQuestion, String>) {
+    let Some(sites) = sites else {
+        let key = !line.is_empty() && !line.contains(&b'\t');
+        return (None, key.then(|| OwnedQuestion::Key(line.to_vec())).ok_or_else(|| "expected a key".to_owned()));
+    };
+    let Ok(text) = std::str::from_utf8(line) else { return (None, Err("expected text in UTF-8".to_owned())) };
+    match text.split_once('\t') {
+        Some((at, alleles)) => (place(at, alleles), window(at, alleles, sites)),
+        None => (first(text), listed(text, sites)),
+    }
 }
 
 /// The haplotypes of a sample over the table's sites in a region.
@@ -200,8 +222,9 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
     }
     let one = |(number, alleles): (usize, Vec<Option<bool>>)| {
         let alleles: Vec<bool> = alleles.into_iter().flatten().collect();
-        let question = from(start, &alleles, sites).map_err(Failure::Work)?;
-        Ok(Asked { name: format!("haplotype {}", number + 1), question })
+        let question = Ok(from(start, &alleles, sites).map_err(Failure::Work)?);
+        let at = Coordinate::of(sites, start).map(|cell| (cell, length));
+        Ok(Asked { name: format!("haplotype {}", number + 1), at, question })
     };
     haplotypes.into_iter().enumerate().map(one).collect()
 }

@@ -12,6 +12,9 @@
 //!   GET  /search/v1/tables/{name}/hidden/{length}
 //!                                   the layout for questions of {length} sites (or `keys`) with
 //!                                   the place hidden; the ETag is the layout's name
+//!   GET  /search/v1/tables/{name}/hidden/{length}/{chromosome}/{cell}
+//!                                   the layout for questions of {length} sites in a cell: the
+//!                                   chromosome's number in the table, from 0, and the cell's
 //!   POST /search/v1/hidden/keys     a registration for questions with the place hidden: the public
 //!                                   key, and keys to expand queries
 //!   POST /search/v1/hidden/queries  a query with the place hidden. Tobari-Key: SHA-256 of the
@@ -268,6 +271,8 @@ struct Shared {
     turns: Turns,
     /// Turns for registrations.
     registrations: Turns,
+    /// Held while a cell is arranged, so that two clients do not arrange the same one.
+    arranging: tokio::sync::Mutex<()>,
     options: SearchOptions,
 }
 
@@ -304,6 +309,7 @@ impl Search {
             memory: bounds.memory.clone(),
             turns: Turns::new(options.queue, share),
             registrations: Turns::new(REGISTRATIONS, share),
+            arranging: tokio::sync::Mutex::default(),
             options: options.clone(),
         };
         Ok(Self { shared: Arc::new(shared), files: Arc::new(Mutex::new(files)) })
@@ -358,6 +364,7 @@ impl Job for Search {
             .route("/search/v1/evaluations", post(handle::evaluation))
             .route("/search/v1/queries", post(handle::query))
             .route("/search/v1/tables/{name}/hidden/{length}", get(handle::hidden::layout))
+            .route("/search/v1/tables/{name}/hidden/{length}/{chromosome}/{cell}", get(handle::hidden::cell))
             .route("/search/v1/hidden/keys", post(handle::hidden::register))
             .route("/search/v1/hidden/queries", post(handle::hidden::query))
             .with_state(self.clone())

@@ -158,7 +158,7 @@ fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -
     let kinds: Vec<String> = arranged.iter().map(|one| one.kind().to_string()).collect();
     let line = json!({
         "name": hex(&name), "revision": table.revision, "kind": kind, "label": table.label, "least": table.least, "mode": mode, "tag": tag,
-        "hidden": kinds,
+        "hidden": kinds, "cells": labels.is_none() && !matches!(table.content, Content::Keys(_)),
     });
     let held = match labels {
         None => Held::Plain(table),

@@ -69,6 +69,7 @@ impl SearchService {
     /// name is replaced, and its labels become useless; budgets stay.
     pub fn serve_table_labelled(&mut self, table: LabelledTable) {
         let name = *table.labeller.table();
+        self.drop_cells(&name);
         self.tables.insert(name, Arc::new(table.served));
         self.labellers.insert(name, Arc::new(table.labeller));
     }

@@ -225,6 +225,7 @@ impl SearchService {
     /// even if the earlier table had labels ([`Self::serve_labelled`]).
     pub fn serve(&mut self, name: [u8; TABLE_BYTES], panel: Panel, least: u32) {
         self.labellers.remove(&name);
+        self.drop_cells(&name);
         self.tables.insert(name, Arc::new(Served::of_panel(panel, least)));
     }
 
@@ -235,14 +236,17 @@ impl SearchService {
     /// [`Refusal::Question`] for keys that no question has room for.
     pub fn serve_table(&mut self, table: Table) -> Result<(), Refusal> {
         let name = table.name;
+        let served = Arc::new(Served::of_table(table)?);
         self.labellers.remove(&name);
-        self.tables.insert(name, Arc::new(Served::of_table(table)?));
+        self.drop_cells(&name);
+        self.tables.insert(name, served);
         Ok(())
     }
 
     /// Stops serving a table; clients keep their keys and budgets.
     pub fn withdraw(&mut self, name: &[u8; TABLE_BYTES]) {
         self.labellers.remove(name);
+        self.drop_cells(name);
         self.tables.remove(name);
         self.serve_hidden(name, Vec::new());
     }

@@ -6,10 +6,12 @@
 //! Tests there count in every region that they overlap, because nobody knows where in the old
 //! region they were.
 
+use crate::hidden::cells::Cell;
 use crate::messages::TABLE_BYTES;
 use crate::table::{Sites, canonical_chromosome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use tobari_octets::hex;
 
@@ -86,11 +88,38 @@ pub(super) struct Coordinates {
 
 impl Coordinates {
     pub(super) fn of(sites: &Sites) -> Self {
-        let named = |(name, range): (&Arc<str>, std::ops::Range<usize>)| {
-            (canonical_chromosome(name).into(), range.start as u32)
-        };
+        let named = |(name, range): (&Arc<str>, Range<usize>)| (canonical_chromosome(name).into(), range.start as u32);
         let chromosomes = sites.chromosomes().map(named).collect();
         Self { chromosomes, positions: sites.iter().map(|site| site.position as u32).collect() }
+    }
+
+    /// The sites of each chromosome.
+    pub(super) fn chromosomes(&self) -> Vec<Range<usize>> {
+        let ends = self.chromosomes.iter().skip(1).map(|(_, first)| *first as usize).chain([self.positions.len()]);
+        self.chromosomes.iter().zip(ends).map(|((_, first), end)| *first as usize..end).collect()
+    }
+
+    /// The sites of a cell.
+    pub(super) fn cell(&self, cell: Cell) -> Range<usize> {
+        let all = self.chromosomes();
+        let Some(range) = all.get(cell.chromosome as usize) else { return 0..0 };
+        let of = &self.positions[range.clone()];
+        let number = |position: &u32| Cell::number_of(u64::from(*position));
+        let first = of.partition_point(|position| number(position) < cell.number);
+        let end = of.partition_point(|position| number(position) <= cell.number);
+        range.start + first..range.start + end
+    }
+
+    /// The regions that a cell overlaps, and those that windows of so many sites reach from there.
+    pub(super) fn of_cell(&self, cell: Cell, length: usize, bases: u32) -> Vec<Region> {
+        let Some((chromosome, _)) = self.chromosomes.get(cell.chromosome as usize) else { return Vec::new() };
+        let (first, last) = Cell::ends(cell.number);
+        let end = self.chromosomes().get(cell.chromosome as usize).map_or(0, |range| range.end);
+        let reached = (self.cell(cell).end + length).saturating_sub(2).min(end.saturating_sub(1));
+        let last = self.positions.get(reached).map_or(last, |position| last.max(u64::from(*position)));
+        let index = |position: u64| u32::try_from((position - 1) / u64::from(bases.max(1))).unwrap_or(u32::MAX);
+        let region = |index| Region { chromosome: Arc::clone(chromosome), bases: bases.max(1), index };
+        (index(first)..=index(last)).map(region).collect()
     }
 
     fn region(&self, site: u32, bases: u32) -> Option<Region> {

@@ -7,10 +7,13 @@
 use super::Refusal;
 use super::regions::{self, Coordinates, Region};
 use crate::fullness::{self, Fullness};
+use crate::hidden::cells::Cell;
+use crate::hidden::numbers::{Numbers, Part, Windows};
 use crate::messages::TABLE_BYTES;
 use crate::oprf::labels::Labeller;
 use crate::panel::Panel;
 use crate::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS, sets};
+use crate::question::QuestionError;
 use crate::table::{Content, KeyTable, Table};
 use std::collections::BTreeSet;
 
@@ -30,12 +33,14 @@ pub(super) struct Served {
     labels: Vec<Entry>,
     /// The coordinates of the table's sites, if they are known.
     coordinates: Option<Coordinates>,
+    /// The table's revision.
+    revision: u32,
 }
 
 impl Served {
     pub(super) fn of_panel(panel: Panel, least: u32) -> Self {
         let (fullness, held) = (Fullness::of_panel(&panel), Held::Panel(panel));
-        Self { fullness, held, least, labels: Vec::new(), coordinates: None }
+        Self { fullness, held, least, labels: Vec::new(), coordinates: None, revision: 1 }
     }
 
     /// The regions that questions at these places touch; none for keys.
@@ -49,12 +54,46 @@ impl Served {
         regions::touched((self.coordinates.as_ref(), name), starts, length, bases)
     }
 
+    /// The regions that a cell overlaps, and those that windows of so many sites reach from there;
+    /// none without coordinates.
+    pub(super) fn regions_of_cell(&self, cell: Cell, length: usize, bases: u32) -> Vec<Region> {
+        self.coordinates.as_ref().map_or_else(Vec::new, |coordinates| coordinates.of_cell(cell, length, bases))
+    }
+
+    /// Whether the table has cells: sites with coordinates.
+    pub(super) fn has_cells(&self) -> bool {
+        self.coordinates.is_some()
+    }
+
+    /// The numbers and entries of a cell, for windows of so many sites.
+    ///
+    /// # Errors
+    /// [`QuestionError::Kind`] if the cell has no such window.
+    pub(super) fn of_cell(
+        &self,
+        table: [u8; TABLE_BYTES],
+        length: usize,
+        cell: Cell,
+    ) -> Result<(Numbers, Vec<(u128, u64)>), QuestionError> {
+        let coordinates = self.coordinates.as_ref().ok_or(QuestionError::Kind("for a key"))?;
+        let (chromosomes, starts) = (coordinates.chromosomes(), coordinates.cell(cell));
+        let phased = matches!(self.held, Held::Panel(_));
+        let windows = Windows { table, revision: self.revision, phased, chromosomes, starts };
+        let numbers = Numbers::of_windows(windows, length, Part::Cell(cell))?;
+        let entries = match &self.held {
+            Held::Panel(panel) => numbers.of_panel(panel, self.least)?,
+            Held::Variants { counts, alleles } => numbers.of_counts(counts, *alleles, self.least)?,
+            Held::Keys(_) => return Err(QuestionError::Kind("for a key")),
+        };
+        Ok((numbers, entries))
+    }
+
     /// Any table, ready to be served.
     ///
     /// # Errors
     /// [`Refusal::Question`] for keys of more bits than a question has.
     pub(super) fn of_table(table: Table) -> Result<Self, Refusal> {
-        let (fullness, least) = (Fullness::of(&table), table.least);
+        let (fullness, least, revision) = (Fullness::of(&table), table.least, table.revision);
         let coordinates = table.content.sites().map(Coordinates::of);
         let held = match table.content {
             Content::Panel { panel, .. } => Held::Panel(panel),
@@ -64,7 +103,7 @@ impl Served {
             }
             Content::Keys(keys) => Held::Keys(keys),
         };
-        Ok(Self { held, fullness, least, labels: Vec::new(), coordinates })
+        Ok(Self { held, fullness, least, labels: Vec::new(), coordinates, revision })
     }
 
     /// Checks that the table answers such a question at such places.

@@ -9,7 +9,7 @@
 
 use super::index::{Arranged, Blocks, IndexError, Shelf, polynomial_bytes};
 use super::messages::encode_layout;
-use super::numbers::{Kind, Numbers};
+use super::numbers::{Kind, Numbers, Part};
 use super::program::{Layout, LayoutError};
 use super::server::{Form, Matcher};
 use crate::messages::TABLE_BYTES;
@@ -82,6 +82,7 @@ pub struct Arrangement {
     name: [u8; TABLE_BYTES],
     table: [u8; TABLE_BYTES],
     kind: Kind,
+    part: Part,
     places: usize,
     entries: usize,
     false_positives: Option<f64>,
@@ -109,11 +110,23 @@ impl Arrangement {
         shelf: Option<&dyn Shelf>,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, ArrangeError> {
-        let (catalogue, parameters) = (table.catalogue(), matcher.parameters());
-        let numbers = Numbers::new(&catalogue, kind)?;
+        let numbers = Numbers::new(&table.catalogue(), kind)?;
         let entries = numbers.entries(table)?;
+        Self::of_entries(matcher, &numbers, &entries, room, shelf, rng)
+    }
+
+    /// Arranges the entries of a part of a table, as [`Self::new`].
+    pub(crate) fn of_entries(
+        matcher: &Arc<Matcher>,
+        numbers: &Numbers,
+        entries: &[(u128, u64)],
+        room: u64,
+        shelf: Option<&dyn Shelf>,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, ArrangeError> {
+        let parameters = matcher.parameters();
         let pages = pages(matcher, numbers.last(), entries.len())?;
-        let arranged = Arranged::new(parameters, &entries, numbers.last(), pages, rng)?;
+        let arranged = Arranged::new(parameters, entries, numbers.last(), pages, rng)?;
         let entries = entries.len();
         let form = Form::new(parameters, arranged.layout())?;
         let found = matcher.distance(&form, Granularity::Count);
@@ -142,8 +155,9 @@ impl Arrangement {
         let sum = both.into_iter().flatten().map(f64::exp2).sum::<f64>();
         Ok(Self {
             name: numbers.name(layout),
-            table: catalogue.name,
-            kind,
+            table: *numbers.table(),
+            kind: numbers.kind(),
+            part: numbers.part(),
             places: numbers.places(),
             entries,
             false_positives: (sum > 0.0).then(|| sum.log2()),
@@ -170,6 +184,11 @@ impl Arrangement {
     /// The kind of questions.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// The part of the table.
+    pub fn part(&self) -> Part {
+        self.part
     }
 
     /// The number of places among which the true place is hidden.

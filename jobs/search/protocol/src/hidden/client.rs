@@ -56,7 +56,8 @@ impl<'a> Asker<'a> {
         Ok(Self { holder: Decryptor::new(secret)?, encoder: Encoder::new(secret.parameters())?, secret, t })
     }
 
-    fn parameters(&self) -> &LatticeParameters {
+    /// The parameters of the key.
+    pub fn parameters(&self) -> &LatticeParameters {
         self.secret.parameters()
     }
 

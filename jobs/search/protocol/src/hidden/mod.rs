@@ -52,12 +52,14 @@
 //! when a table has several limbs.
 
 pub mod arrangement;
+pub mod cells;
 pub mod client;
 pub mod index;
 pub mod messages;
 pub mod numbers;
 pub mod permutation;
 pub mod program;
+pub mod question;
 pub mod server;
 
 #[doc(hidden)]

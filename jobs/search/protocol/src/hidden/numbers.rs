@@ -11,14 +11,16 @@
 //! the kind and the layout. A query contains this name. So the server finds no table for a query
 //! that was made for an earlier arrangement.
 
+use super::cells::Cell;
 use super::messages::encode_layout;
 use super::program::Layout;
 use crate::messages::TABLE_BYTES;
-use crate::panel::Pattern;
+use crate::panel::{MAX_LENGTH, Panel, Pattern};
 use crate::question::QuestionError;
-use crate::table::{Catalogue, CatalogueContent, Content, Question, Table};
+use crate::table::{Catalogue, CatalogueContent, Content, KeyRule, KeyTable, Question, Table};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// The kind of questions to a table that is arranged with the place hidden.
@@ -51,7 +53,7 @@ impl FromStr for Kind {
         if text == "keys" {
             return Ok(Self::Keys);
         }
-        let length = text.parse().ok().filter(|length| (1..=crate::panel::MAX_LENGTH).contains(length));
+        let length = text.parse().ok().filter(|length| (1..=MAX_LENGTH).contains(length));
         length.map(Self::Windows).ok_or_else(|| KindError(text.chars().take(20).collect()))
     }
 }
@@ -66,45 +68,109 @@ impl Kind {
     }
 }
 
-/// The numbers of one kind of questions to a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Numbers<'a> {
-    catalogue: &'a Catalogue,
+/// The part of a table that one arrangement has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The whole table. The server learns nothing of the place.
+    Whole,
+    /// The windows that begin in a cell. The server learns the cell.
+    Cell(Cell),
+}
+
+/// The numbers of one kind of questions to a table, or to a part of it.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    table: [u8; TABLE_BYTES],
+    revision: u32,
     kind: Kind,
+    part: Part,
+    /// The rule of keys, for a table of keys.
+    rule: Option<KeyRule>,
+    /// The sites of each chromosome.
+    chromosomes: Vec<Range<usize>>,
+    /// The sites at which windows of the part begin.
+    starts: Range<usize>,
     last: u128,
     exact: bool,
 }
 
-impl<'a> Numbers<'a> {
-    /// The numbers for the table of this catalogue.
+/// The sites of a table, as far as numbers depend on them.
+pub(crate) struct Windows {
+    pub(crate) table: [u8; TABLE_BYTES],
+    pub(crate) revision: u32,
+    /// Whether haplotypes are known.
+    pub(crate) phased: bool,
+    /// The sites of each chromosome.
+    pub(crate) chromosomes: Vec<Range<usize>>,
+    /// The sites at which windows of the part begin.
+    pub(crate) starts: Range<usize>,
+}
+
+impl Numbers {
+    /// The numbers of a whole table with this catalogue.
     ///
     /// # Errors
     /// [`QuestionError::Kind`] if the table does not answer questions of this kind.
-    pub fn new(catalogue: &'a Catalogue, kind: Kind) -> Result<Self, QuestionError> {
-        let (last, exact) = match (kind, &catalogue.content) {
-            (Kind::Keys, CatalogueContent::Keys { rule, .. }) => ((1 << rule.bits()) - 1, true),
-            (Kind::Keys, _) => return Err(QuestionError::Kind("about alleles at sites")),
-            (Kind::Windows(_), CatalogueContent::Keys { .. }) => return Err(QuestionError::Kind("for a key")),
-            (Kind::Windows(length), CatalogueContent::Variants { .. }) if length != 1 => {
-                let why = "of one site: its variants have no phase, so that haplotypes are not known";
-                return Err(QuestionError::Kind(why));
+    pub fn new(catalogue: &Catalogue, kind: Kind) -> Result<Self, QuestionError> {
+        Self::of_part(catalogue, kind, Part::Whole)
+    }
+
+    /// The numbers of a part of the table with this catalogue.
+    ///
+    /// # Errors
+    /// [`QuestionError::Kind`] if the part does not answer questions of this kind.
+    pub fn of_part(catalogue: &Catalogue, kind: Kind, part: Part) -> Result<Self, QuestionError> {
+        let (table, revision) = (catalogue.name, catalogue.revision);
+        match (kind, part, &catalogue.content) {
+            (Kind::Keys, Part::Whole, CatalogueContent::Keys { rule, .. }) => {
+                let (last, chromosomes, starts) = ((1 << rule.bits()) - 1, Vec::new(), 0..0);
+                Ok(Self { table, revision, kind, part, rule: Some(*rule), chromosomes, starts, last, exact: true })
             }
+            (Kind::Keys, _, _) => Err(QuestionError::Kind("about alleles at sites")),
+            (Kind::Windows(_), _, CatalogueContent::Keys { .. }) => Err(QuestionError::Kind("for a key")),
             (
                 Kind::Windows(length),
+                _,
                 CatalogueContent::Panel { sites, .. } | CatalogueContent::Variants { sites, .. },
             ) => {
-                // a chromosome must have room for a window
-                let room = sites.chromosomes().any(|(_, range)| range.len() >= length);
-                if !room || !(1..=catalogue.longest_pattern()).contains(&length) {
-                    return Err(QuestionError::Kind("of fewer sites"));
-                }
-                let place = sites.len() as u128 - 1;
-                let exact = (u128::BITS - place.leading_zeros()) as usize + length <= u128::BITS as usize;
-                let patterns = u128::MAX >> (u128::BITS as usize - length);
-                if exact { (shifted(place, length) | patterns, true) } else { (u128::MAX, false) }
+                let starts = match part {
+                    Part::Whole => 0..sites.len(),
+                    Part::Cell(cell) => cell.sites(sites),
+                };
+                let chromosomes = sites.chromosomes().map(|(_, range)| range).collect();
+                let phased = matches!(catalogue.content, CatalogueContent::Panel { .. });
+                Self::of_windows(Windows { table, revision, phased, chromosomes, starts }, length, part)
             }
+        }
+    }
+
+    /// The numbers of windows of so many sites.
+    pub(crate) fn of_windows(windows: Windows, length: usize, part: Part) -> Result<Self, QuestionError> {
+        let Windows { table, revision, phased, chromosomes, starts } = windows;
+        if !phased && length != 1 {
+            let why = "of one site: its variants have no phase, so that haplotypes are not known";
+            return Err(QuestionError::Kind(why));
+        }
+        let mut numbers = Self {
+            table,
+            revision,
+            kind: Kind::Windows(length),
+            part,
+            rule: None,
+            chromosomes,
+            starts,
+            last: 0,
+            exact: false,
         };
-        Ok(Self { catalogue, kind, last, exact })
+        // some chromosome must have room for a window of the part
+        if !(1..=MAX_LENGTH).contains(&length) || numbers.places() == 0 {
+            return Err(QuestionError::Kind("of fewer sites"));
+        }
+        let place = numbers.starts.len() as u128 - 1;
+        numbers.exact = (u128::BITS - place.leading_zeros()) as usize + length <= u128::BITS as usize;
+        let patterns = u128::MAX >> (u128::BITS as usize - length);
+        numbers.last = if numbers.exact { shifted(place, length) | patterns } else { u128::MAX };
+        Ok(numbers)
     }
 
     /// The kind of the questions.
@@ -112,28 +178,50 @@ impl<'a> Numbers<'a> {
         self.kind
     }
 
+    /// The part of the table.
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
+    /// The table's name.
+    pub(crate) fn table(&self) -> &[u8; TABLE_BYTES] {
+        &self.table
+    }
+
     /// The last number.
     pub fn last(&self) -> u128 {
         self.last
     }
 
-    /// The number of places among which the true place is hidden: all sites, or one for a table of
-    /// keys.
+    /// The number of places among which the true place is hidden: sites of the part from which on
+    /// the chromosome has a window of this length. One for a table of keys.
     pub fn places(&self) -> usize {
-        self.catalogue.sites().map_or(1, crate::table::Sites::len)
+        let Kind::Windows(length) = self.kind else { return 1 };
+        let of = |range: &Range<usize>| {
+            let end = (range.end + 1).saturating_sub(length).min(self.starts.end);
+            end.saturating_sub(range.start.max(self.starts.start))
+        };
+        self.chromosomes.iter().map(of).sum()
+    }
+
+    /// Whether a window that begins here belongs to the part, and ends on its chromosome.
+    fn has(&self, start: usize) -> bool {
+        let Kind::Windows(length) = self.kind else { return false };
+        let after = self.chromosomes.partition_point(|range| range.end <= start);
+        let inside = |range: &Range<usize>| range.contains(&start) && length <= range.end - start;
+        self.starts.contains(&start) && self.chromosomes.get(after).is_some_and(inside)
     }
 
     /// The number of a question.
     ///
     /// # Errors
-    /// [`QuestionError`] for a question of another kind, or sites that the table does not have.
+    /// [`QuestionError`] for a question of another kind, or sites that the part does not have.
     pub fn of(&self, question: &Question<'_>) -> Result<u128, QuestionError> {
-        match (question, self.kind, &self.catalogue.content) {
-            (Question::Key(key), Kind::Keys, CatalogueContent::Keys { rule, .. }) => Ok(rule.key_number(key)),
+        match (question, self.kind, &self.rule) {
+            (Question::Key(key), Kind::Keys, Some(rule)) => Ok(rule.key_number(key)),
             (Question::Window { start, length, pattern }, Kind::Windows(own), _) if *length == own => {
-                let sites = self.catalogue.sites().ok_or(QuestionError::Kind("for a key"))?;
-                sites.check_window(*start, *length)?;
-                Ok(self.of_window(*start, *pattern))
+                let there = self.has(*start).then(|| self.of_window(*start, *pattern));
+                there.ok_or(QuestionError::Kind("at sites of one chromosome, in the part of the table that is asked"))
             }
             _ => Err(QuestionError::Kind("of the kind and length that it is arranged for")),
         }
@@ -143,10 +231,10 @@ impl<'a> Numbers<'a> {
         let Kind::Windows(length) = self.kind else { return self.last };
         let pattern = pattern & u128::MAX >> (u128::BITS as usize - length);
         if self.exact {
-            return shifted(start as u128, length) | pattern;
+            return shifted((start - self.starts.start) as u128, length) | pattern;
         }
         let hash = Sha256::new_with_prefix(b"tobari search window")
-            .chain_update(self.catalogue.name)
+            .chain_update(self.table)
             .chain_update((start as u64).to_be_bytes())
             .chain_update([length as u8])
             .chain_update(pattern.to_be_bytes());
@@ -159,27 +247,49 @@ impl<'a> Numbers<'a> {
     /// # Errors
     /// [`QuestionError`] for a table of another kind.
     pub fn entries(&self, table: &Table) -> Result<Vec<(u128, u64)>, QuestionError> {
-        let enough = |count: &u32| *count >= table.least.max(1);
+        match &table.content {
+            Content::Keys(keys) => self.of_keys(keys, table.least),
+            Content::Panel { panel, .. } => self.of_panel(panel, table.least),
+            Content::Variants { counts, alleles, .. } => self.of_counts(counts, *alleles, table.least),
+        }
+    }
+
+    fn of_keys(&self, keys: &KeyTable, least: u32) -> Result<Vec<(u128, u64)>, QuestionError> {
+        if self.kind != Kind::Keys {
+            return Err(QuestionError::Kind("of its own kind"));
+        }
+        let told = keys.entries().filter(|(_, count)| *count >= least.max(1));
+        Ok(told.map(|(number, count)| (number, u64::from(count))).collect())
+    }
+
+    /// The entries of a panel, as [`Self::entries`].
+    pub(crate) fn of_panel(&self, panel: &Panel, least: u32) -> Result<Vec<(u128, u64)>, QuestionError> {
+        let Kind::Windows(length) = self.kind else { return Err(QuestionError::Kind("of its own kind")) };
         let mut all = Vec::new();
-        match (&table.content, self.kind) {
-            (Content::Keys(keys), Kind::Keys) => {
-                let told = keys.entries().filter(|(_, count)| enough(count));
-                all.extend(told.map(|(number, count)| (number, u64::from(count))));
-            }
-            (Content::Panel { sites, panel }, Kind::Windows(length)) => {
-                for start in (0..sites.len()).filter(|start| sites.check_window(*start, length).is_ok()) {
-                    let found = panel.patterns(start, length).map_err(|_| QuestionError::Kind("of fewer sites"))?;
-                    let told = found.into_iter().filter(|(_, count)| enough(count));
-                    all.extend(told.map(|(pattern, count)| (self.of_window(start, pattern), u64::from(count))));
-                }
-            }
-            (Content::Variants { counts, alleles, .. }, Kind::Windows(1)) => {
-                for (start, ones) in counts.iter().enumerate() {
-                    let told = [(0, alleles - ones), (1, *ones)].into_iter().filter(|(_, count)| enough(count));
-                    all.extend(told.map(|(allele, count)| (self.of_window(start, allele), u64::from(count))));
-                }
-            }
-            _ => return Err(QuestionError::Kind("of its own kind")),
+        for start in self.starts.clone().filter(|start| self.has(*start)) {
+            let found = panel.patterns(start, length).map_err(|_| QuestionError::Kind("of fewer sites"))?;
+            let told = found.into_iter().filter(|(_, count)| *count >= least.max(1));
+            all.extend(told.map(|(pattern, count)| (self.of_window(start, pattern), u64::from(count))));
+        }
+        Ok(all)
+    }
+
+    /// The entries of variants without phase, as [`Self::entries`].
+    pub(crate) fn of_counts(
+        &self,
+        counts: &[u32],
+        alleles: u32,
+        least: u32,
+    ) -> Result<Vec<(u128, u64)>, QuestionError> {
+        if self.kind != Kind::Windows(1) {
+            return Err(QuestionError::Kind("of its own kind"));
+        }
+        let mut all = Vec::new();
+        for start in self.starts.clone() {
+            let ones = *counts.get(start).ok_or(QuestionError::Kind("of fewer sites"))?;
+            let told =
+                [(0, alleles.saturating_sub(ones)), (1, ones)].into_iter().filter(|(_, count)| *count >= least.max(1));
+            all.extend(told.map(|(allele, count)| (self.of_window(start, allele), u64::from(count))));
         }
         Ok(all)
     }
@@ -188,20 +298,22 @@ impl<'a> Numbers<'a> {
     /// so many entries; none if all numbers are different. The layout adds its own probability
     /// ([`Layout::false_positives`]).
     pub fn false_positives(&self, entries: u64) -> Option<f64> {
-        match &self.catalogue.content {
-            CatalogueContent::Keys { rule, .. } => rule.false_positive_log2(entries),
-            _ => (!self.exact).then(|| (entries.max(1) as f64).log2() - f64::from(u128::BITS)),
+        match &self.rule {
+            Some(rule) => rule.false_positive_log2(entries),
+            None => (!self.exact).then(|| (entries.max(1) as f64).log2() - f64::from(u128::BITS)),
         }
     }
 
-    /// The name of an arrangement.
+    /// The name of an arrangement. For a cell it depends on the revision too, because a cell counts
+    /// places from its own first site.
     pub fn name(&self, layout: &Layout) -> [u8; TABLE_BYTES] {
         let kind = if let Kind::Windows(length) = self.kind { length as u8 } else { 0 };
-        let hash = Sha256::new_with_prefix(b"tobari search hidden")
-            .chain_update(self.catalogue.name)
-            .chain_update([kind])
-            .chain_update(encode_layout(layout));
-        hash.finalize().into()
+        let mut hash = Sha256::new_with_prefix(b"tobari search hidden").chain_update(self.table).chain_update([kind]);
+        if let Part::Cell(cell) = self.part {
+            let numbers = [self.revision, cell.chromosome, cell.number].map(u32::to_be_bytes);
+            hash = hash.chain_update(b"cell").chain_update(numbers.as_flattened());
+        }
+        hash.chain_update(encode_layout(layout)).finalize().into()
     }
 }
 

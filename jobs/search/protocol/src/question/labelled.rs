@@ -3,11 +3,9 @@
 //!
 //! The evaluation shows the number of inputs: one, or the number of sites of a longest match. Each
 //! input is a test that the client's budget pays for. The result ([`Labels`]) is valid as long as
-//! the table has the same key, for any number of queries of the question, and with any other places
-//! beside the true one. All questions use the set of parameters and the limbs of labels
-//! ([`crate::oprf`]).
+//! the table has the same key, for any number of queries of the question. All questions use the set
+//! of parameters and the limbs of labels ([`crate::oprf`]).
 
-use super::decoys::Decoys;
 use super::{
     Asker, Prepared, QuestionError, Wish, compared, counted, different, fitting, key_number, placed, rule_false_matches,
 };
@@ -41,8 +39,7 @@ pub struct Labels {
 }
 
 impl PreparedLabelled {
-    /// Prepares a question to a table with labels. `decoys` has the secret of the other places, and
-    /// the places shown before.
+    /// Prepares a question to a table with labels.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -50,9 +47,8 @@ impl PreparedLabelled {
         (catalogue, fullness): (&Catalogue, &Fullness),
         question: &Question<'_>,
         wish: Wish,
-        decoys: &Decoys,
     ) -> Result<Self, QuestionError> {
-        let (shape, starts, _) = placed(catalogue, question, wish, decoys)?;
+        let (shape, starts) = placed(catalogue, question, wish)?;
         let inputs = match *question {
             Question::Window { start, pattern, .. } => inputs(&catalogue.name, shape, start as u32, pattern),
             Question::Key(key) => vec![key_input(&catalogue.name, key_number(catalogue, key)?)],

@@ -1,24 +1,20 @@
 //! A question to a table whose catalogue and fullness are known: how to make its query, and how to
 //! read its answer.
 //!
-//! A question names a site and alleles, or a key. The server sees only its [`Shape`], and a list of
-//! places with the true one ([`super::client::places`]). Without decoys the list is the true place
-//! alone. Decoys hide the true place for one question only ([`decoys`]). Tables with labels are
-//! asked in two rounds ([`labelled`]).
+//! A question names a site and alleles, or a key. The server sees its [`Shape`] and **its place**.
+//! [`super::hidden`] hides the place. Tables with labels are asked in two rounds ([`labelled`]).
 
-pub mod decoys;
 pub mod labelled;
 
-use super::client::{Asker, ClientError, MatchResult, places};
+use super::client::{Asker, ClientError, MatchResult};
 use super::fullness::Fullness;
-use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MAX_PLACES, MessageError, Query};
+use super::messages::{self, CLIENT_BYTES, MAX_BLOCKS, MessageError, Query};
 use super::oprf::Mode;
 use super::oprf::function::OprfError;
 use super::panel::Pattern;
 use super::program::{Key, Keys, Layout, Shape};
 use super::server::Granularity;
 use super::table::{Catalogue, CatalogueContent, MAX_COUNT, Question, SiteError};
-use decoys::Decoys;
 use rand_core::CryptoRng;
 use tobari_lattice::params::NamedSet;
 use tobari_lattice::ring::Modulus;
@@ -30,8 +26,6 @@ pub struct Wish {
     pub granularity: Granularity,
     /// Ask how many of the alleles occur, from the first on, not only whether all occur.
     pub longest: bool,
-    /// Places of the query, the true one among them; 1 means no decoys.
-    pub places: u32,
 }
 
 /// Why a question cannot be asked, or its answer not be read.
@@ -41,21 +35,6 @@ pub enum QuestionError {
     /// The table does not answer such a question.
     #[error("expected a question that the table answers, {0}")]
     Kind(&'static str),
-    /// Too many places, or none.
-    #[error("expected 1 to {most} places, found {found}")]
-    Places {
-        /// The most places possible.
-        most: u32,
-        /// The number of places wanted.
-        found: u32,
-    },
-    /// The places differ from the places that this client showed before.
-    #[error(
-        "decoys hide one place of one table: after another question the server could compare both \
-         lists of places, and see which place is meant. Hide the place among all places \
-         (tobari search query --hidden), or ask without decoys"
-    )]
-    Decoys,
     /// The answer would have too many blocks.
     #[error("expected a question whose answer has at most {MAX_BLOCKS} blocks, found one of {found}")]
     Blocks {
@@ -99,8 +78,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a question to a table. `decoys` has the secret of the other places, and the places
-    /// shown before.
+    /// Prepares a question to a table.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -108,18 +86,17 @@ impl Prepared {
         (catalogue, fullness): (&Catalogue, &Fullness),
         question: &Question<'_>,
         wish: Wish,
-        decoys: &Decoys,
     ) -> Result<Self, QuestionError> {
-        let (shape, starts, index) = placed(catalogue, question, wish, decoys)?;
+        let (shape, starts) = placed(catalogue, question, wish)?;
         let set = shape.set(counted(catalogue)).ok_or(QuestionError::Kind("of fewer bits or sites"))?;
         let slots = set.degree;
         let t = set.plaintext_modulus.and_then(Modulus::new).ok_or(QuestionError::Kind("with parameters"))?;
         let keys = Keys::new(&t, shape, &catalogue.name);
         let numbers = match question {
             Question::Window { pattern, length, .. } if wish.longest => {
-                (1..=*length).map(|sites| keys.of_pattern(index, *pattern, sites)).collect()
+                (1..=*length).map(|sites| keys.of_pattern(0, *pattern, sites)).collect()
             }
-            Question::Window { pattern, length, .. } => vec![keys.of_pattern(index, *pattern, *length)],
+            Question::Window { pattern, length, .. } => vec![keys.of_pattern(0, *pattern, *length)],
             Question::Key(key) => vec![keys.of_number(key_number(catalogue, key)?)],
         };
         let layout = fitting(fullness, shape, &starts, slots)?;
@@ -138,10 +115,9 @@ impl Prepared {
         self.shape
     }
 
-    /// The places that the server sees, as numbers of sites, with the true one among them; empty
-    /// for a key.
-    pub fn places(&self) -> &[u32] {
-        &self.starts
+    /// The place that the server sees, as the number of a site; none for a key.
+    pub fn place(&self) -> Option<u32> {
+        self.starts.first().copied()
     }
 
     /// `log2` of a bound on the probability of a false match; none if false matches are impossible.
@@ -229,19 +205,14 @@ fn rule_false_matches(catalogue: &Catalogue) -> Option<f64> {
     }
 }
 
-/// The places of a question and its alleles, and the true place among them.
-fn placed(
-    catalogue: &Catalogue,
-    question: &Question<'_>,
-    wish: Wish,
-    decoys: &Decoys,
-) -> Result<(Shape, Vec<u32>, usize), QuestionError> {
+/// The shape of a question, and its place; no place for a key.
+fn placed(catalogue: &Catalogue, question: &Question<'_>, wish: Wish) -> Result<(Shape, Vec<u32>), QuestionError> {
     let (start, length) = match (question, &catalogue.content) {
         (Question::Key(_), CatalogueContent::Keys { .. }) if wish.longest => {
             return Err(QuestionError::Kind("for a whole key: a key has no longest match"));
         }
         (Question::Key(_), CatalogueContent::Keys { rule, .. }) => {
-            return Ok((Shape::Word { bits: rule.bits() as usize }, Vec::new(), 0));
+            return Ok((Shape::Word { bits: rule.bits() as usize }, Vec::new()));
         }
         (Question::Key(_), _) => return Err(QuestionError::Kind("about alleles at sites")),
         (_, CatalogueContent::Keys { .. }) => return Err(QuestionError::Kind("for a key")),
@@ -256,30 +227,8 @@ fn placed(
     if length > catalogue.longest_pattern() {
         return Err(QuestionError::Kind("of fewer sites"));
     }
-    // places count windows on any chromosome, so that the draw does not depend on where chromosomes
-    // end
-    let windows: Vec<u32> = match wish.places {
-        1 => Vec::new(),
-        _ => (0..sites.len())
-            .filter(|start| sites.check_window(*start, length).is_ok())
-            .map(|start| start as u32)
-            .collect(),
-    };
-    let most = windows.len().clamp(1, MAX_PLACES) as u32;
-    if !(1..=most).contains(&wish.places) {
-        return Err(QuestionError::Places { most, found: wish.places });
-    }
-    let (starts, index) = if wish.places == 1 {
-        (vec![start as u32], 0)
-    } else {
-        let at = windows.partition_point(|window| (*window as usize) < start) as u32;
-        let (chosen, index) = places(decoys.secret(), &catalogue.name, (at, windows.len() as u32), wish.places)?;
-        (chosen.into_iter().map(|window| windows[window as usize]).collect(), index)
-    };
-    decoys.show(&starts)?;
-    let places = starts.len();
-    let shape = if wish.longest { Shape::Longest { places, length } } else { Shape::Pattern { places, length } };
-    Ok((shape, starts, index))
+    let shape = if wish.longest { Shape::Longest { places: 1, length } } else { Shape::Pattern { places: 1, length } };
+    Ok((shape, vec![start as u32]))
 }
 
 fn key_number(catalogue: &Catalogue, key: &[u8]) -> Result<u128, QuestionError> {

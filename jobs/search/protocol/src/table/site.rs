@@ -285,6 +285,13 @@ impl Sites {
         self.chromosomes.iter().zip(ends).map(|((name, first), end)| (name, *first..end))
     }
 
+    /// Of these sites of one chromosome, the ones at positions from `first` to `last`.
+    pub(crate) fn between(&self, range: Range<usize>, first: u64, last: u64) -> Range<usize> {
+        let of = &self.list[range.clone()];
+        let before = |position: u64| of.partition_point(|site| u64::from(site.position) < position);
+        range.start + before(first)..range.start + before(last.saturating_add(1))
+    }
+
     /// The first site of the last chromosome.
     pub(super) fn last_start(&self) -> Option<usize> {
         self.chromosomes.last().map(|(_, first)| *first)
@@ -494,6 +501,12 @@ impl Sites {
                 Err(SiteError::Ambiguous { found: text.to_owned(), choices })
             }
         }
+    }
+
+    /// The chromosome and the position that a site's name has, whether a table lists the site or
+    /// not. None for text that is no name.
+    pub fn position_of(text: &str) -> Option<(&str, u64)> {
+        parts(text).map(|(chromosome, position, _)| (chromosome, position))
     }
 
     /// Checks that `length` sites from `start` on are on one chromosome.

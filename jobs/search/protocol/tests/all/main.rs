@@ -1,11 +1,11 @@
-//! Searches: tables, questions, answers, labels, decoys and hidden places, and attacks on them.
+//! Searches: tables, questions, answers, labels, cells and hidden places, and attacks on them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod attacks;
 mod bits;
+mod cells;
 mod counts;
-mod decoys;
 mod hidden;
 mod labelled;
 mod labels;

@@ -15,21 +15,51 @@ use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_search::client::MatchResult;
 use tobari_search::hidden::arrangement;
+use tobari_search::hidden::cells::Coordinate;
 use tobari_search::hidden::client::Asker;
-use tobari_search::hidden::messages::{self, Query};
-use tobari_search::hidden::numbers::{Kind, Numbers};
-use tobari_search::hidden::server::Form;
-use tobari_search::messages::TABLE_BYTES;
+use tobari_search::hidden::numbers::{Kind, Numbers, Part};
+use tobari_search::hidden::program::Layout;
+use tobari_search::hidden::question::{HiddenPrepared, Target};
 use tobari_search::server::Granularity;
-use tobari_search::table::{CatalogueContent, Question};
+use tobari_search::table::{Catalogue, CatalogueContent, Question, Sites};
 use tokio::sync::Mutex;
 
 /// The client's state for such questions to one server.
 #[derive(Default)]
 pub(super) struct State {
     key: Mutex<Option<Arc<Key>>>,
-    /// The server's arrangements, by kind.
-    targets: Mutex<BTreeMap<Kind, Arc<Target>>>,
+    /// The server's arrangements, by kind and part.
+    targets: Mutex<BTreeMap<(Kind, Part), Arc<Target>>>,
+}
+
+/// A question with its place hidden.
+#[derive(Clone, Copy, Debug)]
+pub struct HiddenQuestion<'a> {
+    /// The kind of the question, which the server sees.
+    pub kind: Kind,
+    /// The cell of the place, which the server sees; none to hide the place in the whole table.
+    pub cell: Option<&'a Coordinate>,
+    /// The question itself. None asks a question without meaning, which looks the same to the
+    /// server.
+    pub question: Option<Question<'a>>,
+}
+
+impl HiddenQuestion<'_> {
+    /// Whether two catalogues have the same windows at **all** places of the part, so that the
+    /// reaction to a replaced table does not depend on the true place.
+    fn same(&self, before: &Catalogue, now: &Catalogue) -> bool {
+        // the number of a key is computed anew
+        let Kind::Windows(length) = self.kind else { return true };
+        let (Some(before), Some(now)) = (before.sites(), now.sites()) else { return false };
+        let of = |sites: &Sites| match self.cell {
+            None => Some(0..sites.len()),
+            Some(cell) => cell.within(sites).map(|cell| cell.sites(sites)),
+        };
+        let (Some(range), Some(there)) = (of(before), of(now)) else { return false };
+        // a table that grew has new sites after the old ones
+        let end = (range.end + length - 1).min(before.len());
+        range.start == there.start && (range.start..end).all(|site| before.get(site) == now.get(site))
+    }
 }
 
 /// A key, and its registration.
@@ -42,17 +72,13 @@ struct Key {
     registered: Mutex<u64>,
 }
 
-/// The server's arrangement for one kind of question.
-struct Target {
-    name: [u8; TABLE_BYTES],
-    form: Form,
-}
-
 /// An answer that is not decrypted.
 pub(super) struct Answer {
     key: Arc<Key>,
     target: Arc<Target>,
     body: Vec<u8>,
+    /// Whether the question had a meaning.
+    meant: bool,
 }
 
 impl Answer {
@@ -61,8 +87,10 @@ impl Answer {
     }
 
     pub(super) fn read(&self) -> Result<MatchResult, Failure> {
-        let pages = messages::decode_answer(&self.body, self.key.secret.parameters())?;
-        Ok(Asker::new(&self.key.secret)?.read(self.target.form.layout(), &pages)?)
+        if !self.meant {
+            return Ok(MatchResult::Absent);
+        }
+        Ok(self.target.read(&Asker::new(&self.key.secret)?, &self.body)?)
     }
 }
 
@@ -71,38 +99,53 @@ fn set() -> Result<NamedSet, Failure> {
 }
 
 impl Remote {
+    /// Asks for a window with its place hidden in its cell, and reads the answer. Use it only if no
+    /// later message to the server could wait for the reading.
+    pub async fn ask_in_cell(
+        &self,
+        connection: &mut HttpConnection,
+        question: &Question<'_>,
+        granularity: Granularity,
+    ) -> Result<MatchResult, Failure> {
+        let told = self.told();
+        let start = if let Question::Window { start, .. } = question { *start } else { 0 };
+        let cell = told.catalogue.sites().and_then(|sites| Coordinate::of(sites, start));
+        let asked = HiddenQuestion { kind: Kind::of(question), cell: cell.as_ref(), question: Some(*question) };
+        let unread = self.fetch_hidden(connection, &asked, granularity).await?;
+        tokio::task::block_in_place(|| unread.read())
+    }
+
     /// Asks a question with its place hidden, and returns the answer without decrypting it.
     pub(crate) async fn fetch_hidden(
         &self,
         connection: &mut HttpConnection,
-        question: &Question<'_>,
+        asked: &HiddenQuestion<'_>,
         granularity: Granularity,
     ) -> Result<Unread, Failure> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let told = self.told();
-            let numbers = Numbers::new(&told.catalogue, Kind::of(question))?;
-            let number = numbers.of(question)?;
+            let prepared = HiddenPrepared::new(&told.catalogue, asked.kind, asked.cell, asked.question.as_ref())?;
             let key = self.hidden_key().await?;
-            let target = self.target(connection, &told, &numbers, key.secret.parameters()).await?;
+            let target = self.target(connection, &told, &prepared, key.secret.parameters()).await?;
             let seen = *key.registered.lock().await;
             let query = tokio::task::block_in_place(|| {
-                let ciphertext = Asker::new(&key.secret)?.query(&target.form, number, &mut randomness::generator()?)?;
-                let (table, client) = (target.name, self.client);
-                Ok::<_, Failure>(messages::encode_query(&Query { table, client, granularity, ciphertext }))
+                let (asker, rng) = (Asker::new(&key.secret)?, &mut randomness::generator()?);
+                Ok::<_, Failure>(prepared.query(&asker, &target, (self.client, granularity), rng)?)
             })?;
             let mut headers = self.headers.clone();
             headers.push(("tobari-key", key.hash.clone()));
             let reply = connection.send_again_where_busy(post("/search/v1/hidden/queries", headers, query)).await?;
             match (reply.status, reply.header("tobari-refusal")) {
                 (200, _) => {
-                    return Ok(Unread(Answered::Hidden(Answer { key, target, body: reply.body.to_vec() })));
+                    let (body, meant) = (reply.body.to_vec(), prepared.is_meant());
+                    return Ok(Unread(Answered::Hidden(Answer { key, target, body, meant })));
                 }
                 (409, Some("uses")) => self.another_hidden(key.generation).await?,
                 (409, Some("key")) => self.register_hidden(connection, &key, seen).await?,
                 (404, Some("table")) => {
-                    self.hidden.targets.lock().await.remove(&numbers.kind());
-                    self.look_again(connection, &told, question).await?;
+                    self.hidden.targets.lock().await.remove(&prepared.shown());
+                    self.look_again(connection, &told, |before, now| asked.same(before, now)).await?;
                 }
                 _ => return Err(refused(&reply)),
             }
@@ -116,29 +159,25 @@ impl Remote {
         &self,
         connection: &mut HttpConnection,
         told: &TableInfo,
-        numbers: &Numbers<'_>,
+        prepared: &HiddenPrepared,
         parameters: &LatticeParameters,
     ) -> Result<Arc<Target>, Failure> {
         let mut targets = self.hidden.targets.lock().await;
-        if let Some(target) = targets.get(&numbers.kind()) {
+        let of = prepared.shown();
+        if let Some(target) = targets.get(&of) {
             return Ok(Arc::clone(target));
         }
         let table: String = told.catalogue.name.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = format!("/search/v1/tables/{table}/hidden/{}", numbers.kind());
+        let path = format!("/search/v1/tables/{table}/hidden/{}", prepared.path());
         let reply = good(connection.send_again_where_busy(get(&path, &self.headers)).await?)?;
-        let layout = messages::decode_layout(&reply.body, parameters)?;
-        let form = Form::new(parameters, &layout)?;
-        if layout.permutation().last() != numbers.last() || form.expansion().depth() > arrangement::DEPTH {
-            let text = "expected a layout for the numbers of the table and for keys of nine steps, found another";
-            return Err(Failure::Work(text.to_owned()));
-        }
-        if let Some(bits) = false_positives(told, numbers, &form, parameters) {
+        let target = prepared.target(&reply.body, parameters)?;
+        if let Some(bits) = false_positives(told, prepared.numbers(), target.layout(), parameters) {
             say(format!(
                 "an absent item counts as present with a probability of at most 2^{bits:.0}, because fingerprints are compared"
             ));
         }
-        let target = Arc::new(Target { name: numbers.name(&layout), form });
-        targets.insert(numbers.kind(), Arc::clone(&target));
+        let target = Arc::new(target);
+        targets.insert(of, Arc::clone(&target));
         Ok(target)
     }
 
@@ -186,12 +225,11 @@ impl Remote {
 /// `log2` of a bound on the probability of a false match, by the numbers and by the layout.
 fn false_positives(
     told: &TableInfo,
-    numbers: &Numbers<'_>,
-    form: &Form,
+    numbers: &Numbers,
+    layout: &Layout,
     parameters: &LatticeParameters,
 ) -> Option<f64> {
     let Plaintext::Integers(t) = parameters.plaintext() else { return None };
-    let layout = form.layout();
     let slots = parameters.degree();
     let entries = match &told.catalogue.content {
         CatalogueContent::Keys { entries, .. } => *entries,

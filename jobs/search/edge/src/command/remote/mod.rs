@@ -6,6 +6,8 @@
 
 mod hidden;
 
+pub use hidden::HiddenQuestion;
+
 use super::arguments::RemoteArguments;
 use super::secret;
 use chacha20::rand_core::Rng;
@@ -23,6 +25,7 @@ use tobari_lattice::params::NamedSet;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_search::client::{Asker, MatchResult};
 use tobari_search::fullness::Fullness;
+use tobari_search::hidden::numbers::Kind;
 use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
 use tobari_search::question::labelled::{Labels, PreparedLabelled};
@@ -44,6 +47,10 @@ pub(crate) struct TableInfo {
     pub(crate) fullness: Fullness,
     tag: String,
     pub(crate) mode: Mode,
+    /// The kinds of questions that are asked with the place hidden in the whole table.
+    pub(crate) hidden: Vec<Kind>,
+    /// Whether questions with the place hidden in its cell are answered, for any number of sites.
+    pub(crate) cells: bool,
 }
 
 /// The mode of questions to a table.
@@ -109,18 +116,10 @@ struct Listed {
     label: String,
     mode: String,
     tag: String,
-}
-
-/// Rejects decoys for several servers: only the true place is on all their lists.
-pub(crate) fn check_decoys(arguments: &RemoteArguments) -> Result<(), Failure> {
-    let servers = arguments.servers.len();
-    if arguments.decoys == 1 || servers == 1 {
-        return Ok(());
-    }
-    Err(Failure::Call(format!(
-        "expected --decoys with one server, found {servers} servers: two lists of places have one place in \
-         common, which is the true one. Use --hidden, which hides the place among all places"
-    )))
+    #[serde(default)]
+    hidden: Vec<String>,
+    #[serde(default)]
+    cells: bool,
 }
 
 /// All servers of a command, each connected and with its table known; or the reason why not.
@@ -205,11 +204,6 @@ impl Remote {
         Ok(Self { url, told, wanted, http, headers, client, identity, keys, generations, hidden })
     }
 
-    /// Checks that a question can be asked as wanted, before sending anything.
-    pub(crate) fn prepare(&self, question: &Question<'_>, wish: Wish) -> Result<(), Failure> {
-        Ready::new(&self.told(), question, wish, &self.identity).map(drop)
-    }
-
     /// A new connection, for questions one after another.
     pub fn connection(&self) -> HttpConnection {
         self.http.connection()
@@ -238,7 +232,7 @@ impl Remote {
         let (mut last, mut labels) = (None, None);
         for _ in 0..ATTEMPTS {
             let told = self.told();
-            let ready = Ready::new(&told, question, wish, &self.identity)?;
+            let ready = Ready::new(&told, question, wish)?;
             let key = self.key(connection, &ready.set()).await?;
             if let (Ready::Labels(prepared), None) = (&ready, &labels) {
                 match self.evaluate(connection, prepared).await? {
@@ -295,7 +289,7 @@ impl Remote {
             (409, Some("uses")) => self.another(ready.set().name, key.generation).await?,
             (409, Some("key")) => drop(self.keys.lock().await.remove(ready.set().name)),
             (412, Some("revision")) | (404, Some("table")) | (409, Some("mode")) => {
-                self.look_again(connection, told, question).await?;
+                self.look_again(connection, told, |before, now| same_window(before, now, question)).await?;
             }
             // labels of an earlier key: the next round evaluates again
             (412, Some("labels")) => {}
@@ -310,21 +304,15 @@ impl Remote {
     }
 
     /// Loads a table that was replaced. The sites of the question must be the same, because the
-    /// question uses their numbers.
+    /// question uses their numbers: `same` compares the catalogues.
     async fn look_again(
         &self,
         connection: &mut HttpConnection,
         before: &TableInfo,
-        question: &Question<'_>,
+        same: impl FnOnce(&Catalogue, &Catalogue) -> bool,
     ) -> Result<(), Failure> {
         let (_, told) = look(connection, &self.headers, &self.wanted).await?;
-        let window = |told: &TableInfo, start: usize, length: usize| {
-            let sites = told.catalogue.sites()?;
-            (start..start + length).map(|site| sites.get(site).map(SiteView::to_site)).collect::<Option<Vec<_>>>()
-        };
-        if let Question::Window { start, length, .. } = *question
-            && window(before, start, length) != window(&told, start, length)
-        {
+        if !same(&before.catalogue, &told.catalogue) {
             let text =
                 "the server has replaced its table, and the sites of the question changed: run the command again";
             return Err(Failure::Work(text.to_owned()));
@@ -407,12 +395,12 @@ impl Unread {
 }
 
 impl Ready {
-    fn new(told: &TableInfo, question: &Question<'_>, wish: Wish, identity: &Identity) -> Result<Self, Failure> {
-        let (of, decoys) = ((&told.catalogue, &told.fullness), identity.decoys());
+    fn new(told: &TableInfo, question: &Question<'_>, wish: Wish) -> Result<Self, Failure> {
+        let of = (&told.catalogue, &told.fullness);
         Ok(match told.mode {
-            Mode::Plain => Self::Plain(Prepared::new(of, question, wish, decoys)?),
+            Mode::Plain => Self::Plain(Prepared::new(of, question, wish)?),
             Mode::Labels(most) => {
-                let prepared = PreparedLabelled::new(of, question, wish, decoys)?;
+                let prepared = PreparedLabelled::new(of, question, wish)?;
                 // check before paying for anything
                 prepared.check(most)?;
                 Self::Labels(prepared)
@@ -442,6 +430,16 @@ impl Ready {
             Self::Labels(prepared) => prepared.read(&asker, labels.ok_or_else(unlabelled)?, answer)?,
         })
     }
+}
+
+/// Whether two catalogues have the same sites in the window of a question.
+fn same_window(before: &Catalogue, now: &Catalogue, question: &Question<'_>) -> bool {
+    let Question::Window { start, length, .. } = *question else { return true };
+    let window = |catalogue: &Catalogue| {
+        let sites = catalogue.sites()?;
+        (start..start + length).map(|site| sites.get(site).map(SiteView::to_site)).collect::<Option<Vec<_>>>()
+    };
+    window(before) == window(now)
 }
 
 /// A fault of this program.
@@ -528,7 +526,8 @@ async fn told(
     let length = usize::try_from(u64::from_be_bytes(*length)).ok();
     let parts = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| malformed("fewer bytes"))?;
     let (catalogue, fullness) = (Catalogue::decode(parts.0)?, Fullness::decode(parts.1)?);
-    Ok(TableInfo { catalogue, fullness, tag: listed.tag.clone(), mode })
+    let hidden = listed.hidden.iter().filter_map(|kind| kind.parse().ok()).collect();
+    Ok(TableInfo { catalogue, fullness, tag: listed.tag.clone(), mode, hidden, cells: listed.cells })
 }
 
 #[cfg(test)]

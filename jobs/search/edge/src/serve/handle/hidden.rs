@@ -30,10 +30,12 @@ use tobari_node::{
 use tobari_octets::{hex, sha256, unhex};
 use tobari_search::desk::Refusal;
 use tobari_search::desk::hidden::{AdmittedHidden, AskedHidden};
+use tobari_search::hidden::arrangement::{ArrangeError, Arrangement};
+use tobari_search::hidden::cells::Cell;
 use tobari_search::hidden::messages;
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::server::{Partial, Registration};
-use tobari_search::messages::CLIENT_BYTES;
+use tobari_search::messages::{CLIENT_BYTES, TABLE_BYTES};
 
 /// The layout of a table for one kind of question.
 pub(in super::super) async fn layout(
@@ -63,6 +65,35 @@ pub(in super::super) async fn layout(
         return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
     Ok((tag, [(header::CONTENT_TYPE, "application/octet-stream")], there.told().to_vec()).into_response())
+}
+
+/// The layout of a cell for windows of so many sites. The cell is arranged now, unless a client
+/// asked for it before.
+pub(in super::super) async fn cell(
+    State(search): State<Search>,
+    Path((name, length, chromosome, number)): Path<(String, String, u32, u32)>,
+    Extension(place): Extension<Place>,
+    headers: HeaderMap,
+) -> Result<Response, Reply> {
+    let shared = search.shared;
+    shared.client(&headers, &place.guest.origin)?;
+    let name = unhex(&name).ok_or_else(|| refused(&Refusal::Table))?;
+    let Ok(Kind::Windows(length)) = length.parse() else {
+        return Err(refused(&Refusal::Question("in a cell, of 1 to 128 sites")));
+    };
+    let cell = Cell { chromosome, number };
+    let there = shared.state().desk.cell(&name, length, cell);
+    let there = match there {
+        Some(there) => there,
+        None => {
+            let _turn = shared.turns.take(&place.guest.origin).await?;
+            let _alone = shared.arranging.lock().await;
+            let work = Arc::clone(&shared);
+            let arranged = shared.cpu.run(move || work.arrange_cell(&name, length, cell));
+            arranged.await.ok_or_else(|| Reply::fault("a fault of the server"))??
+        }
+    };
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], there.told().to_vec()).into_response())
 }
 
 /// Registers a key.
@@ -141,6 +172,31 @@ fn answer(admitted: &AdmittedHidden, parts: Vec<Option<Result<Partial, Refusal>>
 }
 
 impl Shared {
+    /// Arranges a cell, and serves it from now on.
+    fn arrange_cell(&self, table: &[u8; TABLE_BYTES], length: usize, cell: Cell) -> Result<Arc<Arrangement>, Reply> {
+        let (source, room) = {
+            let mut state = self.state();
+            if let Some(there) = state.desk.cell(table, length, cell) {
+                return Ok(there);
+            }
+            let source = state.desk.cell_source(table).map_err(|refusal| refused(&refusal))?;
+            (source, self.options.hidden.memory.saturating_sub(state.desk.hidden_memory()))
+        };
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|_| Reply::fault("a fault of the server: no randomness"))?;
+        let arranged = source.arrange(length, cell, room, &mut ChaCha20Rng::from_seed(seed)).map_err(|error| {
+            let text = match error {
+                ArrangeError::Question(error) => format!("the cell has no such question: {error}"),
+                ArrangeError::Memory { .. } => format!("{error} (--hidden-memory): ask for fewer sites"),
+                error => error.to_string(),
+            };
+            Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "question", text)
+        })?;
+        let arranged = Arc::new(arranged);
+        self.state().desk.serve_cell(&source, &arranged, room);
+        Ok(arranged)
+    }
+
     fn register_hidden(&self, client: &Client, bytes: &[u8]) -> Result<(), Reply> {
         let hash = sha256(bytes);
         let registration = self.registration(bytes)?;

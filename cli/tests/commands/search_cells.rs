@@ -1,0 +1,200 @@
+//! Places that hide in their cells, over HTTP, with each part in a process of its own.
+
+use crate::support::tables::{Place, SITES, position, post, questions, raw, vcf, without_places};
+use crate::support::{Server, has_no_answer, stderr};
+use serde_json::Value;
+use std::process::Stdio;
+
+/// Sites 90,000 bases apart: 11 or 12 in each cell.
+fn spread(text: &str) -> String {
+    (0..SITES).fold(text.to_owned(), |text, site| text.replace(&position(site).to_string(), &wide(site).to_string()))
+}
+
+fn wide(site: usize) -> usize {
+    1_000_001 + 90_000 * site
+}
+
+/// A table over five cells; `skip` leaves sites out.
+fn table(place: &Place, name: &str, skip: impl Fn(usize) -> bool) -> String {
+    let left = |line: &&str| (0..SITES).all(|site| !skip(site) || !line.starts_with(&format!("20\t{}\t", wide(site))));
+    let text: String = spread(&vcf(SITES, '|')).lines().filter(left).map(|line| format!("{line}\n")).collect();
+    let vcf = place.write(&format!("{name}.vcf"), &text);
+    place.good(&["search", "index", &vcf, "-o", &place.path(name), "--label", name]);
+    place.path(name)
+}
+
+/// The lines of an audit log with answers.
+fn answered(audit: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(audit).unwrap_or_default();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["outcome"] == "answered").collect()
+}
+
+#[test]
+fn places_hide_in_their_cells_unless_the_user_shows_them_and_every_cell_gets_as_many_questions() {
+    let place = Place::new();
+    let panel = table(&place, "panel", |_| false);
+    let (audit, more) = (place.path("audit"), questions(5, 9) + &questions(1, 4));
+    let queries = place.write("queries", &spread(&more));
+    let server = Server::start(&["--search", &panel, "--audit", &audit]);
+    let clear = place.good(&["search", "check", &panel, "--queries", &queries, "--json"]);
+    let asked = place.query(&server.url, &["--queries", &queries, "--least-places", "6"]);
+    assert!(asked.status.success(), "{}", stderr(&asked));
+    let asked = String::from_utf8(asked.stdout).unwrap();
+    assert!(clear.contains("true") && clear.contains("false"), "both happen");
+    assert_eq!(without_places(&asked, 6), clear);
+    // of each cell and number of sites, as many as of the fullest: the server cannot tell which
+    let cell = |line: &str| {
+        let (at, alleles) = line.split_once('\t').unwrap();
+        (at[3..].parse::<usize>().unwrap() / 1_000_000, alleles.len())
+    };
+    let mut groups = std::collections::BTreeMap::<_, usize>::new();
+    spread(&more).lines().for_each(|line| *groups.entry(cell(line)).or_default() += 1);
+    let most = groups.values().max().unwrap();
+    assert!(groups.values().any(|count| count < most), "some are filled up: {groups:?}");
+    assert_eq!(answered(&audit).len(), groups.len() * most);
+    // people read what the server sees
+    let at = format!("20:{}", wide(3));
+    let ask = ["search", "query", "--server", &server.url, "--key", &place.path("key"), "--at", &at, "--alleles", "01"];
+    for (more, says) in [
+        (&["--public"][..], "the place is public to the server"),
+        (&["--least-places", "7"], "hides among 12 places: the server sees the cell 20:1000001-2000000"),
+    ] {
+        let done = place.run(&[&ask[..], more].concat());
+        assert!(done.status.success() && stderr(&done).contains(says), "{}", stderr(&done));
+    }
+    // with too few places nothing is sent
+    let before = answered(&audit).len();
+    let refused = place.run(&ask);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    assert!(
+        has_no_answer(&refused) && said.contains("has 12 places for 2 sites") && said.contains("fewer than 100"),
+        "{said}"
+    );
+    assert_eq!(answered(&audit).len(), before);
+    // a whole table of such questions is no cell
+    let refused = place.query(&server.url, &["--queries", &queries, "--longest", "--least-places", "7"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--longest needs --public"), "{}", stderr(&refused));
+}
+
+#[test]
+fn a_line_that_is_no_question_or_is_not_listed_ends_no_list_and_does_not_show() {
+    let place = Place::new();
+    let (full, part) = (table(&place, "full", |_| false), table(&place, "part", |site| site % 12 == 5));
+    let audits = [place.path("audit"), place.path("audit of another")];
+    let server = Server::start(&["--search", &full, "--audit", &audits[0]]);
+    let other = Server::start(&["--search", &part, "--audit", &audits[1]]);
+    let lines = [
+        format!("20:{}\t01", wide(0)),
+        "20:1000007\t1".to_owned(),
+        "no site\t01".to_owned(),
+        format!("20:{}\t2", wide(1)),
+        format!("20:{}\t1", wide(5)),
+    ];
+    let queries = place.write("queries", &(lines.join("\n") + "\n"));
+    let lines = |args: &[&str]| {
+        let done = place.query(&server.url, &[&["--queries", &queries, "--least-places", "9"], args].concat());
+        assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+        let text = String::from_utf8(done.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    let one = lines(&[]);
+    assert_eq!(one.len(), 5);
+    for (index, says) in
+        [(1, "line 2: expected the position of a site"), (2, "line 3"), (3, "line 4: alleles are digits")]
+    {
+        assert!(one[index]["error"].as_str().unwrap().contains(says), "{}", one[index]);
+    }
+    assert!(one[0]["count"].is_u64() && one[4]["count"].is_u64(), "{one:?}");
+    // two questions about one site, one of which is not listed, and one about two sites: each group
+    // gets two
+    assert_eq!(answered(&audits[0]).len(), 4);
+    // a second server that lacks a site is asked as often as the first
+    let both = lines(&["--server", &other.url]);
+    assert_eq!((answered(&audits[0]).len(), answered(&audits[1]).len()), (8, 4));
+    assert_eq!((&both[4]["servers"], &both[4]["count"]), (&1.into(), &one[4]["count"]));
+    // nor does a single question about it, which ends with the error
+    let alone = ["--at", "20:1000007", "--alleles", "1", "--least-places", "9"];
+    let done = place.query(&server.url, &alone);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(stderr(&done).contains("expected the position of a site"), "{}", stderr(&done));
+    assert_eq!(answered(&audits[0]).len(), 9);
+    let public = place.query(&server.url, &alone[..4]);
+    assert_eq!((public.status.code(), answered(&audits[0]).len()), (Some(2), 9));
+    assert!(both[4]["errors"][0].as_str().unwrap().contains(&other.url), "{}", both[4]);
+    assert_eq!((&both[4]["hidden_among"], &both[1]["hidden_among"]), (&11.into(), &Value::Null));
+}
+
+#[test]
+fn a_beacon_asks_the_servers_about_variants_that_they_do_not_list() {
+    let place = Place::new();
+    let (panel, audit) = (table(&place, "panel", |_| false), place.path("audit"));
+    let server = Server::start(&["--search", &panel, "--audit", &audit]);
+    let key = place.path("key");
+    let ask = ["search", "beacon", "--listen", "127.0.0.1:0", "--server", &server.url, "--key", &key, "--json"];
+    let mut child =
+        place.command(&[&ask[..], &["--least-places", "9"]].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let address = told["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+    let ask = |start: usize, alternate: &str| {
+        let body = format!(
+            r#"{{"query":{{"requestedGranularity":"count","requestParameters":{{"referenceName":"20","start":{start},"referenceBases":"A","alternateBases":"{alternate}"}}}}}}"#
+        );
+        let (status, text) = raw(&address, &post("/g_variants", "Content-Type: application/json\r\n", body.as_bytes()));
+        (status, serde_json::from_str::<Value>(text.split_once("\r\n\r\n").unwrap().1).unwrap())
+    };
+    let single = place.write("single", &format!("20:{}\t1\n", wide(2)));
+    let clear: Value =
+        serde_json::from_str(&place.good(&["search", "check", &panel, "--queries", &single, "--json"])).unwrap();
+    let (status, found) = ask(wide(2) - 1, "C");
+    assert_eq!((status, &found["responseSummary"]["numTotalResults"]), (200, &clear["count"]));
+    let listed = answered(&audit);
+    for (start, alternate) in [(wide(2) - 1, "G"), (wide(2), "C"), (wide(2) + 99, "ACGT")] {
+        let (status, found) = ask(start, alternate);
+        assert_eq!((status, &found["responseSummary"]["numTotalResults"]), (200, &0.into()));
+    }
+    let all = answered(&audit);
+    assert_eq!((listed.len(), all.len()), (1, 4), "silence would tell the server");
+    let same =
+        |line: &Value| ["shape", "sites", "places", "granularity"].iter().all(|what| line[what] == listed[0][what]);
+    assert!(all.iter().all(same), "{all:?}");
+    // a cell without places is refused, whoever is asked
+    let (status, found) = ask(50_000_000, "C");
+    assert_eq!(status, 400);
+    assert!(found["error"]["errorMessage"].as_str().unwrap().contains("has 0 places"), "{found}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_budget_of_regions_holds_for_cells_over_restarts_and_new_tables() {
+    let place = Place::new();
+    let (first, second) = (table(&place, "first", |_| false), table(&place, "second", |site| site == 49));
+    let (token, line) = place.token("alice");
+    let (tokens, data) = (place.write("tokens", &line), place.path("data"));
+    let more = ["--tokens", &tokens, "--data", &data, "--region-budget", "3"];
+    let ask = |server: &Server, site: usize| {
+        let at = format!("20:{}", wide(site));
+        place.query(&server.url, &["--at", &at, "--alleles", "01", "--least-places", "9", "--token", &token])
+    };
+    for table in [&first, &second, &first] {
+        let server = Server::start(&[&["--search", table][..], &more].concat());
+        let good = ask(&server, 1);
+        assert!(good.status.success(), "{}", stderr(&good));
+        server.stop();
+    }
+    let server = Server::start(&[&["--search", &second][..], &more].concat());
+    for site in [1, 7] {
+        let refused = ask(&server, site);
+        assert!(
+            stderr(&refused).contains("budget of 3 tests in the region 20:1000001-1100000"),
+            "{}",
+            stderr(&refused)
+        );
+    }
+    assert!(ask(&server, 30).status.success(), "another cell");
+}

@@ -225,7 +225,7 @@ fn a_server_without_a_model_says_so() {
 /// The page's answer to a question.
 async fn searched(browser: &mut Browser, fill: &str) -> String {
     let ask = format!(
-        "{{ const form = document.getElementById('question'); const {{ at, alleles, key, places, longest }} = form.elements; {fill};
+        "{{ const form = document.getElementById('question'); const {{ at, alleles, key, place, longest }} = form.elements; {fill};
             document.getElementById('answer').textContent = '?'; form.requestSubmit(); }}"
     );
     browser.value(&ask).await;
@@ -264,7 +264,7 @@ async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
         assert_eq!(alleles, count);
         let expected = serde_json::from_str::<Value>(line).unwrap()["count"].to_string();
         assert_ne!(expected, "0", "the person is in the panel");
-        assert_eq!(searched(browser, "places.value = '1'; longest.checked = false").await, expected, "haplotype {i}");
+        assert_eq!(searched(browser, "place.value = 'shown'; place.onchange(); longest.checked = false").await, expected, "haplotype {i}");
     }
 }
 

@@ -264,7 +264,11 @@ async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
         assert_eq!(alleles, count);
         let expected = serde_json::from_str::<Value>(line).unwrap()["count"].to_string();
         assert_ne!(expected, "0", "the person is in the panel");
-        assert_eq!(searched(browser, "place.value = 'shown'; place.onchange(); longest.checked = false").await, expected, "haplotype {i}");
+        assert_eq!(
+            searched(browser, "place.value = 'shown'; place.onchange(); longest.checked = false").await,
+            expected,
+            "haplotype {i}"
+        );
     }
 }
 

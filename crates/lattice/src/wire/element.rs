@@ -25,11 +25,15 @@ pub(super) fn write_element(element: &Poly<Eval>, out: &mut Vec<u8>) {
     }
 }
 
-/// A word is written after every residue, repeatedly until it is full: a store costs less than an
-/// unpredictable branch.
 fn pack(residues: &[u64], q: &Modulus, out: &mut Vec<u8>) {
-    let (bits, start) = (q.bits(), out.len());
-    out.resize(start + row_bytes(residues.len(), q), 0);
+    pack_bits(residues, q.bits(), out);
+}
+
+/// Writes numbers below `2^bits`. A word is written after every number, repeatedly until it is
+/// full: a store costs less than an unpredictable branch.
+pub(super) fn pack_bits(residues: &[u64], bits: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + (residues.len() * bits as usize).div_ceil(8), 0);
     let (words, rest) = out[start..].as_chunks_mut::<8>();
     let (mut word, mut held, mut at) = (0, 0, 0);
     for residue in residues {
@@ -96,11 +100,16 @@ pub(super) fn read_element(
 /// Bytes of eight values, with the word that holds the last of them.
 const WINDOW: usize = 64;
 
-/// Reads residues of as many bits as `q` has. Returns whether all are below `q`. Eight residues
-/// fill whole bytes, and each lies in a word that starts at a byte, because none has more than 57
-/// bits. The length of a row is a multiple of eight, so nothing is left at its end.
+/// Reads residues of as many bits as `q` has. Returns whether all are below `q`.
 pub(super) fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
-    let bits = q.bits() as usize;
+    unpack_bits(row, q.bits(), q.value(), out)
+}
+
+/// Reads numbers of so many bits. Returns whether all are below `end`. Eight numbers fill whole
+/// bytes, and each lies in a word that starts at a byte, because none has more than 57 bits. The
+/// length of a row is a multiple of eight, so nothing is left at its end.
+pub(super) fn unpack_bits(row: &[u8], bits: u32, end: u64, out: &mut [u64]) -> bool {
+    let bits = bits as usize;
     let mask = u64::MAX >> (64 - bits);
     let places: [(usize, usize); 8] = std::array::from_fn(|i| (i * bits / 8, i * bits % 8));
     let mut outside = 0;
@@ -114,7 +123,7 @@ pub(super) fn unpack(row: &[u8], q: &Modulus, out: &mut [u64]) -> bool {
         for (value, (byte, shift)) in eight.iter_mut().zip(places) {
             let word = window[byte..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             *value = word >> shift & mask;
-            outside |= (q.value() - 1).wrapping_sub(*value); // its highest bit is set if the value is not below `q`
+            outside |= (end - 1).wrapping_sub(*value); // its highest bit is set if the value is not below `end`
         }
     }
     outside >> 63 == 0

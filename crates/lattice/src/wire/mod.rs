@@ -20,6 +20,7 @@
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
 //! | 19 | keys of a refresh's raise | key to the sparse secret (two primes), key back |
+//! | 1a | rounded ciphertext of BGV | factor (8), rounding (0 coarse, 1 fine), `c_0`, `c_1` |
 //!
 //! An evaluation key is `g` (4; 0 for products and raises), level (1), seed 32, `b_0 b_1 …`.
 //!
@@ -38,6 +39,7 @@
 
 mod element;
 mod head;
+pub mod rounded;
 pub mod words;
 
 pub use self::element::{pack_plaintext, unpack_plaintext};
@@ -83,6 +85,8 @@ pub enum LatticeKind {
     CkksSeededCiphertext = 0x18,
     /// The keys of a refresh to its sparse secret and back.
     RaiseKeys = 0x19,
+    /// A ciphertext of BGV that is rounded for its last journey.
+    RoundedCiphertext = 0x1a,
 }
 
 /// Bytes that are not the expected object.
@@ -553,10 +557,15 @@ fn read_factor(
     parameters: &LatticeParameters,
     _: usize,
 ) -> Result<(u64, u32), LatticeWireError> {
-    let (factor, claim) = (u64::from_be_bytes(reader.array()?), reader.u32()?);
+    Ok((read_unit(reader, parameters)?, reader.u32()?))
+}
+
+/// A factor that is prime to `t`.
+fn read_unit(reader: &mut Reader<'_>, parameters: &LatticeParameters) -> Result<u64, LatticeWireError> {
+    let factor = u64::from_be_bytes(reader.array()?);
     let unit = |t: Modulus| factor < t.value() && t.inverse(factor).is_some();
     let legal = matches!(parameters.plaintext(), Plaintext::Integers(t) if unit(t));
-    if legal { Ok((factor, claim)) } else { Err(LatticeWireError::Malformed("factor")) }
+    if legal { Ok(factor) } else { Err(LatticeWireError::Malformed("factor")) }
 }
 
 /// The scale of a message over the first `level` data primes.

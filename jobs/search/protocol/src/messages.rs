@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 20 | registration | the client's public key, as an object of the lattice schemes |
 //! | 21 | query | the fields below |
-//! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V` |
+//! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`, rounded |
 //!
 //! `R` and `V` are ciphertexts over one prime. A query has these fields:
 //!
@@ -27,6 +27,7 @@
 
 pub use super::fields::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 
+use super::arithmetic::{decode_part, encode_part};
 use super::fields::Fields;
 use super::oprf::{self, Mode};
 use super::panel::MAX_LENGTH;
@@ -38,6 +39,7 @@ use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::PublicKey;
 use tobari_lattice::wire;
 use tobari_lattice::wire::VERSION;
+use tobari_lattice::wire::rounded::Rounding;
 
 /// The most places of a query.
 pub const MAX_PLACES: usize = 100;
@@ -197,7 +199,7 @@ pub fn encode_answer(blocks: &[Block]) -> Result<Vec<u8>, MessageError> {
     let mut out = vec![VERSION, ANSWER, granularity as u8, limbs as u8];
     out.extend_from_slice(&(blocks.len() as u16).to_be_bytes());
     for part in blocks.iter().flat_map(|block| block.equal.iter().chain(&block.count)) {
-        out.extend_from_slice(&wire::encode_ciphertext(part)?);
+        out.extend_from_slice(&encode_part(part, Rounding::Coarse)?);
     }
     Ok(out)
 }
@@ -218,7 +220,7 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     }
     let counts = granularity == Granularity::Count;
     let part = |bytes| -> Result<Ciphertext, MessageError> {
-        let part = wire::decode_ciphertext(wire::without_identity(bytes)?, parameters)?;
+        let part = decode_part(bytes, parameters, Rounding::Coarse)?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };

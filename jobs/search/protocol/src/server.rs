@@ -17,6 +17,7 @@ use tobari_lattice::bgv::{Ciphertext, EncodeError, EvaluateError, SeededCipherte
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::{Domain, Modulus, Seed};
 use tobari_lattice::rlwe::PublicKey;
+use tobari_lattice::wire::rounded::Rounding;
 use zeroize::Zeroizing;
 
 /// What an answer tells the client.
@@ -100,7 +101,7 @@ impl Matcher {
 
     /// Bits of the uniform noise that hides the rest of a query's noise.
     pub fn flood_bits(&self) -> u32 {
-        self.arithmetic.flood_bits
+        self.arithmetic.flood_bits(Rounding::Coarse)
     }
 
     /// `log2` of a bound on the statistical distance between the noise of two answers to an honest
@@ -111,7 +112,7 @@ impl Matcher {
         let log2 = |value: u64| (value as f64).log2();
         let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
         let worst = query.expand().noise_bound() + degree + t - 1.0 + log2(limbs as u64);
-        worst - t - f64::from(self.arithmetic.flood_bits) - 1.0 + degree + log2(limbs as u64 + 1)
+        worst - t - f64::from(self.flood_bits()) - 1.0 + degree + log2(limbs as u64 + 1)
     }
 
     /// Answers a query: its ciphertexts by limb, and by block where the layout has several groups.
@@ -219,7 +220,7 @@ impl Matcher {
         }
         let Some(sum) = sum else { return Err(AnswerError::Query { expected: masks.len(), found: 0 }) };
         let masked = self.arithmetic.evaluator.add_plain(&sum, &plus)?;
-        let flooded = self.arithmetic.evaluator.flood(&masked, public, self.arithmetic.flood_bits, rng)?;
+        let flooded = self.arithmetic.evaluator.flood(&masked, public, self.flood_bits(), rng)?;
         Ok(self.arithmetic.evaluator.to_level(&flooded, 1)?)
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 23 | registration | bytes of the public key (4); public key, expansion keys: lattice objects |
 //! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
-//! | 25 | answer | granularity, pages, limbs (1 each); per page `R`, `V` with counts; one prime |
+//! | 25 | answer | granularity, pages, limbs (1 each); per page `R`, `V` with counts; rounded |
 //! | 27 | sums | granularity (1), number (2), ciphertexts over all primes by page, limbs first |
 //! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
 //!
@@ -14,7 +14,8 @@
 
 use super::permutation::{KEY_BYTES, Permutation};
 use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
-use super::server::{Page, Partial, Registration};
+use super::server::{Page, Partial, Registration, rounding};
+use crate::arithmetic::{decode_part, encode_part};
 use crate::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 use crate::server::Granularity;
 use tobari_lattice::bgv::{Ciphertext, SeededCiphertext};
@@ -145,7 +146,7 @@ pub fn encode_answer(pages: &[Page]) -> Result<Vec<u8>, MessageError> {
     let limbs = pages.first().map_or(0, |page| page.equal.len());
     let mut out = vec![VERSION, ANSWER, u8::from(counts), pages.len() as u8, limbs as u8];
     for part in pages.iter().flat_map(|page| page.equal.iter().chain(&page.count)) {
-        out.extend_from_slice(&wire::encode_ciphertext(part)?);
+        out.extend_from_slice(&encode_part(part, rounding(pages.len()))?);
     }
     Ok(out)
 }
@@ -170,7 +171,7 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
         return Err(MessageError::Malformed("length"));
     }
     let part = |bytes| -> Result<Ciphertext, MessageError> {
-        let part = wire::decode_ciphertext(wire::without_identity(bytes)?, parameters)?;
+        let part = decode_part(bytes, parameters, rounding(pages))?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };

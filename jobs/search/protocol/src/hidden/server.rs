@@ -42,6 +42,7 @@ use tobari_lattice::bgv::{
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::{Domain, Modulus, Seed};
 use tobari_lattice::rlwe::PublicKey;
+use tobari_lattice::wire::rounded::Rounding;
 use tobari_lattice::wire::{self, LatticeWireError};
 use zeroize::Zeroizing;
 
@@ -176,8 +177,8 @@ impl Matcher {
     }
 
     /// Bits of the uniform noise that floods the rest of a query's noise.
-    pub fn flood_bits(&self) -> u32 {
-        self.arithmetic.flood_bits
+    pub fn flood_bits(&self, layout: &Layout) -> u32 {
+        self.arithmetic.flood_bits(rounding(layout.pages()))
     }
 
     /// `log2` of a bound on every coefficient that the flood covers, for a query and keys that were
@@ -194,7 +195,7 @@ impl Matcher {
     pub fn distance(&self, form: &Form, granularity: Granularity) -> f64 {
         let degree = log2(self.arithmetic.parameters.degree() as u64);
         let outputs = form.layout.pages() * outputs(&form.layout, granularity);
-        self.noise(form) - log2(self.arithmetic.t.value()) - f64::from(self.arithmetic.flood_bits) - 1.0
+        self.noise(form) - log2(self.arithmetic.t.value()) - f64::from(self.flood_bits(&form.layout)) - 1.0
             + degree
             + log2(outputs as u64)
     }
@@ -343,10 +344,11 @@ impl Matcher {
                 .zip(sums)
                 .map(|(wanted, sum)| self.arithmetic.evaluator.sub(wanted, sum))
                 .collect::<Result<Vec<_>, _>>()?;
-            let equal = |_| self.masked(&registration.public, None, &differences, rng);
+            let of = (&registration.public, self.flood_bits(layout));
+            let equal = |_| self.masked(of, None, &differences, rng);
             let equal = (0..layout.limbs()).map(equal).collect::<Result<_, _>>()?;
             let count = match sums.get(layout.limbs()) {
-                Some(count) => Some(self.masked(&registration.public, Some(count), &differences, rng)?),
+                Some(count) => Some(self.masked(of, Some(count), &differences, rng)?),
                 None => None,
             };
             Ok(Page { equal, count })
@@ -375,7 +377,7 @@ impl Matcher {
     /// `Σ_j r_j d_j`, or that and a count; with fresh randomness, flooded, over one prime.
     fn masked(
         &self,
-        public: &PublicKey,
+        (public, flood_bits): (&PublicKey, u32),
         count: Option<&Ciphertext>,
         differences: &[Ciphertext],
         rng: &mut impl CryptoRng,
@@ -390,7 +392,7 @@ impl Matcher {
             }
         }
         let sum = sum.ok_or(AnswerError::Partial)?;
-        let flooded = self.arithmetic.evaluator.flood(&sum, public, self.arithmetic.flood_bits, rng)?;
+        let flooded = self.arithmetic.evaluator.flood(&sum, public, flood_bits, rng)?;
         Ok(self.arithmetic.evaluator.to_level(&flooded, 1)?)
     }
 
@@ -412,6 +414,12 @@ impl Matcher {
         Seed::random(rng).stream(Domain::Uniform, 0).uniform(modulus, &mut values);
         Zeroizing::new(values.iter().map(|value| *value as i64 + offset).collect())
     }
+}
+
+/// The rounding of the answers about blocks of so many pages. Large tables have no room for a
+/// coarse one: their distance is near its limit.
+pub(super) fn rounding(pages: usize) -> Rounding {
+    if pages == 1 { Rounding::Coarse } else { Rounding::Fine }
 }
 
 /// The number of outputs of a page.

@@ -14,6 +14,7 @@ use tobari_lattice::ring::{Modulus, Ntt, Seed};
 use tobari_lattice::rlwe::{KeyId, SecretKey};
 use tobari_lattice::wire::{self, LatticeWireError};
 use tobari_search::client::MatchResult;
+use tobari_search::hidden::arrangement::LEAVES;
 use tobari_search::hidden::client::{Asker, ClientError};
 use tobari_search::hidden::index::{Arranged, Block, Blocks, IndexError, Table};
 use tobari_search::hidden::messages::{self, Query};
@@ -227,16 +228,19 @@ fn ten_sites_at_any_of_a_hundred_thousand_places_are_found_and_what_is_not_there
 #[test]
 fn floods_hide_the_noise_of_every_size_of_table() {
     let matcher = Matcher::new(&real()).unwrap();
-    assert_eq!(matcher.flood_bits(), 128);
     for (last, entries, pages) in [
+        (8_000 * 64 - 1, 46_000, 1),
         (100_000 * 1_024 - 1, 2_000_000, 1),
+        (u128::MAX, 3_500_000, 1),
         (100_000 * 1_024 - 1, 2_000_000, 4),
-        ((1 << 117) - 1, 30_000_000, 1),
-        ((1 << 117) - 1, 40_000_000, 2),
-        (u128::MAX, 10_000_000, 1),
         (u128::MAX, 10_000_000, 4),
+        ((1 << 117) - 1, 30_000_000, 8),
+        ((1 << 117) - 1, 50_000_000, 16),
     ] {
         let layout = Layout::choose([1; KEY_BYTES], last, entries, (8_192, matcher.modulus()), pages).unwrap();
+        assert!(layout.blocks() + layout.limbs() <= LEAVES, "a layout that is served");
+        // one page is rounded coarsely, and its flood is half as wide
+        assert_eq!(matcher.flood_bits(&layout), if pages == 1 { 127 } else { 128 });
         let form = Form::new(&real(), &layout).unwrap();
         let distance = matcher.distance(&form, Granularity::Count);
         assert!(distance < -32.0, "{} blocks of {pages}: 2^{distance}", layout.blocks());

@@ -250,6 +250,13 @@ fn the_haplotypes_of_a_sample_are_questions() {
         assert!(refused(unphased).contains("is not phased"));
     }
     assert!(refused(genome::vcf(&sample[..20], 0)).contains("has no genotype at chr20"));
+    // a person's file often leaves out the sites with the reference allele
+    let whole = genome::vcf(&sample, 0);
+    let bare: String = whole.lines().filter(|line| !line.ends_with("0|0")).map(|line| format!("{line}\n")).collect();
+    assert!(bare.len() < whole.len() && refused(bare.clone()).contains("--absent ref"));
+    let bare = args(&of(bare));
+    let bare: Vec<&str> = bare.iter().map(String::as_str).chain(["--absent", "ref"]).collect();
+    assert_eq!(lines(&bare), expected);
     assert!(refused(genome::vcf(&columns, 0)).contains("has 30 samples, and a question takes one"));
 }
 
@@ -300,6 +307,15 @@ fn any_keys_are_a_table_exact_while_they_are_short_and_by_fingerprints_beyond() 
                 .contains("the table is one of keys")
         );
     }
+    // lines of HASH:COUNT without --separator are probably a mistake
+    let output = folder.path().join("hashes.tsi");
+    let hashes = write(&folder, "hashes", "\u{feff}AB12:3\nCD34:7\n");
+    let index = ["search", "index", text(&hashes), "--table", "-o", text(&output)];
+    let done = tobari(&index);
+    assert!(done.status.success() && stderr(&done).contains("index again with --separator ':'"), "{}", stderr(&done));
+    let done = tobari(&[&index[..], &["--separator", ":"]].concat());
+    assert!(done.status.success() && !stderr(&done).contains("--separator"), "{}", stderr(&done));
+    assert_eq!(lines(&["check", text(&output), "--key-value", "AB12"]), [json!({ "match": true, "count": 3 })]);
     let output = folder.path().join("b.tsi");
     for (content, says) in [
         ("a\t1\nb\t4294967296\n", "line 2: expected a count of 1 to 4294967295"),

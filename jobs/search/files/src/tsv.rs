@@ -1,7 +1,9 @@
-//! Keys and counts from a text table: `KEY`, or `KEY<tab>COUNT`, one a line. A missing count is 1.
+//! Keys and counts from a text table: `KEY`, or `KEY<tab>COUNT`, one a line, or with another
+//! separator than a tab. A missing count is 1.
 //!
-//! Keys are any bytes except tabs and ends of lines. A carriage return before an end of line is
-//! part of the end. The file may be gzip or BGZF, and `-` is standard input.
+//! Keys are any bytes except separators and ends of lines. A carriage return before an end of line
+//! is part of the end, and a mark of UTF-8 before the first line is no part of it. The file may be
+//! gzip or BGZF, and `-` is standard input.
 
 use crate::variants::input;
 use std::path::Path;
@@ -39,14 +41,23 @@ pub enum TsvError {
 /// [`TsvError`], which names the line.
 pub fn read_keys(
     path: &Path,
-    header: bool,
+    (header, separator): (bool, u8),
     mut take: impl FnMut(&[u8], u64) -> Result<(), String>,
 ) -> Result<(), TsvError> {
     let mut first = header;
     read_lines(path, |line| match std::mem::take(&mut first) {
         true => Ok(()),
-        false => entry(line).and_then(|(key, count)| take(key, count)),
+        false => entry(line, separator).and_then(|(key, count)| take(key, count)),
     })
+}
+
+/// The separator of a count that a key ends with, if this separator is not a tab: `AB12:3` has a
+/// colon. A table all of whose keys look so was probably meant with another separator.
+pub fn ends_with_count(key: &[u8]) -> Option<u8> {
+    let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (before, number) = key.split_at(key.len() - digits);
+    let separator = *before.last().filter(|byte| matches!(byte, b':' | b',' | b';' | b' ' | b'|'))?;
+    (!number.is_empty() && before.len() > 1).then_some(separator)
 }
 
 /// Passes every line, without its end, to `take`, which may reject it with a reason.
@@ -60,16 +71,20 @@ pub fn read_lines(path: &Path, mut take: impl FnMut(&[u8]) -> Result<(), String>
     let (mut text, mut line) = (Vec::new(), 0);
     while input::line(&mut *reader, &mut text, MAX_LINE_BYTES).map_err(refused)? {
         line += 1;
+        if line == 1 {
+            input::without_mark(&mut text);
+        }
         take(&text).map_err(|what| TsvError::Line { name: name(), line, what })?;
     }
     Ok(())
 }
 
-fn entry(line: &[u8]) -> Result<(&[u8], u64), String> {
-    let mut columns = line.split(|byte| *byte == b'\t');
+fn entry(line: &[u8], separator: u8) -> Result<(&[u8], u64), String> {
+    let mut columns = line.split(|byte| *byte == separator);
     let (key, count, more) = (columns.next().unwrap_or_default(), columns.next(), columns.next());
     if key.is_empty() || more.is_some() {
-        return Err("expected a key, and a tab and a count or nothing".to_owned());
+        let named = if separator == b'\t' { "a tab".to_owned() } else { format!("{:?}", char::from(separator)) };
+        return Err(format!("expected a key, and {named} and a count or nothing"));
     }
     let Some(count) = count else { return Ok((key, 1)) };
     let number = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok());
@@ -84,10 +99,11 @@ pub fn fuzz_keys(data: &[u8]) {
     let Ok(mut reader) = input::from_reader(std::io::Cursor::new(data.to_vec())) else { return };
     let mut text = Vec::new();
     while input::line(&mut *reader, &mut text, MAX_LINE_BYTES).is_ok_and(|more| more) {
-        let Ok((key, count)) = entry(&text) else { continue };
+        let Ok((key, count)) = entry(&text, b'\t') else { continue };
+        let _ = ends_with_count(key);
         assert!(!key.is_empty() && !key.contains(&b'\t'));
         let again = [key, b"\t", count.to_string().as_bytes()].concat();
-        assert_eq!(entry(&again), Ok((key, count)));
+        assert_eq!(entry(&again, b'\t'), Ok((key, count)));
     }
 }
 
@@ -97,10 +113,14 @@ mod tests {
     use std::io::Write;
 
     fn read(bytes: &[u8], header: bool) -> Result<Vec<(Vec<u8>, u64)>, TsvError> {
+        separated(bytes, (header, b'\t'))
+    }
+
+    fn separated(bytes: &[u8], how: (bool, u8)) -> Result<Vec<(Vec<u8>, u64)>, TsvError> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
         let mut all = Vec::new();
-        read_keys(file.path(), header, |key, count| {
+        read_keys(file.path(), how, |key, count| {
             all.push((key.to_vec(), count));
             Ok(())
         })?;
@@ -113,6 +133,25 @@ mod tests {
         assert_eq!(all, [(b"a".to_vec(), 3), (b"\xff\xfe b".to_vec(), 1), (b"last".to_vec(), 4)]);
         assert_eq!(read(b"key\tcount\na\t3\n", true).unwrap(), [(b"a".to_vec(), 3)]);
         assert!(read(b"", false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_mark_is_no_part_of_the_first_key_and_counts_may_follow_another_character() {
+        let all = [(b"a".to_vec(), 3), (b"\xef\xbb\xbfb".to_vec(), 4)];
+        assert_eq!(read(b"\xef\xbb\xbfa\t3\n\xef\xbb\xbfb\t4\n", false).unwrap(), all, "only before the first line");
+        let hashes = [(b"AB12".to_vec(), 3), (b"CD34".to_vec(), 1)];
+        assert_eq!(separated(b"AB12:3\nCD34\n", (false, b':')).unwrap(), hashes);
+        let wrong = separated(b"AB:12:3\n", (false, b':')).unwrap_err().to_string();
+        assert!(wrong.contains("expected a key, and ':' and a count"), "{wrong}");
+        for (key, found) in [
+            (&b"AB12:3"[..], Some(b':')),
+            (b"x y 7", Some(b' ')),
+            (b"chr1:5", Some(b':')),
+            (b"AB12", None),
+            (b":7", None),
+        ] {
+            assert_eq!(ends_with_count(key), found, "{key:?}");
+        }
     }
 
     proptest::proptest! {

@@ -32,9 +32,24 @@ pub(crate) fn run(arguments: &IndexArguments) -> Result<ExitCode, Failure> {
 
 fn keys(arguments: &IndexArguments) -> Result<Table, Failure> {
     let mut builder = KeyTableBuilder::new();
-    tsv::read_keys(&arguments.input, arguments.header, |key, count| {
+    let separator = arguments.separator.unwrap_or(b'\t');
+    // the separator that all keys end with, before a number
+    let mut meant: Option<Option<u8>> = None;
+    tsv::read_keys(&arguments.input, (arguments.header, separator), |key, count| {
+        let found = tsv::ends_with_count(key).filter(|_| count == 1);
+        meant = Some(match meant {
+            None => found,
+            Some(before) => before.filter(|before| found == Some(*before)),
+        });
         builder.push(key, count).map_err(|error| error.to_string())
     })?;
+    if let Some(Some(byte)) = meant {
+        let byte = char::from(byte);
+        output::say(format!(
+            "every key ends with {byte:?} and a number, and was taken as a whole with the count 1: if the numbers are \
+             counts, index again with --separator '{byte}'"
+        ));
+    }
     let name = arguments.input.display();
     let mut rng = randomness::generator()?;
     let keys = builder.finish(LIMB_BITS, MAX_COUNT, &mut rng).map_err(|error| {

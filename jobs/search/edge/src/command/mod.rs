@@ -76,6 +76,10 @@ pub struct IndexArguments {
     /// Read keys and counts instead of a VCF.
     #[arg(long, help_heading = TABLE)]
     pub(crate) table: bool,
+    /// Expect this character between a key and its count, such as `:` for lines of HASH:COUNT.
+    /// [default: a tab]
+    #[arg(long, help_heading = TABLE, requires = "table", value_name = "CHAR", value_parser = separator)]
+    pub(crate) separator: Option<u8>,
     /// Skip the first line, which names the columns.
     #[arg(long, help_heading = TABLE, requires = "table")]
     pub(crate) header: bool,
@@ -85,6 +89,15 @@ pub struct IndexArguments {
     /// Print one JSON object on standard output.
     #[arg(long, help_heading = TABLE)]
     pub(crate) json: bool,
+}
+
+/// A separator of keys and counts: one character of ASCII.
+fn separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !byte.is_ascii_digit() => Ok(*byte),
+        b"\\t" => Ok(b'\t'),
+        _ => Err("expected one character that is no digit, such as :".to_owned()),
+    }
 }
 
 /// Filters of records and samples, named as in bcftools.

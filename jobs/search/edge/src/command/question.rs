@@ -10,6 +10,15 @@ use tobari_search::table::{Question, Sites};
 use tobari_search_files::tsv;
 use tobari_search_files::variants::{PhaseSets, Regions, Selection, VariantReader};
 
+/// Treatment of sites that a person's file does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Absent {
+    /// Reject the question.
+    Refuse,
+    /// Take the reference allele.
+    Ref,
+}
+
 /// A question, in one of its forms.
 #[derive(Args)]
 #[command(next_help_heading = "Question")]
@@ -37,6 +46,10 @@ pub(crate) struct QuestionArguments {
     /// Restrict --vcf to this region: chr20:1000000-1001000.
     #[arg(long, requires = "vcf", value_name = "REGION")]
     pub(crate) region: Option<String>,
+    /// Treat sites that --vcf does not have in this way. A file of one person often leaves out the
+    /// sites with the reference allele on both haplotypes.
+    #[arg(long, requires = "vcf", value_enum, default_value_t = Absent::Refuse, value_name = "HOW")]
+    pub(crate) absent: Absent,
     /// Ask the questions of this file, one a line: SITE, a tab and alleles; or SITE=ALLELE,…; or a
     /// key of a table of keys. `-` is standard input.
     #[arg(long, value_name = "FILE")]
@@ -84,7 +97,7 @@ pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) ->
     let sites =
         sites.ok_or_else(|| Failure::Call("the table is one of keys: ask with --key-value or --queries".to_owned()))?;
     if let (Some(path), Some(region)) = (&arguments.vcf, &arguments.region) {
-        return of_sample(path, region, sites);
+        return of_sample(path, (region, arguments.absent), sites);
     }
     if let (Some(at), Some(alleles)) = (&arguments.at, &arguments.alleles) {
         return Ok(named((at, place(at, alleles), window(at, alleles, sites))));
@@ -175,7 +188,7 @@ fn of_line(line: &[u8], sites: Option<&Sites>) -> (Option<(Coordinate, usize)>, 
 }
 
 /// The haplotypes of a sample over the table's sites in a region.
-fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Failure> {
+fn of_sample(path: &Path, (region, absent): (&str, Absent), sites: &Sites) -> Result<Vec<Asked>, Failure> {
     let name = path.display();
     let mut regions = Regions::default();
     regions.add(region).map_err(|error| Failure::Call(error.to_string()))?;
@@ -213,11 +226,19 @@ fn of_sample(path: &Path, region: &str, sites: &Sites) -> Result<Vec<Asked>, Fai
             haplotype[index - start] = Some(*allele);
         }
     }
+    if absent == Absent::Ref {
+        // a file without a record here has the reference allele on both haplotypes
+        if haplotypes.is_empty() {
+            haplotypes.resize(2, vec![None; length]);
+        }
+        haplotypes.iter_mut().flatten().for_each(|allele| *allele = Some(allele.unwrap_or(false)));
+    }
     let absent =
         haplotypes.first().map_or(Some(start), |first| first.iter().position(Option::is_none).map(|i| start + i));
     if let Some(site) = absent.and_then(|index| sites.get(index)) {
         return Err(Failure::Work(format!(
-            "{name} has no genotype at {site}, and the question needs all {length} sites of the table in {region}: choose another --region"
+            "{name} has no genotype at {site}, and the question needs all {length} sites of the table in {region}: choose another --region, or \
+             add --absent ref if the file leaves out sites with the reference allele"
         )));
     }
     let one = |(number, alleles): (usize, Vec<Option<bool>>)| {

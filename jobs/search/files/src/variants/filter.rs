@@ -131,7 +131,8 @@ pub fn lines(path: &Path) -> Result<Vec<String>, VariantError> {
 }
 
 fn lines_of(bytes: Vec<u8>) -> Option<Vec<String>> {
-    Some(String::from_utf8(bytes).ok()?.lines().map(|line| line.trim_end().to_owned()).collect())
+    let text = String::from_utf8(bytes).ok()?;
+    Some(text.trim_start_matches('\u{feff}').lines().map(|line| line.trim_end().to_owned()).collect())
 }
 
 /// For any bytes, the result is regions that are sorted and apart, a condition, a kind, or an

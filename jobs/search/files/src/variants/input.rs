@@ -131,6 +131,16 @@ pub(crate) fn line(reader: &mut dyn Input, out: &mut Vec<u8>, most: usize) -> io
     Ok(found)
 }
 
+/// The mark that some programs put before the text of a file (U+FEFF in UTF-8).
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Removes the mark from a file's first line.
+pub(crate) fn without_mark(line: &mut Vec<u8>) {
+    if line.starts_with(MARK) {
+        line.drain(..MARK.len());
+    }
+}
+
 /// Reads so many bytes, or fails. Memory grows with the bytes read, within the limit of a line.
 pub(crate) fn record(reader: &mut dyn Input, out: &mut Vec<u8>, length: usize) -> io::Result<()> {
     out.clear();

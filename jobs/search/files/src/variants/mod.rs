@@ -17,7 +17,8 @@
 //!
 //! **Haploid calls** are one haplotype. A sample's first genotype decides whether the sample has
 //! one or two haplotypes; another number later is an error. Put such stretches (the two parts of a
-//! chromosome X) into separate tables. More than two are an error.
+//! chromosome X) into separate tables. More than two are an error in a chosen sample of a wanted
+//! record.
 //!
 //! **Phase**: `|` says that the order of two alleles is that of the haplotypes, within a phase set
 //! (PS). A record is not phased if a chosen sample has two different alleles without `|`, or with
@@ -44,7 +45,7 @@ pub use filter::{Expression, Regions, VariantKind, lines};
 pub use phase::{OtherSet, PhaseSet, PhaseSets};
 
 use input::Input;
-use raw::{Fault, Genotype, MISSING, NONE, Raw, Source};
+use raw::{Fault, Genotype, MISSING, MORE, NONE, Raw, Source};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -294,8 +295,8 @@ impl VariantReader {
                  variant of a record takes them all. Split the record (bcftools norm -m -)",
                 alleles - 1
             )));
-        } else if alleles >= usize::from(MISSING) {
-            return Err(self.malformed(format!("expected fewer than {MISSING} alleles, found {alleles}")));
+        } else if alleles >= usize::from(MORE) {
+            return Err(self.malformed(format!("expected fewer than {MORE} alleles, found {alleles}")));
         } else if raw.genotypes.is_empty() {
             return Err(self.malformed("expected genotypes (GT), found none".to_owned()));
         } else {
@@ -357,6 +358,11 @@ impl VariantReader {
         let mut sets = Vec::new();
         for (place, index) in self.chosen.iter().enumerate() {
             let Genotype { mut alleles, phased, set } = self.raw.genotypes[*index];
+            if alleles[0] == MORE {
+                let sample = &self.source.samples[*index];
+                let what = format!("expected genotypes of one or two alleles, found more in sample {sample}");
+                return Err(self.malformed(format!("{what} (choose other regions or samples)")));
+            }
             let one = alleles[1] == NONE;
             if one && alleles[0] == MISSING && self.ploidy[place] != Some(1) {
                 alleles[1] = MISSING; // a dot may stand for both

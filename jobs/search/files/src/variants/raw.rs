@@ -31,6 +31,10 @@ const MAX_CHROMOSOME_BYTES: usize = 255;
 pub(super) const NONE: u16 = u16::MAX;
 /// An allele that was not called.
 pub(super) const MISSING: u16 = u16::MAX - 1;
+/// Both alleles of a genotype of more than two. Only the chosen samples of wanted records matter.
+pub(super) const MORE: u16 = u16::MAX - 2;
+/// A genotype of more than two alleles.
+const MORE_THAN_TWO: Genotype = Genotype { alleles: [MORE; 2], phased: true, set: None };
 
 /// The alleles of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +101,10 @@ impl Source {
     /// Reads the header.
     pub(super) fn open(mut reader: Box<dyn Input>) -> Result<Self, Fault> {
         let head = reader.fill_buf()?;
-        if !head.starts_with(b"BCF") {
+        if head.starts_with(input::MARK) {
+            reader.consume(input::MARK.len());
+        }
+        if !reader.fill_buf()?.starts_with(b"BCF") {
             let samples = text_header(&mut *reader, |_| ())?;
             return Ok(Self { reader, samples, kind: Kind::Text, buffer: Vec::new() });
         }
@@ -382,7 +389,7 @@ fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
     let body = text.strip_prefix(b"|").or(text.strip_prefix(b"/")).unwrap_or(text);
     for part in body.split(|byte| matches!(byte, b'|' | b'/')) {
         if count == 2 {
-            return malformed("expected genotypes of one or two alleles, found more");
+            return Ok(MORE_THAN_TWO);
         }
         found[count] = match part {
             b"." => MISSING,
@@ -601,7 +608,7 @@ fn binary_genotype(sample: &[u8], width: usize, alleles: usize) -> Result<Genoty
             break; // the end of a shorter one
         }
         if count == 2 {
-            return malformed("expected genotypes of one or two alleles, found more");
+            return Ok(MORE_THAN_TWO);
         }
         let allele = if value == smallest { -1 } else { (value >> 1) - 1 };
         found[count] = match u16::try_from(allele) {

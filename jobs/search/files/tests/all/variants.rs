@@ -180,6 +180,36 @@ fn by_default_what_is_not_two_called_alleles_is_left_out_and_counted() {
 }
 
 #[test]
+fn genotypes_of_three_alleles_matter_in_chosen_samples_of_wanted_records_only() {
+    let records = ["20 100 . A C 0|1 1|0|1", "20 200 . A C 1|1 0|1", "X 5 . A C 0|1/1 1|0"];
+    let chosen = |samples: &[&str], region: &str| {
+        let samples = Some(samples.iter().map(|sample| (*sample).to_owned()).collect());
+        let mut selection = Selection { samples, ..Selection::default() };
+        selection.regions.add(region).unwrap();
+        selection
+    };
+    // as text only: the BCF of these tests has two alleles a genotype
+    let found = |selection: &Selection| read_bytes(text(&records).as_bytes(), selection);
+    assert_eq!(shown(&found(&chosen(&["s0"], "20:1-300")).unwrap().0), ["20:100:A:C=01", "20:200:A:C=11"]);
+    assert_eq!(shown(&found(&chosen(&["s0", "s1"], "20:150-300")).unwrap().0), ["20:200:A:C=1101"]);
+    let refused = found(&chosen(&["s0", "s1"], "20:1-300")).unwrap_err().to_string();
+    assert!(
+        refused.contains("record 1: expected genotypes of one or two alleles, found more in sample s1"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_mark_before_the_text_is_no_part_of_it() {
+    let marked = format!("\u{feff}{}", text(&RECORDS));
+    let selection = Selection::default();
+    assert_eq!(
+        read_bytes(marked.as_bytes(), &selection).unwrap(),
+        read_bytes(text(&RECORDS).as_bytes(), &selection).unwrap()
+    );
+}
+
+#[test]
 fn a_record_of_several_alternates_is_split_and_what_was_not_called_is_the_reference_when_asked() {
     let selection = Selection { split: true, missing_is_reference: true, ..Selection::default() };
     let (variants, summary) = read(&RECORDS, &selection);

@@ -41,7 +41,8 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
     assert_eq!(line(&index(&one, &[]))["kind"], "panel");
     assert_eq!(line(&check("20:100", "01")), json!({ "match": true, "count": 2 }));
 
-    // a second phase set makes a table of single variants, like genotypes without phase
+    // a second phase set is refused, like a record without phase among phased ones, unless the user
+    // asks for single variants, or leaves such records out
     let two = ["20 100 A C . GT:PS 0|1:5 1|0:8", "20 110 A C . GT:PS 1|0:5 0|1:9"];
     let refused = index(&two, &["--require-phase"]);
     assert_eq!(refused.status.code(), Some(1));
@@ -49,7 +50,30 @@ fn fault_19_alleles_of_two_phase_sets_are_no_haplotype() {
                 at 20:110 in sample 2";
     assert!(stderr(&refused).contains(text), "{}", stderr(&refused));
     assert_eq!(line(&check("20:100", "01"))["count"], 2, "the table of before is still there");
-    let told = line(&index(&two, &[]));
+    let mixed = ["20 100 A C . GT 0|1 1|0", "20 105 A C . GT 0/0 1|0", "20 110 A C . GT 0/1 0|1"];
+    for (records, says) in [(&two[..], "found phase set 9 after phase set 8"), (&mixed, "records before are")] {
+        let refused = index(records, &[]);
+        assert_eq!(refused.status.code(), Some(1));
+        let said = stderr(&refused);
+        assert!(
+            said.contains(says) && said.contains("--unphased skip") && said.contains("--unphased variants"),
+            "{said}"
+        );
+    }
+    let left = index(&mixed, &["--unphased", "skip"]);
+    assert_eq!(
+        (&line(&left)["kind"], &line(&left)["sites"], &line(&left)["kept"]),
+        (&json!("panel"), &json!(2), &json!(2))
+    );
+    assert!(stderr(&left).contains("1 records were left out"), "{}", stderr(&left));
+    assert_eq!(line(&check("20:100", "01"))["count"], 0);
+    assert_eq!(line(&check("20:100", "11"))["count"], 1);
+    let told = line(&index(&mixed, &["--unphased", "variants"]));
+    assert_eq!((&told["kind"], &told["unphased"]), (&json!("variants"), &json!(1)));
+    // a file without any phase needs no option
+    let none = ["20 100 A C . GT 0/0 1/1", "20 105 A C . GT 0/1 1/0"];
+    assert_eq!(line(&index(&none, &[]))["kind"], "variants");
+    let told = line(&index(&two, &["--unphased", "variants"]));
     assert_eq!(
         (&told["kind"], &told["other_phase_set"], &told["unphased"]),
         (&json!("variants"), &json!(1), &json!(0))

@@ -1,6 +1,6 @@
 //! `tobari search index`: tables from files.
 
-use super::{FilterArguments, IndexArguments, Missing, Multiallelic};
+use super::{FilterArguments, IndexArguments, Missing, Multiallelic, Unphased};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -92,6 +92,11 @@ struct Building {
     sets: PhaseSets,
     /// Variants of another phase set than the ones before.
     other_sets: u64,
+    /// Whether some genotype so far tells the haplotypes of two different alleles.
+    phased: bool,
+    unphased: Option<Unphased>,
+    /// Variants that were left out because they cannot join the haplotypes.
+    left_out: u64,
 }
 
 fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
@@ -99,12 +104,16 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     let mut reader = VariantReader::open(&arguments.input, selection(&arguments.filters)?)?;
     let before = if arguments.append { Some(super::read_table(&arguments.output)?) } else { None };
     let may_change = before.is_none() && !arguments.filters.require_phase;
+    let unphased = arguments.filters.unphased;
     let mut building = before.as_ref().map(|table| Building {
         content: table.content.clone(),
         counts: Vec::new(),
         may_change,
         sets: sets_after(&table.content, arguments.same_phasing),
         other_sets: 0,
+        phased: true,
+        unphased,
+        left_out: 0,
     });
     while let Some(variant) = reader.next_variant()? {
         let building = match &mut building {
@@ -112,7 +121,8 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
             None => {
                 let content = Content::panel(variant.alleles.len())?;
                 let (counts, sets) = (Vec::new(), PhaseSets::default());
-                building.insert(Building { content, counts, may_change, sets, other_sets: 0 })
+                let (phased, other_sets, left_out) = (false, 0, 0);
+                building.insert(Building { content, counts, may_change, sets, other_sets, phased, unphased, left_out })
             }
         };
         building
@@ -124,13 +134,17 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     }
     output::status("");
     let mut summary = *reader.summary();
-    let Some(Building { content, other_sets, .. }) = building.filter(|_| summary.kept > 0) else {
+    summary.kept -= building.as_ref().map_or(0, |building| building.left_out);
+    let Some(Building { content, other_sets, left_out, .. }) = building.filter(|_| summary.kept > 0) else {
         return Err(Failure::Work(format!(
             "{input}: no variant is left to keep; change the filters: {}",
             told(&summary)
         )));
     };
     summary.other_sets = other_sets;
+    if left_out > 0 {
+        output::say(format!("{left_out} records were left out that cannot join the haplotypes (--unphased skip)"));
+    }
     let table = match before {
         Some(before) => {
             let revision = before.revision.checked_add(1);
@@ -169,6 +183,23 @@ fn refused(other: &OtherSet, chromosome: &str) -> String {
 impl Building {
     fn add(&mut self, variant: Variant) -> Result<(), String> {
         let joined = self.sets.join(&variant);
+        let panel = matches!(self.content, Content::Panel { .. });
+        let apart = panel && (!variant.phased || joined.is_err());
+        if apart && self.unphased == Some(Unphased::Skip) {
+            self.left_out += 1;
+            return Ok(());
+        }
+        if apart && self.may_change && self.phased && self.unphased.is_none() {
+            let what = match &joined {
+                Err(other) if variant.phased => other.to_string(),
+                _ => "a genotype is not phased (as 0|1), and records before are".to_owned(),
+            };
+            return Err(format!(
+                "{what}: leave such records out with --unphased skip, or make a table of single variants with \
+                 --unphased variants"
+            ));
+        }
+        self.phased |= variant.phased && !variant.sets.is_empty();
         self.other_sets += u64::from(joined.is_err());
         let Variant { chromosome, position, id, reference, alternate, alleles, phased, .. } = variant;
         if (!phased || joined.is_err()) && matches!(self.content, Content::Panel { .. }) {

@@ -138,8 +138,22 @@ pub struct FilterArguments {
     #[arg(long, value_enum, default_value_t = Missing::Skip, value_name = "HOW")]
     pub(crate) missing: Missing,
     /// Fail at the first unphased genotype, instead of making a table of single variants.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "unphased")]
     pub(crate) require_phase: bool,
+    /// Treat records without phase, or of another phase set (PS), in this way. Without the option,
+    /// a file without any phase becomes a table of single variants, and such a record after phased
+    /// ones is an error.
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) unphased: Option<Unphased>,
+}
+
+/// Treatment of records that cannot join the haplotypes of the records before.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Unphased {
+    /// Leave the record out.
+    Skip,
+    /// Make a table of single variants of all records.
+    Variants,
 }
 
 /// Treatment of several alternate alleles.

@@ -231,7 +231,7 @@ fn routes(house: &TestServer, fleet: &str) -> Vec<String> {
     let fixed = "/ /jobs /infer /infer/ /search /search/ /sense /sense/ /call /call/ /call/room /web/style.css /health /healthz \
         /readyz /metrics /call/v1/room /call/v2/room /call/v3/room /search/v1 /search/v1/keys/search /search/v1/evaluations \
         /search/v1/queries /search/v1/hidden/keys /search/v1/hidden/queries /infer/v1 /sense/v1 /sense/v1/metrics";
-    let table = ["", "/hidden/5"].map(|rest| format!("{table}{rest}"));
+    let table = ["", "/hidden/5", "/hidden/5/0/7"].map(|rest| format!("{table}{rest}"));
     let model = [
         "",
         "/keys",

@@ -74,7 +74,7 @@ fn the_demo_is_right_and_says_so_in_one_line_a_job_and_mode() {
     assert_eq!((&infer["job"], &infer["right"]), (&"infer".into(), &true.into()));
     assert!(infer["server_saw_bytes"].as_u64().unwrap() > 9_000_000, "keys and images");
     // a ciphertext of 54 kB for each question
-    for (line, mode) in lines[2..].iter().zip(["public place", "100 places", "10 places, labels"]) {
+    for (line, mode) in lines[2..].iter().zip(["public place", "hidden place", "public, labels"]) {
         assert_eq!((&line["job"], &line["mode"]), (&"search".into(), &mode.into()));
         assert_eq!((&line["right"], &line["exact"]), (&true.into(), &true.into()), "{mode}");
         assert!(line["server_saw_bytes"].as_u64().unwrap() > 60 * 53_000, "{mode}");

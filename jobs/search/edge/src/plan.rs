@@ -78,7 +78,7 @@ pub struct PanelArguments {
     /// Haplotypes of the panel, which is made up.
     #[arg(long, default_value_t = 2184, value_name = "N")]
     pub haplotypes: usize,
-    /// Places that are searched at once, the decoys among them.
+    /// Places that are searched at once.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub places: usize,
 }

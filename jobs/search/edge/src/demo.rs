@@ -55,7 +55,7 @@ fn search(mode: &'static str, hidden: bool, labels: bool) -> Result<Line, Failur
         questions.iter().zip(&answers).filter(|(question, found)| plain(&columns, **question) == **found).count();
     seconds.sort_by(f64::total_cmp);
     let (exact, present) = (equal == QUESTIONS, answers.iter().filter(|count| **count > 0).count());
-    let place = if hidden { format!(", each hidden among {} places,", SITES - LENGTH + 1) } else { String::new() };
+    let place = if hidden { format!(", each hidden among {} places", SITES - LENGTH + 1) } else { String::new() };
     Ok(Line {
         job: "search",
         mode,

@@ -162,7 +162,7 @@ fn a_beacon_asks_the_servers_about_variants_that_they_do_not_list() {
     let same =
         |line: &Value| ["shape", "sites", "places", "granularity"].iter().all(|what| line[what] == listed[0][what]);
     assert!(all.iter().all(same), "{all:?}");
-    // a cell without places is refused, whoever is asked
+    // the Beacon refuses a question whose cell has no places
     let (status, found) = ask(50_000_000, "C");
     assert_eq!(status, 400);
     assert!(found["error"]["errorMessage"].as_str().unwrap().contains("has 0 places"), "{found}");

@@ -10,7 +10,7 @@
 //! -1, 0 and 1: the deviation is `σ = √((1 + 2N/3)/12)`. Dropping `k` bits of `c_0` is an error of
 //! at most `2^(k-1)`. In units of the modulus that is `t 2^-b` times as much. [`Sizes`] takes the
 //! fewest bits with which `8 σ` and the dropped bits stay within the shares of a [`Rounding`]. With
-//! a chance of `2^-50` for each coefficient the error is larger; decryption then refuses the
+//! a chance of `2^-49` for each coefficient the error is larger; decryption then refuses the
 //! ciphertext if its noise exceeds a quarter. The maker of a flood leaves room for both
 //! ([`Sizes::share`]).
 //!

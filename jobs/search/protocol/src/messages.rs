@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 20 | registration | the client's public key, as an object of the lattice schemes |
 //! | 21 | query | the fields below |
-//! | 22 | answer | granularity (1), limbs (1), blocks (2); for each block an `R` for each limb, and with counts `V`, rounded |
+//! | 22 | answer | granularity (1), limbs (1), blocks (2); per block `R` by limb, `V` with counts; rounded |
 //!
 //! `R` and `V` are ciphertexts over one prime. A query has these fields:
 //!

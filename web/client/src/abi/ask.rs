@@ -13,7 +13,7 @@
 //! | `search_table` | a table's description | `About` as JSON, or `{"error":…}` |
 //! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
 //! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`ServerView`](crate::search::ServerView), or `{"error":…}` |
-//! | `search_layout` | the server's layout for a question whose place hides | `{}`, or `{"error":…}` |
+//! | `search_layout` | the server's layout of the question | `{}`, or `{"error":…}` |
 //! | `search_registration` | | the public key for the prepared question |
 //! | `search_query` | the client's name | the question, encrypted |
 //! | `search_answer` | an answer | [`AnswerView`](crate::search::AnswerView), or `{"error":…}` |

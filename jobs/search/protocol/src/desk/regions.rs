@@ -110,7 +110,7 @@ impl Coordinates {
         range.start + first..range.start + end
     }
 
-    /// The regions that a cell overlaps, and those that windows of so many sites reach from there.
+    /// The regions that a cell overlaps, and the regions that its windows of `length` sites reach.
     pub(super) fn of_cell(&self, cell: Cell, length: usize, bases: u32) -> Vec<Region> {
         let Some((chromosome, _)) = self.chromosomes.get(cell.chromosome as usize) else { return Vec::new() };
         let (first, last) = Cell::ends(cell.number);

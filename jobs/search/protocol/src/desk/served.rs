@@ -54,8 +54,8 @@ impl Served {
         regions::touched((self.coordinates.as_ref(), name), starts, length, bases)
     }
 
-    /// The regions that a cell overlaps, and those that windows of so many sites reach from there;
-    /// none without coordinates.
+    /// The regions that a cell overlaps, and the regions that its windows of `length` sites reach.
+    /// A table without coordinates has none.
     pub(super) fn regions_of_cell(&self, cell: Cell, length: usize, bases: u32) -> Vec<Region> {
         self.coordinates.as_ref().map_or_else(Vec::new, |coordinates| coordinates.of_cell(cell, length, bases))
     }

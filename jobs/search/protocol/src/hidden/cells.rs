@@ -5,10 +5,13 @@
 //! It depends neither on the table, its revision and its server, nor on the question.
 //!
 //! **Claim.** A semi-honest server sees the cell and the number of sites of every question, and
-//! nothing else of the place. Two places of one cell show the same in every history: over many
-//! questions, tables, revisions and servers, and in any order. Lists of decoys did not have this
-//! property, because each list was a function of the true place: two lists for one place had little
-//! else in common.
+//! nothing else of the place. Take a history of questions that all begin in one cell: many
+//! questions, tables, revisions and servers, in any order. Every place of the cell from which the
+//! same history stays in the cell shows the servers the same. A scan over the border of two cells
+//! shows the border, and so its place.
+//!
+//! Lists of decoys did not hide a place in a history. Each list was a function of the true place,
+//! so two lists for one place had little else in common.
 //!
 //! **Size.** The places of a cell are the first sites that have room for the window in *every*
 //! table that is asked ([`common_places`]). A client refuses a cell with too few of them. It never

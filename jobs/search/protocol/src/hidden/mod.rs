@@ -1,5 +1,6 @@
 //! The search with the place hidden: how often does a key occur in a table of millions? The server
-//! does not even see the part of the table that the question is about.
+//! does not see the part of the table that the question is about. For a part of a panel, a cell
+//! ([`cells`]), the server sees the cell and nothing of the place in it.
 //!
 //! **Computation.** [`super`] compares a query with all entries at public places. Here a public
 //! keyed permutation of the keys puts entries into blocks ([`program`]). The client sends one

@@ -21,7 +21,7 @@ use tobari_search::hidden::numbers::{Kind, Numbers, Part};
 use tobari_search::hidden::program::Layout;
 use tobari_search::hidden::question::{HiddenPrepared, Target};
 use tobari_search::server::Granularity;
-use tobari_search::table::{Catalogue, CatalogueContent, Question, Sites};
+use tobari_search::table::{CatalogueContent, Question};
 use tokio::sync::Mutex;
 
 /// The client's state for such questions to one server.
@@ -42,24 +42,6 @@ pub struct HiddenQuestion<'a> {
     /// The question itself. None asks a question without meaning, which looks the same to the
     /// server.
     pub question: Option<Question<'a>>,
-}
-
-impl HiddenQuestion<'_> {
-    /// Whether two catalogues have the same windows at **all** places of the part, so that the
-    /// reaction to a replaced table does not depend on the true place.
-    fn same(&self, before: &Catalogue, now: &Catalogue) -> bool {
-        // the number of a key is computed anew
-        let Kind::Windows(length) = self.kind else { return true };
-        let (Some(before), Some(now)) = (before.sites(), now.sites()) else { return false };
-        let of = |sites: &Sites| match self.cell {
-            None => Some(0..sites.len()),
-            Some(cell) => cell.within(sites).map(|cell| cell.sites(sites)),
-        };
-        let (Some(range), Some(there)) = (of(before), of(now)) else { return false };
-        // a table that grew has new sites after the old ones
-        let end = (range.end + length - 1).min(before.len());
-        range.start == there.start && (range.start..end).all(|site| before.get(site) == now.get(site))
-    }
 }
 
 /// A key, and its registration.
@@ -145,7 +127,7 @@ impl Remote {
                 (409, Some("key")) => self.register_hidden(connection, &key, seen).await?,
                 (404, Some("table")) => {
                     self.hidden.targets.lock().await.remove(&prepared.shown());
-                    self.look_again(connection, &told, |before, now| asked.same(before, now)).await?;
+                    self.look_again(connection, &told).await?;
                 }
                 _ => return Err(refused(&reply)),
             }

@@ -30,7 +30,7 @@ use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
 use tobari_search::question::labelled::{Labels, PreparedLabelled};
 use tobari_search::question::{Prepared, Wish};
-use tobari_search::table::{Catalogue, Question, SiteView};
+use tobari_search::table::{Catalogue, Question};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
@@ -238,7 +238,7 @@ impl Remote {
                 match self.evaluate(connection, prepared).await? {
                     Ok(evaluated) => labels = Some(evaluated),
                     Err(reply) => {
-                        self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
+                        self.cope(connection, &reply, &told, (&ready, &key)).await?;
                         last = Some(refused(&reply));
                         continue;
                     }
@@ -251,7 +251,7 @@ impl Remote {
             if reply.status == 200 {
                 return Ok(Unread(Answered::Open { ready: Box::new(ready), key, labels, body: reply.body.to_vec() }));
             }
-            self.cope(connection, &reply, (&told, question), (&ready, &key)).await?;
+            self.cope(connection, &reply, &told, (&ready, &key)).await?;
             if matches!(reply.header("tobari-refusal"), Some("labels" | "mode")) {
                 labels = None;
             }
@@ -282,14 +282,14 @@ impl Remote {
         &self,
         connection: &mut HttpConnection,
         reply: &HttpReply,
-        (told, question): (&TableInfo, &Question<'_>),
+        told: &TableInfo,
         (ready, key): (&Ready, &Active),
     ) -> Result<(), Failure> {
         match (reply.status, reply.header("tobari-refusal")) {
             (409, Some("uses")) => self.another(ready.set().name, key.generation).await?,
             (409, Some("key")) => drop(self.keys.lock().await.remove(ready.set().name)),
             (412, Some("revision")) | (404, Some("table")) | (409, Some("mode")) => {
-                self.look_again(connection, told, |before, now| same_window(before, now, question)).await?;
+                self.look_again(connection, told).await?;
             }
             // labels of an earlier key: the next round evaluates again
             (412, Some("labels")) => {}
@@ -303,18 +303,14 @@ impl Remote {
         Arc::clone(&self.told.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Loads a table that was replaced. The sites of the question must be the same, because the
-    /// question uses their numbers: `same` compares the catalogues.
-    async fn look_again(
-        &self,
-        connection: &mut HttpConnection,
-        before: &TableInfo,
-        same: impl FnOnce(&Catalogue, &Catalogue) -> bool,
-    ) -> Result<(), Failure> {
+    /// Loads a table that was replaced. It must have all earlier sites under their earlier numbers,
+    /// because **all** questions of this process use these numbers. So the reaction to a new table
+    /// does not depend on the question, either.
+    async fn look_again(&self, connection: &mut HttpConnection, before: &TableInfo) -> Result<(), Failure> {
         let (_, told) = look(connection, &self.headers, &self.wanted).await?;
-        if !same(&before.catalogue, &told.catalogue) {
+        if !has_grown(&before.catalogue, &told.catalogue) {
             let text =
-                "the server has replaced its table, and the sites of the question changed: run the command again";
+                "the server has replaced its table, and sites of the earlier table changed: run the command again";
             return Err(Failure::Work(text.to_owned()));
         }
         *self.told.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(told);
@@ -432,14 +428,14 @@ impl Ready {
     }
 }
 
-/// Whether two catalogues have the same sites in the window of a question.
-fn same_window(before: &Catalogue, now: &Catalogue, question: &Question<'_>) -> bool {
-    let Question::Window { start, length, .. } = *question else { return true };
-    let window = |catalogue: &Catalogue| {
-        let sites = catalogue.sites()?;
-        (start..start + length).map(|site| sites.get(site).map(SiteView::to_site)).collect::<Option<Vec<_>>>()
-    };
-    window(before) == window(now)
+/// Whether a catalogue has all sites of an earlier one, under the same numbers. The numbers of keys
+/// are computed anew for each question.
+fn has_grown(before: &Catalogue, now: &Catalogue) -> bool {
+    match (before.sites(), now.sites()) {
+        (Some(before), Some(now)) => before.len() <= now.len() && before.iter().zip(now.iter()).all(|(a, b)| a == b),
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 /// A fault of this program.
@@ -535,6 +531,30 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    /// A question holds the number of its site, so a table whose sites moved would answer another
+    /// question. The verdict is the same for all questions: it shows nothing of the place.
+    #[test]
+    fn a_replaced_table_is_asked_on_only_if_all_its_earlier_sites_keep_their_numbers() {
+        use tobari_search::table::{CatalogueContent, Site, Sites};
+        let of = |positions: &[u64]| {
+            let mut sites = Sites::new();
+            for position in positions {
+                let (reference, alternate) = ("A".into(), "C".into());
+                sites
+                    .push(Site { chromosome: "20".into(), position: *position, id: None, reference, alternate })
+                    .unwrap();
+            }
+            let content = CatalogueContent::Panel { sites, haplotypes: 4 };
+            Catalogue { name: [positions.len() as u8; 32], revision: 1, least: 1, label: String::new(), content }
+        };
+        let before = of(&[5, 9, 2_000_000]);
+        assert!(has_grown(&before, &before.clone()) && has_grown(&before, &of(&[5, 9, 2_000_000, 2_000_007])));
+        // a site more before the last one, in its cell or in another; one moved; one gone
+        for now in [&[5, 9, 11, 2_000_000][..], &[5, 9, 1_999_999, 2_000_000], &[5, 8, 2_000_000], &[5, 9]] {
+            assert!(!has_grown(&before, &of(now)), "{now:?}");
+        }
+    }
 
     /// Every byte of a server's list is changed in turn. The list then chooses one table or none,
     /// and no error message controls the terminal.

@@ -1,6 +1,7 @@
 //! Places that hide in their cells, over HTTP, with each part in a process of its own.
 
 use crate::support::tables::{Place, SITES, position, post, questions, raw, vcf, without_places};
+use crate::support::tap::Tap;
 use crate::support::{Server, has_no_answer, stderr};
 use serde_json::Value;
 use std::process::Stdio;
@@ -197,4 +198,61 @@ fn a_budget_of_regions_holds_for_cells_over_restarts_and_new_tables() {
         );
     }
     assert!(ask(&server, 30).status.success(), "another cell");
+}
+
+/// The traffic of real commands, as the servers see it: for a history of replays, scans and lists
+/// by new processes, at two servers and a new index, two places of a cell send the same requests,
+/// of the same lengths, for the same arrangements.
+#[test]
+fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
+    let place = Place::new();
+    let tables = [
+        table(&place, "first", |_| false),
+        table(&place, "other", |site| site == 0),
+        table(&place, "anew", |site| site > 40),
+    ];
+    let servers = tables.map(|table| Server::start(&["--search", &table]));
+    let taps = servers.each_ref().map(|server| Tap::to(&server.address()));
+    let list = |sites: &[usize]| {
+        let lines: String = sites.iter().map(|site| format!("20:{}\t0{}\n", wide(*site), site % 2)).collect();
+        place.write("history", &lines)
+    };
+    let ask = |urls: &[&str], sites: &[usize]| {
+        let queries = list(sites);
+        let more: Vec<&str> = urls[1..].iter().flat_map(|url| ["--server", url]).collect();
+        let how = ["--queries", &queries, "--least-places", "9", "--parallel", "1"];
+        let done = place.query(urls[0], &[&more[..], &how].concat());
+        assert!(done.status.success(), "{}", stderr(&done));
+    };
+    let [first, other, anew] = taps.each_ref().map(|tap| &*tap.url);
+    let history = |site: usize| {
+        for _ in 0..2 {
+            ask(&[first, other], &[site]);
+        }
+        for step in 1..4 {
+            ask(&[first], &[site + step]);
+        }
+        ask(&[anew], &[site]);
+        ask(&[other, anew], &[site, site + 1, site + 2]);
+        let seen = taps.each_ref().map(|tap| {
+            let requests = tap.take().requests().into_iter();
+            let seen = requests.map(|(method, post)| {
+                let queries = post.path.ends_with("/hidden/queries");
+                let named = if queries { post.body[..34].to_vec() } else { Vec::new() };
+                (method, post.path, post.body.len(), named)
+            });
+            seen.collect::<Vec<_>>()
+        });
+        seen
+    };
+    // the first run registers the key, reads the tables and has the cell arranged
+    history(2);
+    let seen = history(3);
+    let questions = seen.each_ref().map(|seen| seen.iter().filter(|(.., named)| !named.is_empty()).count());
+    assert_eq!(questions, [5, 5, 4], "every question is there");
+    for site in [1, 5, 7] {
+        assert_eq!(history(site), seen, "{site}");
+    }
+    // a history over the border of the cell is seen
+    assert_ne!(history(9), seen);
 }

@@ -234,7 +234,7 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
         }
         ask(&[anew], &[site]);
         ask(&[other, anew], &[site, site + 1, site + 2]);
-        let seen = taps.each_ref().map(|tap| {
+        taps.each_ref().map(|tap| {
             let requests = tap.take().requests().into_iter();
             let seen = requests.map(|(method, post)| {
                 let queries = post.path.ends_with("/hidden/queries");
@@ -242,8 +242,7 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
                 (method, post.path, post.body.len(), named)
             });
             seen.collect::<Vec<_>>()
-        });
-        seen
+        })
     };
     // the first run registers the key, reads the tables and has the cell arranged
     history(2);

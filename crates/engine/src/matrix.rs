@@ -20,10 +20,10 @@ use tobari_plan::engine::Machine;
 use tobari_plan::program::{Op, Program, ProgramError, Recorder, Value};
 use tobari_plan::site::{KeyDomain, Owner, Secrecy};
 
-/// The width of the flood of `z`: `t` times a uniform integer of `[-2^40, 2^40)` in each
-/// coefficient. [`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood) bounds the statistical
-/// distance by `2^(log2 B - log2 t - 41)` a coefficient, where `B` bounds the phase of the sum. `B`
-/// grows with the number of vectors, so this job claims no fixed distance.
+/// The width of the flood of `z`: `t` times an integer of `[-2^40, 2^40)` in each coefficient.
+/// [`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood) bounds the statistical distance by
+/// the norm of the sum's phase, which grows with the number of vectors. So this job claims no fixed
+/// distance.
 pub const FLOOD_BITS: u16 = 40;
 
 /// The size of a job.

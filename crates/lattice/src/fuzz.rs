@@ -35,8 +35,8 @@ fn lattice_objects(data: &[u8], parameters: &LatticeParameters) {
     if let Ok(ciphertext) = wire::decode_seeded_ciphertext(data, parameters) {
         assert_eq!(wire::encode_seeded_ciphertext(&ciphertext), data);
     }
-    if let Ok((ciphertext, rounding)) = wire::rounded::decode_rounded(data, parameters) {
-        match wire::rounded::encode_rounded(&ciphertext, rounding) {
+    if let Ok(ciphertext) = wire::rounded::decode_rounded(data, parameters) {
+        match wire::rounded::encode_rounded(&ciphertext) {
             Ok(again) => assert_eq!(again, data),
             Err(error) => assert_eq!(error, wire::LatticeWireError::Transparent),
         }

@@ -357,7 +357,8 @@ impl Ciphertext {
     }
 
     /// The same integers with fresh randomness and `bits` bits of noise. The noise hides from the
-    /// decrypting party how the integers were computed.
+    /// decrypting party how the integers were computed, up to a statistical distance of
+    /// `2**(noise - log2(t) - bits + 0.66)` in all slots together.
     fn flood(&self, py: Python<'_>, public_key: &PublicKey, bits: u32) -> PyResult<Self> {
         self.context.same(&public_key.context)?;
         let flooded = short(py, || {

@@ -43,7 +43,7 @@ const PREPARED: usize = 4;
 /// let parameters = NamedSet::from_name("search").unwrap().parameters()?;
 /// let secret = SecretKey::generate(&parameters, &mut rng);
 /// let (encoder, holder) = (Encoder::new(&parameters)?, Decryptor::new(&secret)?);
-/// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 3, &mut rng)?.expand();
+/// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng)?.expand();
 ///
 /// let engine = BgvEngine::new(&parameters, None, &mut rng)?;
 /// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 2)?.into());

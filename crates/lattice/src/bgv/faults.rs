@@ -123,14 +123,14 @@ fn fault_33_keys_without_a_special_prime_are_an_error_and_what_needs_none_works(
     let secret = SecretKey::generate(&parameters, &mut rng(1));
     let none = || EvaluationKeys::new(&parameters);
     let made = [
-        none().with_relinearization(&secret, 3, &mut rng(2)),
-        none().with_rotation(&secret, 1, 3, &mut rng(2)),
-        none().with_swap(&secret, 3, &mut rng(2)),
+        none().with_relinearization(&secret, 2, &mut rng(2)),
+        none().with_rotation(&secret, 1, 2, &mut rng(2)),
+        none().with_swap(&secret, 2, &mut rng(2)),
         none().with_expansion(&secret, 2, &mut rng(2)),
     ];
     assert!(made.iter().all(|keys| keys.as_ref().err() == Some(&KeyError::NoSpecialPrime)));
     let (encoder, holder) = (Encoder::new(&parameters).unwrap(), Decryptor::new(&secret).unwrap());
-    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 3, &mut rng(3)).unwrap().expand();
+    let x = holder.encrypt(&encoder.encode(&[5]).unwrap(), 2, &mut rng(3)).unwrap().expand();
     let evaluator = Evaluator::new(&parameters).unwrap();
     let found = holder.decrypt(&evaluator.mul_scalar(&x, 3).unwrap()).unwrap();
     assert_eq!(encoder.decode(&found)[0], 15);

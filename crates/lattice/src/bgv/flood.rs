@@ -9,13 +9,14 @@ use zeroize::Zeroizing;
 
 impl Evaluator {
     /// The same message with fresh randomness, and an error that hides the old one. It adds an
-    /// encryption of zero, and `t` times a polynomial with uniform coefficients in
-    /// `[-2^bits, 2^bits)`.
+    /// encryption of zero, and `t` times a polynomial with coefficients in `[-2^bits, 2^bits)`,
+    /// each a sum of three uniform numbers.
     ///
-    /// Each coefficient of the result is within `2^(log2 B - log2 t - bits - 1)` of being
-    /// independent of the old error, in statistical distance, where `B` bounds the old phase
-    /// ([`Ciphertext::noise_bound`]); for the whole polynomial, `N` times that. **The bound holds
-    /// for honestly made ciphertexts**: an attacker without a key can make one with any phase.
+    /// The result is within [`flood_distance`](crate::rlwe::flood_distance) of `log2 B - log2 t` of
+    /// being independent of the old error, in statistical distance over all coefficients together.
+    /// `B` bounds the Euclidean norm of the old phase; [`Ciphertext::noise_bound`] does, because it
+    /// bounds the canonical norm, which is never smaller. **The bound holds for honestly made
+    /// ciphertexts**: an attacker without a key can make one with any phase.
     ///
     /// # Errors
     /// [`EvaluateError::Flooding`] if the noise would not fit the modulus,
@@ -51,7 +52,7 @@ impl Evaluator {
         }
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
         let ring = self.parameters().ring();
-        let mut flood = Poly::<Coeff>::uniform_integers(ring, ring.basis(a.level()), bits, &mut stream);
+        let mut flood = Poly::<Coeff>::spline_integers(ring, ring.basis(a.level()), bits, &mut stream);
         flood.scale_assign(self.modulus().value() as i64);
         out.inner.add_phase(&Zeroizing::new(flood.forward()));
         Ok(out)

@@ -11,16 +11,17 @@ use zeroize::Zeroizing;
 
 impl Evaluator {
     /// The same numbers with fresh randomness, and an error that hides the old one from the holder
-    /// of the key. It adds an encryption of zero, and a polynomial with uniform coefficients in
-    /// `[-2^bits, 2^bits)`. **It hides inputs of the server; it does not make results safe to show
-    /// to others** ([`FloodBudget`](super::FloodBudget) does).
+    /// of the key. It adds an encryption of zero, and a polynomial with coefficients in `[-2^bits,
+    /// 2^bits)`, each a sum of three uniform numbers. **It hides inputs of the server; it does not
+    /// make results safe to show to others** ([`FloodBudget`](super::FloodBudget) does).
     ///
-    /// Each coefficient of the result is within `2^(b - bits - 1)` of being independent of the old
-    /// error, in statistical distance, where every coefficient of the old error is below `2^b`; for
-    /// the whole polynomial, `N` times that. The old error is [`Estimate::error`] times the scale
-    /// at most. Its part [`Estimate::noise`] leaves out how factors of the server were rounded,
-    /// which may tell something of them. **The bound holds for honestly made ciphertexts**: an
-    /// attacker without a key can make one with any phase.
+    /// The result is within [`flood_distance`](crate::rlwe::flood_distance) of `b` of being
+    /// independent of the old error, in statistical distance over all coefficients together, where
+    /// the Euclidean norm of the old error's coefficients is below `2^b`. [`Estimate::error`] times
+    /// the scale bounds it, because it bounds the canonical norm. Its part [`Estimate::noise`]
+    /// leaves out how factors of the server were rounded, which may tell something of them. **The
+    /// bound holds for honestly made ciphertexts**: an attacker without a key can make one with any
+    /// phase.
     ///
     /// Slots are sums of all `N` coefficients, and so the result's slots have errors of up to
     /// `N 2^bits` over the scale. Sums of slots whose message has few coefficients may have much
@@ -53,7 +54,7 @@ impl Evaluator {
         out.inner_mut().add_assign(&public.encrypt_zero(a.level(), rng));
         let mut stream = Seed::random(rng).stream(Domain::Flood, 0);
         let ring = self.parameters().ring();
-        let flood = Poly::<Coeff>::uniform_integers(ring, ring.basis(a.level()), bits, &mut stream);
+        let flood = Poly::<Coeff>::spline_integers(ring, ring.basis(a.level()), bits, &mut stream);
         out.inner_mut().add_phase(&Zeroizing::new(flood.forward()));
         out.declare_estimate(&estimate)?;
         Ok(out)

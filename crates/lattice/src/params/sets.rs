@@ -90,9 +90,9 @@ impl NamedSet {
             name: "search",
             purpose: "a query of one ciphertext: BGV modulo 65,537, no evaluation keys",
             degree: 1 << 12,
-            data: &[36, 35, 35],
+            data: &[50, 50],
             special: &[],
-            digits: 3,
+            digits: 2,
             plaintext_modulus: Some(65_537),
         },
         NamedSet {
@@ -117,9 +117,9 @@ impl NamedSet {
             name: "search-17",
             purpose: "a query of ten sites at 100 places: BGV modulo 114,689",
             degree: 1 << 12,
-            data: &[36, 35, 35],
+            data: &[50, 50],
             special: &[],
-            digits: 3,
+            digits: 2,
             plaintext_modulus: Some(114_689),
         },
         NamedSet {

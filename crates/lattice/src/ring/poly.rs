@@ -298,19 +298,48 @@ impl Poly<Coeff> {
     }
 
     /// The element with uniform integer coefficients from `-2^bits` to below `2^bits`, for any
-    /// `bits`. Each coefficient consists of pieces of 32 bits; the highest piece has the sign.
+    /// `bits`.
     pub fn uniform_integers(ring: &Arc<Ring>, basis: Basis, bits: u32, stream: &mut Stream) -> Self {
-        const PIECE: u32 = 32;
-        let mut piece = Zeroizing::new(vec![0; ring.degree()]);
-        stream.uniform_bits(bits % PIECE, &mut piece);
-        let mut sum = Self::from_integers(ring, basis, &piece);
-        for _ in 0..bits / PIECE {
-            stream.uniform_bits(PIECE - 1, &mut piece);
-            piece.iter_mut().for_each(|value| *value += 1 << (PIECE - 1)); // from 0 to 2^32 - 1
-            sum.scale_assign(1 << PIECE);
-            sum.add_assign(&Self::from_integers(ring, basis, &piece));
+        Self::sums(ring, basis, &[bits], stream)
+    }
+
+    /// The element with integer coefficients from `-2^bits` to below `2^bits`, each the sum of
+    /// three uniform ones of widths in the ratio 2 : 1 : 1. Their density is a spline of degree 2,
+    /// without the steps of a uniform density. Below two bits there is one uniform number.
+    pub fn spline_integers(ring: &Arc<Ring>, basis: Basis, bits: u32, stream: &mut Stream) -> Self {
+        match bits {
+            0 | 1 => Self::sums(ring, basis, &[bits], stream),
+            _ => Self::sums(ring, basis, &[bits - 1, bits - 2, bits - 2], stream),
         }
-        sum
+    }
+
+    /// Sums of uniform integers from `-2^b` to below `2^b`, for each `b` of `parts`, the largest
+    /// first. Each number consists of pieces of 32 bits; its highest piece has the sign.
+    fn sums(ring: &Arc<Ring>, basis: Basis, parts: &[u32], stream: &mut Stream) -> Self {
+        const PIECE: u32 = 32;
+        let (mut piece, mut total) = (Zeroizing::new(vec![0; ring.degree()]), Zeroizing::new(vec![0; ring.degree()]));
+        let mut sum: Option<Self> = None;
+        for level in (0..=parts.first().map_or(0, |bits| bits / PIECE)).rev() {
+            total.fill(0);
+            for bits in parts.iter().filter(|bits| level <= **bits / PIECE) {
+                let (width, offset) = match level == bits / PIECE {
+                    true => (bits % PIECE, 0),
+                    false => (PIECE - 1, 1 << (PIECE - 1)), // from 0 to 2^32 - 1
+                };
+                stream.uniform_bits(width, &mut piece);
+                total.iter_mut().zip(&*piece).for_each(|(total, value)| *total += value + offset);
+            }
+            let here = Self::from_integers(ring, basis, &total);
+            sum = Some(match sum {
+                None => here,
+                Some(mut sum) => {
+                    sum.scale_assign(1 << PIECE);
+                    sum.add_assign(&here);
+                    sum
+                }
+            });
+        }
+        sum.unwrap_or_else(|| Self::from_integers(ring, basis, &total))
     }
 
     /// Transforms to values: `N/2 log N` butterflies a row.

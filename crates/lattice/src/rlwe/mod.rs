@@ -33,6 +33,7 @@
 
 mod ciphertext;
 mod evaluation_keys;
+mod flood;
 mod identity;
 mod keys;
 mod linear;
@@ -44,6 +45,7 @@ mod switch;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub(crate) use evaluation_keys::{EvaluationKeys, GaloisKey, conjugation, purpose, rotation};
+pub use flood::flood_distance;
 pub use identity::{KeyId, OtherKey};
 pub use keys::{PublicKey, SecretKey};
 pub(crate) use linear::{Diagonals, LinearMap, Schedule};

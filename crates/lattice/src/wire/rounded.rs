@@ -9,7 +9,7 @@
 //! **Error.** Rounding `c_1` is an error of at most `1/2` in each coefficient, times the secret of
 //! -1, 0 and 1: the deviation is `σ = √((1 + 2N/3)/12)`. Dropping `k` bits of `c_0` is an error of
 //! at most `2^(k-1)`. In units of the modulus that is `t 2^-b` times as much. [`Sizes`] takes the
-//! fewest bits with which `8 σ` and the dropped bits stay within the shares of a [`Rounding`]. With
+//! fewest bits with which `8 σ` and the dropped bits stay within 10 % and 4 % of the modulus. With
 //! a chance of `2^-49` for each coefficient the error is larger; decryption then refuses the
 //! ciphertext if its noise exceeds a quarter. The maker of a flood leaves room for both
 //! ([`Sizes::share`]).
@@ -28,29 +28,13 @@ use crate::rlwe;
 /// Standard deviations of the rounding for which there is room.
 const DEVIATIONS: f64 = 8.0;
 
-/// How much of the modulus the errors may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rounding {
-    /// At most 14 %. A flood loses one bit of its width, or none.
-    Coarse,
-    /// At most 0.4 %, at the price of five bits more in each coefficient. A flood loses nothing.
-    Fine,
-}
-
-impl Rounding {
-    /// The shares of the modulus for rounding, and for dropping.
-    fn shares(self) -> [f64; 2] {
-        match self {
-            Self::Coarse => [0.1, 0.04],
-            Self::Fine => [0.0026, 0.0014],
-        }
-    }
-}
+/// The shares of the modulus that rounding and dropping may take. A flood loses one bit of its
+/// width by them, or none.
+const SHARES: [f64; 2] = [0.1, 0.04];
 
 /// The number of bits of a rounded ciphertext's coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    rounding: Rounding,
     bits: u32,
     dropped: u32,
     t: Modulus,
@@ -61,14 +45,14 @@ pub struct Sizes {
 impl Sizes {
     /// The sizes for these parameters; none for another scheme, and where rounding would save
     /// little: it needs a first prime of two bits more than `b`.
-    pub fn new(parameters: &LatticeParameters, rounding: Rounding) -> Option<Self> {
+    pub fn new(parameters: &LatticeParameters) -> Option<Self> {
         let Plaintext::Integers(t) = parameters.plaintext() else { return None };
         let q = *parameters.ring().data_primes().first()?.modulus();
         let (degree, log2_t) = (parameters.degree(), (t.value() as f64).log2());
-        let [rounded, lost] = rounding.shares();
+        let [rounded, lost] = SHARES;
         let bits = (log2_t + (DEVIATIONS * deviation(degree) / rounded).log2()).ceil() as u32;
         let dropped = (f64::from(bits) - log2_t + lost.log2() + 1.0).floor().max(0.0) as u32;
-        (bits + 2 <= q.bits()).then_some(Self { rounding, bits, dropped, t, q, degree })
+        (bits + 2 <= q.bits()).then_some(Self { bits, dropped, t, q, degree })
     }
 
     /// The share of the modulus that the errors may take: below a quarter.
@@ -92,10 +76,10 @@ fn deviation(degree: usize) -> f64 {
 /// # Errors
 /// [`LatticeWireError::Transparent`] for a ciphertext that everybody can read, and
 /// [`LatticeWireError::Malformed`] for another level, three parts, or parameters without sizes.
-pub fn encode_rounded(ciphertext: &bgv::Ciphertext, rounding: Rounding) -> Result<Vec<u8>, LatticeWireError> {
+pub fn encode_rounded(ciphertext: &bgv::Ciphertext) -> Result<Vec<u8>, LatticeWireError> {
     opaque(ciphertext.inner())?;
     let parameters = ciphertext.parameters();
-    let sizes = Sizes::new(parameters, rounding).ok_or(LatticeWireError::Malformed("parameters"))?;
+    let sizes = Sizes::new(parameters).ok_or(LatticeWireError::Malformed("parameters"))?;
     let ([first, second], 1) = (ciphertext.inner().parts(), ciphertext.level()) else {
         return Err(LatticeWireError::Malformed("level"));
     };
@@ -114,28 +98,19 @@ pub fn encode_rounded(ciphertext: &bgv::Ciphertext, rounding: Rounding) -> Resul
     };
     let mut out = head_of(LatticeKind::RoundedCiphertext, parameters, ciphertext.key());
     out.extend_from_slice(&ciphertext.factor().to_be_bytes());
-    out.push(sizes.rounding as u8);
     pack_bits(&scaled(first, dropped), bits - dropped, &mut out);
     pack_bits(&scaled(second, 0), bits, &mut out);
     Ok(out)
 }
 
-/// Reads a rounded ciphertext, over one prime, and its rounding. Nothing is known about its noise.
+/// Reads a rounded ciphertext, over one prime. Nothing is known about its noise.
 ///
 /// # Errors
 /// [`LatticeWireError`], with the expected and the found value.
-pub fn decode_rounded(
-    bytes: &[u8],
-    parameters: &LatticeParameters,
-) -> Result<(bgv::Ciphertext, Rounding), LatticeWireError> {
+pub fn decode_rounded(bytes: &[u8], parameters: &LatticeParameters) -> Result<bgv::Ciphertext, LatticeWireError> {
     let (key, mut reader) = open(LatticeKind::RoundedCiphertext, bytes, parameters)?;
     let factor = read_unit(&mut reader, parameters)?;
-    let rounding = match reader.u8()? {
-        0 => Rounding::Coarse,
-        1 => Rounding::Fine,
-        _ => return Err(LatticeWireError::Malformed("rounding")),
-    };
-    let sizes = Sizes::new(parameters, rounding).ok_or(LatticeWireError::Malformed("parameters"))?;
+    let sizes = Sizes::new(parameters).ok_or(LatticeWireError::Malformed("parameters"))?;
     reader.expect_rest(sizes.bytes())?;
     let Sizes { bits, dropped, t, q, degree, .. } = sizes;
     let ring = parameters.ring();
@@ -154,8 +129,7 @@ pub fn decode_rounded(
         Ok(element.forward())
     };
     let parts = vec![part(dropped)?, part(0)?];
-    let ciphertext = bgv::Ciphertext::claimed(rlwe::Ciphertext::new(parameters, key, parts), factor, u32::MAX);
-    Ok((ciphertext, rounding))
+    Ok(bgv::Ciphertext::claimed(rlwe::Ciphertext::new(parameters, key, parts), factor, u32::MAX))
 }
 
 #[cfg(test)]
@@ -175,18 +149,13 @@ mod tests {
     /// Results of honest servers, with all the noise that the modulus has room for beside rounding.
     #[test]
     fn rounded_ciphertexts_decrypt_to_the_same_numbers_and_are_shorter() {
-        use Rounding::{Coarse, Fine};
-        for (name, rounding, bits, dropped) in [
-            ("search", Coarse, 27, 7),
-            ("search-17", Coarse, 28, 7),
-            ("search-23", Coarse, 34, 7),
-            ("search-hidden", Coarse, 31, 7),
-            ("search-hidden", Fine, 36, 7),
-        ] {
+        for (name, bits, dropped) in
+            [("search", 27, 7), ("search-17", 28, 7), ("search-23", 34, 7), ("search-hidden", 31, 7)]
+        {
             let parameters = NamedSet::from_name(name).unwrap().parameters().unwrap();
-            let sizes = Sizes::new(&parameters, rounding).unwrap();
+            let sizes = Sizes::new(&parameters).unwrap();
             assert_eq!((sizes.bits, sizes.dropped), (bits, dropped), "{name}");
-            assert!(sizes.share() < rounding.shares().iter().sum(), "{name}");
+            assert!(sizes.share() < SHARES.iter().sum(), "{name}");
             let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(1)));
             let public = PublicKey::generate(&secret, &mut rng(2));
             let (encoder, evaluator) = (Encoder::new(&parameters).unwrap(), Evaluator::new(&parameters).unwrap());
@@ -199,9 +168,9 @@ mod tests {
             let flood = modulus + (0.25 - sizes.share()).log2() - (sizes.t.value() as f64).log2();
             let flooded = evaluator.flood(&fresh, &public, flood as u32, &mut rng(4)).unwrap();
             let sent = evaluator.to_level(&flooded, 1).unwrap();
-            let bytes = encode_rounded(&sent, rounding).unwrap();
-            let (read, found) = decode_rounded(&bytes, &parameters).unwrap();
-            assert_eq!((encode_rounded(&read, found).unwrap(), found), (bytes.clone(), rounding), "one byte string");
+            let bytes = encode_rounded(&sent).unwrap();
+            let read = decode_rounded(&bytes, &parameters).unwrap();
+            assert_eq!(encode_rounded(&read).unwrap(), bytes, "one byte string");
             assert_eq!(encoder.decode(&holder.decrypt_measured(&read).unwrap()), values, "{name}");
             let whole = super::super::encode_ciphertext(&sent).unwrap().len();
             assert!(10 * bytes.len() < 8 * whole, "{name}: {} of {whole}", bytes.len());
@@ -209,24 +178,24 @@ mod tests {
             let mut damaged = bytes.clone();
             let last = damaged.len() - 1;
             damaged[last - 40..].iter_mut().for_each(|byte| *byte ^= 0xff);
-            let (damaged, _) = decode_rounded(&damaged, &parameters).unwrap();
+            let damaged = decode_rounded(&damaged, &parameters).unwrap();
             assert!(matches!(holder.decrypt_measured(&damaged), Err(DecryptError::Noise)), "{name}");
             assert!(decode_rounded(&bytes[..last], &parameters).is_err());
             assert!(decode_rounded(&[&bytes[..], &[0]].concat(), &parameters).is_err());
             // three parts, two primes, and what everybody can read
-            assert_eq!(encode_rounded(&flooded, rounding), Err(LatticeWireError::Malformed("level")));
+            assert_eq!(encode_rounded(&flooded), Err(LatticeWireError::Malformed("level")));
             let nothing = evaluator.sub(&sent, &sent).unwrap();
-            assert_eq!(encode_rounded(&nothing, rounding), Err(LatticeWireError::Transparent));
+            assert_eq!(encode_rounded(&nothing), Err(LatticeWireError::Transparent));
         }
         let wide = NamedSet::from_name("search-40").unwrap().parameters().unwrap();
-        assert_eq!(Sizes::new(&wide, Coarse), None, "rounding would save nothing");
+        assert_eq!(Sizes::new(&wide), None, "rounding would save nothing");
     }
 
     /// The measured error of rounding is that of the module's head.
     #[test]
     fn the_error_of_rounding_stays_within_its_share() {
         let parameters = NamedSet::from_name("search").unwrap().parameters().unwrap();
-        let sizes = Sizes::new(&parameters, Rounding::Coarse).unwrap();
+        let sizes = Sizes::new(&parameters).unwrap();
         let secret = SecretKey::from_seed(&parameters, Seed::random(&mut rng(5)));
         let (holder, evaluator) = (Decryptor::new(&secret).unwrap(), Evaluator::new(&parameters).unwrap());
         let message = Encoder::new(&parameters).unwrap().encode(&[5; 9]).unwrap();
@@ -234,8 +203,8 @@ mod tests {
         for seed in 0..20 {
             let fresh = holder.encrypt(&message, parameters.data_primes(), &mut rng(seed)).unwrap().expand();
             let sent = evaluator.to_level(&fresh, 1).unwrap();
-            let bytes = encode_rounded(&sent, Rounding::Coarse).unwrap();
-            let (read, _) = decode_rounded(&bytes, &parameters).unwrap();
+            let bytes = encode_rounded(&sent).unwrap();
+            let read = decode_rounded(&bytes, &parameters).unwrap();
             let share =
                 |one: &bgv::Ciphertext| (secret.noise(one.inner()).log2() - (sizes.q.value() as f64).log2()).exp2();
             assert!(share(&sent) < 1e-3);

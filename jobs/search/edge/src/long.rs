@@ -143,7 +143,7 @@ fn measure(search: &Search, common: &RunArguments) -> Result<ExitCode, Failure> 
         ));
         output::result(format!(
             "  by the bounds every bit was right to {:.1} bits before a refresh and {:.1} after it; the answer is flooded \
-             to a distance of 2^-{} a coefficient",
+             to a statistical distance of 2^-{}",
             worst[0], worst[1], answer.margin
         ));
         output::result(format!(

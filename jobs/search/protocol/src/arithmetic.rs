@@ -4,7 +4,7 @@
 use tobari_lattice::bgv::{Ciphertext, EncodeError, Encoder, Evaluator};
 use tobari_lattice::params::{self, LatticeParameters};
 use tobari_lattice::ring::Modulus;
-use tobari_lattice::wire::rounded::{Rounding, Sizes, decode_rounded, encode_rounded};
+use tobari_lattice::wire::rounded::{Sizes, decode_rounded, encode_rounded};
 use tobari_lattice::wire::{self, LatticeWireError};
 
 /// Encoder and evaluator of some parameters.
@@ -39,16 +39,15 @@ impl Arithmetic {
         }))
     }
 
-    /// Bits of the uniform noise that hides the rest of a query's noise, in answers that are
-    /// rounded so.
-    pub(super) fn flood_bits(&self, rounding: Rounding) -> u32 {
+    /// Bits of the flood that hides the rest of a query's noise: as many as an answer has room for.
+    pub(super) fn flood_bits(&self) -> u32 {
         // decryption fails from a quarter of the modulus on. The flood ends before that, because an
         // answer is rounded to one prime, with an error of this deviation for a secret of -1, 0 and
         // 1, and then to fewer bits
         let first = self.parameters.ring().data_primes()[0].modulus().value() as f64;
         let t = self.t.value() as f64;
         let deviation = t * ((1.0 + self.parameters.degree() as f64 * 2.0 / 3.0) / 12.0).sqrt();
-        let sent = Sizes::new(&self.parameters, rounding).map_or(0.0, |sizes| sizes.share());
+        let sent = Sizes::new(&self.parameters).map_or(0.0, |sizes| sizes.share());
         let share = 0.25 - ROUNDINGS * deviation / first - sent;
         (self.modulus + share.log2() - t.log2()).max(0.0) as u32
     }
@@ -58,9 +57,9 @@ impl Arithmetic {
 ///
 /// # Errors
 /// [`LatticeWireError::Transparent`] for a ciphertext that everybody can read.
-pub(super) fn encode_part(part: &Ciphertext, rounding: Rounding) -> Result<Vec<u8>, LatticeWireError> {
-    match Sizes::new(part.parameters(), rounding) {
-        Some(_) => encode_rounded(part, rounding),
+pub(super) fn encode_part(part: &Ciphertext) -> Result<Vec<u8>, LatticeWireError> {
+    match Sizes::new(part.parameters()) {
+        Some(_) => encode_rounded(part),
         None => wire::encode_ciphertext(part),
     }
 }
@@ -69,15 +68,10 @@ pub(super) fn encode_part(part: &Ciphertext, rounding: Rounding) -> Result<Vec<u
 ///
 /// # Errors
 /// [`LatticeWireError`].
-pub(super) fn decode_part(
-    bytes: &[u8],
-    parameters: &LatticeParameters,
-    rounding: Rounding,
-) -> Result<Ciphertext, LatticeWireError> {
+pub(super) fn decode_part(bytes: &[u8], parameters: &LatticeParameters) -> Result<Ciphertext, LatticeWireError> {
     let bytes = wire::without_identity(bytes)?;
-    if Sizes::new(parameters, rounding).is_none() {
+    if Sizes::new(parameters).is_none() {
         return wire::decode_ciphertext(bytes, parameters);
     }
-    let (part, found) = decode_rounded(bytes, parameters)?;
-    if found == rounding { Ok(part) } else { Err(LatticeWireError::Malformed("rounding")) }
+    decode_rounded(bytes, parameters)
 }

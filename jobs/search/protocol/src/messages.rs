@@ -39,7 +39,6 @@ use tobari_lattice::ring::Modulus;
 use tobari_lattice::rlwe::PublicKey;
 use tobari_lattice::wire;
 use tobari_lattice::wire::VERSION;
-use tobari_lattice::wire::rounded::Rounding;
 
 /// The most places of a query.
 pub const MAX_PLACES: usize = 100;
@@ -199,7 +198,7 @@ pub fn encode_answer(blocks: &[Block]) -> Result<Vec<u8>, MessageError> {
     let mut out = vec![VERSION, ANSWER, granularity as u8, limbs as u8];
     out.extend_from_slice(&(blocks.len() as u16).to_be_bytes());
     for part in blocks.iter().flat_map(|block| block.equal.iter().chain(&block.count)) {
-        out.extend_from_slice(&encode_part(part, Rounding::Coarse)?);
+        out.extend_from_slice(&encode_part(part)?);
     }
     Ok(out)
 }
@@ -220,7 +219,7 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     }
     let counts = granularity == Granularity::Count;
     let part = |bytes| -> Result<Ciphertext, MessageError> {
-        let part = decode_part(bytes, parameters, Rounding::Coarse)?;
+        let part = decode_part(bytes, parameters)?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };

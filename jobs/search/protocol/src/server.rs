@@ -16,8 +16,7 @@ use rand_core::{CryptoRng, Rng};
 use tobari_lattice::bgv::{Ciphertext, EncodeError, EvaluateError, SeededCiphertext};
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::{Domain, Modulus, Seed};
-use tobari_lattice::rlwe::PublicKey;
-use tobari_lattice::wire::rounded::Rounding;
+use tobari_lattice::rlwe::{PublicKey, flood_distance};
 use zeroize::Zeroizing;
 
 /// What an answer tells the client.
@@ -99,20 +98,26 @@ impl Matcher {
         &self.arithmetic.t
     }
 
-    /// Bits of the uniform noise that hides the rest of a query's noise.
+    /// Bits of the flood that hides the rest of a query's noise.
     pub fn flood_bits(&self) -> u32 {
-        self.arithmetic.flood_bits(Rounding::Coarse)
+        self.arithmetic.flood_bits()
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to an honest
-    /// query, over all coefficients of a block's outputs
-    /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)). The flood covers the noise
-    /// that products with any plaintexts make of the query's noise, one product for each limb.
+    /// `log2` of a bound on the statistical distance between the noise of an answer to an honest
+    /// query and noise that does not depend on the query, over all coefficients of a block's
+    /// outputs.
+    ///
+    /// The old error of an output is `Σ r_i d_i / t`, with a mask `r_i` and the phase `d_i` of a
+    /// query for each limb. Its Euclidean norm is at most `Σ ‖r_i‖ |d_i| / t`, where `|d_i|` is the
+    /// canonical norm, which [`Ciphertext::noise_bound`] bounds. Each coefficient of a mask is
+    /// uniform modulo `t`, or zero in a block without entries, so `‖r_i‖` is `t √(N/12)` on average
+    /// at most. An average is enough ([`flood_distance`]). Masks that must not vanish are uniform
+    /// masks under a condition that holds with probability 0.93 or more: a tenth of a bit.
     pub fn distance(&self, query: &SeededCiphertext, limbs: usize) -> f64 {
         let log2 = |value: u64| (value as f64).log2();
-        let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
-        let worst = query.expand().noise_bound() + degree + t - 1.0 + log2(limbs as u64);
-        worst - t - f64::from(self.flood_bits()) - 1.0 + degree + log2(limbs as u64 + 1)
+        let mask = (log2(self.arithmetic.parameters.degree() as u64) - 12f64.log2()) / 2.0;
+        let output = query.expand().noise_bound() + mask + log2(limbs as u64);
+        flood_distance(output + log2(limbs as u64 + 1) / 2.0 + 0.1, self.flood_bits())
     }
 
     /// Answers a query: its ciphertexts by limb, and by block where the layout has several groups.

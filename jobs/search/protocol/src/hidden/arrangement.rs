@@ -26,7 +26,7 @@ pub const DEPTH: usize = 9;
 /// The most blocks and limbs: `2^DEPTH`.
 pub const LEAVES: usize = 1 << DEPTH;
 /// The statistical distance of the noise of two answers is at most 2 to the minus this number.
-pub const DISTANCE_BITS: f64 = 32.0;
+pub const DISTANCE_BITS: f64 = 40.0;
 
 /// The set of parameters of all queries with the place hidden.
 pub fn set() -> Option<NamedSet> {

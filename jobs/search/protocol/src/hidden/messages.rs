@@ -14,7 +14,7 @@
 
 use super::permutation::{KEY_BYTES, Permutation};
 use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
-use super::server::{Page, Partial, Registration, rounding};
+use super::server::{Page, Partial, Registration};
 use crate::arithmetic::{decode_part, encode_part};
 use crate::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
 use crate::server::Granularity;
@@ -146,7 +146,7 @@ pub fn encode_answer(pages: &[Page]) -> Result<Vec<u8>, MessageError> {
     let limbs = pages.first().map_or(0, |page| page.equal.len());
     let mut out = vec![VERSION, ANSWER, u8::from(counts), pages.len() as u8, limbs as u8];
     for part in pages.iter().flat_map(|page| page.equal.iter().chain(&page.count)) {
-        out.extend_from_slice(&encode_part(part, rounding(pages.len()))?);
+        out.extend_from_slice(&encode_part(part)?);
     }
     Ok(out)
 }
@@ -171,7 +171,7 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
         return Err(MessageError::Malformed("length"));
     }
     let part = |bytes| -> Result<Ciphertext, MessageError> {
-        let part = decode_part(bytes, parameters, rounding(pages))?;
+        let part = decode_part(bytes, parameters)?;
         let fits = part.level() == 1 && !part.needs_relinearization();
         fits.then_some(part).ok_or(MessageError::Malformed("level"))
     };

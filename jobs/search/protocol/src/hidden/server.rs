@@ -16,13 +16,14 @@
 //! hold limbs that no query has, so they look like other slots without a match.
 //!
 //! **Noise.** By [`Expansion::noise`], and because no polynomial of a block has a Euclidean norm
-//! above `√N t/2`, the norm of a `d_j`'s phase is at most `2^noise √N t/2`. The coefficients of a
-//! mask are uniform modulo `t` and independent. Each coefficient of `Σ_j r_j d_j` is a sum of them
-//! times numbers of that norm. By Hoeffding's inequality it is below `t √(L λ/2) ‖d‖` for `L`
-//! limbs, except with probability `2 e^-λ`; `λ = 42` makes that 2^-59. Masks without a zero are
-//! uniform masks under a condition that holds with probability above one half if `N < t/2`. The
-//! flood covers this bound ([`Matcher::distance`]). Correct decryption follows from the bounds of
-//! [`Ciphertext::noise_bound`], which need no such argument.
+//! above `√N t/2`, the norm of a `d_j`'s phase is at most `D = 2^noise √N t/2`. The coefficients of
+//! a mask are uniform modulo `t` and independent, so their variance is `t²/12`. Each coefficient of
+//! `Σ_j r_j d_j` is a sum of them times numbers of that norm, and its mean square is `L D² t²/12`
+//! for `L` limbs. So the error, which is that sum over `t`, has a norm of `D √(N L/12)` on average
+//! at most ([`Matcher::noise`]). The flood hides it ([`Matcher::distance`],
+//! [`flood_distance`]). Masks without a zero are uniform masks under a condition that holds with
+//! probability above 0.99 if `N < t/100`, and the bound grows by less than 1 %. Correct decryption
+//! follows from the bounds of [`Ciphertext::noise_bound`].
 //!
 //! **Cost** of `B` blocks of `p` pages, `L` limbs, `l` primes: `B + L` key switches; `2 l N (L + 1)
 //! p B` products with numbers that are read once, `8 l N` bytes a polynomial. Packed polynomials
@@ -41,15 +42,12 @@ use tobari_lattice::bgv::{
 };
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::ring::{Domain, Modulus, Seed};
-use tobari_lattice::rlwe::PublicKey;
-use tobari_lattice::wire::rounded::Rounding;
+use tobari_lattice::rlwe::{PublicKey, flood_distance};
 use tobari_lattice::wire::{self, LatticeWireError};
 use zeroize::Zeroizing;
 
 /// Leaves that are multiplied at a time: so many products are summed before a reduction.
 const BATCH: usize = 15;
-/// `√(λ/2)`, `λ = 42`.
-const HOEFFDING: f64 = 4.583;
 
 /// A client's registration: its public key, and keys to expand its queries.
 pub struct Registration {
@@ -176,28 +174,25 @@ impl Matcher {
         &self.arithmetic.t
     }
 
-    /// Bits of the uniform noise that floods the rest of a query's noise.
-    pub fn flood_bits(&self, layout: &Layout) -> u32 {
-        self.arithmetic.flood_bits(rounding(layout.pages()))
+    /// Bits of the flood that hides the rest of a query's noise.
+    pub fn flood_bits(&self) -> u32 {
+        self.arithmetic.flood_bits()
     }
 
-    /// `log2` of a bound on every coefficient that the flood covers, for a query and keys that were
-    /// made honestly (see the module's head).
+    /// `log2` of a bound on the average Euclidean norm of an output's error, for a query and keys
+    /// that were made honestly (see the module's head).
     pub fn noise(&self, form: &Form) -> f64 {
         let (degree, t) = (log2(self.arithmetic.parameters.degree() as u64), log2(self.arithmetic.t.value()));
         let difference = form.expansion.noise() + degree / 2.0 + t - 1.0;
-        difference + t + HOEFFDING.log2() + log2(form.layout.limbs() as u64) / 2.0
+        difference + (degree - 12f64.log2() + log2(form.layout.limbs() as u64)) / 2.0
     }
 
-    /// `log2` of a bound on the statistical distance between the noise of two answers to honest
-    /// queries, over all coefficients of all outputs
-    /// ([`Evaluator::flood`](tobari_lattice::bgv::Evaluator::flood)).
+    /// `log2` of a bound on the statistical distance between the noise of an answer to an honest
+    /// query and noise that does not depend on the query, over all coefficients of all outputs
+    /// ([`flood_distance`]).
     pub fn distance(&self, form: &Form, granularity: Granularity) -> f64 {
-        let degree = log2(self.arithmetic.parameters.degree() as u64);
         let outputs = form.layout.pages() * outputs(&form.layout, granularity);
-        self.noise(form) - log2(self.arithmetic.t.value()) - f64::from(self.flood_bits(&form.layout)) - 1.0
-            + degree
-            + log2(outputs as u64)
+        flood_distance(self.noise(form) + log2(outputs as u64) / 2.0, self.flood_bits())
     }
 
     /// The sums over a range of blocks. Each range takes its own share of the key switches, of the
@@ -344,7 +339,7 @@ impl Matcher {
                 .zip(sums)
                 .map(|(wanted, sum)| self.arithmetic.evaluator.sub(wanted, sum))
                 .collect::<Result<Vec<_>, _>>()?;
-            let of = (&registration.public, self.flood_bits(layout));
+            let of = (&registration.public, self.flood_bits());
             let equal = |_| self.masked(of, None, &differences, rng);
             let equal = (0..layout.limbs()).map(equal).collect::<Result<_, _>>()?;
             let count = match sums.get(layout.limbs()) {
@@ -414,12 +409,6 @@ impl Matcher {
         Seed::random(rng).stream(Domain::Uniform, 0).uniform(modulus, &mut values);
         Zeroizing::new(values.iter().map(|value| *value as i64 + offset).collect())
     }
-}
-
-/// The rounding of the answers about blocks of so many pages. Large tables have no room for a
-/// coarse one: their distance is near its limit.
-pub(super) fn rounding(pages: usize) -> Rounding {
-    if pages == 1 { Rounding::Coarse } else { Rounding::Fine }
 }
 
 /// The number of outputs of a page.

@@ -80,13 +80,14 @@ pub mod maps;
 pub mod program;
 
 use tobari_lattice::params::{LatticeParameters, Plaintext};
+use tobari_lattice::rlwe::flood_distance;
 
 /// The parameter set for panels and lengths in practice.
 pub const SET: &str = "pbwt";
 
-/// An answer's coefficient is within the statistical distance `2^-36` of one that depends on the
-/// count alone. This uses the bounds on noise, which are about ten bits a symbol above the measured
-/// noise.
+/// An answer is within the statistical distance `2^-36` of one that depends on the count alone,
+/// over all coefficients together ([`flood_distance`](tobari_lattice::rlwe::flood_distance)). This
+/// uses the bounds on noise, which are about ten bits a symbol above the measured noise.
 pub const FLOOD_MARGIN: f64 = 36.0;
 
 /// The longest pattern for 2,184 haplotypes; [`bits`] has no limit.
@@ -220,7 +221,7 @@ impl Layout {
         let masks = length.min(2) as f64;
         let noise = masks * masked + length.saturating_sub(2) as f64 * mapped + (self.period as f64).log2();
         // a product of ciphertexts takes a prime, and the flood has to hide all noise that is left
-        let room = noise + bits.answer - (bits.flood() + bits.t + 1.0 - FLOOD_MARGIN);
+        let room = noise + bits.answer + flood_distance(FLOOD_MARGIN - bits.t, bits.flood() as u32);
         let fits = |primes: &usize| bits.primes[..*primes].iter().sum::<f64>() >= room;
         (ANSWER_PRIMES + length.saturating_sub(1)..=bits.primes.len()).find(fits)
     }

@@ -192,12 +192,12 @@ fn numbers(entries: &[Entry]) -> BTreeSet<(Key, u64)> {
     entries.iter().map(|entry| (entry.key, entry.count)).collect()
 }
 
-/// The attack works, as `book/src/explanation/threats/search.md` says: it shows one or two bits of
-/// every coefficient of a mask, because the flood fills the modulus except for two to three bits.
-/// It shows no bit more. Nine of ten coefficients are read right.
+/// The attack works, as `book/src/explanation/threats/search.md` says: it shows two or three bits
+/// of every coefficient of a mask, because the flood fills the modulus except for two to three
+/// bits. Two bits are almost always read right, and the fourth is not.
 #[test]
-fn a_constant_phase_shows_one_or_two_bits_of_every_mask_and_not_three() {
-    for (set, limbs, bits) in [("search", 1, 2), ("search-17", 1, 2), ("search-23", 1, 2), ("search-40", 2, 2)] {
+fn a_constant_phase_shows_two_or_three_bits_of_every_mask_and_not_four() {
+    for (set, limbs) in [("search", 1), ("search-17", 1), ("search-23", 1), ("search-40", 2)] {
         let bench = Bench::new(set);
         let layout = Layout::new(Shape::Word { bits: 1 }, bench.matcher.slots(), |_| 1);
         let entry = |i| Entry { key: [5 * i % 60_000 + 1, 7 * (limbs as u64 - 1)], count: 1 };
@@ -215,9 +215,8 @@ fn a_constant_phase_shows_one_or_two_bits_of_every_mask_and_not_three() {
             let same = found.iter().zip(masks.coefficients()).filter(|(phase, r)| read(phase) == r.rem_euclid(1 << k));
             same.count() as f64 / bench.parameters.degree() as f64
         };
-        let shares = [1, 2, 3].map(right);
-        assert!(shares[..bits].iter().all(|share| *share > 0.9), "{set}: {shares:?}");
-        assert!(shares[bits..].iter().all(|share| *share < 0.9), "{set}: {shares:?}");
+        let [one, two, three, four] = [1, 2, 3, 4].map(right);
+        assert!(one > 0.99 && two > 0.95 && three > 0.7 && four < 0.7, "{set}: {one}, {two}, {three}, {four}");
     }
 }
 
@@ -316,7 +315,7 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
     let weak = evaluator.add(&evaluator.mul_plain(&one, &masks).unwrap(), &zero).unwrap();
     let weak = evaluator.to_level(&weak, 1).unwrap();
     // the divisor of the change of modulus
-    let gone = bench.primes(3)[1..].iter().fold(1, |gone, prime| t.mul(gone, t.reduce(prime.modulus().value())));
+    let gone = bench.primes(2)[1..].iter().fold(1, |gone, prime| t.mul(gone, t.reduce(prime.modulus().value())));
     let second = |part: &Ciphertext| {
         let mut values = bench.values(part, 1);
         bench.primes(1)[0].inverse(&mut values);
@@ -336,8 +335,8 @@ fn a_public_key_without_its_uniform_half_gives_the_masks_and_has_no_bytes() {
 
     // and a client can send a chosen half neither of a key nor of a query
     let registration = messages::encode_registration(&bench.public);
-    let body = bench.element_bytes(3);
-    let halves = bench.element(3, |_| vec![0; 4_096]);
+    let body = bench.element_bytes(2);
+    let halves = bench.element(2, |_| vec![0; 4_096]);
     let head = registration.len() - body - 32;
     let refused = |bytes: &[u8]| messages::decode_registration(bytes, &bench.parameters).is_err();
     assert!(!refused(&registration));
@@ -483,7 +482,7 @@ fn the_noise_of_answers_with_and_without_a_match_is_the_same_and_a_key_is_used_n
         let bench = Bench::new(set);
         let query = bench.query([1, 0], (&Layout::new(Shape::Word { bits: 1 }, 1, |_| 1), 1), 1);
         let total = bench.matcher.distance(&query[0], limbs) + uses;
-        assert!(total < -22.0, "{set}: 2^{total}");
+        assert!(total < -36.0, "{set}: 2^{total}");
     }
 }
 

@@ -134,10 +134,11 @@ fn the_same_question_again_shows_new_floods_and_no_error() {
             sum += flood;
             seen.push(flood);
         }
-        // four coefficients of the flood, uniform up to 1/32 each, add up to deviations of 1/28
-        assert!((sum / 40.0).abs() < 5.0 / 28.0 / 40f64.sqrt(), "{sum}");
+        // four coefficients of the flood, each up to 1/32 and of a deviation of 1/91, add up to
+        // deviations of 1/45
+        assert!((sum / 40.0).abs() < 5.0 / 45.0 / 40f64.sqrt(), "{sum}");
     }
-    assert!(seen.iter().filter(|flood| flood.abs() > 1.0 / 128.0).count() > 60, "{seen:?}");
+    assert!(seen.iter().filter(|flood| flood.abs() > 1.0 / 128.0).count() > 45, "{seen:?}");
     seen.sort_by(f64::total_cmp);
     assert!(seen.windows(2).all(|pair| pair[1] - pair[0] > 1e-9), "no flood comes twice");
 }

@@ -10,7 +10,7 @@ use tobari_lattice::ckks::{
 };
 use tobari_lattice::params::LatticeParameters;
 use tobari_lattice::refresh::{Refresh, RefreshError, RefreshKeys};
-use tobari_lattice::rlwe::PublicKey;
+use tobari_lattice::rlwe::{PublicKey, flood_distance};
 
 /// Why a search was not prepared, or not done.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,8 +46,8 @@ pub enum ServerError {
     },
 }
 
-/// An answer's coefficient is within the statistical distance `2^-36` of one that depends on the
-/// count alone, at least.
+/// An answer is within the statistical distance `2^-36` of one that depends on the count alone,
+/// over all coefficients together, at least.
 pub const FLOOD_MARGIN: u32 = 36;
 
 /// The keys that a client makes for a server.
@@ -70,8 +70,8 @@ pub struct Answer {
     pub count: Ciphertext,
     /// The largest bound on an error of a bit, before any refresh and after it.
     pub worst: [f64; 2],
-    /// Each coefficient is within `2^-margin` of one that depends on the count alone, in
-    /// statistical distance.
+    /// The answer is within `2^-margin` of one that depends on the count alone, in statistical
+    /// distance over all coefficients together.
     pub margin: u32,
 }
 
@@ -202,9 +202,10 @@ impl Server {
         let estimate = *sum.estimate().ok_or(OperationError::NoEstimate)?;
         // the noise: `clean_bits` counts all errors as noise but those of a later decoding
         let flood = self.layout.flood_bits(estimate.scale());
-        let margin = (flood + 1).saturating_sub(estimate.noise_bits());
+        let distance = flood_distance(estimate.noise_bits().into(), flood);
+        let margin = (-distance).max(0.0) as u32;
         if margin < FLOOD_MARGIN {
-            return Err(ServerError::Flood { least: estimate.noise_bits() + FLOOD_MARGIN - 1, found: flood });
+            return Err(ServerError::Flood { least: estimate.noise_bits() + FLOOD_MARGIN + 1, found: flood });
         }
         let mut answer = evaluator.flood(&sum, &keys.public, flood, rng)?;
         while answer.level() > ANSWER {

@@ -28,8 +28,8 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     let (here, alone) =
         (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
     let single = place.write("single", &(questions(1, 12) + "20:7654000\t0\n20:7654000\t1\n"));
-    let server =
-        Server::start(&["--malicious", "--search", &panel, "--search", &unphased, "--search", &place.path("keys")]);
+    let tables = ["--search", &panel, "--search", &unphased, "--search", &place.path("keys")];
+    let server = Server::start(&[&["--malicious", "--hidden", "9", "--hidden", "keys"], &tables[..]].concat());
     let list = listed(&server);
     assert_eq!(list["labels"], 131_072);
     assert!(list["tables"].as_array().unwrap().iter().all(|table| table["mode"] == "labels"), "{list}");
@@ -41,6 +41,11 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     ask(&panel, &here, &["--parallel", "1"], &[]);
     ask(&panel, &here, &["--longest"], &["--longest"]);
     ask(&place.path("keys"), &asked, &["--parallel", "2"], &[]);
+    // with the place hidden: in its cell, in the whole table, and keys
+    ask(&panel, &here, &["--least-places", "10"], &[]);
+    ask(&panel, &long, &["--hidden", "--malicious"], &[]);
+    ask(&unphased, &single, &["--least-places", "10"], &[]);
+    ask(&place.path("keys"), &asked, &["--hidden"], &[]);
     for queries in [&single, &alone] {
         let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
         let asked = place.query(&server.url, &["--table", "unphased", "--queries", queries]);
@@ -59,10 +64,9 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     let told = ["search", "query", "--server", &server.url, "--key", &place.path("key"), "--table", "panel"];
     let asked = |place_of: &[&str]| place.run(&[&told[..], &["--at", &at, "--alleles", "01"], place_of].concat());
     assert!(stderr(&asked(&["--public"])).contains("mode labels"));
-    // such a server cannot hide a place, and the user has to say that the place may be seen
-    let refused = asked(&[]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(has_no_answer(&refused) && stderr(&refused).contains("add --public"), "{}", stderr(&refused));
+    let hidden = asked(&["--least-places", "10"]);
+    assert!(stderr(&hidden).contains("the server sees the cell 20:"), "{}", stderr(&hidden));
+    assert_eq!(hidden.stdout, asked(&["--public"]).stdout);
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub(crate) struct PlaceArguments {
     #[arg(long, conflicts_with = "public")]
     pub(crate) hidden: bool,
     /// Show the place to the servers. Questions are faster then, and take no registration of some
-    /// 6 MB. --longest and servers in mode --malicious need the option.
+    /// 6 MB. --longest needs the option.
     #[arg(long)]
     pub(crate) public: bool,
     /// Refuse questions whose place would hide among fewer than this many: in its cell, the places

@@ -6,7 +6,7 @@
 
 use super::arguments::PlaceArguments;
 use super::question::Asked;
-use super::remote::{Mode, TableInfo};
+use super::remote::TableInfo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_command::output::Failure;
@@ -37,14 +37,11 @@ pub(super) fn shown(arguments: &PlaceArguments, told: &TableInfo, kind: Kind) ->
     let offered = told.hidden.contains(&kind);
     let few = matches!(told.fullness, Fullness::Keys(keys) if keys <= most_keys(SLOTS));
     match kind {
-        _ if arguments.hidden && !offered => Err(Failure::Work(match (&told.mode, &told.hidden[..]) {
-            (Mode::Labels(_), _) => "the server evaluates labels (--malicious) and cannot hide a place: leave out --hidden, and \
-                                     add --public to show it the place"
+        _ if arguments.hidden && !offered => Err(Failure::Work(match &told.hidden[..] {
+            [] => "the server does not offer this table with the place hidden among all places: leave out --hidden, so \
+                   that the place hides in its cell, or ask another server"
                 .to_owned(),
-            (Mode::Plain, []) => "the server does not offer this table with the place hidden among all places: leave out \
-                                  --hidden, so that the place hides in its cell, or ask another server"
-                .to_owned(),
-            (Mode::Plain, kinds) => format!(
+            kinds => format!(
                 "the server hides the place among all places for other questions ({}): ask one of these, or leave out \
                  --hidden, so that the place hides in its cell",
                 kinds.iter().map(Kind::to_string).collect::<Vec<_>>().join(", ")
@@ -54,10 +51,11 @@ pub(super) fn shown(arguments: &PlaceArguments, told: &TableInfo, kind: Kind) ->
         Kind::Keys => Ok(Shown::Place),
         Kind::Windows(_) if arguments.public => Ok(Shown::Place),
         Kind::Windows(_) if told.cells => Ok(Shown::Cell),
-        Kind::Windows(_) => Err(Failure::Work(match told.mode {
-            Mode::Labels(_) => "the server evaluates labels (--malicious) and cannot hide a place: add --public to show it the place".to_owned(),
-            Mode::Plain => "the server is of an earlier version and cannot hide a place in its cell: add --public to show it the place, or ask another server".to_owned(),
-        })),
+        Kind::Windows(_) => Err(Failure::Work(
+            "the server is of an earlier version and cannot hide a place in its cell: add --public to show it the place, \
+             or ask another server"
+                .to_owned(),
+        )),
     }
 }
 

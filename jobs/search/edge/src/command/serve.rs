@@ -31,12 +31,12 @@ pub struct ServeSearchArguments {
     tables: Vec<PathBuf>,
     /// Withstand clients that break the protocol. The server evaluates each pattern or key before
     /// the question (labels), and budgets count evaluations of the whole table. A table of keys
-    /// takes some 40 us a key to load, and may have at most 2,097,152 keys.
+    /// takes some 40 us a key to load, and so does each pattern of --hidden.
     #[arg(long, requires = "tables")]
     malicious: bool,
-    /// Allow at most this many labels for one question (--malicious). A question needs one label
-    /// for each combination of site, place and pattern of the fullest window. A label takes some 40
-    /// us.
+    /// Allow at most this many labels for one question (--malicious), and eight times as many for a
+    /// cell. A question needs one label for each combination of site, place and pattern of the
+    /// fullest window; a cell needs one for each of its patterns. A label takes some 40 us.
     #[arg(long, requires = "malicious", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_labels: Option<u32>,
     /// Allow each client at most this many tests. A question is one test. A longest match is one
@@ -101,6 +101,7 @@ impl ServeSearchArguments {
         limits.region_tests = self.region_budget.unwrap_or(limits.region_tests);
         limits.uses = self.key_uses.unwrap_or(limits.uses);
         limits.labels = self.max_labels.map_or(limits.labels, |labels| labels as usize);
+        limits.cell_labels = limits.labels.saturating_mul(8);
         options.hidden.kinds.clone_from(&self.hidden);
         options.hidden.memory = self.hidden_memory.unwrap_or(options.hidden.memory);
         options.hidden.tier.clone_from(&self.hidden_tier);

@@ -14,6 +14,7 @@ use tobari_search::hidden::arrangement::Arrangement;
 use tobari_search::hidden::index::{Block, Blocks, NextBlock, Shelf};
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::server::Matcher;
+use tobari_search::oprf::labels::Labeller;
 use tobari_search::table::{Content, Table};
 
 /// The number of slots of every set of parameters for keys. It limits the number of keys that one
@@ -62,10 +63,11 @@ pub(super) fn fits(content: &Content, kind: Kind) -> bool {
     }
 }
 
-/// Arranges a table in the memory that other tables leave, and reports the time.
+/// Arranges a table in the memory that other tables leave, and reports the time. With a labeller,
+/// entries get its labels.
 pub(super) fn arrange(
     path: &Path,
-    table: &Table,
+    (table, labeller): (&Table, Option<&Labeller>),
     options: &HiddenOptions,
     (matcher, taken): (&Arc<Matcher>, u64),
 ) -> Result<Vec<Arc<Arrangement>>, SearchError> {
@@ -78,8 +80,12 @@ pub(super) fn arrange(
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|error| SearchError::file(path, error))?;
         let fault = |error| SearchError::file(path, format!("with the place hidden ({kind}): {error}"));
-        let arranged =
-            Arrangement::new(matcher, table, kind, room, shelf, &mut ChaCha20Rng::from_seed(seed)).map_err(fault)?;
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let arranged = match labeller {
+            None => Arrangement::new(matcher, table, kind, room, shelf, &mut rng),
+            Some(labeller) => Arrangement::labelled((matcher, labeller), table, kind, room, shelf, &mut rng),
+        };
+        let arranged = arranged.map_err(fault)?;
         room = room.saturating_sub(arranged.memory());
         let layout = arranged.layout();
         tracing::info!(

@@ -11,11 +11,12 @@ use std::{
     time::SystemTime,
 };
 use tobari_octets::{hex, sha256};
-use tobari_search::desk::LabelledTable;
+use tobari_search::desk::{LabelledTable, Refusal};
 use tobari_search::fullness::Fullness;
 use tobari_search::hidden::arrangement::Arrangement;
 use tobari_search::messages::TABLE_BYTES;
 use tobari_search::oprf::function::Secret;
+use tobari_search::oprf::labels::Labeller;
 use tobari_search::table::{Content, MAX_TABLE_BYTES, Table, decode_table};
 use zeroize::Zeroizing;
 
@@ -49,7 +50,7 @@ enum Held {
 
 impl Files {
     /// Reads all files, and serves them. With a number of bytes for labels, they are served with
-    /// labels, and then without hidden places.
+    /// labels.
     pub(super) fn open(
         paths: &[PathBuf],
         (labels, hidden): (Option<usize>, &HiddenOptions),
@@ -63,14 +64,10 @@ impl Files {
                 return Err(SearchError::file(path, "this table is served already: name each table once"));
             }
             unused.retain(|kind| !arrange::fits(&table.content, *kind));
-            let arranged = match labels {
-                Some(_) => Vec::new(),
-                None => {
-                    let taken = (&state.desk.hidden_matcher()?, state.desk.hidden_memory_besides(&name));
-                    arrange::arrange(path, &table, hidden, taken)?
-                }
-            };
-            let ready = ready(table, labels, arranged).map_err(|error| SearchError::file(path, error))?;
+            let labeller = labels.map(|kept_bytes| labeller(&table, kept_bytes)).transpose()?;
+            let taken = (&state.desk.hidden_matcher()?, state.desk.hidden_memory_besides(&name));
+            let arranged = arrange::arrange(path, (&table, labeller.as_ref()), hidden, taken)?;
+            let ready = ready(table, labeller, arranged).map_err(|error| SearchError::file(path, error))?;
             ready.serve(state).map_err(|error| SearchError::file(path, error))?;
             watched.push(Watched { path: path.clone(), stamp, name });
         }
@@ -100,14 +97,11 @@ impl Files {
                         "expected a table of another name than the other files'",
                     ));
                 }
-                let arranged = match self.labels {
-                    Some(_) => Vec::new(),
-                    None => {
-                        let (matcher, taken) = arrange::besides(state, &table)?;
-                        arrange::arrange(&file.path, &table, hidden, (&matcher, taken))?
-                    }
-                };
-                let ready = ready(table, self.labels, arranged)?;
+                let labeller = self.labels.map(|kept_bytes| labeller(&table, kept_bytes)).transpose()?;
+                let (matcher, taken) = arrange::besides(state, &table)?;
+                let of = (&table, labeller.as_ref());
+                let arranged = arrange::arrange(&file.path, of, hidden, (&matcher, taken))?;
+                let ready = ready(table, labeller, arranged)?;
                 let mut state = lock(state);
                 ready.serve(&mut state)?;
                 if name != file.name {
@@ -140,11 +134,19 @@ fn read(path: &Path) -> Result<Table, SearchError> {
     decode_table(&bytes).map_err(|error| fault(&error))
 }
 
-/// The served table and its public information. With labels this draws their key, and makes the
-/// labels of keys in some 40 us each.
-fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -> Result<Ready, SearchError> {
+/// A labeller with a new key.
+fn labeller(table: &Table, kept_bytes: usize) -> Result<Labeller, SearchError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *seed).map_err(|_| SearchError::Randomness)?;
+    let secret = Secret::random(&mut ChaCha20Rng::from_seed(*seed));
+    Ok(Labeller::new(&table.name, secret, kept_bytes).map_err(Refusal::from)?)
+}
+
+/// The served table and its public information. With labels this makes the labels of keys in some
+/// 40 us each.
+fn ready(table: Table, labeller: Option<Labeller>, arranged: Vec<Arc<Arrangement>>) -> Result<Ready, SearchError> {
     let (catalogue, name, fullness) = (table.catalogue().encode(), table.name, Fullness::of(&table));
-    let (mode, fullness) = match labels {
+    let (mode, fullness) = match &labeller {
         None => ("plain", fullness),
         Some(_) => ("labels", fullness.levelled()),
     };
@@ -158,16 +160,11 @@ fn ready(table: Table, labels: Option<usize>, arranged: Vec<Arc<Arrangement>>) -
     let kinds: Vec<String> = arranged.iter().map(|one| one.kind().to_string()).collect();
     let line = json!({
         "name": hex(&name), "revision": table.revision, "kind": kind, "label": table.label, "least": table.least, "mode": mode, "tag": tag,
-        "hidden": kinds, "cells": labels.is_none() && !matches!(table.content, Content::Keys(_)),
+        "hidden": kinds, "cells": !matches!(table.content, Content::Keys(_)),
     });
-    let held = match labels {
+    let held = match labeller {
         None => Held::Plain(table),
-        Some(kept_bytes) => {
-            let mut seed = Zeroizing::new([0; 32]);
-            getrandom::fill(&mut *seed).map_err(|_| SearchError::Randomness)?;
-            let secret = Secret::random(&mut ChaCha20Rng::from_seed(*seed));
-            Held::Labelled(LabelledTable::new(table, secret, kept_bytes)?)
-        }
+        Some(labeller) => Held::Labelled(LabelledTable::of(table, labeller)?),
     };
     Ok(Ready { name, held, arranged, told: TableInfo { tag, line, body: Bytes::from(body) } })
 }

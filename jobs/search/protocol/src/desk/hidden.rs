@@ -5,7 +5,8 @@
 //! in a cell is also a test in every region that the cell overlaps or its windows reach, because
 //! nobody knows the true place; these budgets survive new tables, as regions are coordinates. For a
 //! question to the whole table the server knows no region: **budgets of regions cannot hold
-//! there**. Every page of an answer is a use of the client's key, like a block of an answer
+//! there**. With labels, the evaluation pays for the test, and regions pay nothing. Every page of an
+//! answer is a use of the client's key, like a block of an answer
 //! elsewhere.
 //!
 //! **Cells.** A cell is arranged when a client first asks it, and stays as long as the memory has
@@ -24,6 +25,7 @@ use crate::hidden::messages::{self, Query};
 use crate::hidden::numbers::{Kind, Part};
 use crate::hidden::server::{Matcher, Partial, Registration};
 use crate::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
+use crate::oprf::labels::Labeller;
 use crate::program::Shape;
 use crate::server::Granularity;
 use rand_core::CryptoRng;
@@ -55,11 +57,14 @@ pub struct CellSource {
     table: [u8; TABLE_BYTES],
     served: Arc<Served>,
     matcher: Arc<Matcher>,
+    labeller: Option<Arc<Labeller>>,
+    /// The most labels of a cell.
+    labels: usize,
 }
 
 impl CellSource {
     /// Arranges a cell of the table for windows of so many sites, in at most `room` bytes. This
-    /// takes some 0.1 s for a cell of 10,000 sites.
+    /// takes some 0.1 s for a cell of 10,000 sites, and some 40 us more for each label.
     ///
     /// # Errors
     /// [`ArrangeError`], for example for a cell without such a window.
@@ -70,7 +75,15 @@ impl CellSource {
         room: u64,
         rng: &mut impl CryptoRng,
     ) -> Result<Arrangement, ArrangeError> {
-        let (numbers, entries) = self.served.of_cell(self.table, length, cell)?;
+        let (mut numbers, items) = self.served.of_cell(self.table, length, cell)?;
+        let labels = self.labeller.as_ref().map(|labeller| (&**labeller, self.matcher.modulus()));
+        if let Some((labeller, _)) = labels {
+            if items.len() > self.labels {
+                return Err(ArrangeError::Labels { most: self.labels, found: items.len() });
+            }
+            numbers = numbers.with_labels(*labeller.revision());
+        }
+        let entries = numbers.numbered(&items, labels)?;
         Arrangement::of_entries(&self.matcher, &numbers, &entries, room, None, rng)
     }
 }
@@ -153,9 +166,9 @@ impl SearchService {
         !self.hidden.arrangements.is_empty() || self.tables.keys().any(|table| self.has_cells(table))
     }
 
-    /// Whether a table is asked by cells: it has sites with coordinates, and no labels.
+    /// Whether a table is asked by cells: it has sites with coordinates.
     pub fn has_cells(&self, table: &[u8; TABLE_BYTES]) -> bool {
-        !self.labellers.contains_key(table) && self.tables.get(table).is_some_and(|served| served.has_cells())
+        self.tables.get(table).is_some_and(|served| served.has_cells())
     }
 
     /// A cell that is arranged already.
@@ -173,7 +186,8 @@ impl SearchService {
     pub fn cell_source(&mut self, table: &[u8; TABLE_BYTES]) -> Result<CellSource, Refusal> {
         let there = self.has_cells(table).then(|| self.tables.get(table).map(Arc::clone)).flatten();
         let served = there.ok_or(Refusal::Table)?;
-        Ok(CellSource { table: *table, served, matcher: self.hidden_matcher()? })
+        let (labeller, labels) = (self.labellers.get(table).cloned(), self.limits.cell_labels);
+        Ok(CellSource { table: *table, served, matcher: self.hidden_matcher()?, labeller, labels })
     }
 
     /// Forgets the arranged cells of a table, whose content changes.
@@ -266,12 +280,14 @@ impl SearchService {
         let key = client.hidden.as_mut().filter(|key| key.hash == *hash).ok_or_else(no_key)?;
         let registration = Arc::clone(key.held.as_ref().ok_or_else(no_key)?);
         let limits = &self.limits;
-        let made = client.tests.checked_add(1).filter(|made| *made <= limits.tests);
+        // with labels, the evaluation was paid
+        let labelled = self.labellers.contains_key(arrangement.table());
+        let made = client.tests.checked_add(u64::from(!labelled)).filter(|made| *made <= limits.tests);
         let made = made.ok_or(Refusal::Budget { tests: limits.tests })?;
         let used = key.uses.checked_add(arrangement.layout().pages() as u32).filter(|used| *used <= limits.uses);
         let used = used.ok_or(Refusal::Uses { uses: limits.uses })?;
         let regions = match (arrangement.part(), arrangement.kind()) {
-            (Part::Cell(cell), Kind::Windows(length)) => {
+            (Part::Cell(cell), Kind::Windows(length)) if !labelled => {
                 let served = self.tables.get(arrangement.table()).ok_or(Refusal::Table)?;
                 served.regions_of_cell(cell, length, limits.region)
             }

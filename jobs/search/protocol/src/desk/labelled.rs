@@ -48,10 +48,17 @@ impl LabelledTable {
     /// at their first question.
     ///
     /// # Errors
-    /// [`Refusal::Question`] for more keys than one answer compares, or keys that no question has
-    /// room for.
+    /// [`Refusal::Question`] for keys that no question has room for.
     pub fn new(table: Table, secret: Secret, kept_bytes: usize) -> Result<Self, Refusal> {
         let labeller = Labeller::new(&table.name, secret, kept_bytes)?;
+        Self::of(table, labeller)
+    }
+
+    /// A table with its labeller, which no other state of the table had.
+    ///
+    /// # Errors
+    /// [`Self::new`].
+    pub fn of(table: Table, labeller: Labeller) -> Result<Self, Refusal> {
         let served = Served::of_table(table)?.with_labels(&labeller)?;
         Ok(Self { served, labeller })
     }
@@ -70,6 +77,8 @@ impl SearchService {
     pub fn serve_table_labelled(&mut self, table: LabelledTable) {
         let name = *table.labeller.table();
         self.drop_cells(&name);
+        // an arrangement without labels would answer without an evaluation
+        self.serve_hidden(&name, Vec::new());
         self.tables.insert(name, Arc::new(table.served));
         self.labellers.insert(name, Arc::new(table.labeller));
     }

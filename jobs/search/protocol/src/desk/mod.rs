@@ -55,13 +55,16 @@ pub struct Limits {
     /// The most entries that a question to a table with labels may need labels for, at the fullest
     /// windows. A label that is not in memory takes about 40 us.
     pub labels: usize,
+    /// The most labels of a cell, which are made at its first question.
+    pub cell_labels: usize,
 }
 
 impl Default for Limits {
     /// 1,000 clients; 10,000 tests for each client, at most 1,000 in a region of 100,000 bases;
-    /// 2^10 blocks under a key; 2^17 labels for a question.
+    /// 2^10 blocks under a key; 2^17 labels for a question, and 2^20 for a cell.
     fn default() -> Self {
-        Self { clients: 1_000, tests: 10_000, region: 100_000, region_tests: 1_000, uses: 1 << 10, labels: 1 << 17 }
+        let (labels, cell_labels) = (1 << 17, 1 << 20);
+        Self { clients: 1_000, tests: 10_000, region: 100_000, region_tests: 1_000, uses: 1 << 10, labels, cell_labels }
     }
 }
 

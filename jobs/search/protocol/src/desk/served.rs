@@ -8,7 +8,7 @@ use super::Refusal;
 use super::regions::{self, Coordinates, Region};
 use crate::fullness::{self, Fullness};
 use crate::hidden::cells::Cell;
-use crate::hidden::numbers::{Numbers, Part, Windows};
+use crate::hidden::numbers::{Item, Numbers, Part, Windows};
 use crate::messages::TABLE_BYTES;
 use crate::oprf::labels::Labeller;
 use crate::panel::Panel;
@@ -65,7 +65,7 @@ impl Served {
         self.coordinates.is_some()
     }
 
-    /// The numbers and entries of a cell, for windows of so many sites.
+    /// The numbers and items of a cell, for windows of so many sites.
     ///
     /// # Errors
     /// [`QuestionError::Kind`] if the cell has no such window.
@@ -74,18 +74,18 @@ impl Served {
         table: [u8; TABLE_BYTES],
         length: usize,
         cell: Cell,
-    ) -> Result<(Numbers, Vec<(u128, u64)>), QuestionError> {
+    ) -> Result<(Numbers, Vec<Item>), QuestionError> {
         let coordinates = self.coordinates.as_ref().ok_or(QuestionError::Kind("for a key"))?;
         let (chromosomes, starts) = (coordinates.chromosomes(), coordinates.cell(cell));
         let phased = matches!(self.held, Held::Panel(_));
         let windows = Windows { table, revision: self.revision, phased, chromosomes, starts };
         let numbers = Numbers::of_windows(windows, length, Part::Cell(cell))?;
-        let entries = match &self.held {
+        let items = match &self.held {
             Held::Panel(panel) => numbers.of_panel(panel, self.least)?,
             Held::Variants { counts, alleles } => numbers.of_counts(counts, *alleles, self.least)?,
             Held::Keys(_) => return Err(QuestionError::Kind("for a key")),
         };
-        Ok((numbers, entries))
+        Ok((numbers, items))
     }
 
     /// Any table, ready to be served.
@@ -187,21 +187,19 @@ impl Served {
 
 impl Served {
     /// The table for questions with labels: windows are padded, and keys get their labels now,
-    /// which takes about 40 us for each.
+    /// which takes about 40 us for each. More keys than one answer compares get none here: they are
+    /// asked as a hidden table.
     ///
     /// # Errors
-    /// [`Refusal::Question`] for more keys than one answer compares.
+    /// [`Refusal::Entries`] for counts without room.
     pub(super) fn with_labels(self, labeller: &Labeller) -> Result<Self, Refusal> {
         let mut labels = Vec::new();
         if let Held::Keys(keys) = &self.held {
             let slots = sets().last().map_or(0, |set| set.degree);
-            if keys.len() as u64 > fullness::most_keys(slots) {
-                return Err(Refusal::Question(
-                    "with labels: of a table of at most 2,097,152 keys, all of which are compared",
-                ));
+            if keys.len() as u64 <= fullness::most_keys(slots) {
+                let entries = keys.entries().filter(|(_, count)| *count >= self.least.max(1));
+                labels = labeller.of_keys(entries.map(|(number, count)| (number, count.into())), keys.len())?;
             }
-            let entries = keys.entries().filter(|(_, count)| *count >= self.least.max(1));
-            labels = labeller.of_keys(entries.map(|(number, count)| (number, count.into())), keys.len())?;
         }
         Ok(Self { labels, ..self.levelled() })
     }

@@ -13,6 +13,8 @@ use super::numbers::{Kind, Numbers, Part};
 use super::program::{Layout, LayoutError};
 use super::server::{Form, Matcher};
 use crate::messages::TABLE_BYTES;
+use crate::oprf::labels::Labeller;
+use crate::program::EntryError;
 use crate::question::QuestionError;
 use crate::server::Granularity;
 use crate::table::Table;
@@ -43,6 +45,17 @@ pub enum ArrangeError {
     /// Entries without room, or counts that are too large.
     #[error(transparent)]
     Index(#[from] IndexError),
+    /// Counts without room.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The part needs too many labels.
+    #[error("expected a cell with at most {most} labels, found one of {found}: ask for fewer sites")]
+    Labels {
+        /// The most labels.
+        most: usize,
+        /// Labels of the cell.
+        found: usize,
+    },
     /// Impossible sizes.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -115,6 +128,23 @@ impl Arrangement {
         Self::of_entries(matcher, &numbers, &entries, room, shelf, rng)
     }
 
+    /// The same with the labels of this labeller, made in some 40 us each.
+    ///
+    /// # Errors
+    /// [`ArrangeError`].
+    pub fn labelled(
+        (matcher, labeller): (&Arc<Matcher>, &Labeller),
+        table: &Table,
+        kind: Kind,
+        room: u64,
+        shelf: Option<&dyn Shelf>,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, ArrangeError> {
+        let numbers = Numbers::new(&table.catalogue(), kind)?.with_labels(*labeller.revision());
+        let entries = numbers.numbered(&numbers.items(table)?, Some((labeller, matcher.modulus())))?;
+        Self::of_entries(matcher, &numbers, &entries, room, shelf, rng)
+    }
+
     /// Arranges the entries of a part of a table, as [`Self::new`].
     pub(crate) fn of_entries(
         matcher: &Arc<Matcher>,
@@ -126,7 +156,7 @@ impl Arrangement {
     ) -> Result<Self, ArrangeError> {
         let parameters = matcher.parameters();
         let pages = pages(matcher, numbers.last(), entries.len())?;
-        let arranged = Arranged::new(parameters, entries, numbers.last(), pages, rng)?;
+        let arranged = Arranged::new(parameters, (entries, numbers.labels().is_some()), numbers.last(), pages, rng)?;
         let entries = entries.len();
         let form = Form::new(parameters, arranged.layout())?;
         let found = matcher.distance(&form, Granularity::Count);
@@ -249,4 +279,125 @@ fn pages(matcher: &Matcher, last: u128, entries: usize) -> Result<usize, Arrange
         }
     }
     Err(refused.map_or(ArrangeError::Question(QuestionError::Kind("of fewer entries")), ArrangeError::Layout))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+    use super::*;
+    use crate::hidden::index::Block;
+    use crate::oprf::function::Secret;
+    use crate::oprf::labels::Label;
+    use crate::panel::Pattern;
+    use crate::table::{Content, Site};
+    use chacha20::{ChaCha20Rng, rand_core::SeedableRng};
+    use tobari_lattice::bgv::Encoder;
+    use tobari_lattice::wire;
+
+    const LENGTH: usize = 6;
+
+    fn rng(seed: u8) -> ChaCha20Rng {
+        ChaCha20Rng::from_seed([seed; 32])
+    }
+
+    fn table() -> Table {
+        let mut content = Content::panel(50).unwrap();
+        for i in 0..300u64 {
+            let site = Site {
+                id: None,
+                chromosome: "1".into(),
+                position: 10 + i,
+                reference: "A".into(),
+                alternate: "C".into(),
+            };
+            let alleles: Vec<bool> = (0..50).map(|j| (i * 0x9e37 + j / 3 * 0x79b9).count_ones() % 3 == 0).collect();
+            content.push_site(site, &alleles).unwrap();
+        }
+        Table::new(content, 1, "", &mut rng(1))
+    }
+
+    /// The limbs and the count of every slot: all that a client could read if no mask hid anything.
+    fn slots(arrangement: &Arrangement) -> Vec<Vec<u64>> {
+        let (parameters, layout) = (arrangement.matcher.parameters(), arrangement.layout());
+        let encoder = Encoder::new(parameters).unwrap();
+        let mut all = Vec::new();
+        for block in 0..layout.blocks() {
+            let Some(Block::Packed(bytes)) = arrangement.blocks.block(block) else { panic!("packed blocks") };
+            let polynomials: Vec<Vec<i64>> = bytes
+                .chunks(bytes.len() / layout.polynomials())
+                .map(|bytes| encoder.decode(&wire::unpack_plaintext(bytes, parameters).unwrap()))
+                .collect();
+            for page in polynomials.chunks(layout.limbs() + 1) {
+                let t = arrangement.matcher.modulus();
+                all.extend(
+                    (0..encoder.slots()).map(|slot| page.iter().map(|one| t.reduce_signed(one[slot])).collect()),
+                );
+            }
+        }
+        all
+    }
+
+    /// Pearson's statistic of numbers below `t` in 16 classes; its 99.99th percentile with 15
+    /// degrees of freedom is 44.3.
+    fn spread(values: impl Iterator<Item = u64>, t: u64) -> f64 {
+        let mut classes = [0f64; 16];
+        values.for_each(|value| classes[(u128::from(value) * 16 / u128::from(t)) as usize] += 1.0);
+        let expected = classes.iter().sum::<f64>() / 16.0;
+        classes.iter().map(|found| (found - expected).powi(2) / expected).sum()
+    }
+
+    /// The adversary sees through all masks of a whole arrangement. Without labels it has the table:
+    /// it counts the entries and reads their numbers and counts. With labels every slot is uniform,
+    /// with or without an entry, and one evaluation gives one entry.
+    #[test]
+    fn seeing_through_all_masks_gives_a_hidden_table_but_of_one_with_labels_only_what_was_evaluated() {
+        let parameters = set().unwrap().parameters().unwrap();
+        let (matcher, table) = (Arc::new(Matcher::new(&parameters).unwrap()), table());
+        let t = matcher.modulus();
+        let numbers = Numbers::new(&table.catalogue(), Kind::Windows(LENGTH)).unwrap();
+        let entries = numbers.entries(&table).unwrap();
+        assert!(entries.len() > 2_000, "{}", entries.len());
+        // packed blocks only
+        let room = 200_000;
+        let plain = Arrangement::new(&matcher, &table, Kind::Windows(LENGTH), room, None, &mut rng(2)).unwrap();
+        let seen = slots(&plain);
+        let there: Vec<_> = seen.iter().filter(|slot| slot[0] != t.value() - 1).collect();
+        assert_eq!(there.len(), entries.len(), "the number of entries");
+        let count =
+            |of: &dyn Fn(u64) -> bool, all: &mut dyn Iterator<Item = u64>| all.filter(|count| of(*count)).count();
+        let singles = count(&|count| count == 1, &mut entries.iter().map(|entry| entry.1));
+        assert_eq!(count(&|count| count == 1, &mut there.iter().map(|slot| slot[slot.len() - 1])), singles);
+
+        let secret = || Secret::random(&mut rng(7));
+        let labeller = Labeller::new(&table.name, secret(), 0).unwrap();
+        let of = (&matcher, &labeller);
+        let labelled = Arrangement::labelled(of, &table, Kind::Windows(LENGTH), room, None, &mut rng(2)).unwrap();
+        let seen = slots(&labelled);
+        let limbs = labelled.layout().limbs();
+        assert_eq!((seen.len() % matcher.slots(), limbs), (0, 3));
+        assert!(seen.iter().all(|slot| slot[..limbs].iter().all(|limb| *limb != t.value() - 1)), "no slot is empty");
+        for limb in 0..=limbs {
+            let found = spread(seen.iter().map(|slot| slot[limb]), t.value());
+            assert!(found < 44.3, "limb {limb}: {found}");
+        }
+        // entries of one start, by their labels: only those patterns, with their counts
+        let Content::Panel { panel, .. } = &table.content else { panic!("a panel") };
+        let places = panel.patterns(9, LENGTH).unwrap();
+        let label_of = |secret: &Secret, pattern: Pattern| {
+            let question = crate::table::Question::Window { start: 9, length: LENGTH, pattern };
+            Label::new(secret.outputs(&[numbers.input(&question).unwrap()]).remove(0)).hidden(t)
+        };
+        let slot_of = |number: u128| {
+            let (_, rest) = labelled.layout().divide(t, number).unwrap();
+            let limbs: Vec<u64> = labelled.layout().limbs_of(t, rest).collect();
+            seen.iter().find(|slot| slot[..limbs.len()] == limbs[..])
+        };
+        for pattern in 0..1 << LENGTH {
+            let (number, pad) = label_of(&secret(), pattern);
+            let expected = places.iter().find(|(there, _)| *there == pattern).map(|(_, count)| u64::from(*count));
+            assert_eq!(slot_of(number).map(|slot| t.sub(slot[limbs], pad)), expected, "{pattern:b}");
+            // under another key, nothing is there
+            assert!(slot_of(label_of(&Secret::random(&mut rng(8)), pattern).0).is_none());
+        }
+    }
 }

@@ -61,6 +61,11 @@ impl<'a> Asker<'a> {
         self.secret.parameters()
     }
 
+    /// The plaintext modulus.
+    pub fn modulus(&self) -> &Modulus {
+        &self.t
+    }
+
     /// The keys that the server needs once, for all queries of up to `2^depth` blocks and limbs.
     ///
     /// # Errors

@@ -77,18 +77,21 @@ pub struct Arranged {
     encoder: Encoder,
     t: Modulus,
     blocks: Vec<Vec<Entry>>,
+    /// Whether slots without an entry look like entries.
+    labelled: bool,
 }
 
 impl Arranged {
-    /// Arranges entries under different keys up to `last`, with counts below `t`, in blocks of so
-    /// many pages. The permutation is one under which every block has room for its entries, and no
-    /// two entries of a block have the same limbs.
+    /// Arranges entries under different keys up to `last`, with counts from 1 to `t - 1`, in blocks
+    /// of so many pages. The permutation is one under which every block has room for its entries,
+    /// and no two entries of a block have the same limbs. With labels, keys and counts are uniform
+    /// numbers, and slots without an entry get uniform numbers too.
     ///
     /// # Errors
     /// [`IndexError`].
     pub fn new(
         parameters: &LatticeParameters,
-        entries: &[(u128, u64)],
+        (entries, labelled): (&[(u128, u64)], bool),
         last: u128,
         pages: usize,
         rng: &mut impl CryptoRng,
@@ -96,7 +99,8 @@ impl Arranged {
         let encoder = Encoder::new(parameters)?;
         let Plaintext::Integers(t) = parameters.plaintext() else { return Err(EncodeError::Approximate.into()) };
         let most = t.value() - 1;
-        if let Some((_, found)) = entries.iter().find(|(_, count)| !(1..=most).contains(count)) {
+        let least = u64::from(!labelled);
+        if let Some((_, found)) = entries.iter().find(|(_, count)| !(least..=most).contains(count)) {
             return Err(IndexError::Count { most, found: *found });
         }
         for _ in 0..TRIES {
@@ -104,7 +108,7 @@ impl Arranged {
             rng.fill_bytes(&mut key);
             let layout = Layout::choose(key, last, entries.len(), (encoder.slots(), &t), pages)?;
             if let Some(blocks) = distribute(&layout, &t, encoder.slots() * pages, entries)? {
-                return Ok(Self { layout, parameters: parameters.clone(), encoder, t, blocks });
+                return Ok(Self { layout, parameters: parameters.clone(), encoder, t, blocks, labelled });
             }
         }
         let mut keys: Vec<u128> = entries.iter().map(|entry| entry.0).collect();
@@ -119,8 +123,8 @@ impl Arranged {
     }
 
     /// A block, packed: its polynomials one after another. Its entries take secret slots, drawn
-    /// from `rng`. Slots without an entry have limbs that no key has. A block beyond the last one
-    /// is empty.
+    /// from `rng`. Slots without an entry have limbs that no key has; with labels they have uniform
+    /// limbs and counts, so that nobody can count entries. A block beyond the last one is empty.
     ///
     /// # Errors
     /// [`IndexError`].
@@ -129,20 +133,24 @@ impl Arranged {
         let entries: &[Entry] = self.blocks.get(block).map_or(&[], Vec::as_slice);
         let mut seed = Zeroizing::new([0; 32]);
         rng.fill_bytes(&mut *seed);
-        let places = shuffled(slots * self.layout.pages(), entries, &mut ChaCha20Rng::from_seed(*seed));
-        let empty = self.t.value() as i64 - 1;
+        let mut drawn = ChaCha20Rng::from_seed(*seed);
+        let places = shuffled(slots * self.layout.pages(), entries, &mut drawn);
+        let empty = self.t.value() - 1;
+        let mut below = |most: u64| ((u128::from(drawn.next_u64()) * u128::from(most)) >> 64) as u64;
         let mut bytes = Vec::new();
         for page in places.chunks(slots) {
             for limb in 0..=limbs {
                 let value = |entry: &Option<&Entry>| match entry {
                     Some(entry) => {
                         let found = self.layout.limbs_of(&self.t, entry.rest).nth(limb);
-                        found.unwrap_or(entry.count) as i64
+                        found.unwrap_or(entry.count)
                     }
+                    None if self.labelled => below(empty + u64::from(limb == limbs)),
                     None if limb < limbs => empty,
                     None => 0,
                 };
-                let plaintext = self.encoder.encode(&page.iter().map(value).collect::<Vec<i64>>())?;
+                let values = page.iter().map(value).map(|value| value as i64).collect::<Vec<i64>>();
+                let plaintext = self.encoder.encode(&values)?;
                 bytes.extend_from_slice(&wire::pack_plaintext(&plaintext, &self.parameters)?);
             }
         }

@@ -46,7 +46,9 @@
 //! meets one entry on average, like an honest query. But slots stay the same: a client that asks
 //! often learns the slots of its own matches, and can ask for combinations of entries in the same
 //! slots of other blocks. Malformed ciphertexts leak bits of masks here too, as in [`super`]. **The
-//! claim is for semi-honest clients**, and budgets count queries.
+//! claim is for semi-honest clients**, and budgets count queries. With labels ([`crate::oprf`]) the
+//! claim is for malicious clients: all numbers and counts are then uniform to a client without an
+//! evaluation, whatever combinations it reads. Budgets count evaluations.
 //!
 //! **Necessary measures**, each held by a test: fresh randomness in every output; seeds for the
 //! uniform halves of keys and queries; noise flooded over the noise of honest queries; every mask,

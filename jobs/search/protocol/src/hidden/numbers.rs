@@ -7,6 +7,9 @@
 //! most `n 2^-128`. The table's rule gives the number of a key ([`crate::table::KeyRule`]). Windows
 //! never cross from one chromosome to the next.
 //!
+//! **With labels** ([`crate::oprf`]) the number of an entry is 128 bits of its label, and the count
+//! has a pad. Then a number means something only to a client that had the entry evaluated.
+//!
 //! A table that is arranged for one kind of question has its own name: a hash of the table's name,
 //! the kind and the layout. A query contains this name. So the server finds no table for a query
 //! that was made for an earlier arrangement.
@@ -15,13 +18,17 @@ use super::cells::Cell;
 use super::messages::encode_layout;
 use super::program::Layout;
 use crate::messages::TABLE_BYTES;
+use crate::oprf::Revision;
+use crate::oprf::labels::{Labeller, key_input, window_input};
 use crate::panel::{MAX_LENGTH, Panel, Pattern};
+use crate::program::EntryError;
 use crate::question::QuestionError;
 use crate::table::{Catalogue, CatalogueContent, Content, KeyRule, KeyTable, Question, Table};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use tobari_lattice::ring::Modulus;
 
 /// The kind of questions to a table that is arranged with the place hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +99,18 @@ pub struct Numbers {
     starts: Range<usize>,
     last: u128,
     exact: bool,
+    /// The name of the key of labels.
+    labels: Option<Revision>,
+}
+
+/// An entry of a table before it has a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    /// The first site of a window; 0 for a key.
+    place: usize,
+    /// The pattern of a window, or the number of a key.
+    value: u128,
+    count: u64,
 }
 
 /// The sites of a table, as far as numbers depend on them.
@@ -124,7 +143,8 @@ impl Numbers {
         match (kind, part, &catalogue.content) {
             (Kind::Keys, Part::Whole, CatalogueContent::Keys { rule, .. }) => {
                 let (last, chromosomes, starts) = ((1 << rule.bits()) - 1, Vec::new(), 0..0);
-                Ok(Self { table, revision, kind, part, rule: Some(*rule), chromosomes, starts, last, exact: true })
+                let rule = Some(*rule);
+                Ok(Self { table, revision, kind, part, rule, chromosomes, starts, last, exact: true, labels: None })
             }
             (Kind::Keys, _, _) => Err(QuestionError::Kind("about alleles at sites")),
             (Kind::Windows(_), _, CatalogueContent::Keys { .. }) => Err(QuestionError::Kind("for a key")),
@@ -161,6 +181,7 @@ impl Numbers {
             starts,
             last: 0,
             exact: false,
+            labels: None,
         };
         // some chromosome must have room for a window of the part
         if !(1..=MAX_LENGTH).contains(&length) || numbers.places() == 0 {
@@ -171,6 +192,17 @@ impl Numbers {
         let patterns = u128::MAX >> (u128::BITS as usize - length);
         numbers.last = if numbers.exact { shifted(place, length) | patterns } else { u128::MAX };
         Ok(numbers)
+    }
+
+    /// The same questions, with labels under the key of this name.
+    #[must_use]
+    pub fn with_labels(self, revision: Revision) -> Self {
+        Self { last: u128::MAX, exact: false, labels: Some(revision), ..self }
+    }
+
+    /// The name of the key of labels; none without labels.
+    pub fn labels(&self) -> Option<&Revision> {
+        self.labels.as_ref()
     }
 
     /// The kind of the questions.
@@ -212,18 +244,51 @@ impl Numbers {
         self.starts.contains(&start) && self.chromosomes.get(after).is_some_and(inside)
     }
 
-    /// The number of a question.
+    /// The number of a question, without labels.
     ///
     /// # Errors
     /// [`QuestionError`] for a question of another kind, or sites that the part does not have.
     pub fn of(&self, question: &Question<'_>) -> Result<u128, QuestionError> {
+        Ok(self.number(&self.item(question)?))
+    }
+
+    /// The input of the function that makes the labels, for a question.
+    ///
+    /// # Errors
+    /// [`Self::of`].
+    pub fn input(&self, question: &Question<'_>) -> Result<Vec<u8>, QuestionError> {
+        Ok(self.input_of(&self.item(question)?))
+    }
+
+    /// Some input that a question without meaning has evaluated: the server does not see which.
+    pub(crate) fn some_input(&self) -> Vec<u8> {
+        self.input_of(&Item { place: self.starts.start, value: 0, count: 0 })
+    }
+
+    fn item(&self, question: &Question<'_>) -> Result<Item, QuestionError> {
         match (question, self.kind, &self.rule) {
-            (Question::Key(key), Kind::Keys, Some(rule)) => Ok(rule.key_number(key)),
+            (Question::Key(key), Kind::Keys, Some(rule)) => {
+                Ok(Item { place: 0, value: rule.key_number(key), count: 0 })
+            }
             (Question::Window { start, length, pattern }, Kind::Windows(own), _) if *length == own => {
-                let there = self.has(*start).then(|| self.of_window(*start, *pattern));
+                let there = self.has(*start).then_some(Item { place: *start, value: *pattern, count: 0 });
                 there.ok_or(QuestionError::Kind("at sites of one chromosome, in the part of the table that is asked"))
             }
             _ => Err(QuestionError::Kind("of the kind and length that it is arranged for")),
+        }
+    }
+
+    fn number(&self, item: &Item) -> u128 {
+        match self.kind {
+            Kind::Keys => item.value,
+            Kind::Windows(_) => self.of_window(item.place, item.value),
+        }
+    }
+
+    fn input_of(&self, item: &Item) -> Vec<u8> {
+        match self.kind {
+            Kind::Keys => key_input(&self.table, item.value),
+            Kind::Windows(length) => window_input(&self.table, item.place as u32, length, item.value),
         }
     }
 
@@ -241,12 +306,32 @@ impl Numbers {
         hash.finalize().iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
 
-    /// All entries of this catalogue's table, with their counts. Entries with a count below the
-    /// table's least count are left out.
+    /// All entries of this catalogue's table, with their counts, without labels. Entries with a
+    /// count below the table's least count are left out.
     ///
     /// # Errors
     /// [`QuestionError`] for a table of another kind.
     pub fn entries(&self, table: &Table) -> Result<Vec<(u128, u64)>, QuestionError> {
+        Ok(self.items(table)?.iter().map(|item| (self.number(item), item.count)).collect())
+    }
+
+    /// Items with their numbers and counts; with a labeller, with labels in some 40 us each.
+    ///
+    /// # Errors
+    /// [`EntryError::Count`] for a count that has no room in a table with labels.
+    pub(crate) fn numbered(
+        &self,
+        items: &[Item],
+        labels: Option<(&Labeller, &Modulus)>,
+    ) -> Result<Vec<(u128, u64)>, EntryError> {
+        match labels {
+            None => Ok(items.iter().map(|item| (self.number(item), item.count)).collect()),
+            Some((labeller, t)) => labeller.of_hidden(t, items.iter().map(|item| (self.input_of(item), item.count))),
+        }
+    }
+
+    /// All items of this catalogue's table, as [`Self::entries`].
+    pub(crate) fn items(&self, table: &Table) -> Result<Vec<Item>, QuestionError> {
         match &table.content {
             Content::Keys(keys) => self.of_keys(keys, table.least),
             Content::Panel { panel, .. } => self.of_panel(panel, table.least),
@@ -254,42 +339,37 @@ impl Numbers {
         }
     }
 
-    fn of_keys(&self, keys: &KeyTable, least: u32) -> Result<Vec<(u128, u64)>, QuestionError> {
+    fn of_keys(&self, keys: &KeyTable, least: u32) -> Result<Vec<Item>, QuestionError> {
         if self.kind != Kind::Keys {
             return Err(QuestionError::Kind("of its own kind"));
         }
         let told = keys.entries().filter(|(_, count)| *count >= least.max(1));
-        Ok(told.map(|(number, count)| (number, u64::from(count))).collect())
+        Ok(told.map(|(value, count)| Item { place: 0, value, count: count.into() }).collect())
     }
 
-    /// The entries of a panel, as [`Self::entries`].
-    pub(crate) fn of_panel(&self, panel: &Panel, least: u32) -> Result<Vec<(u128, u64)>, QuestionError> {
+    /// The items of a panel, as [`Self::items`].
+    pub(crate) fn of_panel(&self, panel: &Panel, least: u32) -> Result<Vec<Item>, QuestionError> {
         let Kind::Windows(length) = self.kind else { return Err(QuestionError::Kind("of its own kind")) };
         let mut all = Vec::new();
-        for start in self.starts.clone().filter(|start| self.has(*start)) {
-            let found = panel.patterns(start, length).map_err(|_| QuestionError::Kind("of fewer sites"))?;
+        for place in self.starts.clone().filter(|start| self.has(*start)) {
+            let found = panel.patterns(place, length).map_err(|_| QuestionError::Kind("of fewer sites"))?;
             let told = found.into_iter().filter(|(_, count)| *count >= least.max(1));
-            all.extend(told.map(|(pattern, count)| (self.of_window(start, pattern), u64::from(count))));
+            all.extend(told.map(|(value, count)| Item { place, value, count: count.into() }));
         }
         Ok(all)
     }
 
-    /// The entries of variants without phase, as [`Self::entries`].
-    pub(crate) fn of_counts(
-        &self,
-        counts: &[u32],
-        alleles: u32,
-        least: u32,
-    ) -> Result<Vec<(u128, u64)>, QuestionError> {
+    /// The items of variants without phase, as [`Self::items`].
+    pub(crate) fn of_counts(&self, counts: &[u32], alleles: u32, least: u32) -> Result<Vec<Item>, QuestionError> {
         if self.kind != Kind::Windows(1) {
             return Err(QuestionError::Kind("of its own kind"));
         }
         let mut all = Vec::new();
-        for start in self.starts.clone() {
-            let ones = *counts.get(start).ok_or(QuestionError::Kind("of fewer sites"))?;
+        for place in self.starts.clone() {
+            let ones = *counts.get(place).ok_or(QuestionError::Kind("of fewer sites"))?;
             let told =
                 [(0, alleles.saturating_sub(ones)), (1, ones)].into_iter().filter(|(_, count)| *count >= least.max(1));
-            all.extend(told.map(|(allele, count)| (self.of_window(start, allele), u64::from(count))));
+            all.extend(told.map(|(value, count)| Item { place, value, count: count.into() }));
         }
         Ok(all)
     }
@@ -298,20 +378,23 @@ impl Numbers {
     /// so many entries; none if all numbers are different. The layout adds its own probability
     /// ([`Layout::false_positives`]).
     pub fn false_positives(&self, entries: u64) -> Option<f64> {
-        match &self.rule {
-            Some(rule) => rule.false_positive_log2(entries),
-            None => (!self.exact).then(|| (entries.max(1) as f64).log2() - f64::from(u128::BITS)),
-        }
+        let rule = self.rule.and_then(|rule| rule.false_positive_log2(entries));
+        let hash = (!self.exact).then(|| (entries.max(1) as f64).log2() - f64::from(u128::BITS));
+        let sum: f64 = [rule, hash].into_iter().flatten().map(f64::exp2).sum();
+        (sum > 0.0).then(|| sum.log2())
     }
 
     /// The name of an arrangement. For a cell it depends on the revision too, because a cell counts
-    /// places from its own first site.
+    /// places from its own first site; with labels it depends on their key.
     pub fn name(&self, layout: &Layout) -> [u8; TABLE_BYTES] {
         let kind = if let Kind::Windows(length) = self.kind { length as u8 } else { 0 };
         let mut hash = Sha256::new_with_prefix(b"tobari search hidden").chain_update(self.table).chain_update([kind]);
         if let Part::Cell(cell) = self.part {
             let numbers = [self.revision, cell.chromosome, cell.number].map(u32::to_be_bytes);
             hash = hash.chain_update(b"cell").chain_update(numbers.as_flattened());
+        }
+        if let Some(labels) = &self.labels {
+            hash = hash.chain_update(b"labels").chain_update(labels);
         }
         hash.chain_update(encode_layout(layout)).finalize().into()
     }

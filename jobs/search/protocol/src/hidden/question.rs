@@ -13,12 +13,17 @@ use super::program::Layout;
 use super::server::Form;
 use crate::client::MatchResult;
 use crate::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
+use crate::oprf::Revision;
+use crate::oprf::function::Blinding;
+use crate::oprf::labels::Label;
+use crate::oprf::messages::{Evaluation, decode_evaluated, encode_evaluation};
 use crate::question::QuestionError;
 use crate::server::Granularity;
 use crate::table::{Catalogue, Question};
 use rand_core::CryptoRng;
 use tobari_lattice::bgv::EncodeError;
 use tobari_lattice::params::LatticeParameters;
+use tobari_lattice::ring::Modulus;
 
 /// Why a question with its place hidden cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +54,24 @@ pub enum HiddenError {
 pub struct HiddenPrepared {
     numbers: Numbers,
     number: u128,
+    /// The pad of the count, with labels.
+    pad: u64,
     meant: bool,
+}
+
+/// The label of a question's input. It is wiped on drop.
+pub struct HiddenLabel {
+    revision: Revision,
+    label: Label,
+}
+
+/// A question to a table with labels: its input is evaluated first.
+///
+/// The evaluation shows that the client evaluates one input, and pays for one test. A question
+/// without meaning has some input evaluated, so that it looks the same.
+pub struct HiddenEvaluation {
+    blinding: Blinding,
+    request: Vec<u8>,
 }
 
 /// A server's arrangement for some questions.
@@ -79,12 +101,47 @@ impl HiddenPrepared {
         };
         let numbers = Numbers::of_part(catalogue, kind, part)?;
         let number = question.map_or(Ok(0), |question| numbers.of(question))?;
-        Ok(Self { numbers, number, meant: question.is_some() })
+        Ok(Self { numbers, number, pad: 0, meant: question.is_some() })
     }
 
-    /// The kind and the part of the table, which the server sees.
-    pub fn shown(&self) -> (Kind, Part) {
-        (self.numbers.kind(), self.numbers.part())
+    /// The evaluation of the question's input, for a table with labels.
+    ///
+    /// # Errors
+    /// [`HiddenError::Question`] for a question that the table does not have.
+    pub fn evaluation(
+        &self,
+        client: [u8; CLIENT_BYTES],
+        question: Option<&Question<'_>>,
+        rng: &mut impl CryptoRng,
+    ) -> Result<HiddenEvaluation, HiddenError> {
+        let input = match question {
+            Some(question) => self.numbers.input(question)?,
+            None => self.numbers.some_input(),
+        };
+        let blinding = Blinding::new(vec![input], rng).map_err(QuestionError::from)?;
+        let elements = blinding.elements().to_vec();
+        let request = encode_evaluation(&Evaluation { table: *self.numbers.table(), client, elements });
+        Ok(HiddenEvaluation { blinding, request })
+    }
+
+    /// The same question, asked by its label. `t` is the plaintext modulus of the query.
+    #[must_use]
+    pub fn with_label(self, label: &HiddenLabel, t: &Modulus) -> Self {
+        let (number, pad) = label.label.hidden(t);
+        Self { numbers: self.numbers.with_labels(label.revision), number, pad, meant: self.meant }
+    }
+
+    /// Removes the pad from the count of an answer.
+    pub fn uncover(&self, found: MatchResult, t: &Modulus) -> MatchResult {
+        match found {
+            MatchResult::Present(Some(count)) => MatchResult::Present(Some(t.sub(count, self.pad))),
+            other => other,
+        }
+    }
+
+    /// The kind and the part of the table, which the server sees, and the name of the key of labels.
+    pub fn shown(&self) -> (Kind, Part, Option<Revision>) {
+        (self.numbers.kind(), self.numbers.part(), self.numbers.labels().copied())
     }
 
     /// The number of places of the part.
@@ -137,6 +194,24 @@ impl HiddenPrepared {
     /// Whether the question has a meaning.
     pub fn is_meant(&self) -> bool {
         self.meant
+    }
+}
+
+impl HiddenEvaluation {
+    /// The bytes of the request.
+    pub fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// Takes the label from the reply.
+    ///
+    /// # Errors
+    /// [`HiddenError`] for a reply that does not fit the request.
+    pub fn finish(self, reply: &[u8]) -> Result<HiddenLabel, HiddenError> {
+        let evaluated = decode_evaluated(reply)?;
+        let mut outputs = self.blinding.finish(&evaluated.elements).map_err(QuestionError::from)?;
+        let label = outputs.pop().map(Label::new).ok_or(MessageError::Malformed("number of elements"))?;
+        Ok(HiddenLabel { revision: evaluated.revision, label })
     }
 }
 

@@ -34,6 +34,9 @@ const WINDOW: &[u8] = b"tobari search 1 window";
 const WORD: &[u8] = b"tobari search 1 word";
 const NAME: &[u8] = b"tobari search 1 key";
 const FILLER: &[u8] = b"tobari search 1 filler";
+const HIDDEN: &[u8] = b"tobari search 1 hidden label";
+/// The number of inputs that are evaluated together: their points share one inversion.
+const TOGETHER: usize = 4_096;
 
 /// The input for the first `sites` sites of a pattern that begins at a site.
 pub fn window_input(table: &[u8; TABLE_BYTES], start: u32, sites: usize, pattern: Pattern) -> Vec<u8> {
@@ -82,6 +85,15 @@ impl Label {
     /// The pad that is added to the count.
     pub fn pad(&self, t: &Modulus) -> u64 {
         self.part(LIMBS, t)
+    }
+
+    /// The number and the pad in a table that is arranged with the place hidden: 128 bits each of
+    /// `SHA-512("tobari search 1 hidden label" || y)`, the pad reduced modulo `t`. They have nothing
+    /// in common with the other numbers of this label.
+    pub fn hidden(&self, t: &Modulus) -> (u128, u64) {
+        let wide = Zeroizing::new(<[u8; 64]>::from(Sha512::new_with_prefix(HIDDEN).chain_update(*self.0).finalize()));
+        let (parts, _) = wide.as_chunks::<16>();
+        (u128::from_be_bytes(parts[0]), (u128::from_be_bytes(parts[1]) % u128::from(t.value())) as u64)
     }
 
     /// The entry that queries are compared with.
@@ -246,6 +258,32 @@ impl Labeller {
     pub fn of_keys(&self, keys: impl Iterator<Item = (u128, u64)>, room: usize) -> Result<Vec<Entry>, EntryError> {
         let (inputs, counts) = keys.map(|(number, count)| (key_input(&self.table, number), count)).unzip();
         self.labelled((0, 0), inputs, counts, room)
+    }
+
+    /// The numbers and padded counts of entries that are arranged with the place hidden, given
+    /// their inputs and counts, below the modulus `t` of the arrangement. Nothing is kept in memory.
+    ///
+    /// # Errors
+    /// [`EntryError::Count`].
+    pub(crate) fn of_hidden(
+        &self,
+        t: &Modulus,
+        entries: impl Iterator<Item = (Vec<u8>, u64)>,
+    ) -> Result<Vec<(u128, u64)>, EntryError> {
+        let (mut all, mut entries) = (Vec::with_capacity(entries.size_hint().0), entries);
+        loop {
+            let (inputs, counts): (Vec<Vec<u8>>, Vec<u64>) = entries.by_ref().take(TOGETHER).unzip();
+            if inputs.is_empty() {
+                return Ok(all);
+            }
+            for (output, count) in self.secret.outputs(&inputs).into_iter().zip(counts) {
+                if count >= t.value() {
+                    return Err(EntryError::Count { most: t.value(), found: count });
+                }
+                let (number, pad) = Label::new(output).hidden(t);
+                all.push((number, t.add(count, pad)));
+            }
+        }
     }
 
     /// So many entries, at least as many as inputs: entries of the inputs, and fillers.

@@ -18,16 +18,16 @@ use tobari_search::hidden::server::Form;
 use tobari_search::server::Granularity;
 use tobari_search::table::{Content, Question, Site, Sites, Table};
 
-const CLIENT: [u8; 16] = [7; 16];
-const ROOM: u64 = 1 << 30;
+pub(crate) const CLIENT: [u8; 16] = [7; 16];
+pub(crate) const ROOM: u64 = 1 << 30;
 
-fn rng(seed: u64) -> ChaCha20Rng {
+pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     ChaCha20Rng::from_seed(bytes)
 }
 
-fn secret() -> &'static SecretKey {
+pub(crate) fn secret() -> &'static SecretKey {
     static SECRET: OnceLock<SecretKey> = OnceLock::new();
     let of = || SecretKey::from_seed(&arrangement::set().unwrap().parameters().unwrap(), Seed::random(&mut rng(1)));
     SECRET.get_or_init(of)
@@ -35,7 +35,7 @@ fn secret() -> &'static SecretKey {
 
 /// A table with sites at these positions of chromosome 20, of which each has a reference allele of
 /// its own.
-fn table(name: u64, mut content: Content, positions: impl Iterator<Item = u64>) -> Table {
+pub(crate) fn table(name: u64, mut content: Content, positions: impl Iterator<Item = u64>) -> Table {
     positions.for_each(|position| push(&mut content, position));
     Table::new(content, 1, "a test", &mut rng(name))
 }
@@ -52,18 +52,18 @@ fn push(content: &mut Content, position: u64) {
     content.push_site(site, &alleles).unwrap();
 }
 
-fn panel() -> Content {
+pub(crate) fn panel() -> Content {
     Content::panel(12).unwrap()
 }
 
 /// A server with tables, whose client has registered.
-struct World {
-    desk: SearchService,
-    hash: [u8; 32],
+pub(crate) struct World {
+    pub(crate) desk: SearchService,
+    pub(crate) hash: [u8; 32],
 }
 
 impl World {
-    fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         static SENT: OnceLock<Vec<u8>> = OnceLock::new();
         let sent = SENT.get_or_init(|| {
             messages::encode_registration(&Asker::new(secret()).unwrap().registration(DEPTH, &mut rng(2)).unwrap())
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// The layout of a cell, as the server gives it.
-    fn cell(&mut self, table: &Table, length: usize, cell: Cell) -> Arc<Arrangement> {
+    pub(crate) fn cell(&mut self, table: &Table, length: usize, cell: Cell) -> Arc<Arrangement> {
         if let Some(there) = self.desk.cell(&table.name, length, cell) {
             return there;
         }
@@ -110,12 +110,12 @@ impl World {
     }
 }
 
-fn window(start: usize, length: usize, pattern: u128) -> Question<'static> {
+pub(crate) fn window(start: usize, length: usize, pattern: u128) -> Question<'static> {
     Question::Window { start, length, pattern }
 }
 
 /// The table's answer on plaintext.
-fn clear(table: &Table, question: &Question<'_>) -> MatchResult {
+pub(crate) fn clear(table: &Table, question: &Question<'_>) -> MatchResult {
     match table.count(question).unwrap() {
         0 => MatchResult::Absent,
         count => MatchResult::Present(Some(count)),

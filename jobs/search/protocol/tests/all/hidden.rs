@@ -58,7 +58,7 @@ impl Bench {
     }
 
     fn table(&self, entries: &[(u128, u64)], last: u128, pages: usize, seed: u64) -> Table {
-        let arranged = Arranged::new(&self.parameters, entries, last, pages, &mut rng(seed)).unwrap();
+        let arranged = Arranged::new(&self.parameters, (entries, false), last, pages, &mut rng(seed)).unwrap();
         arranged.table(&mut rng(seed + 1)).unwrap()
     }
 
@@ -445,7 +445,7 @@ fn a_selector_of_two_compares_with_twice_the_block() {
 #[test]
 fn a_match_stands_in_the_slot_that_was_drawn_when_the_table_was_packed() {
     let (bench, entries) = (Bench::toy(), entries(200, 7_000, 22));
-    let arranged = Arranged::new(&bench.parameters, &entries, 7_000, 1, &mut rng(23)).unwrap();
+    let arranged = Arranged::new(&bench.parameters, (&entries, false), 7_000, 1, &mut rng(23)).unwrap();
     let tables = [24, 25].map(|seed| arranged.table(&mut rng(seed)).unwrap());
     let form = bench.form(arranged.layout());
     let slot = |table: &Table, key| {
@@ -465,7 +465,8 @@ fn a_match_stands_in_the_slot_that_was_drawn_when_the_table_was_packed() {
 #[test]
 fn tables_and_shards_that_do_not_fit_are_refused() {
     let bench = Bench::toy();
-    let arranged = |entries: &[(u128, u64)], last| Arranged::new(&bench.parameters, entries, last, 1, &mut rng(1));
+    let arranged =
+        |entries: &[(u128, u64)], last| Arranged::new(&bench.parameters, (entries, false), last, 1, &mut rng(1));
     for found in [0, 7_681] {
         let refused = arranged(&[(1, 1), (2, found)], 9).map(|_| ()).unwrap_err();
         assert_eq!(refused, IndexError::Count { most: 7_680, found });

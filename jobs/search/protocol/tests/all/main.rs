@@ -7,6 +7,7 @@ mod bits;
 mod cells;
 mod counts;
 mod hidden;
+mod hidden_labels;
 mod labelled;
 mod labels;
 mod pbwt;

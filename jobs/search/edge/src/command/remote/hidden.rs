@@ -4,11 +4,11 @@
 //! A question is sent with the hash of the key before any registration. A server that has the key
 //! already needs no second registration; another server asks for it.
 
-use super::{ATTEMPTS, Answered, Remote, TableInfo, Unread, get, good, post, refused};
+use super::{ATTEMPTS, Answered, Mode, Remote, TableInfo, Unread, get, good, post, refused};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tobari_client::Fingerprint;
-use tobari_client::HttpConnection;
+use tobari_client::{HttpConnection, HttpReply};
 use tobari_command::output::{Failure, say};
 use tobari_command::randomness;
 use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
@@ -19,7 +19,8 @@ use tobari_search::hidden::cells::Coordinate;
 use tobari_search::hidden::client::Asker;
 use tobari_search::hidden::numbers::{Kind, Numbers, Part};
 use tobari_search::hidden::program::Layout;
-use tobari_search::hidden::question::{HiddenPrepared, Target};
+use tobari_search::hidden::question::{HiddenLabel, HiddenPrepared, Target};
+use tobari_search::oprf::Revision;
 use tobari_search::server::Granularity;
 use tobari_search::table::{CatalogueContent, Question};
 use tokio::sync::Mutex;
@@ -28,8 +29,8 @@ use tokio::sync::Mutex;
 #[derive(Default)]
 pub(super) struct State {
     key: Mutex<Option<Arc<Key>>>,
-    /// The server's arrangements, by kind and part.
-    targets: Mutex<BTreeMap<(Kind, Part), Arc<Target>>>,
+    /// The server's arrangements, by kind and part, and by the key of labels.
+    targets: Mutex<BTreeMap<(Kind, Part, Option<Revision>), Arc<Target>>>,
 }
 
 /// A question with its place hidden.
@@ -59,8 +60,7 @@ pub(super) struct Answer {
     key: Arc<Key>,
     target: Arc<Target>,
     body: Vec<u8>,
-    /// Whether the question had a meaning.
-    meant: bool,
+    prepared: HiddenPrepared,
 }
 
 impl Answer {
@@ -69,10 +69,11 @@ impl Answer {
     }
 
     pub(super) fn read(&self) -> Result<MatchResult, Failure> {
-        if !self.meant {
+        if !self.prepared.is_meant() {
             return Ok(MatchResult::Absent);
         }
-        Ok(self.target.read(&Asker::new(&self.key.secret)?, &self.body)?)
+        let asker = Asker::new(&self.key.secret)?;
+        Ok(self.prepared.uncover(self.target.read(&asker, &self.body)?, asker.modulus()))
     }
 }
 
@@ -104,11 +105,32 @@ impl Remote {
         asked: &HiddenQuestion<'_>,
         granularity: Granularity,
     ) -> Result<Unread, Failure> {
-        let mut last = None;
+        let (mut last, mut label) = (None, None);
         for _ in 0..ATTEMPTS {
             let told = self.told();
-            let prepared = HiddenPrepared::new(&told.catalogue, asked.kind, asked.cell, asked.question.as_ref())?;
+            let mut prepared = HiddenPrepared::new(&told.catalogue, asked.kind, asked.cell, asked.question.as_ref())?;
             let key = self.hidden_key().await?;
+            if let Mode::Labels(_) = told.mode {
+                let seen = *key.registered.lock().await;
+                let label = match &label {
+                    Some(label) => label,
+                    None => match self.hidden_label(connection, &prepared, asked).await? {
+                        Ok(found) => label.insert(found),
+                        Err(reply) => {
+                            match (reply.status, reply.header("tobari-refusal")) {
+                                (409, Some("key")) => self.register_hidden(connection, &key, seen).await?,
+                                (404, Some("table")) | (409, Some("mode")) => {
+                                    self.look_again(connection, &told).await?;
+                                }
+                                _ => return Err(refused(&reply)),
+                            }
+                            last = Some(refused(&reply));
+                            continue;
+                        }
+                    },
+                };
+                prepared = prepared.with_label(label, Asker::new(&key.secret)?.modulus());
+            }
             let target = self.target(connection, &told, &prepared, key.secret.parameters()).await?;
             let seen = *key.registered.lock().await;
             let query = tokio::task::block_in_place(|| {
@@ -120,20 +142,44 @@ impl Remote {
             let reply = connection.send_again_where_busy(post("/search/v1/hidden/queries", headers, query)).await?;
             match (reply.status, reply.header("tobari-refusal")) {
                 (200, _) => {
-                    let (body, meant) = (reply.body.to_vec(), prepared.is_meant());
-                    return Ok(Unread(Answered::Hidden(Answer { key, target, body, meant })));
+                    let body = reply.body.to_vec();
+                    return Ok(Unread(Answered::Hidden(Answer { key, target, body, prepared })));
                 }
                 (409, Some("uses")) => self.another_hidden(key.generation).await?,
                 (409, Some("key")) => self.register_hidden(connection, &key, seen).await?,
                 (404, Some("table")) => {
                     self.hidden.targets.lock().await.remove(&prepared.shown());
                     self.look_again(connection, &told).await?;
+                    // the table may have a new key of labels
+                    label = None;
                 }
                 _ => return Err(refused(&reply)),
             }
             last = Some(refused(&reply));
         }
         Err(last.unwrap_or_else(|| Failure::Work("expected an answer, found none".to_owned())))
+    }
+
+    /// Has the input of a question evaluated; or returns the server's other reply.
+    async fn hidden_label(
+        &self,
+        connection: &mut HttpConnection,
+        prepared: &HiddenPrepared,
+        asked: &HiddenQuestion<'_>,
+    ) -> Result<Result<HiddenLabel, HttpReply>, Failure> {
+        let evaluation = tokio::task::block_in_place(|| {
+            Ok::<_, Failure>(prepared.evaluation(
+                self.client,
+                asked.question.as_ref(),
+                &mut randomness::generator()?,
+            )?)
+        })?;
+        let request = post("/search/v1/evaluations", self.headers.clone(), evaluation.request().to_vec());
+        let reply = connection.send_again_where_busy(request).await?;
+        if reply.status != 200 {
+            return Ok(Err(reply));
+        }
+        Ok(Ok(tokio::task::block_in_place(|| evaluation.finish(&reply.body))?))
     }
 
     /// The server's arrangement for such questions. Its numbers must be those of the catalogue.

@@ -188,6 +188,7 @@ impl Shared {
             let text = match error {
                 ArrangeError::Question(error) => format!("the cell has no such question: {error}"),
                 ArrangeError::Memory { .. } => format!("{error} (--hidden-memory): ask for fewer sites"),
+                ArrangeError::Labels { .. } => format!("{error}, or show the place (--public)"),
                 error => error.to_string(),
             };
             Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "question", text)

@@ -14,6 +14,7 @@ mod infer_enclave;
 #[cfg(linux_64)]
 mod operate;
 mod search;
+mod search_beacon;
 mod search_cells;
 mod search_hidden;
 mod search_labels;

@@ -9,7 +9,7 @@ use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
 use tobari_host::files;
 use tobari_search::table::{
-    Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, MAX_TABLE_BYTES, Site, Table, encode_table,
+    Content, KeyForm, KeyTableBuilder, LIMB_BITS, MAX_COUNT, MAX_TABLE_BYTES, Site, Table, encode_table, same_assembly,
 };
 use tobari_search_files::tsv;
 use tobari_search_files::variants::{self, OtherSet, PhaseSets, Selection, Summary, Variant, VariantReader};
@@ -103,6 +103,12 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
     let input = arguments.input.display();
     let mut reader = VariantReader::open(&arguments.input, selection(&arguments.filters)?)?;
     let before = if arguments.append { Some(super::read_table(&arguments.output)?) } else { None };
+    let of_file = reader.assembly().resolve(arguments.assembly.as_deref());
+    let assembly = of_file.and_then(|of_file| match &before {
+        Some(before) => appended(before.assembly.as_deref(), of_file, arguments.assembly.is_some()),
+        None => Ok(of_file),
+    });
+    let assembly = assembly.map_err(|what| Failure::Work(format!("{input}: {what}")))?;
     let may_change = before.is_none() && !arguments.filters.require_phase;
     let unphased = arguments.filters.unphased;
     let mut building = before.as_ref().map(|table| Building {
@@ -156,7 +162,25 @@ fn sites(arguments: &IndexArguments) -> Result<(Table, Summary), Failure> {
             Table::new(content, arguments.min_count.unwrap_or(1), &arguments.label, &mut rng)
         }
     };
-    Ok((table, summary))
+    Ok((table.with_assembly(assembly)?, summary))
+}
+
+/// The assembly of a table after sites were appended, given that of the table and that of the new
+/// sites. `declared`: the user names it.
+fn appended(before: Option<&str>, new: Option<String>, declared: bool) -> Result<Option<String>, String> {
+    match (before, new) {
+        (Some(before), Some(new)) if same_assembly(before, &new, "M").is_ok() => Ok(Some(before.to_owned())),
+        (Some(before), Some(new)) => Err(format!(
+            "expected positions of {before} as in the table, found positions of {new}: lift the file over, or make \
+             another table of it"
+        )),
+        (Some(before), None) => Err(format!(
+            "the table has positions of {before}, and the header of the file tells no assembly: if it is the same, add \
+             --assembly {before}"
+        )),
+        // the user's word is for the whole table; a header is for its own sites alone
+        (None, new) => Ok(new.filter(|_| declared)),
+    }
 }
 
 /// The phase sets of sites that are appended to a table. A table does not keep the phase sets of
@@ -224,6 +248,11 @@ impl Building {
     }
 }
 
+/// The assembly of a table, in words.
+fn positions(table: &Table) -> &str {
+    table.assembly.as_deref().unwrap_or("an unknown assembly (--assembly records it)")
+}
+
 /// A summary in words.
 fn told(summary: &Summary) -> String {
     let Summary { records, kept, unphased, missing_as_reference, other_sets, .. } = *summary;
@@ -254,14 +283,15 @@ fn report(table: &Table, summary: Option<&Summary>, bytes: usize, arguments: &In
     let (kind, text, about) = match &table.content {
         Content::Panel { sites, panel } => {
             let (sites, haplotypes) = (sites.len(), panel.haplotypes());
-            let about = json!({ "sites": sites, "haplotypes": haplotypes });
-            ("panel", format!("a panel of {haplotypes} haplotypes at {sites} sites"), about)
+            let about = json!({ "sites": sites, "haplotypes": haplotypes, "assembly": table.assembly });
+            let of = positions(table);
+            ("panel", format!("a panel of {haplotypes} haplotypes at {sites} sites of {of}"), about)
         }
         Content::Variants { sites, alleles, .. } => {
             let sites = sites.len();
             let why = "without phase: single variants can be asked for, haplotypes cannot";
-            let text = format!("{sites} variants of {alleles} alleles, {why}");
-            ("variants", text, json!({ "sites": sites, "alleles": alleles }))
+            let text = format!("{sites} variants of {alleles} alleles of {}, {why}", positions(table));
+            ("variants", text, json!({ "sites": sites, "alleles": alleles, "assembly": table.assembly }))
         }
         Content::Keys(keys) => {
             let rate = keys.rule().false_positive_log2(keys.len() as u64);

@@ -33,12 +33,14 @@
 //! **Errors**: records out of order, malformed content, and truncated files, each with file and
 //! record.
 
+mod assembly;
 mod extent;
 mod filter;
 pub(crate) mod input;
 mod phase;
 mod raw;
 
+pub use assembly::ToldAssembly;
 #[doc(hidden)]
 pub use filter::fuzz_choices;
 pub use filter::{Expression, Regions, VariantKind, lines};
@@ -212,6 +214,11 @@ impl VariantReader {
     /// The counts of all records so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
+    }
+
+    /// What the header tells of the assembly of the positions.
+    pub fn assembly(&self) -> &ToldAssembly {
+        &self.source.assembly
     }
 
     /// The names of the chosen samples, in the order of the file.

@@ -6,6 +6,7 @@
 //! before memory is allocated for it.
 
 use super::PhaseSet;
+use super::assembly::ToldAssembly;
 use super::extent::{self, Reach};
 use super::input::{self, Input};
 use std::collections::HashMap;
@@ -78,6 +79,7 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Fault> {
 pub(super) struct Source {
     reader: Box<dyn Input>,
     pub(super) samples: Vec<String>,
+    pub(super) assembly: ToldAssembly,
     kind: Kind,
     buffer: Vec<u8>,
 }
@@ -100,13 +102,14 @@ struct Words {
 impl Source {
     /// Reads the header.
     pub(super) fn open(mut reader: Box<dyn Input>) -> Result<Self, Fault> {
+        let mut assembly = ToldAssembly::default();
         let head = reader.fill_buf()?;
         if head.starts_with(input::MARK) {
             reader.consume(input::MARK.len());
         }
         if !reader.fill_buf()?.starts_with(b"BCF") {
-            let samples = text_header(&mut *reader, |_| ())?;
-            return Ok(Self { reader, samples, kind: Kind::Text, buffer: Vec::new() });
+            let samples = text_header(&mut *reader, |line| tell(&mut assembly, line))?;
+            return Ok(Self { reader, samples, assembly, kind: Kind::Text, buffer: Vec::new() });
         }
         let mut start = [0; 9];
         reader.read_exact(&mut start)?;
@@ -120,7 +123,8 @@ impl Source {
         let (mut chromosomes, mut strings) = (Dictionary::default(), Dictionary::default());
         strings.add("PASS", None);
         let samples = text_header(&mut &text[..end], |line| {
-            let Some((kind, [Some(id), index])) = meta(line) else { return };
+            tell(&mut assembly, line);
+            let Some((kind, [Some(id), index])) = meta(line, ["ID", "IDX"]) else { return };
             let index = index.and_then(|index| index.parse().ok());
             match kind {
                 "contig" => chromosomes.add(id, index),
@@ -138,7 +142,7 @@ impl Source {
             chromosome: number("CHR2"),
         };
         let kind = Kind::Binary { chromosomes: chromosomes.all, words };
-        Ok(Self { reader, samples, kind, buffer: Vec::new() })
+        Ok(Self { reader, samples, assembly, kind, buffer: Vec::new() })
     }
 
     /// Reads the next record; false at the end.
@@ -239,19 +243,19 @@ fn samples_of(line: &str) -> Result<Vec<String>, Fault> {
     Ok(samples)
 }
 
-/// The kind of `##kind=<key=value,key="value">`, and the first values of ID and IDX.
-fn meta(line: &str) -> Option<(&str, [Option<&str>; 2])> {
+/// The kind of `##kind=<key=value,key="value">`, and the first value of each of these keys.
+fn meta<'a, const N: usize>(line: &'a str, keys: [&str; N]) -> Option<(&'a str, [Option<&'a str>; N])> {
     let (kind, rest) = line.strip_prefix("##")?.split_once("=<")?;
     let rest = rest.strip_suffix('>')?;
-    let (mut found, mut start, mut quoted) = ([None; 2], 0, false);
+    let (mut found, mut start, mut quoted) = ([None; N], 0, false);
     for (place, byte) in rest.bytes().enumerate().chain([(rest.len(), b',')]) {
         match byte {
             b'"' => quoted = !quoted,
             b',' if !quoted || place == rest.len() => {
-                match rest[start..place].split_once('=') {
-                    Some(("ID", value)) => found[0] = found[0].or(Some(value)),
-                    Some(("IDX", value)) => found[1] = found[1].or(Some(value)),
-                    _ => {}
+                if let Some((key, value)) = rest[start..place].split_once('=')
+                    && let Some(at) = keys.iter().position(|wanted| *wanted == key)
+                {
+                    found[at] = found[at].or(Some(value));
                 }
                 start = place + 1;
             }
@@ -259,6 +263,15 @@ fn meta(line: &str) -> Option<(&str, [Option<&str>; 2])> {
         }
     }
     Some((kind, found))
+}
+
+/// Reads what a line of meta-information tells of the assembly.
+fn tell(assembly: &mut ToldAssembly, line: &str) {
+    if let Some(path) = line.strip_prefix("##reference=") {
+        assembly.reference(path);
+    } else if let Some(("contig", [Some(name), length, of])) = meta(line, ["ID", "length", "assembly"]) {
+        assembly.contig(name, length, of);
+    }
 }
 
 /// Names and their numbers, given or in the order of their first mention.

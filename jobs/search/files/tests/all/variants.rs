@@ -161,6 +161,31 @@ const RECORDS: [&str; 9] = [
 ];
 
 #[test]
+fn the_header_of_vcf_and_bcf_tells_the_assembly() {
+    let records = ["20 5 . A C 0|1"];
+    let told = "##reference=file:///refs/hs37d5.fa\n##contig=<ID=20,length=63025520,assembly=b37>";
+    let folder = tempdir().unwrap();
+    let resolved = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        VariantReader::open(&path, Selection::default()).unwrap().assembly().resolve(None)
+    };
+    for (contig, expected) in [("##contig=<ID=20>", None), (told, Some("GRCh37"))] {
+        let expected = Ok(expected.map(str::to_owned));
+        let vcf = text(&records).replace("##contig=<ID=20>", contig);
+        assert_eq!(resolved("a.vcf", vcf.as_bytes()), expected);
+        let plain = binary(&records, 1);
+        let head = u32::from_le_bytes(plain[5..9].try_into().unwrap()) as usize;
+        let header = std::str::from_utf8(&plain[9..9 + head]).unwrap().replace("##contig=<ID=20>", contig);
+        let length = (header.len() as u32).to_le_bytes();
+        assert_eq!(
+            resolved("a.bcf", &[&plain[..5], &length, header.as_bytes(), &plain[9 + head..]].concat()),
+            expected
+        );
+    }
+}
+
+#[test]
 fn by_default_what_is_not_two_called_alleles_is_left_out_and_counted() {
     let (variants, summary) = read(&RECORDS, &Selection::default());
     let expected = ["20:100:A:C=011000", "20:130:G:T=001110", "20:140:G:T=010000/", "X:5:G:<DEL>=000001"];

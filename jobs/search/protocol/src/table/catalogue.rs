@@ -6,6 +6,7 @@
 //! | name | 32 |
 //! | revision, least count | 4 each |
 //! | label | text |
+//! | version 2: assembly | text |
 //! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
 //! | of kinds 0 and 1: haplotypes or alleles | 4 |
 //! | … chromosomes | number |
@@ -17,7 +18,12 @@
 //!
 //! A *number* has seven bits a byte, the lowest first. A *text* is its length in bytes as a number,
 //! and the bytes in UTF-8. Other integers are big-endian.
+//!
+//! **Versions.** Version 2 has an assembly, version 1 has none, and each table has one of the two
+//! forms: so files of earlier releases keep their bytes, and their assembly is unknown. A table of
+//! keys has version 1.
 
+use super::assembly::{MAX_ASSEMBLY_BYTES, is_assembly_name};
 use super::fields::{Fields, TableBytesError, put_number, put_text};
 use super::keys::{KeyForm, KeyRule, MAX_KEYS};
 use super::site::{MAX_ALLELE_BYTES, MAX_CHROMOSOME_BYTES, MAX_ID_BYTES, SiteView, Sites};
@@ -27,7 +33,10 @@ use std::sync::Arc;
 
 /// The most bytes of a label.
 pub const MAX_LABEL_BYTES: usize = 1 << 10;
+/// Without an assembly.
 const MAGIC: [u8; 4] = *b"TSC\x01";
+/// With an assembly.
+const MAGIC_ASSEMBLY: [u8; 4] = *b"TSC\x02";
 /// The fewest bytes of a site: its position, no name, and two alleles of one character.
 const LEAST_SITE_BYTES: usize = 6;
 /// The fewest bytes of a chromosome: its name, its number of sites, and one site.
@@ -70,6 +79,8 @@ pub struct Catalogue {
     pub least: u32,
     /// The table's label.
     pub label: String,
+    /// The assembly of the sites' positions; none if it is unknown.
+    pub assembly: Option<String>,
     /// The description of the content.
     pub content: CatalogueContent,
 }
@@ -94,11 +105,12 @@ impl Catalogue {
 
     /// Encodes the catalogue.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
+        let mut out = if self.assembly.is_some() { MAGIC_ASSEMBLY } else { MAGIC }.to_vec();
         out.extend_from_slice(&self.name);
         out.extend_from_slice(&self.revision.to_be_bytes());
         out.extend_from_slice(&self.least.to_be_bytes());
         put_text(&mut out, &self.label);
+        self.assembly.iter().for_each(|assembly| put_text(&mut out, assembly));
         match &self.content {
             CatalogueContent::Panel { sites, haplotypes } => {
                 out.push(0);
@@ -130,7 +142,9 @@ impl Catalogue {
     /// # Errors
     /// [`TableBytesError`] for bytes that are not a catalogue.
     pub fn decode(bytes: &[u8]) -> Result<Self, TableBytesError> {
-        let mut fields = Fields::open(bytes, "catalogue of a table", MAGIC)?;
+        let told = bytes.starts_with(&MAGIC_ASSEMBLY);
+        let magic = if told { MAGIC_ASSEMBLY } else { MAGIC };
+        let mut fields = Fields::open(bytes, "catalogue of a table", magic)?;
         let (name, revision, least) = (fields.array()?, fields.u32()?, fields.u32()?);
         if revision == 0 || least == 0 {
             return Err(TableBytesError::Malformed("revision or least count"));
@@ -138,6 +152,10 @@ impl Catalogue {
         let label = fields.text(MAX_LABEL_BYTES, "label")?.to_owned();
         if label.chars().any(char::is_control) {
             return Err(TableBytesError::Malformed("label"));
+        }
+        let assembly = if told { Some(fields.text(MAX_ASSEMBLY_BYTES, "assembly")?.to_owned()) } else { None };
+        if assembly.as_deref().is_some_and(|name| !is_assembly_name(name)) {
+            return Err(TableBytesError::Malformed("assembly"));
         }
         let content = match fields.byte()? {
             0 => {
@@ -154,11 +172,11 @@ impl Catalogue {
                 }
                 CatalogueContent::Variants { sites: take_sites(&mut fields)?, alleles }
             }
-            2 => take_keys(&mut fields)?,
+            2 if !told => take_keys(&mut fields)?,
             _ => return Err(TableBytesError::Malformed("kind of table")),
         };
         fields.end()?;
-        Ok(Self { name, revision, least, label, content })
+        Ok(Self { name, revision, least, label, assembly, content })
     }
 }
 

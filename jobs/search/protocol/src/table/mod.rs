@@ -14,12 +14,14 @@
 //! because they are part of every site's order; the panel must be made anew. Keys cannot be added
 //! either.
 
+mod assembly;
 mod catalogue;
 mod fields;
 mod keys;
 mod site;
 mod tsi;
 
+pub use assembly::{Accession, AssemblyMismatch, HumanAssembly, MAX_ASSEMBLY_BYTES, is_mitochondrial, same_assembly};
 pub use catalogue::{Catalogue, CatalogueContent, MAX_LABEL_BYTES};
 pub use fields::TableBytesError;
 pub use keys::{
@@ -69,6 +71,9 @@ pub struct Table {
     pub least: u32,
     /// The owner's name for the table, for people.
     pub label: String,
+    /// The assembly of the sites' positions, such as `GRCh38`; none if it is unknown, as in files
+    /// of earlier releases, and in a table of keys.
+    pub assembly: Option<String>,
     /// The content.
     pub content: Content,
 }
@@ -118,6 +123,14 @@ pub enum TableError {
         alleles: u32,
         /// The number found.
         found: u32,
+    },
+    /// The text is not the name of an assembly, or the table has no positions.
+    #[error(
+        "expected an assembly of 1 to {MAX_ASSEMBLY_BYTES} printable characters without spaces, such as GRCh38, for a table of sites; found {found:?}"
+    )]
+    Assembly {
+        /// The text.
+        found: String,
     },
     /// The panel rejects the question or site.
     #[error(transparent)]
@@ -183,12 +196,25 @@ impl Table {
             *bytes += c.len_utf8();
             (*bytes <= MAX_LABEL_BYTES).then_some(c)
         });
-        Self { name, revision: 1, least: least.max(1), label: label.collect(), content }
+        Self { name, revision: 1, least: least.max(1), label: label.collect(), assembly: None, content }
+    }
+
+    /// The same table with positions of this assembly, or of an unknown one.
+    ///
+    /// # Errors
+    /// [`TableError::Assembly`] for a text that is no name, and for a table of keys.
+    pub fn with_assembly(self, assembly: Option<String>) -> Result<Self, TableError> {
+        match &assembly {
+            Some(name) if self.content.sites().is_none() || !assembly::is_assembly_name(name) => {
+                Err(TableError::Assembly { found: name.clone() })
+            }
+            _ => Ok(Self { assembly, ..self }),
+        }
     }
 
     /// The description of the table for clients.
     pub fn catalogue(&self) -> Catalogue {
-        let Self { name, revision, least, ref label, ref content } = *self;
+        let Self { name, revision, least, ref label, ref assembly, ref content } = *self;
         let content = match content {
             Content::Panel { sites, panel } => {
                 CatalogueContent::Panel { sites: sites.clone(), haplotypes: panel.haplotypes() as u32 }
@@ -198,7 +224,7 @@ impl Table {
             }
             Content::Keys(keys) => CatalogueContent::Keys { rule: *keys.rule(), entries: keys.len() as u64 },
         };
-        Catalogue { name, revision, least, label: label.clone(), content }
+        Catalogue { name, revision, least, label: label.clone(), assembly: assembly.clone(), content }
     }
 
     /// How often the pattern or key occurs; zero below the least count.

@@ -286,7 +286,7 @@ impl Sites {
     }
 
     /// Of these sites of one chromosome, the ones at positions from `first` to `last`.
-    pub(crate) fn between(&self, range: Range<usize>, first: u64, last: u64) -> Range<usize> {
+    pub fn between(&self, range: Range<usize>, first: u64, last: u64) -> Range<usize> {
         let of = &self.list[range.clone()];
         let before = |position: u64| of.partition_point(|site| u64::from(site.position) < position);
         range.start + before(first)..range.start + before(last.saturating_add(1))

@@ -88,7 +88,7 @@ pub fn decode_table(bytes: &[u8]) -> Result<Table, TableBytesError> {
     if Sha256::digest(before)[..] != checksum[..] {
         return Err(TableBytesError::Checksum);
     }
-    let Catalogue { name, revision, least, label, content } = Catalogue::decode(fields.take(length)?)?;
+    let Catalogue { name, revision, least, label, assembly, content } = Catalogue::decode(fields.take(length)?)?;
     let content = match content {
         CatalogueContent::Panel { sites, haplotypes } => {
             let (haplotypes, length) = (haplotypes as usize, sites.len());
@@ -110,7 +110,7 @@ pub fn decode_table(bytes: &[u8]) -> Result<Table, TableBytesError> {
     };
     fields.take(CHECKSUM_BYTES)?;
     fields.end()?;
-    Ok(Table { name, revision, least, label, content })
+    Ok(Table { name, revision, least, label, assembly, content })
 }
 
 fn take_keys(fields: &mut Fields<'_>, rule: KeyRule, entries: u64) -> Result<KeyTable, TableBytesError> {

@@ -1,10 +1,9 @@
 //! Places that hide in their cells, over HTTP, with each part in a process of its own.
 
-use crate::support::tables::{Beacon, Place, SITES, position, post, questions, raw, vcf, without_places};
+use crate::support::tables::{Beacon, Place, SITES, position, questions, vcf, without_places};
 use crate::support::tap::Tap;
 use crate::support::{Server, has_no_answer, stderr};
 use serde_json::Value;
-use std::process::Stdio;
 
 /// Sites 90,000 bases apart: 11 or 12 in each cell.
 fn spread(text: &str) -> String {

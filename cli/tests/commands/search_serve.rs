@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tobari_host::testing::data;
 use tobari_search_files::variants::{Selection, Variant, VariantReader};

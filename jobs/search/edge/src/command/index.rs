@@ -171,8 +171,8 @@ fn appended(before: Option<&str>, new: Option<String>, declared: bool) -> Result
     match (before, new) {
         (Some(before), Some(new)) if same_assembly(before, &new, "M").is_ok() => Ok(Some(before.to_owned())),
         (Some(before), Some(new)) => Err(format!(
-            "expected positions of {before} as in the table, found positions of {new}: lift the file over, or make \
-             another table of it"
+            "expected positions of {before} as in the table, found positions of {new}: add --assembly {before} if both are the \
+             same for these chromosomes, lift the file over, or make another table of it"
         )),
         (Some(before), None) => Err(format!(
             "the table has positions of {before}, and the header of the file tells no assembly: if it is the same, add \

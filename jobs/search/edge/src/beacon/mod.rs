@@ -1,5 +1,5 @@
-//! A Beacon of version 2 for programs on the same machine: JSON questions about variants. The caller
-//! supplies the answers.
+//! A Beacon of version 2 for programs on the same machine: JSON questions about variants. The
+//! caller supplies the answers.
 //!
 //! ```text
 //!   GET  /, /info, /service-info, /configuration, /map, /entry_types, /filtering_terms
@@ -12,10 +12,11 @@
 //! as a filter or a gene, and names the field: an answer without the field would answer another
 //! question. Every error has Beacon's form.
 //!
-//! **Results are variants.** `exists` tells whether some variant that the question names occurs, and
-//! `numTotalResults` how many of them do. `info` has the number of alleles, which tells how often
-//! they occur together. There are no records, so a request for records is answered by counts, and
-//! `returnedGranularity` says so. A request with `testMode` is answered without data.
+//! **Results are variants.** `exists` tells whether some variant that the question names
+//! occurs, and `numTotalResults` how many of them do. `info` has the number of alleles, which
+//! tells how often they occur together. There are no records, so a request for records is
+//! answered by counts, and `returnedGranularity` says so. A request with `testMode` is answered
+//! without data.
 //!
 //! Every program that reaches the Beacon asks in the name of its user. So the Beacon listens on
 //! addresses of this machine only, and keeps web pages out. A request must name this machine as its
@@ -182,7 +183,7 @@ impl Beacon {
 
 fn routes(state: Arc<Answering>) -> Router {
     let about = |describe: fn(&About) -> Value| {
-        get(async move |State(state): State<Arc<Answering>>, uri: Uri| described(&uri, describe(&state.about)))
+        get(async move |State(state): State<Arc<Answering>>, uri: Uri| described(&uri, &describe(&state.about)))
     };
     Router::new()
         .route("/", about(describe::info))
@@ -247,9 +248,9 @@ fn meta(granularity: Granularity, received: Value) -> Value {
     meta
 }
 
-fn described(uri: &Uri, description: Value) -> Response {
+fn described(uri: &Uri, description: &Value) -> Response {
     match address::check_informational(uri.query().unwrap_or_default()) {
-        Ok(()) => reply(StatusCode::OK, &description),
+        Ok(()) => reply(StatusCode::OK, description),
         Err(what) => failed(StatusCode::BAD_REQUEST, &what),
     }
 }
@@ -284,19 +285,19 @@ async fn answer(state: &Answering, parsed: Result<Parsed, String>) -> Response {
     };
     if test_mode {
         let info = json!({ "note": "in test mode no server is asked, and nothing is found" });
-        return reply(StatusCode::OK, &answered(BeaconFound::default(), granularity, summary, info));
+        return reply(StatusCode::OK, &answered(BeaconFound::default(), granularity, summary, &info));
     }
     match (state.source)(query).await {
         Ok(found) => {
             let info = info_of(found, granularity, state.about.assembly.as_deref());
-            reply(StatusCode::OK, &answered(found, granularity, summary, info))
+            reply(StatusCode::OK, &answered(found, granularity, summary, &info))
         }
         Err(BeaconFailure::Question(what)) => failed_to(StatusCode::BAD_REQUEST, &what, granularity, summary),
         Err(BeaconFailure::Server(what)) => failed_to(StatusCode::BAD_GATEWAY, &what, granularity, summary),
     }
 }
 
-fn answered(found: BeaconFound, granularity: Granularity, summary: Value, info: Value) -> Value {
+fn answered(found: BeaconFound, granularity: Granularity, summary: Value, info: &Value) -> Value {
     let mut response = json!({ "exists": found.variants > 0 });
     if granularity == Granularity::Count {
         response["numTotalResults"] = found.variants.into();

@@ -274,7 +274,7 @@ fn check_meta(meta: &Meta) -> Result<(), String> {
             Schema::Name(name) if names_variants(name) => {}
             Schema::Name(name) => check_entity(name)?,
             Schema::Of(SchemaOf { entity_type, .. }) => {
-                entity_type.iter().try_for_each(|entity| check_entity(entity))?
+                entity_type.iter().try_for_each(|entity| check_entity(entity))?;
             }
         }
     }

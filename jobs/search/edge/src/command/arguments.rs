@@ -135,8 +135,8 @@ pub struct BeaconArguments {
     /// is unknown, the Beacon rejects every request that names one, and all ranges.
     #[arg(long, value_name = "NAME", help_heading = "Beacon")]
     pub(crate) assembly: Option<String>,
-    /// Send at most this many questions to a server for one request. Every listed variant of a range
-    /// takes a question, and questions without meaning fill the number up to a power of two.
+    /// Send at most this many questions to a server for one request. Every listed variant of a
+    /// range takes a question, and questions without meaning fill the number up to a power of two.
     #[arg(
         long,
         default_value_t = 128,

@@ -73,9 +73,9 @@ pub struct IndexArguments {
     /// table. Without the option, heterozygous sites of that chromosome are rejected.
     #[arg(long, help_heading = TABLE, requires = "append")]
     pub(crate) same_phasing: bool,
-    /// Record that positions are of this assembly, such as GRCh38. Without the option, the header of
-    /// the file tells the assembly (##reference, or the names, lengths and assemblies of ##contig),
-    /// and otherwise it stays unknown. A Beacon compares requests with the assembly.
+    /// Record that positions are of this assembly, such as GRCh38. Without the option, the header
+    /// of the file tells the assembly (##reference, or the names, lengths and assemblies of
+    /// ##contig), and otherwise it stays unknown. A Beacon compares requests with the assembly.
     #[arg(long, help_heading = TABLE, conflicts_with = "table", value_name = "NAME")]
     pub(crate) assembly: Option<String>,
     /// Read keys and counts instead of a VCF.

@@ -134,7 +134,7 @@ fn stands_in(text: &str, name: &str) -> bool {
         let before = text[..at].bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric());
         let after = text[at + name.len()..].bytes().next();
         let goes_on = |byte: u8| byte.is_ascii_digit() || (short && byte.is_ascii_alphabetic());
-        !(short && before) && !after.is_some_and(goes_on)
+        !(after.is_some_and(goes_on) || short && before)
     })
 }
 

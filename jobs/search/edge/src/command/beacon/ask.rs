@@ -161,8 +161,9 @@ fn cells_of(region: BeaconRegion) -> std::ops::RangeInclusive<u32> {
     let (first, last) = match region {
         BeaconRegion::At(position) => (position, position),
         // without its last number, and counted from 0: the last base has the end's number, from 1
-        BeaconRegion::Range { start, end } => (start.saturating_add(1), end),
-        BeaconRegion::Bracket { start: (start, end), .. } => (start.saturating_add(1), end),
+        BeaconRegion::Range { start, end } | BeaconRegion::Bracket { start: (start, end), .. } => {
+            (start.saturating_add(1), end)
+        }
     };
     Cell::number_of(first)..=Cell::number_of(last.min(MAX_POSITION).max(first))
 }

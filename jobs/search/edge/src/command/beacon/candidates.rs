@@ -1,7 +1,7 @@
 //! The variants of a table that a Beacon's question is about.
 //!
-//! The list of a table's variants is public, so the client finds the candidates itself. Each of them
-//! takes an encrypted question.
+//! The list of a table's variants is public, so the client finds the candidates itself. Each of
+//! them takes an encrypted question.
 
 use crate::beacon::{BeaconQuery, BeaconRegion};
 use std::ops::Range;

@@ -8,8 +8,8 @@
 //!
 //! **Assemblies.** A table records its assembly, or the user declares one for all tables. A request
 //! that names another assembly is rejected, and so is every request that names one if the tables'
-//! assembly is unknown. The reference bases of a single variant show most mix-ups, so such a question
-//! needs no assembly. A range has no bases, and needs one.
+//! assembly is unknown. The reference bases of a single variant show most mix-ups, so such a
+//! question needs no assembly. A range has no bases, and needs one.
 
 mod ask;
 mod candidates;

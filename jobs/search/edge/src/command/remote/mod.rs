@@ -440,8 +440,8 @@ impl Ready {
     }
 }
 
-/// Whether a catalogue has all sites of an earlier one, under the same numbers and with positions of
-/// the same assembly. The numbers of keys are computed anew for each question.
+/// Whether a catalogue has all sites of an earlier one, under the same numbers and with positions
+/// of the same assembly. The numbers of keys are computed anew for each question.
 fn has_grown(before: &Catalogue, now: &Catalogue) -> bool {
     if before.assembly.is_some() && before.assembly != now.assembly {
         return false;

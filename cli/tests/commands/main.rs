@@ -15,6 +15,7 @@ mod infer_enclave;
 mod operate;
 mod search;
 mod search_cells;
+mod search_files;
 mod search_hidden;
 mod search_labels;
 mod search_phase;

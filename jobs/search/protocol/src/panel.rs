@@ -8,9 +8,9 @@
 //! directory of ranks. A range may begin at any site, with all haplotypes.
 //!
 //! **Stretches.** Where the number of a sample's alleles changes, as at the borders of the
-//! pseudoautosomal regions of chromosome X, the haplotypes before and after are others. A new stretch
-//! begins there ([`Panel::begin`]), in which all haplotypes are again in their own order, and no
-//! window has sites of two stretches.
+//! pseudoautosomal regions of chromosome X, the haplotypes before and after are others. A new
+//! stretch begins there ([`Panel::begin`]), in which all haplotypes are again in their own order,
+//! and no window has sites of two stretches.
 //!
 //! The panel is an index of plain data, and stays with its owner.
 

@@ -1,8 +1,8 @@
 //! A new panel whose alleles go to a file at once.
 //!
 //! The alleles of a whole chromosome do not fit into memory: 1.7 million sites of 5,008 haplotypes
-//! are a gigabyte. The transform of a panel needs only the last site, so an index holds the texts of
-//! the sites and a few numbers for each haplotype.
+//! are a gigabyte. The transform of a panel needs only the last site, so an index holds the texts
+//! of the sites and a few numbers for each haplotype.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};

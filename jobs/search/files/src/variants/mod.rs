@@ -17,8 +17,8 @@
 //!
 //! **Haploid calls** are one haplotype. The number of a sample's alleles may change along the file,
 //! as at the borders of the pseudoautosomal regions of chromosome X: a new stretch begins there
-//! ([`Variant::stretch`]), with other haplotypes. A missing genotype of one dot has as many alleles as
-//! the sample had before. More than two are an error in a chosen sample of a wanted record.
+//! ([`Variant::stretch`]), with other haplotypes. A missing genotype of one dot has as many alleles
+//! as the sample had before. More than two are an error in a chosen sample of a wanted record.
 //!
 //! **Files without samples** have the numbers of alleles in INFO (AC and AN). Both are necessary in
 //! every wanted record.

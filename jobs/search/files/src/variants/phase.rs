@@ -1,9 +1,9 @@
 //! Phase sets: the alleles of a sample that are known to be on one haplotype.
 //!
 //! `0|1` assigns alleles to haplotypes **within a phase set** (VCF 4.3, 1.6.2). Genotypes without a
-//! set (PS) are together in one set of their own. Sets belong to one chromosome, and to one stretch of
-//! it in which every sample has one number of alleles: no haplotype has alleles of two stretches. A
-//! sample with two equal alleles, or with one allele, needs no set.
+//! set (PS) are together in one set of their own. Sets belong to one chromosome, and to one stretch
+//! of it in which every sample has one number of alleles: no haplotype has alleles of two
+//! stretches. A sample with two equal alleles, or with one allele, needs no set.
 
 use super::Variant;
 use std::fmt;

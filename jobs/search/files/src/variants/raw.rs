@@ -1,6 +1,6 @@
 //! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets. Of
-//! other fields, only the extents of structural variants are read ([`super::extent`]), and the numbers
-//! of alleles in files without samples ([`super::counted`]). Bases are in upper case.
+//! other fields, only the extents of structural variants are read ([`super::extent`]), and the
+//! numbers of alleles in files without samples ([`super::counted`]). Bases are in upper case.
 //!
 //! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Every size in a file is checked
 //! before memory is allocated for it.

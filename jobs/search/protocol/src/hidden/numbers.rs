@@ -100,7 +100,8 @@ pub(crate) struct Windows {
     pub(crate) revision: u32,
     /// Whether haplotypes are known.
     pub(crate) phased: bool,
-    /// The sites of each chromosome, or of each stretch of one ([`crate::table::Sites::stretches`]).
+    /// The sites of each chromosome, or of each stretch of one
+    /// ([`crate::table::Sites::stretches`]).
     pub(crate) chromosomes: Vec<Range<usize>>,
     /// The sites at which windows of the part begin.
     pub(crate) starts: Range<usize>,

@@ -189,8 +189,8 @@ impl Content {
         Self::Variants { sites: Sites::new(), counts: Vec::new(), alleles: Alleles::Same(0) }
     }
 
-    /// Variants without phase from a panel in the making: its sites, the number of alleles 1 at each,
-    /// and its transform.
+    /// Variants without phase from a panel in the making: its sites, the number of alleles 1 at
+    /// each, and its transform.
     pub fn without_phase(mut sites: Sites, counts: Vec<u32>, transform: &panel::Transform) -> Self {
         let mut alleles = Alleles::Same(0);
         let stretches = transform.stretches();

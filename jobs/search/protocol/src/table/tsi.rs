@@ -13,9 +13,9 @@
 //! | keys: number and count of each, ascending | 5 or more, by the bits of a number, and 4 each |
 //! | SHA-256 of all bytes before | 32 |
 //!
-//! The length of each part follows from the catalogue, and for variants from the bytes that are left,
-//! so a reader checks that all bytes are there before it allocates memory. Integers are big-endian. The checksum finds damage; it does not show
-//! who made the file.
+//! The length of each part follows from the catalogue, and for variants from the bytes that are
+//! left. So a reader checks that all bytes are there before it allocates memory. Integers are
+//! big-endian. The checksum finds damage; it does not show who made the file.
 
 use super::catalogue::{self, Catalogue, CatalogueContent, Described};
 use super::fields::{Fields, TableBytesError};

@@ -1,6 +1,6 @@
-//! Panels in which the number of a sample's alleles changes, as on chromosome X: counts are those of
-//! the haplotypes of each stretch, and no window crosses a change. And single variants whose numbers
-//! of alleles differ by site.
+//! Panels in which the number of a sample's alleles changes, as on chromosome X: counts are those
+//! of the haplotypes of each stretch, and no window crosses a change. And single variants whose
+//! numbers of alleles differ by site.
 
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};

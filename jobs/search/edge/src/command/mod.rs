@@ -11,6 +11,7 @@ mod question;
 mod remote;
 mod secret;
 mod serve;
+mod spill;
 
 pub use remote::{HiddenQuestion, Remote, Wanted};
 pub use serve::ServeSearchArguments;
@@ -52,8 +53,8 @@ Examples:
     tobari search index panel.vcf -o panel.tsi --label panel
     tobari search index codes.tsv -o codes.tsi --table --label codes")]
 pub struct IndexArguments {
-    /// The input: a .vcf, .vcf.gz or .bcf file with genotypes. With --table: lines of KEY, or of
-    /// KEY, a tab and COUNT. `-` is standard input.
+    /// The input: a .vcf, .vcf.gz or .bcf file with genotypes, or without samples and with AC and
+    /// AN in INFO. With --table: lines of KEY, or of KEY, a tab and COUNT. `-` is standard input.
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
     /// Write the table to this file.

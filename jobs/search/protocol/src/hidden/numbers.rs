@@ -17,7 +17,7 @@ use super::program::Layout;
 use crate::messages::TABLE_BYTES;
 use crate::panel::{MAX_LENGTH, Panel, Pattern};
 use crate::question::QuestionError;
-use crate::table::{Catalogue, CatalogueContent, Content, KeyRule, KeyTable, Question, Table};
+use crate::table::{Alleles, Catalogue, CatalogueContent, Content, KeyRule, KeyTable, Question, Table};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::ops::Range;
@@ -100,7 +100,8 @@ pub(crate) struct Windows {
     pub(crate) revision: u32,
     /// Whether haplotypes are known.
     pub(crate) phased: bool,
-    /// The sites of each chromosome.
+    /// The sites of each chromosome, or of each stretch of one
+    /// ([`crate::table::Sites::stretches`]).
     pub(crate) chromosomes: Vec<Range<usize>>,
     /// The sites at which windows of the part begin.
     pub(crate) starts: Range<usize>,
@@ -137,7 +138,7 @@ impl Numbers {
                     Part::Whole => 0..sites.len(),
                     Part::Cell(cell) => cell.sites(sites),
                 };
-                let chromosomes = sites.chromosomes().map(|(_, range)| range).collect();
+                let chromosomes = sites.stretches();
                 let phased = matches!(catalogue.content, CatalogueContent::Panel { .. });
                 Self::of_windows(Windows { table, revision, phased, chromosomes, starts }, length, part)
             }
@@ -250,7 +251,7 @@ impl Numbers {
         match &table.content {
             Content::Keys(keys) => self.of_keys(keys, table.least),
             Content::Panel { panel, .. } => self.of_panel(panel, table.least),
-            Content::Variants { counts, alleles, .. } => self.of_counts(counts, *alleles, table.least),
+            Content::Variants { counts, alleles, .. } => self.of_counts(counts, alleles, table.least),
         }
     }
 
@@ -278,7 +279,7 @@ impl Numbers {
     pub(crate) fn of_counts(
         &self,
         counts: &[u32],
-        alleles: u32,
+        alleles: &Alleles,
         least: u32,
     ) -> Result<Vec<(u128, u64)>, QuestionError> {
         if self.kind != Kind::Windows(1) {
@@ -287,8 +288,8 @@ impl Numbers {
         let mut all = Vec::new();
         for start in self.starts.clone() {
             let ones = *counts.get(start).ok_or(QuestionError::Kind("of fewer sites"))?;
-            let told =
-                [(0, alleles.saturating_sub(ones)), (1, ones)].into_iter().filter(|(_, count)| *count >= least.max(1));
+            let others = alleles.at(start).saturating_sub(ones);
+            let told = [(0, others), (1, ones)].into_iter().filter(|(_, count)| *count >= least.max(1));
             all.extend(told.map(|(allele, count)| (self.of_window(start, allele), u64::from(count))));
         }
         Ok(all)

@@ -7,11 +7,12 @@
 //! | revision, least count | 4 each |
 //! | label | text |
 //! | version 2: assembly | text |
-//! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
-//! | of kinds 0 and 1: haplotypes or alleles | 4 |
+//! | kind: 0 panel, 1 variants without phase, 2 keys, 3 panel whose numbers of alleles change | 1 |
+//! | of kinds 0, 1 and 3: the greatest number of haplotypes or alleles | 4 |
 //! | … chromosomes | number |
 //! | … of each: name, number of sites | text, number |
 //! | … … of each site: distance to the previous one, name or none, two alleles | number, 3 texts |
+//! | of kind 3, after the chromosomes: number of changes; sites from one to the next | number, each |
 //! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |
@@ -49,14 +50,14 @@ pub enum CatalogueContent {
     Panel {
         /// The sites.
         sites: Sites,
-        /// The number of haplotypes.
+        /// The number of haplotypes; where it differs by site, the greatest.
         haplotypes: u32,
     },
     /// Variants without phase.
     Variants {
         /// The sites.
         sites: Sites,
-        /// Alleles called at each site.
+        /// Alleles called at each site; where the number differs by site, the greatest.
         alleles: u32,
     },
     /// Keys.
@@ -105,36 +106,12 @@ impl Catalogue {
 
     /// Encodes the catalogue.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = if self.assembly.is_some() { MAGIC_ASSEMBLY } else { MAGIC }.to_vec();
-        out.extend_from_slice(&self.name);
-        out.extend_from_slice(&self.revision.to_be_bytes());
-        out.extend_from_slice(&self.least.to_be_bytes());
-        put_text(&mut out, &self.label);
-        self.assembly.iter().for_each(|assembly| put_text(&mut out, assembly));
-        match &self.content {
-            CatalogueContent::Panel { sites, haplotypes } => {
-                out.push(0);
-                out.extend_from_slice(&haplotypes.to_be_bytes());
-                put_sites(&mut out, sites);
-            }
-            CatalogueContent::Variants { sites, alleles } => {
-                out.push(1);
-                out.extend_from_slice(&alleles.to_be_bytes());
-                put_sites(&mut out, sites);
-            }
-            CatalogueContent::Keys { rule, entries } => {
-                out.extend_from_slice(&[2, rule.limb_bits(), rule.limbs()]);
-                match rule.form() {
-                    KeyForm::Exact { most_bytes } => out.extend_from_slice(&[0, *most_bytes]),
-                    KeyForm::Fingerprint(key) => {
-                        out.push(1);
-                        out.extend_from_slice(key);
-                    }
-                }
-                out.extend_from_slice(&entries.to_be_bytes());
-            }
-        }
-        out
+        let content = match &self.content {
+            CatalogueContent::Panel { sites, haplotypes } => Described::Panel(sites, *haplotypes),
+            CatalogueContent::Variants { sites, alleles } => Described::Variants(sites, *alleles),
+            CatalogueContent::Keys { rule, entries } => Described::Keys(rule, *entries),
+        };
+        encode((&self.name, self.revision, self.least, &self.label, self.assembly.as_deref()), &content)
     }
 
     /// Decodes a catalogue.
@@ -158,12 +135,16 @@ impl Catalogue {
             return Err(TableBytesError::Malformed("assembly"));
         }
         let content = match fields.byte()? {
-            0 => {
+            kind @ (0 | 3) => {
                 let haplotypes = fields.u32()?;
                 if !(1..=MAX_HAPLOTYPES).contains(&(haplotypes as usize)) {
                     return Err(TableBytesError::Malformed("number of haplotypes"));
                 }
-                CatalogueContent::Panel { sites: take_sites(&mut fields)?, haplotypes }
+                let mut sites = take_sites(&mut fields)?;
+                if kind == 3 {
+                    take_breaks(&mut fields, &mut sites)?;
+                }
+                CatalogueContent::Panel { sites, haplotypes }
             }
             1 => {
                 let alleles = fields.u32()?;
@@ -178,6 +159,78 @@ impl Catalogue {
         fields.end()?;
         Ok(Self { name, revision, least, label, assembly, content })
     }
+}
+
+/// The content that a catalogue describes, borrowed from a catalogue or a table.
+pub(super) enum Described<'a> {
+    Panel(&'a Sites, u32),
+    Variants(&'a Sites, u32),
+    Keys(&'a KeyRule, u64),
+}
+
+/// The name, the revision, the least count, the label and the assembly of a table.
+pub(super) type Heading<'a> = (&'a [u8; TABLE_BYTES], u32, u32, &'a str, Option<&'a str>);
+
+/// Encodes the catalogue of a table.
+pub(super) fn encode((name, revision, least, label, assembly): Heading<'_>, content: &Described<'_>) -> Vec<u8> {
+    let mut out = if assembly.is_some() { MAGIC_ASSEMBLY } else { MAGIC }.to_vec();
+    out.extend_from_slice(name);
+    out.extend_from_slice(&revision.to_be_bytes());
+    out.extend_from_slice(&least.to_be_bytes());
+    put_text(&mut out, label);
+    assembly.iter().for_each(|assembly| put_text(&mut out, assembly));
+    match *content {
+        Described::Panel(sites, haplotypes) => {
+            out.push(if sites.breaks().is_empty() { 0 } else { 3 });
+            out.extend_from_slice(&haplotypes.to_be_bytes());
+            put_sites(&mut out, sites);
+            put_breaks(&mut out, sites.breaks());
+        }
+        Described::Variants(sites, alleles) => {
+            out.push(1);
+            out.extend_from_slice(&alleles.to_be_bytes());
+            put_sites(&mut out, sites);
+        }
+        Described::Keys(rule, entries) => {
+            out.extend_from_slice(&[2, rule.limb_bits(), rule.limbs()]);
+            match rule.form() {
+                KeyForm::Exact { most_bytes } => out.extend_from_slice(&[0, *most_bytes]),
+                KeyForm::Fingerprint(key) => {
+                    out.push(1);
+                    out.extend_from_slice(key);
+                }
+            }
+            out.extend_from_slice(&entries.to_be_bytes());
+        }
+    }
+    out
+}
+
+/// Nothing without a change.
+fn put_breaks(out: &mut Vec<u8>, breaks: &[usize]) {
+    if !breaks.is_empty() {
+        put_number(out, breaks.len() as u64);
+    }
+    let mut last = 0;
+    for site in breaks {
+        put_number(out, (site - last) as u64);
+        last = *site;
+    }
+}
+
+fn take_breaks(fields: &mut Fields<'_>, sites: &mut Sites) -> Result<(), TableBytesError> {
+    let wrong = TableBytesError::Malformed("changes of the number of alleles");
+    let count = fields.number()?;
+    if count == 0 || count > fields.left().min(sites.len()) as u64 {
+        return Err(wrong);
+    }
+    let mut site = 0usize;
+    let mut breaks = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        site = site.saturating_add(usize::try_from(fields.number()?).unwrap_or(usize::MAX));
+        breaks.push(site);
+    }
+    if sites.take_breaks(breaks) { Ok(()) } else { Err(wrong) }
 }
 
 fn take_keys(fields: &mut Fields<'_>) -> Result<CatalogueContent, TableBytesError> {

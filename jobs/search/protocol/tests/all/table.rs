@@ -75,7 +75,7 @@ fn keys(long: bool) -> Table {
 
 fn variants() -> Table {
     let columns = columns(50, 30, 4);
-    let mut content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 50 };
+    let mut content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 50.into() };
     for (index, column) in columns.iter().enumerate() {
         content.push_site(site(index, 30), column).unwrap();
     }

@@ -14,7 +14,9 @@ mod infer_enclave;
 #[cfg(linux_64)]
 mod operate;
 mod search;
+mod search_beacon;
 mod search_cells;
+mod search_files;
 mod search_hidden;
 mod search_labels;
 mod search_phase;

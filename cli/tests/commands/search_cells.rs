@@ -1,10 +1,9 @@
 //! Places that hide in their cells, over HTTP, with each part in a process of its own.
 
-use crate::support::tables::{Place, SITES, position, post, questions, raw, vcf, without_places};
+use crate::support::tables::{Beacon, Place, SITES, position, questions, vcf, without_places};
 use crate::support::tap::Tap;
 use crate::support::{Server, has_no_answer, stderr};
 use serde_json::Value;
-use std::process::Stdio;
 
 /// Sites 90,000 bases apart: 11 or 12 in each cell.
 fn spread(text: &str) -> String {
@@ -133,26 +132,16 @@ fn a_beacon_asks_the_servers_about_variants_that_they_do_not_list() {
     let place = Place::new();
     let (panel, audit) = (table(&place, "panel", |_| false), place.path("audit"));
     let server = Server::start(&["--search", &panel, "--audit", &audit]);
-    let key = place.path("key");
-    let ask = ["search", "beacon", "--listen", "127.0.0.1:0", "--server", &server.url, "--key", &key, "--json"];
-    let mut child =
-        place.command(&[&ask[..], &["--least-places", "9"]].concat()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    let address = told["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+    let beacon = Beacon::start(&place, &server.url, &["--least-places", "9"]);
     let ask = |start: usize, alternate: &str| {
-        let body = format!(
-            r#"{{"query":{{"requestedGranularity":"count","requestParameters":{{"referenceName":"20","start":{start},"referenceBases":"A","alternateBases":"{alternate}"}}}}}}"#
-        );
-        let (status, text) = raw(&address, &post("/g_variants", "Content-Type: application/json\r\n", body.as_bytes()));
-        (status, serde_json::from_str::<Value>(text.split_once("\r\n\r\n").unwrap().1).unwrap())
+        let bases = format!(r#""referenceBases":"A","alternateBases":"{alternate}""#);
+        beacon.ask("count", &format!(r#""referenceName":"20","start":{start},{bases}"#))
     };
     let single = place.write("single", &format!("20:{}\t1\n", wide(2)));
     let clear: Value =
         serde_json::from_str(&place.good(&["search", "check", &panel, "--queries", &single, "--json"])).unwrap();
     let (status, found) = ask(wide(2) - 1, "C");
-    assert_eq!((status, &found["responseSummary"]["numTotalResults"]), (200, &clear["count"]));
+    assert_eq!((status, &found["info"]["alleleCount"]), (200, &clear["count"]));
     let listed = answered(&audit);
     for (start, alternate) in [(wide(2) - 1, "G"), (wide(2), "C"), (wide(2) + 99, "ACGT")] {
         let (status, found) = ask(start, alternate);
@@ -167,8 +156,48 @@ fn a_beacon_asks_the_servers_about_variants_that_they_do_not_list() {
     let (status, found) = ask(50_000_000, "C");
     assert_eq!(status, 400);
     assert!(found["error"]["errorMessage"].as_str().unwrap().contains("has 0 places"), "{found}");
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+#[test]
+fn a_range_shows_the_servers_its_cells_and_a_power_of_two() {
+    let place = Place::new();
+    let (panel, audit) = (table(&place, "panel", |_| false), place.path("audit"));
+    let server = Server::start(&["--search", &panel, "--audit", &audit]);
+    let more = ["--least-places", "9", "--assembly", "GRCh38", "--max-questions", "8"];
+    let beacon = Beacon::start(&place, &server.url, &more);
+    let ask = |start: usize, end: usize| {
+        let before = answered(&audit).len();
+        let (status, found) = beacon.get(
+            &format!(
+                "/g_variants?assemblyId=hg38&referenceName=chr20&start={start}&end={end}&requestedGranularity=count"
+            ),
+            "",
+        );
+        (status, found, answered(&audit).len() - before)
+    };
+    let occurring = |sites: std::ops::Range<usize>| {
+        let single: String = sites.map(|site| format!("20:{}\t1\n", wide(site))).collect();
+        let clear = place.good(&["search", "check", &panel, "--queries", &place.write("s", &single), "--json"]);
+        clear.lines().filter(|line| serde_json::from_str::<Value>(line).unwrap()["count"] != 0).count()
+    };
+    // one cell: sites 0 to 11 are in the second million
+    for (sites, questions) in [(0..1, 1), (0..2, 2), (0..3, 4), (2..6, 4), (3..8, 8)] {
+        let (status, found, asked) = ask(wide(sites.start) - 1, wide(sites.end - 1));
+        assert_eq!((status, asked), (200, questions), "{sites:?}: {found}");
+        assert_eq!(found["responseSummary"]["numTotalResults"], occurring(sites.clone()), "{sites:?}");
+        assert_eq!(found["info"]["listedVariants"], sites.len());
+    }
+    // an empty range looks like a range of one variant
+    let (status, found, asked) = ask(wide(0), wide(0) + 9);
+    assert_eq!((status, &found["responseSummary"]["numTotalResults"], asked), (200, &0.into(), 1));
+    // two cells get the same number: one variant is in the first, two are in the second
+    let (status, found, asked) = ask(wide(11) - 1, wide(13));
+    assert_eq!((status, asked, &found["info"]["listedVariants"]), (200, 4, &3.into()), "{found}");
+    // too many are refused, and no server is asked
+    let (status, found, asked) = ask(wide(0) - 1, wide(8));
+    assert_eq!((status, asked), (400, 0));
+    let text = found["error"]["errorMessage"].as_str().unwrap();
+    assert!(text.contains("at most 8 questions, found 9 listed variants, which take 16"), "{text}");
 }
 
 #[test]

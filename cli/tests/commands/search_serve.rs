@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tobari_host::testing::data;
 use tobari_search_files::variants::{Selection, Variant, VariantReader};
@@ -458,80 +457,6 @@ fn servers_are_added_up_and_one_that_is_down_is_named() {
     let lines = String::from_utf8(one.stdout).unwrap();
     lines.lines().zip(clear.lines()).for_each(|(one, clear)| assert_eq!(count(one), count(clear)));
     assert!(lines.lines().all(|line| line.contains(&gone)), "{lines}");
-}
-
-#[test]
-fn fault_19_a_beacon_answers_variants_and_passes_nothing_of_a_request_over() {
-    let place = Place::new();
-    let table = place.variants("panel", SITES, '|');
-    let server = Server::start(&["--search", &table]);
-    let key = place.path("key");
-    let beacon = ["search", "beacon", "--listen", "127.0.0.1:0", "--server", &server.url, "--key", &key];
-    let mut command = place.command(&[&beacon[..], &["--public", "--json"]].concat());
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    let address = told["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-    let ask = |name: &str, start: usize, alternate: &str, granularity: &str, kind: &str| {
-        let body = format!(
-            r#"{{"meta":{{"apiVersion":"v2.0"}},"query":{{"requestedGranularity":"{granularity}","requestParameters":{{"referenceName":"{name}","start":[{start}],"referenceBases":"A","alternateBases":"{alternate}"}}}}}}"#
-        );
-        let (status, text) = raw(&address, &post("/g_variants", &format!("Content-Type: {kind}\r\n"), body.as_bytes()));
-        (status, serde_json::from_str::<Value>(text.split_once("\r\n\r\n").unwrap().1).unwrap())
-    };
-    let json = "application/json";
-    let single: String = (0..6).map(|site| format!("20:{}\t1\n", position(site))).collect();
-    let clear = place.good(&["search", "check", &table, "--queries", &place.write("single", &single), "--json"]);
-    for (site, line) in clear.lines().enumerate() {
-        let count = serde_json::from_str::<Value>(line).unwrap()["count"].as_u64().unwrap();
-        let name = ["20", "chr20"][site % 2];
-        let (status, found) = ask(name, position(site) - 1, "C", "count", json);
-        assert_eq!((status, &found["responseSummary"]["numTotalResults"]), (200, &count.into()));
-        let (_, found) = ask(name, position(site) - 1, "C", "boolean", json);
-        assert_eq!(found["responseSummary"], serde_json::json!({ "exists": count > 0 }));
-    }
-    for (start, alternate) in [(position(0), "C"), (position(0) - 1, "G")] {
-        let (status, found) = ask("20", start, alternate, "count", json);
-        assert_eq!((status, &found["responseSummary"]["exists"]), (200, &false.into()));
-    }
-    // unsupported requests are rejected in Beacon's form, and nothing is ignored
-    let refused = |request: &[u8], status: u16, says: &str| {
-        let (found, text) = raw(&address, request);
-        let body: Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
-        assert_eq!((found, &body["error"]["errorCode"]), (status, &status.into()), "{text}");
-        assert!(body["error"]["errorMessage"].as_str().unwrap().contains(says), "{text}");
-        for field in ["beaconId", "apiVersion", "returnedSchemas", "returnedGranularity", "receivedRequestSummary"] {
-            assert!(!body["meta"][field].is_null(), "{field}: {text}");
-        }
-    };
-    let variant = |name: &str, reference: &str, more: &str| {
-        let start = position(0) - 1;
-        let body = format!(
-            r#"{{"query":{{"requestParameters":{{"referenceName":"{name}","start":{start},"referenceBases":"{reference}","alternateBases":"C"{more}}}}}}}"#
-        );
-        post("/g_variants", "Content-Type: application/json\r\n", body.as_bytes())
-    };
-    refused(&variant("20", "A", r#","end":[7]"#), 400, "unknown field `end`");
-    refused(&variant("20", "A", r#","assemblyId":"GRCh38""#), 400, "--assembly NAME");
-    refused(&variant("20", "G", ""), 400, "another assembly");
-    refused(&variant("21", "A", ""), 400, "expected a chromosome of the tables");
-    refused(&post("/g_variants?assemblyId=x", "Content-Type: application/json\r\n", b"{}"), 400, "in the body");
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").into_bytes();
-    refused(&get("/g_variants?referenceName=20"), 405, "expected POST");
-    refused(&get("/individuals"), 404, "expected /info, /map or /g_variants");
-    let lower = raw(&address, &variant("20", "a", ""));
-    assert!(lower.0 == 200 && lower.1.contains("\"exists\":true"), "{}", lower.1);
-    assert_eq!(ask("20", 5, "C", "record", json).0, 400);
-    assert_eq!(ask("20", 5, "C", "count", "text/plain").0, 415);
-    for (path, host, status) in [("/info", "localhost", 200), ("/map", "127.0.0.1", 200), ("/", "evil.example", 403)] {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        assert_eq!(raw(&address, request.as_bytes()).0, status, "{path}");
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let open = ["search", "beacon", "--listen", "0.0.0.0:0", "--server", &server.url, "--key", &place.path("key")];
-    assert_eq!(place.run(&open).status.code(), Some(1), "only this machine");
 }
 
 #[test]

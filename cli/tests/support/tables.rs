@@ -4,10 +4,10 @@
 use super::{noise, stderr};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
@@ -177,6 +177,56 @@ pub fn raw(address: &str, request: &[u8]) -> (u16, String) {
     let _ = stream.read_to_end(&mut reply);
     let text = String::from_utf8_lossy(&reply).into_owned();
     (text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0), text)
+}
+
+/// A Beacon in a process of its own, which ends with it.
+pub struct Beacon {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Beacon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Beacon {
+    /// Starts a Beacon that asks a server with the folder's key.
+    pub fn start(place: &Place, url: &str, more: &[&str]) -> Self {
+        let key = place.path("key");
+        let ask = ["search", "beacon", "--listen", "127.0.0.1:0", "--server", url, "--key", &key, "--json"];
+        let mut child = place.command(&[&ask[..], more].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        Self { child, address: told["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned() }
+    }
+
+    /// The Beacon's address, without the scheme.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends a raw request; returns the status and the body, which must be JSON.
+    pub fn send(&self, request: &[u8]) -> (u16, Value) {
+        let (status, text) = raw(&self.address, request);
+        let body = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}")).1;
+        (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}")))
+    }
+
+    /// Gets a path, with more headers.
+    pub fn get(&self, path: &str, headers: &str) -> (u16, Value) {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").as_bytes())
+    }
+
+    /// Posts the parameters of a variant, with a granularity.
+    pub fn ask(&self, granularity: &str, parameters: &str) -> (u16, Value) {
+        let query = format!(r#"{{"requestedGranularity":"{granularity}","requestParameters":{{{parameters}}}}}"#);
+        let body = format!(r#"{{"meta":{{"apiVersion":"v2.0"}},"query":{query}}}"#);
+        self.send(&post("/g_variants", "Content-Type: application/json\r\n", body.as_bytes()))
+    }
 }
 
 /// A request that posts a body.

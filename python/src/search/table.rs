@@ -231,7 +231,8 @@ impl Table {
             let Content::Keys(keys) = &table.content else { return Err(fault()) };
             let part = |keys: KeyTable| {
                 let content = Content::Keys(keys);
-                Self { inner: Arc::new(table::Table { content, label: table.label.clone(), ..*table }) }
+                let (label, assembly) = (table.label.clone(), table.assembly.clone());
+                Self { inner: Arc::new(table::Table { content, label, assembly, ..*table }) }
             };
             Ok(parts(keys, count, watch)?.into_iter().map(part).collect())
         })

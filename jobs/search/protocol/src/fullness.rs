@@ -41,7 +41,7 @@ pub struct FullnessError(&'static str);
 impl Fullness {
     /// The fullness of a panel.
     pub fn of_panel(panel: &Panel) -> Self {
-        Self::Windows(panel.parts().fullest.to_vec())
+        Self::Windows(panel.parts().1.fullest.to_vec())
     }
 
     /// The fullness of a table.

@@ -130,11 +130,21 @@ pub struct BeaconArguments {
     pub(crate) remote: RemoteArguments,
     #[command(flatten)]
     pub(crate) place: PlaceArguments,
-    /// Declare the assembly of the tables, such as GRCh38, because a table does not know its
-    /// assembly. The Beacon rejects requests for another assembly. Without the option, the Beacon
-    /// rejects every request that names an assembly.
+    /// Declare the assembly of tables that do not record theirs, such as GRCh38. A table of another
+    /// assembly is rejected at the start, and later requests for another one, too. If the assembly
+    /// is unknown, the Beacon rejects every request that names one, and all ranges.
     #[arg(long, value_name = "NAME", help_heading = "Beacon")]
     pub(crate) assembly: Option<String>,
+    /// Send at most this many questions to a server for one request. Every listed variant of a
+    /// range takes a question, and questions without meaning fill the number up to a power of two.
+    #[arg(
+        long,
+        default_value_t = 128,
+        value_name = "N",
+        help_heading = "Beacon",
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
+    pub(crate) max_questions: u16,
     /// Listen on this address of this machine. Every program that reaches the address asks in the
     /// name of this client. Port 0 takes a free port.
     #[arg(

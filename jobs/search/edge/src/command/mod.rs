@@ -11,6 +11,7 @@ mod question;
 mod remote;
 mod secret;
 mod serve;
+mod spill;
 
 pub use remote::{HiddenQuestion, Remote, Wanted};
 pub use serve::ServeSearchArguments;
@@ -52,8 +53,8 @@ Examples:
     tobari search index panel.vcf -o panel.tsi --label panel
     tobari search index codes.tsv -o codes.tsi --table --label codes")]
 pub struct IndexArguments {
-    /// The input: a .vcf, .vcf.gz or .bcf file with genotypes. With --table: lines of KEY, or of
-    /// KEY, a tab and COUNT. `-` is standard input.
+    /// The input: a .vcf, .vcf.gz or .bcf file with genotypes, or without samples and with AC and
+    /// AN in INFO. With --table: lines of KEY, or of KEY, a tab and COUNT. `-` is standard input.
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
     /// Write the table to this file.
@@ -73,6 +74,11 @@ pub struct IndexArguments {
     /// table. Without the option, heterozygous sites of that chromosome are rejected.
     #[arg(long, help_heading = TABLE, requires = "append")]
     pub(crate) same_phasing: bool,
+    /// Record that positions are of this assembly, such as GRCh38. Without the option, the header
+    /// of the file tells the assembly (##reference, or the names, lengths and assemblies of
+    /// ##contig), and otherwise it stays unknown. A Beacon compares requests with the assembly.
+    #[arg(long, help_heading = TABLE, conflicts_with = "table", value_name = "NAME")]
+    pub(crate) assembly: Option<String>,
     /// Read keys and counts instead of a VCF.
     #[arg(long, help_heading = TABLE)]
     pub(crate) table: bool,

@@ -221,6 +221,12 @@ fn of_sample(path: &Path, (region, absent): (&str, Absent), sites: &Sites) -> Re
             )));
         }
         sets.join(&variant).map_err(|other| Failure::Work(format!("{name}: {other}")))?;
+        if !haplotypes.is_empty() && haplotypes.len() != variant.alleles.len() {
+            return Err(Failure::Work(format!(
+                "{name}: the number of alleles changes at {}:{}: choose a --region on one side of it",
+                variant.chromosome, variant.position
+            )));
+        }
         haplotypes.resize(variant.alleles.len(), vec![None; length]);
         for (haplotype, allele) in haplotypes.iter_mut().zip(&variant.alleles) {
             haplotype[index - start] = Some(*allele);

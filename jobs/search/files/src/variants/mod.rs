@@ -15,10 +15,13 @@
 //! **A split record** becomes one variant for each alternate allele. A haplotype with another
 //! alternate allele has allele 0 there.
 //!
-//! **Haploid calls** are one haplotype. A sample's first genotype decides whether the sample has
-//! one or two haplotypes; another number later is an error. Put such stretches (the two parts of a
-//! chromosome X) into separate tables. More than two are an error in a chosen sample of a wanted
-//! record.
+//! **Haploid calls** are one haplotype. The number of a sample's alleles may change along the file,
+//! as at the borders of the pseudoautosomal regions of chromosome X: a new stretch begins there
+//! ([`Variant::stretch`]), with other haplotypes. A missing genotype of one dot has as many alleles
+//! as the sample had before. More than two are an error in a chosen sample of a wanted record.
+//!
+//! **Files without samples** have the numbers of alleles in INFO (AC and AN). Both are necessary in
+//! every wanted record.
 //!
 //! **Phase**: `|` says that the order of two alleles is that of the haplotypes, within a phase set
 //! (PS). A record is not phased if a chosen sample has two different alleles without `|`, or with
@@ -33,12 +36,15 @@
 //! **Errors**: records out of order, malformed content, and truncated files, each with file and
 //! record.
 
+mod assembly;
+mod counted;
 mod extent;
 mod filter;
 pub(crate) mod input;
 mod phase;
 mod raw;
 
+pub use assembly::ToldAssembly;
 #[doc(hidden)]
 pub use filter::fuzz_choices;
 pub use filter::{Expression, Regions, VariantKind, lines};
@@ -162,8 +168,16 @@ pub struct Variant {
     pub reference: Box<str>,
     /// Allele 1.
     pub alternate: Box<str>,
-    /// For each haplotype, sample after sample, whether it has allele 1.
+    /// For each haplotype, sample after sample, whether it has allele 1. Empty in a file without
+    /// samples.
     pub alleles: Vec<bool>,
+    /// The number of alleles 1.
+    pub ones: u32,
+    /// The number of all alleles that count.
+    pub all: u32,
+    /// The number of changes before this variant: a sample has another number of alleles than at
+    /// the variant before.
+    pub stretch: u32,
     /// Whether the alleles are in the order of the haplotypes, within each sample's phase set.
     pub phased: bool,
     /// The phase set of each sample that has both alleles. Samples have their numbers among the
@@ -178,8 +192,11 @@ pub struct VariantReader {
     selection: Selection,
     /// Indices of the chosen samples in the file.
     chosen: Vec<usize>,
-    /// The number of haplotypes of each chosen sample, once known.
-    ploidy: Vec<Option<u8>>,
+    /// The number of haplotypes of each chosen sample at the last variant that was kept; empty
+    /// before the first.
+    ploidy: Vec<u8>,
+    /// [`Variant::stretch`] of the last variant that was kept.
+    stretch: u32,
     raw: Raw,
     /// The record's alternate alleles that are not yet returned, the last first.
     pending: Vec<u16>,
@@ -203,10 +220,9 @@ impl VariantReader {
         let reader = reader.map_err(|source| VariantError::Read { name: name.clone(), record: 0, source })?;
         let source = Source::open(reader).map_err(|fault| failed(&name, 0, fault))?;
         let chosen = chosen(&name, &source.samples, selection.samples.as_deref())?;
-        let (ploidy, raw, pending, chromosomes) =
-            (vec![None; chosen.len()], Raw::default(), Vec::new(), HashSet::new());
-        let (last, here, summary) = (("".into(), 0), HashSet::new(), Summary::default());
-        Ok(Self { name, source, selection, chosen, ploidy, raw, pending, chromosomes, last, here, summary })
+        let (ploidy, raw, pending, chromosomes) = (Vec::new(), Raw::default(), Vec::new(), HashSet::new());
+        let (stretch, last, here, summary) = (0, ("".into(), 0), HashSet::new(), Summary::default());
+        Ok(Self { name, source, selection, chosen, ploidy, stretch, raw, pending, chromosomes, last, here, summary })
     }
 
     /// The counts of all records so far.
@@ -214,9 +230,19 @@ impl VariantReader {
         &self.summary
     }
 
+    /// What the header tells of the assembly of the positions.
+    pub fn assembly(&self) -> &ToldAssembly {
+        &self.source.assembly
+    }
+
     /// The names of the chosen samples, in the order of the file.
     pub fn samples(&self) -> impl Iterator<Item = &str> {
         self.chosen.iter().map(|index| &*self.source.samples[*index])
+    }
+
+    /// Whether the file has samples. Without samples, alleles are counted by INFO.
+    pub fn has_samples(&self) -> bool {
+        !self.source.samples.is_empty()
     }
 
     /// The next wanted variant.
@@ -257,9 +283,6 @@ impl VariantReader {
             let what = "expected records in the order of their positions, chromosome by chromosome";
             return Err(self.malformed(format!("{what}, found {place} (bcftools sort makes such a file)")));
         }
-        if raw.position == 0 {
-            return Err(self.malformed(format!("expected a position from 1 on, found {place}")));
-        }
         if new {
             self.chromosomes.insert(Arc::clone(&raw.chromosome));
         }
@@ -276,18 +299,18 @@ impl VariantReader {
 
     /// Whether the record is wanted, for the conditions that do not depend on the alternate allele.
     fn wanted(&mut self) -> Result<bool, VariantError> {
-        let (raw, selection, summary) = (&self.raw, &self.selection, &mut self.summary);
+        let (raw, selection) = (&self.raw, &self.selection);
         let alleles = raw.alternates.len() + 1;
         if !selection.regions.contains(&raw.chromosome, raw.position) {
-            summary.outside += 1;
+            self.summary.outside += 1;
         } else if alleles == 1 {
-            summary.monomorphic += 1;
+            self.summary.monomorphic += 1;
         } else if selection.min_alleles.is_some_and(|min| alleles < min)
             || selection.max_alleles.is_some_and(|max| alleles > max)
         {
-            summary.alleles += 1;
+            self.summary.alleles += 1;
         } else if alleles > 2 && !selection.split {
-            summary.multiallelic += 1;
+            self.summary.multiallelic += 1;
         } else if raw.reference.len() * (alleles - 1) > MAX_COPIED {
             let found = raw.reference.len();
             return Err(self.malformed(format!(
@@ -297,8 +320,10 @@ impl VariantReader {
             )));
         } else if alleles >= usize::from(MORE) {
             return Err(self.malformed(format!("expected fewer than {MORE} alleles, found {alleles}")));
-        } else if raw.genotypes.is_empty() {
-            return Err(self.malformed("expected genotypes (GT), found none".to_owned()));
+        } else if let Some(what) = self.unusable() {
+            return Err(self.malformed(what));
+        } else if self.source.samples.is_empty() {
+            return Ok(true);
         } else {
             let missing =
                 |index: &usize| raw.genotypes[*index].alleles.iter().filter(|allele| **allele == MISSING).count();
@@ -306,23 +331,47 @@ impl VariantReader {
             if missing == 0 || selection.missing_is_reference {
                 return Ok(true);
             }
-            summary.missing += 1;
+            self.summary.missing += 1;
         }
         Ok(false)
     }
 
+    /// Why a wanted record cannot be counted.
+    fn unusable(&self) -> Option<String> {
+        let raw = &self.raw;
+        let place = format_args!("{}:{}", raw.chromosome, raw.position);
+        if raw.position == 0 {
+            let what = "expected a position from 1 on, found the end of a chromosome";
+            return Some(format!("{what} at {place}: leave the record out (-r {}:1-)", raw.chromosome));
+        }
+        if raw.chromosome.contains(',') {
+            return Some(format!("expected the name of a chromosome without a comma, found {place}"));
+        }
+        if !raw.reference.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            return Some(format!("expected bases in REF at {place}, found {:?}", raw.reference));
+        }
+        if self.source.samples.is_empty() {
+            let what = "expected AC and AN in INFO, because the file has no samples";
+            let fault = raw.counted.checked(raw.alternates.len()).err()?;
+            return Some(format!("{what}: {fault} at {place}"));
+        }
+        let none = raw.genotypes.is_empty();
+        none.then(|| {
+            format!("expected genotypes (GT), found none at {place} (bcftools view -G leaves the samples out, to count by AC)")
+        })
+    }
+
     /// The variant of one of the record's alternate alleles; none if the variant is not wanted.
     fn variant(&mut self, allele: u16) -> Result<Option<Variant>, VariantError> {
-        let Called { alleles, phased, missing, sets } = self.alleles(allele)?;
+        let Called { alleles, ones, all, phased, missing, sets, ploidy } = self.called(allele)?;
         let (raw, selection, summary) = (&self.raw, &self.selection, &mut self.summary);
         let alternate = &raw.alternates[usize::from(allele) - 1];
         let kind = VariantKind::of(&raw.reference, alternate);
-        let ones = alleles.iter().filter(|allele| **allele).count() as u64;
         if !selection.kinds.is_empty() && !selection.kinds.contains(&kind) {
             summary.kind += 1;
             return Ok(None);
         }
-        if !selection.expression.holds(kind, ones, alleles.len() as u64) {
+        if !selection.expression.holds(kind, u64::from(ones), u64::from(all)) {
             summary.expression += 1;
             return Ok(None);
         }
@@ -344,18 +393,27 @@ impl VariantReader {
         }
         self.here.insert(own);
         summary.kept += 1;
-        summary.unphased += u64::from(!phased);
+        summary.unphased += u64::from(!phased && !self.chosen.is_empty());
         summary.missing_as_reference += missing;
-        let chromosome = Arc::clone(&self.last.0);
+        if ploidy != self.ploidy {
+            self.stretch += u32::from(!self.ploidy.is_empty());
+            self.ploidy = ploidy;
+        }
+        let (chromosome, stretch) = (Arc::clone(&self.last.0), self.stretch);
         let (position, id, reference, alternate) =
             (raw.position, raw.id.clone(), raw.reference.clone(), alternate.clone());
-        Ok(Some(Variant { chromosome, position, id, reference, alternate, alleles, phased, sets }))
+        Ok(Some(Variant { chromosome, position, id, reference, alternate, alleles, ones, all, stretch, phased, sets }))
     }
 
-    /// The calls of an allele in the chosen samples.
-    fn alleles(&mut self, allele: u16) -> Result<Called, VariantError> {
-        let (mut found, mut all_phased, mut missing) = (Vec::with_capacity(2 * self.chosen.len()), true, 0);
-        let mut sets = Vec::new();
+    /// The calls of an allele in the chosen samples, or its numbers in a file without samples.
+    fn called(&mut self, allele: u16) -> Result<Called, VariantError> {
+        if self.source.samples.is_empty() {
+            let counted = self.raw.counted.checked(self.raw.alternates.len());
+            let (each, all) = counted.map_err(|what| self.malformed(what))?;
+            return Ok(Called { ones: each[usize::from(allele) - 1], all, ..Called::default() });
+        }
+        let mut called = Called { phased: true, ..Called::default() };
+        called.alleles.reserve_exact(2 * self.chosen.len());
         for (place, index) in self.chosen.iter().enumerate() {
             let Genotype { mut alleles, phased, set } = self.raw.genotypes[*index];
             if alleles[0] == MORE {
@@ -364,48 +422,55 @@ impl VariantReader {
                 return Err(self.malformed(format!("{what} (choose other regions or samples)")));
             }
             let one = alleles[1] == NONE;
-            if one && alleles[0] == MISSING && self.ploidy[place] != Some(1) {
+            if one && alleles[0] == MISSING && self.ploidy.get(place) != Some(&1) {
                 alleles[1] = MISSING; // a dot may stand for both
             }
             let ploidy = if alleles[1] == NONE { 1 } else { 2 };
-            let expected = *self.ploidy[place].get_or_insert(ploidy);
-            if expected != ploidy {
-                let sample = &self.source.samples[*index];
-                let what = format!("expected {expected} alleles of sample {sample} as before, found {ploidy}");
-                return Err(self.malformed(format!("{what} (choose regions or samples in which the number stays)")));
+            called.ploidy.push(ploidy);
+            called.missing += alleles.iter().filter(|allele| **allele == MISSING).count() as u64;
+            let found = alleles.map(|found| if found == MISSING { 0 } else { found });
+            called.phased &= phased || ploidy == 1 || found[0] == found[1];
+            if ploidy == 2 && (found[0] == allele) != (found[1] == allele) {
+                called.sets.push((place as u32, set));
             }
-            missing += alleles.iter().filter(|allele| **allele == MISSING).count() as u64;
-            let called = alleles.map(|found| if found == MISSING { 0 } else { found });
-            all_phased &= phased || ploidy == 1 || called[0] == called[1];
-            if ploidy == 2 && (called[0] == allele) != (called[1] == allele) {
-                sets.push((place as u32, set));
-            }
-            found.extend(called.iter().take(usize::from(ploidy)).map(|found| *found == allele));
+            called.alleles.extend(found.iter().take(usize::from(ploidy)).map(|found| *found == allele));
         }
-        Ok(Called { alleles: found, phased: all_phased, missing, sets })
+        called.all = called.alleles.len() as u32;
+        called.ones = called.alleles.iter().map(|allele| u32::from(*allele)).sum();
+        Ok(called)
     }
 }
 
 /// The calls of an allele.
+#[derive(Default)]
 struct Called {
     /// Whether each haplotype has the allele.
     alleles: Vec<bool>,
+    /// [`Variant::ones`] and [`Variant::all`].
+    ones: u32,
+    all: u32,
     phased: bool,
     /// The number of alleles that were not called.
     missing: u64,
     /// [`Variant::sets`].
     sets: Vec<(u32, PhaseSet)>,
+    /// The number of haplotypes of each sample.
+    ploidy: Vec<u8>,
 }
 
-/// For any bytes, the result is variants with the same number of haplotypes each, or an error.
+/// For any bytes, the result is variants with the same number of haplotypes in each stretch, or an
+/// error.
 #[doc(hidden)]
 pub fn fuzz_variants(data: &[u8]) {
     let selection = Selection { split: true, missing_is_reference: true, ..Selection::default() };
     let reader = input::from_reader(std::io::Cursor::new(data.to_vec()));
     let Ok(mut reader) = VariantReader::of("bytes".to_owned(), reader, selection) else { return };
-    let mut haplotypes = None;
+    let mut last: Option<(u32, usize)> = None;
     while let Ok(Some(variant)) = reader.next_variant() {
-        assert_eq!(*haplotypes.get_or_insert(variant.alleles.len()), variant.alleles.len());
+        let (stretch, haplotypes) = (variant.stretch, variant.alleles.len());
+        assert!(last.is_none_or(|last| last.0 < stretch || last == (stretch, haplotypes)));
+        assert!(variant.ones <= variant.all && (haplotypes == 0 || variant.all as usize == haplotypes));
+        last = Some((stretch, haplotypes));
     }
 }
 
@@ -419,8 +484,7 @@ fn failed(name: &str, record: u64, fault: Fault) -> VariantError {
 
 fn chosen(name: &str, all: &[String], wanted: Option<&[String]>) -> Result<Vec<usize>, VariantError> {
     let Some(wanted) = wanted else {
-        let none = || VariantError::Choice(format!("{name}: expected samples with genotypes, found none"));
-        return if all.is_empty() { Err(none()) } else { Ok((0..all.len()).collect()) };
+        return Ok((0..all.len()).collect());
     };
     let mut names: HashSet<&str> = wanted.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     let chosen: Vec<usize> = (0..all.len()).filter(|index| names.remove(&*all[*index])).collect();

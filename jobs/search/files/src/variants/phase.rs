@@ -1,8 +1,9 @@
 //! Phase sets: the alleles of a sample that are known to be on one haplotype.
 //!
 //! `0|1` assigns alleles to haplotypes **within a phase set** (VCF 4.3, 1.6.2). Genotypes without a
-//! set (PS) are together in one set of their own. Sets belong to one chromosome. A sample with two
-//! equal alleles, or with one allele, needs no set.
+//! set (PS) are together in one set of their own. Sets belong to one chromosome, and to one stretch
+//! of it in which every sample has one number of alleles: no haplotype has alleles of two
+//! stretches. A sample with two equal alleles, or with one allele, needs no set.
 
 use super::Variant;
 use std::fmt;
@@ -43,6 +44,8 @@ impl fmt::Display for OtherSet {
 #[derive(Clone, Debug, Default)]
 pub struct PhaseSets {
     chromosome: Arc<str>,
+    /// The number of the stretch.
+    stretch: u32,
     /// By sample, the set of its first site with two different alleles.
     of: Vec<Option<PhaseSet>>,
     /// The chromosome of earlier sites from another file.
@@ -64,6 +67,9 @@ impl PhaseSets {
     pub fn join(&mut self, variant: &Variant) -> Result<(), OtherSet> {
         if variant.chromosome != self.chromosome {
             (self.chromosome, self.of) = (Arc::clone(&variant.chromosome), Vec::new());
+        }
+        if variant.stretch != self.stretch {
+            (self.stretch, self.of, self.earlier) = (variant.stretch, Vec::new(), None);
         }
         let earlier = self.earlier.as_ref() == Some(&variant.chromosome);
         for (sample, found) in &variant.sets {

@@ -1,14 +1,16 @@
 //! Records of VCF and BCF: chromosome, position, name, alleles, genotypes and their phase sets. Of
-//! other fields, only the extents of structural variants are read ([`super::extent`]). Bases are in
-//! upper case.
+//! other fields, only the extents of structural variants are read ([`super::extent`]), and the
+//! numbers of alleles in files without samples ([`super::counted`]). Bases are in upper case.
 //!
 //! VCF 4.x and BCF 2 (the specifications of samtools/hts-specs). Every size in a file is checked
 //! before memory is allocated for it.
 
 use super::PhaseSet;
+use super::assembly::ToldAssembly;
+use super::counted::Counted;
 use super::extent::{self, Reach};
 use super::input::{self, Input};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 use tobari_search::table::canonical_allele;
@@ -54,8 +56,11 @@ pub(super) struct Raw {
     pub(super) id: Option<Box<str>>,
     pub(super) reference: Box<str>,
     pub(super) alternates: Vec<Box<str>>,
-    /// One for each sample of the file; empty if the record has no genotypes.
+    /// One for each sample of the file; empty if the record has no genotypes, or no alternate
+    /// allele.
     pub(super) genotypes: Vec<Genotype>,
+    /// The numbers of alleles in a file without samples.
+    pub(super) counted: Counted,
 }
 
 /// What is wrong with the file, in words, or the system's error.
@@ -70,6 +75,8 @@ impl From<io::Error> for Fault {
     }
 }
 
+const GENOTYPES_ONCE: &str = "expected genotypes (GT) once in a record, found them again";
+
 fn malformed<T>(what: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Malformed(what.into()))
 }
@@ -78,6 +85,7 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Fault> {
 pub(super) struct Source {
     reader: Box<dyn Input>,
     pub(super) samples: Vec<String>,
+    pub(super) assembly: ToldAssembly,
     kind: Kind,
     buffer: Vec<u8>,
 }
@@ -95,18 +103,21 @@ struct Words {
     end: Option<i64>,
     length: Option<i64>,
     chromosome: Option<i64>,
+    ones: Option<i64>,
+    all: Option<i64>,
 }
 
 impl Source {
     /// Reads the header.
     pub(super) fn open(mut reader: Box<dyn Input>) -> Result<Self, Fault> {
+        let mut assembly = ToldAssembly::default();
         let head = reader.fill_buf()?;
         if head.starts_with(input::MARK) {
             reader.consume(input::MARK.len());
         }
         if !reader.fill_buf()?.starts_with(b"BCF") {
-            let samples = text_header(&mut *reader, |_| ())?;
-            return Ok(Self { reader, samples, kind: Kind::Text, buffer: Vec::new() });
+            let samples = text_header(&mut *reader, |line| tell(&mut assembly, line))?;
+            return Ok(Self { reader, samples, assembly, kind: Kind::Text, buffer: Vec::new() });
         }
         let mut start = [0; 9];
         reader.read_exact(&mut start)?;
@@ -120,7 +131,8 @@ impl Source {
         let (mut chromosomes, mut strings) = (Dictionary::default(), Dictionary::default());
         strings.add("PASS", None);
         let samples = text_header(&mut &text[..end], |line| {
-            let Some((kind, [Some(id), index])) = meta(line) else { return };
+            tell(&mut assembly, line);
+            let Some((kind, [Some(id), index])) = meta(line, ["ID", "IDX"]) else { return };
             let index = index.and_then(|index| index.parse().ok());
             match kind {
                 "contig" => chromosomes.add(id, index),
@@ -136,9 +148,11 @@ impl Source {
             end: number("END"),
             length: number("SVLEN"),
             chromosome: number("CHR2"),
+            ones: number("AC"),
+            all: number("AN"),
         };
         let kind = Kind::Binary { chromosomes: chromosomes.all, words };
-        Ok(Self { reader, samples, kind, buffer: Vec::new() })
+        Ok(Self { reader, samples, assembly, kind, buffer: Vec::new() })
     }
 
     /// Reads the next record; false at the end.
@@ -162,8 +176,9 @@ impl Source {
                     .map(|i| u32::from_le_bytes([lengths[i], lengths[i + 1], lengths[i + 2], lengths[i + 3]]) as usize);
                 read_some(&mut *self.reader, (shared + individual, MAX_BYTES, "record"), &mut self.buffer)?;
                 let (shared, individual) = self.buffer.split_at(shared);
-                let counts = binary_site(shared, (chromosomes, words), record)?;
-                binary_genotypes(individual, counts, (self.samples.len(), words), record)?;
+                let samples = self.samples.len();
+                let counts = binary_site(shared, (chromosomes, words), (samples, record))?;
+                binary_genotypes(individual, counts, (samples, words), record)?;
                 Ok(true)
             }
         }
@@ -221,7 +236,7 @@ fn samples_of(line: &str) -> Result<Vec<String>, Fault> {
             return malformed("expected the columns #CHROM to INFO, found others");
         }
     }
-    let mut samples = Vec::new();
+    let (mut samples, mut names) = (Vec::new(), HashSet::new());
     // the columns after FORMAT
     for name in columns.skip(1) {
         let number = samples.len() + 1;
@@ -234,24 +249,27 @@ fn samples_of(line: &str) -> Result<Vec<String>, Fault> {
         if number > MAX_SAMPLES {
             return malformed(format!("expected at most {MAX_SAMPLES} samples, found more: split the file by samples"));
         }
+        if !names.insert(name) {
+            return malformed(format!("expected each sample once in the line #CHROM, found {name} again: rename one"));
+        }
         samples.push(name.to_owned());
     }
     Ok(samples)
 }
 
-/// The kind of `##kind=<key=value,key="value">`, and the first values of ID and IDX.
-fn meta(line: &str) -> Option<(&str, [Option<&str>; 2])> {
+/// The kind of `##kind=<key=value,key="value">`, and the first value of each of these keys.
+fn meta<'a, const N: usize>(line: &'a str, keys: [&str; N]) -> Option<(&'a str, [Option<&'a str>; N])> {
     let (kind, rest) = line.strip_prefix("##")?.split_once("=<")?;
     let rest = rest.strip_suffix('>')?;
-    let (mut found, mut start, mut quoted) = ([None; 2], 0, false);
+    let (mut found, mut start, mut quoted) = ([None; N], 0, false);
     for (place, byte) in rest.bytes().enumerate().chain([(rest.len(), b',')]) {
         match byte {
             b'"' => quoted = !quoted,
             b',' if !quoted || place == rest.len() => {
-                match rest[start..place].split_once('=') {
-                    Some(("ID", value)) => found[0] = found[0].or(Some(value)),
-                    Some(("IDX", value)) => found[1] = found[1].or(Some(value)),
-                    _ => {}
+                if let Some((key, value)) = rest[start..place].split_once('=')
+                    && let Some(at) = keys.iter().position(|wanted| *wanted == key)
+                {
+                    found[at] = found[at].or(Some(value));
                 }
                 start = place + 1;
             }
@@ -259,6 +277,15 @@ fn meta(line: &str) -> Option<(&str, [Option<&str>; 2])> {
         }
     }
     Some((kind, found))
+}
+
+/// Reads what a line of meta-information tells of the assembly.
+fn tell(assembly: &mut ToldAssembly, line: &str) {
+    if let Some(path) = line.strip_prefix("##reference=") {
+        assembly.reference(path);
+    } else if let Some(("contig", [Some(name), length, of])) = meta(line, ["ID", "length", "assembly"]) {
+        assembly.contig(name, length, of);
+    }
 }
 
 /// Names and their numbers, given or in the order of their first mention.
@@ -321,18 +348,33 @@ fn text_record(line: &[u8], samples: usize, record: &mut Raw) -> Result<(), Faul
     }
     record.genotypes.clear();
     if samples == 0 {
+        record.counted = Counted::of_text(info).map_err(Fault::Malformed)?;
         return Ok(());
     }
     let format = column("FORMAT")?;
+    text_genotypes((format, columns), samples, record)
+}
+
+fn text_genotypes<'a>(
+    (format, columns): (&str, impl Iterator<Item = &'a [u8]>),
+    samples: usize,
+    record: &mut Raw,
+) -> Result<(), Fault> {
     let position = |name: &str| format.split(':').position(|key| key == name);
     let (place, set, sets) = (position("GT"), position("PS"), position("PSL"));
+    if format.split(':').filter(|key| *key == "GT").count() > 1 {
+        return malformed(GENOTYPES_ONCE);
+    }
     let alleles = record.alternates.len() + 1;
     let (expected, mut found) = (if place.is_some() { samples } else { 0 }, 0);
-    record.genotypes.reserve_exact(expected);
+    // without an alternate allele, nothing is counted: some files keep the numbers of alleles that
+    // they have left out
+    let counted = alleles > 1;
+    record.genotypes.reserve_exact(if counted { expected } else { 0 });
     for value in columns {
         let Some(place) = place else { continue };
         found += 1;
-        if found > expected {
+        if found > expected || !counted {
             continue; // only their number is told
         }
         let genotype = value.split(|byte| *byte == b':').nth(place).unwrap_or(b".");
@@ -395,7 +437,8 @@ fn text_genotype(text: &[u8], alleles: usize) -> Result<Genotype, Fault> {
             b"." => MISSING,
             _ => match std::str::from_utf8(part).ok().and_then(|part| part.parse::<u16>().ok()) {
                 Some(allele) if usize::from(allele) < alleles => allele,
-                _ => return wrong(),
+                Some(allele) => return malformed(format!("expected an allele below {alleles}, found {allele}")),
+                None => return wrong(),
             },
         };
         count += 1;
@@ -491,7 +534,7 @@ fn signed(bytes: &[u8]) -> i64 {
 fn binary_site(
     shared: &[u8],
     (chromosomes, words): (&HashMap<i64, Arc<str>>, &Words),
-    record: &mut Raw,
+    (samples, record): (usize, &mut Raw),
 ) -> Result<(usize, usize), Fault> {
     let mut bytes = Bytes(shared);
     let chromosome = i64::from(bytes.i32()?);
@@ -513,17 +556,21 @@ fn binary_site(
     for _ in 1..alleles {
         record.alternates.push(canonical_allele(bytes.text()?).into());
     }
-    if record.alternates.iter().any(|allele| extent::is_symbolic(allele)) {
+    let structural = record.alternates.iter().any(|allele| extent::is_symbolic(allele));
+    if structural || samples == 0 {
         bytes.value()?; // the filters
-        let told = binary_reach(&mut bytes, numbers & 0xffff, words)?;
-        reach(&told, record)?;
+        let (told, counted) = binary_info(&mut bytes, numbers & 0xffff, words)?;
+        if structural {
+            reach(&told, record)?;
+        }
+        record.counted = counted;
     }
     Ok((fields as usize >> 24, fields as usize & 0xff_ffff))
 }
 
-/// The extents in INFO.
-fn binary_reach(bytes: &mut Bytes<'_>, fields: u32, words: &Words) -> Result<Reach, Fault> {
-    let mut reach = Reach::default();
+/// The extents and the numbers of alleles in INFO.
+fn binary_info(bytes: &mut Bytes<'_>, fields: u32, words: &Words) -> Result<(Reach, Counted), Fault> {
+    let (mut reach, mut counted) = (Reach::default(), Counted::default());
     for _ in 0..fields {
         let key = Some(bytes.integer()?);
         let (kind, value) = bytes.value()?;
@@ -533,17 +580,24 @@ fn binary_reach(bytes: &mut Bytes<'_>, fields: u32, words: &Words) -> Result<Rea
             reach.chromosome = Some(text.to_owned()).filter(|text| !text.is_empty() && text != ".");
             continue;
         }
-        let Some(width) = width(kind).filter(|_| key == words.end || key == words.length) else { continue };
+        let known = [words.end, words.length, words.ones, words.all].contains(&key);
+        let Some(width) = width(kind).filter(|_| known) else { continue };
         let smallest = -1i64 << (8 * width - 1);
         let numbers = value.chunks_exact(width).map(signed).take_while(|value| *value != smallest + 1);
-        let mut numbers = numbers.map(|value| Some(value.unsigned_abs()).filter(|_| value != smallest));
+        let mut numbers = numbers.map(|value| Some(value).filter(|_| value != smallest));
+        let of = |number: i64| u32::try_from(number).or_else(|_| malformed("expected numbers of alleles in AC and AN"));
         if key == words.end {
-            reach.end = numbers.next().flatten();
+            reach.end = numbers.next().flatten().map(i64::unsigned_abs);
+        } else if key == words.length {
+            reach.lengths = numbers.map(|value| value.map(i64::unsigned_abs)).take(MAX_ALTERNATES).collect();
+        } else if key == words.ones {
+            let ones = numbers.take(MAX_ALTERNATES + 1).map(|value| value.map(of).transpose());
+            counted.take_ones(ones.collect::<Result<_, _>>()?).map_err(Fault::Malformed)?;
         } else {
-            reach.lengths = numbers.take(MAX_ALTERNATES).collect();
+            counted.take_all(numbers.next().flatten().map(of).transpose()?).map_err(Fault::Malformed)?;
         }
     }
-    Ok(reach)
+    Ok((reach, counted))
 }
 
 fn binary_genotypes(
@@ -583,9 +637,12 @@ fn binary_genotypes(
             return malformed(format!("expected genotypes as integers, found type {kind}"));
         }
         if std::mem::replace(&mut called, true) {
-            return malformed("expected genotypes (GT) once in a record, found them again");
+            return malformed(GENOTYPES_ONCE);
         }
         let alleles = record.alternates.len() + 1;
+        if alleles == 1 {
+            continue; // as in text
+        }
         record.genotypes.reserve_exact(samples);
         for sample in data.chunks_exact(width * length) {
             record.genotypes.push(binary_genotype(sample, width, alleles)?);

@@ -161,6 +161,31 @@ const RECORDS: [&str; 9] = [
 ];
 
 #[test]
+fn the_header_of_vcf_and_bcf_tells_the_assembly() {
+    let records = ["20 5 . A C 0|1"];
+    let told = "##reference=file:///refs/hs37d5.fa\n##contig=<ID=20,length=63025520,assembly=b37>";
+    let folder = tempdir().unwrap();
+    let resolved = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        VariantReader::open(&path, Selection::default()).unwrap().assembly().resolve(None)
+    };
+    for (contig, expected) in [("##contig=<ID=20>", None), (told, Some("GRCh37"))] {
+        let expected = Ok(expected.map(str::to_owned));
+        let vcf = text(&records).replace("##contig=<ID=20>", contig);
+        assert_eq!(resolved("a.vcf", vcf.as_bytes()), expected);
+        let plain = binary(&records, 1);
+        let head = u32::from_le_bytes(plain[5..9].try_into().unwrap()) as usize;
+        let header = std::str::from_utf8(&plain[9..9 + head]).unwrap().replace("##contig=<ID=20>", contig);
+        let length = (header.len() as u32).to_le_bytes();
+        assert_eq!(
+            resolved("a.bcf", &[&plain[..5], &length, header.as_bytes(), &plain[9 + head..]].concat()),
+            expected
+        );
+    }
+}
+
+#[test]
 fn by_default_what_is_not_two_called_alleles_is_left_out_and_counted() {
     let (variants, summary) = read(&RECORDS, &Selection::default());
     let expected = ["20:100:A:C=011000", "20:130:G:T=001110", "20:140:G:T=010000/", "X:5:G:<DEL>=000001"];
@@ -280,15 +305,139 @@ fn filters_are_those_of_regions_samples_alleles_kinds_and_conditions() {
     }
 }
 
+/// Alleles with the stretch before them.
+fn stretched(variants: &[Variant]) -> Vec<String> {
+    shown(variants).iter().zip(variants).map(|(text, variant)| format!("{} {text}", variant.stretch)).collect()
+}
+
 #[test]
-fn a_haploid_sample_is_one_haplotype_and_stays_one() {
-    let (variants, _) = read(&["X 5 . A C 0|1 1", "X 6 . A C 1|1 0"], &Selection::default());
-    assert_eq!(shown(&variants), ["X:5:A:C=011", "X:6:A:C=110"]);
-    let message = refused(&["X 5 . A C 0|1 1", "X 6 . A C 1|1 0|1"], &Selection::default());
-    assert!(message.contains("record 2: expected 1 alleles of sample s1 as before, found 2"), "{message}");
+fn a_haploid_sample_is_one_haplotype_and_another_number_begins_a_stretch() {
+    // the borders of the pseudoautosomal regions: s1 and s2 change, each at its own record
+    let records = [
+        "X 5 . A C 0|1 1 1|1",
+        "X 6 . A C 1|1 0 0|1",
+        "X 7 . A C 1|1 0|1 0|1",
+        "X 8 . A C 1|1 0|1 0",
+        "X 9 . A C 1|0 1|1 0",
+    ];
+    let (variants, _) = read(&records, &Selection::default());
+    let expected = ["0 X:5:A:C=01111", "0 X:6:A:C=11001", "1 X:7:A:C=110101", "2 X:8:A:C=11010", "2 X:9:A:C=10110"];
+    assert_eq!(stretched(&variants), expected);
+    assert_eq!(variants.iter().map(|variant| (variant.ones, variant.all)).collect::<Vec<_>>()[..2], [(4, 5), (3, 5)]);
+    // a dot has as many alleles as the sample had before
     let missing = Selection { missing_is_reference: true, ..Selection::default() };
     let (variants, _) = read(&["X 5 . A C 0|1 1", "X 6 . A C . ."], &missing);
-    assert_eq!(shown(&variants), ["X:5:A:C=011", "X:6:A:C=000"]);
+    assert_eq!(stretched(&variants), ["0 X:5:A:C=011", "0 X:6:A:C=000"]);
+    // records that are left out change nothing
+    let records = ["X 5 . A C 0|1 1", "X 6 . A CT 1|1 0|1", "X 7 . A C 1|1 0"];
+    let snps = Selection { kinds: vec!["snps".parse().unwrap()], ..Selection::default() };
+    assert_eq!(stretched(&read(&records, &snps).0), ["0 X:5:A:C=011", "0 X:7:A:C=110"]);
+}
+
+/// A file without samples: records as `CHROM POS REF ALT INFO`.
+fn sites_only(records: &[&str]) -> String {
+    let mut text = "##fileformat=VCFv4.3\n##INFO=<ID=AC,Number=A,Type=Integer,Description=\"\">\n\
+                    #CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n"
+        .to_owned();
+    for record in records {
+        let columns: Vec<&str> = record.split(' ').collect();
+        let [chromosome, position, reference, alternate, info] = columns[..] else { panic!("{record}") };
+        text += &format!("{chromosome}\t{position}\t.\t{reference}\t{alternate}\t.\t.\t{info}\n");
+    }
+    text
+}
+
+/// The same as BCF, with numbers of two bytes: `AC=…;AN=…` only.
+fn binary_sites_only(records: &[&str]) -> Vec<u8> {
+    let head = "##fileformat=VCFv4.3\n##contig=<ID=20>\n##INFO=<ID=AC,Number=A,Type=Integer,Description=\"\">\n\
+                ##INFO=<ID=AN,Number=1,Type=Integer,Description=\"\">\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n\0";
+    let mut out = [b"BCF\x02\x02", &(head.len() as u32).to_le_bytes()[..], head.as_bytes()].concat();
+    for record in records {
+        let columns: Vec<&str> = record.split(' ').collect();
+        let alleles: Vec<&str> = std::iter::once(columns[2]).chain(columns[3].split(',')).collect();
+        let mut shared = 0i32.to_le_bytes().to_vec();
+        shared.extend_from_slice(&(columns[1].parse::<i32>().unwrap() - 1).to_le_bytes());
+        shared.extend_from_slice(&[1, 0, 0, 0, 1, 0, 0x80, 0x7f]);
+        let fields: Vec<(&str, &str)> = columns[4].split(';').map(|field| field.split_once('=').unwrap()).collect();
+        shared.extend_from_slice(&((alleles.len() as u32) << 16 | fields.len() as u32).to_le_bytes());
+        shared.extend_from_slice(&[0; 4]);
+        shared.extend(typed_text("."));
+        alleles.iter().for_each(|allele| shared.extend(typed_text(allele)));
+        shared.push(0);
+        for (key, values) in fields {
+            shared.extend(typed(&[if key == "AC" { 1 } else { 2 }], 1, 1));
+            let number = |text: &str| text.parse().unwrap_or(i32::from(i16::MIN));
+            shared.extend(typed(&values.split(',').map(number).collect::<Vec<_>>(), 2, 2));
+        }
+        out.extend_from_slice(&[(shared.len() as u32).to_le_bytes(), [0; 4]].concat());
+        out.extend(shared);
+    }
+    out
+}
+
+#[test]
+fn a_file_without_samples_is_counted_by_info_and_says_which_record_has_no_numbers() {
+    let records = ["20 5 A C AC=3;AN=10", "20 9 a g,t AC=0,700;AN=900", "20 9 A AT AC=1;AN=1"];
+    let split = Selection { split: true, ..Selection::default() };
+    let (variants, summary) = read_bytes(sites_only(&records).as_bytes(), &split).unwrap();
+    assert_eq!(read_bytes(&binary_sites_only(&records), &split).unwrap(), (variants.clone(), summary));
+    let found: Vec<_> = variants.iter().map(|v| (v.position, &*v.alternate, v.ones, v.all, v.alleles.len())).collect();
+    assert_eq!(found, [(5, "C", 3, 10, 0), (9, "G", 0, 900, 0), (9, "T", 700, 900, 0), (9, "AT", 1, 1, 0)]);
+    assert_eq!((summary.kept, summary.unphased), (4, 0));
+    let frequent = Selection { expression: "AC>0 && AF<0.5".parse().unwrap(), ..Selection::default() };
+    let kept = read_bytes(sites_only(&records).as_bytes(), &frequent).unwrap().0;
+    assert_eq!(kept.iter().map(|variant| variant.position).collect::<Vec<_>>(), [5]);
+    for (record, says) in [
+        ("20 6 A C AN=10", "found no AC at 20:6"),
+        ("20 6 A C AC=1", "found no AN at 20:6"),
+        ("20 6 A C AC=.;AN=10", "found AC without a number at 20:6"),
+        ("20 6 A C,G AC=1;AN=10", "found 1 numbers in AC for 2 alternate alleles at 20:6"),
+        ("20 6 A C,G AC=6,5;AN=10", "found AC with 11 alleles of AN=10 at 20:6"),
+        ("20 6 A C AC=1;AC=2;AN=10", "expected AC once in INFO"),
+        ("20 6 A C AC=1;AN=10;AN=.", "expected AN once in INFO"),
+        ("20 6 A C AC=-1;AN=10", "expected numbers of alleles in AC and AN"),
+    ] {
+        let records = [records[0], record];
+        for bytes in [sites_only(&records).into_bytes(), binary_sites_only(&records)] {
+            let message = read_bytes(&bytes, &split).unwrap_err().to_string();
+            assert!(message.contains(", record 2: ") && message.contains(says), "{message}");
+        }
+        // a record outside the regions needs no numbers
+        let mut elsewhere = split.clone();
+        elsewhere.regions.add("20:1-5").unwrap();
+        let outside = read_bytes(sites_only(&[records[0], "20 6 A C AN=10"]).as_bytes(), &elsewhere).unwrap();
+        assert_eq!((outside.1.kept, outside.1.outside), (1, 1));
+    }
+    let chosen = Selection { samples: Some(vec!["s1".to_owned()]), ..Selection::default() };
+    let message = read_bytes(sites_only(&records).as_bytes(), &chosen).unwrap_err().to_string();
+    assert!(message.contains("expected the sample s1"), "{message}");
+}
+
+#[test]
+fn records_that_have_no_place_or_no_bases_are_refused_only_where_they_are_wanted() {
+    for (record, says) in [
+        ("20 0 . A C 0|1", "found the end of a chromosome at 20:0: leave the record out (-r 20:1-)"),
+        ("20 9 . . C 0|1", "expected bases in REF at 20:9, found \".\""),
+        ("20 9 . <DEL> C 0|1", "expected bases in REF at 20:9, found \"<DEL>\""),
+    ] {
+        let records = [record, "20 10 . A C 1|1"];
+        let message = refused(&records, &Selection::default());
+        assert!(message.contains("record 1: ") && message.contains(says), "{message}");
+        let mut elsewhere = Selection::default();
+        elsewhere.regions.add("20:10-").unwrap();
+        assert_eq!(shown(&read(&records, &elsewhere).0), ["20:10:A:C=11"]);
+    }
+    // no allele is counted where there is no alternate one
+    let (variants, summary) = read(&["20 9 . A . 0|1", "20 10 . A C 1|1"], &Selection::default());
+    assert_eq!((shown(&variants), summary.monomorphic), (vec!["20:10:A:C=11".to_owned()], 1));
+    let message = refused(&["20 9 . A C 0|2"], &Selection::default());
+    assert!(message.contains("record 1: expected an allele below 2, found 2"), "{message}");
+    let twice = text(&["20 9 . A C 0|1"]).replace("GT:DP\t", "GT:GT\t");
+    let message = read_bytes(twice.as_bytes(), &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains("record 1: expected genotypes (GT) once"), "{message}");
+    let comma = text(&["20 9 . A C 0|1"]).replace("\n20\t", "\n20,1\t");
+    let message = read_bytes(comma.as_bytes(), &Selection::default()).unwrap_err().to_string();
+    assert!(message.contains("without a comma, found 20,1:9"), "{message}");
 }
 
 #[test]
@@ -329,7 +478,7 @@ fn what_is_malformed_is_refused_by_file_and_record_and_noise_never_panics() {
         ("#CHROM", "#CHR", "columns #CHROM"),
         ("\t6\t", "\tsix\t", "record 2: expected a number in POS"),
         ("\t6\t", "\t0\t", "record 2: expected records in the order"),
-        ("0|1:7\n20", "0|2:7\n20", "record 1: expected a genotype"),
+        ("0|1:7\n20", "0|2:7\n20", "record 1: expected an allele below 2, found 2"),
         ("0|1:7\n20", "0|1|1:7\n20", "record 1: expected genotypes of one or two"),
         ("0|1:7\n20", "0|x:7\n20", "record 1: expected a genotype"),
         ("0|1:7\n20", "0|1:7\t0|1:7\n20", "record 1: expected genotypes of 1 samples, found 2"),
@@ -361,7 +510,8 @@ fn what_is_malformed_is_refused_by_file_and_record_and_noise_never_panics() {
             }
             let selection = Selection { split: true, missing_is_reference: true, ..Selection::default() };
             if let Ok((variants, _)) = read_path(&write(&folder, &bytes), &selection) {
-                assert!(variants.iter().all(|variant| variant.alleles.len() == variants[0].alleles.len()));
+                let same = |pair: &[Variant]| pair[0].alleles.len() == pair[1].alleles.len();
+                assert!(variants.windows(2).all(|pair| pair[0].stretch < pair[1].stretch || same(pair)));
             }
         }
     }
@@ -381,14 +531,18 @@ fn fault_32_a_header_of_tabs_is_no_list_of_samples_and_half_a_million_names_are(
         let message = named(&names).unwrap_err();
         assert!(message.contains(&format!("found none for sample {number}: ")), "{message}");
     }
-    let message = named(&"\ta".repeat((1 << 20) + 1)).unwrap_err();
+    let names: String = (0..=1 << 20).map(|number| format!("\t{number}")).collect();
+    let message = named(&names).unwrap_err();
     assert!(message.contains("expected at most 1048576 samples"), "{message}");
     let message = named(&format!("\t{}", "a".repeat(1 << 25))).unwrap_err();
     assert!(message.contains("expected at most 33554432 bytes in the line #CHROM"), "{message}");
     let names: String = (0..500_000).map(|number| format!("\tNA{number:06}")).collect();
     assert_eq!(names.len(), 4_500_000);
     assert_eq!(named(&names), Ok(500_000));
-    assert_eq!(named(&"\ta".repeat(1 << 20)), Ok(1 << 20));
+    let message = named("\ta\tb\ta").unwrap_err();
+    assert!(message.contains("expected each sample once in the line #CHROM, found a again"), "{message}");
+    let names: String = (0..1 << 20).map(|number| format!("\t{number}")).collect();
+    assert_eq!(named(&names), Ok(1 << 20));
 }
 
 #[test]

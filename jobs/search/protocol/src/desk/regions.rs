@@ -84,17 +84,25 @@ pub(super) struct Coordinates {
     /// Each chromosome, without `chr`, with its first site.
     chromosomes: Vec<(Arc<str>, u32)>,
     positions: Vec<u32>,
+    /// The sites in which windows stay ([`Sites::stretches`]).
+    stretches: Vec<Range<usize>>,
 }
 
 impl Coordinates {
     pub(super) fn of(sites: &Sites) -> Self {
         let named = |(name, range): (&Arc<str>, Range<usize>)| (canonical_chromosome(name).into(), range.start as u32);
         let chromosomes = sites.chromosomes().map(named).collect();
-        Self { chromosomes, positions: sites.iter().map(|site| site.position as u32).collect() }
+        let positions = sites.iter().map(|site| site.position as u32).collect();
+        Self { chromosomes, positions, stretches: sites.stretches() }
+    }
+
+    /// The sites in which windows stay.
+    pub(super) fn stretches(&self) -> Vec<Range<usize>> {
+        self.stretches.clone()
     }
 
     /// The sites of each chromosome.
-    pub(super) fn chromosomes(&self) -> Vec<Range<usize>> {
+    fn chromosomes(&self) -> Vec<Range<usize>> {
         let ends = self.chromosomes.iter().skip(1).map(|(_, first)| *first as usize).chain([self.positions.len()]);
         self.chromosomes.iter().zip(ends).map(|((_, first), end)| *first as usize..end).collect()
     }

@@ -14,13 +14,13 @@ use crate::oprf::labels::Labeller;
 use crate::panel::Panel;
 use crate::program::{Entry, EntryError, Keys, Layout, Shape, WORD_BITS, sets};
 use crate::question::QuestionError;
-use crate::table::{Content, KeyTable, Table};
+use crate::table::{Alleles, Content, KeyTable, Table};
 use std::collections::BTreeSet;
 
 /// The content that queries are compared with.
 enum Held {
     Panel(Panel),
-    Variants { counts: Vec<u32>, alleles: u32 },
+    Variants { counts: Vec<u32>, alleles: Alleles },
     Keys(KeyTable),
 }
 
@@ -76,13 +76,13 @@ impl Served {
         cell: Cell,
     ) -> Result<(Numbers, Vec<Item>), QuestionError> {
         let coordinates = self.coordinates.as_ref().ok_or(QuestionError::Kind("for a key"))?;
-        let (chromosomes, starts) = (coordinates.chromosomes(), coordinates.cell(cell));
+        let (chromosomes, starts) = (coordinates.stretches(), coordinates.cell(cell));
         let phased = matches!(self.held, Held::Panel(_));
         let windows = Windows { table, revision: self.revision, phased, chromosomes, starts };
         let numbers = Numbers::of_windows(windows, length, Part::Cell(cell))?;
         let items = match &self.held {
             Held::Panel(panel) => numbers.of_panel(panel, self.least)?,
-            Held::Variants { counts, alleles } => numbers.of_counts(counts, *alleles, self.least)?,
+            Held::Variants { counts, alleles } => numbers.of_counts(counts, alleles, self.least)?,
             Held::Keys(_) => return Err(QuestionError::Kind("for a key")),
         };
         Ok((numbers, items))
@@ -147,7 +147,7 @@ impl Served {
     pub(super) fn most(&self) -> u64 {
         match &self.held {
             Held::Panel(panel) => panel.haplotypes() as u64,
-            Held::Variants { alleles, .. } => u64::from(*alleles),
+            Held::Variants { alleles, .. } => u64::from(alleles.most()),
             Held::Keys(_) => crate::table::MAX_COUNT,
         }
     }
@@ -168,7 +168,8 @@ impl Served {
                     else {
                         continue;
                     };
-                    for (allele, count) in [(0, alleles - ones), (1, *ones)] {
+                    let others = alleles.at(*start as usize).saturating_sub(*ones);
+                    for (allele, count) in [(0, others), (1, *ones)] {
                         let key = keys.of_pattern(place, allele, 1);
                         all.extend(Some(count).filter(enough).map(|count| Entry { key, count: count.into() }));
                     }
@@ -233,7 +234,8 @@ impl Served {
                     else {
                         continue;
                     };
-                    all.extend(labeller.of_alleles(*start, [alleles - ones, *ones], self.least)?);
+                    let others = alleles.at(*start as usize).saturating_sub(*ones);
+                    all.extend(labeller.of_alleles(*start, [others, *ones], self.least)?);
                 }
                 Ok(vec![all])
             }

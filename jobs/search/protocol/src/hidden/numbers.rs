@@ -23,7 +23,7 @@ use crate::oprf::labels::{Labeller, key_input, window_input};
 use crate::panel::{MAX_LENGTH, Panel, Pattern};
 use crate::program::EntryError;
 use crate::question::QuestionError;
-use crate::table::{Catalogue, CatalogueContent, Content, KeyRule, KeyTable, Question, Table};
+use crate::table::{Alleles, Catalogue, CatalogueContent, Content, KeyRule, KeyTable, Question, Table};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::ops::Range;
@@ -119,7 +119,8 @@ pub(crate) struct Windows {
     pub(crate) revision: u32,
     /// Whether haplotypes are known.
     pub(crate) phased: bool,
-    /// The sites of each chromosome.
+    /// The sites of each chromosome, or of each stretch of one
+    /// ([`crate::table::Sites::stretches`]).
     pub(crate) chromosomes: Vec<Range<usize>>,
     /// The sites at which windows of the part begin.
     pub(crate) starts: Range<usize>,
@@ -157,7 +158,7 @@ impl Numbers {
                     Part::Whole => 0..sites.len(),
                     Part::Cell(cell) => cell.sites(sites),
                 };
-                let chromosomes = sites.chromosomes().map(|(_, range)| range).collect();
+                let chromosomes = sites.stretches();
                 let phased = matches!(catalogue.content, CatalogueContent::Panel { .. });
                 Self::of_windows(Windows { table, revision, phased, chromosomes, starts }, length, part)
             }
@@ -335,7 +336,7 @@ impl Numbers {
         match &table.content {
             Content::Keys(keys) => self.of_keys(keys, table.least),
             Content::Panel { panel, .. } => self.of_panel(panel, table.least),
-            Content::Variants { counts, alleles, .. } => self.of_counts(counts, *alleles, table.least),
+            Content::Variants { counts, alleles, .. } => self.of_counts(counts, alleles, table.least),
         }
     }
 
@@ -360,15 +361,15 @@ impl Numbers {
     }
 
     /// The items of variants without phase, as [`Self::items`].
-    pub(crate) fn of_counts(&self, counts: &[u32], alleles: u32, least: u32) -> Result<Vec<Item>, QuestionError> {
+    pub(crate) fn of_counts(&self, counts: &[u32], alleles: &Alleles, least: u32) -> Result<Vec<Item>, QuestionError> {
         if self.kind != Kind::Windows(1) {
             return Err(QuestionError::Kind("of its own kind"));
         }
         let mut all = Vec::new();
         for place in self.starts.clone() {
             let ones = *counts.get(place).ok_or(QuestionError::Kind("of fewer sites"))?;
-            let told =
-                [(0, alleles.saturating_sub(ones)), (1, ones)].into_iter().filter(|(_, count)| *count >= least.max(1));
+            let others = alleles.at(place).saturating_sub(ones);
+            let told = [(0, others), (1, ones)].into_iter().filter(|(_, count)| *count >= least.max(1));
             all.extend(told.map(|(value, count)| Item { place, value, count: count.into() }));
         }
         Ok(all)

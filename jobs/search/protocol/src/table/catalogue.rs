@@ -6,18 +6,25 @@
 //! | name | 32 |
 //! | revision, least count | 4 each |
 //! | label | text |
-//! | kind: 0 panel, 1 variants without phase, 2 keys | 1 |
-//! | of kinds 0 and 1: haplotypes or alleles | 4 |
+//! | version 2: assembly | text |
+//! | kind: 0 panel, 1 variants without phase, 2 keys, 3 panel whose numbers of alleles change | 1 |
+//! | of kinds 0, 1 and 3: the greatest number of haplotypes or alleles | 4 |
 //! | … chromosomes | number |
 //! | … of each: name, number of sites | text, number |
 //! | … … of each site: distance to the previous one, name or none, two alleles | number, 3 texts |
+//! | of kind 3, after the chromosomes: number of changes; sites from one to the next | number, each |
 //! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |
 //!
 //! A *number* has seven bits a byte, the lowest first. A *text* is its length in bytes as a number,
 //! and the bytes in UTF-8. Other integers are big-endian.
+//!
+//! **Versions.** Version 2 has an assembly, version 1 has none, and each table has one of the two
+//! forms: so files of earlier releases keep their bytes, and their assembly is unknown. A table of
+//! keys has version 1.
 
+use super::assembly::{MAX_ASSEMBLY_BYTES, is_assembly_name};
 use super::fields::{Fields, TableBytesError, put_number, put_text};
 use super::keys::{KeyForm, KeyRule, MAX_KEYS};
 use super::site::{MAX_ALLELE_BYTES, MAX_CHROMOSOME_BYTES, MAX_ID_BYTES, SiteView, Sites};
@@ -27,7 +34,10 @@ use std::sync::Arc;
 
 /// The most bytes of a label.
 pub const MAX_LABEL_BYTES: usize = 1 << 10;
+/// Without an assembly.
 const MAGIC: [u8; 4] = *b"TSC\x01";
+/// With an assembly.
+const MAGIC_ASSEMBLY: [u8; 4] = *b"TSC\x02";
 /// The fewest bytes of a site: its position, no name, and two alleles of one character.
 const LEAST_SITE_BYTES: usize = 6;
 /// The fewest bytes of a chromosome: its name, its number of sites, and one site.
@@ -40,14 +50,14 @@ pub enum CatalogueContent {
     Panel {
         /// The sites.
         sites: Sites,
-        /// The number of haplotypes.
+        /// The number of haplotypes; where it differs by site, the greatest.
         haplotypes: u32,
     },
     /// Variants without phase.
     Variants {
         /// The sites.
         sites: Sites,
-        /// Alleles called at each site.
+        /// Alleles called at each site; where the number differs by site, the greatest.
         alleles: u32,
     },
     /// Keys.
@@ -70,6 +80,8 @@ pub struct Catalogue {
     pub least: u32,
     /// The table's label.
     pub label: String,
+    /// The assembly of the sites' positions; none if it is unknown.
+    pub assembly: Option<String>,
     /// The description of the content.
     pub content: CatalogueContent,
 }
@@ -94,35 +106,12 @@ impl Catalogue {
 
     /// Encodes the catalogue.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&self.name);
-        out.extend_from_slice(&self.revision.to_be_bytes());
-        out.extend_from_slice(&self.least.to_be_bytes());
-        put_text(&mut out, &self.label);
-        match &self.content {
-            CatalogueContent::Panel { sites, haplotypes } => {
-                out.push(0);
-                out.extend_from_slice(&haplotypes.to_be_bytes());
-                put_sites(&mut out, sites);
-            }
-            CatalogueContent::Variants { sites, alleles } => {
-                out.push(1);
-                out.extend_from_slice(&alleles.to_be_bytes());
-                put_sites(&mut out, sites);
-            }
-            CatalogueContent::Keys { rule, entries } => {
-                out.extend_from_slice(&[2, rule.limb_bits(), rule.limbs()]);
-                match rule.form() {
-                    KeyForm::Exact { most_bytes } => out.extend_from_slice(&[0, *most_bytes]),
-                    KeyForm::Fingerprint(key) => {
-                        out.push(1);
-                        out.extend_from_slice(key);
-                    }
-                }
-                out.extend_from_slice(&entries.to_be_bytes());
-            }
-        }
-        out
+        let content = match &self.content {
+            CatalogueContent::Panel { sites, haplotypes } => Described::Panel(sites, *haplotypes),
+            CatalogueContent::Variants { sites, alleles } => Described::Variants(sites, *alleles),
+            CatalogueContent::Keys { rule, entries } => Described::Keys(rule, *entries),
+        };
+        encode((&self.name, self.revision, self.least, &self.label, self.assembly.as_deref()), &content)
     }
 
     /// Decodes a catalogue.
@@ -130,7 +119,9 @@ impl Catalogue {
     /// # Errors
     /// [`TableBytesError`] for bytes that are not a catalogue.
     pub fn decode(bytes: &[u8]) -> Result<Self, TableBytesError> {
-        let mut fields = Fields::open(bytes, "catalogue of a table", MAGIC)?;
+        let told = bytes.starts_with(&MAGIC_ASSEMBLY);
+        let magic = if told { MAGIC_ASSEMBLY } else { MAGIC };
+        let mut fields = Fields::open(bytes, "catalogue of a table", magic)?;
         let (name, revision, least) = (fields.array()?, fields.u32()?, fields.u32()?);
         if revision == 0 || least == 0 {
             return Err(TableBytesError::Malformed("revision or least count"));
@@ -139,13 +130,21 @@ impl Catalogue {
         if label.chars().any(char::is_control) {
             return Err(TableBytesError::Malformed("label"));
         }
+        let assembly = if told { Some(fields.text(MAX_ASSEMBLY_BYTES, "assembly")?.to_owned()) } else { None };
+        if assembly.as_deref().is_some_and(|name| !is_assembly_name(name)) {
+            return Err(TableBytesError::Malformed("assembly"));
+        }
         let content = match fields.byte()? {
-            0 => {
+            kind @ (0 | 3) => {
                 let haplotypes = fields.u32()?;
                 if !(1..=MAX_HAPLOTYPES).contains(&(haplotypes as usize)) {
                     return Err(TableBytesError::Malformed("number of haplotypes"));
                 }
-                CatalogueContent::Panel { sites: take_sites(&mut fields)?, haplotypes }
+                let mut sites = take_sites(&mut fields)?;
+                if kind == 3 {
+                    take_breaks(&mut fields, &mut sites)?;
+                }
+                CatalogueContent::Panel { sites, haplotypes }
             }
             1 => {
                 let alleles = fields.u32()?;
@@ -154,12 +153,84 @@ impl Catalogue {
                 }
                 CatalogueContent::Variants { sites: take_sites(&mut fields)?, alleles }
             }
-            2 => take_keys(&mut fields)?,
+            2 if !told => take_keys(&mut fields)?,
             _ => return Err(TableBytesError::Malformed("kind of table")),
         };
         fields.end()?;
-        Ok(Self { name, revision, least, label, content })
+        Ok(Self { name, revision, least, label, assembly, content })
     }
+}
+
+/// The content that a catalogue describes, borrowed from a catalogue or a table.
+pub(super) enum Described<'a> {
+    Panel(&'a Sites, u32),
+    Variants(&'a Sites, u32),
+    Keys(&'a KeyRule, u64),
+}
+
+/// The name, the revision, the least count, the label and the assembly of a table.
+pub(super) type Heading<'a> = (&'a [u8; TABLE_BYTES], u32, u32, &'a str, Option<&'a str>);
+
+/// Encodes the catalogue of a table.
+pub(super) fn encode((name, revision, least, label, assembly): Heading<'_>, content: &Described<'_>) -> Vec<u8> {
+    let mut out = if assembly.is_some() { MAGIC_ASSEMBLY } else { MAGIC }.to_vec();
+    out.extend_from_slice(name);
+    out.extend_from_slice(&revision.to_be_bytes());
+    out.extend_from_slice(&least.to_be_bytes());
+    put_text(&mut out, label);
+    assembly.iter().for_each(|assembly| put_text(&mut out, assembly));
+    match *content {
+        Described::Panel(sites, haplotypes) => {
+            out.push(if sites.breaks().is_empty() { 0 } else { 3 });
+            out.extend_from_slice(&haplotypes.to_be_bytes());
+            put_sites(&mut out, sites);
+            put_breaks(&mut out, sites.breaks());
+        }
+        Described::Variants(sites, alleles) => {
+            out.push(1);
+            out.extend_from_slice(&alleles.to_be_bytes());
+            put_sites(&mut out, sites);
+        }
+        Described::Keys(rule, entries) => {
+            out.extend_from_slice(&[2, rule.limb_bits(), rule.limbs()]);
+            match rule.form() {
+                KeyForm::Exact { most_bytes } => out.extend_from_slice(&[0, *most_bytes]),
+                KeyForm::Fingerprint(key) => {
+                    out.push(1);
+                    out.extend_from_slice(key);
+                }
+            }
+            out.extend_from_slice(&entries.to_be_bytes());
+        }
+    }
+    out
+}
+
+/// Nothing without a change.
+fn put_breaks(out: &mut Vec<u8>, breaks: &[usize]) {
+    if !breaks.is_empty() {
+        put_number(out, breaks.len() as u64);
+    }
+    let mut last = 0;
+    for site in breaks {
+        put_number(out, (site - last) as u64);
+        last = *site;
+    }
+}
+
+fn take_breaks(fields: &mut Fields<'_>, sites: &mut Sites) -> Result<(), TableBytesError> {
+    let wrong = TableBytesError::Malformed("changes of the number of alleles");
+    let count = fields.number()?;
+    if count == 0 || count > fields.left().min(sites.len()) as u64 {
+        return Err(wrong);
+    }
+    let mut site = 0usize;
+    let mut breaks = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        site = site.saturating_add(usize::try_from(fields.number()?).unwrap_or(usize::MAX));
+        breaks.push(site);
+    }
+    if sites.take_breaks(breaks) { Ok(()) } else { Err(wrong) }
 }
 
 fn take_keys(fields: &mut Fields<'_>) -> Result<CatalogueContent, TableBytesError> {

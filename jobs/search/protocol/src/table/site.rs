@@ -164,6 +164,22 @@ pub enum SiteError {
         /// The site of the question.
         found: String,
     },
+    /// A sample has another number of alleles within the window, as on the two sides of the border
+    /// of a pseudoautosomal region.
+    #[error(
+        "expected {length} sites from {from} on with one number of alleles of each sample, found {found}: the number \
+         changes at {at}, so ask on one side of it"
+    )]
+    Ploidy {
+        /// The number of sites wanted.
+        length: usize,
+        /// The first site.
+        from: String,
+        /// The number of sites before the change.
+        found: usize,
+        /// The site at which the number changes.
+        at: String,
+    },
     /// The window has sites of two chromosomes, or ends after the last site.
     #[error("expected {length} sites of one chromosome from {from} on, found {found}")]
     Window {
@@ -231,6 +247,9 @@ pub struct Sites {
     texts: String,
     /// Each chromosome with its first site.
     chromosomes: Vec<(Arc<str>, usize)>,
+    /// Ascending: the sites at which some sample has another number of alleles than before. The
+    /// haplotypes before and after are others.
+    breaks: Vec<usize>,
     /// Hashes of the chromosomes' names under a key of this set. The names would be another copy.
     names: HashSet<u64>,
     /// The number of sites at the last position.
@@ -241,7 +260,8 @@ pub struct Sites {
 
 impl PartialEq for Sites {
     fn eq(&self, other: &Self) -> bool {
-        self.list == other.list && self.texts == other.texts && self.chromosomes == other.chromosomes
+        let same = self.list == other.list && self.texts == other.texts;
+        same && self.chromosomes == other.chromosomes && self.breaks == other.breaks
     }
 }
 
@@ -285,8 +305,41 @@ impl Sites {
         self.chromosomes.iter().zip(ends).map(|((name, first), end)| (name, *first..end))
     }
 
+    /// The stretches of sites in which every window has the same haplotypes: chromosomes, divided
+    /// where the number of a sample's alleles changes.
+    pub fn stretches(&self) -> Vec<Range<usize>> {
+        let mut starts: Vec<usize> = self.chromosomes.iter().map(|(_, first)| *first).collect();
+        starts.extend(&self.breaks);
+        starts.sort_unstable();
+        starts.dedup();
+        let ends = starts.iter().skip(1).copied().chain([self.len()]);
+        starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+    }
+
+    /// The sites at which the number of a sample's alleles changes, ascending.
+    pub fn breaks(&self) -> &[usize] {
+        &self.breaks
+    }
+
+    /// Marks the last site: from this site on, some sample has another number of alleles. The first
+    /// site of a table begins a stretch in any case, and has no mark.
+    pub fn mark_break(&mut self) {
+        let last = self.len().saturating_sub(1);
+        if last > self.breaks.last().copied().unwrap_or(0) {
+            self.breaks.push(last);
+        }
+    }
+
+    /// Takes marks that were read; false if they are not ascending sites after the first.
+    pub(super) fn take_breaks(&mut self, breaks: Vec<usize>) -> bool {
+        let inside = breaks.iter().all(|site| (1..self.len()).contains(site));
+        let valid = inside && breaks.is_sorted_by(|a, b| a < b);
+        self.breaks = if valid { breaks } else { Vec::new() };
+        valid
+    }
+
     /// Of these sites of one chromosome, the ones at positions from `first` to `last`.
-    pub(crate) fn between(&self, range: Range<usize>, first: u64, last: u64) -> Range<usize> {
+    pub fn between(&self, range: Range<usize>, first: u64, last: u64) -> Range<usize> {
         let of = &self.list[range.clone()];
         let before = |position: u64| of.partition_point(|site| u64::from(site.position) < position);
         range.start + before(first)..range.start + before(last.saturating_add(1))
@@ -509,19 +562,26 @@ impl Sites {
         parts(text).map(|(chromosome, position, _)| (chromosome, position))
     }
 
-    /// Checks that `length` sites from `start` on are on one chromosome.
+    /// Checks that `length` sites from `start` on are on one chromosome, and that every sample has
+    /// one number of alleles there.
     ///
     /// # Errors
-    /// [`SiteError::Window`].
+    /// [`SiteError::Window`] or [`SiteError::Ploidy`].
     pub fn check_window(&self, start: usize, length: usize) -> Result<(), SiteError> {
         // callers check every start, and a walk over all chromosomes at each would take too long
         let after = self.chromosomes.partition_point(|(_, first)| *first <= start);
         let end = self.chromosomes.get(after).map_or(self.list.len(), |(_, first)| *first);
+        let change = self.breaks.partition_point(|site| *site <= start);
+        let change = self.breaks.get(change).copied().filter(|site| *site < end);
         let found = end.saturating_sub(start);
-        if (1..=found).contains(&length) {
+        if (1..=change.unwrap_or(end).saturating_sub(start)).contains(&length) {
             return Ok(());
         }
         let from = self.get(start).map_or_else(|| format!("site {start}"), |site| site.to_string());
+        if let Some(site) = change.filter(|_| (1..=found).contains(&length)) {
+            let (found, at) = (site - start, self.get(site).map(|site| site.to_string()).unwrap_or_default());
+            return Err(SiteError::Ploidy { length, from, found, at });
+        }
         Err(SiteError::Window { length, from, found })
     }
 }

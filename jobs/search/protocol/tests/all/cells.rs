@@ -127,7 +127,7 @@ fn cells_answer_as_the_table_in_the_clear_also_windows_that_reach_beyond_them() 
     let mut world = World::new(Limits::default());
     let spread = |i: u64| 1_990_000 + 500 * i;
     let panel = table(1, panel(), (0..40).map(spread));
-    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 12 };
+    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 12.into() };
     let variants = table(2, content, (0..40).map(spread));
     let (mut found, mut cells) = (0, BTreeSet::new());
     for (table, lengths) in [(&panel, &[1, 5][..]), (&variants, &[1])] {

@@ -86,7 +86,7 @@ fn tables_with_labels_answer_with_hidden_places_as_in_the_clear_and_only_evaluat
     let mut world = World::new(Limits { region_tests: 0, ..Limits::default() });
     let spread = |i: u64| 1_990_000 + 500 * i;
     let panel = table(1, panel(), (0..40).map(spread));
-    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 12 };
+    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 12.into() };
     let variants = table(2, content, (0..40).map(spread));
     serve(&mut world, &panel, 5, &[Kind::Windows(5)]);
     serve(&mut world, &variants, 6, &[]);

@@ -125,7 +125,7 @@ fn a_panel_with_labels_answers_patterns_and_longest_matches() {
 #[test]
 fn variants_without_phase_and_keys_with_labels_are_counted() {
     let haplotypes = mosaic(60, 50, 32);
-    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 60 };
+    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 60.into() };
     let mut bench = Bench::new(filled(content, &haplotypes), 2, Limits::default());
     for start in [0, 17, 39, 5] {
         for allele in ["0", "1"] {

@@ -12,5 +12,6 @@ mod labelled;
 mod labels;
 mod pbwt;
 mod served;
+mod stretches;
 mod table;
 mod world;

@@ -12,7 +12,9 @@ use tobari_search::fullness::Fullness;
 use tobari_search::messages;
 use tobari_search::question::{Prepared, QuestionError, Wish, pattern};
 use tobari_search::server::Granularity;
-use tobari_search::table::{Catalogue, Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Sites, Table};
+use tobari_search::table::{
+    Catalogue, CatalogueContent, Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Sites, Table,
+};
 
 const COUNT: Wish = Wish { granularity: Granularity::Count, longest: false };
 const SITES: usize = 40;
@@ -104,10 +106,40 @@ fn a_panel_answers_patterns_and_longest_matches_on_any_chromosome() {
 }
 
 #[test]
+fn a_panel_whose_samples_change_their_number_of_alleles_answers_on_each_side() {
+    let mut content = filled(Content::panel(60).unwrap());
+    let site =
+        |position| Site { chromosome: "21".into(), position, id: None, reference: "A".into(), alternate: "C".into() };
+    content.push_after_break(site(500), &[true; 70]).unwrap();
+    content.push_site(site(501), &[vec![true; 9], vec![false; 61]].concat()).unwrap();
+    let mut bench = Bench::new(content, 1, Limits::default());
+    for (start, text, count) in [(38, "11", None), (40, "11", Some(9)), (40, "10", Some(61)), (41, "1", Some(9))] {
+        let question = window(start, text);
+        let answer = bench.ask(&question, COUNT).unwrap();
+        assert_eq!(answer, bench.clear(&question), "{start} {text}");
+        assert!(count.is_none() || answer == MatchResult::Present(count), "{start} {text}");
+    }
+    let over = window(39, "11");
+    let refused = Prepared::new((&bench.catalogue, &bench.fullness), &over, COUNT).unwrap_err();
+    assert!(refused.to_string().contains("number changes at 21:500:A:C"), "{refused}");
+    // a client that asks anyway
+    let mut sites = Sites::new();
+    bench.catalogue.sites().unwrap().iter().for_each(|site| sites.push(site.to_site()).unwrap());
+    bench.catalogue.content = CatalogueContent::Panel { sites, haplotypes: 70 };
+    let refused = bench.ask(&over, COUNT).unwrap_err();
+    assert!(refused.to_string().contains("another number from site 40 on"), "{refused}");
+}
+
+#[test]
 fn variants_without_phase_answer_one_site_and_refuse_haplotypes_on_either_side() {
-    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 60 };
-    let mut bench = Bench::new(filled(content), 2, Limits::default());
-    for start in [0, 17, 39, 5] {
+    let content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 60.into() };
+    let mut content = filled(content);
+    let [reference, alternate] = ["A", "C"].map(Into::into);
+    let other = Site { chromosome: "21".into(), position: 900, id: None, reference, alternate };
+    content.push_count(other, 7, 150).unwrap();
+    let mut bench = Bench::new(content, 2, Limits::default());
+    assert_eq!(bench.ask(&window(40, "0"), COUNT).unwrap(), MatchResult::Present(Some(143)));
+    for start in [0, 17, 39, 40, 5] {
         for text in ["0", "1"] {
             let question = window(start, text);
             assert_eq!(bench.ask(&question, COUNT).unwrap(), bench.clear(&question), "{start} {text}");

@@ -75,15 +75,16 @@ fn keys(long: bool) -> Table {
 
 fn variants() -> Table {
     let columns = columns(50, 30, 4);
-    let mut content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 50 };
+    let mut content = Content::Variants { sites: Sites::new(), counts: Vec::new(), alleles: 50.into() };
     for (index, column) in columns.iter().enumerate() {
         content.push_site(site(index, 30), column).unwrap();
     }
     Table::new(content, 1, "without phase", &mut rng(5))
 }
 
-fn tables() -> [Table; 5] {
-    [table(70, &columns(70, 40, 6)), table(64, &columns(64, 3, 7)), variants(), keys(false), keys(true)]
+fn tables() -> [Table; 6] {
+    let told = table(64, &columns(64, 3, 7)).with_assembly(Some("GRCh38".to_owned())).unwrap();
+    [table(70, &columns(70, 40, 6)), table(64, &columns(64, 3, 7)), told, variants(), keys(false), keys(true)]
 }
 
 #[test]
@@ -134,6 +135,38 @@ fn a_table_that_was_read_encodes_and_answers_as_the_one_written() {
 }
 
 #[test]
+fn a_table_without_an_assembly_has_the_bytes_of_earlier_releases_and_one_with_it_has_version_2() {
+    let plain = variants();
+    let told = plain.clone().with_assembly(Some("GRCh38".to_owned())).unwrap();
+    let (before, now) = (plain.catalogue().encode(), told.catalogue().encode());
+    assert_eq!((&before[..4], &now[..4]), (&b"TSC\x01"[..], &b"TSC\x02"[..]));
+    // the name follows the label, and nothing else differs
+    let end = 4 + 32 + 8 + 1 + plain.label.len();
+    assert_eq!(
+        (&now[4..end], &now[end..end + 7], &now[end + 7..]),
+        (&before[4..end], &b"\x06GRCh38"[..], &before[end..])
+    );
+    assert_eq!(Catalogue::decode(&before).unwrap().assembly, None);
+    assert_eq!(decode_table(&encode_table(&told)).unwrap().assembly.as_deref(), Some("GRCh38"));
+    // each table has one form: no assembly of no bytes, none of another form, none of keys
+    for name in [&b"\0"[..], b"\x06GRC 38", b"\x06GRC\n38"] {
+        let wrong = [&now[..end], name, &before[end..]].concat();
+        assert_eq!(Catalogue::decode(&wrong), Err(TableBytesError::Malformed("assembly")), "{name:?}");
+    }
+    for name in ["", "GRCh 38", "\u{e9}"] {
+        let refused = plain.clone().with_assembly(Some(name.to_owned())).unwrap_err();
+        assert_eq!(refused, TableError::Assembly { found: name.to_owned() });
+    }
+    let named = |table: Table| table.with_assembly(Some("GRCh38".to_owned()));
+    assert!(matches!(named(keys(true)), Err(TableError::Assembly { .. })));
+    let mut keys = keys(true).catalogue().encode();
+    keys[3] = 2;
+    let at = 4 + 32 + 8 + 1;
+    keys.splice(at..at, *b"\x06GRCh38");
+    assert_eq!(Catalogue::decode(&keys), Err(TableBytesError::Malformed("kind of table")));
+}
+
+#[test]
 fn sites_added_to_a_panel_that_was_read_give_the_panel_made_at_once() {
     let columns = columns(131, 150, 9);
     let whole = table(131, &columns);
@@ -175,7 +208,7 @@ fn counts_below_the_least_are_zero_and_end_a_longest_match() {
 #[test]
 fn questions_of_another_kind_are_refused_with_the_reason() {
     let window = |start, length| Question::Window { start, length, pattern: 1 };
-    let [panel, _, variants, short, long] = tables();
+    let [panel, _, _, variants, short, long] = tables();
     let without_phase = variants.count(&window(3, 2)).unwrap_err();
     assert_eq!(without_phase, TableError::Unphased { length: 2 });
     assert!(without_phase.to_string().contains("no phase"), "{without_phase}");

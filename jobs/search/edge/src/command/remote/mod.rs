@@ -62,6 +62,18 @@ pub(crate) enum Mode {
     Labels(u64),
 }
 
+#[cfg(test)]
+impl TableInfo {
+    /// A panel with these sites, whose places hide in cells.
+    pub(crate) fn of_sites(sites: tobari_search::table::Sites) -> Self {
+        let content = tobari_search::table::CatalogueContent::Panel { sites, haplotypes: 4 };
+        let (label, assembly) = (String::new(), None);
+        let catalogue = Catalogue { name: [0; 32], revision: 1, least: 1, label, assembly, content };
+        let (tag, mode, hidden) = (String::new(), Mode::Plain, Vec::new());
+        Self { catalogue, fullness: Fullness::Keys(1), tag, mode, hidden, cells: true }
+    }
+}
+
 /// A question, prepared for a table's mode.
 enum Ready {
     Plain(Prepared),
@@ -428,9 +440,12 @@ impl Ready {
     }
 }
 
-/// Whether a catalogue has all sites of an earlier one, under the same numbers. The numbers of keys
-/// are computed anew for each question.
+/// Whether a catalogue has all sites of an earlier one, under the same numbers and with positions
+/// of the same assembly. The numbers of keys are computed anew for each question.
 fn has_grown(before: &Catalogue, now: &Catalogue) -> bool {
+    if before.assembly.is_some() && before.assembly != now.assembly {
+        return false;
+    }
     match (before.sites(), now.sites()) {
         (Some(before), Some(now)) => before.len() <= now.len() && before.iter().zip(now.iter()).all(|(a, b)| a == b),
         (None, None) => true,
@@ -546,7 +561,14 @@ mod tests {
                     .unwrap();
             }
             let content = CatalogueContent::Panel { sites, haplotypes: 4 };
-            Catalogue { name: [positions.len() as u8; 32], revision: 1, least: 1, label: String::new(), content }
+            Catalogue {
+                name: [positions.len() as u8; 32],
+                revision: 1,
+                least: 1,
+                label: String::new(),
+                assembly: None,
+                content,
+            }
         };
         let before = of(&[5, 9, 2_000_000]);
         assert!(has_grown(&before, &before.clone()) && has_grown(&before, &of(&[5, 9, 2_000_000, 2_000_007])));
@@ -554,6 +576,11 @@ mod tests {
         for now in [&[5, 9, 11, 2_000_000][..], &[5, 9, 1_999_999, 2_000_000], &[5, 8, 2_000_000], &[5, 9]] {
             assert!(!has_grown(&before, &of(now)), "{now:?}");
         }
+        // another assembly moves every position; a table may begin to record its own
+        let with =
+            |assembly: Option<&str>| Catalogue { assembly: assembly.map(str::to_owned), ..of(&[5, 9, 2_000_000]) };
+        assert!(has_grown(&before, &with(Some("GRCh38"))) && has_grown(&with(Some("GRCh38")), &with(Some("GRCh38"))));
+        assert!(!has_grown(&with(Some("GRCh38")), &with(Some("GRCh37"))) && !has_grown(&with(Some("GRCh38")), &before));
     }
 
     /// Every byte of a server's list is changed in turn. The list then chooses one table or none,

@@ -29,7 +29,7 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
         (place.write("here", &questions_at(17, 9)), place.write("alone", "20:7654000\t0\n20:7654000\t1\n"));
     let single = place.write("single", &(questions(1, 12) + "20:7654000\t0\n20:7654000\t1\n"));
     let tables = ["--search", &panel, "--search", &unphased, "--search", &place.path("keys")];
-    let server = Server::start(&[&["--malicious", "--hidden", "9", "--hidden", "keys"], &tables[..]].concat());
+    let server = Server::start(&[&["--malicious", "--hidden", "9,keys"], &tables[..]].concat());
     let list = listed(&server);
     assert_eq!(list["labels"], 131_072);
     assert!(list["tables"].as_array().unwrap().iter().all(|table| table["mode"] == "labels"), "{list}");
@@ -44,12 +44,13 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     // with the place hidden: in its cell, in the whole table, and keys
     ask(&panel, &here, &["--least-places", "10"], &[]);
     ask(&panel, &long, &["--hidden", "--malicious"], &[]);
-    ask(&unphased, &single, &["--least-places", "10"], &[]);
     ask(&place.path("keys"), &asked, &["--hidden"], &[]);
     for queries in [&single, &alone] {
         let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
-        let asked = place.query(&server.url, &["--table", "unphased", "--queries", queries]);
-        assert_eq!(String::from_utf8(asked.stdout).unwrap(), clear);
+        for place_of in [&["--public"][..], &["--least-places", "10"]] {
+            let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], place_of].concat());
+            assert_eq!(without_places(&String::from_utf8(asked.stdout).unwrap(), 10), clear, "{place_of:?}");
+        }
     }
     let boolean = place.query(&server.url, &["--table", "panel", "--queries", &long, "--boolean"]);
     let lines = String::from_utf8(boolean.stdout).unwrap();

@@ -61,7 +61,7 @@ pub struct ServeSearchArguments {
     /// and for `keys`. The server keeps an arrangement of the panels in memory for each number.
     /// Large tables of keys always have one. Budgets of regions cannot apply, because the server
     /// does not know the place.
-    #[arg(long, conflicts_with = "malicious", requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
+    #[arg(long, requires = "tables", value_delimiter = ',', value_name = "SITES|keys")]
     hidden: Vec<Kind>,
     /// Use at most this much memory for --hidden, for all tables together. Ten times the least size
     /// makes questions faster. [default: 2GiB]

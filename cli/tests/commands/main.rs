@@ -22,6 +22,7 @@ mod search_serve;
 mod sense;
 mod sense_aes;
 mod sense_crash;
+mod sense_once;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(linux_64)]

@@ -11,7 +11,9 @@ mod keyholder;
 mod opener;
 mod publish;
 mod questions;
+mod readings;
 mod remote;
+mod sending;
 mod serve;
 
 pub use arguments::SenseVerb;
@@ -32,6 +34,7 @@ impl Verbs for SenseVerb {
             Self::Forget(arguments) => devices::forget(arguments)?,
             Self::Enrol(arguments) => devices::enrol(arguments)?,
             Self::Encrypt(arguments) => encrypt::run(arguments)?,
+            Self::Send(arguments) => sending::run(arguments)?,
             Self::Query(arguments) => questions::run(arguments)?,
             #[cfg(feature = "parquet")]
             Self::Export(arguments) => export::run(arguments)?,

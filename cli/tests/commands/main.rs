@@ -23,6 +23,7 @@ mod sense;
 mod sense_aes;
 mod sense_crash;
 mod sense_once;
+mod sense_renewal;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(linux_64)]

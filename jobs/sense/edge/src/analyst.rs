@@ -46,6 +46,8 @@ const KEPT: usize = 1000;
 #[derive(Default)]
 pub struct Figures {
     questions: BTreeMap<String, Vec<Release>>,
+    /// The numbers of windows with too few devices, by question.
+    empty: BTreeMap<String, u64>,
     opened: Opened,
 }
 
@@ -66,6 +68,11 @@ impl Figures {
     /// Sets the numbers of results by outcome.
     pub fn count(&mut self, opened: Opened) {
         self.opened = opened;
+    }
+
+    /// Counts a window of a question in which too few devices had frames.
+    pub fn count_empty(&mut self, question: &str) {
+        *self.empty.entry(question.to_owned()).or_default() += 1;
     }
 
     fn newest(&self) -> impl Iterator<Item = &Release> {
@@ -175,6 +182,9 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     for (what, count) in [("released", released), ("withheld", withheld), ("refused", refused)] {
         // writing to a string cannot fail
         let _ = writeln!(text, "tobari_sense_results_total{{outcome=\"{what}\"}} {count}");
+    }
+    for (question, count) in &figures.empty {
+        let _ = writeln!(text, "tobari_sense_empty_windows_total{{question=\"{question}\"}} {count}");
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -17,7 +17,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use std::{fmt::Write, sync::Arc, time::Instant};
+use std::{
+    fmt::Write,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 use tobari_host::storage::Trouble;
 use tobari_node::body::{or_drain, read};
 use tobari_node::clients::Origin;
@@ -355,7 +359,15 @@ pub(super) async fn answer(
     let _turn = turn.ok_or_else(|| Reply::fault("a fault of the server"))?;
     let (memory, began) = (shared.options.memory, Instant::now());
     let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
-    let bytes = answered.ok_or_else(|| Reply::fault("a fault of the server"))?.map_err(|error| unanswered(&error))?;
+    let bytes = match answered.ok_or_else(|| Reply::fault("a fault of the server"))? {
+        Err(AnswerError::Cloud(CloudError::Order(error @ OrderError::Empty { found, .. }))) => {
+            shared.empty.fetch_add(1, Relaxed);
+            let mut response = Reply::new(StatusCode::NOT_FOUND, "empty", error.to_string()).into_response();
+            response.headers_mut().insert("tobari-devices", found.into());
+            return Ok(response);
+        }
+        answered => answered.map_err(|error| unanswered(&error))?,
+    };
     if let Some(visit) = visit {
         visit.answered(start, &bytes);
     }
@@ -438,6 +450,7 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
         let _ = writeln!(text, "tobari_sense_unregistered_messages_total{{outcome=\"{outcome}\"}} {count}");
     }
     let _ = writeln!(text, "tobari_sense_unregistered_messages_waiting {waiting}");
+    let _ = writeln!(text, "tobari_sense_empty_windows_total {}", sense.shared.empty.load(Relaxed));
     let passing = PLACES - sense.shared.passing.room(Instant::now());
     let _ = writeln!(
         text,
@@ -493,9 +506,6 @@ fn fault(error: impl std::fmt::Display) -> Reply {
 
 fn unanswered(error: &AnswerError) -> Reply {
     match error {
-        AnswerError::Cloud(CloudError::Order(OrderError::Empty { .. })) => {
-            Reply::new(StatusCode::NOT_FOUND, "empty", error.to_string())
-        }
         AnswerError::Cloud(CloudError::Order(_)) => {
             Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "overflow", error.to_string())
         }

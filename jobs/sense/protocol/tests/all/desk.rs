@@ -485,7 +485,7 @@ fn a_group_of_fewer_devices_than_the_least_is_not_computed() {
     fleet.send(&rows(SCHEMA, 9, |device| vec![2; usize::from(device < 4)], None, 11));
     let registered = fleet.register(&question("").replace("\"least-devices\":1", "\"least-devices\":5")).unwrap();
     let refused = fleet.answer(&registered).unwrap_err();
-    assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5 })), "{refused}");
+    assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5, .. })), "{refused}");
     let registered = fleet
         .register(&question(r#""group-by":"tenant","#).replace("\"least-devices\":1", "\"least-devices\":2"))
         .unwrap();

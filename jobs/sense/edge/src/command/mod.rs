@@ -20,6 +20,7 @@ pub use arguments::SenseVerb;
 pub use folder::KeyFolder;
 pub use publish::publish;
 pub use remote::CloudConnection;
+pub(crate) use remote::WindowAnswer;
 pub use serve::ServeSenseArguments;
 
 use std::process::ExitCode;

@@ -288,7 +288,7 @@ mod tests {
         // different questions
         assert_eq!(named("hiv-ward", 1), told);
         assert!(told.is_named_by(&names(1)) && !told.is_named_by(&names(2)));
-        let ids: std::collections::BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
+        let ids: BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
         assert_eq!(ids.len(), dictionary.len());
         // a file that was changed, or has a name of a version without a key, does not match
         let mut changed = told.clone();

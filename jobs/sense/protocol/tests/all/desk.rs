@@ -204,9 +204,11 @@ fn the_exact_path_answers_the_same_from_readings_alone() {
         if devices < 10 {
             continue;
         }
-        let metrics = released.prometheus();
-        assert!(metrics.contains("tobari_sense_count{question=\"q\",group=\"all\"} 15\n"), "{metrics}");
-        assert!(metrics.contains("tobari_sense_alarm{question=\"q\",group=\"all\",channel=\"t\",threshold=\"60\"} "));
+        let samples = released.samples();
+        let of = |name: &str| samples.iter().find(|sample| sample.name == name).unwrap();
+        assert_eq!((of("samples").value, of("samples").labels.len()), (15.0, 2));
+        let labels = [("question", "q"), ("group", "all"), ("channel", "t"), ("threshold", "60")];
+        assert_eq!(of("alarm").labels, labels.map(|(name, value)| (name, value.to_owned())));
     }
 }
 

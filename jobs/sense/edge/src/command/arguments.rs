@@ -148,10 +148,10 @@ Examples:
     tobari sense encrypt readings.csv --device devices/attic.device --fleet holder/fleet.json -o frames
     tobari sense encrypt readings.csv --device devices/attic.device --fleet holder/fleet.json --server http://127.0.0.1:7610")]
 pub struct EncryptArguments {
-    /// The readings: lines with one number for each channel, separated by commas. A first line with
-    /// the channels' names may set the order. A file is read and checked as a whole before the
-    /// first frame is sent. `-` is standard input.
-    #[arg(default_value = "-", value_name = "CSV")]
+    /// The readings: a table with a column for each channel, or JSON objects, one a line. A first
+    /// line with the channels' names may set the order; other columns are left out. A file is read
+    /// and checked as a whole before the first frame is sent. `-` is standard input.
+    #[arg(default_value = "-", value_name = "FILE")]
     pub(crate) readings: PathBuf,
     /// Write frames to this file, one after another. `-` is standard output. --server and --mqtt
     /// need no file.
@@ -165,11 +165,38 @@ pub struct EncryptArguments {
     /// an earlier run is not encrypted twice.
     #[arg(long)]
     pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArguments,
     /// Print one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) sender: SenderArguments,
+}
+
+/// The form of readings.
+#[derive(Args, Clone)]
+pub(crate) struct FormArguments {
+    /// Columns are separated by this character, or by `tab`. [default: a semicolon or a tabulator
+    /// if the first line has one, a comma otherwise]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_separator)]
+    pub(crate) separator: Option<u8>,
+    /// Numbers have a decimal comma, such as 21,5.
+    #[arg(long)]
+    pub(crate) decimal_comma: bool,
+    /// Leave out rows in which a reading is this word, such as `unavailable`, and tell how many. The
+    /// option may be repeated; '' stands for no word.
+    #[arg(long, value_name = "WORD")]
+    pub(crate) missing: Vec<String>,
+}
+
+/// A character that separates columns.
+fn parse_separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" => Ok(b'\t'),
+        [sign] if sign.is_ascii_punctuation() && !b"\"+-._".contains(sign) => Ok(*sign),
+        _ => Err("expected a sign such as ; or |, or the word tab".to_owned()),
+    }
 }
 
 /// `tobari sense send`

@@ -8,7 +8,7 @@
 //! A pipe has no end to wait for. Its readings are sealed and sent every few seconds. If it ends
 //! before that, it is handled as a file: after an error nothing has left.
 
-use super::arguments::EncryptArguments;
+use super::arguments::{EncryptArguments, FormArguments};
 use super::folder::{counter_of, wrong};
 use super::readings::rows;
 use super::sending::{self, Sending};
@@ -57,7 +57,7 @@ fn sealed<P: Profile>(
     let mut sealing = Sealing { arguments, schema, token, device, samples, frames, written };
     let source = Source::open(&arguments.readings)?;
     let Some(mut sending) = sending else {
-        let (rows, _) = source.whole(schema, token)?;
+        let (rows, _) = source.whole((schema, &arguments.form), token)?;
         sealing.seal(&rows, |_| Ok(()))?;
         sealing.write()?;
         return sealing.told(None, false);
@@ -67,7 +67,7 @@ fn sealed<P: Profile>(
     if let Source::Pipe(pipe) = source {
         sealing.follow(pipe, &mut outbox, &mut sending)?;
     } else {
-        let (rows, mark) = source.whole(schema, token)?;
+        let (rows, mark) = source.whole((schema, &arguments.form), token)?;
         is_known = !arguments.again && mark.is_some_and(|mark| outbox.knows(&mark));
         if !is_known {
             sealing.keep(&rows, mark, &mut outbox)?;
@@ -101,7 +101,7 @@ impl Source {
     }
 
     /// All rows, and the mark of a file.
-    fn whole(self, schema: &Schema, token: &Token) -> Result<(Vec<Vec<u8>>, Option<Mark>), Failure> {
+    fn whole(self, form: (&Schema, &FormArguments), token: &Token) -> Result<(Vec<Vec<u8>>, Option<Mark>), Failure> {
         let mut all = Vec::new();
         let take = |_, row| {
             all.push(row);
@@ -110,7 +110,7 @@ impl Source {
         let (path, file) = match self {
             Self::File(path, file) => (path, file),
             Self::Pipe(pipe) => {
-                rows(BufReader::new(pipe), Path::new("-"), schema, take)?;
+                rows(BufReader::new(pipe), Path::new("-"), form, take)?;
                 return Ok((all, None));
             }
         };
@@ -119,7 +119,7 @@ impl Source {
         // under the device's secret: the mark tells nothing about the readings
         digest.update(token.encode().as_bytes());
         let mut reader = Digesting { file: &file, digest };
-        rows(BufReader::new(&mut reader), &path, schema, take)?;
+        rows(BufReader::new(&mut reader), &path, form, take)?;
         let after = state(&file);
         if before != after {
             return Err(wrong(&path, "the file changed while it was read, and nothing was encrypted: run again"));
@@ -269,7 +269,8 @@ impl<P: Profile> Sealing<'_, P> {
     /// Reads the pipe on a thread of its own, and waits for signals.
     fn events(&self, pipe: Box<dyn Read + Send>, sending: &Sending) -> Result<Receiver<Event>, Failure> {
         let (events, taken): (SyncSender<Event>, _) = sync_channel(AHEAD);
-        let (schema, path, stop) = (self.schema.clone(), self.arguments.readings.clone(), events.clone());
+        let (schema, form) = (self.schema.clone(), self.arguments.form.clone());
+        let (path, stop) = (self.arguments.readings.clone(), events.clone());
         sending.runtime().spawn(async move {
             stop_signal(false).await;
             _ = tokio::task::spawn_blocking(move || stop.send(Event::Stop)).await;
@@ -277,7 +278,7 @@ impl<P: Profile> Sealing<'_, P> {
         let gone = || Failure::Work("the device has stopped".to_owned());
         let read = move || {
             let take = |line, row| events.send(Event::Row(line, row)).map_err(|_| gone());
-            let ended = rows(BufReader::new(pipe), &path, &schema, take);
+            let ended = rows(BufReader::new(pipe), &path, (&schema, &form), take);
             // without a receiver the command has ended
             _ = events.send(Event::End(ended));
         };

@@ -90,7 +90,7 @@ impl Job for Toy {
     }
 
     fn metrics(&self, metrics: &mut Metrics) {
-        metrics.counter("tobari_toy_echoes_total", "Echoes.").set(self.strings.echoes.load(SeqCst) as u64);
+        metrics.counter("tobari_toy_echoes_total", "Echoes.").set(self.strings.echoes.load(SeqCst));
     }
 
     fn page(&self) -> Option<Page> {

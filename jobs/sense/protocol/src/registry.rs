@@ -213,8 +213,8 @@ impl Registry {
         Ok(entry.number)
     }
 
-    /// The next number of each device that got a new key. A revoked device has none, even if another
-    /// device has its name.
+    /// The next number of each device that got a new key. A revoked device has none, even if
+    /// another device has its name.
     pub fn heirs(&self) -> BTreeMap<u32, u32> {
         let (mut heirs, mut retired): (_, BTreeMap<&str, u32>) = (BTreeMap::new(), BTreeMap::new());
         for entry in &self.entries {

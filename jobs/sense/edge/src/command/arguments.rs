@@ -184,8 +184,8 @@ pub(crate) struct FormArguments {
     /// Numbers have a decimal comma, such as 21,5.
     #[arg(long)]
     pub(crate) decimal_comma: bool,
-    /// Leave out rows in which a reading is this word, such as `unavailable`, and tell how many. The
-    /// option may be repeated; '' stands for no word.
+    /// Leave out rows in which a reading is this word, such as `unavailable`, and tell how many.
+    /// The option may be repeated; '' stands for no word.
     #[arg(long, value_name = "WORD")]
     pub(crate) missing: Vec<String>,
 }

@@ -1,8 +1,8 @@
 //! Sends the frames of a device's outbox ([`Outbox`]), and `tobari sense send`.
 //!
-//! **A frame leaves the outbox when a server has it, or will never take it.** A lost reply, a server
-//! that is away and a device that the server does not know yet change nothing: the same bytes are
-//! sent at the next run.
+//! **A frame leaves the outbox when a server has it, or will never take it.** A lost reply, a
+//! server that is away and a device that the server does not know yet change nothing: the same
+//! bytes are sent at the next run.
 
 use super::arguments::{SendArguments, SenderArguments};
 use super::folder::{self, wrong};
@@ -102,22 +102,22 @@ impl Sending {
             Destination::Broker(..) => SPAN as usize,
         };
         while let Some(part) = outbox.part(most)? {
-            self.part(outbox, part)?;
+            self.part(outbox, &part)?;
         }
         Ok(())
     }
 
-    fn part(&mut self, outbox: &mut Outbox, part: Vec<u8>) -> Result<(), Failure> {
+    fn part(&mut self, outbox: &mut Outbox, part: &[u8]) -> Result<(), Failure> {
         let each = outbox.frame_bytes();
         let connection = match &mut self.to {
             Destination::Broker(broker, topic) => {
                 let messages = part.chunks(self.batch * each).map(<[u8]>::to_vec).collect();
                 self.runtime.block_on(publish(broker, topic, messages))?;
-                return Ok(outbox.confirm(&part)?);
+                return Ok(outbox.confirm(part)?);
             }
             Destination::Server(connection) => connection,
         };
-        let counts = self.runtime.block_on(connection.send_frames(part.clone()))?;
+        let counts = self.runtime.block_on(connection.send_frames(part.to_vec()))?;
         let (frames, all) = ((part.len() / each) as u64, counts.named().iter().map(|(_, count)| count).sum::<u64>());
         if all != frames {
             return Err(Failure::Work(format!("expected a reply about {frames} frames, found one about {all}")));
@@ -131,9 +131,9 @@ impl Sending {
         }
         self.counts.add(&counts);
         if counts.taken + counts.duplicate == frames {
-            return Ok(outbox.confirm(&part)?);
+            return Ok(outbox.confirm(part)?);
         }
-        self.refused.push(outbox.set_aside(&part)?);
+        self.refused.push(outbox.set_aside(part)?);
         Ok(())
     }
 

@@ -372,7 +372,7 @@ fn fault_11_two_servers_with_the_same_relative_folder_do_not_evict_each_other() 
         assert!(!log.contains("the broker is away"), "{log}");
     }
     // the same after a restart: messages published in the meantime arrive
-    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1", "--again"]);
     let server = start(&homes[0]);
     until("what was published meanwhile", || metric(&server, "tobari_sense_frames_stored") == 40);
     assert_eq!(name(&homes[0]), names[0]);

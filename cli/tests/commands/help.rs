@@ -48,6 +48,7 @@ const ORDER: &[&str] = &[
     "infer ask",
     "sense keyholder",
     "sense encrypt",
+    "sense send",
     "sense forget",
     // from here on without a server
     "sense export",

@@ -24,6 +24,8 @@ mod search_serve;
 mod sense;
 mod sense_aes;
 mod sense_crash;
+mod sense_once;
+mod sense_renewal;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(linux_64)]

@@ -1,7 +1,7 @@
 //! Tables with labels over HTTP, with each part in a process of its own: every answer is that of
 //! the plain table, and budgets count evaluations.
 
-use crate::support::tables::{Place, SITES, position, post, questions, questions_at, raw};
+use crate::support::tables::{Place, SITES, position, post, questions, questions_at, raw, without_places};
 use crate::support::{Server, has_no_answer, stderr};
 use serde_json::Value;
 use std::path::Path;
@@ -47,10 +47,12 @@ fn a_server_with_labels_answers_as_the_table_in_the_clear_for_every_kind_of_tabl
     ask(&place.path("keys"), &asked, &["--hidden"], &[]);
     for queries in [&single, &alone] {
         let clear = place.good(&["search", "check", &unphased, "--queries", queries, "--json"]);
-        for place_of in [&["--public"][..], &["--least-places", "10"]] {
-            let asked = place.query(&server.url, &[&["--table", "unphased", "--queries", queries], place_of].concat());
-            assert_eq!(without_places(&String::from_utf8(asked.stdout).unwrap(), 10), clear, "{place_of:?}");
-        }
+        let asked = |how: &[&str]| {
+            let all = [&["--table", "unphased", "--queries", queries], how].concat();
+            String::from_utf8(place.query(&server.url, &all).stdout).unwrap()
+        };
+        assert_eq!(asked(&[]), clear);
+        assert_eq!(without_places(&asked(&["--least-places", "10"]), 10), clear);
     }
     let boolean = place.query(&server.url, &["--table", "panel", "--queries", &long, "--boolean"]);
     let lines = String::from_utf8(boolean.stdout).unwrap();

@@ -1,8 +1,8 @@
 //! Devices, a blind server and a key holder, each in a process of its own: figures equal the plain
 //! ones, and no acknowledged frame is lost.
 
-use crate::support::Server;
 use crate::support::fleet::{Place, ask, bad, get, good};
+use crate::support::{Server, exposition};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -54,6 +54,19 @@ at-least = 2
 [[statistic]]
 kind = "covariance"
 channels = ["temperature", "humidity"]
+
+# the same threshold and counts once more, for the text of metrics
+[[statistic]]
+kind = "above"
+channel = "temperature"
+threshold = 30
+
+[[statistic]]
+kind = "count"
+
+[[statistic]]
+kind = "sum"
+channel = "temperature"
 "#;
 
 fn now_ms() -> u64 {
@@ -132,6 +145,9 @@ fn a_mean_a_histogram_and_an_alarm_come_out_right_from_three_processes() {
     // no name appears in the server's data or output
     let metrics = get(&server.address(), "/sense/v1/metrics");
     assert!(metrics.contains("tobari_sense_frames_total{verdict=\"taken\"} "), "{metrics}");
+    let type_of = |path: &str| content_type(&server.address(), path);
+    assert_eq!(type_of("/sense/v1/metrics"), "text/plain; version=0.0.4; charset=utf-8");
+    [&metrics, &get(&server.address(), "/metrics")].iter().for_each(|text| exposition::check(text));
     let mut told = server.stop() + &metrics;
     #[cfg(feature = "parquet")]
     frames_and_figures_are_exported(&place, &fleet, &released);
@@ -169,6 +185,7 @@ fn analysts_see(keyholder: &[&str], released: &Value, above: usize) {
     assert_eq!(serde_json::from_str::<Value>(&all).unwrap(), serde_json::json!([released]));
     assert_eq!(get(&analysts, "/releases/climate"), all);
     let metrics = get(&analysts, "/metrics");
+    exposition::check(&metrics);
     assert!(metrics.contains(&format!("tobari_sense_above{{question=\"climate\",group=\"all\",channel=\"temperature\",threshold=\"30\"}} {above}\n")), "{metrics}");
     drop(serving.stdin.take());
     assert!(serving.wait().unwrap().success());
@@ -188,14 +205,24 @@ fn frames_and_figures_are_exported(place: &Place, fleet: &str, released: &Value)
     let frames = released["groups"][0]["frames"].as_u64().unwrap() + released["left_out"].as_u64().unwrap();
     assert_eq!(export(&["--frames", &server]), frames);
     assert_eq!(export(&["--frames", &server, "--fleet", fleet, "--to-ms", "1"]), 0);
-    // a mean, a histogram of three bins, an alarm, a covariance
-    assert_eq!(export(&["--figures", &holder]), 6);
+    // a mean, a histogram of three bins, an alarm, a covariance, a threshold, a count, a sum
+    assert_eq!(export(&["--figures", &holder]), 9);
     let releases = place.write("releases.json", &serde_json::json!([released, released]).to_string());
-    assert_eq!(export(&["--releases", &releases]), 12);
+    assert_eq!(export(&["--releases", &releases]), 18);
     assert_eq!(export(&["--releases", &releases, "--from-ms", "99999999999999"]), 0);
     bad(&["sense", "export", "--frames", &server, "--fleet", "00", "-o", &file], 1, "the folder has no fleet 00");
     bad(&["sense", "export", "--frames", &holder, "-o", &file], 1, "there are no fleets here: name the folder");
     bad(&["sense", "export", "--frames", &server, "--figures", &holder, "-o", &file], 2, "cannot be used with");
+}
+
+/// The content type of the reply at a path.
+fn content_type(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply.lines().find_map(|line| line.strip_prefix("content-type: ")).unwrap().to_owned()
 }
 
 fn walk(folder: &Path) -> Vec<String> {
@@ -396,9 +423,12 @@ fn readings_alone_are_enough_in_profile_p1() {
     next_window();
     let released = good(&keyholder);
     let released: Vec<Value> = released.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [released] = &released[..] else { panic!("the first question has one device left of its two: {released:?}") };
-    let figures = &released["groups"][0]["figures"];
-    assert_eq!((&figures[0]["exact"], &figures[1]["alarm"]), (&"151/2".into(), &true.into()), "{released}");
+    // the first question, too, counts the device's new key
+    assert_eq!(released.len(), 2, "{released:?}");
+    for released in released {
+        let figures = &released["groups"][0]["figures"];
+        assert_eq!((&figures[0]["exact"], &figures[1]["alarm"]), (&"151/2".into(), &true.into()), "{released}");
+    }
 }
 
 /// The same question for the present devices.

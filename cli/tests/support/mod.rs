@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of test files")]
 
 pub mod disk;
+pub mod exposition;
 pub mod fleet;
 pub mod genome;
 pub mod memory;

@@ -5,7 +5,7 @@
 //! refusals, and writes one log line for an interval. Neither the counter nor the line has an
 //! address, a token or a host.
 
-use crate::{body::DRAINED, hosts::Hosts, reply::Reply};
+use crate::{body::DRAINED, hosts::Hosts, metrics::Metrics, reply::Reply};
 use axum::{
     body::HttpBody,
     extract::{Request, State},
@@ -77,14 +77,12 @@ impl Edge {
         }
     }
 
-    /// The counters in the format of Prometheus.
-    pub(crate) fn text(&self) -> String {
-        let of = |name: &str, help: &str, count: &Count| {
-            let name = format!("tobari_edge_{name}_total");
-            format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {}\n", count.all.load(Relaxed))
-        };
-        of("unknown_tokens", "requests refused for want of a known token", &self.unknown)
-            + &of("misdirected", "requests refused for the host that they name", &self.misdirected)
+    /// Adds the counters.
+    pub(crate) fn metrics(&self, metrics: &mut Metrics) {
+        let unknown = metrics.counter("tobari_edge_unknown_tokens_total", "Requests without a known token.");
+        unknown.set(self.unknown.all.load(Relaxed));
+        let misdirected = metrics.counter("tobari_edge_misdirected_total", "Requests for another host name.");
+        misdirected.set(self.misdirected.all.load(Relaxed));
     }
 
     fn count(&self, status: StatusCode) {

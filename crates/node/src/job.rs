@@ -48,7 +48,9 @@ use serde_json::Value;
 use tobari_host::storage::Trouble;
 use tokio::task::spawn_blocking;
 
-use crate::{ServerLimits, ServerOptions, hosts::HostName, memory::Bounds, stop::Stop, tokens::TokenFiles};
+use crate::{
+    ServerLimits, ServerOptions, hosts::HostName, memory::Bounds, metrics::Metrics, stop::Stop, tokens::TokenFiles,
+};
 
 /// A configured job that is not open yet.
 pub trait Offer: Send + 'static {
@@ -136,9 +138,8 @@ pub trait Job: Send + Sync + 'static {
         None
     }
 
-    /// Appends the job's lines of `/metrics`, in the format of Prometheus, without any name or
-    /// address of a client.
-    fn metrics(&self, _text: &mut String) {}
+    /// Adds the job's part of `/metrics`, without any name or address of a client.
+    fn metrics(&self, _metrics: &mut Metrics) {}
 
     /// The job's page, with the job's name in [`Page::job`].
     fn page(&self) -> Option<Page> {

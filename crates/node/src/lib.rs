@@ -34,6 +34,7 @@ pub mod hosts;
 pub mod job;
 mod limits;
 pub mod memory;
+pub mod metrics;
 mod options;
 pub mod origins;
 mod patient;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, future::Future, io, net::SocketAddr, path::Path
 use axum::{
     Extension, Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::StatusCode,
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
@@ -31,6 +31,7 @@ use crate::{
     hosts::Hosts,
     job::{Given, Job, JobError, Offer, Page, Reach, Running, StartupNotes},
     memory::Bounds,
+    metrics::Metrics,
     origins::Origins,
     patient::StallTimeoutStream,
     ready,
@@ -160,9 +161,10 @@ impl Server {
     fn routes(&self, edge: &Arc<Edge>, running: &Running) -> Router {
         let (jobs, told) = (self.jobs.clone(), Arc::clone(edge));
         let metrics = async move || {
-            let mut text = String::new();
-            jobs.iter().for_each(|job| job.metrics(&mut text));
-            ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text + &told.text())
+            let mut metrics = Metrics::default();
+            jobs.iter().for_each(|job| job.metrics(&mut metrics));
+            told.metrics(&mut metrics);
+            metrics
         };
         let own = Router::new().route("/metrics", get(metrics));
         // a job answers for its own paths only: its fallback does not apply to unknown paths

@@ -312,7 +312,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         package: "tobari-sense-files",
         path: "jobs/sense/files",
-        may_use: &["tobari-host", "tobari-device", "tobari-lattice", "tobari-sense"],
+        may_use: &["tobari-octets", "tobari-host", "tobari-device", "tobari-lattice", "tobari-sense"],
         ..PLAIN
     },
     Room {

@@ -95,7 +95,8 @@ fn a_job_that_nothing_else_knows_is_served_and_told_of() {
         assert_eq!(house.ready().await, (200, json!({ "ready": true, "jobs": { "toy": { "state": "ready" } } })));
         assert_eq!(house.get("/jobs").await, (200, r#"{"toy":true}"#.to_owned()));
         let (status, text) = house.get("/metrics").await;
-        assert!(status == 200 && text.starts_with("tobari_toy_echoes_total 1\n# HELP tobari_edge_unknown"), "{text}");
+        assert!(status == 200 && text.starts_with("# HELP tobari_edge_misdirected_total "), "{text}");
+        assert!(text.ends_with("# TYPE tobari_toy_echoes_total counter\ntobari_toy_echoes_total 1\n"), "{text}");
         house.stop().await;
     });
 }

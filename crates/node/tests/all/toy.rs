@@ -1,7 +1,6 @@
 //! A job of a few lines: it echoes, counts, keeps a file, and fails on request.
 
 use std::{
-    fmt::Write,
     fs, io,
     path::{Path, PathBuf},
     sync::{
@@ -24,7 +23,7 @@ use serde_json::json;
 use tobari_host::storage::Trouble;
 use tobari_node::{
     Given, Job, JobError, Offer, Page, Running, StartupNotes, body, clients::Place, disk::no_room, memory::Memory,
-    reading, reply::Reply,
+    metrics::Metrics, reading, reply::Reply,
 };
 
 /// The state through which a test observes and controls the job.
@@ -90,8 +89,8 @@ impl Job for Toy {
         self.strings.is_full.load(SeqCst).then_some(Trouble::Full)
     }
 
-    fn metrics(&self, text: &mut String) {
-        writeln!(text, "tobari_toy_echoes_total {}", self.strings.echoes.load(SeqCst)).unwrap();
+    fn metrics(&self, metrics: &mut Metrics) {
+        metrics.counter("tobari_toy_echoes_total", "Echoes.").set(self.strings.echoes.load(SeqCst));
     }
 
     fn page(&self) -> Option<Page> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Router, routing::get};
 use futures_util::future::BoxFuture;
 use tobari_curve::params::SecurityFloor;
-use tobari_node::{Given, Job, JobError, Offer, Page, Running, StartupNotes};
+use tobari_node::{Given, Job, JobError, Offer, Page, Running, StartupNotes, metrics::Metrics};
 
 use crate::{
     door,
@@ -86,8 +86,8 @@ impl Job for Call {
         points.merge(self.live.routes(limits, openers, running.stopped.clone()))
     }
 
-    fn metrics(&self, text: &mut String) {
-        text.push_str(&self.live.metrics());
+    fn metrics(&self, metrics: &mut Metrics) {
+        self.live.metrics(metrics);
     }
 
     fn page(&self) -> Option<Page> {

@@ -23,20 +23,19 @@ use axum::{
 };
 use std::{
     collections::BTreeMap,
-    fmt::Write,
     future::Future,
     io,
     net::SocketAddr,
     path::Path as FilePath,
     sync::{Arc, PoisonError, RwLock},
 };
-use tobari_node::{ServerError, hosts::names_this_machine};
+use tobari_node::{ServerError, hosts::names_this_machine, metrics::Metrics};
 use tobari_node::{
     reply::Reply,
     tokens::{Tokens, TokensError},
 };
 use tobari_sense::desk::Opened;
-use tobari_sense::release::Release;
+use tobari_sense::release::{Release, Sample};
 use tokio::net::TcpListener;
 
 /// Releases of a question in memory; older ones are only files.
@@ -46,6 +45,8 @@ const KEPT: usize = 1000;
 #[derive(Default)]
 pub struct Figures {
     questions: BTreeMap<String, Vec<Release>>,
+    /// The numbers of windows with too few devices, by question.
+    empty: BTreeMap<String, u64>,
     opened: Opened,
 }
 
@@ -66,6 +67,29 @@ impl Figures {
     /// Sets the numbers of results by outcome.
     pub fn count(&mut self, opened: Opened) {
         self.opened = opened;
+    }
+
+    /// Counts a window of a question in which too few devices had frames.
+    pub fn count_empty(&mut self, question: &str) {
+        *self.empty.entry(question.to_owned()).or_default() += 1;
+    }
+
+    /// The newest releases and the counts.
+    fn metrics(&self) -> Metrics {
+        let mut metrics = Metrics::default();
+        for Sample { name, help, labels, value } in self.newest().flat_map(Release::samples) {
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            metrics.gauge(&format!("tobari_sense_{name}"), help).add(&labels, value);
+        }
+        let Opened { released, withheld, refused } = self.opened;
+        let mut results = metrics.counter("tobari_sense_results_total", "Results by outcome.");
+        for (outcome, count) in [("released", released), ("withheld", withheld), ("refused", refused)] {
+            results.add(&[("outcome", outcome)], count);
+        }
+        let help = "Windows in which too few devices had frames, by question.";
+        let mut empty = metrics.counter("tobari_sense_empty_windows_total", help);
+        self.empty.iter().for_each(|(question, count)| empty.add(&[("question", question)], *count));
+        metrics
     }
 
     fn newest(&self) -> impl Iterator<Item = &Release> {
@@ -168,13 +192,7 @@ async fn all(State(shared): State<Arc<Shared>>, Path(question): Path<String>) ->
     found.map_or_else(|| Reply::new(StatusCode::NOT_FOUND, "question", text).into_response(), json)
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+async fn metrics(State(shared): State<Arc<Shared>>) -> Metrics {
     let figures = shared.figures.read().unwrap_or_else(PoisonError::into_inner);
-    let mut text: String = figures.newest().map(Release::prometheus).collect();
-    let Opened { released, withheld, refused } = figures.opened;
-    for (what, count) in [("released", released), ("withheld", withheld), ("refused", refused)] {
-        // writing to a string cannot fail
-        let _ = writeln!(text, "tobari_sense_results_total{{outcome=\"{what}\"}} {count}");
-    }
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+    figures.metrics()
 }

@@ -1,7 +1,7 @@
 //! Devices in the demonstration: each encrypts its readings, a server process without keys sums
 //! them, and the key holder decrypts the sums. The figures are compared with the plaintext ones.
 
-use crate::command::{CloudConnection, KeyFolder, publish};
+use crate::command::{CloudConnection, KeyFolder, WindowAnswer, publish};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tobari_client::ClientTls;
 use tobari_command::blind_server::BlindProcess;
@@ -115,7 +115,9 @@ pub fn demo() -> Result<Line, Failure> {
         let sealed = began.elapsed();
         next_window().await;
         let began = Instant::now();
-        let results = cloud.answer(&id, start).await?.unwrap_or_default();
+        let WindowAnswer::Results(results) = cloud.answer(&id, start).await? else {
+            return Err(Failure::Work("expected frames of enough devices in the window, found too few".to_owned()));
+        };
         let released = desk.open(&id, start, &results, &registry);
         let seconds = (sealed + began.elapsed()).as_secs_f64();
         let all = (counts.taken == DEVICES as u64).then_some(released);

@@ -1,9 +1,10 @@
-//! The files of the job `sense`: a device's counter, and a server's frames.
+//! The files of the job `sense`: a device's counter and outbox, and a server's frames.
 
 #![forbid(unsafe_code)]
 
 mod counter;
 mod error;
+mod outbox;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod reopening;
@@ -11,4 +12,5 @@ mod store;
 
 pub use counter::{CounterFile, CounterFileError};
 pub use error::StoreError;
+pub use outbox::{Draft, Mark, Outbox, OutboxError, SPAN};
 pub use store::{Appended, Arrived, CACHE_BYTES, CLOCK_STEP_MS, DeviceState, FrameStore, RECORD_BYTES};

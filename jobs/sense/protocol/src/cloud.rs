@@ -89,17 +89,26 @@ pub fn tally_of(order: &Order, seats: &[Seat], found: impl Iterator<Item = (Devi
     let wanted = order.devices();
     let counts: std::collections::BTreeSet<u32> =
         seats.iter().filter(|seat| seat.counts).map(|seat| seat.number).collect();
-    let of = |(number, found): (DeviceNumber, u64)| {
+    // frames of all keys of a device count together
+    let (owners, mut last, mut all) = (order.owners(), BTreeMap::<u32, (usize, u32)>::new(), Vec::<Tally>::new());
+    for (number, found) in found {
         let number = number.value();
-        let taken = found.min(order.frames.into()) as u32;
-        let there = taken > 0 && wanted.contains(&number) && counts.contains(&number);
-        there.then(|| Tally {
-            number,
-            frames: taken,
-            left_out: u32::try_from(found - u64::from(taken)).unwrap_or(u32::MAX),
-        })
-    };
-    found.filter_map(of).collect()
+        if found == 0 || !wanted.contains(&number) || !counts.contains(&number) {
+            continue;
+        }
+        let owner = owners.of(number);
+        let (place, before) = last.get(&owner).copied().unwrap_or((all.len(), 0));
+        let frames = found.min(order.frames.saturating_sub(before).into()) as u32;
+        let left_out = u32::try_from(found - u64::from(frames)).unwrap_or(u32::MAX);
+        match all.get_mut(place).filter(|_| frames == 0) {
+            Some(earlier) => earlier.left_out = earlier.left_out.saturating_add(left_out),
+            None => {
+                last.insert(owner, (all.len(), before + frames));
+                all.push(Tally { number, frames, left_out });
+            }
+        }
+    }
+    all
 }
 
 /// A job with its frames, ready to compute.

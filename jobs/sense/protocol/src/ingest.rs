@@ -23,9 +23,9 @@ use tobari_device::{DeviceNumber, Head, MAC, MacKey, P1, Profile, Refused, Repla
 
 use super::schema::ProfileName;
 
-/// Frames of a device whose tags are known. Of older frames only the counters are known: a
-/// repetition is rejected as replayed.
-const KEPT: usize = 64;
+/// Frames of a device whose tags are known: as many as the replay window has counters. So a device
+/// that sends its last frames again, because a reply was lost, is told that they are stored.
+const KEPT: usize = 256;
 
 /// The numbers of accepted and rejected frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +127,9 @@ impl Checked {
 
 /// The tag of a frame of valid length.
 fn tag(frame: &[u8]) -> u64 {
-    frame[frame.len() - MAC..].iter().take(8).fold(0, |tag, byte| tag << 8 | u64::from(*byte))
+    let tag = frame[frame.len() - MAC..].iter().take(8).fold(0, |tag, byte| tag << 8 | u64::from(*byte));
+    // 0 is no tag
+    tag.max(1)
 }
 
 /// The MAC keys of a fleet.
@@ -188,9 +190,15 @@ fn check<P: Profile>(devices: &HashMap<DeviceNumber, (MacKey<P>, bool)>, frame: 
 #[derive(Clone)]
 struct Device {
     window: ReplayWindow,
-    /// Tags of the newest frames, by their counters' remainders. Each has its counter, so that no
-    /// other counter matches.
-    tags: Box<[Option<(u32, u64)>; KEPT]>,
+    /// Tags of frames by their counters' remainders, 0 where none is known. A tag is the beginning
+    /// of a MAC that covers the counter, so it needs no counter beside it.
+    tags: Box<[u64; KEPT]>,
+}
+
+impl Device {
+    fn new(window: ReplayWindow) -> Self {
+        Self { window, tags: Box::new([0; KEPT]) }
+    }
 }
 
 /// The frames received earlier.
@@ -202,7 +210,7 @@ pub struct FrameHistory {
 impl FrameHistory {
     /// Restores a device's window from storage.
     pub fn restore(&mut self, number: DeviceNumber, window: ReplayWindow) {
-        self.devices.insert(number, Device { window, tags: Box::new([None; KEPT]) });
+        self.devices.insert(number, Device::new(window));
     }
 
     /// Restores a frame from storage, after its device's window was restored. A sender that repeats
@@ -210,9 +218,9 @@ impl FrameHistory {
     pub fn recall(&mut self, checked: &Checked) {
         if let Some(device) = self.devices.get_mut(&checked.head.device) {
             let counter = checked.head.counter;
-            let place = &mut device.tags[counter as usize % KEPT];
-            if place.is_none_or(|(known, _)| known < counter) {
-                *place = Some((counter, checked.tag));
+            // within the window each place belongs to one counter
+            if !device.window.is_behind(counter) {
+                device.tags[counter as usize % KEPT] = checked.tag;
             }
         }
     }
@@ -220,12 +228,9 @@ impl FrameHistory {
     /// The verdict on a checked frame.
     pub fn admit(&mut self, checked: &Checked) -> Verdict {
         let Checked { head: Head { device, counter }, tag } = *checked;
-        let device = self
-            .devices
-            .entry(device)
-            .or_insert_with(|| Device { window: ReplayWindow::default(), tags: Box::new([None; KEPT]) });
+        let device = self.devices.entry(device).or_insert_with(|| Device::new(ReplayWindow::default()));
         let place = &mut device.tags[counter as usize % KEPT];
-        if *place == Some((counter, tag)) {
+        if *place == tag {
             return Verdict::Duplicate;
         }
         if device.window.is_behind(counter) {
@@ -234,7 +239,7 @@ impl FrameHistory {
         if device.window.admit(counter).is_err() {
             return Verdict::Replayed;
         }
-        *place = Some((counter, tag));
+        *place = tag;
         Verdict::Taken
     }
 
@@ -302,6 +307,33 @@ mod tests {
             [Verdict::Duplicate, Verdict::Replayed, Verdict::Late]
         );
         assert_eq!([send(&sent[556]), send(&sent[300])], [Verdict::Taken, Verdict::Late]);
+    }
+
+    /// A device that got no reply sends all of its last 256 counters again, also to a server that
+    /// was started again meanwhile.
+    #[test]
+    fn the_last_256_frames_of_a_device_are_recognised_byte_for_byte() {
+        let root = Root::from_bytes([5; 32]);
+        let number = DeviceNumber::new(3).unwrap();
+        let key = root.mac_key::<U25>();
+        let gate = Gate::new(ProfileName::U25, [(number, &key, true)].into_iter());
+        let sent = frames::<U25>(&root, 3, 1000, 300);
+        let checked: Vec<Checked> = sent.iter().map(|frame| gate.check(frame.as_ref()).unwrap()).collect();
+        let mut seen = FrameHistory::default();
+        assert!(checked.iter().all(|frame| seen.admit(frame) == Verdict::Taken));
+        assert!(checked[44..].iter().all(|frame| seen.admit(frame) == Verdict::Duplicate));
+        // a later start reads stored frames, newest records first
+        let mut again = FrameHistory::default();
+        again.restore(number, seen.window(number).unwrap());
+        for record in checked.chunks(70).rev() {
+            record.iter().for_each(|frame| again.recall(frame));
+        }
+        assert!(checked[44..].iter().all(|frame| again.admit(frame) == Verdict::Duplicate));
+        assert_eq!(again.admit(&checked[43]), Verdict::Late);
+        // other frames under the same counters are no duplicates
+        let others = frames::<U25>(&root, 3, 1040, 260);
+        let others = others.iter().skip(4).map(|frame| gate.check(frame.as_ref()).unwrap());
+        assert!(others.into_iter().all(|frame| again.admit(&frame) == Verdict::Replayed));
     }
 
     #[test]

@@ -176,6 +176,10 @@ pub struct Order {
     /// Weights by device number, ascending; 1 for other devices.
     #[serde(default, deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
     pub weights: Vec<(u32, i64)>,
+    /// New keys of devices: the number of a key, ascending, and the device's first number in the
+    /// order. All numbers of a device are in one group and **count as one device**.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, MAX_DEVICES>")]
+    pub renewed: Vec<(u32, u32)>,
     /// The largest number of frames of a device in a window.
     pub frames: u32,
     /// The largest number of frames of a released sum. More frames make parts, and the key holder
@@ -211,10 +215,15 @@ pub enum OrderError {
     #[error("expected a tally of {0}, found another")]
     Tally(&'static str),
     /// No group has enough devices.
-    #[error("expected a group in which each weight other than 0 is that of {least} devices with frames, found none")]
+    #[error(
+        "expected a group in which each weight other than 0 is that of {least} devices with frames, found {found} of \
+         them at most"
+    )]
     Empty {
         /// The least number of devices of a group.
         least: u32,
+        /// The largest number of devices with frames in a group that share each weight.
+        found: u32,
     },
     /// The plan failed, for example because a result could overflow.
     #[error(transparent)]
@@ -225,7 +234,7 @@ pub enum OrderError {
 /// that add up to the sum, each with the block if blocks stay apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The number of the group; with results by device, the device's number.
+    /// The number of the group; with results by device, the device's first number in the order.
     pub group: usize,
     /// The number of devices with a weight other than 0.
     pub devices: u32,
@@ -270,12 +279,24 @@ impl Job {
     }
 }
 
-/// The weight other than 0 that the fewest devices have, and their number; `None` if all weights
-/// are 0.
-fn rarest(weights: impl Iterator<Item = i64>) -> Option<(i64, usize)> {
-    let mut shared: BTreeMap<i64, usize> = BTreeMap::new();
-    weights.filter(|weight| *weight != 0).for_each(|weight| *shared.entry(weight).or_default() += 1);
-    shared.into_iter().min_by_key(|(_, devices)| *devices)
+/// Of devices and their weights, the weight other than 0 that the fewest devices have, and their
+/// number; `None` if all weights are 0.
+fn rarest(weights: impl Iterator<Item = (u32, i64)>) -> Option<(i64, usize)> {
+    let mut shared: BTreeMap<i64, BTreeSet<u32>> = BTreeMap::new();
+    for (device, weight) in weights.filter(|(_, weight)| *weight != 0) {
+        shared.entry(weight).or_default().insert(device);
+    }
+    shared.into_iter().map(|(weight, devices)| (weight, devices.len())).min_by_key(|(_, devices)| *devices)
+}
+
+/// The devices of numbers: a device with new keys has several.
+pub struct Owners(BTreeMap<u32, u32>);
+
+impl Owners {
+    /// The first number of the device with this number.
+    pub fn of(&self, number: u32) -> u32 {
+        self.0.get(&number).copied().unwrap_or(number)
+    }
 }
 
 /// A frame of a group: the device's place, the frame's rank among its device's frames, and the
@@ -286,6 +307,8 @@ type Frame = (usize, u32, i64);
 struct Builder<'a> {
     order: &'a Order,
     blocks: usize,
+    /// The device of each place.
+    devices: BTreeMap<usize, u32>,
     cohorts: Vec<usize>,
     batches: Vec<(usize, u32)>,
     terms: Vec<Term>,
@@ -306,6 +329,7 @@ impl Order {
         let devices: usize = self.groups.iter().map(Vec::len).sum();
         let by_device = !self.by_device || (self.groups.len() == 1 && self.least_devices == 1 && self.part.is_none());
         let weights = self.weights.is_sorted_by(|a, b| a.0 < b.0) && self.weights.len() <= MAX_DEVICES;
+        let renewed = self.renewed.is_sorted_by(|a, b| a.0 < b.0) && self.renewed_are_grouped();
         let measures = match self.profile {
             ProfileName::U25 => self.measures.is_empty(),
             ProfileName::P1 => (1..=MAX_MEASURES).contains(&self.measures.len()),
@@ -314,6 +338,7 @@ impl Order {
             (groups && devices <= MAX_DEVICES, "groups of ascending device numbers"),
             (by_device, "one group, of least size 1 and without parts, where every device is a result"),
             (weights, "weights by ascending device numbers"),
+            (renewed, "new keys by ascending numbers, each in the group of its device's first number"),
             (measures, "functions of bytes in profile p1, and none in u25"),
             ((1..=MAX_FRAMES).contains(&self.frames), "1 to 65536 frames of a device"),
             (self.part != Some(0) && self.least_devices > 0, "a positive part and least number of devices"),
@@ -325,13 +350,45 @@ impl Order {
         rules.iter().find(|rule| !rule.0).map_or(Ok(()), |rule| Err(OrderError::Order(rule.1)))
     }
 
+    /// Whether each new key is in the group of its device's first number, with the same weight.
+    fn renewed_are_grouped(&self) -> bool {
+        if self.renewed.is_empty() {
+            return true;
+        }
+        let all =
+            self.groups.iter().enumerate().flat_map(|(group, all)| all.iter().map(move |number| (*number, group)));
+        let (groups, owners): (BTreeMap<u32, usize>, Owners) = (all.collect(), self.owners());
+        let weights: BTreeMap<u32, i64> = self.weights.iter().copied().collect();
+        let fits = |(new, first): &(u32, u32)| {
+            let group = groups.get(new);
+            new != first
+                && owners.of(*first) == *first
+                && group.is_some()
+                && group == groups.get(first)
+                && weights.get(new) == weights.get(first)
+        };
+        self.renewed.iter().all(fits)
+    }
+
+    /// The devices of its numbers.
+    pub fn owners(&self) -> Owners {
+        Owners(self.renewed.iter().copied().collect())
+    }
+
+    /// The number of devices of the order.
+    pub fn device_count(&self) -> usize {
+        self.devices().len() - self.renewed.len()
+    }
+
     /// The first group that is large enough but has a weight that too few devices share: the
     /// group's number, the weight, and the number of devices with it. Weight 0 with no device means
     /// that the group has no other weight.
     pub fn lone_weight(&self) -> Option<(usize, i64, usize)> {
         let (least, weights) = (self.least_devices as usize, self.weights.iter().copied().collect::<BTreeMap<_, _>>());
-        let of = |number: &u32| weights.get(number).copied().unwrap_or(1);
-        let large = self.groups.iter().enumerate().filter(|(_, group)| group.len() >= least);
+        let owners = self.owners();
+        let of = |number: &u32| (owners.of(*number), weights.get(number).copied().unwrap_or(1));
+        let count = |group: &[u32]| group.iter().map(|number| owners.of(*number)).collect::<BTreeSet<u32>>().len();
+        let large = self.groups.iter().enumerate().filter(|(_, group)| count(group) >= least);
         let mut rare = large.map(|(place, group)| {
             let (weight, shared) = rarest(group.iter().map(of)).unwrap_or((0, 0));
             (place, weight, shared)
@@ -344,11 +401,15 @@ impl Order {
         self.groups.iter().flatten().copied().collect()
     }
 
-    /// The largest tally: all frames of all devices.
+    /// The largest tally: all frames of all devices, each under one of its numbers.
     pub fn fullest(&self, seats: &[Seat]) -> Vec<Tally> {
         let counted: BTreeSet<u32> = seats.iter().filter(|seat| seat.counts).map(|seat| seat.number).collect();
         let full = |number: u32| Tally { number, frames: self.frames, left_out: 0 };
-        self.devices().intersection(&counted).map(|number| full(*number)).collect()
+        let owners = self.owners();
+        let numbers = self.devices().intersection(&counted).map(|number| (owners.of(*number), *number)).collect();
+        let numbers: BTreeMap<u32, u32> = numbers;
+        let numbers: BTreeSet<u32> = numbers.into_values().collect();
+        numbers.into_iter().map(full).collect()
     }
 
     /// The job for a tally.
@@ -373,16 +434,22 @@ impl Order {
             places.push(group.iter().filter_map(of).collect());
         }
         let least = self.least_devices as usize;
-        let shared = |devices: &[Frame]| rarest(devices.iter().map(|device| device.2)).map_or(0, |(_, shared)| shared);
-        let too_few = (0..places.len()).filter(|group| shared(&places[*group]) < least).collect::<Vec<usize>>();
+        let owners = self.owners();
+        let devices = places.iter().flatten().map(|device| (device.0, owners.of(seats[device.0].number))).collect();
+        let devices: BTreeMap<usize, u32> = devices;
+        let shared: Vec<usize> = places
+            .iter()
+            .map(|group| {
+                rarest(group.iter().map(|device| (devices[&device.0], device.2))).map_or(0, |(_, shared)| shared)
+            })
+            .collect();
+        let too_few = (0..places.len()).filter(|group| shared[*group] < least).collect::<Vec<usize>>();
         too_few.iter().for_each(|group| places[*group].clear());
-        let mut builder = Builder::new(self, setting.layout.blocks(), &places);
-        let mut answers = builder.answers(&places);
-        if self.by_device {
-            answers.iter_mut().for_each(|answer| answer.group = seats[places[0][answer.group].0].number as usize);
-        }
+        let mut builder = Builder::new(self, setting.layout.blocks(), devices, &places);
+        let answers = builder.answers(&places);
         if answers.is_empty() {
-            return Err(OrderError::Empty { least: self.least_devices });
+            let found = shared.into_iter().max().unwrap_or(0) as u32;
+            return Err(OrderError::Empty { least: self.least_devices, found });
         }
         builder.job(setting, answers, too_few)
     }
@@ -395,11 +462,13 @@ impl Order {
         if !tally.is_sorted_by(|a, b| a.number < b.number) {
             return Err(OrderError::Tally("ascending device numbers"));
         }
-        let mut counts = BTreeMap::new();
+        let (owners, mut counts, mut of_devices) = (self.owners(), BTreeMap::new(), BTreeMap::<u32, u32>::new());
         for Tally { number, frames, .. } in tally {
             let place = known.get(number).filter(|_| wanted.contains(number));
             let place = place.ok_or(OrderError::Tally("devices that the order is about"))?;
-            if !(1..=self.frames).contains(frames) {
+            let of_device = of_devices.entry(owners.of(*number)).or_default();
+            *of_device = of_device.saturating_add(*frames);
+            if *frames == 0 || *of_device > self.frames {
                 return Err(OrderError::Tally("as many frames as the order takes"));
             }
             counts.insert(*number, (*place, *frames));
@@ -410,7 +479,7 @@ impl Order {
 
 impl<'a> Builder<'a> {
     /// Numbers the cohorts and batches in use.
-    fn new(order: &'a Order, blocks: usize, places: &[Vec<Frame>]) -> Self {
+    fn new(order: &'a Order, blocks: usize, devices: BTreeMap<usize, u32>, places: &[Vec<Frame>]) -> Self {
         let of = |(place, frames, _): &Frame| (place / blocks, *frames);
         let mut most: BTreeMap<usize, u32> = BTreeMap::new();
         for (cohort, frames) in places.iter().flatten().map(of) {
@@ -422,7 +491,7 @@ impl<'a> Builder<'a> {
             most.iter().flat_map(|(cohort, frames)| (0..*frames).map(move |time| (*cohort, time))).collect();
         batches.sort_unstable_by_key(|(cohort, time)| (*time, *cohort));
         let (terms, known, linear, exact) = Default::default();
-        Self { order, blocks, cohorts, batches, terms, known, linear, exact }
+        Self { order, blocks, devices, cohorts, batches, terms, known, linear, exact }
     }
 
     fn answers(&mut self, places: &[Vec<Frame>]) -> Vec<Answer> {
@@ -446,12 +515,14 @@ impl<'a> Builder<'a> {
                 }
             }
             let weight = frames.iter().map(|frame| frame.2).fold(0, i64::saturating_add);
-            answers.push(Answer { group, devices: devices.len() as u32, frames: frames.len() as u64, weight, outputs });
+            let count = devices.iter().map(|device| self.devices[&device.0]).collect::<BTreeSet<u32>>().len();
+            answers.push(Answer { group, devices: count as u32, frames: frames.len() as u64, weight, outputs });
         }
         answers
     }
 
-    /// One output for each cohort, which keeps its devices apart.
+    /// One output for each cohort, which keeps its places apart. A device with several places adds
+    /// them up.
     fn by_device(&mut self, devices: &[Frame]) -> Vec<Answer> {
         let mut cohorts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for cohort in self.cohorts.clone() {
@@ -462,13 +533,19 @@ impl<'a> Builder<'a> {
             let outputs = self.outputs(&weights, true);
             cohorts.insert(cohort, outputs);
         }
-        let answer = |(group, (place, frames, weight)): (usize, &Frame)| {
-            let outputs = cohorts.get(&(place / self.blocks)).into_iter().flatten();
-            let outputs = outputs.map(|output| vec![(*output, Some(place % self.blocks))]).collect();
-            let weight = weight.saturating_mul(i64::from(*frames));
-            Answer { group, devices: 1, frames: u64::from(*frames), weight, outputs }
-        };
-        devices.iter().enumerate().map(answer).collect()
+        let mut answers: BTreeMap<u32, Answer> = BTreeMap::new();
+        for (place, frames, weight) in devices {
+            let number = self.devices[place];
+            let measures = vec![Vec::new(); self.order.measures.len().max(1)];
+            let none = Answer { group: number as usize, devices: 1, frames: 0, weight: 0, outputs: measures };
+            let answer = answers.entry(number).or_insert(none);
+            answer.frames += u64::from(*frames);
+            answer.weight = answer.weight.saturating_add(weight.saturating_mul(i64::from(*frames)));
+            for (measure, output) in cohorts.get(&(place / self.blocks)).into_iter().flatten().enumerate() {
+                answer.outputs[measure].push((*output, Some(place % self.blocks)));
+            }
+        }
+        answers.into_values().collect()
     }
 
     /// The weights by block, for each batch with any of these frames.
@@ -554,6 +631,7 @@ mod tests {
             groups,
             by_device: false,
             weights: vec![],
+            renewed: vec![],
             frames: 1,
             part: None,
             measures: vec![],
@@ -649,6 +727,38 @@ mod tests {
         assert_eq!((job.answers[1].group, &job.answers[1].outputs[..]), (180, &[vec![(1, Some(80 % 32))]][..]));
     }
 
+    /// Devices 100 and 101 have new keys 180 and 181: two devices, however many keys.
+    #[test]
+    fn a_device_with_a_new_key_is_one_device() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let tally = |number, frames| Tally { number, frames, left_out: 0 };
+        let renewed = vec![(180, 100), (181, 101)];
+        let order = Order { frames: 2, renewed, least_devices: 2, ..order(vec![vec![100, 101, 102, 180, 181]]) };
+        let seats = seats(90);
+        let both = [tally(100, 1), tally(101, 1), tally(180, 1)];
+        let job = order.job(&setting, &seats, &both).unwrap();
+        assert_eq!((job.answers[0].devices, job.answers[0].frames, order.device_count()), (2, 3, 3));
+        let alone = order.job(&setting, &seats, &[tally(100, 1), tally(180, 1)]).err().unwrap();
+        assert!(matches!(alone, OrderError::Empty { least: 2, found: 1 }), "{alone}");
+        let many = order.job(&setting, &seats, &[tally(100, 2), tally(101, 1), tally(180, 1)]).err().unwrap();
+        assert!(matches!(many, OrderError::Tally(_)), "the frames of both keys count together: {many}");
+        // the bound on a sum does not grow with new keys
+        let full: Vec<(u32, u32)> = order.fullest(&seats).iter().map(|tally| (tally.number, tally.frames)).collect();
+        assert_eq!(full, [(102, 2), (180, 2), (181, 2)]);
+        let apart = Order { by_device: true, least_devices: 1, ..order.clone() };
+        let job = apart.job(&setting, &seats, &both).unwrap();
+        let found: Vec<_> = job.answers.iter().map(|answer| (answer.group, answer.frames, answer.weight)).collect();
+        assert_eq!(found, [(100, 2, 2), (101, 1, 1)]);
+        assert_eq!(job.answers[0].outputs[0].iter().map(|output| output.1).collect::<Vec<_>>(), [Some(0), Some(16)]);
+        // a weight that two keys of one device share is that of one device
+        let weights = vec![(100, 3), (180, 3)];
+        let lone = Order { weights, ..order.clone() };
+        assert_eq!(lone.lone_weight(), Some((0, 3, 1)));
+        let text = serde_json::to_string(&Order { renewed: vec![], ..order.clone() }).unwrap();
+        assert!(!text.contains("renewed"), "older servers read orders without new keys");
+        assert_eq!(serde_json::from_str::<Order>(&serde_json::to_string(&order).unwrap()).unwrap(), order);
+    }
+
     #[test]
     fn a_tally_that_no_honest_server_makes_is_refused() {
         let setting = Setting::of(ProfileName::U25).unwrap();
@@ -669,7 +779,7 @@ mod tests {
         let few = Order { least_devices: 3, ..order };
         assert!(matches!(
             few.job(&setting, &seats, &[tally(100, 1), tally(101, 1)]),
-            Err(OrderError::Empty { least: 3 })
+            Err(OrderError::Empty { least: 3, found: 2 })
         ));
         for wrong in [
             Order { groups: vec![], ..few.clone() },
@@ -680,6 +790,13 @@ mod tests {
             Order { length_ms: 0, ..few.clone() },
             Order { measures: vec![Taken::Reading], ..few.clone() },
             Order { weights: vec![(2, 1), (1, 1)], ..few.clone() },
+            Order { renewed: vec![(104, 100), (103, 100)], ..few.clone() },
+            Order { renewed: vec![(103, 103)], ..few.clone() },
+            Order { renewed: vec![(103, 102), (104, 103)], ..few.clone() },
+            Order { renewed: vec![(777, 100)], ..few.clone() },
+            Order { renewed: vec![(103, 777)], ..few.clone() },
+            Order { renewed: vec![(103, 100)], weights: vec![(103, 2)], ..few.clone() },
+            Order { renewed: vec![(103, 100)], groups: vec![vec![100], vec![103]], ..few.clone() },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }

@@ -20,7 +20,7 @@ use super::order::{MAX_DEVICES, Seat};
 use super::schema::{ProfileName, is_name};
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tobari_device::{DeviceNumber, Root};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -211,6 +211,22 @@ impl Registry {
         let entry = active.find(|entry| entry.name == name).ok_or_else(|| RegistryError::Unknown(name.to_owned()))?;
         entry.state = state;
         Ok(entry.number)
+    }
+
+    /// The next number of each device that got a new key. A revoked device has none, even if
+    /// another device has its name.
+    pub fn heirs(&self) -> BTreeMap<u32, u32> {
+        let (mut heirs, mut retired): (_, BTreeMap<&str, u32>) = (BTreeMap::new(), BTreeMap::new());
+        for entry in &self.entries {
+            // a device is retired only for a new key of the same name, which stands behind it
+            if let Some(before) = retired.remove(entry.name.as_str()) {
+                heirs.insert(before, entry.number.value());
+            }
+            if entry.state == State::Retired {
+                retired.insert(&entry.name, entry.number.value());
+            }
+        }
+        heirs
     }
 
     /// The places that server and key holder plan with.

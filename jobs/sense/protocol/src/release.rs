@@ -1,4 +1,4 @@
-//! An analyst's results: figures of groups, as JSON and as Prometheus text.
+//! An analyst's results: figures of groups, as JSON and as numbers of time series.
 //!
 //! Everything is computed from exact sums of bytes. A figure in physical units is a double. Beside
 //! it is the exact figure in steps of bytes, an integer or a fraction. With `m = Σ m/n` of bytes,
@@ -13,7 +13,6 @@ use super::order::Taken;
 use super::question::{Registered, Resolved, bin};
 use super::schema::{Column, ProfileName, Schema};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 use tobari_device::READINGS;
 
 /// The sums of a group.
@@ -220,39 +219,63 @@ pub fn figures(registered: &Registered, statistics: &[Resolved], schema: &Schema
     GroupFigures { group: sums.group.clone(), devices: sums.devices, frames: sums.frames, figures }
 }
 
+/// A number of a release for a time series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The name of the series, after `tobari_sense_`.
+    pub name: &'static str,
+    /// What the number is.
+    pub help: &'static str,
+    /// Labels: names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number; NaN without samples.
+    pub value: f64,
+}
+
+/// The name and meaning of a statistic's series.
+fn series(statistic: &str) -> (&'static str, &'static str) {
+    match statistic {
+        "sum" => ("reading_total_value", "Sum of readings."),
+        "weighted-sum" => ("weighted_total_value", "Sum of bytes, times the device's weight."),
+        "mean" => ("mean", "Mean of readings."),
+        "variance" => ("variance", "Variance of readings."),
+        _ => ("covariance", "Covariance of two channels."),
+    }
+}
+
 impl Release {
-    /// The release as Prometheus text. Call it with the newest window of a question.
-    pub fn prometheus(&self) -> String {
-        let mut out = String::new();
+    /// The release as numbers of time series. Call it with the newest window of a question.
+    pub fn samples(&self) -> Vec<Sample> {
+        let mut out = Vec::new();
         for group in &self.groups {
-            let labels = format!("question=\"{}\",group=\"{}\"", self.question, group.group);
-            let mut line = |what: &str, more: &str, value: f64| {
-                // writing to a string cannot fail
-                let _ = writeln!(out, "tobari_sense_{what}{{{labels}{more}}} {value}");
+            let mut add = |name, help, more: Vec<(&'static str, String)>, value: f64| {
+                let own = [("question", self.question.clone()), ("group", group.group.clone())];
+                out.push(Sample { name, help, labels: own.into_iter().chain(more).collect(), value });
             };
-            line("devices", "", f64::from(group.devices));
-            line("frames", "", group.frames as f64);
-            line("window_end_seconds", "", self.end_ms as f64 / 1e3);
+            add("devices", "Devices with frames in the newest window.", vec![], f64::from(group.devices));
+            add("frames", "Frames in the newest window.", vec![], group.frames as f64);
+            add("window_end_seconds", "End of the newest window, since 1970.", vec![], self.end_ms as f64 / 1e3);
             for figure in &group.figures {
                 match figure {
-                    Figure::Count { value } => line("count", "", *value as f64),
+                    Figure::Count { value } => add("samples", "Number of samples.", vec![], *value as f64),
                     Figure::Number { statistic, channel, value, .. } => {
-                        let name = statistic.replace('-', "_");
-                        line(&name, &format!(",channel=\"{channel}\""), value.unwrap_or(f64::NAN));
+                        let (name, help) = series(statistic);
+                        add(name, help, vec![("channel", channel.clone())], value.unwrap_or(f64::NAN));
                     }
                     Figure::Histogram { channel, edges, counts } => {
                         let mut sum = 0;
                         for (bin, count) in counts.iter().enumerate() {
                             sum += count;
                             let edge = edges.get(bin).map_or("+Inf".to_owned(), f64::to_string);
-                            line("histogram_below", &format!(",channel=\"{channel}\",edge=\"{edge}\""), sum as f64);
+                            let labels = vec![("channel", channel.clone()), ("edge", edge)];
+                            add("below", "Readings below an edge.", labels, sum as f64);
                         }
                     }
                     Figure::Above { channel, threshold, count, alarm } => {
-                        let more = format!(",channel=\"{channel}\",threshold=\"{threshold}\"");
-                        line("above", &more, *count as f64);
+                        let labels = vec![("channel", channel.clone()), ("threshold", threshold.to_string())];
+                        add("above", "Readings above a threshold.", labels.clone(), *count as f64);
                         if let Some(alarm) = alarm {
-                            line("alarm", &more, f64::from(u8::from(*alarm)));
+                            add("alarm", "1 for an alarm, 0 for none.", labels, f64::from(u8::from(*alarm)));
                         }
                     }
                 }

@@ -131,7 +131,7 @@ fn what_the_key_holder_opens_is_what_the_tab_knows_and_nobody_else_opens_it() {
     let second = server.answer(30_000).unwrap();
     let opened = fleet.open(30_000, &second).unwrap();
     assert_eq!((opened.exact, histogram(&opened).iter().sum::<i64>()), (Some(true), 5));
-    assert!(matches!(server.answer(40_000), Err(CloudError::Order(OrderError::Empty { least: 5 }))));
+    assert!(matches!(server.answer(40_000), Err(CloudError::Order(OrderError::Empty { least: 5, .. }))));
     assert!(
         matches!(fleet.open(40_000, &second), Ok(Opened { exact: Some(false), .. })),
         "a server that lies about the window is seen here, where the tab knows better"

@@ -1,9 +1,7 @@
 //! Counters of live rooms, without any name, address or number of a room or member.
 
-use std::{
-    fmt::Write,
-    sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use tobari_node::metrics::Metrics as Exposed;
 
 /// All rooms of the server together.
 #[derive(Default)]
@@ -44,56 +42,47 @@ pub(super) struct BusMetrics {
 
 #[cfg(feature = "cascade")]
 impl BusMetrics {
-    fn write(&self, text: &mut String) {
+    fn add_to(&self, exposed: &mut Exposed) {
         for (name, value, help) in [
-            ("bus_sent_total", &self.sent, "messages to other servers"),
-            ("bus_sent_bytes_total", &self.sent_bytes, "bytes of them"),
-            ("bus_received_total", &self.received, "messages from other servers"),
-            ("bus_malformed_total", &self.malformed, "messages on the bus that no server sends"),
-            ("bus_dropped_total", &self.dropped, "messages that were not sent, for want of a place or of the bus"),
-            ("bus_parts_total", &self.parts, "sums of edges that were added"),
-            ("bus_refused_parts_total", &self.refused_parts, "sums of edges that were not: late, or there already"),
-            ("bus_edges_lost_total", &self.edges_lost, "edges that were heard no more"),
-            ("bus_leaders_lost_total", &self.leaders_lost, "leaders that were heard no more, or given way to"),
+            ("bus_sent_total", &self.sent, "Messages to other servers."),
+            ("bus_sent_bytes_total", &self.sent_bytes, "Bytes of them."),
+            ("bus_received_total", &self.received, "Messages from other servers."),
+            ("bus_malformed_total", &self.malformed, "Messages on the bus that no server sends."),
+            ("bus_dropped_total", &self.dropped, "Messages that were not sent, for want of a place or of the bus."),
+            ("bus_parts_total", &self.parts, "Sums of edges that were added."),
+            ("bus_refused_parts_total", &self.refused_parts, "Sums of edges that were not: late, or there already."),
+            ("bus_edges_lost_total", &self.edges_lost, "Edges that were heard no more."),
+            ("bus_leaders_lost_total", &self.leaders_lost, "Leaders that were heard no more, or given way to."),
         ] {
-            line(text, name, "counter", help, value.load(Relaxed));
+            exposed.counter(&format!("tobari_call_{name}"), help).set(value.load(Relaxed));
         }
     }
 }
 
 impl Metrics {
-    /// In the format that Prometheus reads.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        let gauges = [("rooms", &self.rooms, "live rooms"), ("members", &self.members, "members of live rooms")];
+    /// Adds the counters.
+    pub(super) fn add_to(&self, exposed: &mut Exposed) {
+        let gauges = [("rooms", &self.rooms, "Live rooms."), ("members", &self.members, "Members of live rooms.")];
         for (name, value, help) in gauges {
-            line(&mut text, name, "gauge", help, value.load(Relaxed));
+            exposed.gauge(&format!("tobari_call_{name}"), help).set(value.load(Relaxed));
         }
         for (name, value, help) in [
-            ("joins_total", &self.joins, "members let in"),
-            ("refusals_total", &self.refused, "joins refused"),
-            ("removals_total", &self.removed, "members put out"),
-            ("ticks_total", &self.ticks, "ticks closed"),
-            ("late_ticks_total", &self.late_ticks, "ticks closed by a whole tick late"),
-            ("packets_total", &self.packets, "packets added"),
-            ("late_total", &self.late, "members listed as late, by tick"),
-            ("received_bytes_total", &self.received_bytes, "bytes of packets"),
-            ("sent_bytes_total", &self.sent_bytes, "bytes of sums"),
-            ("missed_total", &self.missed, "sums that a member did not take in time"),
-            ("tick_delay_milliseconds_total", &self.tick_delay_ms, "time by which ticks closed late"),
+            ("joins_total", &self.joins, "Members let in."),
+            ("refusals_total", &self.refused, "Joins refused."),
+            ("removals_total", &self.removed, "Members put out."),
+            ("ticks_total", &self.ticks, "Ticks closed."),
+            ("late_ticks_total", &self.late_ticks, "Ticks closed by a whole tick late."),
+            ("packets_total", &self.packets, "Packets added."),
+            ("late_total", &self.late, "Members listed as late, by tick."),
+            ("received_bytes_total", &self.received_bytes, "Bytes of packets."),
+            ("sent_bytes_total", &self.sent_bytes, "Bytes of sums."),
+            ("missed_total", &self.missed, "Sums that a member did not take in time."),
         ] {
-            line(&mut text, name, "counter", help, value.load(Relaxed));
+            exposed.counter(&format!("tobari_call_{name}"), help).set(value.load(Relaxed));
         }
+        let delay = exposed.counter("tobari_call_tick_delay_seconds_total", "Time by which ticks closed late.");
+        delay.set(self.tick_delay_ms.load(Relaxed) as f64 / 1e3);
         #[cfg(feature = "cascade")]
-        self.bus.write(&mut text);
-        text
+        self.bus.add_to(exposed);
     }
-}
-
-fn line(text: &mut String, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-    // writing to a string does not fail
-    let _ = write!(
-        text,
-        "# HELP tobari_call_{name} {help}\n# TYPE tobari_call_{name} {kind}\ntobari_call_{name} {value}\n"
-    );
 }

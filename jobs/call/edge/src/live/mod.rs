@@ -50,8 +50,8 @@ impl LiveRooms {
         calls.route("/call/v2/{room}", get(call::<Live, false>)).with_state(rooms)
     }
 
-    /// Their counters, in the format that Prometheus reads.
-    pub(crate) fn metrics(&self) -> String {
-        self.0.metrics.text()
+    /// Adds their counters.
+    pub(crate) fn metrics(&self, metrics: &mut tobari_node::metrics::Metrics) {
+        self.0.metrics.add_to(metrics);
     }
 }

@@ -214,12 +214,19 @@ mod tests {
         let (mut task, join) = open();
         let seats = [enter(&mut task, &join), enter(&mut task, &join)];
         wait(&mut task, Duration::from_millis(TICK_MS * 5));
-        let text = task.seats.metrics.text();
+        let text = exposed(&task.seats.metrics);
         assert!(text.contains("tobari_call_members 2\n") && text.contains("tobari_call_ticks_total 5\n"), "{text}");
         task.work(vec![Happening::Left { member: 0 }], false);
         drop(seats);
         let metrics = Arc::clone(&task.seats.metrics);
         drop(task);
-        assert!(metrics.text().contains("tobari_call_members 0\n") && metrics.text().contains("tobari_call_rooms 0\n"));
+        let text = exposed(&metrics);
+        assert!(text.contains("tobari_call_members 0\n") && text.contains("tobari_call_rooms 0\n"), "{text}");
+    }
+
+    fn exposed(metrics: &Metrics) -> String {
+        let mut exposed = tobari_node::metrics::Metrics::default();
+        metrics.add_to(&mut exposed);
+        exposed.text()
     }
 }

@@ -20,6 +20,8 @@ pub enum SenseVerb {
     Enrol(EnrolArguments),
     /// Device: encrypt readings, and send them or write them to a file.
     Encrypt(Box<EncryptArguments>),
+    /// Device: send the frames that no server has confirmed yet.
+    Send(Box<SendArguments>),
     /// Key holder: register, list or remove questions.
     Query(QueryArguments),
     /// Key holder: fetch results from the server, decrypt each once, and publish them to analysts.
@@ -146,20 +148,81 @@ Examples:
     tobari sense encrypt readings.csv --device devices/attic.device --fleet holder/fleet.json -o frames
     tobari sense encrypt readings.csv --device devices/attic.device --fleet holder/fleet.json --server http://127.0.0.1:7610")]
 pub struct EncryptArguments {
-    /// The readings: lines with one number for each channel, separated by commas. A first line with
-    /// the channels' names may set the order. `-` is standard input.
-    #[arg(default_value = "-", value_name = "CSV")]
+    /// The readings: a table with a column for each channel, or JSON objects, one a line. A first
+    /// line with the channels' names may set the order; other columns are left out. A file is read
+    /// and checked as a whole before the first frame is sent. `-` is standard input.
+    #[arg(default_value = "-", value_name = "FILE")]
     pub(crate) readings: PathBuf,
-    /// Use this device file (`tobari sense provision`).
+    /// Write frames to this file, one after another. `-` is standard output. --server and --mqtt
+    /// need no file.
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["server", "mqtt"])]
+    pub(crate) output: Option<PathBuf>,
+    /// Send readings from a pipe at the latest after this many seconds, also in a frame that is not
+    /// full.
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) flush_every: u32,
+    /// Encrypt a file again, as new readings. Without this option, a file that is unchanged since
+    /// an earlier run is not encrypted twice.
+    #[arg(long)]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArguments,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sender: SenderArguments,
+}
+
+/// The form of readings.
+#[derive(Args, Clone)]
+pub(crate) struct FormArguments {
+    /// Columns are separated by this character, or by `tab`. [default: a semicolon or a tabulator
+    /// if the first line has one, a comma otherwise]
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_separator)]
+    pub(crate) separator: Option<u8>,
+    /// Numbers have a decimal comma, such as 21,5.
+    #[arg(long)]
+    pub(crate) decimal_comma: bool,
+    /// Leave out rows in which a reading is this word, such as `unavailable`, and tell how many.
+    /// The option may be repeated; '' stands for no word.
+    #[arg(long, value_name = "WORD")]
+    pub(crate) missing: Vec<String>,
+}
+
+/// A character that separates columns.
+fn parse_separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" => Ok(b'\t'),
+        [sign] if sign.is_ascii_punctuation() && !b"\"+-._".contains(sign) => Ok(*sign),
+        _ => Err("expected a sign such as ; or |, or the word tab".to_owned()),
+    }
+}
+
+/// `tobari sense send`
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+    tobari sense send --device devices/attic.device --fleet holder/fleet.json --server http://127.0.0.1:7610
+    tobari sense send --device devices/attic.device --fleet holder/fleet.json --mqtt mqtt://127.0.0.1:1883 --json")]
+pub struct SendArguments {
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) sender: SenderArguments,
+}
+
+/// A device, and where its frames go.
+#[derive(Args)]
+pub(crate) struct SenderArguments {
+    /// Use this device file (`tobari sense provision`). Frames that no server has confirmed wait
+    /// beside it, in the folder with `.outbox` added to its name.
     #[arg(long, value_name = "FILE")]
     pub(crate) device: PathBuf,
     /// Read the fleet's card from this file: fleet.json of the key holder's folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) fleet: PathBuf,
-    /// Write frames to this file, one after another. `-` is standard output. --server and --mqtt
-    /// need no file.
-    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["server", "mqtt"])]
-    pub(crate) output: Option<PathBuf>,
     /// Publish frames at this MQTT 5 broker, such as mqtt://host:1883. The connection is not
     /// encrypted; the frames are.
     #[arg(long, conflicts_with = "server", value_name = "URL")]
@@ -168,11 +231,8 @@ pub struct EncryptArguments {
     #[arg(long, requires = "mqtt", value_name = "FILE")]
     pub(crate) mqtt_login: Option<PathBuf>,
     /// Send this many frames in one request or message.
-    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2048))]
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) batch: u32,
-    /// Print one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reach: ReachArguments,
 }

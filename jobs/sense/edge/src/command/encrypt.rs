@@ -1,273 +1,325 @@
 //! `tobari sense encrypt`: a device encrypts its readings.
+//!
+//! **A reading counts once.** A file is read and checked as a whole before its first frame exists,
+//! so an error in its last line leaves nothing behind. Its frames go through the device's outbox
+//! ([`Outbox`]). The same command, given again after an error, sends the rest and seals nothing
+//! twice: a file is recognised by its content and the time of its last change.
+//!
+//! A pipe has no end to wait for. Its readings are sealed and sent every few seconds. If it ends
+//! before that, it is handled as a file: after an error nothing has left.
 
-use super::arguments::EncryptArguments;
-use super::folder::{self, counter_of, wrong};
-use super::remote::CloudConnection;
-use crate::serve::MqttBroker;
+use super::arguments::{EncryptArguments, FormArguments};
+use super::folder::{counter_of, wrong};
+use super::readings::rows;
+use super::sending::{self, Sending};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use tobari_command::output::{self, Failure};
-use tobari_command::reach::login;
+use tobari_command::stop::stop_signal;
 use tobari_device::{Device, P1, Profile, READINGS, U25};
 use tobari_host::files::write_atomically;
 use tobari_sense::ProfileName;
-use tobari_sense::ingest::IngestCounts;
 use tobari_sense::registry::Token;
 use tobari_sense::schema::Schema;
-use tobari_sense_files::CounterFile;
+use tobari_sense_files::{CounterFile, Mark, Outbox};
 
-/// Largest length of a line of readings in bytes.
-const MAX_LINE: u64 = 1 << 14;
-/// Messages published over one connection.
-const MESSAGES: usize = 256;
+/// Rows of a pipe after which its frames are sent even before the time.
+const MOST_ROWS: usize = 1 << 16;
+/// Rows of a pipe that are read ahead.
+const AHEAD: usize = 1024;
 
 /// Encrypts readings.
 pub(super) fn run(arguments: &EncryptArguments) -> Result<(), Failure> {
-    let card = folder::card(&arguments.fleet)?;
-    let token = folder::read_device(&arguments.device)?;
-    if tobari_sense::enrol::hex(&token.fleet) != card.fleet || token.profile != card.schema.profile {
-        return Err(wrong(
-            &arguments.device,
-            "the device belongs to another fleet than the card (--fleet): use the card of its own fleet",
-        ));
-    }
+    let (card, token) = sending::device(&arguments.sender)?;
+    let sending = Sending::new(&arguments.sender, &card, &token)?;
     match token.profile {
-        ProfileName::P1 => sealed::<P1>(arguments, &card.schema, &token),
-        ProfileName::U25 => sealed::<U25>(arguments, &card.schema, &token),
+        ProfileName::P1 => sealed::<P1>(arguments, &card.schema, &token, sending),
+        ProfileName::U25 => sealed::<U25>(arguments, &card.schema, &token, sending),
     }
 }
 
-fn sealed<P: Profile>(arguments: &EncryptArguments, schema: &Schema, token: &Token) -> Result<(), Failure> {
-    let counter = CounterFile::open(&counter_of(&arguments.device))?;
-    let mut device =
-        Device::<P, _>::open(&token.root(), token.number, counter).map_err(|error| wrong(&arguments.device, error))?;
-    let fleet = tobari_sense::enrol::hex(&token.fleet);
-    let connection = match &arguments.reach.server {
-        Some(url) => Some(CloudConnection::reach(url, &arguments.reach.reach()?, &fleet)?),
-        None => None,
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let mut broker = arguments.mqtt.clone().map(|broker| (broker, format!("tobari/{fleet}/{}", token.number.value())));
-    if let (Some((broker, _)), Some(path)) = (&mut broker, &arguments.mqtt_login) {
-        broker.login = Some(login(path)?);
-    }
-    let mut sink = Sink {
-        runtime,
-        connection,
-        broker,
-        arguments,
-        messages: Vec::new(),
-        waiting: Vec::new(),
-        written: Vec::new(),
-        counts: IngestCounts::default(),
-    };
-    let (mut samples, mut frames) = (0u64, 0u64);
-    let mut seal = |rows: &[Vec<u8>]| -> Result<(), Failure> {
-        let (readings, mut frame): ([u8; READINGS], _) = (schema.frame(rows)?, P::EMPTY);
-        device.seal(&readings, &mut frame).map_err(|error| wrong(&arguments.device, error))?;
-        (samples, frames) = (samples + rows.len() as u64, frames + 1);
-        sink.take(frame.as_ref(), P::FRAME)
-    };
-    let mut rows = Vec::with_capacity(schema.samples);
-    read(&arguments.readings, schema, |row| {
-        rows.push(row);
-        if rows.len() == schema.samples {
-            seal(&rows)?;
-            rows.clear();
-        }
-        Ok(())
-    })?;
-    if !rows.is_empty() {
-        seal(&rows)?;
-    }
-    let counts = sink.finish()?;
-    if arguments.json {
-        let mut line = json!({ "samples": samples, "frames": frames, "frame_bytes": P::FRAME });
-        if arguments.reach.server.is_some() {
-            line["server"] = json!(counts);
-        }
-        return output::json(&line);
-    }
-    let server =
-        arguments.reach.server.is_some().then(|| format!("; the server took {}", counts.taken + counts.duplicate));
-    output::say(format!("{samples} samples in {frames} frames of {} bytes{}", P::FRAME, server.unwrap_or_default()));
-    Ok(())
-}
-
-/// The destinations of frames.
-struct Sink<'a> {
-    runtime: tokio::runtime::Runtime,
-    connection: Option<CloudConnection>,
-    arguments: &'a EncryptArguments,
-    /// A broker, and the topic to publish under.
-    broker: Option<(MqttBroker, String)>,
-    /// Messages to publish.
-    messages: Vec<Vec<u8>>,
-    /// Frames to send.
-    waiting: Vec<u8>,
-    /// Frames to write.
-    written: Vec<u8>,
-    counts: IngestCounts,
-}
-
-impl Sink<'_> {
-    fn take(&mut self, frame: &[u8], length: usize) -> Result<(), Failure> {
-        if self.arguments.output.is_some() {
-            self.written.extend_from_slice(frame);
-        }
-        if self.connection.is_some() || self.broker.is_some() {
-            self.waiting.extend_from_slice(frame);
-            if self.waiting.len() >= self.arguments.batch as usize * length {
-                self.send()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends the waiting frames. After an error the server may or may not have them. Encrypted
-    /// frames stay valid, so sending them again is harmless.
-    fn send(&mut self) -> Result<(), Failure> {
-        let frames = std::mem::take(&mut self.waiting);
-        if self.broker.is_some() && !frames.is_empty() {
-            self.messages.push(frames);
-            return if self.messages.len() < MESSAGES { Ok(()) } else { self.publish() };
-        }
-        if let Some(connection) = self.connection.as_mut().filter(|_| !frames.is_empty()) {
-            self.counts.add(&self.runtime.block_on(connection.send_frames(frames))?);
-        }
-        Ok(())
-    }
-
-    /// Publishes the waiting messages.
-    fn publish(&mut self) -> Result<(), Failure> {
-        let messages = std::mem::take(&mut self.messages);
-        if let Some((broker, topic)) = self.broker.as_ref().filter(|_| !messages.is_empty()) {
-            self.runtime.block_on(crate::serve::publish(broker, topic, messages))?;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<IngestCounts, Failure> {
-        self.send()?;
-        self.publish()?;
-        match self.arguments.output.as_deref() {
-            Some(path) if path == Path::new("-") => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(&self.written)?;
-                out.flush()?;
-            }
-            Some(path) => write_atomically(path, &self.written)?,
-            None => {}
-        }
-        let IngestCounts { taken, duplicate, .. } = self.counts;
-        let all: u64 = self.counts.named().iter().map(|(_, count)| count).sum();
-        if taken + duplicate == all {
-            return Ok(self.counts);
-        }
-        let refused: Vec<String> = self.counts.named()[2..]
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(what, count)| format!("{count} as {what}"))
-            .collect();
-        Err(Failure::Work(format!(
-            "expected a server that takes all {all} frames, found one that refused {}",
-            refused.join(", ")
-        )))
-    }
-}
-
-fn read(path: &Path, schema: &Schema, take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
-    if path == Path::new("-") {
-        return rows(std::io::stdin().lock(), path, schema, take);
-    }
-    rows(BufReader::new(File::open(path).map_err(|error| wrong(path, error))?), path, schema, take)
-}
-
-/// Reads rows of readings, as bytes. An error names the line and the problem, but no reading.
-fn rows(
-    mut input: impl BufRead,
-    path: &Path,
+fn sealed<P: Profile>(
+    arguments: &EncryptArguments,
     schema: &Schema,
-    mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+    token: &Token,
+    sending: Option<Sending>,
 ) -> Result<(), Failure> {
-    let mut order: Vec<usize> = (0..schema.channels.len()).collect();
-    let mut line = String::new();
-    for number in 1u64.. {
-        line.clear();
-        let count = (&mut input).take(MAX_LINE).read_line(&mut line).map_err(|error| wrong(path, error))?;
-        if count == 0 {
-            return Ok(());
+    let path = &arguments.sender.device;
+    // one process at a time has the counter, and with it the outbox
+    let counter = CounterFile::open(&counter_of(path))?;
+    let device = Device::<P, _>::open(&token.root(), token.number, counter).map_err(|error| wrong(path, error))?;
+    let (samples, frames, written) = Default::default();
+    let mut sealing = Sealing { arguments, schema, token, device, samples, frames, written };
+    let source = Source::open(&arguments.readings)?;
+    let Some(mut sending) = sending else {
+        let (rows, _) = source.whole((schema, &arguments.form), token)?;
+        sealing.seal(&rows, |_| Ok(()))?;
+        sealing.write()?;
+        return sealing.told(None, false);
+    };
+    let mut outbox = sending::open(path, token)?;
+    let mut is_known = false;
+    if let Source::Pipe(pipe) = source {
+        sealing.follow(pipe, &mut outbox, &mut sending)?;
+    } else {
+        let (rows, mark) = source.whole((schema, &arguments.form), token)?;
+        is_known = !arguments.again && mark.is_some_and(|mark| outbox.knows(&mark));
+        if !is_known {
+            sealing.keep(&rows, mark, &mut outbox)?;
+            sealing.write()?;
         }
-        let at = |what: String| wrong(path, format!("line {number}: {what}"));
-        if count as u64 == MAX_LINE {
-            return Err(at(format!("expected fewer than {MAX_LINE} bytes, found more")));
-        }
-        let text = line.trim();
-        if text.is_empty() {
-            continue;
-        }
-        let words: Vec<&str> = text.split(',').map(str::trim).collect();
-        if words.len() != order.len() {
-            return Err(at(format!("expected {} numbers with commas between, found {}", order.len(), words.len())));
-        }
-        let names: Vec<Option<usize>> = words.iter().map(|word| schema.channel(word)).collect();
-        if number == 1 && names.iter().any(Option::is_some) {
-            let found: Option<Vec<usize>> = names.into_iter().collect();
-            let mut sorted = found.clone().unwrap_or_default();
-            sorted.sort_unstable();
-            if !sorted.into_iter().eq(0..order.len()) {
-                return Err(at("the first line must have each channel's name once".to_owned()));
-            }
-            order = found.unwrap_or_default();
-            continue;
-        }
-        let mut readings = vec![0.0; order.len()];
-        for (word, channel) in words.iter().zip(&order) {
-            readings[*channel] = word.parse::<f64>().map_err(|_| at("a reading is no number".to_owned()))?;
-        }
-        take(schema.bytes(&readings).map_err(|error| at(error.to_string()))?)?;
     }
-    Ok(())
+    sending.drain(&mut outbox).map_err(|failure| sending.kept(&outbox, &failure))?;
+    sending.refusals()?;
+    sealing.told(Some(&sending), is_known)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Where readings come from.
+enum Source {
+    /// A file, which has an end.
+    File(PathBuf, File),
+    /// Anything else.
+    Pipe(Box<dyn Read + Send>),
+}
 
-    /// The rows of a text, or the error.
-    fn told(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let schema: Schema =
-            toml::from_str("profile = \"u25\"\n[[channel]]\nname = \"a\"\n[[channel]]\nname = \"b\"\n").unwrap();
+impl Source {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let file = match path == Path::new("-") {
+            true => stdin_as_file(),
+            false => Some(File::open(path).map_err(|error| wrong(path, error))?),
+        };
+        Ok(match file {
+            Some(file) if file.metadata().is_ok_and(|found| found.is_file()) => Self::File(path.to_owned(), file),
+            Some(file) => Self::Pipe(Box::new(file)),
+            None => Self::Pipe(Box::new(io::stdin())),
+        })
+    }
+
+    /// All rows, and the mark of a file.
+    fn whole(self, form: (&Schema, &FormArguments), token: &Token) -> Result<(Vec<Vec<u8>>, Option<Mark>), Failure> {
         let mut all = Vec::new();
-        let take = |row| {
+        let take = |_, row| {
             all.push(row);
             Ok(())
         };
-        rows(text, Path::new("t"), &schema, take).map_err(|failure| failure.to_string())?;
-        Ok(all)
+        let (path, file) = match self {
+            Self::File(path, file) => (path, file),
+            Self::Pipe(pipe) => {
+                rows(BufReader::new(pipe), Path::new("-"), form, take)?;
+                return Ok((all, None));
+            }
+        };
+        let before = state(&file);
+        let mut digest = Sha256::new();
+        // under the device's secret: the mark tells nothing about the readings
+        digest.update(token.encode().as_bytes());
+        let mut reader = Digesting { file: &file, digest };
+        rows(BufReader::new(&mut reader), &path, form, take)?;
+        let after = state(&file);
+        if before != after {
+            return Err(wrong(&path, "the file changed while it was read, and nothing was encrypted: run again"));
+        }
+        let mark = after.map(|(bytes, changed_ns)| {
+            reader.digest.update(bytes.to_be_bytes());
+            reader.digest.update(changed_ns.to_be_bytes());
+            Mark(reader.digest.finalize().into())
+        });
+        Ok((all, mark))
+    }
+}
+
+/// The length of a file and the time of its last change, in nanoseconds since 1970.
+fn state(file: &File) -> Option<(u64, u128)> {
+    let found = file.metadata().ok()?;
+    let changed = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((found.len(), changed.as_nanos()))
+}
+
+#[cfg(unix)]
+fn stdin_as_file() -> Option<File> {
+    use std::os::fd::AsFd;
+    io::stdin().as_fd().try_clone_to_owned().ok().map(File::from)
+}
+
+#[cfg(not(unix))]
+fn stdin_as_file() -> Option<File> {
+    None
+}
+
+/// A file whose bytes are hashed on the way.
+struct Digesting<'a> {
+    file: &'a File,
+    digest: Sha256,
+}
+
+impl Read for Digesting<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.digest.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// What a pipe gives.
+enum Event {
+    /// The number of a line, and its readings.
+    Row(u64, Vec<u8>),
+    /// The end of the pipe, perhaps by an error.
+    End(Result<(), Failure>),
+    /// A signal to stop.
+    Stop,
+}
+
+/// A device that seals readings.
+struct Sealing<'a, P: Profile> {
+    arguments: &'a EncryptArguments,
+    schema: &'a Schema,
+    token: &'a Token,
+    device: Device<P, CounterFile>,
+    samples: u64,
+    frames: u64,
+    /// Frames for the file of `--output`.
+    written: Vec<u8>,
+}
+
+impl<P: Profile> Sealing<'_, P> {
+    /// Seals rows, and passes each frame to `take`.
+    fn seal(&mut self, rows: &[Vec<u8>], mut take: impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+        for rows in rows.chunks(self.schema.samples) {
+            let (readings, mut frame): ([u8; READINGS], _) = (self.schema.frame(rows)?, P::EMPTY);
+            let sealed = self.device.seal(&readings, &mut frame);
+            sealed.map_err(|error| wrong(&self.arguments.sender.device, error))?;
+            take(frame.as_ref())?;
+            if self.arguments.output.is_some() {
+                self.written.extend_from_slice(frame.as_ref());
+            }
+            (self.samples, self.frames) = (self.samples + rows.len() as u64, self.frames + 1);
+        }
+        Ok(())
     }
 
-    #[test]
-    fn any_bytes_are_rows_of_all_channels_or_a_line_that_is_named_and_not_quoted() {
-        let good = b"b, a\r\n77,7\n\n 78, 8 \n79,9";
-        assert_eq!(told(good).unwrap(), [[7, 77], [8, 78], [9, 79]]);
-        for place in 0..good.len() {
-            for change in *b"\n\r, ba7e-.+\0\xff" {
-                let mut changed = good.to_vec();
-                changed[place] = change;
-                for text in [&changed[..], &changed[..place]] {
-                    match told(text) {
-                        Ok(rows) => assert!(rows.len() <= 4 && rows.iter().all(|row| row.len() == 2)),
-                        Err(said) => assert!(said.starts_with("t: ") && !said.contains("77"), "{said}"),
+    /// Seals rows into the outbox: all of them, or none.
+    fn keep(&mut self, rows: &[Vec<u8>], mark: Option<Mark>, outbox: &mut Outbox) -> Result<(), Failure> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut draft = outbox.draft(self.token.profile, mark)?;
+        self.seal(rows, |frame| draft.push(frame))?;
+        Ok(outbox.add(draft)?)
+    }
+
+    /// Seals the readings of a pipe and sends them every few seconds, until the pipe ends. What
+    /// cannot be sent stays in the outbox and is tried again.
+    fn follow(
+        &mut self,
+        pipe: Box<dyn Read + Send>,
+        outbox: &mut Outbox,
+        sending: &mut Sending,
+    ) -> Result<(), Failure> {
+        let events = self.events(pipe, sending)?;
+        let pause = Duration::from_secs(self.arguments.flush_every.into());
+        let (mut rows, mut last, mut due): (Vec<Vec<u8>>, u64, Option<Instant>) = Default::default();
+        loop {
+            let event = match due {
+                Some(due) => events.recv_timeout(due.saturating_duration_since(Instant::now())),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let ended = match event {
+                Ok(Event::Row(line, row)) => {
+                    due.get_or_insert_with(|| Instant::now() + pause);
+                    rows.push(row);
+                    last = line;
+                    if rows.len() < MOST_ROWS {
+                        continue;
                     }
+                    None
+                }
+                Err(RecvTimeoutError::Timeout) => None,
+                Ok(Event::End(Err(failure))) if self.frames == 0 => {
+                    return Err(Failure::Work(format!("{failure}. Nothing was sent: mend the line, and run again")));
+                }
+                Ok(Event::End(ended)) => Some(ended),
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => Some(Ok(())),
+            };
+            self.keep(&rows, None, outbox)?;
+            rows.clear();
+            match ended {
+                None => {}
+                Some(Ok(())) => return self.write(),
+                Some(Err(failure)) => {
+                    self.write()?;
+                    sending.drain(outbox).map_err(|failure| sending.kept(outbox, &failure))?;
+                    return Err(Failure::Work(format!(
+                        "{failure}. The readings up to line {last} are encrypted and count: go on with the line after it"
+                    )));
                 }
             }
+            if let Err(failure) = sending.drain(outbox) {
+                output::say(format!("tobari: {}", sending.kept(outbox, &failure)));
+            }
+            due = (outbox.waiting() > 0).then(|| Instant::now() + pause);
         }
-        assert!(told(&[b'7'; 1 << 15]).unwrap_err().contains("line 1: expected fewer than"));
-        for wrong in ["1,nan", "1,inf", "1,1e999", "1,256", "-1,1", "1,2,3", "a,a", "a,c"] {
-            assert!(told(wrong.as_bytes()).unwrap_err().contains("line 1"), "{wrong}");
+    }
+
+    /// Reads the pipe on a thread of its own, and waits for signals.
+    fn events(&self, pipe: Box<dyn Read + Send>, sending: &Sending) -> Result<Receiver<Event>, Failure> {
+        let (events, taken): (SyncSender<Event>, _) = sync_channel(AHEAD);
+        let (schema, form) = (self.schema.clone(), self.arguments.form.clone());
+        let (path, stop) = (self.arguments.readings.clone(), events.clone());
+        sending.runtime().spawn(async move {
+            stop_signal(false).await;
+            _ = tokio::task::spawn_blocking(move || stop.send(Event::Stop)).await;
+        });
+        let gone = || Failure::Work("the device has stopped".to_owned());
+        let read = move || {
+            let take = |line, row| events.send(Event::Row(line, row)).map_err(|_| gone());
+            let ended = rows(BufReader::new(pipe), &path, (&schema, &form), take);
+            // without a receiver the command has ended
+            _ = events.send(Event::End(ended));
+        };
+        std::thread::Builder::new().name("readings".to_owned()).spawn(read)?;
+        Ok(taken)
+    }
+
+    /// Writes the file of `--output`.
+    fn write(&self) -> Result<(), Failure> {
+        match self.arguments.output.as_deref() {
+            Some(path) if path == Path::new("-") => {
+                let mut out = io::stdout().lock();
+                out.write_all(&self.written)?;
+                Ok(out.flush()?)
+            }
+            Some(path) => Ok(write_atomically(path, &self.written)?),
+            None => Ok(()),
         }
+    }
+
+    fn told(&self, sending: Option<&Sending>, is_known: bool) -> Result<(), Failure> {
+        let (samples, frames) = (self.samples, self.frames);
+        if self.arguments.json {
+            let mut line = json!({ "samples": samples, "frames": frames, "frame_bytes": P::FRAME });
+            if is_known {
+                line["encrypted_before"] = json!(true);
+            }
+            if let Some(sending) = sending {
+                sending.tell(&mut line);
+            }
+            return output::json(&line);
+        }
+        let server = sending.map(Sending::told).unwrap_or_default();
+        if is_known {
+            let path = self.arguments.readings.display();
+            output::say(format!(
+                "{path}: encrypted before, and unchanged since: nothing is encrypted twice (--again does){server}"
+            ));
+        } else {
+            output::say(format!("{samples} samples in {frames} frames of {} bytes{server}", P::FRAME));
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //!   FOLDER/fleet.json             the card: public
 //!   FOLDER/questions/{id}.json    a registered question (0600)
 //!   FOLDER/releases/{id}/{start}.json   the outcome of a window (0600)
+//!   FOLDER/releases/{id}/{start}.empty   the note of a window in which too few devices had frames
 //!   FOLDER/releases/{id}/{start}.fetched   the server's results of a window, until it has an
 //!                                 outcome (0600)
 //!   FOLDER/server/…               objects for the server, to send them again
@@ -196,6 +197,29 @@ impl KeyFolder {
     /// The path of a window's release, or of the note that it was withheld.
     pub(crate) fn release(&self, id: &str, start_ms: u64) -> PathBuf {
         self.join("releases").join(id).join(start_ms.to_string()).with_extension("json")
+    }
+
+    /// The path of the note that too few devices had frames in a window.
+    pub(crate) fn empty(&self, id: &str, start_ms: u64) -> PathBuf {
+        self.release(id, start_ms).with_extension("empty")
+    }
+
+    /// The numbers of a question's windows with a result, and of those with too few devices.
+    pub(crate) fn windows(&self, id: &str) -> Result<(u64, u64), Failure> {
+        let folder = self.join("releases").join(id);
+        let (mut results, mut empty) = (0, 0);
+        if !folder.exists() {
+            return Ok((0, 0));
+        }
+        for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, error))? {
+            let path = entry.map_err(|error| wrong(&folder, error))?.path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("json") => results += 1,
+                Some("empty") => empty += 1,
+                _ => {}
+            }
+        }
+        Ok((results, empty))
     }
 
     /// The path of a window's fetched results. The file exists from before decryption until the

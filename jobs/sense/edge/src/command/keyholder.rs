@@ -15,7 +15,7 @@ use super::arguments::KeyholderArguments;
 use super::folder::{KeyFolder, MAX_RELEASE, wrong};
 use super::opener::{Opener, Work, keep};
 use super::publish::publish;
-use super::remote::CloudConnection;
+use super::remote::{CloudConnection, WindowAnswer};
 use crate::analyst::{Analysts, SharedFigures};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +25,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tobari_command::output::{self, Failure};
 use tobari_command::stop::stop_signal;
-use tobari_host::files::read_bounded;
+use tobari_host::files::{check_bounded, read_bounded, write_atomically};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_sense::desk::ResultOpener;
+use tobari_sense::question::MAX_REGISTERED;
 use tobari_sense::registry::Registry;
 use tobari_sense::release::{Figure, Release};
 use tobari_sense::setting::Setting;
@@ -89,6 +90,8 @@ struct Keyholder<'a> {
     figures: SharedFigures,
     /// The server's orders, by question.
     orders: BTreeMap<String, Vec<u8>>,
+    /// The name of each question, and the least number of devices of a result.
+    names: BTreeMap<String, (String, u32)>,
     /// Questions in the folder that belong to another fleet, or that single out devices.
     refused: BTreeSet<String>,
     /// Questions that the server has.
@@ -109,8 +112,8 @@ impl<'a> Keyholder<'a> {
         let url = url.ok_or_else(|| Failure::Call("add --server URL".to_owned()))?;
         let server = CloudConnection::reach(url, &arguments.reach.reach()?, &folder.card.fleet)?;
         let secret = folder.holder.secret(&setting);
-        let (orders, refused, told, came) = Default::default();
-        Ok(Self { folder, setting, secret, server, opener, figures, orders, refused, told, came })
+        let (orders, names, refused, told, came) = Default::default();
+        Ok(Self { folder, setting, secret, server, opener, figures, orders, names, refused, told, came })
     }
 
     /// Asks the server repeatedly; errors are printed, and the next round tries again.
@@ -129,6 +132,7 @@ impl<'a> Keyholder<'a> {
     async fn round(&mut self) -> Result<(), Failure> {
         let registry = Arc::new(self.folder.registry()?);
         publish(&self.folder, &self.setting, &self.secret, &registry, &mut self.server, true).await?;
+        self.renew_questions(&registry)?;
         self.take_up_questions(&registry)?;
         let known: Vec<(String, Vec<u8>)> = self.orders.iter().map(|(id, order)| (id.clone(), order.clone())).collect();
         for (id, order) in known {
@@ -150,14 +154,38 @@ impl<'a> Keyholder<'a> {
         Ok(())
     }
 
-    /// Adds questions that were registered since the last round, and the outcomes of their earlier
-    /// windows.
+    /// Carries new keys of devices into the questions about them. A server takes frames under a new
+    /// key only after this round has told it about the key, so no window is computed without them.
+    fn renew_questions(&self, registry: &Registry) -> Result<(), Failure> {
+        let names = self.folder.holder.question_names();
+        for registered in self.folder.questions()? {
+            let Some(renewed) = registered.renewed(registry, &names) else { continue };
+            let (path, written) = (self.folder.question(&registered.id()), serde_json::to_vec(&renewed)?);
+            check_bounded(&path, &written, MAX_REGISTERED)?;
+            // it keeps its mode; the command line may have removed the question meanwhile
+            if path.exists() {
+                write_atomically(&path, &written)?;
+                let keys = renewed.order.renewed.len() - registered.order.renewed.len();
+                output::say(format!("{}: {keys} new keys of its devices count from now on", registered.question.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds questions that were registered or renewed since the last round, and the outcomes of
+    /// their earlier windows.
     fn take_up_questions(&mut self, registry: &Arc<Registry>) -> Result<(), Failure> {
         for registered in self.folder.questions()? {
             let id = registered.id();
-            if self.orders.contains_key(&id) || self.refused.contains(&id) {
+            if self.refused.contains(&id) {
                 continue;
             }
+            let order = serde_json::to_vec(&registered.order)?;
+            let known = self.orders.get(&id);
+            if known.is_some_and(|known| *known == order) {
+                continue;
+            }
+            let is_new = known.is_none();
             let name = registered.question.name.clone();
             if let Err(error) = registered.check(&self.folder.card.schema) {
                 // printed once; the other questions continue
@@ -168,10 +196,13 @@ impl<'a> Keyholder<'a> {
                 self.refused.insert(id);
                 continue;
             }
-            let order = serde_json::to_vec(&registered.order)?;
             // doing this twice is harmless: after an error the next round repeats it
+            self.names.insert(id.clone(), (name, registered.order.least_devices));
             self.opener.give(Work::Question(Box::new(registered)));
-            self.take_up_releases(&id, registry)?;
+            if is_new {
+                self.take_up_releases(&id, registry)?;
+            }
+            self.told.remove(&id);
             self.orders.insert(id, order);
         }
         Ok(())
@@ -195,6 +226,10 @@ impl<'a> Keyholder<'a> {
                 releases.push(path);
             } else if path == self.folder.fetched(id, start_ms) {
                 waiting.insert(window);
+            } else if path == self.folder.empty(id, start_ms) {
+                self.came.insert(window.clone());
+                self.opener.give(Work::Opened(window));
+                self.count_empty(id);
             }
         }
         for window in waiting {
@@ -230,15 +265,44 @@ impl<'a> Keyholder<'a> {
         // the file exists if an error followed its writing: nothing is decrypted in its place
         if !fetched.exists() {
             match self.server.answer(id, start_ms).await? {
-                Some(results) => keep(&fetched, &results)?,
-                // too few devices have frames
-                None => return self.server.done(id, start_ms).await,
+                WindowAnswer::Results(results) => keep(&fetched, &results)?,
+                WindowAnswer::Empty(devices) => {
+                    self.note_empty(window, devices)?;
+                    return self.server.done(id, start_ms).await;
+                }
             }
         }
         self.came.insert(window.clone());
         let done = self.server.done(id, start_ms).await;
         self.opener.give(Work::Fetched(window, Arc::clone(registry)));
         done
+    }
+}
+
+impl Keyholder<'_> {
+    /// Records and reports a window in which too few devices had frames. Nothing is decrypted for
+    /// it later.
+    fn note_empty(&mut self, window: (String, u64), devices: Option<u32>) -> Result<(), Failure> {
+        let (id, start_ms) = &window;
+        let (name, least) = self.names.get(id).cloned().unwrap_or_default();
+        let note = json!({ "empty": true, "id": id, "start_ms": start_ms, "devices": devices, "least": least });
+        keep(&self.folder.empty(id, *start_ms), &serde_json::to_vec(&note)?)?;
+        let found = devices.map_or_else(|| "too few".to_owned(), |devices| devices.to_string());
+        output::say(format!(
+            "{name}: nothing is released for the window at {}: {found} of its devices had frames, and a result needs \
+             {least}",
+            *start_ms as f64 / 1e3
+        ));
+        self.count_empty(id);
+        self.opener.give(Work::Opened(window.clone()));
+        self.came.insert(window);
+        Ok(())
+    }
+
+    fn count_empty(&self, id: &str) {
+        if let Some((name, _)) = self.names.get(id) {
+            self.figures.write().unwrap_or_else(PoisonError::into_inner).count_empty(name);
+        }
     }
 }
 

@@ -11,13 +11,16 @@ mod keyholder;
 mod opener;
 mod publish;
 mod questions;
+mod readings;
 mod remote;
+mod sending;
 mod serve;
 
 pub use arguments::SenseVerb;
 pub use folder::KeyFolder;
 pub use publish::publish;
 pub use remote::CloudConnection;
+pub(crate) use remote::WindowAnswer;
 pub use serve::ServeSenseArguments;
 
 use std::process::ExitCode;
@@ -32,6 +35,7 @@ impl Verbs for SenseVerb {
             Self::Forget(arguments) => devices::forget(arguments)?,
             Self::Enrol(arguments) => devices::enrol(arguments)?,
             Self::Encrypt(arguments) => encrypt::run(arguments)?,
+            Self::Send(arguments) => sending::run(arguments)?,
             Self::Query(arguments) => questions::run(arguments)?,
             #[cfg(feature = "parquet")]
             Self::Export(arguments) => export::run(arguments)?,

@@ -22,12 +22,16 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         for registered in found {
             let path = folder.question(&registered.id());
             fs::remove_file(&path).map_err(|error| wrong(&path, error))?;
-            told(registered, arguments.json, "removed")?;
+            told(registered, arguments.json, "removed", None)?;
         }
         return Ok(());
     }
     let Some(path) = &arguments.question else {
-        return folder.questions()?.iter().try_for_each(|registered| told(registered, arguments.json, "registered"));
+        for registered in folder.questions()? {
+            let windows = folder.windows(&registered.id())?;
+            told(&registered, arguments.json, "registered", Some(windows))?;
+        }
+        return Ok(());
     };
     let question: Question = folder::toml(path)?;
     let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
@@ -35,7 +39,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
         .register(&folder.card.schema, &setting, &registry, &folder.holder.question_names())
         .map_err(|error| wrong(path, error))?;
     if arguments.check {
-        return told(&registered, arguments.json, "can be registered");
+        return told(&registered, arguments.json, "can be registered", None);
     }
     if let Some(other) = folder.questions()?.iter().find(|known| known.question.name == question.name) {
         return Err(wrong(
@@ -51,26 +55,35 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(&registered)?);
     check_bounded(&path, &written, MAX_REGISTERED)?;
     write_secret(&path, &written)?;
-    told(&registered, arguments.json, "registered")
+    told(&registered, arguments.json, "registered", None)
 }
 
-fn told(registered: &Registered, as_json: bool, state: &str) -> Result<(), Failure> {
+/// Prints a question, perhaps with the numbers of its windows with a result and with too few
+/// devices.
+fn told(registered: &Registered, as_json: bool, state: &str, windows: Option<(u64, u64)>) -> Result<(), Failure> {
     let (question, order) = (&registered.question, &registered.order);
-    let devices = order.devices().len();
+    let devices = order.device_count();
     if as_json {
-        return output::json(&json!({
+        let mut line = json!({
             "question": question.name, "id": registered.id(), "state": state, "devices": devices, "groups": registered.groups,
             "window_ms": order.length_ms, "every_ms": order.every_ms, "statistics": question.statistics.len(),
-        }));
+        });
+        if let Some((results, too_few)) = windows {
+            line["windows"] = json!({ "results": results, "too_few": too_few });
+        }
+        return output::json(&line);
     }
+    let windows =
+        windows.map(|(results, too_few)| format!("; {results} windows with a result, {too_few} with too few devices"));
     output::result(format!(
-        "{} {}: {state}; {devices} devices in {} groups, {} statistics, windows of {} every {} s",
+        "{} {}: {state}; {devices} devices in {} groups, {} statistics, windows of {} every {} s{}",
         registered.id(),
         question.name,
         registered.groups.len(),
         question.statistics.len(),
         question.window.length,
-        order.every_ms as f64 / 1e3
+        order.every_ms as f64 / 1e3,
+        windows.unwrap_or_default()
     ));
     Ok(())
 }

@@ -24,6 +24,14 @@ pub struct CloudConnection {
     headers: Vec<(&'static str, String)>,
 }
 
+/// The answer about a window.
+pub(crate) enum WindowAnswer {
+    /// The encrypted results.
+    Results(Vec<u8>),
+    /// Too few devices have frames in the window. The number of devices, if the server tells it.
+    Empty(Option<u32>),
+}
+
 #[derive(Deserialize)]
 struct Windows {
     windows: Vec<u64>,
@@ -97,9 +105,15 @@ impl CloudConnection {
         good(self.send(self.request(&format!("/objects/{hash}"), Some(bytes))).await?).map(|_| ())
     }
 
-    /// Sends the server an order.
+    /// Sends the server an order. An order from before devices had new keys is replaced.
     pub(crate) async fn give_order(&mut self, id: &str, order: Vec<u8>) -> Result<(), Failure> {
-        good(self.send(self.request(&format!("/questions/{id}"), Some(order))).await?).map(|_| ())
+        let request = self.request(&format!("/questions/{id}"), Some(order));
+        let reply = self.send(request.clone()).await?;
+        if reply.header("tobari-refusal") != Some("question") {
+            return good(reply).map(|_| ());
+        }
+        self.forget_order(id).await?;
+        good(self.send(request).await?).map(|_| ())
     }
 
     /// Deletes the frames of a device, and returns their number.
@@ -122,16 +136,16 @@ impl CloudConnection {
         Ok(serde_json::from_slice::<Windows>(&reply.body)?.windows)
     }
 
-    /// The results of a window; `None` if too few devices have frames in it.
-    pub(crate) async fn answer(&mut self, id: &str, start_ms: u64) -> Result<Option<Vec<u8>>, Failure> {
+    /// The results of a window.
+    pub(crate) async fn answer(&mut self, id: &str, start_ms: u64) -> Result<WindowAnswer, Failure> {
         let path = format!("/questions/{id}/windows/{start_ms}");
         let request =
             HttpRequest { most: MAX_MESSAGE, patience: ANSWER_PATIENCE, ..self.request(&path, Some(Vec::new())) };
         let reply = self.send(request).await?;
         if reply.header("tobari-refusal") == Some("empty") {
-            return Ok(None);
+            return Ok(WindowAnswer::Empty(reply.header("tobari-devices").and_then(|count| count.parse().ok())));
         }
-        Ok(Some(good(reply)?.body.to_vec()))
+        Ok(WindowAnswer::Results(good(reply)?.body.to_vec()))
     }
 
     /// Acknowledges that results were fetched. The message does not depend on the outcome.

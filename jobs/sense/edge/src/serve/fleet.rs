@@ -535,6 +535,7 @@ mod tests {
             groups: vec![vec![1]],
             by_device: false,
             weights: vec![],
+            renewed: vec![],
             frames: 1,
             part: None,
             measures: vec![],

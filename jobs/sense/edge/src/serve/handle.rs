@@ -17,12 +17,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use std::{fmt::Write, sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 use tobari_host::storage::Trouble;
 use tobari_node::body::{or_drain, read};
 use tobari_node::clients::Origin;
 use tobari_node::clients::Place;
 use tobari_node::disk::{Disk, no_room};
+use tobari_node::metrics::Metrics;
 use tobari_node::reply::Reply;
 use tobari_octets::{hex, sha256, unhex_lower};
 use tobari_sense::bundle::{Bundle, MAX_BUNDLE, MAX_OBJECT};
@@ -355,7 +359,15 @@ pub(super) async fn answer(
     let _turn = turn.ok_or_else(|| Reply::fault("a fault of the server"))?;
     let (memory, began) = (shared.options.memory, Instant::now());
     let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
-    let bytes = answered.ok_or_else(|| Reply::fault("a fault of the server"))?.map_err(|error| unanswered(&error))?;
+    let bytes = match answered.ok_or_else(|| Reply::fault("a fault of the server"))? {
+        Err(AnswerError::Cloud(CloudError::Order(error @ OrderError::Empty { found, .. }))) => {
+            shared.empty.fetch_add(1, Relaxed);
+            let mut response = Reply::new(StatusCode::NOT_FOUND, "empty", error.to_string()).into_response();
+            response.headers_mut().insert("tobari-devices", found.into());
+            return Ok(response);
+        }
+        answered => answered.map_err(|error| unanswered(&error))?,
+    };
     if let Some(visit) = visit {
         visit.answered(start, &bytes);
     }
@@ -412,39 +424,40 @@ pub(super) async fn remove(
 }
 
 /// The counts of all permanent fleets, for Prometheus.
-pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Response, Reply> {
+pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Metrics, Reply> {
     sense.shared.holder(&headers)?;
-    let (mut frames, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
+    let (mut counts, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
     let mut clock = [0; 2];
     for fleet in &fleets {
         let counted = *fleet.counts.lock();
-        frames.add(&counted.frames);
+        counts.add(&counted.frames);
         (stored, groups) = (stored + counted.stored, groups + counted.groups);
         clock = std::array::from_fn(|i| clock[i] + counted.clock[i]);
     }
     let all = fleets.clone();
     let ahead = blocking(move || Ok(all.iter().map(|fleet| fleet.frames_ahead(now_ms())).sum::<u64>())).await?;
-    let mut text = String::new();
-    for (what, count) in frames.named() {
-        // writing to a string cannot fail
-        let _ = writeln!(text, "tobari_sense_frames_total{{verdict=\"{what}\"}} {count}");
-    }
-    for (direction, count) in ["ahead", "back"].iter().zip(clock) {
-        let _ = writeln!(text, "tobari_sense_clock_steps_total{{direction=\"{direction}\"}} {count}");
-    }
-    let _ = writeln!(text, "tobari_sense_frames_ahead {ahead}");
     let KeptCounts { kept, taken, dropped, waiting } = sense.shared.kept.counts();
-    for (outcome, count) in [("kept", kept), ("taken", taken), ("dropped", dropped)] {
-        let _ = writeln!(text, "tobari_sense_unregistered_messages_total{{outcome=\"{outcome}\"}} {count}");
-    }
-    let _ = writeln!(text, "tobari_sense_unregistered_messages_waiting {waiting}");
     let passing = PLACES - sense.shared.passing.room(Instant::now());
-    let _ = writeln!(
-        text,
-        "tobari_sense_frames_stored {stored}\ntobari_sense_commits_total {groups}\ntobari_sense_fleets {}\ntobari_sense_fleets_passing {passing}",
-        fleets.len()
-    );
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+    let mut metrics = Metrics::default();
+    let mut frames = metrics.counter("tobari_sense_frames_total", "Frames by verdict.");
+    counts.named().iter().for_each(|(verdict, count)| frames.add(&[("verdict", verdict)], *count));
+    let mut steps = metrics.counter("tobari_sense_clock_steps_total", "Steps of the server's clock by direction.");
+    ["ahead", "back"].iter().zip(clock).for_each(|(direction, count)| steps.add(&[("direction", direction)], count));
+    let help = "MQTT messages before their fleet, by outcome.";
+    let mut messages = metrics.counter("tobari_sense_unregistered_messages_total", help);
+    for (outcome, count) in [("kept", kept), ("taken", taken), ("dropped", dropped)] {
+        messages.add(&[("outcome", outcome)], count);
+    }
+    let help = "MQTT messages that wait for their fleet.";
+    metrics.gauge("tobari_sense_unregistered_messages_waiting", help).set(waiting);
+    metrics.gauge("tobari_sense_frames_stored", "Stored frames.").set(stored);
+    metrics.gauge("tobari_sense_frames_ahead", "Stored frames with a time in the future.").set(ahead);
+    metrics.counter("tobari_sense_commits_total", "Groups of frames written to the disk.").set(groups);
+    let help = "Requests for windows in which too few devices had frames.";
+    metrics.counter("tobari_sense_empty_windows_total", help).set(sense.shared.empty.load(Relaxed));
+    metrics.gauge("tobari_sense_fleets", "Fleets.").set(fleets.len());
+    metrics.gauge("tobari_sense_fleets_passing", "Temporary fleets of visitors.").set(passing);
+    Ok(metrics)
 }
 
 fn as_json(told: &serde_json::Value) -> Response {
@@ -493,9 +506,6 @@ fn fault(error: impl std::fmt::Display) -> Reply {
 
 fn unanswered(error: &AnswerError) -> Reply {
     match error {
-        AnswerError::Cloud(CloudError::Order(OrderError::Empty { .. })) => {
-            Reply::new(StatusCode::NOT_FOUND, "empty", error.to_string())
-        }
         AnswerError::Cloud(CloudError::Order(_)) => {
             Reply::new(StatusCode::UNPROCESSABLE_ENTITY, "overflow", error.to_string())
         }

@@ -78,7 +78,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tobari_host::{files::FileError, storage::Trouble};
@@ -223,6 +223,8 @@ struct Shared {
     /// Turns for key holders' messages: an object has up to 128 MiB.
     messages: Turns,
     questions: Turns,
+    /// Windows without a result, because too few devices had frames.
+    empty: AtomicU64,
     /// The client that registered each permanent fleet since the server started.
     registered: Mutex<BTreeMap<FleetName, Origin>>,
     /// The disk of bundles, objects and orders.
@@ -282,6 +284,7 @@ impl Sense {
             turns: Turns::new(options.queue, bounds.share),
             messages: Turns::new(MESSAGES, bounds.share),
             questions: Turns::new(1, bounds.share),
+            empty: AtomicU64::default(),
             registered: Mutex::default(),
             disk: Disk::folder("what key holders send", &options.folder),
             options: options.clone(),

@@ -11,7 +11,7 @@ use crate::setting::Setting;
 use hmac::{KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tobari_octets::hex;
 use zeroize::Zeroizing;
 
@@ -34,6 +34,10 @@ pub struct Registered {
     /// name was a hash without a key.
     #[serde(default)]
     id: String,
+    /// After devices got new keys: the HMAC of its name and the present content. The name stays
+    /// that of the first content, so that no window is decrypted twice.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    proof: String,
 }
 
 /// The key that names questions between key holder and server. It has no `Debug`, and is wiped on
@@ -54,11 +58,19 @@ impl QuestionNames {
 
     fn of(&self, question: &Question, order: &Order, groups: &[String]) -> String {
         // all of these serialise field by field, and each value has one text
-        let text = serde_json::to_vec(&(question, order, groups)).unwrap_or_default();
+        hex(&self.mac(&(question, order, groups))[..8])
+    }
+
+    /// The proof of a question whose devices have new keys.
+    fn proof(&self, id: &str, question: &Question, order: &Order, groups: &[String]) -> String {
+        hex(&self.mac(&("renewed", id, question, order, groups)))
+    }
+
+    fn mac(&self, value: &impl Serialize) -> [u8; 32] {
+        let text = serde_json::to_vec(value).unwrap_or_default();
         let mac = hmac::Hmac::<Sha256>::new_from_slice(&self.0[..]);
         // HMAC accepts keys of every length
-        let mac = mac.map(|mac| mac.chain_update(text).finalize().into_bytes()).unwrap_or_default();
-        hex(&mac[..8])
+        mac.map(|mac| mac.chain_update(text).finalize().into_bytes().into()).unwrap_or_default()
     }
 }
 
@@ -96,7 +108,36 @@ impl Registered {
     /// Whether the name is the one under this key. If so, the question was not changed, and no
     /// server can guess it from the name.
     pub fn is_named_by(&self, names: &QuestionNames) -> bool {
-        self.id == names.of(&self.question, &self.order, &self.groups)
+        let Self { question, order, groups, id, proof } = self;
+        match order.renewed.is_empty() {
+            true => *id == names.of(question, order, groups),
+            false => !id.is_empty() && *proof == names.proof(id, question, order, groups),
+        }
+    }
+
+    /// The same question, under the same name, about the new keys of its devices, too. `None` if
+    /// the question knows all of them.
+    pub fn renewed(&self, registry: &Registry, names: &QuestionNames) -> Option<Self> {
+        let (heirs, owners, mut order) = (registry.heirs(), self.order.owners(), self.order.clone());
+        let weights: BTreeMap<u32, i64> = order.weights.iter().copied().collect();
+        let mut added = false;
+        for group in &mut order.groups {
+            let known: BTreeSet<u32> = group.iter().copied().collect();
+            for number in &known {
+                let (first, mut at) = (owners.of(*number), *number);
+                while let Some(next) = heirs.get(&at).filter(|next| !known.contains(next)) {
+                    group.push(*next);
+                    order.renewed.push((*next, first));
+                    order.weights.extend(weights.get(&first).map(|weight| (*next, *weight)));
+                    (at, added) = (*next, true);
+                }
+            }
+            group.sort_unstable();
+        }
+        order.renewed.sort_unstable();
+        order.weights.sort_unstable();
+        let proof = names.proof(&self.id, &self.question, &order, &self.groups);
+        added.then(|| Self { order, proof, ..self.clone() })
     }
 }
 
@@ -128,13 +169,14 @@ impl Question {
             groups,
             by_device: self.group_by == GroupBy::Device,
             weights: self.weighted(registry)?,
+            renewed: Vec::new(),
             frames: self.frames,
             part: self.part,
             measures: measures(schema.profile, &statistics),
             least_devices: self.least_devices,
         };
         let id = question_names.of(self, &order, &names);
-        let registered = Registered { question: self.clone(), order, groups: names, id };
+        let registered = Registered { question: self.clone(), order, groups: names, id, proof: String::new() };
         registered.check_weights()?;
         let (order, seats) = (&registered.order, registry.seats());
         order.job(setting, &seats, &order.fullest(&seats))?;
@@ -246,7 +288,7 @@ mod tests {
         // different questions
         assert_eq!(named("hiv-ward", 1), told);
         assert!(told.is_named_by(&names(1)) && !told.is_named_by(&names(2)));
-        let ids: std::collections::BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
+        let ids: BTreeSet<String> = dictionary.iter().map(|name| named(name, 1).id()).collect();
         assert_eq!(ids.len(), dictionary.len());
         // a file that was changed, or has a name of a version without a key, does not match
         let mut changed = told.clone();
@@ -275,6 +317,47 @@ mod tests {
         let apart = Question { group_by: GroupBy::Device, ..plain.clone() };
         assert!(register(&apart, 9).is_err(), "a device alone is no group of five");
         assert!(register(&Question { least_devices: 1, ..apart }, 9).unwrap().order.by_device);
+    }
+
+    #[test]
+    fn a_question_follows_its_devices_to_new_keys_under_the_same_name() {
+        let setting = Setting::of(ProfileName::U25).unwrap();
+        let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
+        let (mut registry, key) = (registry(6), names(1));
+        let weighted = Question {
+            weights: [("d0", 3), ("d2", 3), ("d4", 3)].map(|(name, weight)| (name.to_owned(), weight)).into(),
+            statistics: vec![Statistic::WeightedSum { channel: "x".to_owned() }],
+            group_by: GroupBy::Tenant,
+            least_devices: 3,
+            ..question(PLAIN)
+        };
+        let first = weighted.register(&schema, &setting, &registry, &key).unwrap();
+        assert!(first.renewed(&registry, &key).is_none());
+        // d0 has two new keys in a row, d3 one; d1 is revoked, and another device gets its name
+        for (name, byte) in [("d0", 50), ("d0", 51), ("d3", 52)] {
+            registry.rotate(name, None, Secret::from_bytes([byte; 32])).unwrap();
+        }
+        registry.revoke("d1").unwrap();
+        registry.add("d1", "south", None, Secret::from_bytes([53; 32])).unwrap();
+        let second = first.renewed(&registry, &key).unwrap();
+        assert_eq!(second.order.groups, [vec![1, 3, 5, 7, 8], vec![2, 4, 6, 9]]);
+        assert_eq!(second.order.renewed, [(7, 1), (8, 1), (9, 4)]);
+        assert_eq!(second.order.weights, [(1, 3), (3, 3), (5, 3), (7, 3), (8, 3)]);
+        assert!(second.order.check().is_ok() && second.check(&schema).is_ok());
+        assert_eq!((second.id(), second.is_named_by(&key)), (first.id(), true));
+        assert!(second.renewed(&registry, &key).is_none(), "once");
+        // and from a renewed question on, as from a later key holder
+        registry.rotate("d0", None, Secret::from_bytes([54; 32])).unwrap();
+        let third: Registered = serde_json::from_slice(&serde_json::to_vec(&second).unwrap()).unwrap();
+        let third = third.renewed(&registry, &key).unwrap();
+        assert_eq!(third.order.renewed.last(), Some(&(11, 1)));
+        assert!(third.is_named_by(&key) && !third.is_named_by(&names(2)));
+        let mut changed = third.clone();
+        changed.order.least_devices = 1;
+        assert!(!changed.is_named_by(&key));
+        changed = third;
+        changed.id = "0".repeat(16);
+        assert!(!changed.is_named_by(&key));
     }
 
     #[test]

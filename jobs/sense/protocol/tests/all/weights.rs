@@ -90,7 +90,7 @@ fn fault_10_a_question_with_weights_that_was_registered_earlier_is_not_taken_up(
     assert_eq!(desk.open(&registered.id(), 0, &answer, &fleet.registry), Err(Withheld));
     // an honest server does not compute it either
     let refused = fleet.answer(&registered).unwrap_err();
-    assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5 })), "{refused}");
+    assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5, .. })), "{refused}");
 }
 
 /// Late or silent devices make a weight rare: the window is not computed, and not decrypted.
@@ -109,7 +109,7 @@ fn fault_10_a_window_in_which_four_devices_share_a_weight_is_neither_computed_no
             continue;
         }
         let refused = fleet.answer(&registered).unwrap_err();
-        assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5 })), "{silent}: {refused}");
+        assert!(matches!(refused, CloudError::Order(OrderError::Empty { least: 5, .. })), "{silent}: {refused}");
         // if a server computes it nevertheless, the key holder does not decrypt it
         let mut lenient = registered.order.clone();
         lenient.least_devices = 1;

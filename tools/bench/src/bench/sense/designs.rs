@@ -253,6 +253,7 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
         groups: vec![registry.seats().iter().map(|seat| seat.number).collect()],
         by_device: true,
         weights: vec![],
+        renewed: vec![],
         frames: each,
         part: None,
         measures: if profile == ProfileName::P1 { vec![Taken::Reading] } else { vec![] },

@@ -92,7 +92,7 @@ pub(super) fn lines(room: &Room, cores: &Cores, before: &Reading, after: &Readin
         ("live_packets", "1/s", packets / seconds),
         ("live_late", "% of packets", 100.0 * gained("late_total") / (packets + gained("late_total"))),
         ("live_late_ticks", "% of ticks", 100.0 * gained("late_ticks_total") / gained("ticks_total")),
-        ("live_tick_delay", "ms", gained("tick_delay_milliseconds_total") / gained("ticks_total")),
+        ("live_tick_delay", "ms", 1e3 * gained("tick_delay_seconds_total") / gained("ticks_total")),
         ("live_missed", "1/s", gained("missed_total") / seconds),
         ("live_up", "Mbit/s", megabits(gained("received_bytes_total"), speakers)),
         ("live_down", "Mbit/s", megabits(gained("sent_bytes_total"), members)),

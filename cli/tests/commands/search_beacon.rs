@@ -177,7 +177,7 @@ fn an_index_records_the_assembly_of_its_header_or_of_the_user() {
     assert_eq!(index("told", &told, &["--assembly", "hg38"]), Ok("hg38".into()));
     assert_eq!(index("named", &plain, &["--assembly", "GRCh37"]), Ok("GRCh37".into()));
     let refused = |found: Result<Value, String>, says: &str| {
-        assert!(found.as_ref().is_err_and(|e| e.contains(says)), "{found:?}")
+        assert!(found.as_ref().is_err_and(|e| e.contains(says)), "{found:?}");
     };
     refused(index("x", &both, &[]), "expected a header of one assembly");
     refused(index("x", &told, &["--assembly", "GRCh37"]), "the header tells GRCh38 (length=64444167 of contig 20)");

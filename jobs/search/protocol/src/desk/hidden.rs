@@ -5,9 +5,8 @@
 //! in a cell is also a test in every region that the cell overlaps or its windows reach, because
 //! nobody knows the true place; these budgets survive new tables, as regions are coordinates. For a
 //! question to the whole table the server knows no region: **budgets of regions cannot hold
-//! there**. With labels, the evaluation pays for the test, and regions pay nothing. Every page of an
-//! answer is a use of the client's key, like a block of an answer
-//! elsewhere.
+//! there**. With labels, the evaluation pays for the test, and regions pay nothing. Every page of
+//! an answer is a use of the client's key, like a block of an answer elsewhere.
 //!
 //! **Cells.** A cell is arranged when a client first asks it, and stays as long as the memory has
 //! room for it; then the cell that was unused for longest goes. So the time of a first question

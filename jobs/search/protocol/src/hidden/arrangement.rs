@@ -346,9 +346,9 @@ mod tests {
         classes.iter().map(|found| (found - expected).powi(2) / expected).sum()
     }
 
-    /// The adversary sees through all masks of a whole arrangement. Without labels it has the table:
-    /// it counts the entries and reads their numbers and counts. With labels every slot is uniform,
-    /// with or without an entry, and one evaluation gives one entry.
+    /// The adversary sees through all masks of a whole arrangement. Without labels it has the
+    /// table: it counts the entries and reads their numbers and counts. With labels every slot is
+    /// uniform, with or without an entry, and one evaluation gives one entry.
     #[test]
     fn seeing_through_all_masks_gives_a_hidden_table_but_of_one_with_labels_only_what_was_evaluated() {
         let parameters = set().unwrap().parameters().unwrap();

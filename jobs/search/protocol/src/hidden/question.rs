@@ -139,7 +139,8 @@ impl HiddenPrepared {
         }
     }
 
-    /// The kind and the part of the table, which the server sees, and the name of the key of labels.
+    /// The kind and the part of the table, which the server sees, and the name of the key of
+    /// labels.
     pub fn shown(&self) -> (Kind, Part, Option<Revision>) {
         (self.numbers.kind(), self.numbers.part(), self.numbers.labels().copied())
     }

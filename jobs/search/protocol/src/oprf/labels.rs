@@ -88,8 +88,8 @@ impl Label {
     }
 
     /// The number and the pad in a table that is arranged with the place hidden: 128 bits each of
-    /// `SHA-512("tobari search 1 hidden label" || y)`, the pad reduced modulo `t`. They have nothing
-    /// in common with the other numbers of this label.
+    /// `SHA-512("tobari search 1 hidden label" || y)`, the pad reduced modulo `t`. They have
+    /// nothing in common with the other numbers of this label.
     pub fn hidden(&self, t: &Modulus) -> (u128, u64) {
         let wide = Zeroizing::new(<[u8; 64]>::from(Sha512::new_with_prefix(HIDDEN).chain_update(*self.0).finalize()));
         let (parts, _) = wide.as_chunks::<16>();
@@ -261,7 +261,8 @@ impl Labeller {
     }
 
     /// The numbers and padded counts of entries that are arranged with the place hidden, given
-    /// their inputs and counts, below the modulus `t` of the arrangement. Nothing is kept in memory.
+    /// their inputs and counts, below the modulus `t` of the arrangement. Nothing is kept in
+    /// memory.
     ///
     /// # Errors
     /// [`EntryError::Count`].

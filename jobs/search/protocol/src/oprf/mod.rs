@@ -18,10 +18,10 @@
 //! the tests**, and budgets count evaluations. All windows have as many entries as the fullest
 //! window: fillers take the place of missing entries ([`labels`]).
 //!
-//! **Hidden places** ([`crate::hidden`]) use other bits of the same output: a number of 128 bits, and
-//! a pad modulo the smaller `t` of hidden tables ([`labels::Label::hidden`]). Slots without an entry
-//! get uniform numbers instead of fillers. The number of blocks tells clients the number of entries
-//! of a cell or a table, to within a block.
+//! **Hidden places** ([`crate::hidden`]) use other bits of the same output: a number of 128 bits,
+//! and a pad modulo the smaller `t` of hidden tables ([`labels::Label::hidden`]). Slots without an
+//! entry get uniform numbers instead of fillers. The number of blocks tells clients the number of
+//! entries of a cell or a table, to within a block.
 //!
 //! **Bounds.** The table's privacy rests on the one-more Diffie-Hellman assumption in ristretto255,
 //! with SHA-512 as a random oracle. This is **not post-quantum**. The client's privacy is: a

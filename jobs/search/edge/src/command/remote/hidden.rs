@@ -25,12 +25,15 @@ use tobari_search::server::Granularity;
 use tobari_search::table::{CatalogueContent, Question};
 use tokio::sync::Mutex;
 
+/// The kind of questions, their part of the table, and the name of the key of labels.
+type Seen = (Kind, Part, Option<Revision>);
+
 /// The client's state for such questions to one server.
 #[derive(Default)]
 pub(super) struct State {
     key: Mutex<Option<Arc<Key>>>,
     /// The server's arrangements, by kind and part, and by the key of labels.
-    targets: Mutex<BTreeMap<(Kind, Part, Option<Revision>), Arc<Target>>>,
+    targets: Mutex<BTreeMap<Seen, Arc<Target>>>,
 }
 
 /// A question with its place hidden.

@@ -46,7 +46,7 @@ const PREPARED: usize = 4;
 /// let query = holder.encrypt(&encoder.encode(&[1, 2, 3])?, 2, &mut rng)?.expand();
 ///
 /// let engine = BgvEngine::new(&parameters, None, &mut rng)?;
-/// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 2)?.into());
+/// let (query, row) = (engine.ciphertext(query)?.into(), engine.integers(&[10, 20, 30], 1)?.into());
 /// let product = Direct::new(&engine).mul_plain(&query, &row)?;
 /// let found = holder.decrypt(product.as_ciphertext().unwrap())?;
 /// assert_eq!(encoder.decode(&found)[..3], [10, 40, 90]);

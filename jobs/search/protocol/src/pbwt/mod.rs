@@ -86,8 +86,8 @@ use tobari_lattice::rlwe::flood_distance;
 pub const SET: &str = "pbwt";
 
 /// An answer is within the statistical distance `2^-36` of one that depends on the count alone,
-/// over all coefficients together ([`flood_distance`](tobari_lattice::rlwe::flood_distance)). This
-/// uses the bounds on noise, which are about ten bits a symbol above the measured noise.
+/// over all coefficients together ([`flood_distance`]). This uses the bounds on noise, which are
+/// about ten bits a symbol above the measured noise.
 pub const FLOOD_MARGIN: f64 = 36.0;
 
 /// The longest pattern for 2,184 haplotypes; [`bits`] has no limit.

@@ -207,7 +207,7 @@ async fn start(server: SocketAddr, link: RoomLink) -> SocketAddr {
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core() {
-    run_in_real_time("a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core", async {
+    run_in_real_time("a_page_opens_the_sums_of_a_thousand_people_with_a_part_of_a_core", || async {
         let server = Server::start(&[]);
         let (text, _) = link(&server, &["--speakers", "1024"]);
         let address = start(server.address().parse().unwrap(), text.parse().unwrap()).await;

@@ -109,21 +109,27 @@ fn full_seconds(shares: &[f64]) -> usize {
 
 /// Runs a test that needs real time. If the test fails, the machine is slow by [`signature_us`]
 /// before or after it, and its cores were full for [`FULL_SECONDS`], then the test counts as not
-/// run. In all other cases a failure is a failure. The mean over the whole test says less: a
+/// run. If only the cores were full, the test runs a second time: another machine's work may have
+/// taken them. In all other cases a failure is a failure. The mean over the whole test says less: a
 /// browser starts slowly and waits between its steps, while a call is late after one full second.
-fn run_in_real_time(name: &str, test: impl Future<Output = ()>) {
-    let (shares, before) = (IdleShares::start(), signature_us());
-    println!("a signature takes {before:.1} us");
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(test)));
-    let shares = shares.stop();
-    let Err(failure) = ended else { return };
-    let (signature, full) = (before.max(signature_us()), full_seconds(&shares));
-    if full >= FULL_SECONDS && signature > SLOW_US {
-        let why = format!("a signature takes {signature:.0} us here, and no core was idle for {full} seconds");
-        not_run(name, &format!("too slow for real time: {why}"));
-    } else {
+fn run_in_real_time<F: Future<Output = ()>>(name: &str, test: impl Fn() -> F) {
+    for attempt in 1.. {
+        let (shares, before) = (IdleShares::start(), signature_us());
+        println!("a signature takes {before:.1} us");
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(test())));
+        let shares = shares.stop();
+        let Err(failure) = ended else { return };
+        let (signature, full) = (before.max(signature_us()), full_seconds(&shares));
+        if full >= FULL_SECONDS && signature > SLOW_US {
+            let why = format!("a signature takes {signature:.0} us here, and no core was idle for {full} seconds");
+            not_run(name, &format!("too slow for real time: {why}"));
+            return;
+        }
         println!("a signature takes {signature:.1} us; the cores' idle shares, second by second: {shares:.2?}");
-        std::panic::resume_unwind(failure);
+        if full < FULL_SECONDS || attempt == 2 {
+            std::panic::resume_unwind(failure);
+        }
+        println!("no core was idle for {full} seconds: the test runs again");
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
 fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take() {
     run_in_real_time(
         "a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_that_it_may_take",
-        async {
+        || async {
             let server = Server::start(&[]);
             let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
             let mut ada = enter("alice.wav", &link, "Ada").await;
@@ -50,7 +50,7 @@ fn a_page_in_a_room_of_points_sends_and_opens_what_it_should_within_the_bits_tha
 #[test]
 #[ignore = "needs a browser: cargo xtask test --only browser"]
 fn a_page_and_a_command_line_hear_each_other_in_a_room_of_points() {
-    run_in_real_time("a_page_and_a_command_line_hear_each_other_in_a_room_of_points", async {
+    run_in_real_time("a_page_and_a_command_line_hear_each_other_in_a_room_of_points", || async {
         let server = Server::start(&[]);
         let (link, _) = link(&server, &["--mode", "elgamal-shared"]);
         let mut ada = enter("alice.wav", &link, "Ada").await;

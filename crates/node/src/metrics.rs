@@ -39,8 +39,10 @@ struct Samples {
 /// ```
 /// use tobari_node::metrics::Metrics;
 /// let mut metrics = Metrics::default();
-/// metrics.counter("tobari_toy_frames_total", "Frames by verdict.").add(&[("verdict", "taken")], 7_u32);
-/// let text = "# HELP tobari_toy_frames_total Frames by verdict.\n# TYPE tobari_toy_frames_total counter\n\
+/// let mut frames = metrics.counter("tobari_toy_frames_total", "Frames by verdict.");
+/// frames.add(&[("verdict", "taken")], 7_u32);
+/// let text = "# HELP tobari_toy_frames_total Frames by verdict.\n\
+///             # TYPE tobari_toy_frames_total counter\n\
 ///             tobari_toy_frames_total{verdict=\"taken\"} 7\n";
 /// assert_eq!(metrics.text(), text);
 /// ```

@@ -20,7 +20,7 @@
 //! | 17 | ciphertext of CKKS | level (1), parts (1), scale, the parts |
 //! | 18 | seeded ciphertext of CKKS | level (1), scale, seed 32, `c_0` |
 //! | 19 | keys of a refresh's raise | key to the sparse secret (two primes), key back |
-//! | 1a | rounded ciphertext of BGV | factor (8), rounding (0 coarse, 1 fine), `c_0`, `c_1` |
+//! | 1a | rounded ciphertext of BGV | factor (8), `c_0`, `c_1` |
 //!
 //! An evaluation key is `g` (4; 0 for products and raises), level (1), seed 32, `b_0 b_1 …`.
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   DEVICE.outbox/{number}.frames   a head, and the frames of one input
-//!   DEVICE.outbox/{number}.sent     how many of them are confirmed: a decimal number and a line's end
+//!   DEVICE.outbox/{number}.sent     confirmed frames: a decimal number and a line's end
 //!   DEVICE.outbox/refused-…         frames that a server rejected for good
 //!   DEVICE.outbox/inputs            the marks of the last inputs, a line each
 //! ```

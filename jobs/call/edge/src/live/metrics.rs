@@ -48,11 +48,15 @@ impl BusMetrics {
             ("bus_sent_bytes_total", &self.sent_bytes, "Bytes of them."),
             ("bus_received_total", &self.received, "Messages from other servers."),
             ("bus_malformed_total", &self.malformed, "Messages on the bus that no server sends."),
-            ("bus_dropped_total", &self.dropped, "Messages that were not sent, for want of a place or of the bus."),
+            ("bus_dropped_total", &self.dropped, "Messages that were not sent: no place, or no bus."),
             ("bus_parts_total", &self.parts, "Sums of edges that were added."),
-            ("bus_refused_parts_total", &self.refused_parts, "Sums of edges that were not: late, or there already."),
-            ("bus_edges_lost_total", &self.edges_lost, "Edges that were heard no more."),
-            ("bus_leaders_lost_total", &self.leaders_lost, "Leaders that were heard no more, or given way to."),
+            (
+                "bus_refused_parts_total",
+                &self.refused_parts,
+                "Sums of edges that were not added: late, or there already.",
+            ),
+            ("bus_edges_lost_total", &self.edges_lost, "Edges that sent nothing any more."),
+            ("bus_leaders_lost_total", &self.leaders_lost, "Leaders that sent nothing any more, or lost to another."),
         ] {
             exposed.counter(&format!("tobari_call_{name}"), help).set(value.load(Relaxed));
         }
@@ -69,7 +73,7 @@ impl Metrics {
         for (name, value, help) in [
             ("joins_total", &self.joins, "Members let in."),
             ("refusals_total", &self.refused, "Joins refused."),
-            ("removals_total", &self.removed, "Members put out."),
+            ("removals_total", &self.removed, "Members that the server removed."),
             ("ticks_total", &self.ticks, "Ticks closed."),
             ("late_ticks_total", &self.late_ticks, "Ticks closed by a whole tick late."),
             ("packets_total", &self.packets, "Packets added."),

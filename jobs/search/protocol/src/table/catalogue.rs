@@ -12,7 +12,7 @@
 //! | … chromosomes | number |
 //! | … of each: name, number of sites | text, number |
 //! | … … of each site: distance to the previous one, name or none, two alleles | number, 3 texts |
-//! | of kind 3, after the chromosomes: number of changes; sites from one to the next | number, each |
+//! | kind 3, at the end: number of changes; sites between them | number, each |
 //! | of kind 2: bits of a limb, limbs, form (0 exact, 1 fingerprint) | 1 each |
 //! | … longest key in bytes (1), or key of fingerprints (32) | 1 or 32 |
 //! | … keys | 8 |

@@ -25,7 +25,8 @@ pub(super) fn common_name(name: &str) -> String {
     Accession::read(bare).map_or(canonical_chromosome(bare), |accession| accession.chromosome).to_ascii_uppercase()
 }
 
-/// The candidates of a table, of which it lists `most`; none if it lacks the chromosome.
+/// The candidates of a table, with a list of the first `most`. A table without the chromosome has
+/// none.
 ///
 /// # Errors
 /// Text that says what is wrong with the question.

@@ -230,8 +230,8 @@ fn a_budget_of_regions_holds_for_cells_over_restarts_and_new_tables() {
 }
 
 /// The traffic of real commands, as the servers see it: for a history of replays, scans and lists
-/// by new processes, at two servers and a new index, two places of a cell send the same requests,
-/// of the same lengths, for the same arrangements.
+/// by new processes, at two servers and a new index with labels, two places of a cell send the same
+/// requests, of the same lengths, for the same arrangements.
 #[test]
 fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
     let place = Place::new();
@@ -240,7 +240,9 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
         table(&place, "other", |site| site == 0),
         table(&place, "anew", |site| site > 40),
     ];
-    let servers = tables.map(|table| Server::start(&["--search", &table]));
+    // the last server has labels
+    let modes: [&[&str]; 3] = [&[], &[], &["--malicious"]];
+    let servers = [0, 1, 2].map(|i| Server::start(&[modes[i], &["--search", &tables[i]]].concat()));
     let taps = servers.each_ref().map(|server| Tap::to(&server.address()));
     let list = |sites: &[usize]| {
         let lines: String = sites.iter().map(|site| format!("20:{}\t0{}\n", wide(*site), site % 2)).collect();
@@ -263,6 +265,8 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
         }
         ask(&[anew], &[site]);
         ask(&[other, anew], &[site, site + 1, site + 2]);
+        // two cells: one question without meaning
+        ask(&[anew], &[site, site + 1, 30]);
         taps.each_ref().map(|tap| {
             let requests = tap.take().requests().into_iter();
             let seen = requests.map(|(method, post)| {
@@ -277,7 +281,9 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
     history(2);
     let seen = history(3);
     let questions = seen.each_ref().map(|seen| seen.iter().filter(|(.., named)| !named.is_empty()).count());
-    assert_eq!(questions, [5, 5, 4], "every question is there");
+    assert_eq!(questions, [5, 5, 8], "every question is there");
+    let evaluations = seen[2].iter().filter(|(_, path, ..)| path.ends_with("/evaluations")).count();
+    assert_eq!(evaluations, 8, "a question without meaning has an input evaluated too");
     for site in [1, 5, 7] {
         assert_eq!(history(site), seen, "{site}");
     }

@@ -83,7 +83,7 @@ impl CellSource {
             numbers = numbers.with_labels(*labeller.revision());
         }
         let entries = numbers.numbered(&items, labels)?;
-        Arrangement::of_entries(&self.matcher, &numbers, &entries, room, None, rng)
+        Arrangement::of_entries(&self.matcher, &numbers, (&entries, self.served.most()), room, None, rng)
     }
 }
 

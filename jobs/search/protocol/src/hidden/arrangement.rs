@@ -9,7 +9,7 @@
 
 use super::index::{Arranged, Blocks, IndexError, Shelf, polynomial_bytes};
 use super::messages::encode_layout;
-use super::numbers::{Kind, Numbers, Part};
+use super::numbers::{Kind, Numbers, Part, greatest_count};
 use super::program::{Layout, LayoutError};
 use super::server::{Form, Matcher};
 use crate::messages::TABLE_BYTES;
@@ -123,9 +123,7 @@ impl Arrangement {
         shelf: Option<&dyn Shelf>,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, ArrangeError> {
-        let numbers = Numbers::new(&table.catalogue(), kind)?;
-        let entries = numbers.entries(table)?;
-        Self::of_entries(matcher, &numbers, &entries, room, shelf, rng)
+        Self::of_table((matcher, None), table, kind, (room, shelf), rng)
     }
 
     /// The same with the labels of this labeller, made in some 40 us each.
@@ -140,23 +138,39 @@ impl Arrangement {
         shelf: Option<&dyn Shelf>,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, ArrangeError> {
-        let numbers = Numbers::new(&table.catalogue(), kind)?.with_labels(*labeller.revision());
-        let entries = numbers.numbered(&numbers.items(table)?, Some((labeller, matcher.modulus())))?;
-        Self::of_entries(matcher, &numbers, &entries, room, shelf, rng)
+        Self::of_table((matcher, Some(labeller)), table, kind, (room, shelf), rng)
     }
 
-    /// Arranges the entries of a part of a table, as [`Self::new`].
+    fn of_table(
+        (matcher, labeller): (&Arc<Matcher>, Option<&Labeller>),
+        table: &Table,
+        kind: Kind,
+        (room, shelf): (u64, Option<&dyn Shelf>),
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, ArrangeError> {
+        let mut numbers = Numbers::new(&table.catalogue(), kind)?;
+        if let Some(labeller) = labeller {
+            numbers = numbers.with_labels(*labeller.revision());
+        }
+        let labels = labeller.map(|labeller| (labeller, matcher.modulus()));
+        let entries = numbers.numbered(&numbers.items(table)?, labels)?;
+        Self::of_entries(matcher, &numbers, (&entries, greatest_count(table)), room, shelf, rng)
+    }
+
+    /// Arranges the entries of a part of a table, and a bound on the table's counts, as
+    /// [`Self::new`].
     pub(crate) fn of_entries(
         matcher: &Arc<Matcher>,
         numbers: &Numbers,
-        entries: &[(u128, u64)],
+        (entries, greatest): (&[(u128, u64)], u64),
         room: u64,
         shelf: Option<&dyn Shelf>,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, ArrangeError> {
         let parameters = matcher.parameters();
         let pages = pages(matcher, numbers.last(), entries.len())?;
-        let arranged = Arranged::new(parameters, (entries, numbers.labels().is_some()), numbers.last(), pages, rng)?;
+        let arranged =
+            Arranged::new(parameters, (entries, numbers.labels().is_some()), (numbers.last(), greatest), pages, rng)?;
         let entries = entries.len();
         let form = Form::new(parameters, arranged.layout())?;
         let found = matcher.distance(&form, Granularity::Count);
@@ -327,7 +341,7 @@ mod tests {
                 .chunks(bytes.len() / layout.polynomials())
                 .map(|bytes| encoder.decode(&wire::unpack_plaintext(bytes, parameters).unwrap()))
                 .collect();
-            for page in polynomials.chunks(layout.limbs() + 1) {
+            for page in polynomials.chunks(layout.page_polynomials()) {
                 let t = arrangement.matcher.modulus();
                 all.extend(
                     (0..encoder.slots()).map(|slot| page.iter().map(|one| t.reduce_signed(one[slot])).collect()),
@@ -393,9 +407,9 @@ mod tests {
             seen.iter().find(|slot| slot[..limbs.len()] == limbs[..])
         };
         for pattern in 0..1 << LENGTH {
-            let (number, pad) = label_of(&secret(), pattern);
+            let (number, pads) = label_of(&secret(), pattern);
             let expected = places.iter().find(|(there, _)| *there == pattern).map(|(_, count)| u64::from(*count));
-            assert_eq!(slot_of(number).map(|slot| t.sub(slot[limbs], pad)), expected, "{pattern:b}");
+            assert_eq!(slot_of(number).map(|slot| t.sub(slot[limbs], pads[0])), expected, "{pattern:b}");
             // under another key, nothing is there
             assert!(slot_of(label_of(&Secret::random(&mut rng(8)), pattern).0).is_none());
         }

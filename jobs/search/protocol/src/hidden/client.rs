@@ -97,10 +97,13 @@ impl<'a> Asker<'a> {
     /// # Errors
     /// [`ClientError`] for an answer that no honest server gives.
     pub fn read(&self, layout: &Layout, answer: &[Page]) -> Result<MatchResult, ClientError> {
-        if answer.len() != layout.pages() || answer.iter().any(|page| page.equal.len() != layout.limbs()) {
+        let counts = |page: &Page| page.counts.is_empty() || page.counts.len() == layout.digits();
+        if answer.len() != layout.pages()
+            || answer.iter().any(|page| page.equal.len() != layout.limbs() || !counts(page))
+        {
             return Err(ClientError::Layout);
         }
-        let parts = answer.iter().flat_map(|page| page.equal.iter().chain(&page.count));
+        let parts = answer.iter().flat_map(|page| page.equal.iter().chain(&page.counts));
         if parts.clone().any(|part| part.parameters() != self.parameters() || part.needs_relinearization()) {
             return Err(ClientError::Layout);
         }
@@ -112,10 +115,12 @@ impl<'a> Asker<'a> {
                 equal.iter_mut().zip(&values).for_each(|(equal, value)| *equal &= *value == 0);
             }
             let opened = |count| Ok::<_, ClientError>(self.encoder.decode(&self.holder.decrypt_measured(count)?));
-            let counts = page.count.as_ref().map(opened).transpose()?;
+            let counts = page.counts.iter().map(opened).collect::<Result<Vec<_>, _>>()?;
             for (slot, _) in equal.iter().enumerate().filter(|(_, equal)| **equal) {
                 matches += 1;
-                found = MatchResult::Present(counts.as_ref().map(|counts| self.t.reduce_signed(counts[slot])));
+                let digits = counts.iter().rev().map(|digit| self.t.reduce_signed(digit[slot]));
+                let count = digits.reduce(|count, digit| count.wrapping_mul(self.t.value()).wrapping_add(digit));
+                found = MatchResult::Present(count);
             }
         }
         if matches > 1 { Err(ClientError::Matches { found: matches }) } else { Ok(found) }

@@ -82,7 +82,7 @@ pub struct Arranged {
 }
 
 impl Arranged {
-    /// Arranges entries under different keys up to `last`, with counts from 1 to `t - 1`, in blocks
+    /// Arranges entries under different keys up to `last`, with counts from 1 to `most`, in blocks
     /// of so many pages. The permutation is one under which every block has room for its entries,
     /// and no two entries of a block have the same limbs. With labels, keys and counts are uniform
     /// numbers, and slots without an entry get uniform numbers too.
@@ -92,21 +92,22 @@ impl Arranged {
     pub fn new(
         parameters: &LatticeParameters,
         (entries, labelled): (&[(u128, u64)], bool),
-        last: u128,
+        (last, most): (u128, u64),
         pages: usize,
         rng: &mut impl CryptoRng,
     ) -> Result<Self, IndexError> {
         let encoder = Encoder::new(parameters)?;
         let Plaintext::Integers(t) = parameters.plaintext() else { return Err(EncodeError::Approximate.into()) };
-        let most = t.value() - 1;
-        let least = u64::from(!labelled);
+        let greatest = most.min(u64::from(u32::MAX));
+        // the pads of labels are below t in every digit
+        let (least, most) = if labelled { (0, u64::MAX) } else { (1, greatest) };
         if let Some((_, found)) = entries.iter().find(|(_, count)| !(least..=most).contains(count)) {
             return Err(IndexError::Count { most, found: *found });
         }
         for _ in 0..TRIES {
             let mut key = [0; KEY_BYTES];
             rng.fill_bytes(&mut key);
-            let layout = Layout::choose(key, last, entries.len(), (encoder.slots(), &t), pages)?;
+            let layout = Layout::choose(key, last, entries.len(), (encoder.slots(), &t), pages)?.counting(greatest, &t);
             if let Some(blocks) = distribute(&layout, &t, encoder.slots() * pages, entries)? {
                 return Ok(Self { layout, parameters: parameters.clone(), encoder, t, blocks, labelled });
             }
@@ -139,13 +140,13 @@ impl Arranged {
         let mut below = |most: u64| ((u128::from(drawn.next_u64()) * u128::from(most)) >> 64) as u64;
         let mut bytes = Vec::new();
         for page in places.chunks(slots) {
-            for limb in 0..=limbs {
+            for limb in 0..self.layout.page_polynomials() {
                 let value = |entry: &Option<&Entry>| match entry {
                     Some(entry) => {
-                        let found = self.layout.limbs_of(&self.t, entry.rest).nth(limb);
-                        found.unwrap_or(entry.count)
+                        let digits = self.layout.digits_of(&self.t, entry.count);
+                        self.layout.limbs_of(&self.t, entry.rest).chain(digits).nth(limb).unwrap_or(0)
                     }
-                    None if self.labelled => below(empty + u64::from(limb == limbs)),
+                    None if self.labelled => below(empty + u64::from(limb >= limbs)),
                     None if limb < limbs => empty,
                     None => 0,
                 };

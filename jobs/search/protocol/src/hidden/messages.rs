@@ -4,16 +4,16 @@
 //! |---|---|---|
 //! | 23 | registration | bytes of the public key (4); public key, expansion keys: lattice objects |
 //! | 24 | query | name of the arrangement 32, client 16, granularity (0 boolean, 1 count); a seeded ciphertext |
-//! | 25 | answer | granularity, pages, limbs (1 each); per page `R`, `V` with counts; rounded |
+//! | 25 | answer | digits of counts (0 to 2), pages, limbs (1 each); per page `R`, then `V`; rounded |
 //! | 27 | sums | granularity (1), number (2), ciphertexts over all primes by page, limbs first |
-//! | 26 | layout | key of the permutation 16, last key (16), blocks (4), pages (1), limbs (1) |
+//! | 26 | layout | permutation's key 16, last key (16), blocks (4), pages, limbs, digits (1 each) |
 //!
 //! Integers are big-endian, and there is one byte string for each message. **Uniform halves are
 //! seeds only**: the format has no bytes for keys and queries whose client chose the polynomials
 //! itself. The time to read a message depends on its length and on its public content.
 
 use super::permutation::{KEY_BYTES, Permutation};
-use super::program::{Layout, MAX_LIMBS, MAX_PAGES};
+use super::program::{Layout, MAX_DIGITS, MAX_LIMBS, MAX_PAGES};
 use super::server::{Page, Partial, Registration};
 use crate::arithmetic::{decode_part, encode_part};
 use crate::messages::{CLIENT_BYTES, MessageError, TABLE_BYTES};
@@ -142,10 +142,10 @@ pub fn decode_query(bytes: &[u8], parameters: &LatticeParameters) -> Result<Quer
 /// # Errors
 /// [`MessageError::Object`] for a ciphertext that everybody can read.
 pub fn encode_answer(pages: &[Page]) -> Result<Vec<u8>, MessageError> {
-    let counts = pages.first().is_some_and(|page| page.count.is_some());
+    let digits = pages.first().map_or(0, |page| page.counts.len());
     let limbs = pages.first().map_or(0, |page| page.equal.len());
-    let mut out = vec![VERSION, ANSWER, u8::from(counts), pages.len() as u8, limbs as u8];
-    for part in pages.iter().flat_map(|page| page.equal.iter().chain(&page.count)) {
+    let mut out = vec![VERSION, ANSWER, digits as u8, pages.len() as u8, limbs as u8];
+    for part in pages.iter().flat_map(|page| page.equal.iter().chain(&page.counts)) {
         out.extend_from_slice(&encode_part(part)?);
     }
     Ok(out)
@@ -157,15 +157,17 @@ pub fn encode_answer(pages: &[Page]) -> Result<Vec<u8>, MessageError> {
 /// [`MessageError`].
 pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec<Page>, MessageError> {
     let mut fields = Fields::open(bytes, ANSWER)?;
-    let granularity = fields.granularity()?;
-    let [pages, limbs] = fields.array()?.map(usize::from);
+    let [digits, pages, limbs] = fields.array()?.map(usize::from);
+    if digits > MAX_DIGITS {
+        return Err(MessageError::Malformed("number of digits"));
+    }
     if !(1..=MAX_PAGES).contains(&pages) {
         return Err(MessageError::Malformed("number of pages"));
     }
     if !(1..=MAX_LIMBS).contains(&limbs) {
         return Err(MessageError::Malformed("number of limbs"));
     }
-    let parts = pages * (limbs + usize::from(granularity == Granularity::Count));
+    let parts = pages * (limbs + digits);
     let rest = fields.rest();
     if rest.is_empty() || !rest.len().is_multiple_of(parts) {
         return Err(MessageError::Malformed("length"));
@@ -179,8 +181,8 @@ pub fn decode_answer(bytes: &[u8], parameters: &LatticeParameters) -> Result<Vec
     let mut next = || parts.next().unwrap_or(Err(MessageError::Malformed("length")));
     let page = |_| {
         let equal = (0..limbs).map(|_| next()).collect::<Result<_, _>>()?;
-        let count = if granularity == Granularity::Count { Some(next()?) } else { None };
-        Ok(Page { equal, count })
+        let counts = (0..digits).map(|_| next()).collect::<Result<_, _>>()?;
+        Ok(Page { equal, counts })
     };
     (0..pages).map(page).collect()
 }
@@ -206,7 +208,7 @@ pub fn decode_partial(bytes: &[u8], parameters: &LatticeParameters) -> Result<Pa
     let mut fields = Fields::open(bytes, PARTIAL)?;
     let granularity = fields.granularity()?;
     let count = usize::from(u16::from_be_bytes(fields.array()?));
-    if !(1..=MAX_PAGES * (MAX_LIMBS + 1)).contains(&count) {
+    if !(1..=MAX_PAGES * (MAX_LIMBS + MAX_DIGITS)).contains(&count) {
         return Err(MessageError::Malformed("number of sums"));
     }
     let rest = fields.rest();
@@ -230,7 +232,7 @@ pub fn encode_layout(layout: &Layout) -> Vec<u8> {
     out.extend_from_slice(permutation.key());
     out.extend_from_slice(&permutation.last().to_be_bytes());
     out.extend_from_slice(&(layout.blocks() as u32).to_be_bytes());
-    out.extend_from_slice(&[layout.pages() as u8, layout.limbs() as u8]);
+    out.extend_from_slice(&[layout.pages() as u8, layout.limbs() as u8, layout.digits() as u8]);
     out
 }
 
@@ -243,12 +245,15 @@ pub fn decode_layout(bytes: &[u8], parameters: &LatticeParameters) -> Result<Lay
     let key: [u8; KEY_BYTES] = fields.array()?;
     let last = u128::from_be_bytes(fields.array()?);
     let blocks = u32::from_be_bytes(fields.array()?) as usize;
-    let [pages, limbs] = fields.array()?.map(usize::from);
+    let [pages, limbs, digits] = fields.array()?.map(usize::from);
+    if !(1..=MAX_DIGITS).contains(&digits) {
+        return Err(MessageError::Malformed("number of digits"));
+    }
     if !fields.rest().is_empty() {
         return Err(MessageError::Malformed("length"));
     }
     let layout = Layout::new(Permutation::new(key, last), parameters.degree(), blocks, pages, limbs);
-    layout.map_err(|_| MessageError::Malformed("layout"))
+    layout.map(|layout| layout.with_digits(digits)).map_err(|_| MessageError::Malformed("layout"))
 }
 
 /// Bytes that decode as a message encode to the same bytes.

@@ -103,6 +103,15 @@ pub struct Numbers {
     labels: Option<Revision>,
 }
 
+/// A bound on the counts of a table: its haplotypes or alleles; of keys, the greatest count.
+pub(crate) fn greatest_count(table: &Table) -> u64 {
+    match &table.content {
+        Content::Panel { panel, .. } => panel.haplotypes() as u64,
+        Content::Variants { alleles, .. } => u64::from(alleles.most()),
+        Content::Keys(keys) => keys.entries().map(|(_, count)| u64::from(count)).max().unwrap_or(1),
+    }
+}
+
 /// An entry of a table before it has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {

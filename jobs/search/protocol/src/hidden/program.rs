@@ -5,6 +5,9 @@
 //! bits in 2^8 blocks this leaves 19 bits. The rest is written in limbs of base `t - 1`. The value
 //! `t - 1` itself marks slots without an entry, and no key has it.
 //!
+//! A count is written in one or two digits of base `t`, each a polynomial of its own. The greatest
+//! possible count of a table decides how many; a table of keys has as many as its greatest count.
+//!
 //! A table is **exact** if all its rests fit one limb: `⌈keys/B⌉ ≤ t - 1`. For longer rests the
 //! lowest limbs are a fingerprint. Then an absent key is taken for another key with probability at
 //! most `2 S / (t - 1)^limbs`, where `S` is the number of slots of a block. This covers entries of
@@ -17,6 +20,8 @@ use tobari_lattice::ring::Modulus;
 pub const FALSE_POSITIVE_BITS: u32 = 40;
 /// The most limbs of a fingerprint.
 pub const MAX_LIMBS: usize = 8;
+/// The most digits of a count: with `t` above 2^16, they hold every count of 32 bits.
+pub const MAX_DIGITS: usize = 2;
 /// The most pages of a block.
 pub const MAX_PAGES: usize = 64;
 /// The share of slots that are filled, in tenths.
@@ -29,6 +34,7 @@ pub struct Layout {
     blocks: usize,
     pages: usize,
     limbs: usize,
+    digits: usize,
 }
 
 /// The table has no layout, or the key is not in the range of the layout.
@@ -71,8 +77,20 @@ impl Layout {
     ) -> Result<Self, LayoutError> {
         let most = slots.saturating_sub(limbs);
         let good = (1..=most).contains(&blocks) && (1..=MAX_PAGES).contains(&pages) && (1..=MAX_LIMBS).contains(&limbs);
-        let layout = Self { permutation, blocks, pages, limbs };
+        let layout = Self { permutation, blocks, pages, limbs, digits: 1 };
         good.then_some(layout).ok_or(LayoutError::Size { most, blocks, pages, limbs })
+    }
+
+    /// The same layout for counts up to `most`, which is below 2^32: in two digits where one has no
+    /// room.
+    #[must_use]
+    pub fn counting(self, most: u64, t: &Modulus) -> Self {
+        self.with_digits(if most < t.value() { 1 } else { MAX_DIGITS })
+    }
+
+    /// The same layout with so many digits of a count: 1 or 2.
+    pub(super) fn with_digits(self, digits: usize) -> Self {
+        Self { digits, ..self }
     }
 
     /// The layout for so many entries under keys up to `last`, in blocks of `pages` pages of
@@ -125,9 +143,29 @@ impl Layout {
         self.limbs
     }
 
-    /// Polynomials of a block: for each page its limbs, then its counts.
+    /// The number of digits of a count.
+    pub fn digits(&self) -> usize {
+        self.digits
+    }
+
+    /// Polynomials of a page: its limbs, then the digits of its counts, lowest first.
+    pub fn page_polynomials(&self) -> usize {
+        self.limbs + self.digits
+    }
+
+    /// Polynomials of a block.
     pub fn polynomials(&self) -> usize {
-        self.pages * (self.limbs + 1)
+        self.pages * self.page_polynomials()
+    }
+
+    /// The digits of a count, lowest first.
+    pub fn digits_of(&self, t: &Modulus, count: u64) -> impl Iterator<Item = u64> + use<> {
+        let t = t.value();
+        (0..self.digits).scan(count, move |rest, _| {
+            let digit = *rest % t;
+            *rest /= t;
+            Some(digit)
+        })
     }
 
     /// `log2` of a bound on the probability that the answer for an absent key says that the key

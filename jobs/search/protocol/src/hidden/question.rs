@@ -54,8 +54,8 @@ pub enum HiddenError {
 pub struct HiddenPrepared {
     numbers: Numbers,
     number: u128,
-    /// The pad of the count, with labels.
-    pad: u64,
+    /// The pads of the digits of the count, with labels.
+    pads: [u64; 2],
     meant: bool,
 }
 
@@ -101,7 +101,7 @@ impl HiddenPrepared {
         };
         let numbers = Numbers::of_part(catalogue, kind, part)?;
         let number = question.map_or(Ok(0), |question| numbers.of(question))?;
-        Ok(Self { numbers, number, pad: 0, meant: question.is_some() })
+        Ok(Self { numbers, number, pads: [0; 2], meant: question.is_some() })
     }
 
     /// The evaluation of the question's input, for a table with labels.
@@ -127,16 +127,16 @@ impl HiddenPrepared {
     /// The same question, asked by its label. `t` is the plaintext modulus of the query.
     #[must_use]
     pub fn with_label(self, label: &HiddenLabel, t: &Modulus) -> Self {
-        let (number, pad) = label.label.hidden(t);
-        Self { numbers: self.numbers.with_labels(label.revision), number, pad, meant: self.meant }
+        let (number, pads) = label.label.hidden(t);
+        Self { numbers: self.numbers.with_labels(label.revision), number, pads, meant: self.meant }
     }
 
-    /// Removes the pad from the count of an answer.
-    pub fn uncover(&self, found: MatchResult, t: &Modulus) -> MatchResult {
-        match found {
-            MatchResult::Present(Some(count)) => MatchResult::Present(Some(t.sub(count, self.pad))),
-            other => other,
-        }
+    /// Removes the pads from the count of an answer.
+    pub fn uncover(&self, found: MatchResult, target: &Target, t: &Modulus) -> MatchResult {
+        let MatchResult::Present(Some(count)) = found else { return found };
+        let digits = target.layout().digits_of(t, count).zip(self.pads).map(|(digit, pad)| t.sub(digit, pad));
+        let digits: Vec<u64> = digits.collect();
+        MatchResult::Present(Some(digits.iter().rev().fold(0, |count, digit| count * t.value() + digit)))
     }
 
     /// The kind and the part of the table, which the server sees, and the name of the key of

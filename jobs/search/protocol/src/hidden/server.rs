@@ -62,8 +62,8 @@ pub struct Registration {
 pub struct Page {
     /// `R`, one for each limb: all zero in the slot of a match.
     pub equal: Vec<Ciphertext>,
-    /// `V`: the count in that slot.
-    pub count: Option<Ciphertext>,
+    /// `V`, one for each digit of a count: the digit in that slot. Empty without counts.
+    pub counts: Vec<Ciphertext>,
 }
 
 /// Why there is no answer.
@@ -243,7 +243,7 @@ impl Matcher {
         table: &impl Blocks,
         partial: &mut Partial,
     ) -> Result<(), AnswerError> {
-        let (limbs, per_page) = (layout.limbs(), outputs(layout, partial.granularity));
+        let per_page = outputs(layout, partial.granularity);
         let missing = |block| AnswerError::Block { block, blocks: layout.blocks() };
         let blocks: Vec<(usize, Block<'_>)> = leaves
             .iter()
@@ -251,7 +251,7 @@ impl Matcher {
             .collect::<Result<_, AnswerError>>()?;
         for (place, sum) in partial.sums.iter_mut().enumerate() {
             let (page, polynomial) = (place / per_page, place % per_page);
-            let polynomial = page * (limbs + 1) + polynomial;
+            let polynomial = page * layout.page_polynomials() + polynomial;
             let mut unpacked = Vec::new();
             for (block, content) in &blocks {
                 if let Block::Packed(bytes) = content {
@@ -342,11 +342,10 @@ impl Matcher {
             let of = (&registration.public, self.flood_bits());
             let equal = |_| self.masked(of, None, &differences, rng);
             let equal = (0..layout.limbs()).map(equal).collect::<Result<_, _>>()?;
-            let count = match sums.get(layout.limbs()) {
-                Some(count) => Some(self.masked(of, Some(count), &differences, rng)?),
-                None => None,
-            };
-            Ok(Page { equal, count })
+            let counts = sums.iter().skip(layout.limbs());
+            let counts =
+                counts.map(|count| self.masked(of, Some(count), &differences, rng)).collect::<Result<_, _>>()?;
+            Ok(Page { equal, counts })
         };
         partial.sums.chunks(per_page).map(page).collect()
     }
@@ -413,7 +412,7 @@ impl Matcher {
 
 /// The number of outputs of a page.
 fn outputs(layout: &Layout, granularity: Granularity) -> usize {
-    layout.limbs() + usize::from(granularity == Granularity::Count)
+    layout.limbs() + if granularity == Granularity::Count { layout.digits() } else { 0 }
 }
 
 fn log2(value: u64) -> f64 {

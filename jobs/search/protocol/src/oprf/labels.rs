@@ -87,13 +87,14 @@ impl Label {
         self.part(LIMBS, t)
     }
 
-    /// The number and the pad in a table that is arranged with the place hidden: 128 bits each of
-    /// `SHA-512("tobari search 1 hidden label" || y)`, the pad reduced modulo `t`. They have
-    /// nothing in common with the other numbers of this label.
-    pub fn hidden(&self, t: &Modulus) -> (u128, u64) {
+    /// The number, and the pads for two digits of a count, in a table that is arranged with the
+    /// place hidden: 128 bits each of `SHA-512("tobari search 1 hidden label" || y)`, pads modulo
+    /// `t`. They have nothing in common with the other numbers of this label.
+    pub fn hidden(&self, t: &Modulus) -> (u128, [u64; 2]) {
         let wide = Zeroizing::new(<[u8; 64]>::from(Sha512::new_with_prefix(HIDDEN).chain_update(*self.0).finalize()));
         let (parts, _) = wide.as_chunks::<16>();
-        (u128::from_be_bytes(parts[0]), (u128::from_be_bytes(parts[1]) % u128::from(t.value())) as u64)
+        let pad = |part: usize| (u128::from_be_bytes(parts[part]) % u128::from(t.value())) as u64;
+        (u128::from_be_bytes(parts[0]), [pad(1), pad(2)])
     }
 
     /// The entry that queries are compared with.
@@ -261,8 +262,8 @@ impl Labeller {
     }
 
     /// The numbers and padded counts of entries that are arranged with the place hidden, given
-    /// their inputs and counts, below the modulus `t` of the arrangement. Nothing is kept in
-    /// memory.
+    /// their inputs and counts below 2^32. A padded count has a digit to the base `t` of the
+    /// arrangement for each pad. Nothing is kept in memory.
     ///
     /// # Errors
     /// [`EntryError::Count`].
@@ -278,11 +279,12 @@ impl Labeller {
                 return Ok(all);
             }
             for (output, count) in self.secret.outputs(&inputs).into_iter().zip(counts) {
-                if count >= t.value() {
-                    return Err(EntryError::Count { most: t.value(), found: count });
+                if count > u64::from(u32::MAX) {
+                    return Err(EntryError::Count { most: 1 << 32, found: count });
                 }
-                let (number, pad) = Label::new(output).hidden(t);
-                all.push((number, t.add(count, pad)));
+                let (number, pads) = Label::new(output).hidden(t);
+                let [low, high] = [count % t.value(), count / t.value()];
+                all.push((number, t.add(low, pads[0]) + t.value() * t.add(high, pads[1])));
             }
         }
     }

@@ -58,7 +58,14 @@ impl Bench {
     }
 
     fn table(&self, entries: &[(u128, u64)], last: u128, pages: usize, seed: u64) -> Table {
-        let arranged = Arranged::new(&self.parameters, (entries, false), last, pages, &mut rng(seed)).unwrap();
+        let arranged = Arranged::new(
+            &self.parameters,
+            (entries, false),
+            (last, self.matcher.modulus().value() - 1),
+            pages,
+            &mut rng(seed),
+        )
+        .unwrap();
         arranged.table(&mut rng(seed + 1)).unwrap()
     }
 
@@ -178,7 +185,7 @@ proptest! {
         let merged = matcher.finish(form, &bench.registration, query, &sum, &mut rng(3)).unwrap();
         let parts = |pages: &[Page]| -> Vec<Vec<u8>> {
             // the bound on noise is rounded, and is not part of the computation
-            let all = pages.iter().flat_map(|page| page.equal.iter().chain(&page.count));
+            let all = pages.iter().flat_map(|page| page.equal.iter().chain(&page.counts));
             all.map(wire::store_ciphertext).map(|bytes| bytes[bytes.len() - 2_880..].to_vec()).collect()
         };
         prop_assert!(parts(&whole) == parts(&merged));
@@ -324,7 +331,7 @@ fn slots_without_a_match_are_uniform_whether_they_have_an_entry_or_not() {
             assert!(if limbs == 1 { zeros == 0 } else { zeros < 6 }, "{zeros} zeros of {count} entries");
             assert!(spread(all, t) < 44.3, "{count} entries, limb {limb}");
         }
-        let counts = answers.iter().flat_map(|answer| bench.slots(answer[0].count.as_ref().unwrap()));
+        let counts = answers.iter().flat_map(|answer| bench.slots(&answer[0].counts[0]));
         assert!(spread(counts, t) < 44.3, "{count} entries");
     }
 }
@@ -445,7 +452,7 @@ fn a_selector_of_two_compares_with_twice_the_block() {
 #[test]
 fn a_match_stands_in_the_slot_that_was_drawn_when_the_table_was_packed() {
     let (bench, entries) = (Bench::toy(), entries(200, 7_000, 22));
-    let arranged = Arranged::new(&bench.parameters, (&entries, false), 7_000, 1, &mut rng(23)).unwrap();
+    let arranged = Arranged::new(&bench.parameters, (&entries, false), (7_000, 7_680), 1, &mut rng(23)).unwrap();
     let tables = [24, 25].map(|seed| arranged.table(&mut rng(seed)).unwrap());
     let form = bench.form(arranged.layout());
     let slot = |table: &Table, key| {
@@ -465,8 +472,9 @@ fn a_match_stands_in_the_slot_that_was_drawn_when_the_table_was_packed() {
 #[test]
 fn tables_and_shards_that_do_not_fit_are_refused() {
     let bench = Bench::toy();
-    let arranged =
-        |entries: &[(u128, u64)], last| Arranged::new(&bench.parameters, (entries, false), last, 1, &mut rng(1));
+    let arranged = |entries: &[(u128, u64)], last| {
+        Arranged::new(&bench.parameters, (entries, false), (last, 7_680), 1, &mut rng(1))
+    };
     for found in [0, 7_681] {
         let refused = arranged(&[(1, 1), (2, found)], 9).map(|_| ()).unwrap_err();
         assert_eq!(refused, IndexError::Count { most: 7_680, found });

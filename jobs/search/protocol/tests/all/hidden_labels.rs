@@ -14,7 +14,7 @@ use tobari_search::hidden::question::{HiddenLabel, HiddenPrepared};
 use tobari_search::oprf::function::Secret;
 use tobari_search::oprf::labels::Labeller;
 use tobari_search::server::Granularity;
-use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Sites, Table};
+use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Sites, Table};
 
 fn t() -> Modulus {
     let Plaintext::Integers(t) = secret().parameters().plaintext() else { panic!("exact integers") };
@@ -63,8 +63,20 @@ fn ask(
     prepared: &HiddenPrepared,
     label: &HiddenLabel,
 ) -> Result<MatchResult, Refusal> {
-    let asker = Asker::new(secret()).unwrap();
-    let prepared = prepared.clone().with_label(label, asker.modulus());
+    ask_either(world, table, prepared, Some(label))
+}
+
+/// Asks with a label; a table without labels, without one.
+fn ask_either(
+    world: &mut World,
+    table: &Table,
+    prepared: &HiddenPrepared,
+    label: Option<&HiddenLabel>,
+) -> Result<MatchResult, Refusal> {
+    let (asker, mut prepared) = (Asker::new(secret()).unwrap(), prepared.clone());
+    if let Some(label) = label {
+        prepared = prepared.with_label(label, asker.modulus());
+    }
     let layout = match prepared.shown() {
         (Kind::Windows(length), tobari_search::hidden::numbers::Part::Cell(cell), _) => {
             world.cell(table, length, cell).told().to_vec()
@@ -78,7 +90,7 @@ fn ask(
     let query = prepared.query(&asker, &target, (CLIENT, Granularity::Count), &mut rng(78)).unwrap();
     let (admitted, _) = world.desk.admit_hidden(&query, &world.hash)?;
     let answer = admitted.answer(&mut rng(79)).unwrap();
-    Ok(prepared.uncover(target.read(&asker, &answer).unwrap(), &t()))
+    Ok(prepared.uncover(target.read(&asker, &answer).unwrap(), &target, &t()))
 }
 
 #[test]
@@ -137,6 +149,55 @@ fn keys_with_labels_are_found_in_a_hidden_table() {
         let label = label(&mut world, &prepared, Some(&question)).unwrap();
         let expected = expected.map_or(MatchResult::Absent, |count| MatchResult::Present(Some(count)));
         assert_eq!(ask(&mut world, &table, &prepared, &label).unwrap(), expected);
+    }
+}
+
+/// Counts around the modulus of hidden tables, and the largest of all: in a cell and of keys, with
+/// and without labels.
+#[test]
+fn counts_of_two_digits_are_exact_with_the_place_hidden() {
+    let (t, most) = (t().value() as u32, u32::MAX);
+    let counts = vec![1, t - 1, t, t + 1, 2 * t + 5, most - 1, most];
+    let site = |i: usize| Site {
+        chromosome: "20".into(),
+        position: 100 + i as u64,
+        id: None,
+        reference: "A".into(),
+        alternate: "C".into(),
+    };
+    let mut sites = Sites::new();
+    (0..counts.len()).for_each(|i| sites.push(site(i)).unwrap());
+    let content = Content::Variants { sites, counts: counts.clone(), alleles: most.into() };
+    let variants = Table::new(content, 1, "", &mut rng(4));
+    let mut builder = KeyTableBuilder::new();
+    counts.iter().enumerate().for_each(|(i, count)| builder.push(&[i as u8; 20], u64::from(*count)).unwrap());
+    let keys = builder.finish(LIMB_BITS, MAX_COUNT, &mut rng(7)).unwrap();
+    let keys = Table::new(Content::Keys(keys), 1, "", &mut rng(5));
+    let mut world = World::new(Limits::default());
+    for labels in [false, true] {
+        if labels {
+            serve(&mut world, &variants, 8, &[]);
+            serve(&mut world, &keys, 9, &[Kind::Keys]);
+        } else {
+            world.desk.serve_table(variants.clone()).unwrap();
+            world.desk.serve_table(keys.clone()).unwrap();
+            let matcher = world.desk.hidden_matcher().unwrap();
+            let arranged = Arrangement::new(&matcher, &keys, Kind::Keys, ROOM, None, &mut rng(6)).unwrap();
+            assert_eq!(arranged.layout().digits(), 2);
+            world.desk.serve_hidden(&keys.name, vec![Arc::new(arranged)]);
+        }
+        for (i, count) in counts.iter().enumerate() {
+            let key = [i as u8; 20];
+            let of_site = (&variants, window(i, 1, 1), *count);
+            let others = (&variants, window(i, 1, 0), most - count);
+            for (table, question, count) in [of_site, others, (&keys, Question::Key(&key), *count)] {
+                let prepared = prepared(table, &question, false);
+                let label = labels.then(|| label(&mut world, &prepared, Some(&question)).unwrap());
+                let expected = if count == 0 { MatchResult::Absent } else { MatchResult::Present(Some(count.into())) };
+                let found = ask_either(&mut world, table, &prepared, label.as_ref()).unwrap();
+                assert_eq!(found, expected, "{labels} {question:?}");
+            }
+        }
     }
 }
 

@@ -76,7 +76,8 @@ impl Answer {
             return Ok(MatchResult::Absent);
         }
         let asker = Asker::new(&self.key.secret)?;
-        Ok(self.prepared.uncover(self.target.read(&asker, &self.body)?, asker.modulus()))
+        let found = self.target.read(&asker, &self.body)?;
+        Ok(self.prepared.uncover(found, &self.target, asker.modulus()))
     }
 }
 

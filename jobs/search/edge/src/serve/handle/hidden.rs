@@ -32,12 +32,10 @@ use tobari_search::desk::Refusal;
 use tobari_search::desk::hidden::{AdmittedHidden, AskedHidden};
 use tobari_search::hidden::arrangement::{ArrangeError, Arrangement};
 use tobari_search::hidden::cells::Cell;
-use tobari_search::hidden::index::IndexError;
 use tobari_search::hidden::messages;
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::server::{Partial, Registration};
 use tobari_search::messages::{CLIENT_BYTES, TABLE_BYTES};
-use tobari_search::program::EntryError;
 
 /// The layout of a table for one kind of question.
 pub(in super::super) async fn layout(
@@ -190,11 +188,6 @@ impl Shared {
             let text = match error {
                 ArrangeError::Question(error) => format!("the cell has no such question: {error}"),
                 ArrangeError::Memory { .. } => format!("{error} (--hidden-memory): ask for fewer sites"),
-                ArrangeError::Index(IndexError::Count { most, found })
-                | ArrangeError::Entry(EntryError::Count { most, found }) => format!(
-                    "expected counts up to {most}, which a hidden place has room for, found {found} in the cell: show the \
-                     place (--public)"
-                ),
                 ArrangeError::Labels { .. } => format!("{error}, or show the place (--public)"),
                 error => error.to_string(),
             };

@@ -41,10 +41,12 @@ struct Samples {
 /// let mut metrics = Metrics::default();
 /// let mut frames = metrics.counter("tobari_toy_frames_total", "Frames by verdict.");
 /// frames.add(&[("verdict", "taken")], 7_u32);
-/// let text = "# HELP tobari_toy_frames_total Frames by verdict.\n\
-///             # TYPE tobari_toy_frames_total counter\n\
-///             tobari_toy_frames_total{verdict=\"taken\"} 7\n";
-/// assert_eq!(metrics.text(), text);
+/// let lines = [
+///     "# HELP tobari_toy_frames_total Frames by verdict.",
+///     "# TYPE tobari_toy_frames_total counter",
+///     "tobari_toy_frames_total{verdict=\"taken\"} 7",
+/// ];
+/// assert!(metrics.text().lines().eq(lines));
 /// ```
 #[derive(Default)]
 pub struct Metrics(BTreeMap<String, Samples>);

@@ -29,7 +29,7 @@ ATTACKS = {
 
 first, *others = map(int, sys.argv[1:] or ["40"])
 
-for name, n, q in (("p1", 768, 65_537), ("u25", 1024, 33_292_289)):
+for name, n, q in (("p1", 768, 65_537), ("u25", 1024, 33_292_289), ("u28", 1280, 268_042_241)):
 
     def frame(samples):
         noise = ND.CenteredBinomial(3)

@@ -286,9 +286,9 @@ fn programs_in_c(run: &Run) -> Result<(), String> {
         compiler.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
         pass(&mut compiler).map(|()| program)
     };
-    let vectors = run.root.join("vectors/device/v1/frames.txt");
-    pass(Command::new(built("tests/vectors.c")?).arg(&vectors))?;
-    sealed_in_c(&built("example/seal.c")?, &folder.join("example"), &vectors)
+    let vectors = ["v1", "v2"].map(|version| run.root.join("vectors/device").join(version).join("frames.txt"));
+    pass(Command::new(built("tests/vectors.c")?).args(&vectors))?;
+    sealed_in_c(&built("example/seal.c")?, &folder.join("example"), &vectors[0])
 }
 
 /// Checks that the example makes the frame of the first vector of its profile, and counts.

@@ -26,6 +26,7 @@ mod sense_aes;
 mod sense_crash;
 mod sense_once;
 mod sense_renewal;
+mod sense_times;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(linux_64)]

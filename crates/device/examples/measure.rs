@@ -8,7 +8,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 use tobari_device::{
-    Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, Opener, P1, Profile, Root, U25,
+    Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, Opener, P1, P17, Profile, Root, Stamp,
+    U25, U28,
 };
 
 /// Microseconds of one call: the minimum and the median over runs of 64 calls.
@@ -30,8 +31,8 @@ fn report(what: &str, (least, median): (f64, f64)) {
 
 fn profile<P: Profile>(root: &Root, number: DeviceNumber) {
     let mut device = Device::<P, _>::open(root, number, InsecureVolatileCounter(0)).unwrap();
-    let (readings, mut frame) = ([7; 256], P::EMPTY);
-    report(&format!("{} seal", P::NAME), measure(|| device.seal(black_box(&readings), &mut frame).unwrap()));
+    let (readings, stamp, mut frame) = ([7; 256], P::Stamp::from(Stamp::default()), P::EMPTY);
+    report(&format!("{} seal", P::NAME), measure(|| device.seal_at(stamp, black_box(&readings), &mut frame).unwrap()));
     let key = MacKey::<P>::from_bytes(&root.mac_key::<P>());
     report(&format!("{} ingest", P::NAME), measure(|| drop(black_box(key.open(black_box(frame.as_ref()))))));
     let (envelope, opener) = (key.open(frame.as_ref()).unwrap(), Opener::<P>::new(root));
@@ -48,6 +49,8 @@ fn main() {
     let (root, number) = (Root::from_bytes([5; 32]), DeviceNumber::new(1).unwrap());
     profile::<P1>(&root, number);
     profile::<U25>(&root, number);
+    profile::<P17>(&root, number);
+    profile::<U28>(&root, number);
     let mut device = GcmDevice::open(&root, number, InsecureVolatileCounter(0)).unwrap();
     let mut frame = [0; GCM_FRAME];
     report("AES-128-GCM seal", measure(|| device.seal(black_box(&[7; 256]), &mut frame).unwrap()));

@@ -1,7 +1,8 @@
 //! Encryption of readings into frames.
 
 use crate::counter::{CounterError, CounterStore, Counters};
-use crate::frame::{DeviceNumber, HEAD, Head, MAC, NONCE, READINGS};
+use crate::frame::{DeviceNumber, Head, MAC, NONCE, READINGS};
+use crate::profile::sealed::Stamped;
 use crate::profile::{Profile, field};
 use crate::schedule::{Keys, Root, head_of, product, small};
 use hmac::Mac;
@@ -48,19 +49,36 @@ impl<P: Profile, S: CounterStore> Device<P, S> {
         Ok(Self { keys: Keys::new(root), number, counters })
     }
 
-    /// Encrypts readings into a frame.
+    /// Encrypts readings into a frame of version 1.
     ///
     /// # Errors
     /// [`CounterError`]; the frame is then unchanged.
-    pub fn seal(&mut self, readings: &[u8; READINGS], frame: &mut P::Frame) -> Result<(), SealError<S::Error>> {
-        let head = head_of::<P>(Head { device: self.number, counter: self.counters.take()? });
-        seal_under(&self.keys, &head, readings, frame.as_mut());
+    pub fn seal(&mut self, readings: &[u8; READINGS], frame: &mut P::Frame) -> Result<(), SealError<S::Error>>
+    where
+        P: Profile<Stamp = ()>,
+    {
+        self.seal_at((), readings, frame)
+    }
+
+    /// Encrypts readings into a frame with this stamp. Code for all profiles passes
+    /// `stamp.into()`, and version 1 leaves it out.
+    ///
+    /// # Errors
+    /// As [`Self::seal`].
+    pub fn seal_at(
+        &mut self,
+        stamp: P::Stamp,
+        readings: &[u8; READINGS],
+        frame: &mut P::Frame,
+    ) -> Result<(), SealError<S::Error>> {
+        let head = Head { device: self.number, counter: self.counters.take()?, stamp: stamp.stamp() };
+        seal_under(&self.keys, &head_of::<P>(head)[..P::HEAD], readings, frame.as_mut());
         Ok(())
     }
 }
 
 /// Writes a frame under a new head.
-fn seal_under<P: Profile>(keys: &Keys<P>, head: &[u8; HEAD], readings: &[u8; READINGS], frame: &mut [u8]) {
+fn seal_under<P: Profile>(keys: &Keys<P>, head: &[u8], readings: &[u8; READINGS], frame: &mut [u8]) {
     for attempt in 0..=u8::MAX {
         let (nonce, mut stream) = keys.synthetic(attempt, head, readings);
         let mut noise = Zeroizing::new([0; READINGS]);
@@ -74,7 +92,7 @@ fn seal_under<P: Profile>(keys: &Keys<P>, head: &[u8; HEAD], readings: &[u8; REA
 /// Writes the frame; false if the body has no encoding.
 fn write<P: Profile>(
     keys: &Keys<P>,
-    head: &[u8; HEAD],
+    head: &[u8],
     nonce: &[u8; NONCE],
     readings: &[u8; READINGS],
     noise: &[u32; READINGS],
@@ -87,9 +105,9 @@ fn write<P: Profile>(
         *b = field.once(field.once(*b + P::DELTA * u32::from(*reading) + noise));
     }
     let (signed, mac) = frame.split_at_mut(P::FRAME - MAC);
-    signed[..HEAD].copy_from_slice(head);
-    signed[HEAD..HEAD + NONCE].copy_from_slice(nonce);
-    let good = P::pack(&b, &mut signed[HEAD + NONCE..]);
+    signed[..P::HEAD].copy_from_slice(head);
+    signed[P::HEAD..P::HEAD + NONCE].copy_from_slice(nonce);
+    let good = P::pack(&b, &mut signed[P::HEAD + NONCE..]);
     let tag = keys.mac().clone().chain_update(&*signed).finalize().into_bytes();
     mac.copy_from_slice(&tag[..MAC]);
     good
@@ -98,18 +116,20 @@ fn write<P: Profile>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Stamp;
     use crate::holder::Opener;
     use crate::ingest::MacKey;
-    use crate::profile::{P1, U25};
+    use crate::profile::{P1, P17, U25, U28};
     use std::vec::Vec;
 
-    fn first() -> Head {
-        Head { device: DeviceNumber::new(5).unwrap(), counter: 9 }
+    fn first<P: Profile>() -> Head {
+        let stamp = P::Stamp::from(Stamp::new(1_798_761_600, 3).unwrap()).stamp();
+        Head { device: DeviceNumber::new(5).unwrap(), counter: 9, stamp }
     }
 
     fn frame<P: Profile>(keys: &Keys<P>, head: Head, readings: &[u8; READINGS]) -> P::Frame {
         let mut frame = P::EMPTY;
-        seal_under(keys, &head_of::<P>(head), readings, frame.as_mut());
+        seal_under(keys, &head_of::<P>(head)[..P::HEAD], readings, frame.as_mut());
         frame
     }
 
@@ -129,11 +149,11 @@ mod tests {
         let first: [u8; READINGS] = core::array::from_fn(|i| i as u8);
         let mut second = first;
         second[100] ^= 1;
-        let frames = [&first, &second].map(|readings| frame(&keys, self::first(), readings));
-        let nonces: Vec<&[u8]> = frames.iter().map(|frame| &frame.as_ref()[HEAD..HEAD + NONCE]).collect();
+        let frames = [&first, &second].map(|readings| frame(&keys, self::first::<P>(), readings));
+        let nonces: Vec<&[u8]> = frames.iter().map(|frame| &frame.as_ref()[P::HEAD..P::HEAD + NONCE]).collect();
         assert_ne!(nonces[0], nonces[1], "one bit of a reading changes the nonce");
         assert_eq!(
-            frame(&keys, self::first(), &first).as_ref(),
+            frame(&keys, self::first::<P>(), &first).as_ref(),
             frames[0].as_ref(),
             "the same reading, the same frame"
         );
@@ -149,6 +169,8 @@ mod tests {
     fn two_readings_under_one_counter_have_different_nonces() {
         restored::<P1>();
         restored::<U25>();
+        restored::<P17>();
+        restored::<U28>();
     }
 
     /// The scheme that this crate avoids: the counter as nonce.
@@ -157,14 +179,14 @@ mod tests {
         let keys = Keys::<P>::new(&root);
         let first: [u8; READINGS] = core::array::from_fn(|i| (i * 7) as u8);
         let second: [u8; READINGS] = core::array::from_fn(|i| (i * 13 + 5) as u8);
-        let head = head_of::<P>(self::first());
+        let head = &head_of::<P>(self::first::<P>())[..P::HEAD];
         let bodies = [&first, &second].map(|readings| {
             let mut nonce = [0; NONCE];
-            nonce[..HEAD].copy_from_slice(&head);
-            let (_, mut stream) = keys.synthetic(0, &head, readings);
+            nonce[..P::HEAD].copy_from_slice(head);
+            let (_, mut stream) = keys.synthetic(0, head, readings);
             let (mut noise, mut frame) = ([0; READINGS], P::EMPTY);
             small::<P>(&mut stream, &mut noise);
-            assert!(write(&keys, &head, &nonce, readings, &noise, frame.as_mut()));
+            assert!(write(&keys, head, &nonce, readings, &noise, frame.as_mut()));
             body::<P>(&root, &frame)
         });
         for (place, (a, b)) in bodies[0].iter().zip(&bodies[1]).enumerate() {
@@ -181,6 +203,8 @@ mod tests {
     fn with_a_counter_as_nonce_the_difference_of_two_readings_is_read_off() {
         leaked::<P1>();
         leaked::<U25>();
+        leaked::<P17>();
+        leaked::<U28>();
     }
 
     fn distribution<P: Profile>() {
@@ -189,7 +213,7 @@ mod tests {
         let mac = MacKey::<P>::from_bytes(&root.mac_key::<P>());
         let mut counts = [0u32; 7];
         for counter in 0..400 {
-            let sealed = frame(&keys, Head { counter, ..first() }, &[200; READINGS]);
+            let sealed = frame(&keys, Head { counter, ..first::<P>() }, &[200; READINGS]);
             let envelope = mac.open(sealed.as_ref()).unwrap();
             for phase in *opener.phase(&envelope) {
                 counts[(phase as i32 - 200 * P::DELTA as i32 + 3) as usize] += 1;
@@ -208,5 +232,7 @@ mod tests {
     fn noise_has_the_distribution_that_security_counts_on() {
         distribution::<P1>();
         distribution::<U25>();
+        distribution::<P17>();
+        distribution::<U28>();
     }
 }

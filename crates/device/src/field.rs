@@ -5,7 +5,7 @@
 //! of an index. The forward transform uses Cooley and Tukey's butterflies, the inverse one
 //! Gentleman and Sande's.
 //!
-//! **Bounds.** `q < 2^25`. A factor `w` has a companion `w' = ⌊2^32 w / q⌋`. Then
+//! **Bounds.** `q < 2^29`. A factor `w` has a companion `w' = ⌊2^32 w / q⌋`. Then
 //! `x w - ⌊x w' / 2^32⌋ q` is congruent to `x w` and below `2q`, for every `x` of 32 bits. The
 //! inverse transform does not reduce sums: they double in each of the eight layers. All values are
 //! reduced only before a doubled sum would overflow 32 bits.
@@ -51,7 +51,7 @@ const fn factor(value: u32, q: u32) -> Factor {
 }
 
 impl Field {
-    /// The field of a prime below `2^25` that is 1 modulo 512.
+    /// The field of a prime below `2^29` that is 1 modulo 512.
     pub(crate) const fn new(q: u32) -> Self {
         let wide = q as u64;
         let mut g = 2;
@@ -179,7 +179,7 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{P1, Profile, U25, field};
+    use crate::profile::{P1, Profile, U25, U28, field};
 
     fn noise(seed: u64) -> impl FnMut() -> u64 {
         let mut state = seed;
@@ -219,6 +219,7 @@ mod tests {
     fn transforms_are_values_at_the_roots_and_come_back() {
         transforms_of::<P1>();
         transforms_of::<U25>();
+        transforms_of::<U28>();
     }
 
     fn reductions_of<P: Profile>() {
@@ -228,7 +229,7 @@ mod tests {
             assert_eq!(u64::from(field.reduce(x)), u64::from(x) % q);
         }
         let inverse = u64::from(power((1 << 32) % q, P::MODULUS - 2, q));
-        for sum in [0, 1, (q << 32) - 1, 4 * (q - 1) * (q - 1), random()] {
+        for sum in [0, 1, (q << 32) - 1, 4 * (q - 1) * (q - 1), 5 * (q - 1) * (q - 1), random()] {
             assert_eq!(u64::from(field.reduce_sum(sum)), sum % q * inverse % q);
         }
         assert_eq!((field.of_small(-3), field.of_small(3)), (P::MODULUS - 3, 3));
@@ -238,5 +239,6 @@ mod tests {
     fn reductions_are_canonical_at_their_extremes() {
         reductions_of::<P1>();
         reductions_of::<U25>();
+        reductions_of::<U28>();
     }
 }

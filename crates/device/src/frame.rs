@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// The only version that is written and read.
-pub const VERSION: u8 = 1;
-/// Bytes of a head.
+/// Bytes of a head of version 1.
 pub const HEAD: usize = 8;
+/// Bytes of a head of version 2, which has a [`Stamp`].
+pub const STAMPED_HEAD: usize = 15;
 /// Bytes of a nonce.
 pub const NONCE: usize = 16;
 /// Bytes of a MAC.
@@ -35,39 +35,91 @@ impl DeviceNumber {
     }
 }
 
+/// The time and the sheet of a frame's readings, in frames of version 2.
+///
+/// A frame with more than 256 bytes of readings in a row is divided into **sheets**: frames with
+/// the same rows and other columns.
+///
+/// ```
+/// use tobari_device::Stamp;
+/// let stamp = Stamp::new(1_798_761_600, 0); // the first second of 2027, UTC
+/// assert_eq!(stamp.map(Stamp::seconds), Some(1_798_761_600));
+/// assert!(Stamp::new(1 << 40, 0).is_none() && Stamp::new(0, 4096).is_none());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    seconds: u64,
+    sheet: u16,
+}
+
+impl Stamp {
+    /// A time in seconds since 1970, below `2^40`, and the number of a sheet, below `2^12`; `None`
+    /// beyond.
+    pub fn new(seconds: u64, sheet: u16) -> Option<Self> {
+        (seconds < 1 << 40 && sheet < 1 << 12).then_some(Self { seconds, sheet })
+    }
+
+    /// The time, in seconds since 1970. A fleet's rule says which of its readings' times it is.
+    pub fn seconds(self) -> u64 {
+        self.seconds
+    }
+
+    /// The number of the sheet.
+    pub fn sheet(self) -> u16 {
+        self.sheet
+    }
+}
+
 /// The bytes before a frame's nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The number of the device's key.
     pub device: DeviceNumber,
-    /// The counter of the frame.
+    /// The counter of the frame. It grows with every frame of a key, by more than 1 only after a
+    /// restart.
     pub counter: u32,
+    /// The time and the sheet; `None` in version 1.
+    pub stamp: Option<Stamp>,
 }
 
+/// The bytes of a head, and those of a longer version's that it does not have.
+pub(crate) type HeadBytes = [u8; STAMPED_HEAD];
+
 impl Head {
-    /// Encodes the head, with the code of a profile.
-    pub(crate) fn to_bytes(self, code: u8) -> [u8; HEAD] {
+    /// Encodes the head, with the code of a profile. The version follows from the stamp.
+    pub(crate) fn to_bytes(self, code: u8) -> HeadBytes {
         let [d0, d1, d2, _] = self.device.0.to_le_bytes();
         let [c0, c1, c2, c3] = self.counter.to_le_bytes();
-        [(VERSION << 4) | code, d0, d1, d2, c0, c1, c2, c3]
+        let version = 1 + u8::from(self.stamp.is_some());
+        let Stamp { seconds, sheet } = self.stamp.unwrap_or_default();
+        let [t0, t1, t2, t3, t4, ..] = seconds.to_le_bytes();
+        let [s0, s1] = sheet.to_le_bytes();
+        [(version << 4) | code, d0, d1, d2, c0, c1, c2, c3, t0, t1, t2, t3, t4, s0, s1]
     }
 
-    /// Reads the head of a frame, which must have this profile and length.
-    pub(crate) fn read(frame: &[u8], code: u8, length: usize) -> Result<Self, Refused> {
+    /// Reads the head of a frame, which must have this version, profile and length.
+    pub(crate) fn read(frame: &[u8], version: u8, code: u8, length: usize) -> Result<Self, Refused> {
         if frame.len() != length {
             return Err(Refused::Length { expected: length, found: frame.len() });
         }
-        let [first, d0, d1, d2, c0, c1, c2, c3, ..] = *frame else {
+        let [first, d0, d1, d2, c0, c1, c2, c3, t0, t1, t2, t3, t4, s0, s1, ..] = *frame else {
             return Err(Refused::Length { expected: length, found: frame.len() });
         };
-        if first >> 4 != VERSION {
-            return Err(Refused::Version { expected: VERSION, found: first >> 4 });
+        if first >> 4 != version {
+            return Err(Refused::Version { expected: version, found: first >> 4 });
         }
         if first & 15 != code {
             return Err(Refused::Profile { expected: code, found: first & 15 });
         }
+        let stamp = match version {
+            1 => None,
+            _ => {
+                let seconds = u64::from_le_bytes([t0, t1, t2, t3, t4, 0, 0, 0]);
+                Some(Stamp::new(seconds, u16::from_le_bytes([s0, s1])).ok_or(Refused::Malformed)?)
+            }
+        };
         let device = DeviceNumber(u32::from_le_bytes([d0, d1, d2, 0]));
-        Ok(Self { device, counter: u32::from_le_bytes([c0, c1, c2, c3]) })
+        Ok(Self { device, counter: u32::from_le_bytes([c0, c1, c2, c3]), stamp })
     }
 }
 

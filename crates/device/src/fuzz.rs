@@ -4,7 +4,7 @@ use crate::frame::Refused;
 use crate::gcm::GcmOpener;
 use crate::holder::Opener;
 use crate::ingest::MacKey;
-use crate::profile::{P1, Profile, U25};
+use crate::profile::{P1, P17, Profile, U25, U28};
 use crate::schedule::{Keys, Root};
 use hmac::Mac;
 
@@ -15,6 +15,8 @@ pub fn fuzz_frames(bytes: &[u8]) {
     let root = Root::from_bytes([1; 32]);
     one::<P1>(&root, bytes);
     one::<U25>(&root, bytes);
+    one::<P17>(&root, bytes);
+    one::<U28>(&root, bytes);
     let _ = GcmOpener::new(&root).open(bytes);
 }
 
@@ -34,6 +36,6 @@ fn one<P: Profile>(root: &Root, bytes: &[u8]) {
     let Ok(envelope) = key.open(frame) else { return };
     let mut again = P::EMPTY;
     let body = &mut again.as_mut()[..P::BODY];
-    assert!(P::pack(envelope.body(), body) && *body == frame[crate::HEAD + crate::NONCE..][..P::BODY]);
+    assert!(P::pack(envelope.body(), body) && *body == frame[P::HEAD + crate::NONCE..][..P::BODY]);
     let _ = Opener::<P>::new(root).open(&envelope);
 }

@@ -52,10 +52,10 @@ impl<S: CounterStore> GcmDevice<S> {
     /// # Errors
     /// [`CounterError`](crate::CounterError); the frame is then unchanged.
     pub fn seal(&mut self, readings: &[u8; READINGS], frame: &mut [u8; GCM_FRAME]) -> Result<(), SealError<S::Error>> {
-        let head = Head { device: self.number, counter: self.counters.take()? }.to_bytes(CODE);
+        let head = Head { device: self.number, counter: self.counters.take()?, stamp: None }.to_bytes(CODE);
         let (nonce, rest) = frame.split_at_mut(GCM_NONCE);
         nonce.fill(0);
-        nonce[..HEAD].copy_from_slice(&head);
+        nonce[..HEAD].copy_from_slice(&head[..HEAD]);
         let (body, mac) = rest.split_at_mut(READINGS);
         body.copy_from_slice(readings);
         let sealed = self.cipher.encrypt_inout_detached(&gcm_nonce(nonce), &[], body.into());
@@ -86,7 +86,7 @@ impl GcmOpener {
     /// # Errors
     /// [`Refused`].
     pub fn open(&self, frame: &[u8]) -> Result<(Head, Zeroizing<[u8; READINGS]>), Refused> {
-        let head = Head::read(frame, CODE, GCM_FRAME)?;
+        let head = Head::read(frame, 1, CODE, GCM_FRAME)?;
         let (nonce, rest) = frame.split_at(GCM_NONCE);
         if nonce[HEAD..] != [0; GCM_NONCE - HEAD] {
             return Err(Refused::Malformed);

@@ -47,7 +47,8 @@ impl<P: Profile> Opener<P> {
     /// The phase `Δ m + e`, in canonical residues.
     pub fn phase(&self, envelope: &Envelope<P>) -> Zeroizing<[u32; READINGS]> {
         let field = field::<P>();
-        let mut phase = Zeroizing::new(product::<P>(&self.secret, &head_of::<P>(envelope.head()), envelope.nonce()));
+        let head = head_of::<P>(envelope.head());
+        let mut phase = Zeroizing::new(product::<P>(&self.secret, &head[..P::HEAD], envelope.nonce()));
         for (phase, body) in phase.iter_mut().zip(envelope.body()) {
             *phase = field.once(*body + field.q - *phase);
         }

@@ -3,7 +3,7 @@
 //! **It cannot detect out-of-range readings**, because they are encrypted. It rejects
 //! unauthenticated, malformed and replayed frames, and nothing else.
 
-use crate::frame::{HEAD, Head, MAC, NONCE, READINGS, Refused};
+use crate::frame::{Head, MAC, NONCE, READINGS, Refused};
 use crate::profile::Profile;
 use crate::schedule::{keyed, uniform};
 use core::marker::PhantomData;
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 /// # Errors
 /// [`Refused`] for another length, version or profile.
 pub fn peek<P: Profile>(frame: &[u8]) -> Result<Head, Refused> {
-    Head::read(frame, P::CODE, P::FRAME)
+    Head::read(frame, P::VERSION, P::CODE, P::FRAME)
 }
 
 /// A device's MAC key.
@@ -50,15 +50,23 @@ impl<P: Profile> MacKey<P> {
         if !bool::from(expected[..MAC].ct_eq(mac)) {
             return Err(Refused::Mac);
         }
-        let body = P::unpack(&signed[HEAD + NONCE..]).ok_or(Refused::Malformed)?;
+        let body = P::unpack(&signed[P::HEAD + NONCE..]).ok_or(Refused::Malformed)?;
         let mut nonce = [0; NONCE];
-        nonce.copy_from_slice(&signed[HEAD..HEAD + NONCE]);
+        nonce.copy_from_slice(&signed[P::HEAD..P::HEAD + NONCE]);
         Ok(Envelope { head, nonce, body, profile: PhantomData })
     }
 }
 
+// the profile itself is never a value
+impl<P> Clone for Envelope<P> {
+    fn clone(&self) -> Self {
+        let Self { head, nonce, body, profile } = *self;
+        Self { head, nonce, body, profile }
+    }
+}
+
 impl<P: Profile> Envelope<P> {
-    /// The device number and counter of the frame.
+    /// The device number, counter and stamp of the frame.
     pub fn head(&self) -> Head {
         self.head
     }
@@ -92,7 +100,7 @@ impl<P: Profile> Uniform<'_, P> {
     /// Passes all `a_i^` to `take`: `i`, the place, and the value.
     pub fn for_each(&self, mut take: impl FnMut(usize, usize, u32)) {
         let head = self.0.head.to_bytes(P::CODE);
-        P::draw(uniform(&head, &self.0.nonce), |place, i, a| take(i, place, a));
+        P::draw(uniform(&head[..P::HEAD], &self.0.nonce), |place, i, a| take(i, place, a));
     }
 
     /// The transform `b^`.
@@ -142,11 +150,9 @@ impl ReplayWindow {
 
     /// Reads a stored window; `None` for invalid bytes.
     ///
-    /// ```
-    /// use tobari_device::ReplayWindow;
-    /// let mut window = ReplayWindow::default();
-    /// window.admit(7)?;
-    /// let mut read = ReplayWindow::from_bytes(window.to_bytes()).ok_or(tobari_device::Refused::Malformed)?;
+    /// ``` use tobari_device::ReplayWindow; let mut window = ReplayWindow::default();
+    /// window.admit(7)?; let mut read =
+    /// ReplayWindow::from_bytes(window.to_bytes()).ok_or(tobari_device::Refused::Malformed)?;
     /// assert!(read.admit(7).is_err() && read.admit(6).is_ok());
     /// assert!(ReplayWindow::from_bytes([1; ReplayWindow::BYTES]).is_none());
     /// # Ok::<(), tobari_device::Refused>(())

@@ -7,7 +7,7 @@
 //! always 0, so each polynomial with an encoding has exactly one. Base 65,537 would take 513 bytes,
 //! too.
 //!
-//! **Of 25 bits**: the residues one after another, the lowest bit first.
+//! **Of 25 and 28 bits**: the residues one after another, the lowest bit first.
 
 use crate::frame::READINGS;
 
@@ -51,13 +51,13 @@ pub(crate) fn unpack_17(body: &[u8]) -> Option<[u32; READINGS]> {
     (zeros >= TOLD || last >> zeros == 0).then_some(residues)
 }
 
-pub(crate) fn pack_25(residues: &[u32; READINGS], body: &mut [u8]) {
-    // eight residues take 25 bytes
-    for (bytes, residues) in body.as_chunks_mut::<25>().0.iter_mut().zip(residues.as_chunks::<8>().0) {
+/// Eight residues of `BITS` bits take `BYTES = BITS` bytes.
+pub(crate) fn pack_bits<const BITS: u32, const BYTES: usize>(residues: &[u32; READINGS], body: &mut [u8]) {
+    for (bytes, residues) in body.as_chunks_mut::<BYTES>().0.iter_mut().zip(residues.as_chunks::<8>().0) {
         let (mut held, mut bits, mut bytes) = (0u64, 0, bytes.iter_mut());
         for residue in residues {
             held |= u64::from(*residue) << bits;
-            bits += 25;
+            bits += BITS;
             while bits >= 8 {
                 if let Some(byte) = bytes.next() {
                     *byte = held as u8;
@@ -69,8 +69,8 @@ pub(crate) fn pack_25(residues: &[u32; READINGS], body: &mut [u8]) {
     }
 }
 
-pub(crate) fn unpack_25(body: &[u8], q: u32) -> Option<[u32; READINGS]> {
-    let (groups, []) = body.as_chunks::<25>() else { return None };
+pub(crate) fn unpack_bits<const BITS: u32, const BYTES: usize>(body: &[u8], q: u32) -> Option<[u32; READINGS]> {
+    let (groups, []) = body.as_chunks::<BYTES>() else { return None };
     if groups.len() != READINGS / 8 {
         return None;
     }
@@ -78,13 +78,13 @@ pub(crate) fn unpack_25(body: &[u8], q: u32) -> Option<[u32; READINGS]> {
     for (bytes, residues) in groups.iter().zip(residues.as_chunks_mut::<8>().0) {
         let (mut held, mut bits, mut bytes) = (0u64, 0, bytes.iter());
         for residue in residues {
-            while bits < 25 {
+            while bits < BITS {
                 held |= u64::from(*bytes.next()?) << bits;
                 bits += 8;
             }
-            *residue = (held & ((1 << 25) - 1)) as u32;
-            held >>= 25;
-            bits -= 25;
+            *residue = (held & ((1 << BITS) - 1)) as u32;
+            held >>= BITS;
+            bits -= BITS;
             good &= *residue < q;
         }
     }
@@ -94,6 +94,7 @@ pub(crate) fn unpack_25(body: &[u8], q: u32) -> Option<[u32; READINGS]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
 
     #[test]
     fn residues_of_17_bits_come_back_whatever_zeros_they_have() {
@@ -133,21 +134,28 @@ mod tests {
         assert!(unpack_17(&body[..512]).is_none() && unpack_17(&[0; 515]).is_none());
     }
 
-    #[test]
-    fn residues_of_25_bits_come_back_and_larger_ones_are_refused() {
-        let (q, mut body) = (33_292_289, [0; 800]);
+    fn whole<const BITS: u32, const BYTES: usize>(q: u32) {
+        let mut body = vec![0; READINGS * BYTES / 8];
         for scale in [0, 1, 130_051] {
             let mut residues = [q - 1; READINGS];
             residues.iter_mut().zip(0..).step_by(2).for_each(|(residue, i)| *residue = scale * i % q);
-            pack_25(&residues, &mut body);
-            assert_eq!(unpack_25(&body, q), Some(residues));
+            pack_bits::<BITS, BYTES>(&residues, &mut body);
+            assert_eq!(unpack_bits::<BITS, BYTES>(&body, q), Some(residues));
         }
         for place in [0, 7, 8, 255] {
             let mut residues = [1; READINGS];
             residues[place] = q;
-            pack_25(&residues, &mut body);
-            assert_eq!(unpack_25(&body, q), None);
+            pack_bits::<BITS, BYTES>(&residues, &mut body);
+            assert_eq!(unpack_bits::<BITS, BYTES>(&body, q), None);
         }
-        assert!(unpack_25(&body[..799], q).is_none() && unpack_25(&[0; 825], q).is_none());
+        assert!(unpack_bits::<BITS, BYTES>(&body[1..], q).is_none());
+        body.extend([0; BYTES]);
+        assert!(unpack_bits::<BITS, BYTES>(&body, q).is_none());
+    }
+
+    #[test]
+    fn residues_of_25_and_28_bits_come_back_and_larger_ones_are_refused() {
+        whole::<25, 25>(33_292_289);
+        whole::<28, 28>(268_042_241);
     }
 }

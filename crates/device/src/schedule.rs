@@ -1,7 +1,7 @@
 //! The keys that follow from a device's root, for each profile and purpose:
 //! `HMAC-SHA-256(root, label ‖ profile ‖ purpose)`.
 
-use crate::frame::{HEAD, Head, NONCE, READINGS};
+use crate::frame::{Head, HeadBytes, NONCE, READINGS};
 use crate::profile::{Profile, field};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -17,10 +17,9 @@ const NOISE: usize = READINGS * 6 / 8;
 
 /// 32 bytes that a device shares with the key holder. All its keys follow from them. Wiped on drop.
 ///
-/// ```
-/// use tobari_device::{P1, Root};
-/// let root = Root::from_bytes([7; 32]); // 32 bytes of the system's randomness, agreed with the key holder
-/// assert_ne!(root.mac_key::<P1>(), root.mac_key::<tobari_device::U25>());
+/// ``` use tobari_device::{P1, Root}; let root = Root::from_bytes([7; 32]); // 32 bytes of the
+/// system's randomness, agreed with the key holder assert_ne!(root.mac_key::<P1>(),
+/// root.mac_key::<tobari_device::U25>());
 /// ```
 ///
 /// It has no `Debug`:
@@ -100,18 +99,18 @@ pub(crate) fn small<P: Profile>(stream: &mut ChaCha20Rng, out: &mut [u32; READIN
 }
 
 /// The stream of the public, uniform half of a frame.
-pub(crate) fn uniform(head: &[u8; HEAD], nonce: &[u8; NONCE]) -> ChaCha20Rng {
+pub(crate) fn uniform(head: &[u8], nonce: &[u8; NONCE]) -> ChaCha20Rng {
     let seed = Sha256::new().chain_update(UNIFORM).chain_update(head).chain_update(nonce).finalize();
     ChaCha20Rng::from_seed(seed.into())
 }
 
 /// `Σ a_i s_i` in coefficients.
 #[inline(always)]
-pub(crate) fn product<P: Profile>(secret: &P::Secret, head: &[u8; HEAD], nonce: &[u8; NONCE]) -> [u32; READINGS] {
+pub(crate) fn product<P: Profile>(secret: &P::Secret, head: &[u8], nonce: &[u8; NONCE]) -> [u32; READINGS] {
     let (field, secret) = (field::<P>(), secret.as_ref());
     let (mut out, mut sum) = ([0; READINGS], 0);
     P::draw(uniform(head, nonce), |place, i, a| {
-        // below 4 q², and so below 2^32 q
+        // below 5 q², and so below 2^32 q
         sum = u64::from(a) * u64::from(secret[i][place]) + if i == 0 { 0 } else { sum };
         if i == P::RANK - 1 {
             out[place] = field.reduce_sum(sum);
@@ -145,12 +144,7 @@ impl<P: Profile> Keys<P> {
     }
 
     /// A nonce, and the stream of its noise.
-    pub(crate) fn synthetic(
-        &self,
-        attempt: u8,
-        head: &[u8; HEAD],
-        readings: &[u8; READINGS],
-    ) -> ([u8; NONCE], ChaCha20Rng) {
+    pub(crate) fn synthetic(&self, attempt: u8, head: &[u8], readings: &[u8; READINGS]) -> ([u8; NONCE], ChaCha20Rng) {
         let tag = self.nonce.clone().chain_update([attempt]).chain_update(head).chain_update(readings).finalize();
         let tag: Zeroizing<[u8; 32]> = Zeroizing::new(tag.into_bytes().into());
         let noise = self.noise.clone().chain_update(&tag[..]).finalize();
@@ -165,7 +159,7 @@ impl<P: Profile> Keys<P> {
     }
 }
 
-/// The encoded head of a frame.
-pub(crate) fn head_of<P: Profile>(head: Head) -> [u8; HEAD] {
+/// The encoded head of a frame; the first `P::HEAD` bytes of it.
+pub(crate) fn head_of<P: Profile>(head: Head) -> HeadBytes {
     head.to_bytes(P::CODE)
 }

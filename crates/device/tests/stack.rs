@@ -10,7 +10,8 @@
 use std::hint::black_box;
 use std::process::{Command, Stdio};
 use tobari_device::{
-    Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, P1, Profile, READINGS, Root, U25,
+    Device, DeviceNumber, GCM_FRAME, GcmDevice, InsecureVolatileCounter, P1, P17, Profile, READINGS, Root, Stamp, U25,
+    U28,
 };
 
 const PROBE: &str = "TOBARI_DEVICE_STACK_PROBE";
@@ -37,7 +38,7 @@ fn seal<P: Profile>() -> Box<dyn FnMut() + Send> {
     let (root, number) = (Root::from_bytes([1; 32]), DeviceNumber::new(1).unwrap());
     let mut device = Box::new(Device::<P, _>::open(&root, number, InsecureVolatileCounter(0)).unwrap());
     let (readings, mut frame) = (Box::new([7; READINGS]), Box::new(P::EMPTY));
-    Box::new(move || device.seal(&readings, &mut frame).unwrap())
+    Box::new(move || device.seal_at(Stamp::default().into(), &readings, &mut frame).unwrap())
 }
 
 fn seal_gcm() -> Box<dyn FnMut() + Send> {
@@ -56,6 +57,8 @@ fn probe() {
     let mut work = match name {
         "P1" => seal::<P1>(),
         "U25" => seal::<U25>(),
+        "P17" => seal::<P17>(),
+        "U28" => seal::<U28>(),
         "GCM" => seal_gcm(),
         _ => Box::new(|| ()),
     };
@@ -105,7 +108,7 @@ fn most(name: &str) -> usize {
 fn frames_are_sealed_in_eight_kib_of_stack_and_aes_in_twelve_where_it_does_64_blocks_at_once() {
     let (idle, step) = deepest("nothing");
     assert!(step >= STEP && idle * step > STACK / 2, "{idle} steps of {step} bytes");
-    for name in ["P1", "U25", "GCM"] {
+    for name in ["P1", "U25", "P17", "U28", "GCM"] {
         let used = (idle - deepest(name).0) * step;
         println!("{name}: {used} bytes of stack, within {step}");
         assert!(used < most(name), "{name} takes {used} bytes");

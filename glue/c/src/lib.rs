@@ -3,7 +3,7 @@
 //!
 //! Nothing is allocated: the caller gives the memory of a device, and says how much it is, so that
 //! a header of another version is found out. A device is opened in place, sealed with, and closed,
-//! which wipes it. Each profile has three functions of its own; what they do is written once
+//! which wipes it. Each profile has functions of its own; what they do is written once
 //! ([`open`], [`seal`], [`close`]).
 //!
 //! **What C promises**: pointers are to as many bytes as the header says, aligned as its types are,
@@ -15,7 +15,8 @@
 use core::ffi::c_void;
 use core::mem::{MaybeUninit, align_of, size_of};
 use tobari_device::{
-    CounterError, CounterStore, Device, DeviceNumber, GCM_FRAME, GcmDevice, P1, Profile, READINGS, Root, U25,
+    CounterError, CounterStore, Device, DeviceNumber, GCM_FRAME, GcmDevice, P1, P17, Profile, READINGS, Root, Stamp,
+    U25, U28,
 };
 
 /// What functions answer.
@@ -26,10 +27,13 @@ const NUMBER: i32 = -3;
 const STORE: i32 = -4;
 const EXHAUSTED: i32 = -5;
 const CLOSED: i32 = -6;
+const TIME: i32 = -7;
 
 /// Bytes that the header has for a device, of each profile.
 const P1_BYTES: usize = 4608;
 const U25_BYTES: usize = 5632;
+const P17_BYTES: usize = P1_BYTES;
+const U28_BYTES: usize = 6656;
 const GCM_BYTES: usize = 2048;
 /// How the header aligns them.
 const ALIGN: usize = 16;
@@ -71,8 +75,13 @@ pub trait Sealer: Sized {
 
     /// With the key, its number, and where to count.
     fn open(root: &Root, number: DeviceNumber, store: Callbacks) -> Result<Self, CounterError<Failed>>;
-    /// Writes a frame.
-    fn seal(&mut self, readings: &[u8; READINGS], frame: &mut Self::Frame) -> Result<(), CounterError<Failed>>;
+    /// Writes a frame. Profiles without a time leave the stamp out.
+    fn seal(
+        &mut self,
+        stamp: Stamp,
+        readings: &[u8; READINGS],
+        frame: &mut Self::Frame,
+    ) -> Result<(), CounterError<Failed>>;
 }
 
 impl<P: Profile> Sealer for Device<P, Callbacks> {
@@ -82,8 +91,13 @@ impl<P: Profile> Sealer for Device<P, Callbacks> {
         Device::open(root, number, store)
     }
 
-    fn seal(&mut self, readings: &[u8; READINGS], frame: &mut P::Frame) -> Result<(), CounterError<Failed>> {
-        Device::seal(self, readings, frame)
+    fn seal(
+        &mut self,
+        stamp: Stamp,
+        readings: &[u8; READINGS],
+        frame: &mut P::Frame,
+    ) -> Result<(), CounterError<Failed>> {
+        self.seal_at(stamp.into(), readings, frame)
     }
 }
 
@@ -94,7 +108,12 @@ impl Sealer for GcmDevice<Callbacks> {
         GcmDevice::open(root, number, store)
     }
 
-    fn seal(&mut self, readings: &[u8; READINGS], frame: &mut Self::Frame) -> Result<(), CounterError<Failed>> {
+    fn seal(
+        &mut self,
+        _: Stamp,
+        readings: &[u8; READINGS],
+        frame: &mut Self::Frame,
+    ) -> Result<(), CounterError<Failed>> {
         GcmDevice::seal(self, readings, frame)
     }
 }
@@ -114,6 +133,12 @@ const _: () = {
     assert!(size_of::<Slot<Device<P1, Callbacks>>>() <= P1_BYTES && align_of::<Slot<Device<P1, Callbacks>>>() <= ALIGN);
     assert!(
         size_of::<Slot<Device<U25, Callbacks>>>() <= U25_BYTES && align_of::<Slot<Device<U25, Callbacks>>>() <= ALIGN
+    );
+    assert!(
+        size_of::<Slot<Device<P17, Callbacks>>>() <= P17_BYTES && align_of::<Slot<Device<P17, Callbacks>>>() <= ALIGN
+    );
+    assert!(
+        size_of::<Slot<Device<U28, Callbacks>>>() <= U28_BYTES && align_of::<Slot<Device<U28, Callbacks>>>() <= ALIGN
     );
     assert!(size_of::<Slot<GcmDevice<Callbacks>>>() <= GCM_BYTES && align_of::<Slot<GcmDevice<Callbacks>>>() <= ALIGN);
 };
@@ -166,7 +191,12 @@ unsafe fn open<D: Sealer>(
 ///
 /// # Safety
 /// As [`open`]; the memory was given to it, or is zero.
-unsafe fn seal<D: Sealer>(slot: *mut Slot<D>, readings: *const [u8; READINGS], frame: *mut D::Frame) -> i32 {
+unsafe fn seal<D: Sealer>(
+    slot: *mut Slot<D>,
+    stamp: Stamp,
+    readings: *const [u8; READINGS],
+    frame: *mut D::Frame,
+) -> i32 {
     if slot.is_null() || readings.is_null() || frame.is_null() {
         return NULL;
     }
@@ -181,7 +211,7 @@ unsafe fn seal<D: Sealer>(slot: *mut Slot<D>, readings: *const [u8; READINGS], f
     let readings = unsafe { &*readings };
     // SAFETY: not null, and as many bytes as a frame has; bytes may have any value.
     let frame = unsafe { &mut *frame };
-    answer(device.seal(readings, frame))
+    answer(device.seal(stamp, readings, frame))
 }
 
 /// Wipes a device.
@@ -204,9 +234,9 @@ unsafe fn close<D: Sealer>(slot: *mut Slot<D>) {
     }
 }
 
-/// The three functions of a profile.
-macro_rules! exported {
-    ($device:ty, $bytes:expr, $open:ident, $seal:ident, $close:ident) => {
+/// The functions of a profile that open and wipe a device.
+macro_rules! opened {
+    ($device:ty, $bytes:expr, $open:ident, $close:ident) => {
         /// Opens a device in memory of so many bytes.
         ///
         /// # Safety
@@ -223,20 +253,6 @@ macro_rules! exported {
             unsafe { open(slot, [bytes, $bytes], root, number, store) }
         }
 
-        /// Writes a frame of 256 readings.
-        ///
-        /// # Safety
-        /// As the header says.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $seal(
-            slot: *mut Slot<$device>,
-            readings: *const [u8; READINGS],
-            frame: *mut <$device as Sealer>::Frame,
-        ) -> i32 {
-            // SAFETY: the caller's promise.
-            unsafe { seal(slot, readings, frame) }
-        }
-
         /// Wipes a device.
         ///
         /// # Safety
@@ -249,9 +265,59 @@ macro_rules! exported {
     };
 }
 
-exported!(Device<P1, Callbacks>, P1_BYTES, tobari_p1_open, tobari_p1_seal, tobari_p1_close);
-exported!(Device<U25, Callbacks>, U25_BYTES, tobari_u25_open, tobari_u25_seal, tobari_u25_close);
-exported!(GcmDevice<Callbacks>, GCM_BYTES, tobari_gcm_open, tobari_gcm_seal, tobari_gcm_close);
+opened!(Device<P1, Callbacks>, P1_BYTES, tobari_p1_open, tobari_p1_close);
+opened!(Device<U25, Callbacks>, U25_BYTES, tobari_u25_open, tobari_u25_close);
+opened!(Device<P17, Callbacks>, P17_BYTES, tobari_p17_open, tobari_p17_close);
+opened!(Device<U28, Callbacks>, U28_BYTES, tobari_u28_open, tobari_u28_close);
+opened!(GcmDevice<Callbacks>, GCM_BYTES, tobari_gcm_open, tobari_gcm_close);
+
+/// The function of a profile without a time that writes a frame.
+macro_rules! sealed {
+    ($device:ty, $seal:ident) => {
+        /// Writes a frame of 256 bytes of readings.
+        ///
+        /// # Safety
+        /// As the header says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $seal(
+            slot: *mut Slot<$device>,
+            readings: *const [u8; READINGS],
+            frame: *mut <$device as Sealer>::Frame,
+        ) -> i32 {
+            // SAFETY: the caller's promise.
+            unsafe { seal(slot, Stamp::default(), readings, frame) }
+        }
+    };
+}
+
+sealed!(Device<P1, Callbacks>, tobari_p1_seal);
+sealed!(Device<U25, Callbacks>, tobari_u25_seal);
+sealed!(GcmDevice<Callbacks>, tobari_gcm_seal);
+
+/// The function of a profile with a time that writes a frame.
+macro_rules! sealed_at {
+    ($device:ty, $seal:ident) => {
+        /// Writes a frame of 256 bytes of readings, with their time and sheet.
+        ///
+        /// # Safety
+        /// As the header says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $seal(
+            slot: *mut Slot<$device>,
+            seconds: u64,
+            sheet: u16,
+            readings: *const [u8; READINGS],
+            frame: *mut <$device as Sealer>::Frame,
+        ) -> i32 {
+            let Some(stamp) = Stamp::new(seconds, sheet) else { return TIME };
+            // SAFETY: the caller's promise.
+            unsafe { seal(slot, stamp, readings, frame) }
+        }
+    };
+}
+
+sealed_at!(Device<P17, Callbacks>, tobari_p17_seal_at);
+sealed_at!(Device<U28, Callbacks>, tobari_u28_seal_at);
 
 /// There is nobody to tell: a sensor stands still, and its watchdog starts it again. Nothing in the
 /// device's code is known to come here.

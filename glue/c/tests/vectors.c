@@ -1,4 +1,4 @@
-/* The library, from C: frames are those of the vectors (vectors/device/v1/frames.txt, the only word), what is wrong is refused, and no call takes 8 KiB of stack.
+/* The library, from C: frames are those of the vectors (vectors/device/v1/frames.txt and v2, the two words), what is wrong is refused, and no call takes 8 KiB of stack.
  *
  * Stack: a thread runs on memory that was painted before; what it changed, less what a thread that does nothing changes, is what a call takes. */
 #define _POSIX_C_SOURCE 200809L
@@ -15,9 +15,13 @@ static union {
     tobari_p1 p1;
     tobari_u25 u25;
     tobari_gcm gcm;
+    tobari_p17 p17;
+    tobari_u28 u28;
 } device;
-static uint8_t root[TOBARI_ROOT], readings[TOBARI_READINGS], frame[TOBARI_U25_FRAME], expected[TOBARI_U25_FRAME];
+static uint8_t root[TOBARI_ROOT], readings[TOBARI_READINGS], frame[TOBARI_U28_FRAME], expected[TOBARI_U28_FRAME];
 static uint32_t kept, fails;
+static uint64_t seconds;
+static uint16_t sheet;
 
 static void check(int good, const char *what) {
     if (good) return;
@@ -56,10 +60,20 @@ static int32_t gcm_open(uint32_t number, size_t bytes) { return tobari_gcm_open(
 static int32_t gcm_seal(void) { return tobari_gcm_seal(&device.gcm, readings, frame); }
 static void gcm_close(void) { tobari_gcm_close(&device.gcm); }
 
-static const profile profiles[3] = {
+static int32_t p17_open(uint32_t number, size_t bytes) { return tobari_p17_open(&device.p17, bytes, root, number, &counter); }
+static int32_t p17_seal(void) { return tobari_p17_seal_at(&device.p17, seconds, sheet, readings, frame); }
+static void p17_close(void) { tobari_p17_close(&device.p17); }
+static int32_t u28_open(uint32_t number, size_t bytes) { return tobari_u28_open(&device.u28, bytes, root, number, &counter); }
+static int32_t u28_seal(void) { return tobari_u28_seal_at(&device.u28, seconds, sheet, readings, frame); }
+static void u28_close(void) { tobari_u28_close(&device.u28); }
+
+#define PROFILES 5
+static const profile profiles[PROFILES] = {
     {"P1", TOBARI_P1_FRAME, sizeof(tobari_p1), p1_open, p1_seal, p1_close},
     {"U25", TOBARI_U25_FRAME, sizeof(tobari_u25), u25_open, u25_seal, u25_close},
     {"GCM", TOBARI_GCM_FRAME, sizeof(tobari_gcm), gcm_open, gcm_seal, gcm_close},
+    {"P17", TOBARI_P17_FRAME, sizeof(tobari_p17), p17_open, p17_seal, p17_close},
+    {"U28", TOBARI_U28_FRAME, sizeof(tobari_u28), u28_open, u28_seal, u28_close},
 };
 
 static void bytes_of(const char *hex, uint8_t *bytes, size_t length) {
@@ -71,8 +85,8 @@ static void bytes_of(const char *hex, uint8_t *bytes, size_t length) {
     }
 }
 
-/* The frames of version 1. */
-static int vectors(const char *path) {
+/* The frames of a version. */
+static int vectors(const char *path, int version) {
     static char line[8192];
     int seen = 0;
     FILE *file = fopen(path, "r");
@@ -83,13 +97,17 @@ static int vectors(const char *path) {
         const char *name = strtok(line, " ");
         check(name != NULL, "a profile");
         const profile *of = NULL;
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < PROFILES; i++)
             if (strcmp(profiles[i].name, name) == 0) of = &profiles[i];
         check(of != NULL, "a profile that is known");
         bytes_of(strtok(NULL, " "), root, sizeof root);
         uint32_t number = (uint32_t)strtoul(strtok(NULL, " "), NULL, 10);
         kept = (uint32_t)strtoul(strtok(NULL, " "), NULL, 10);
         uint32_t first = kept;
+        if (version == 2) {
+            seconds = strtoull(strtok(NULL, " "), NULL, 10);
+            sheet = (uint16_t)strtoul(strtok(NULL, " "), NULL, 10);
+        }
         bytes_of(strtok(NULL, " "), readings, sizeof readings);
         bytes_of(strtok(NULL, " "), expected, of->frame);
         check(of->open(number, of->bytes) == TOBARI_OK && of->seal() == TOBARI_OK, "a frame");
@@ -144,16 +162,19 @@ static size_t used(void *(*work)(void *), const profile *of) {
 }
 
 int main(int count, char **words) {
-    check(count == 2, "a file of vectors");
+    check(count == 3, "two files of vectors");
     check(tobari_p1_open(NULL, sizeof(tobari_p1), root, 1, &counter) == TOBARI_NULL, "TOBARI_NULL");
     check(tobari_p1_open(&device.p1, sizeof(tobari_p1), NULL, 1, &counter) == TOBARI_NULL, "TOBARI_NULL");
     check(tobari_p1_open(&device.p1, sizeof(tobari_p1), root, 1, NULL) == TOBARI_NULL, "TOBARI_NULL");
     check(tobari_p1_seal(&device.p1, NULL, frame) == TOBARI_NULL, "TOBARI_NULL");
     tobari_p1_close(NULL);
-    for (int i = 0; i < 3; i++) refusals(&profiles[i]);
-    int seen = vectors(words[1]);
-    check(seen == 9, "nine vectors");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < PROFILES; i++) refusals(&profiles[i]);
+    int seen = vectors(words[1], 1) + vectors(words[2], 2);
+    check(seen == 15, "fifteen vectors");
+    check(tobari_u28_seal_at(&device.u28, UINT64_C(1) << 40, 0, readings, frame) == TOBARI_TIME, "TOBARI_TIME");
+    check(tobari_p17_seal_at(&device.p17, 0, 4096, readings, frame) == TOBARI_TIME, "TOBARI_TIME");
+    seconds = sheet = 0;
+    for (int i = 0; i < PROFILES; i++) {
         const profile *of = &profiles[i];
         kept = 0;
         size_t idle = used(nothing, of), opening = used(opens, of), sealing = used(seals, of);

@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tobari_device::{P1, U25};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_lattice::wire;
 use tobari_octets::{hex, sha256};
@@ -20,6 +19,7 @@ use tobari_sense::question::{Question, Registered};
 use tobari_sense::registry::{FLEET, Registry, Secret};
 use tobari_sense::schema::{ProfileName, Schema};
 use tobari_sense::setting::{Setting, key_name};
+use tobari_sense::with_profile;
 use zeroize::Zeroizing;
 
 /// Parses a schema from JSON.
@@ -172,10 +172,16 @@ impl KeyHolder {
         short(py, || {
             let question: Question = serde_json::from_str(question).map_err(malformed)?;
             let mut state = self.state()?;
-            let registered = question
+            let mut all = question
                 .register(&self.schema, &self.setting, &state.registry, &self.holder.question_names())
                 .map_err(failed)?;
-            taken_up(&mut state.desk, registered)
+            match (all.pop(), all.len()) {
+                (Some(registered), 0) => taken_up(&mut state.desk, registered),
+                _ => Err(failed(
+                    "expected a question about one frame of each row, found one about several: register it with \
+                     `tobari sense query`, or ask about fewer channels",
+                )),
+            }
         })
     }
 
@@ -289,10 +295,7 @@ impl Publisher {
             watch.step()?;
         }
         let devices = registry.entries().iter().zip(registry.seats()).map(|(entry, seat)| {
-            let mac = Zeroizing::new(match self.setting.profile {
-                ProfileName::P1 => entry.root().mac_key::<P1>(),
-                ProfileName::U25 => entry.root().mac_key::<U25>(),
-            });
+            let mac = Zeroizing::new(with_profile!(self.setting.profile, P => entry.root().mac_key::<P>()));
             DeviceLine { seat, mac: hex(&*mac) }
         });
         let bundle = Bundle {

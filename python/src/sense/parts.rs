@@ -13,7 +13,6 @@ use crate::work::{long, pieces, short};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet};
-use tobari_device::{P1, U25, peek};
 use tobari_lattice::bgv::{Ciphertext, Evaluator};
 use tobari_sense::bundle::Bundle;
 use tobari_sense::cloud::CloudError;
@@ -42,11 +41,10 @@ pub(super) fn split_frames<'py>(
     let mut cohorts: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
     pieces(py, frames.chunks(FRAMES * profile.frame_bytes()), |some| {
         for frame in some.chunks(profile.frame_bytes()) {
-            let head = match profile {
-                ProfileName::P1 => peek::<P1>(frame),
-                ProfileName::U25 => peek::<U25>(frame),
-            };
-            let number = head.map_err(|_| malformed("expected frames of the fleet's profile, found another"))?.device;
+            let number = profile
+                .peek(frame)
+                .map_err(|_| malformed("expected frames of the fleet's profile, found another"))?
+                .device;
             if let Some(place) = places.get(&number.value()) {
                 cohorts.entry(place / blocks).or_default().extend_from_slice(frame);
             }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25};
+use tobari_device::{DeviceNumber, MacKey, Profile, Stamp};
 use tobari_engine::BgvValue;
 use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_lattice::wire;
@@ -54,8 +54,9 @@ impl Material for Loan<'_> {
 struct State {
     seen: FrameHistory,
     counts: IngestCounts,
-    /// For each frame its time of arrival in milliseconds since 1970, its device, and its bytes.
-    frames: Vec<(u64, DeviceNumber, Arc<[u8]>)>,
+    /// For each frame its time, or its time of arrival if it has none, in milliseconds since 1970;
+    /// its sheet, its device, and its bytes.
+    frames: Vec<(u64, u16, DeviceNumber, Arc<[u8]>)>,
     orders: BTreeMap<String, Order>,
 }
 
@@ -152,13 +153,16 @@ impl Server {
             let mut state = self.state()?;
             let mut counts = IngestCounts::default();
             for frame in some.chunks(bytes) {
-                let (verdict, number) = match self.gate.check(frame) {
-                    Ok(checked) => (state.seen.admit(&checked), Some(checked.head.device)),
+                let (verdict, head) = match self.gate.check(frame) {
+                    Ok(checked) if !checked.is_timely(time_ms / 1000) => (Verdict::Untimely, None),
+                    Ok(checked) => (state.seen.admit(&checked), Some(checked.head)),
                     Err(refused) => (refused, None),
                 };
                 counts.count(verdict);
-                if let (Verdict::Taken, Some(number)) = (verdict, number) {
-                    state.frames.push((time_ms, number, frame.into()));
+                if let (Verdict::Taken, Some(head)) = (verdict, head) {
+                    // frames of version 2 have their own time
+                    let time = head.stamp.map_or(time_ms, |stamp| 1000 * stamp.seconds());
+                    state.frames.push((time, head.stamp.map_or(0, Stamp::sheet), head.device, frame.into()));
                 }
             }
             state.counts.add(&counts);
@@ -187,9 +191,8 @@ impl Server {
         let state = self.state()?;
         let order =
             state.orders.get(id).ok_or_else(|| refused("expected a question that was ordered, found another"))?;
-        let first = |time: u64| (time + 1).saturating_sub(order.length_ms).next_multiple_of(order.every_ms);
-        let starts = |time: u64| (first(time)..=time).step_by(usize::try_from(order.every_ms).unwrap_or(usize::MAX));
-        Ok(state.frames.iter().flat_map(|(time, ..)| starts(*time)).collect())
+        let of_sheet = state.frames.iter().filter(|(_, sheet, ..)| *sheet == order.sheet);
+        Ok(of_sheet.flat_map(|(time, ..)| order.windows().of(*time)).collect())
     }
 
     /// The result of a question for a window; none if too few devices have frames in it. With
@@ -206,17 +209,18 @@ impl Server {
         let state = self.state()?;
         let order =
             state.orders.get(id).ok_or_else(|| refused("expected a question that was ordered, found another"))?;
-        let (order, window) = (order.clone(), start_ms..start_ms.saturating_add(order.length_ms));
-        let inside = state.frames.iter().filter(|(time, ..)| window.contains(time));
-        let frames: Vec<_> = inside.map(|(_, number, frame)| (*number, Arc::clone(frame))).collect();
+        let (order, window) = (order.clone(), start_ms..order.windows().end(start_ms));
+        let inside = state.frames.iter().filter(|(time, sheet, ..)| window.contains(time) && *sheet == order.sheet);
+        let frames: Vec<_> = inside.map(|(_, _, number, frame)| (*number, Arc::clone(frame))).collect();
         drop(state);
         let order = if part { of_part(order) } else { order };
         let (given, cloud) = (Arc::clone(&self.given), Arc::clone(&self.cloud));
         let progress = progress.map(|progress| (progress, "window"));
-        let answer = long(py, progress, move |watch| match order.profile {
-            ProfileName::P1 => answer::<P1>(&given, &cloud, &order, &frames, watch),
-            ProfileName::U25 => answer::<U25>(&given, &cloud, &order, &frames, watch),
-        })?;
+        let answer = long(
+            py,
+            progress,
+            move |watch| with_profile!(order.profile, P => answer::<P>(&given, &cloud, &order, &frames, watch)),
+        )?;
         Ok(answer.map(|answer| PyBytes::new(py, &answer)))
     }
 

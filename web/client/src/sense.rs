@@ -9,7 +9,7 @@
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, SealError, U25};
+use tobari_device::{Device, InsecureVolatileCounter, Profile, SealError, U25};
 use tobari_lattice::{bgv::EncodeError, wire};
 use tobari_octets::{hex, sha256};
 use tobari_sense::bundle::{Bundle, DeviceLine};
@@ -127,9 +127,9 @@ pub struct Opened {
 /// Readings that the tab has sent, as bytes, by window and device; wiped on drop.
 #[derive(Default)]
 struct Plain {
-    windows: BTreeMap<u64, BTreeMap<usize, Zeroizing<Vec<u8>>>>,
+    windows: BTreeMap<u64, BTreeMap<usize, Zeroizing<Vec<u32>>>>,
     /// Readings that were sent and are not confirmed yet.
-    pending: Vec<(usize, Zeroizing<u8>)>,
+    pending: Vec<(usize, Zeroizing<u32>)>,
     /// The time of the last confirmation.
     last_ms: u64,
     /// The start of the current time without knowledge of the server's frames.
@@ -212,18 +212,21 @@ fn schema() -> Schema {
         name: CHANNEL.to_owned(),
         least: -40.0,
         step: 0.5,
+        bits: 8,
+        length: None,
         square: false,
         edges: EDGES.to_vec(),
         above: vec![ALARM],
     };
-    Schema { profile: ProfileName::U25, samples: 1, channels: vec![channel], products: Vec::new() }
+    let (profile, channels) = (ProfileName::U25, vec![channel]);
+    Schema { profile, samples: 1, count: None, slice: None, channels, products: Vec::new() }
 }
 
 fn question(window_s: u32) -> Question {
     let channel = || CHANNEL.to_owned();
     Question {
         name: "climate".to_owned(),
-        window: Window { length: format!("{window_s}s"), every: None },
+        window: Window { length: format!("{window_s}s"), every: None, zone: None, lateness: None },
         group_by: GroupBy::None,
         least_devices: LEAST,
         frames: FRAMES,
@@ -260,7 +263,8 @@ impl Fleet {
             // neither key nor counter outlasts the tab
             devices.push(Device::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?);
         }
-        let registered = question(wanted.window_s).register(&schema, &setting, &registry, &holder.question_names())?;
+        let mut all = question(wanted.window_s).register(&schema, &setting, &registry, &holder.question_names())?;
+        let registered = all.pop().ok_or(FleetError::Text)?;
         let (mut objects, mut keys, mut cohorts) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut keep = |bytes: Vec<u8>| {
             let name = hex(&sha256(&bytes));
@@ -334,13 +338,12 @@ impl Fleet {
             if *device >= self.devices.len() {
                 return Err(FleetError::Wanted("a device of the fleet"));
             }
-            rows.push((*device, Zeroizing::new(self.schema.bytes(&[*reading])?)));
+            rows.push((*device, Zeroizing::new(self.schema.numbers(&[*reading])?)));
         }
         let mut frames = Vec::with_capacity(rows.len() * U25::FRAME);
         for (device, row) in rows {
-            let (places, mut frame) = (Zeroizing::new(self.schema.frame(std::slice::from_ref(&*row))?), U25::EMPTY);
-            let places: &[u8; READINGS] = &places;
-            self.devices[device].seal(places, &mut frame)?;
+            let (readings, mut frame) = (Zeroizing::new(self.schema.frames(std::slice::from_ref(&*row))?), U25::EMPTY);
+            self.devices[device].seal(&readings[0], &mut frame)?;
             frames.extend_from_slice(frame.as_ref());
             self.plain.pending.push((device, Zeroizing::new(row[0])));
         }

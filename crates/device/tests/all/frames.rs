@@ -2,8 +2,8 @@
 
 use tobari_device::{
     CounterError, CounterStore, Device, DeviceNumber, FRAME_LIMIT, GCM_FRAME, GcmDevice, GcmOpener, Head,
-    InsecureVolatileCounter, MacKey, Opener, P1, Profile, READINGS, Refused, ReplayWindow, Root, U25, fuzz_frames,
-    peek,
+    InsecureVolatileCounter, MacKey, Opener, P1, P17, Profile, READINGS, Refused, ReplayWindow, Root, Stamp, U25, U28,
+    fuzz_frames, peek,
 };
 
 fn root() -> Root {
@@ -14,10 +14,16 @@ fn number() -> DeviceNumber {
     DeviceNumber::new(0x0003_0201).unwrap()
 }
 
+/// The stamp of frames that have one.
+fn stamp() -> Stamp {
+    Stamp::new(0x0A_0504_0302, 0x0BCD).unwrap()
+}
+
 /// A frame of these readings from a device whose counter is `counter`.
 fn sealed<P: Profile>(counter: u32, readings: &[u8; READINGS]) -> Vec<u8> {
     let (mut flash, mut frame) = (InsecureVolatileCounter(counter), P::EMPTY);
-    Device::<P, _>::open(&root(), number(), &mut flash).unwrap().seal(readings, &mut frame).unwrap();
+    let mut device = Device::<P, _>::open(&root(), number(), &mut flash).unwrap();
+    device.seal_at(stamp().into(), readings, &mut frame).unwrap();
     frame.as_ref().to_vec()
 }
 
@@ -32,7 +38,8 @@ fn every_reading_comes_back<P: Profile>() {
         for counter in 0..20 {
             let frame = sealed::<P>(counter, &readings);
             let envelope = mac.open(&frame).unwrap();
-            assert_eq!(envelope.head(), Head { device: number(), counter });
+            let stamp = (P::VERSION == 2).then(stamp);
+            assert_eq!(envelope.head(), Head { device: number(), counter, stamp });
             assert_eq!(peek::<P>(&frame), Ok(envelope.head()));
             assert_eq!(*opener.open(&envelope).unwrap(), readings);
         }
@@ -43,6 +50,8 @@ fn every_reading_comes_back<P: Profile>() {
 fn every_reading_comes_back_in_every_profile() {
     every_reading_comes_back::<P1>();
     every_reading_comes_back::<U25>();
+    every_reading_comes_back::<P17>();
+    every_reading_comes_back::<U28>();
     let (mut flash, mut frame) = (InsecureVolatileCounter(7), [0; GCM_FRAME]);
     GcmDevice::open(&root(), number(), &mut flash).unwrap().seal(&[9; READINGS], &mut frame).unwrap();
     let (head, readings) = GcmOpener::new(&root()).open(&frame).unwrap();
@@ -53,9 +62,14 @@ fn every_reading_comes_back_in_every_profile() {
 fn frames_have_exactly_the_lengths_that_were_promised() {
     assert_eq!(sealed::<P1>(0, &[1; READINGS]).len(), 553);
     assert_eq!(sealed::<U25>(0, &[1; READINGS]).len(), 840);
+    assert_eq!((sealed::<P17>(0, &[1; READINGS]).len(), sealed::<U28>(0, &[1; READINGS]).len()), (560, 943));
     assert_eq!((P1::FRAME, U25::FRAME, GCM_FRAME), (553, 840, 256 + 28));
+    assert_eq!((P17::FRAME, U28::FRAME), (560, 943));
     let frame = sealed::<P1>(0x0605_0403, &[1; READINGS]);
     assert_eq!(frame[..8], [0x11, 1, 2, 3, 3, 4, 5, 6], "version 1, profile 1, device, counter");
+    let frame = sealed::<U28>(0x0605_0403, &[1; READINGS]);
+    let head = [0x24, 1, 2, 3, 3, 4, 5, 6, 2, 3, 4, 5, 0x0A, 0xCD, 0x0B];
+    assert_eq!(frame[..15], head, "version 2, profile 4, device, counter, time, sheet");
 }
 
 /// The device's computation in the slots of the converting server: `b^ - Σ a^ s^` is the transform
@@ -83,6 +97,8 @@ fn slots_decrypt<P: Profile>() {
 fn taking_the_secret_off_slot_by_slot_leaves_the_transform_of_the_readings_and_noise() {
     slots_decrypt::<P1>();
     slots_decrypt::<U25>();
+    slots_decrypt::<P17>();
+    slots_decrypt::<U28>();
 }
 
 fn tampering_is_refused<P: Profile>() {
@@ -94,6 +110,8 @@ fn tampering_is_refused<P: Profile>() {
         let refused = mac.open(&changed).map(|_| ()).unwrap_err();
         match bit / 8 {
             0 => assert!(matches!(refused, Refused::Version { .. } | Refused::Profile { .. })),
+            // no device writes a sheet of 13 bits and more
+            14 if P::VERSION == 2 && bit % 8 > 3 => assert_eq!(refused, Refused::Malformed),
             _ => assert_eq!(refused, Refused::Mac, "bit {bit}"),
         }
     }
@@ -110,6 +128,8 @@ fn tampering_is_refused<P: Profile>() {
 fn every_changed_bit_and_every_other_length_is_refused() {
     tampering_is_refused::<P1>();
     tampering_is_refused::<U25>();
+    tampering_is_refused::<P17>();
+    tampering_is_refused::<U28>();
     let (mut flash, mut frame) = (InsecureVolatileCounter(0), [0; GCM_FRAME]);
     GcmDevice::open(&root(), number(), &mut flash).unwrap().seal(&[9; READINGS], &mut frame).unwrap();
     for bit in 8..frame.len() * 8 {
@@ -192,7 +212,8 @@ fn synthetic<P: Profile>(flash: &mut Flash, restart: u32, count: u32) -> Vec<Vec
     let mut device = Device::<P, _>::open(&root(), number(), flash).unwrap();
     let mut seal = |i| {
         let mut frame = P::EMPTY;
-        device.seal(&some(restart, i), &mut frame).ok().map(|()| frame.as_ref()[8..24].to_vec())
+        let nonce = P::HEAD..P::HEAD + 16;
+        device.seal_at(stamp().into(), &some(restart, i), &mut frame).ok().map(|()| frame.as_ref()[nonce].to_vec())
     };
     (0..count).map_while(&mut seal).collect()
 }
@@ -209,7 +230,7 @@ fn counted(flash: &mut Flash, restart: u32, count: u32) -> Vec<Vec<u8>> {
 #[test]
 fn no_nonce_repeats_across_restarts_and_crashes_nor_those_of_lattices_when_storage_is_put_back() {
     for put_back in [false, true] {
-        for (found, frames) in [nonces(synthetic::<P1>, put_back), nonces(synthetic::<U25>, put_back)] {
+        for (found, frames) in [nonces(synthetic::<P1>, put_back), nonces(synthetic::<U28>, put_back)] {
             assert_eq!(found, frames);
         }
     }
@@ -235,11 +256,11 @@ fn a_replay_window_takes_each_counter_once_whatever_the_order() {
 
 #[test]
 fn any_bytes_are_refused_or_are_what_a_device_writes() {
-    for length in [0, 7, 24, 284, 553, 840] {
-        for filler in [0, 1, 0x11, 0x12, 0x13, 255] {
+    for length in [0, 7, 24, 284, 553, 560, 840, 943] {
+        for filler in [0, 1, 0x11, 0x12, 0x13, 0x24, 0x25, 255] {
             let mut bytes = vec![filler; length];
             fuzz_frames(&bytes);
-            for first in [0x11, 0x12, 0x13] {
+            for first in [0x11, 0x12, 0x13, 0x24, 0x25] {
                 if let Some(byte) = bytes.first_mut() {
                     *byte = first;
                 }
@@ -250,8 +271,28 @@ fn any_bytes_are_refused_or_are_what_a_device_writes() {
     for frame in [sealed::<P1>(0, &[3; READINGS]), sealed::<U25>(0, &[3; READINGS])] {
         fuzz_frames(&frame);
     }
+    for frame in [sealed::<P17>(0, &[3; READINGS]), sealed::<U28>(0, &[3; READINGS])] {
+        fuzz_frames(&frame);
+    }
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/device_frames");
     for file in std::fs::read_dir(corpus).unwrap() {
         fuzz_frames(&std::fs::read(file.unwrap().path()).unwrap());
     }
+}
+
+/// A frame of an older version, made with the same root, is no frame of a fleet with a newer one,
+/// even if its first byte and length are changed: each profile has keys of its own.
+#[test]
+fn a_frame_of_version_1_is_none_of_version_2() {
+    let (old, mac) = (sealed::<P1>(3, &[1; READINGS]), MacKey::<P17>::from_bytes(&root().mac_key::<P17>()));
+    assert_eq!(peek::<P17>(&old), Err(Refused::Length { expected: 560, found: 553 }));
+    let mut longer = old.clone();
+    longer.splice(8..8, [0; 7]);
+    assert_eq!(peek::<P17>(&longer), Err(Refused::Version { expected: 2, found: 1 }));
+    longer[0] = 0x21;
+    assert_eq!(peek::<P17>(&longer), Err(Refused::Profile { expected: 5, found: 1 }));
+    longer[0] = 0x25;
+    assert_eq!(mac.open(&longer).map(|_| ()).unwrap_err(), Refused::Mac);
+    let keys = [root().mac_key::<P1>(), root().mac_key::<P17>(), root().mac_key::<U25>(), root().mac_key::<U28>()];
+    assert!((0..4).all(|i| (0..i).all(|j| keys[i] != keys[j])));
 }

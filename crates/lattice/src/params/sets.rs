@@ -31,7 +31,7 @@ pub struct NamedSet {
 
 impl NamedSet {
     /// All that jobs and benchmarks use.
-    pub const ALL: [NamedSet; 17] = [
+    pub const ALL: [NamedSet; 18] = [
         NamedSet {
             name: "ckks-a",
             purpose: "benchmark set A: CKKS, scale 2^30, five levels",
@@ -166,6 +166,15 @@ impl NamedSet {
             special: &[50],
             digits: 2,
             plaintext_modulus: Some(33_292_289),
+        },
+        NamedSet {
+            name: "sense-sums",
+            purpose: "sums of devices' frames of 28 bits: BGV modulo 268,042,241",
+            degree: 1 << 13,
+            data: &[50, 50],
+            special: &[50],
+            digits: 2,
+            plaintext_modulus: Some(268_042_241),
         },
         NamedSet {
             name: "sense",

@@ -9,7 +9,7 @@ use tobari_command::demo::Line;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_command::reach::Reach;
-use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, U25};
+use tobari_device::{Device, InsecureVolatileCounter, Profile, U25};
 use tobari_sense::desk::ResultOpener;
 use tobari_sense::holder::Holder;
 use tobari_sense::question::Question;
@@ -26,15 +26,15 @@ const QUESTION: &str = r#"{"name":"demo","window":{"length":"1s"},"statistic":[{
     {"kind":"histogram","channel":"temperature"},{"kind":"alarm","channel":"temperature","threshold":30,"at-least":50}]}"#;
 
 /// Half degrees above -40: the course of a day, an offset for each place, and some variation.
-fn reading(device: usize, sample: usize) -> u8 {
+fn reading(device: usize, sample: usize) -> u32 {
     let hour = sample as f64 * 24.0 / SAMPLES as f64;
     let course = 8.0 * ((hour - 9.0) / 24.0 * std::f64::consts::TAU).sin();
     let own = (device * 37 % 29) as f64 - 4.0 + (device * 11 + sample * 5) as f64 % 3.0;
-    (2.0 * (own + course + 40.0)) as u8
+    (2.0 * (own + course + 40.0)) as u32
 }
 
 /// The figures computed from plaintext readings.
-fn expected(rows: &[Vec<u8>]) -> [Figure; 4] {
+fn expected(rows: &[Vec<u32>]) -> [Figure; 4] {
     let bytes: Vec<i128> = rows.iter().flatten().map(|byte| i128::from(*byte)).collect();
     let (n, sum) = (bytes.len() as i128, bytes.iter().sum::<i128>());
     let variance = n * bytes.iter().map(|byte| byte * byte).sum::<i128>() - sum * sum;
@@ -85,12 +85,9 @@ pub fn demo() -> Result<Line, Failure> {
     })?;
     let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
     let secret = folder.holder.secret(&setting);
-    let registered = serde_json::from_str::<Question>(QUESTION)?.register(
-        &schema,
-        &setting,
-        &registry,
-        &folder.holder.question_names(),
-    )?;
+    let names = folder.holder.question_names();
+    let mut all = serde_json::from_str::<Question>(QUESTION)?.register(&schema, &setting, &registry, &names)?;
+    let registered = all.pop().ok_or_else(|| Failure::Work("expected a registered question, found none".to_owned()))?;
     let mut desk = ResultOpener::new(setting.clone(), schema.clone(), folder.holder.secret(&setting));
     desk.register(registered.clone())?;
     let server = BlindProcess::start_with(["--sense", &data])?;
@@ -104,10 +101,10 @@ pub fn demo() -> Result<Line, Failure> {
         let start = next_window().await;
         let (began, mut frames, mut rows) = (Instant::now(), Vec::new(), Vec::new());
         for (device, entry) in registry.entries().iter().enumerate() {
-            let own: Vec<Vec<u8>> = (0..SAMPLES).map(|sample| vec![reading(device, sample)]).collect();
-            let (readings, mut frame): ([u8; READINGS], _) = (schema.frame(&own)?, U25::EMPTY);
+            let own: Vec<Vec<u32>> = (0..SAMPLES).map(|sample| vec![reading(device, sample)]).collect();
+            let (sealed, mut frame) = (schema.frames(&own)?, U25::EMPTY);
             Device::<U25, _>::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?
-                .seal(&readings, &mut frame)?;
+                .seal(&sealed[0], &mut frame)?;
             frames.extend_from_slice(&frame);
             rows.extend(own);
         }
@@ -149,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_readings_are_in_every_bin_and_are_an_alarm() {
-        let rows: Vec<Vec<u8>> =
+        let rows: Vec<Vec<u32>> =
             (0..DEVICES).flat_map(|device| (0..SAMPLES).map(move |sample| vec![reading(device, sample)])).collect();
         let [_, _, Figure::Histogram { counts, .. }, Figure::Above { alarm, .. }] = expected(&rows) else {
             panic!("figures")

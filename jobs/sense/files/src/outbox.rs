@@ -32,7 +32,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
-use tobari_device::{Head, P1, U25, peek};
+use tobari_device::Head;
 use tobari_host::files::{
     FileError, directory_of, persist, read_bounded, sync_directory, temporary, write_atomically, write_secret,
 };
@@ -287,12 +287,7 @@ impl Outbox {
             file.read_exact(bytes)
         };
         read(&mut bytes).map_err(reading(&path))?;
-        let head = |frame: &[u8]| -> Option<Head> {
-            match entry.profile {
-                ProfileName::P1 => peek::<P1>(frame).ok(),
-                ProfileName::U25 => peek::<U25>(frame).ok(),
-            }
-        };
+        let head = |frame: &[u8]| -> Option<Head> { entry.profile.peek(frame).ok() };
         let heads: Option<Vec<Head>> = bytes.chunks_exact(each).map(head).collect();
         let heads = heads.ok_or_else(|| OutboxError::Damaged(path.clone()))?;
         let first = heads.first().map_or(0, |head| head.counter);
@@ -357,7 +352,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use tobari_device::{Device, DeviceNumber, InsecureVolatileCounter, Profile, READINGS, Root};
+    use tobari_device::{Device, DeviceNumber, InsecureVolatileCounter, Profile, READINGS, Root, U25};
 
     const FLEET_NAME: [u8; FLEET] = [7; FLEET];
 

@@ -8,10 +8,10 @@
 //! The columns of figures are `question`, `id`, `start`, `end`, `group`, `devices`, `frames`,
 //! `statistic`, `channel`, `edge`, `value`, `exact` and `alarm`.
 //!
-//! `time`, `start` and `end` are UTC in milliseconds. `frame` is a fixed-length binary of 553 or
-//! 840 bytes, stored uncompressed because it does not compress. `edge` is the upper end of a
-//! histogram's bin, or the threshold; it is null elsewhere and in the last bin. `value` is in
-//! physical units, `exact` in steps of bytes, an integer or a fraction.
+//! `time`, `start` and `end` are UTC in milliseconds. `frame` is a fixed-length binary of 553 to
+//! 943 bytes, stored uncompressed because it does not compress. `edge` is the upper end of a
+//! histogram's bin, the threshold, or the place in a vector; it is null elsewhere and in the last
+//! bin. `value` is in physical units, `exact` in steps of bytes, an integer or a fraction.
 //!
 //! **Who sees what**: a file of frames reveals the same as the server's disk, the senders and times
 //! of frames, and no reading. A file of figures reveals the same as analysts' releases.
@@ -286,6 +286,16 @@ fn cells(figure: &Figure) -> Vec<Cell<'_>> {
         Figure::Number { statistic, channel, value, exact } => {
             vec![Cell { names: [statistic, channel], edge: None, value: *value, exact: exact.clone(), alarm: None }]
         }
+        Figure::Vector { statistic, channel, first, values, exact } => (*first..)
+            .zip(values.iter().zip(exact))
+            .map(|(place, (value, exact))| Cell {
+                names: [statistic, channel],
+                edge: Some(place as f64),
+                value: *value,
+                exact: exact.clone(),
+                alarm: None,
+            })
+            .collect(),
         Figure::Histogram { channel, edges, counts } => (0..)
             .zip(counts)
             .map(|(bin, number)| count(["histogram", channel], edges.get::<usize>(bin).copied(), *number, None))
@@ -388,6 +398,7 @@ mod tests {
             start_ms: 1000,
             end_ms: 2000,
             groups: vec![group],
+            sheet: 0,
             too_few: vec![],
             left_out: 0,
         };

@@ -10,7 +10,7 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use std::sync::Arc;
 use std::time::Instant;
 use tobari_device::{
-    Device, DeviceNumber, Envelope, InsecureVolatileCounter, MacKey, Opener, P1, Profile, READINGS, Root, U25,
+    Device, DeviceNumber, Envelope, InsecureVolatileCounter, MacKey, Opener, P1, Profile, READINGS, Root, Stamp, U25,
     transform_root,
 };
 use tobari_engine::{BgvEngine, BgvValue};
@@ -51,7 +51,8 @@ impl<P: Profile> Fleet<P> {
             let (mut frame, mut reading) = (P::EMPTY, [0; READINGS]);
             rng.fill_bytes(&mut reading);
             let number = DeviceNumber::new(block as u32).ok_or("too many devices")?;
-            Device::<P, _>::open(&root, number, InsecureVolatileCounter(0))?.seal(&reading, &mut frame)?;
+            let mut device = Device::<P, _>::open(&root, number, InsecureVolatileCounter(0))?;
+            device.seal_at(Stamp::default().into(), &reading, &mut frame)?;
             envelopes.push(MacKey::<P>::from_bytes(&root.mac_key::<P>()).open(frame.as_ref())?);
             readings.push(reading);
             cohort.put(block, &Opener::<P>::new(&root));

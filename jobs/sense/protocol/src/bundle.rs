@@ -8,12 +8,13 @@
 use super::order::{MAX_DEVICES, Seat, at_most};
 use super::registry::{FLEET, Registry};
 use super::schema::ProfileName;
+use crate::with_profile;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use tobari_device::{DeviceNumber, P1, U25};
+use tobari_device::DeviceNumber;
 use tobari_octets::{hex, unhex_lower};
 use zeroize::Zeroizing;
 
@@ -43,10 +44,7 @@ impl DeviceLine {
     /// The devices of a registry, by place.
     pub fn of_registry(registry: &Registry, profile: ProfileName) -> Vec<Self> {
         let line = |(entry, seat): (&super::registry::Entry, Seat)| {
-            let mac = Zeroizing::new(match profile {
-                ProfileName::P1 => entry.root().mac_key::<P1>(),
-                ProfileName::U25 => entry.root().mac_key::<U25>(),
-            });
+            let mac = Zeroizing::new(with_profile!(profile, P => entry.root().mac_key::<P>()));
             Self { seat, mac: hex(&*mac) }
         };
         registry.entries().iter().zip(registry.seats()).map(line).collect()

@@ -11,13 +11,13 @@ use super::linear;
 use super::message::{self, WindowResults};
 use super::order::{Job, JobPlan, Order, OrderError, Seat, Tally};
 use super::program::{Input, Transform};
-use super::schema::ProfileName;
 use super::server::{Batch, exact_slots, linear_slots};
 use super::setting::Setting;
+use crate::with_profile;
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use tobari_device::{DeviceNumber, Envelope, P1, Profile, U25, transform_root};
+use tobari_device::{DeviceNumber, Envelope, Profile, transform_root};
 use tobari_engine::{BgvEngine, BgvValue, EngineError};
 use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_plan::engine::Direct;
@@ -182,10 +182,7 @@ impl Cloud {
     /// [`EngineError`] for parameters that the engine rejects.
     pub fn new(setting: Setting, rng: &mut impl CryptoRng) -> Result<Self, EngineError> {
         let engine = BgvEngine::new(&setting.parameters, None, rng)?;
-        let root = match setting.profile {
-            ProfileName::P1 => transform_root::<P1>(),
-            ProfileName::U25 => transform_root::<U25>(),
-        };
+        let root = with_profile!(setting.profile, P => transform_root::<P>());
         let transform = Transform::new(&setting.scheme, root);
         Ok(Self { setting, engine, transform })
     }
@@ -345,9 +342,9 @@ impl Cloud {
             return Ok(engine.key(material.key(input).ok_or(CloudError::Material("a key"))?)?);
         }
         let slots = plain(input).ok_or(CloudError::Material("a frame"))?;
-        Ok(match self.setting.profile {
-            ProfileName::P1 => exact::plain(engine, input, &slots)?,
-            ProfileName::U25 => engine.compact(&slots, engine.top_level())?,
+        Ok(match self.setting.profile.is_linear() {
+            true => engine.compact(&slots, engine.top_level())?,
+            false => exact::plain(engine, input, &slots)?,
         })
     }
 }

@@ -20,14 +20,15 @@
 
 use super::client::{self, Withheld};
 use super::message::{self, WindowResults};
-use super::order::{Answer, Job, JobPlan};
+use super::order::{Answer, Job, JobPlan, Order, Taken};
 use super::question::{QuestionError, Registered, Resolved};
 use super::registry::Registry;
 use super::release::{GroupSums, Release, figures};
-use super::schema::{Column, ProfileName, Schema};
+use super::schema::{Schema, Sheet};
 use super::setting::Setting;
+use crate::with_profile;
 use std::collections::{BTreeMap, BTreeSet};
-use tobari_device::{P1, READINGS, U25};
+use tobari_device::READINGS;
 use tobari_lattice::bgv::Ciphertext;
 use tobari_lattice::rlwe::SecretKey;
 
@@ -97,7 +98,7 @@ impl ResultOpener {
     /// [`Withheld`], for every reason.
     pub fn open(&mut self, id: &str, start_ms: u64, bytes: &[u8], registry: &Registry) -> Result<Release, Withheld> {
         let known = self.questions.get(id);
-        let fits = known.is_some_and(|(question, _)| start_ms.is_multiple_of(question.order.every_ms));
+        let fits = known.is_some_and(|(question, _)| question.order.windows().begins_at(start_ms));
         if !fits || !self.opened.insert((id.to_owned(), start_ms)) {
             self.counts.refused += 1;
             return Err(Withheld);
@@ -119,9 +120,11 @@ impl ResultOpener {
             return Err(Withheld);
         }
         let sums = self.sums(&job, &results)?;
+        let sheets = self.schema.sheets();
+        let sheet = sheets.get(usize::from(registered.order.sheet)).ok_or(Withheld)?;
         let mut groups = Vec::with_capacity(job.answers.len());
         for answer in &job.answers {
-            let sums = self.group(&job, answer, &sums, registered.order.weights.is_empty())?;
+            let sums = Self::group(&job, answer, &sums, sheet, &registered.order)?;
             let group = if registered.order.by_device {
                 registry.numbered(answer.group as u32).map(|entry| entry.name.clone())
             } else {
@@ -134,8 +137,9 @@ impl ResultOpener {
         let too_few = job.too_few.iter().filter_map(|group| registered.groups.get(*group).cloned()).collect();
         let left_out = tally.iter().map(|tally| u64::from(tally.left_out)).sum();
         let (question, id, end_ms) =
-            (registered.question.name.clone(), id.to_owned(), start_ms.saturating_add(registered.order.length_ms));
-        Ok(Release { question, id, start_ms, end_ms, groups, too_few, left_out })
+            (registered.question.name.clone(), id.to_owned(), registered.order.windows().end(start_ms));
+        let sheet = registered.order.sheet;
+        Ok(Release { question, id, start_ms, end_ms, groups, sheet, too_few, left_out })
     }
 
     /// All sums of all results, each checked against its plan. The bound on a result's noise comes
@@ -146,10 +150,11 @@ impl ResultOpener {
             if result.needs_relinearization() {
                 return Err(Withheld);
             }
-            all.push(match (&job.plan, self.setting.profile) {
-                (JobPlan::Linear(plan), ProfileName::U25) => client::linear::<U25>(plan, output, &self.secret, result)?,
-                (JobPlan::Linear(plan), ProfileName::P1) => client::linear::<P1>(plan, output, &self.secret, result)?,
-                (JobPlan::Exact(plan), _) => client::exact(plan, output, &self.secret, result)?,
+            all.push(match &job.plan {
+                JobPlan::Linear(plan) => {
+                    with_profile!(self.setting.profile, P => client::linear::<P>(plan, output, &self.secret, result)?)
+                }
+                JobPlan::Exact(plan) => client::exact(plan, output, &self.secret, result)?,
             });
         }
         Ok(all)
@@ -158,13 +163,12 @@ impl ResultOpener {
     /// The sums of a group by measure. It checks that places without a column have the sums of
     /// zeros.
     fn group(
-        &self,
         job: &Job,
         answer: &Answer,
         sums: &[client::Sums],
-        unweighted: bool,
+        sheet: &Sheet,
+        order: &Order,
     ) -> Result<Vec<[i64; READINGS]>, Withheld> {
-        let declared = self.schema.samples * self.schema.columns().len();
         let mut all = Vec::with_capacity(answer.outputs.len());
         for outputs in &answer.outputs {
             let mut total = [0i64; READINGS];
@@ -179,24 +183,24 @@ impl ResultOpener {
                 }
             }
             let expected = zero.checked_mul(answer.weight).ok_or(Withheld)?;
-            if total[declared.min(READINGS)..].iter().any(|sum| *sum != expected) {
+            if total[sheet.used().min(READINGS)..].iter().any(|sum| *sum != expected) {
                 return Err(Withheld);
             }
             all.push(total);
         }
-        let fits = !unweighted || self.ones_fit(&all, answer.frames as i64);
+        let fits = !order.weights.is_empty() || ones_fit(&all, order, sheet, answer.frames as i64);
         if fits { Ok(all) } else { Err(Withheld) }
     }
+}
 
-    /// Whether every column of ones and zeros has at most as many ones as there are frames. All
-    /// sums straight from frames share one range, and the range of these columns is smaller.
-    fn ones_fit(&self, sums: &[[i64; READINGS]], frames: i64) -> bool {
-        let columns = self.schema.columns();
-        let unit = |column: &Column| matches!(column, Column::Present | Column::Bin(..) | Column::Above(..));
-        let of = |sums: &[i64; READINGS]| {
-            let places = sums.iter().take(self.schema.samples * columns.len()).zip(columns.iter().cycle());
-            places.into_iter().all(|(sum, column)| !unit(column) || (0..=frames).contains(sum))
+/// Whether ones, zeros and counts have sums that so many frames can have. All sums straight from
+/// frames share one range, and the range of these columns is smaller.
+fn ones_fit(all: &[[i64; READINGS]], order: &Order, sheet: &Sheet, frames: i64) -> bool {
+    all.iter().enumerate().all(|(measure, sums)| {
+        let readings = order.measures.get(measure).is_none_or(|taken| *taken == Taken::Reading);
+        let fits = |(place, sum): (usize, &i64)| {
+            sheet.most(place, frames, readings).is_none_or(|most| (0..=most).contains(sum))
         };
-        sums.iter().all(of)
-    }
+        sums.iter().enumerate().all(fits)
+    })
 }

@@ -196,16 +196,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use crate::schema::{Channel, ProfileName};
+    use crate::schema::ProfileName;
     use chacha20::ChaCha20Rng;
     use chacha20::rand_core::SeedableRng;
     use tobari_device::U25;
 
     fn fleet(seed: u64) -> (Holder, Card) {
         let holder = Holder::generate(ProfileName::U25, &mut ChaCha20Rng::seed_from_u64(seed));
-        let channel =
-            Channel { name: "x".to_owned(), least: 0.0, step: 1.0, square: false, edges: vec![], above: vec![] };
-        let schema = Schema { profile: ProfileName::U25, samples: 1, channels: vec![channel], products: vec![] };
+        let schema: Schema = serde_json::from_str(r#"{"profile":"u25","channel":[{"name":"x"}]}"#).unwrap();
         let card = Card::new(&holder, schema);
         (holder, card)
     }

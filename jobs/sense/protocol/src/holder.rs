@@ -17,11 +17,12 @@ use super::question::QuestionNames;
 use super::registry::{Registry, Token};
 use super::schema::ProfileName;
 use super::setting::{Setting, SettingError, key_name};
+use crate::with_profile;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::SeedableRng;
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
-use tobari_device::{Opener, P1, Profile, U25};
+use tobari_device::{Opener, Profile};
 use tobari_lattice::bgv::{EncodeError, EvaluationKeys, SeededCiphertext};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
@@ -85,10 +86,7 @@ impl Holder {
         cohort: usize,
         rng: &mut impl CryptoRng,
     ) -> Result<Vec<SeededCiphertext>, EncodeError> {
-        match self.profile {
-            ProfileName::P1 => filled::<P1>(setting, registry, cohort).encrypt(secret, rng),
-            ProfileName::U25 => filled::<U25>(setting, registry, cohort).encrypt(secret, rng),
-        }
+        with_profile!(self.profile, P => filled::<P>(setting, registry, cohort).encrypt(secret, rng))
     }
 
     /// The key for questions' names between key holder and server, the same after every start.

@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | new, of an active device | taken | after it is durable |
 //! | identical to a stored frame (its sender got no answer) | duplicate | as accepted |
+//! | of a time before 2001, or more than a week ahead of the server's clock | untimely | rejected |
 //! | under a used counter, but different, or too old to compare | replayed | rejected |
 //! | 256 counters or more behind the newest | late | rejected |
 //! | of a device that was revoked or has a new key | revoked | rejected |
@@ -19,7 +20,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use tobari_device::{DeviceNumber, Head, MAC, MacKey, P1, Profile, Refused, ReplayWindow, U25, peek};
+use tobari_device::{DeviceNumber, Head, MAC, MacKey, P1, P17, Profile, Refused, ReplayWindow, U25, U28, peek};
 
 use super::schema::ProfileName;
 
@@ -38,6 +39,9 @@ pub struct IngestCounts {
     pub replayed: u64,
     /// Frames too old to check.
     pub late: u64,
+    /// Frames of a time that a wrong clock gave them.
+    #[serde(default)]
+    pub untimely: u64,
     /// Frames of a device that is no longer accepted.
     pub revoked: u64,
     /// Frames that no known device's key made.
@@ -48,13 +52,14 @@ pub struct IngestCounts {
 
 impl IngestCounts {
     /// The names and numbers, for metrics.
-    pub fn named(&self) -> [(&'static str, u64); 7] {
-        let Self { taken, duplicate, replayed, late, revoked, forged, malformed } = *self;
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        let Self { taken, duplicate, replayed, late, untimely, revoked, forged, malformed } = *self;
         [
             ("taken", taken),
             ("duplicate", duplicate),
             ("replayed", replayed),
             ("late", late),
+            ("untimely", untimely),
             ("revoked", revoked),
             ("forged", forged),
             ("malformed", malformed),
@@ -68,6 +73,7 @@ impl IngestCounts {
             Verdict::Duplicate => &mut self.duplicate,
             Verdict::Replayed => &mut self.replayed,
             Verdict::Late => &mut self.late,
+            Verdict::Untimely => &mut self.untimely,
             Verdict::Revoked => &mut self.revoked,
             Verdict::Forged => &mut self.forged,
             Verdict::Malformed => &mut self.malformed,
@@ -80,6 +86,7 @@ impl IngestCounts {
         self.duplicate += other.duplicate;
         self.replayed += other.replayed;
         self.late += other.late;
+        self.untimely += other.untimely;
         self.revoked += other.revoked;
         self.forged += other.forged;
         self.malformed += other.malformed;
@@ -97,6 +104,8 @@ pub enum Verdict {
     Replayed,
     /// The frame is too old to check.
     Late,
+    /// A wrong clock gave the frame its time.
+    Untimely,
     /// The frame's device is no longer accepted.
     Revoked,
     /// The frame's device did not make it.
@@ -104,6 +113,12 @@ pub enum Verdict {
     /// The bytes are not a frame.
     Malformed,
 }
+
+/// The earliest time of a frame, in seconds since 1970: 2001-01-01, UTC. The clock of a device that
+/// was not set begins in 1970 or in 2000.
+pub const EARLIEST: u64 = 978_307_200;
+/// How far the time of a frame may be ahead of the server's clock, in seconds: a week.
+pub const AHEAD: u64 = 604_800;
 
 /// A frame that its device made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,13 +130,15 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// Whether a right clock can have given the frame its time, at this time in seconds since 1970.
+    pub fn is_timely(&self, now: u64) -> bool {
+        let timely = EARLIEST..=now.saturating_add(AHEAD);
+        self.head.stamp.is_none_or(|stamp| timely.contains(&stamp.seconds()))
+    }
+
     /// The head and tag of a stored frame, which was checked before it was stored.
     pub fn of_stored(profile: ProfileName, frame: &[u8]) -> Option<Self> {
-        let head = match profile {
-            ProfileName::P1 => peek::<P1>(frame),
-            ProfileName::U25 => peek::<U25>(frame),
-        };
-        Some(Self { head: head.ok()?, tag: tag(frame) })
+        Some(Self { head: profile.peek(frame).ok()?, tag: tag(frame) })
     }
 }
 
@@ -132,13 +149,20 @@ fn tag(frame: &[u8]) -> u64 {
     tag.max(1)
 }
 
-/// The MAC keys of a fleet.
+/// The MAC keys of a fleet, and whether new frames of their devices are accepted.
 pub enum Gate {
     /// The keys of devices with profile P1.
-    P1(HashMap<DeviceNumber, (MacKey<P1>, bool)>),
+    P1(Keys<P1>),
     /// The keys of devices with profile U25.
-    U25(HashMap<DeviceNumber, (MacKey<U25>, bool)>),
+    U25(Keys<U25>),
+    /// The keys of devices with profile P17.
+    P17(Keys<P17>),
+    /// The keys of devices with profile U28.
+    U28(Keys<U28>),
 }
+
+/// MAC keys by device, and whether its new frames are accepted.
+pub type Keys<P> = HashMap<DeviceNumber, (MacKey<P>, bool)>;
 
 impl Gate {
     /// The gate for these devices: number, MAC key, and whether new frames are accepted.
@@ -146,6 +170,8 @@ impl Gate {
         match profile {
             ProfileName::P1 => Self::P1(keys(devices)),
             ProfileName::U25 => Self::U25(keys(devices)),
+            ProfileName::P17 => Self::P17(keys(devices)),
+            ProfileName::U28 => Self::U28(keys(devices)),
         }
     }
 
@@ -154,6 +180,8 @@ impl Gate {
         match self {
             Self::P1(_) => P1::FRAME,
             Self::U25(_) => U25::FRAME,
+            Self::P17(_) => P17::FRAME,
+            Self::U28(_) => U28::FRAME,
         }
     }
 
@@ -165,17 +193,17 @@ impl Gate {
         match self {
             Self::P1(devices) => check(devices, frame),
             Self::U25(devices) => check(devices, frame),
+            Self::P17(devices) => check(devices, frame),
+            Self::U28(devices) => check(devices, frame),
         }
     }
 }
 
-fn keys<'a, P: Profile>(
-    devices: impl Iterator<Item = (DeviceNumber, &'a [u8; 32], bool)>,
-) -> HashMap<DeviceNumber, (MacKey<P>, bool)> {
+fn keys<'a, P: Profile>(devices: impl Iterator<Item = (DeviceNumber, &'a [u8; 32], bool)>) -> Keys<P> {
     devices.map(|(number, key, takes)| (number, (MacKey::from_bytes(key), takes))).collect()
 }
 
-fn check<P: Profile>(devices: &HashMap<DeviceNumber, (MacKey<P>, bool)>, frame: &[u8]) -> Result<Checked, Verdict> {
+fn check<P: Profile>(devices: &Keys<P>, frame: &[u8]) -> Result<Checked, Verdict> {
     let head = peek::<P>(frame).map_err(|_| Verdict::Malformed)?;
     let (key, takes) = devices.get(&head.device).ok_or(Verdict::Forged)?;
     match key.open(frame) {
@@ -227,7 +255,7 @@ impl FrameHistory {
 
     /// The verdict on a checked frame.
     pub fn admit(&mut self, checked: &Checked) -> Verdict {
-        let Checked { head: Head { device, counter }, tag } = *checked;
+        let Checked { head: Head { device, counter, .. }, tag } = *checked;
         let device = self.devices.entry(device).or_insert_with(|| Device::new(ReplayWindow::default()));
         let place = &mut device.tags[counter as usize % KEPT];
         if *place == tag {
@@ -254,14 +282,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use tobari_device::{Device as Sealer, InsecureVolatileCounter, READINGS, Root};
+    use tobari_device::{Device as Sealer, InsecureVolatileCounter, READINGS, Root, Stamp};
 
     fn frames<P: Profile>(root: &Root, number: u32, first: u32, count: usize) -> Vec<P::Frame> {
         let number = DeviceNumber::new(number).unwrap();
         let mut device = Sealer::<P, _>::open(root, number, InsecureVolatileCounter(first)).unwrap();
         let seal = |i: usize| {
             let mut frame = P::EMPTY;
-            device.seal(&[i as u8; READINGS], &mut frame).unwrap();
+            device.seal_at(Stamp::default().into(), &[i as u8; READINGS], &mut frame).unwrap();
             frame
         };
         (0..count).map(seal).collect()
@@ -296,7 +324,7 @@ mod tests {
         assert_eq!(send(frames::<P>(&other, 4, 0, 1)[0].as_ref()), Verdict::Revoked);
         assert_eq!(send(&sent[301].as_ref()[1..]), Verdict::Malformed);
         let found = counts.named().map(|(_, count)| count);
-        assert_eq!(found, [3, 1, 1, 1, 1, 2, 1]);
+        assert_eq!(found, [3, 1, 1, 1, 0, 1, 2, 1]);
         // after a restart the windows are known, and the tags that are still in storage
         let mut again = FrameHistory::default();
         again.restore(numbers[0], seen.window(numbers[0]).unwrap());

@@ -16,6 +16,8 @@ use tobari_plan::site::{KeyDomain, Secrecy};
 
 /// The parameter set for linear sums of [`U25`](tobari_device::U25).
 pub const SET: &str = "sense-linear";
+/// The parameter set for linear sums of [`U28`](tobari_device::U28).
+pub const WIDE_SET: &str = "sense-sums";
 
 /// Frames of one batch, each with a weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,12 +6,13 @@
 //! `s s' cov`.
 //!
 //! The last frame may have fewer samples; the bytes of missing samples are zero. They are in no
-//! column of U25. In P1 the server's function of zero is subtracted once for each missing sample.
+//! column that a device sends. In P1 and P17 the server's function of zero is subtracted once for
+//! each missing sample.
 
-use super::analytics::{Fraction, Moments, covariance};
+use super::analytics::{Fraction, Moments, covariance, of_bytes};
 use super::order::Taken;
 use super::question::{Registered, Resolved, bin};
-use super::schema::{Column, ProfileName, Schema};
+use super::schema::{Column, Schema, Sheet};
 use serde::{Deserialize, Serialize};
 use tobari_device::READINGS;
 
@@ -41,10 +42,18 @@ pub struct Release {
     pub end_ms: u64,
     /// The figures by group.
     pub groups: Vec<GroupFigures>,
+    /// The sheet of these figures: a question about several sheets has a release for each.
+    #[serde(default, skip_serializing_if = "is_sheet_0")]
+    pub sheet: u16,
     /// Groups with fewer devices than the question's minimum.
     pub too_few: Vec<String>,
     /// The number of frames beyond the question's limit for a device.
     pub left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_sheet_0(sheet: &u16) -> bool {
+    *sheet == 0
 }
 
 /// The figures of a group.
@@ -81,6 +90,19 @@ pub enum Figure {
         /// The figure in steps of bytes: an integer or a fraction.
         exact: String,
     },
+    /// Sums, means or weighted sums of a vector, or of a part of it.
+    Vector {
+        /// The name of the statistic.
+        statistic: String,
+        /// The channel.
+        channel: String,
+        /// The place of the first figure in the vector.
+        first: usize,
+        /// The figures in physical units; `None` without samples.
+        values: Vec<Option<f64>>,
+        /// The figures in steps: integers or fractions.
+        exact: Vec<String>,
+    },
     /// The number of readings in each bin.
     Histogram {
         /// The channel.
@@ -107,49 +129,99 @@ pub enum Figure {
 /// Sums of a group by column.
 struct Totals<'a> {
     schema: &'a Schema,
-    columns: Vec<Column>,
+    sheet: &'a Sheet,
     measures: &'a [Taken],
     sums: &'a [[i64; READINGS]],
-    /// The number of samples if all frames were full.
-    room: i64,
+    /// The number of frames.
+    frames: i64,
 }
 
 impl Totals<'_> {
     /// The sum of a measure of a column over all samples.
     fn of(&self, measure: usize, column: Column) -> i64 {
-        let Some(place) = self.columns.iter().position(|known| *known == column) else { return 0 };
-        let rows = (0..self.schema.samples).map(|sample| sample * self.columns.len() + place);
-        self.sums.get(measure).map_or(0, |sums| rows.map(|row| sums[row]).sum())
+        let (Some(sums), Some(places)) = (self.sums.get(measure), self.sheet.places(column)) else { return 0 };
+        places.map(|place| sums[place]).sum()
+    }
+
+    /// The number of the measure that is the readings themselves.
+    fn readings(&self) -> usize {
+        self.measures.iter().position(|taken| *taken == Taken::Reading).unwrap_or(0)
     }
 
     /// The sum of a column's readings.
     fn plain(&self, column: Column) -> i64 {
-        self.of(self.measures.iter().position(|taken| *taken == Taken::Reading).unwrap_or(0), column)
+        self.of(self.readings(), column)
+    }
+
+    /// The number of samples.
+    fn count(&self) -> i64 {
+        self.sums.get(self.readings()).map_or(0, |sums| self.sheet.count(sums, self.frames))
+    }
+
+    /// The sum of a channel's readings at a place of a vector.
+    fn sum(&self, channel: usize, element: usize) -> i128 {
+        let limbs = 0..self.schema.channels[channel].limbs();
+        of_bytes(limbs.map(|limb| self.plain(Column::Value { channel, element, limb })))
     }
 
     /// The sum of a function of a channel's bytes, without missing samples.
     fn function(&self, taken: Taken, channel: usize) -> i64 {
         let measure = self.measures.iter().position(|known| *known == taken).unwrap_or(usize::MAX);
-        let missing = self.room - self.plain(Column::Present);
-        self.of(measure, Column::Value(channel)) - missing * taken.measure().table()[0]
+        let missing = self.frames.saturating_mul(self.sheet.samples() as i64) - self.count();
+        self.of(measure, Column::Value { channel, element: 0, limb: 0 }) - missing * taken.measure().table()[0]
     }
 
-    fn linear(&self) -> bool {
-        self.schema.profile == ProfileName::U25
+    /// Whether the server computed functions of this channel.
+    fn computed(&self, channel: usize) -> bool {
+        self.schema.channels[channel].is_of_bytes(self.schema.profile)
     }
 
-    fn squares(&self, i: usize) -> [i64; 2] {
-        if self.linear() {
-            return [self.plain(Column::SquareHigh(i)), self.plain(Column::SquareLow(i))];
+    fn squares(&self, channel: usize) -> i128 {
+        if self.computed(channel) {
+            return of_bytes([Taken::SquareHigh, Taken::SquareLow].map(|taken| self.function(taken, channel)));
         }
-        [self.function(Taken::SquareHigh, i), self.function(Taken::SquareLow, i)]
+        let limbs = 0..2 * self.schema.channels[channel].limbs();
+        of_bytes(limbs.map(|limb| self.plain(Column::Square { channel, element: 0, limb })))
+    }
+
+    fn products(&self, pair: usize, channels: [usize; 2]) -> i128 {
+        let limbs = channels.iter().map(|i| self.schema.channels[*i].limbs()).sum();
+        of_bytes((0..limbs).map(|limb| self.plain(Column::Product { pair, limb })))
+    }
+
+    /// A sum, mean or weighted sum at a place of a channel: the figure, and its exact form.
+    fn first_moment(&self, statistic: &Resolved, channel: usize, element: usize) -> (Option<f64>, String) {
+        let (own, count, sum) = (&self.schema.channels[channel], self.count(), self.sum(channel, element));
+        match statistic {
+            Resolved::Mean(_) => {
+                let mean = Moments { count: count.into(), sum, squares: 0 }.mean();
+                (mean.map(|mean| own.least + own.step * mean.value()), shown(mean))
+            }
+            Resolved::WeightedSum(_) => (Some(sum as f64), sum.to_string()),
+            _ => (Some(count as f64 * own.least + own.step * sum as f64), sum.to_string()),
+        }
+    }
+
+    /// The figure of a sum, mean or weighted sum: a number, or those of a vector on this sheet.
+    fn of_first_moments(&self, name: &str, statistic: &Resolved, channel: usize) -> Figure {
+        let (own, statistic_name) = (self.schema.channels[channel].name.clone(), name.to_owned());
+        if self.schema.channels[channel].length.is_none() {
+            let (value, exact) = self.first_moment(statistic, channel, 0);
+            return Figure::Number { statistic: statistic_name, channel: own, value, exact };
+        }
+        let here = self.sheet.columns().iter().filter_map(|column| match column {
+            Column::Value { channel: of, element, limb: 0 } if *of == channel => Some(*element),
+            _ => None,
+        });
+        let elements: Vec<usize> = here.collect();
+        let (values, exact) = elements.iter().map(|element| self.first_moment(statistic, channel, *element)).unzip();
+        let first = elements.first().copied().unwrap_or(0);
+        Figure::Vector { statistic: statistic_name, channel: own, first, values, exact }
     }
 
     fn figure(&self, statistic: &Resolved) -> Figure {
         let channel = |i: usize| &self.schema.channels[i];
-        let count = self.plain(Column::Present);
-        let whole = count.max(0) as u64;
-        let sum = |i: usize| self.plain(Column::Value(i));
+        let whole = self.count().max(0) as u64;
         let number = |statistic: &str, channel: String, value: Option<f64>, exact: String| Figure::Number {
             statistic: statistic.to_owned(),
             channel,
@@ -159,44 +231,37 @@ impl Totals<'_> {
         let name = |i: usize| channel(i).name.clone();
         match statistic {
             Resolved::Count => Figure::Count { value: whole },
-            Resolved::Sum(i) => {
-                let value = count as f64 * channel(*i).least + channel(*i).step * sum(*i) as f64;
-                number("sum", name(*i), Some(value), sum(*i).to_string())
-            }
-            Resolved::WeightedSum(i) => number("weighted-sum", name(*i), Some(sum(*i) as f64), sum(*i).to_string()),
-            Resolved::Mean(i) => {
-                let mean = Moments { count: count.into(), sum: sum(*i).into(), squares: 0 }.mean();
-                let value = mean.map(|mean| channel(*i).least + channel(*i).step * mean.value());
-                number("mean", name(*i), value, shown(mean))
-            }
+            Resolved::Sum(i) => self.of_first_moments("sum", statistic, *i),
+            Resolved::WeightedSum(i) => self.of_first_moments("weighted-sum", statistic, *i),
+            Resolved::Mean(i) => self.of_first_moments("mean", statistic, *i),
             Resolved::Variance(i) => {
-                let variance = Moments::of(whole, sum(*i), self.squares(*i)).variance();
+                let variance = Moments::of(whole, self.sum(*i, 0), self.squares(*i)).variance();
                 let value = variance.map(|variance| channel(*i).step * channel(*i).step * variance.value());
                 number("variance", name(*i), value, shown(variance))
             }
             Resolved::Covariance(i, j, pair) => {
-                let products = [Column::ProductHigh(*pair), Column::ProductLow(*pair)].map(|column| self.plain(column));
-                let both = covariance(whole, [sum(*i), sum(*j)], products);
+                let both = [self.sum(*i, 0), self.sum(*j, 0)];
+                let both = covariance(whole.into(), both, self.products(*pair, [*i, *j]));
                 let value = both.map(|both| channel(*i).step * channel(*j).step * both.value());
                 number("covariance", format!("{}*{}", name(*i), name(*j)), value, shown(both))
             }
             Resolved::Histogram(i, starts, edges) => {
                 let count = |which: usize| {
-                    let (least, most) = bin(starts, which);
-                    if self.linear() {
-                        self.plain(Column::Bin(*i, which))
-                    } else {
+                    if self.computed(*i) {
+                        let (least, most) = bin(starts, which);
                         self.function(Taken::Within(least, most), *i)
+                    } else {
+                        self.plain(Column::Bin(*i, which))
                     }
                 };
                 let counts = (0..=starts.len()).map(count).collect();
                 Figure::Histogram { channel: name(*i), edges: edges.clone(), counts }
             }
-            Resolved::Above(i, byte, threshold, alarm) => {
-                let own = channel(*i).above.iter().position(|value| channel(*i).threshold(*value) == Some(*byte));
+            Resolved::Above(i, most, threshold, alarm) => {
+                let own = channel(*i).above.iter().position(|value| channel(*i).threshold(*value) == Some(*most));
                 let count = match own {
-                    Some(which) if self.linear() => self.plain(Column::Above(*i, which)),
-                    _ => self.function(Taken::Above(*byte), *i),
+                    Some(which) if !self.computed(*i) => self.plain(Column::Above(*i, which)),
+                    _ => self.function(Taken::Above(u8::try_from(*most).unwrap_or(u8::MAX)), *i),
                 };
                 let alarm = alarm.map(|least| count >= 0 && count as u64 >= least);
                 Figure::Above { channel: name(*i), threshold: *threshold, count, alarm }
@@ -210,12 +275,15 @@ fn shown(fraction: Option<Fraction>) -> String {
         .map_or_else(|| "none".to_owned(), |Fraction { numerator, denominator }| format!("{numerator}/{denominator}"))
 }
 
-/// The figures of a group.
+/// The figures of a group, on the sheet of the question's order.
 pub fn figures(registered: &Registered, statistics: &[Resolved], schema: &Schema, sums: &GroupSums) -> GroupFigures {
-    let room = i64::try_from(sums.frames).unwrap_or(i64::MAX).saturating_mul(schema.samples as i64);
-    let totals =
-        Totals { schema, columns: schema.columns(), measures: &registered.order.measures, sums: &sums.sums, room };
-    let figures = statistics.iter().map(|statistic| totals.figure(statistic)).collect();
+    let (frames, sheets) = (i64::try_from(sums.frames).unwrap_or(i64::MAX), schema.sheets());
+    // a question with another sheet is not registered
+    let figures = sheets.get(usize::from(registered.order.sheet)).map(|sheet| {
+        let totals = Totals { schema, sheet, measures: &registered.order.measures, sums: &sums.sums, frames };
+        statistics.iter().map(|statistic| totals.figure(statistic)).collect()
+    });
+    let figures = figures.unwrap_or_default();
     GroupFigures { group: sums.group.clone(), devices: sums.devices, frames: sums.frames, figures }
 }
 
@@ -244,7 +312,9 @@ fn series(statistic: &str) -> (&'static str, &'static str) {
 }
 
 impl Release {
-    /// The release as numbers of time series. Call it with the newest window of a question.
+    /// The release as numbers of time series. Call it with the newest window of a question. Figures
+    /// of vectors are in the release alone: a series for each of thousands of places is none that a
+    /// monitor should keep.
     pub fn samples(&self) -> Vec<Sample> {
         let mut out = Vec::new();
         for group in &self.groups {
@@ -257,6 +327,7 @@ impl Release {
             add("window_end_seconds", "End of the newest window, since 1970.", vec![], self.end_ms as f64 / 1e3);
             for figure in &group.figures {
                 match figure {
+                    Figure::Vector { .. } => {}
                     Figure::Count { value } => add("samples", "Number of samples.", vec![], *value as f64),
                     Figure::Number { statistic, channel, value, .. } => {
                         let (name, help) = series(statistic);

@@ -6,7 +6,7 @@ use super::layout::{Arrangement, Layout};
 use super::linear::{self, LinearPlan, PlanError, Term};
 use super::program::Input;
 use super::schema::ProfileName;
-use tobari_device::{P1, U25};
+use crate::with_profile;
 use tobari_lattice::params::{LatticeError, LatticeParameters, NamedSet};
 
 /// The numbers of a fleet's computations.
@@ -38,14 +38,16 @@ pub enum SettingError {
 }
 
 impl Setting {
-    /// The setting of a profile: `sense-linear` for U25, `sense` for P1.
+    /// The setting of a profile: `sense-linear` for U25, `sense-sums` for U28, `sense` for P1 and
+    /// P17.
     ///
     /// # Errors
     /// [`SettingError`] for a set that does not exist; it cannot occur for these sets.
     pub fn of(profile: ProfileName) -> Result<Self, SettingError> {
         let set = match profile {
-            ProfileName::P1 => exact::SET,
+            ProfileName::P1 | ProfileName::P17 => exact::SET,
             ProfileName::U25 => linear::SET,
+            ProfileName::U28 => linear::WIDE_SET,
         };
         let parameters = NamedSet::from_name(set).ok_or(SettingError::Set(set))?.parameters()?;
         Self::with(profile, parameters)
@@ -56,10 +58,8 @@ impl Setting {
     /// # Errors
     /// [`SettingError::Set`] if there is no room for a block.
     pub fn with(profile: ProfileName, parameters: LatticeParameters) -> Result<Self, SettingError> {
-        let (scheme, arrangement) = match profile {
-            ProfileName::P1 => (Scheme::of::<P1>(), Arrangement::Strided),
-            ProfileName::U25 => (Scheme::of::<U25>(), Arrangement::Contiguous),
-        };
+        let scheme = with_profile!(profile, P => Scheme::of::<P>());
+        let arrangement = if profile.is_linear() { Arrangement::Contiguous } else { Arrangement::Strided };
         let layout = Layout::new(&parameters, arrangement).ok_or(SettingError::Set("none"))?;
         Ok(Self { profile, parameters, scheme, layout })
     }
@@ -83,14 +83,14 @@ impl Setting {
             Ok::<(), PlanError>(())
         };
         let one = vec![1; self.layout.blocks()];
-        match self.profile {
-            ProfileName::U25 => {
+        match self.profile.is_linear() {
+            true => {
                 let (term, output) =
                     (Term { cohort: 0, batch: 0, weights: one }, linear::Output { terms: vec![0], by_block: false });
                 let plan = LinearPlan::new(self.scheme, self.layout, vec![term], vec![output], 0)?;
                 linear::Inputs::new(&plan, self.top_level(), &mut note)?;
             }
-            ProfileName::P1 => {
+            false => {
                 let output = exact::Output { measure: Measure::Above(254), terms: vec![(0, one)], by_block: false };
                 let plan = ExactPlan::new(self.scheme, self.layout, vec![0], vec![output])?;
                 exact::Inputs::new(&plan, self.top_level(), &mut note)?;
@@ -118,7 +118,12 @@ mod tests {
 
     #[test]
     fn each_profile_has_a_setting_and_its_keys_have_names_of_their_own() {
-        for (profile, blocks, count) in [(ProfileName::U25, 32, 5), (ProfileName::P1, 128, 20)] {
+        for (profile, blocks, count) in [
+            (ProfileName::U25, 32, 5),
+            (ProfileName::U28, 32, 5),
+            (ProfileName::P1, 128, 20),
+            (ProfileName::P17, 128, 20),
+        ] {
             let setting = Setting::of(profile).unwrap();
             assert_eq!(setting.layout.blocks(), blocks);
             let keys = setting.keys().unwrap();

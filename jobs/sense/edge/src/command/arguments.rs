@@ -1,6 +1,8 @@
 //! The arguments of `tobari sense`, for key holders and for devices.
 
+use super::times::{TimeOfReadings, parse_time, parse_zone};
 use crate::serve::MqttBroker;
+use chrono::FixedOffset;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -188,6 +190,14 @@ pub(crate) struct FormArguments {
     /// The option may be repeated; '' stands for no word.
     #[arg(long, value_name = "WORD")]
     pub(crate) missing: Vec<String>,
+    /// Take the times of readings from this column of a table or name of JSON objects: RFC 3339, or
+    /// seconds or milliseconds since 1970. `now` encrypts all readings as of now, and leaves such a
+    /// column out. For fleets of profiles u28 and p17.
+    #[arg(long, value_name = "COLUMN", value_parser = parse_time)]
+    pub(crate) time: Option<TimeOfReadings>,
+    /// The time zone of times that have none, such as +09:00.
+    #[arg(long, value_name = "ZONE", value_parser = parse_zone, requires = "time", allow_hyphen_values = true)]
+    pub(crate) zone: Option<FixedOffset>,
 }
 
 /// A character that separates columns.

@@ -10,22 +10,23 @@
 
 use super::arguments::{EncryptArguments, FormArguments};
 use super::folder::{counter_of, wrong};
-use super::readings::rows;
+use super::readings::{Row, rows};
 use super::sending::{self, Sending};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tobari_command::output::{self, Failure};
 use tobari_command::stop::stop_signal;
-use tobari_device::{Device, P1, Profile, READINGS, U25};
+use tobari_device::{Device, Profile, Stamp};
 use tobari_host::files::write_atomically;
-use tobari_sense::ProfileName;
 use tobari_sense::registry::Token;
-use tobari_sense::schema::Schema;
+use tobari_sense::schema::{Counting, Schema};
+use tobari_sense::with_profile;
 use tobari_sense_files::{CounterFile, Mark, Outbox};
 
 /// Rows of a pipe after which its frames are sent even before the time.
@@ -37,10 +38,7 @@ const AHEAD: usize = 1024;
 pub(super) fn run(arguments: &EncryptArguments) -> Result<(), Failure> {
     let (card, token) = sending::device(&arguments.sender)?;
     let sending = Sending::new(&arguments.sender, &card, &token)?;
-    match token.profile {
-        ProfileName::P1 => sealed::<P1>(arguments, &card.schema, &token, sending),
-        ProfileName::U25 => sealed::<U25>(arguments, &card.schema, &token, sending),
-    }
+    with_profile!(token.profile, P => sealed::<P>(arguments, &card.schema, &token, sending))
 }
 
 fn sealed<P: Profile>(
@@ -101,7 +99,7 @@ impl Source {
     }
 
     /// All rows, and the mark of a file.
-    fn whole(self, form: (&Schema, &FormArguments), token: &Token) -> Result<(Vec<Vec<u8>>, Option<Mark>), Failure> {
+    fn whole(self, form: (&Schema, &FormArguments), token: &Token) -> Result<(Vec<Row>, Option<Mark>), Failure> {
         let mut all = Vec::new();
         let take = |_, row| {
             all.push(row);
@@ -131,6 +129,23 @@ impl Source {
         });
         Ok((all, mark))
     }
+}
+
+/// The present time in seconds since 1970.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Rows by slice of time: the beginning of the slice, and the numbers of its rows in their order.
+fn slices(schema: &Schema, rows: &[Row]) -> Result<BTreeMap<u64, Vec<Vec<u32>>>, Failure> {
+    let (length, now) = (schema.slice_seconds()?, now_s());
+    let mut slices: BTreeMap<u64, Vec<Vec<u32>>> = BTreeMap::new();
+    for row in rows {
+        // version 1 has no slices
+        let begin = row.at.unwrap_or(now).checked_div(length).map_or(0, |slices| slices * length);
+        slices.entry(begin).or_default().push(row.numbers.clone());
+    }
+    Ok(slices)
 }
 
 /// The length of a file and the time of its last change, in nanoseconds since 1970.
@@ -168,7 +183,7 @@ impl Read for Digesting<'_> {
 /// What a pipe gives.
 enum Event {
     /// The number of a line, and its readings.
-    Row(u64, Vec<u8>),
+    Row(u64, Row),
     /// The end of the pipe, perhaps by an error.
     End(Result<(), Failure>),
     /// A signal to stop.
@@ -189,22 +204,48 @@ struct Sealing<'a, P: Profile> {
 
 impl<P: Profile> Sealing<'_, P> {
     /// Seals rows, and passes each frame to `take`.
-    fn seal(&mut self, rows: &[Vec<u8>], mut take: impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
-        for rows in rows.chunks(self.schema.samples) {
-            let (readings, mut frame): ([u8; READINGS], _) = (self.schema.frame(rows)?, P::EMPTY);
-            let sealed = self.device.seal(&readings, &mut frame);
-            sealed.map_err(|error| wrong(&self.arguments.sender.device, error))?;
-            take(frame.as_ref())?;
-            if self.arguments.output.is_some() {
-                self.written.extend_from_slice(frame.as_ref());
+    ///
+    /// A frame has rows of one slice of time: rows without a time are of now. In version 1 all rows
+    /// are of one slice.
+    fn seal(&mut self, rows: &[Row], mut take: impl FnMut(&[u8]) -> io::Result<()>) -> Result<(), Failure> {
+        for (second, rows) in slices(self.schema, rows)? {
+            for rows in rows.chunks(self.schema.samples) {
+                for (sheet, readings) in (0..).zip(self.schema.frames(rows)?) {
+                    let no_time =
+                        || wrong(&self.arguments.readings, "expected a time below 2^40 seconds, found a later one");
+                    let stamp = Stamp::new(second, sheet).ok_or_else(no_time)?;
+                    let mut frame = P::EMPTY;
+                    let sealed = self.device.seal_at(stamp.into(), &readings, &mut frame);
+                    sealed.map_err(|error| wrong(&self.arguments.sender.device, error))?;
+                    take(frame.as_ref())?;
+                    if self.arguments.output.is_some() {
+                        self.written.extend_from_slice(frame.as_ref());
+                    }
+                    self.frames += 1;
+                }
+                self.samples += rows.len() as u64;
             }
-            (self.samples, self.frames) = (self.samples + rows.len() as u64, self.frames + 1);
         }
         Ok(())
     }
 
+    /// Takes out the rows of a pipe that wait for more of their slice, because frames must be full:
+    /// those of the newest slice that do not fill a frame.
+    fn waiting(&self, rows: &mut Vec<Row>) -> Result<Vec<Row>, Failure> {
+        if self.schema.counting() != Counting::Full {
+            return Ok(Vec::new());
+        }
+        let mut slices = slices(self.schema, rows)?;
+        let Some(mut newest) = slices.last_entry() else { return Ok(Vec::new()) };
+        let full = newest.get().len() / self.schema.samples * self.schema.samples;
+        let (second, rest) = (*newest.key(), newest.get_mut().split_off(full));
+        let row = |at: u64, numbers| Row { at: Some(at), numbers };
+        *rows = slices.into_iter().flat_map(|(at, all)| all.into_iter().map(move |numbers| row(at, numbers))).collect();
+        Ok(rest.into_iter().map(|numbers| row(second, numbers)).collect())
+    }
+
     /// Seals rows into the outbox: all of them, or none.
-    fn keep(&mut self, rows: &[Vec<u8>], mark: Option<Mark>, outbox: &mut Outbox) -> Result<(), Failure> {
+    fn keep(&mut self, rows: &[Row], mark: Option<Mark>, outbox: &mut Outbox) -> Result<(), Failure> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -223,7 +264,7 @@ impl<P: Profile> Sealing<'_, P> {
     ) -> Result<(), Failure> {
         let events = self.events(pipe, sending)?;
         let pause = Duration::from_secs(self.arguments.flush_every.into());
-        let (mut rows, mut last, mut due): (Vec<Vec<u8>>, u64, Option<Instant>) = Default::default();
+        let (mut rows, mut last, mut due): (Vec<Row>, u64, Option<Instant>) = Default::default();
         loop {
             let event = match due {
                 Some(due) => events.recv_timeout(due.saturating_duration_since(Instant::now())),
@@ -232,7 +273,8 @@ impl<P: Profile> Sealing<'_, P> {
             let ended = match event {
                 Ok(Event::Row(line, row)) => {
                     due.get_or_insert_with(|| Instant::now() + pause);
-                    rows.push(row);
+                    let at = row.at.or_else(|| Some(now_s()));
+                    rows.push(Row { at, ..row });
                     last = line;
                     if rows.len() < MOST_ROWS {
                         continue;
@@ -246,8 +288,9 @@ impl<P: Profile> Sealing<'_, P> {
                 Ok(Event::End(ended)) => Some(ended),
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => Some(Ok(())),
             };
+            let waiting = if ended.is_none() { self.waiting(&mut rows)? } else { Vec::new() };
             self.keep(&rows, None, outbox)?;
-            rows.clear();
+            rows = waiting;
             match ended {
                 None => {}
                 Some(Ok(())) => return self.write(),

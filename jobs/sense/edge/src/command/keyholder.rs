@@ -332,6 +332,13 @@ pub(super) fn lines(release: &Release) -> Vec<String> {
                     let value = value.map_or_else(|| "none".to_owned(), short);
                     format!("  {statistic} of {channel}: {value} (in bytes {exact})")
                 }
+                Figure::Vector { statistic, channel, first, values, .. } => {
+                    let shown: Vec<String> =
+                        values.iter().take(8).map(|value| value.map_or_else(|| "none".to_owned(), short)).collect();
+                    let more = if values.len() > 8 { ", …" } else { "" };
+                    let last = first + values.len().saturating_sub(1);
+                    format!("  {statistic} of {channel}[{first}..={last}]: {}{more}", shown.join(", "))
+                }
                 Figure::Histogram { channel, edges, counts } => {
                     let edge =
                         |bin: usize| edges.get(bin).map_or_else(|| "above".to_owned(), |edge| format!("below {edge}"));

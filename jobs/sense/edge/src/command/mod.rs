@@ -15,6 +15,7 @@ mod readings;
 mod remote;
 mod sending;
 mod serve;
+mod times;
 
 pub use arguments::SenseVerb;
 pub use folder::KeyFolder;

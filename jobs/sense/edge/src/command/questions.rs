@@ -35,16 +35,16 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let question: Question = folder::toml(path)?;
     let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
-    let registered = question
+    let all = question
         .register(&folder.card.schema, &setting, &registry, &folder.holder.question_names())
         .map_err(|error| wrong(path, error))?;
     if arguments.check {
-        return told(&registered, arguments.json, "can be registered", None);
+        return all.iter().try_for_each(|registered| told(registered, arguments.json, "can be registered", None));
     }
     if let Some(other) = folder.questions()?.iter().find(|known| known.question.name == question.name) {
         return Err(wrong(
             path,
-            match other.id() == registered.id() {
+            match all.iter().any(|registered| other.id() == registered.id()) {
                 true => "the question is registered already",
                 false => {
                     "another question has this name: remove that question first (--remove), or choose another name"
@@ -52,10 +52,13 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
             },
         ));
     }
-    let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(&registered)?);
-    check_bounded(&path, &written, MAX_REGISTERED)?;
-    write_secret(&path, &written)?;
-    told(&registered, arguments.json, "registered", None)
+    for registered in &all {
+        let (path, written) = (folder.question(&registered.id()), serde_json::to_vec(registered)?);
+        check_bounded(&path, &written, MAX_REGISTERED)?;
+        write_secret(&path, &written)?;
+        told(registered, arguments.json, "registered", None)?;
+    }
+    Ok(())
 }
 
 /// Prints a question, perhaps with the numbers of its windows with a result and with too few

@@ -2,33 +2,52 @@
 //!
 //! The first line that is not empty decides. A line that begins with `{` makes JSON lines. A first
 //! line with a channel's name is a header: it names the columns, in any order and in upper or lower
-//! case, with a unit in brackets or without. Columns that are no channels, such as times, are left
-//! out and named. Without a header there is a column for each channel.
+//! case, with a unit in brackets or without. Columns that are no channels are left out and named.
+//! Without a header there is a column for each reading. The readings of a vector have the names
+//! `name[0]`, `name[1]`, …; in JSON it is a list.
 //!
-//! **Nothing is guessed about a number.** A decimal comma and words for a missing reading are
-//! accepted by an option alone. An error names the line, the column and the remedy, and no reading.
+//! **Nothing is guessed about a number or a time.** A decimal comma, words for a missing reading
+//! and a column of times are accepted by an option alone. An error names the line, the column and
+//! the remedy, and no reading.
 
 use super::arguments::FormArguments;
 use super::folder::wrong;
+use super::times::{TimeOfReadings, moment};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::io::{BufRead, Read};
 use std::path::Path;
 use tobari_command::output::{self, Failure};
-use tobari_sense::schema::Schema;
+use tobari_sense::schema::{Channel, Schema};
 
 /// Largest length of a line of readings in bytes.
-const MAX_LINE: u64 = 1 << 14;
+const MAX_LINE: u64 = 1 << 20;
 /// The largest number of columns of a line.
-const MAX_COLUMNS: usize = 1024;
+const MAX_COLUMNS: usize = (1 << 16) + 1024;
 
-/// Reads rows of readings, and passes each to `take` with the number of its line, as bytes.
+/// The readings of a row.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The time of the readings in seconds since 1970; `None` for now.
+    pub(super) at: Option<u64>,
+    /// The numbers of all readings.
+    pub(super) numbers: Vec<u32>,
+}
+
+/// Reads rows of readings, and passes each to `take` with the number of its line.
 pub(super) fn rows(
     mut input: impl BufRead,
     path: &Path,
     (schema, form): (&Schema, &FormArguments),
-    mut take: impl FnMut(u64, Vec<u8>) -> Result<(), Failure>,
+    mut take: impl FnMut(u64, Row) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    if !schema.profile.is_stamped() && form.time.is_some() {
+        return Err(wrong(
+            path,
+            "--time needs a fleet whose frames have a time: profile u28 or p17. In this fleet the time of arrival counts",
+        ));
+    }
     let (mut table, mut left_out, mut line) = (Table::new(schema, form), 0u64, Vec::new());
     for number in 1u64.. {
         line.clear();
@@ -72,8 +91,8 @@ fn without_mark(line: &[u8]) -> Result<&[u8], String> {
 
 /// What a line is.
 enum Found {
-    /// Readings, as bytes.
-    Row(Vec<u8>),
+    /// Readings.
+    Row(Row),
     /// A row with a missing reading.
     Missing,
     /// A header, with the names of columns that are no channels.
@@ -82,8 +101,8 @@ enum Found {
 
 /// A table that is being read.
 struct Table<'a> {
-    schema: &'a Schema,
     form: &'a FormArguments,
+    names: Names<'a>,
     kind: Option<Kind>,
 }
 
@@ -91,16 +110,64 @@ enum Kind {
     Json,
     Columns {
         reader: Box<Reader>,
-        /// The column of each channel.
+        /// The column of each reading.
         places: Vec<usize>,
+        /// The column of times.
+        time: Option<usize>,
         /// The number of columns.
         count: usize,
     },
 }
 
+/// The readings of a row by name.
+struct Names<'a> {
+    schema: &'a Schema,
+    /// The channel and name of each reading.
+    all: Vec<(&'a Channel, String)>,
+    exact: HashMap<String, usize>,
+    /// By names in lower case; `None` for a name that several readings share.
+    folded: HashMap<String, Option<usize>>,
+}
+
+impl<'a> Names<'a> {
+    fn new(schema: &'a Schema) -> Self {
+        let of = |channel: &'a Channel| {
+            let name = move |element: usize| match channel.length {
+                None => channel.name.clone(),
+                Some(_) => format!("{}[{element}]", channel.name),
+            };
+            (0..channel.readings()).map(move |element| (channel, name(element)))
+        };
+        let all: Vec<(&Channel, String)> = schema.channels.iter().flat_map(of).collect();
+        let exact = all.iter().enumerate().map(|(place, (_, name))| (name.clone(), place)).collect();
+        let mut folded: HashMap<String, Option<usize>> = HashMap::new();
+        for (place, (_, name)) in all.iter().enumerate() {
+            folded.entry(name.to_ascii_lowercase()).and_modify(|place| *place = None).or_insert(Some(place));
+        }
+        Self { schema, all, exact, folded }
+    }
+
+    /// The reading that a header names: exactly, or in upper or lower case, without a unit in
+    /// brackets.
+    fn find(&self, word: &str) -> Option<usize> {
+        let word = word.trim();
+        let name = word.split_once(['(', '[']).map_or(word, |(name, _)| name).trim();
+        let known = [word, name].iter().find_map(|name| self.exact.get(*name)).copied();
+        let folded = |name: &str| self.folded.get(&name.to_ascii_lowercase()).copied().flatten();
+        known.or_else(|| folded(word)).or_else(|| folded(name))
+    }
+
+    /// Up to eight names, for a message.
+    fn told(&self) -> String {
+        let names: Vec<&str> = self.all.iter().take(8).map(|(_, name)| name.as_str()).collect();
+        let more = if self.all.len() > 8 { ", …" } else { "" };
+        format!("{}{more}", names.join(", "))
+    }
+}
+
 impl<'a> Table<'a> {
     fn new(schema: &'a Schema, form: &'a FormArguments) -> Self {
-        Self { schema, form, kind: None }
+        Self { form, names: Names::new(schema), kind: None }
     }
 
     fn line(&mut self, text: &str) -> Result<Found, String> {
@@ -111,13 +178,16 @@ impl<'a> Table<'a> {
             }
             Some(Kind::Json) => self.object(text),
             None => self.first(text),
-            Some(Kind::Columns { reader, places, count }) => {
+            Some(Kind::Columns { reader, places, time, count }) => {
                 let words = split(reader, text)?;
                 if words.len() != *count {
                     return Err(columns(*count, words.len(), self.form));
                 }
+                let at = time.map(|place| {
+                    moment(&words[place], self.form).map_err(|what| format!("column {}: {what}", place + 1))
+                });
                 let readings = places.iter().map(|place| (words[*place].as_str(), *place + 1));
-                row(self.schema, self.form, readings)
+                row(&self.names, self.form, at.transpose()?, readings)
             }
         }
     }
@@ -126,94 +196,156 @@ impl<'a> Table<'a> {
     fn first(&mut self, text: &str) -> Result<Found, String> {
         let separator = self.form.separator.unwrap_or_else(|| separator(text, self.form.decimal_comma));
         let mut reader = Box::new(ReaderBuilder::new().delimiter(separator).build());
-        let (words, channels) = (split(&mut reader, text)?, self.schema.channels.len());
-        let named: Vec<Option<usize>> = words.iter().map(|word| channel(self.schema, word)).collect();
+        let (words, readings) = (split(&mut reader, text)?, self.names.all.len());
+        let named: Vec<Option<usize>> = words.iter().map(|word| self.names.find(word)).collect();
         if named.iter().all(Option::is_none) {
-            if words.len() != channels {
-                return Err(columns(channels, words.len(), self.form));
+            if let Some(TimeOfReadings::Column(name)) = &self.form.time {
+                return Err(format!("expected a header with the column {name} of --time, found another line"));
+            }
+            if words.len() != readings {
+                return Err(columns(readings, words.len(), self.form));
             }
             if !words.iter().any(|word| number(word, self.form).is_ok()) && !self.is_missing(&words) {
-                return Err(format!("expected numbers, or a header with the channels {}, found neither", self.names()));
+                let names = self.names.told();
+                return Err(format!("expected numbers, or a header with the channels {names}, found neither"));
             }
-            self.kind = Some(Kind::Columns { reader, places: (0..channels).collect(), count: channels });
+            let places = (0..readings).collect();
+            self.kind = Some(Kind::Columns { reader, places, time: None, count: readings });
             return self.line(text);
         }
-        let mut places = vec![None; channels];
+        let mut places = vec![None; readings];
         for (place, named) in named.iter().enumerate() {
-            let Some(channel) = named else { continue };
-            if places[*channel].replace(place).is_some() {
-                let name = self.name(*channel);
+            let Some(reading) = named else { continue };
+            if places[*reading].replace(place).is_some() {
+                let name = self.name(*reading);
                 return Err(format!("column {}: the channel {name} has a column before: remove one", place + 1));
             }
         }
-        let missing = |(channel, place): (usize, Option<usize>)| {
-            place.ok_or_else(|| format!("no column has the name of the channel {}", self.name(channel)))
+        let missing = |(reading, place): (usize, Option<usize>)| {
+            place.ok_or_else(|| format!("no column has the name of the channel {}", self.name(reading)))
         };
         let places = places.into_iter().enumerate().map(missing).collect::<Result<Vec<usize>, String>>()?;
-        let others = words.iter().zip(&named).filter(|(_, named)| named.is_none()).map(|(word, _)| printable(word));
-        let others = others.collect::<Vec<String>>().join(", ");
-        self.kind = Some(Kind::Columns { reader, places, count: words.len() });
-        Ok(Found::Header(others))
+        let others = || words.iter().enumerate().filter(|(place, _)| named[*place].is_none());
+        let time = self.time_among(others().map(|(place, word)| (place, word.as_str())))?;
+        let left: Vec<String> =
+            others().filter(|(place, _)| Some(*place) != time).map(|(_, word)| printable(word)).collect();
+        self.kind = Some(Kind::Columns { reader, places, time, count: words.len() });
+        Ok(Found::Header(left.join(", ")))
+    }
+
+    /// The column of times among names that are no channels. Where frames have a time, a column
+    /// that looks like times is neither used nor left out without a word of the user.
+    fn time_among<'b, T: Copy>(&self, others: impl Iterator<Item = (T, &'b str)>) -> Result<Option<T>, String> {
+        let mut found = None;
+        for (place, word) in others {
+            let is = |name: &str| word.trim().eq_ignore_ascii_case(name.trim());
+            match &self.form.time {
+                Some(TimeOfReadings::Column(name)) if is(name) => found = Some(place),
+                None if self.names.schema.profile.is_stamped()
+                    && ["time", "timestamp", "datetime", "date"].into_iter().any(is) =>
+                {
+                    let word = printable(word);
+                    return Err(format!(
+                        "{word} looks like the times of readings: add --time {word} to use it, or --time now to \
+                         encrypt all readings as of now"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        match &self.form.time {
+            Some(TimeOfReadings::Column(name)) if found.is_none() => {
+                Err(format!("nothing has the name {name} of --time: name the column of times"))
+            }
+            _ => Ok(found),
+        }
     }
 
     fn is_missing(&self, words: &[String]) -> bool {
         words.iter().any(|word| is_missing(word, self.form))
     }
 
-    fn name(&self, channel: usize) -> &str {
-        &self.schema.channels[channel].name
-    }
-
-    fn names(&self) -> String {
-        self.schema.channels.iter().map(|channel| channel.name.as_str()).collect::<Vec<&str>>().join(", ")
+    fn name(&self, reading: usize) -> &str {
+        &self.names.all[reading].1
     }
 
     /// A JSON object with a value for each channel; other values are left out.
     fn object(&self, text: &str) -> Result<Found, String> {
         let object: Map<String, Value> = serde_json::from_str(text)
             .map_err(|_| "expected a JSON object on a line of its own, found something else".to_owned())?;
-        let mut words = vec![None; self.schema.channels.len()];
+        let mut words = vec![None; self.names.all.len()];
+        let mut others = Vec::new();
         for (name, value) in &object {
-            let Some(place) = channel(self.schema, name) else { continue };
-            let word = match value {
-                Value::String(word) => word.clone(),
-                // numbers of JSON always have a point
-                Value::Number(number) if self.form.decimal_comma => number.to_string().replace('.', ","),
-                Value::Number(_) | Value::Null => value.to_string(),
-                _ => return Err(format!("channel {}: expected a number, found another value", self.name(place))),
-            };
-            if words[place].replace(word).is_some() {
-                return Err(format!("the object has two values for the channel {}: remove one", self.name(place)));
+            let vector =
+                self.names.schema.channels.iter().find(|channel| channel.length.is_some() && channel.name == *name);
+            if let Some(channel) = vector {
+                let Value::Array(values) = value else {
+                    return Err(format!("channel {name}: expected a list of {} numbers", channel.readings()));
+                };
+                if values.len() != channel.readings() {
+                    let (expected, found) = (channel.readings(), values.len());
+                    return Err(format!("channel {name}: expected a list of {expected} numbers, found {found}"));
+                }
+                let first = self.names.exact.get(&format!("{name}[0]")).copied().unwrap_or(0);
+                for (place, value) in (first..).zip(values) {
+                    self.word(&mut words, place, value)?;
+                }
+                continue;
+            }
+            match self.names.find(name) {
+                Some(place) => self.word(&mut words, place, value)?,
+                None => others.push((value, name.as_str())),
             }
         }
-        let named = words.iter().zip(&self.schema.channels);
-        if let Some((_, channel)) = named.clone().find(|(word, _)| word.is_none()) {
-            return Err(format!("the object has no value for the channel {}", channel.name));
+        if let Some(place) = words.iter().position(Option::is_none) {
+            return Err(format!("the object has no value for the channel {}", self.name(place)));
         }
-        row(self.schema, self.form, words.iter().flatten().enumerate().map(|(place, word)| (word.as_str(), place + 1)))
+        let time = self.time_among(others.into_iter())?;
+        let at = time.map(|value| {
+            let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            moment(&word, self.form)
+        });
+        let words = words.iter().flatten().enumerate().map(|(place, word)| (word.as_str(), place + 1));
+        row(&self.names, self.form, at.transpose()?, words)
+    }
+
+    /// Keeps the word of a JSON value.
+    fn word(&self, words: &mut [Option<String>], place: usize, value: &Value) -> Result<(), String> {
+        let word = match value {
+            Value::String(word) => word.clone(),
+            // numbers of JSON always have a point
+            Value::Number(number) if self.form.decimal_comma => number.to_string().replace('.', ","),
+            Value::Number(_) | Value::Null => value.to_string(),
+            _ => return Err(format!("channel {}: expected a number, found another value", self.name(place))),
+        };
+        match words[place].replace(word) {
+            Some(_) => Err(format!("the object has two values for the channel {}: remove one", self.name(place))),
+            None => Ok(()),
+        }
     }
 }
 
-/// The bytes of a row: a word for each channel, with the number of its column.
+/// The numbers of a row: a word for each reading, with the number of its column.
 fn row<'a>(
-    schema: &Schema,
+    names: &Names<'_>,
     form: &FormArguments,
+    at: Option<u64>,
     words: impl Iterator<Item = (&'a str, usize)>,
 ) -> Result<Found, String> {
-    let (mut bytes, mut is_whole) = (Vec::with_capacity(schema.channels.len()), true);
-    for ((word, column), channel) in words.zip(&schema.channels) {
-        let at = |what: String| format!("column {column} ({}): {what}", channel.name);
+    let (mut numbers, mut is_whole) = (Vec::with_capacity(names.all.len()), true);
+    for ((word, column), (channel, name)) in words.zip(&names.all) {
+        let at = |what: String| format!("column {column} ({name}): {what}");
         if is_missing(word, form) {
             is_whole = false;
             continue;
         }
-        let byte = channel.byte(number(word, form).map_err(at)?);
-        let (least, most) = (channel.least, channel.least + 255.0 * channel.step);
-        bytes.push(byte.ok_or_else(|| {
+        let found = channel.number(number(word, form).map_err(at)?);
+        let (least, most) = (channel.least, channel.least + f64::from(channel.most()) * channel.step);
+        numbers.push(found.ok_or_else(|| {
             at(format!("expected a reading from {least} to {most}, found another: mend the reading, or use a fleet of a wider range"))
         })?);
     }
-    Ok(if is_whole { Found::Row(bytes) } else { Found::Missing })
+    Ok(if is_whole { Found::Row(Row { at, numbers }) } else { Found::Missing })
 }
 
 fn is_missing(word: &str, form: &FormArguments) -> bool {
@@ -246,16 +378,6 @@ fn number(word: &str, form: &FormArguments) -> Result<f64, String> {
     })
 }
 
-/// The number of the channel that a header names: exactly, or in upper or lower case, without a
-/// unit in brackets.
-fn channel(schema: &Schema, word: &str) -> Option<usize> {
-    let word = word.trim();
-    let name = word.split_once(['(', '[']).map_or(word, |(name, _)| name).trim();
-    let exact = schema.channel(word).or_else(|| schema.channel(name));
-    let mut folded = (0..schema.channels.len()).filter(|i| schema.channels[*i].name.eq_ignore_ascii_case(name));
-    exact.or_else(|| folded.next().filter(|_| folded.next().is_none()))
-}
-
 /// The separator of a line: `;` or a tabulator if there is one. A comma is none beside decimal
 /// commas.
 fn separator(text: &str, decimal_comma: bool) -> u8 {
@@ -269,7 +391,8 @@ fn separator(text: &str, decimal_comma: bool) -> u8 {
 
 /// The words of a line.
 fn split(reader: &mut Reader, text: &str) -> Result<Vec<String>, String> {
-    let (mut out, mut ends) = (vec![0; text.len() + 1], vec![0; MAX_COLUMNS + 1]);
+    // no line has more columns than bytes
+    let (mut out, mut ends) = (vec![0; text.len() + 1], vec![0; MAX_COLUMNS.min(text.len() + 1) + 1]);
     reader.reset();
     let line = format!("{text}\n");
     let (result, read, _, count) = reader.read_record(line.as_bytes(), &mut out, &mut ends);
@@ -320,13 +443,17 @@ mod tests {
     }
 
     /// The rows of a text, or the error.
-    fn told(text: &[u8], words: &[&str]) -> Result<Vec<Vec<u8>>, String> {
+    fn told(text: &[u8], words: &[&str]) -> Result<Vec<Vec<u32>>, String> {
+        Ok(told_of(&schema(), text, words)?.into_iter().map(|row| row.numbers).collect())
+    }
+
+    fn told_of(schema: &Schema, text: &[u8], words: &[&str]) -> Result<Vec<Row>, String> {
         let mut all = Vec::new();
         let take = |_, row| {
             all.push(row);
             Ok(())
         };
-        rows(text, Path::new("t"), (&schema(), &form(words)), take).map_err(|failure| failure.to_string())?;
+        rows(text, Path::new("t"), (schema, &form(words)), take).map_err(|failure| failure.to_string())?;
         Ok(all)
     }
 
@@ -359,7 +486,7 @@ mod tests {
                 }
             }
         }
-        assert!(told(&[b'7'; 1 << 15], &[]).unwrap_err().contains("line 1: expected fewer than"));
+        assert!(told(&vec![b'7'; 1 << 20], &[]).unwrap_err().contains("line 1: expected fewer than"));
     }
 
     #[test]
@@ -395,5 +522,59 @@ mod tests {
         }
         assert!(told(b"\xff\xfe1\0,\x002\0", &[]).unwrap_err().contains("found UTF-16"));
         assert!(told(b"1,\xb0", &[]).unwrap_err().contains("expected text in UTF-8"));
+    }
+
+    #[test]
+    fn times_are_used_or_left_out_by_the_users_word_alone() {
+        let text = "profile = \"u28\"\n[[channel]]\nname = \"a\"\n";
+        let stamped: Schema = toml::from_str(text).unwrap();
+        let at = |text: &str, words: &[&str]| {
+            told_of(&stamped, text.as_bytes(), words).map(|rows| rows.iter().map(|row| row.at).collect::<Vec<_>>())
+        };
+        let zoned = "Time;a\n2027-01-01T00:00:00Z;1\n2027-01-01 09:00:00+09:00;2\n1798761600;3\n1798761600500;4";
+        assert_eq!(at(zoned, &["--time", "time"]).unwrap(), [Some(1_798_761_600); 4]);
+        assert_eq!(at(zoned, &["--time", "now"]).unwrap(), [None; 4]);
+        assert_eq!(at("{\"a\":1,\"ts\":\"2027-01-01T00:00:00Z\"}", &["--time", "ts"]).unwrap(), [Some(1_798_761_600)]);
+        let local = "a,when\n1,2027-01-01 09:00\n";
+        assert_eq!(at(local, &["--time", "when", "--zone", "+09:00"]).unwrap(), [Some(1_798_761_600)]);
+        for (text, words, expected) in [
+            (zoned, &[][..], "line 1: Time looks like the times of readings: add --time Time to use it, or --time now"),
+            ("{\"a\":1,\"timestamp\":5}", &[], "timestamp looks like the times of readings"),
+            (zoned, &["--time", "when"], "nothing has the name when of --time"),
+            ("1\n2\n", &["--time", "when"], "expected a header with the column when of --time"),
+            (local, &["--time", "when"], "line 2: column 2: a time without a zone: add --zone"),
+            ("a,when\n1,01/02/2027 10:00\n", &["--time", "when"], "line 2: column 2: expected a time such as"),
+            ("a,when\n1,1969-12-31T00:00:00Z\n", &["--time", "when"], "expected a time from 1970 to 36811"),
+        ] {
+            let said = at(text, words).unwrap_err();
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+        let old = told(b"a,b,t\n1,2,3\n", &["--time", "t"]).unwrap_err();
+        assert!(old.contains("needs a fleet whose frames have a time"), "{old}");
+    }
+
+    #[test]
+    fn vectors_are_columns_or_a_list_and_numbers_may_have_32_bits() {
+        let text = "profile = \"u28\"\n[[channel]]\nname = \"e\"\nbits = 32\nstep = 0.001\n\
+                    [[channel]]\nname = \"g\"\nlength = 3\nbits = 16\nleast = -1\n";
+        let schema: Schema = toml::from_str(text).unwrap();
+        let told = |text: &str| told_of(&schema, text.as_bytes(), &[]).map(|rows| rows[0].numbers.clone());
+        let expected = [4_294_967_295, 0, 65_535, 7];
+        for good in [
+            "g[2],g[0],E (kWh),g[1]\n6,-1,4294967.295,65534\n",
+            "4294967.295,-1,65534,6\n",
+            "{\"g\":[-1,65534,\"6\"],\"e\":4294967.295}",
+        ] {
+            assert_eq!(told(good).unwrap(), expected, "{good}");
+        }
+        for (text, said) in [
+            ("g[0],e,g[1]\n1,2,3\n", "no column has the name of the channel g[2]"),
+            ("{\"g\":[1,2],\"e\":1}", "channel g: expected a list of 3 numbers, found 2"),
+            ("{\"g\":5,\"e\":1}", "channel g: expected a list of 3 numbers"),
+            ("1,2,3,65535\n", "column 4 (g[2]): expected a reading from -1 to 65534, found another"),
+        ] {
+            let found = told(text).unwrap_err();
+            assert!(found.contains(said), "{text}: {found}");
+        }
     }
 }

@@ -6,21 +6,24 @@
 //! answer**. Then it answers all. While it writes, the next batches gather: a higher load means
 //! more frames for each flush.
 //!
-//! **Times.** Frames get the time of the wall clock. Frames that waited for the registration of
-//! their fleet get the time of their arrival. A clock that shows a time before [`RELEASED_MS`] is
-//! certainly wrong; frames then get the time of the newest frame.
+//! **Times.** In version 2 a frame has its own time, and its record has that time: a frame that a
+//! wrong clock made is refused ([`Verdict::Untimely`]), and one whose window was fetched is counted
+//! as late. In version 1, frames get the time of the wall clock. Frames that waited for the
+//! registration of their fleet get the time of their arrival. A clock that shows a time before
+//! [`RELEASED_MS`] is certainly wrong; frames then get the time of the newest frame.
 //!
 //! If storage fails, nothing is acknowledged. The thread then forgets its history of devices,
 //! because the history may contain frames that were not stored. It reads the history from storage
 //! before it judges the next frame, and rejects every batch until that succeeds.
 
+use super::windows::Windows;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
-use tobari_device::{DeviceNumber, ReplayWindow};
+use tobari_device::{DeviceNumber, ReplayWindow, Stamp};
 use tobari_host::storage::Trouble;
 use tobari_sense::ProfileName;
 use tobari_sense::ingest::{Checked, FrameHistory, IngestCounts, Verdict};
@@ -72,6 +75,8 @@ pub(super) struct Counted {
     pub(super) frames: IngestCounts,
     /// Frames in storage.
     pub(super) stored: u64,
+    /// Frames that were stored after the results of a window of theirs were fetched.
+    pub(super) after_window: u64,
     /// Transactions.
     pub(super) groups: u64,
     /// The number of jumps of the clock forward, and back.
@@ -93,6 +98,7 @@ pub(super) fn start(
     profile: ProfileName,
     store: Arc<FrameStore>,
     counts: Arc<Counts>,
+    windows: Arc<Windows>,
 ) -> Result<mpsc::Sender<Batch>, StoreError> {
     let (sender, queue) = mpsc::channel(QUEUE);
     let seen = match seen(profile, &store) {
@@ -101,7 +107,7 @@ pub(super) fn start(
         Err(error) if error.trouble().is_some() => None,
         Err(error) => return Err(error),
     };
-    let writer = Writer { profile, store, counts, seen, clock: Clock::default() };
+    let writer = Writer { profile, store, counts, windows, seen, clock: Clock::default() };
     let thread = thread::Builder::new().name("frames".to_owned());
     thread.spawn(move || writer.run(queue)).map_err(redb_io)?;
     Ok(sender)
@@ -130,6 +136,7 @@ struct Writer {
     profile: ProfileName,
     store: Arc<FrameStore>,
     counts: Arc<Counts>,
+    windows: Arc<Windows>,
     /// `None` after a storage error, until the history is read again.
     seen: Option<FrameHistory>,
     clock: Clock,
@@ -175,8 +182,10 @@ impl Clock {
 /// Judged batches, for one transaction.
 struct Judged {
     seen: FrameHistory,
-    /// New frames, with their time of arrival if they waited elsewhere.
+    /// New frames of version 1, with their time of arrival if they waited elsewhere.
     fresh: Vec<(Option<u64>, Vec<u8>)>,
+    /// New frames of version 2, by their time and sheet.
+    stamped: BTreeMap<Stamp, Vec<u8>>,
     states: Vec<DeviceState>,
     /// The channels for answers, with the counts of frames and whether they arrived now.
     answers: Vec<(oneshot::Sender<Outcome>, IngestCounts, bool)>,
@@ -230,25 +239,33 @@ impl Writer {
     fn commit(&mut self, group: Vec<Batch>) {
         match self.know() {
             Ok(seen) => {
-                let judged = self.judge(seen, group);
-                self.store(judged, Instant::now(), super::now_ms());
+                let wall_ms = super::now_ms();
+                let judged = self.judge(seen, group, wall_ms);
+                self.store(judged, Instant::now(), wall_ms);
             }
             Err(error) => self.refuse(&error, group.into_iter().map(|batch| batch.answer)),
         }
     }
 
     /// Decides for each frame whether it is new.
-    fn judge(&self, mut seen: FrameHistory, group: Vec<Batch>) -> Judged {
+    fn judge(&self, mut seen: FrameHistory, group: Vec<Batch>, wall_ms: u64) -> Judged {
         let (mut fresh, mut devices, mut answers) = (Vec::new(), BTreeSet::new(), Vec::with_capacity(group.len()));
+        let mut stamped: BTreeMap<Stamp, Vec<u8>> = BTreeMap::new();
+        // a clock that was not set is no measure
+        let now = wall_ms.max(RELEASED_MS) / 1000;
         for Batch { frames, checked, came_ms, answer } in group {
             // the time of a clock that was not set is replaced
             let came_ms = came_ms.map(|came_ms| came_ms.max(RELEASED_MS));
             let mut counts = IngestCounts::default();
             for (frame, checked) in frames.chunks_exact(self.profile.frame_bytes()).zip(&checked) {
-                let verdict = seen.admit(checked);
+                let verdict = if checked.is_timely(now) { seen.admit(checked) } else { Verdict::Untimely };
                 counts.count(verdict);
                 if verdict == Verdict::Taken {
-                    frames_of(&mut fresh, came_ms).extend_from_slice(frame);
+                    let frames = match checked.head.stamp {
+                        Some(stamp) => stamped.entry(stamp).or_default(),
+                        None => frames_of(&mut fresh, came_ms),
+                    };
+                    frames.extend_from_slice(frame);
                     devices.insert(checked.head.device);
                 }
             }
@@ -256,7 +273,7 @@ impl Writer {
         }
         let state = |number: &DeviceNumber| Some((number.value(), seen.window(*number)?.to_bytes()));
         let states: Vec<DeviceState> = devices.iter().filter_map(state).collect();
-        Judged { seen, fresh, states, answers }
+        Judged { seen, fresh, stamped, states, answers }
     }
 
     /// The time for frames that arrive now.
@@ -278,11 +295,15 @@ impl Writer {
 
     /// Appends the new frames, and answers all batches.
     fn store(&mut self, judged: Judged, now: Instant, wall_ms: u64) {
-        let Judged { seen, fresh, states, answers } = judged;
+        let Judged { seen, fresh, stamped, states, answers } = judged;
         let frame_bytes = self.profile.frame_bytes();
         let stored = self.time_ms(now, wall_ms).and_then(|now_ms| {
             let frames = fresh.iter().map(|(came_ms, frames)| (*came_ms, frames.as_slice()));
             let arrived: Vec<Arrived<'_>> = frames.map(|(came_ms, frames)| Arrived { came_ms, frames }).collect();
+            if !stamped.is_empty() {
+                let frames = stamped.iter().map(|(stamp, frames)| (1000 * stamp.seconds(), frames.as_slice()));
+                self.store.append_stamped(frame_bytes, &frames.collect::<Vec<_>>(), &states, now_ms)?;
+            }
             match arrived.is_empty() {
                 true => Ok(None),
                 false => self.store.append_arrived(now_ms, frame_bytes, &arrived, &states).map(Some),
@@ -293,7 +314,9 @@ impl Writer {
             Ok(appended) => appended,
             Err(error) => return self.refuse(&error, answers.into_iter().map(|(answer, ..)| answer)),
         };
+        let late = self.windows.note_frames(&self.store, frame_bytes, &stamped, wall_ms);
         if let Some(ms) = appended.and_then(|appended| appended.back_ms) {
+            self.windows.begin_again();
             self.counts.lock().clock[1] += 1;
             let seconds = ms / 1000;
             tracing::warn!(
@@ -305,7 +328,9 @@ impl Writer {
         {
             let mut counted = self.counts.lock();
             counted.groups += 1;
-            counted.stored += fresh.iter().map(|(_, frames)| (frames.len() / frame_bytes) as u64).sum::<u64>();
+            let frames = fresh.iter().map(|(_, frames)| frames).chain(stamped.values());
+            counted.stored += frames.map(|frames| (frames.len() / frame_bytes) as u64).sum::<u64>();
+            counted.after_window += late;
             answers.iter().for_each(|(_, counts, _)| counted.frames.add(counts));
         }
         // a client that disconnected does not know the outcome, and may send the frames again
@@ -322,7 +347,7 @@ mod tests {
 
     use super::*;
     use std::time::Duration;
-    use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, Root, U25};
+    use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, Root, U25, U28};
 
     const HOUR: u64 = 3_600_000;
 
@@ -338,7 +363,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let store = Arc::new(FrameStore::open(&folder.path().join("frames.redb")).unwrap());
             let (profile, clock) = (ProfileName::U25, Clock::default());
-            let writer = Writer { profile, store, counts: Arc::default(), seen: Some(FrameHistory::default()), clock };
+            let (counts, windows, seen) = (Arc::default(), Arc::default(), Some(FrameHistory::default()));
+            let writer = Writer { profile, store, counts, windows, seen, clock };
             let number = DeviceNumber::new(7).unwrap();
             let device = Device::open(&Root::from_bytes([1; 32]), number, InsecureVolatileCounter(0)).unwrap();
             Self { _folder: folder, writer, device }
@@ -356,7 +382,7 @@ mod tests {
                 waiting.push(stored);
             }
             let seen = self.writer.know().unwrap();
-            let judged = self.writer.judge(seen, group);
+            let judged = self.writer.judge(seen, group, wall_ms);
             self.writer.store(judged, Instant::now(), wall_ms);
             let told = |mut stored: oneshot::Receiver<Outcome>| {
                 let stored = stored.try_recv().unwrap().unwrap();
@@ -420,5 +446,45 @@ mod tests {
         assert_eq!(look(62_000, 1_062_000 + CLOCK_STEP_MS + 259_200_000), Some(259_200_000));
         assert_eq!(look(63_000, 1_063_000), None, "back is what the store sees");
         assert_eq!(look(64_000, 1_064_001 + CLOCK_STEP_MS), Some(CLOCK_STEP_MS + 1));
+    }
+
+    /// Frames have the time of their readings, whenever they arrive; a time that only a wrong clock
+    /// gives is refused.
+    #[test]
+    fn frames_of_version_2_are_stored_under_their_own_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(FrameStore::open(&folder.path().join("frames.redb")).unwrap());
+        let (counts, windows, seen) = (Arc::default(), Arc::default(), Some(FrameHistory::default()));
+        let (profile, clock) = (ProfileName::U28, Clock::default());
+        let mut writer = Writer { profile, store: Arc::clone(&store), counts, windows, seen, clock };
+        let number = DeviceNumber::new(7).unwrap();
+        let mut device =
+            Device::<U28, _>::open(&Root::from_bytes([1; 32]), number, InsecureVolatileCounter(0)).unwrap();
+        let now = RELEASED_MS / 1000 + 90_000_000;
+        let mut send = |seconds: u64, sheet: u16, wall_ms: u64| {
+            let mut frame = U28::EMPTY;
+            device.seal_at(Stamp::new(seconds, sheet).unwrap(), &[1; READINGS], &mut frame).unwrap();
+            let checked = vec![Checked::of_stored(profile, &frame).unwrap()];
+            let (answer, mut stored) = oneshot::channel();
+            let seen = writer.know().unwrap();
+            let batch = Batch { frames: frame.to_vec(), checked, came_ms: None, answer };
+            let judged = writer.judge(seen, vec![batch], wall_ms);
+            writer.store(judged, Instant::now(), wall_ms);
+            let counts = stored.try_recv().unwrap().unwrap().counts;
+            (counts.taken, counts.untimely)
+        };
+        let wall = 1000 * now;
+        assert_eq!([send(now, 0, wall), send(now - 3600, 0, wall), send(now - 3600, 1, wall)], [(1, 0); 3]);
+        assert_eq!(send(now + 3 * 86_400, 0, wall), (1, 0), "three days ahead");
+        assert_eq!(send(now + 8 * 86_400, 0, wall), (0, 1), "more than a week ahead");
+        assert_eq!(send(0, 0, wall), (0, 1), "a clock that was not set");
+        assert_eq!(send(1_000_000_000, 0, wall), (1, 0), "readings of 2001, from a file");
+        // the server's own clock is in 1970: it is no measure
+        assert_eq!(send(RELEASED_MS / 1000, 0, 5_000), (1, 0));
+        let hour = |from: u64| store.times(1000 * from, 1000 * (from + 1), 9).unwrap().len();
+        assert_eq!([hour(now), hour(now - 3600), hour(now + 3 * 86_400), hour(1_000_000_000)], [1; 4]);
+        let mut records = Vec::new();
+        store.window(1000 * (now - 3600), 1000 * now, |bytes| records.push(bytes.len())).unwrap();
+        assert_eq!(records, [943, 943], "a record for each sheet");
     }
 }

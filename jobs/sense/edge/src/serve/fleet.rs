@@ -12,6 +12,7 @@
 //!   FOLDER/mqtt-client                the server's name at its broker (super::identity)
 //! ```
 
+use super::windows::Windows;
 use super::{
     SenseError,
     commit::{self, Batch, Counts, Outcome},
@@ -25,7 +26,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
-use tobari_device::{DeviceNumber, MacKey, P1, Profile, U25, peek};
+use tobari_device::{DeviceNumber, MacKey, Profile};
 use tobari_engine::EngineError;
 use tobari_host::files::{FileError, read_bounded, write_atomically, write_secret};
 use tobari_host::job::{self, JobError, Limits};
@@ -42,6 +43,7 @@ use tobari_sense::order::{Order, Seat};
 use tobari_sense::program::Input;
 use tobari_sense::server::Batch as Laid;
 use tobari_sense::setting::{Setting, key_name};
+use tobari_sense::with_profile;
 use tobari_sense_files::{CACHE_BYTES, CLOCK_STEP_MS, FrameStore, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
@@ -50,9 +52,6 @@ use zeroize::Zeroizing;
 pub(super) const MAX_ORDER: usize = 1 << 26;
 /// The largest number of orders of a fleet.
 const MAX_ORDERS: usize = 1024;
-/// The largest number of windows in one answer.
-const MAX_WINDOWS: usize = 1000;
-
 /// The part of the memory limit for a window's frames: an eighth.
 const FRAMES_PART: u64 = 8;
 
@@ -86,6 +85,7 @@ pub(super) struct Fleet {
     known: RwLock<Option<Arc<Known>>>,
     orders: Mutex<BTreeMap<String, Order>>,
     store: Arc<FrameStore>,
+    windows: Arc<Windows>,
     pub(super) counts: Arc<Counts>,
     /// Tables for questions, made for the first question.
     cloud: Mutex<Option<Arc<Cloud>>>,
@@ -143,6 +143,7 @@ impl Fleet {
             known: RwLock::default(),
             orders: Mutex::default(),
             store,
+            windows: Arc::default(),
             counts,
             cloud: Mutex::default(),
         };
@@ -169,6 +170,7 @@ impl Fleet {
             let bytes = read_bounded(&path, MAX_ORDER as u64).map_err(|error| SenseError::file(&path, error))?;
             let order: Order = serde_json::from_slice(&bytes).map_err(|error| SenseError::file(&path, error))?;
             order.check().map_err(|error| SenseError::file(&path, error))?;
+            self.windows.add(&id, &order);
             self.orders().insert(id, order);
         }
         Ok(())
@@ -215,7 +217,10 @@ impl Fleet {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let writer = match known.as_ref() {
             Some(known) => known.writer.clone(),
-            None => commit::start(bundle.profile, Arc::clone(&self.store), Arc::clone(&self.counts))?,
+            None => {
+                let (store, counts) = (Arc::clone(&self.store), Arc::clone(&self.counts));
+                commit::start(bundle.profile, store, counts, Arc::clone(&self.windows))?
+            }
         };
         let devices = bundle.keys_of_devices();
         let gate = Gate::new(bundle.profile, devices.iter().map(|(number, key, takes)| (*number, key, *takes)));
@@ -279,6 +284,7 @@ impl Fleet {
             None => {}
         }
         write_atomically(&self.folder.join("orders").join(id).with_extension("json"), bytes)?;
+        self.windows.add(id, &order);
         orders.insert(id.to_owned(), order);
         Ok(true)
     }
@@ -286,6 +292,7 @@ impl Fleet {
     /// Removes an order. Returns whether it existed.
     pub(super) fn forget_order(&self, id: &str) -> bool {
         let _ = fs::remove_file(self.folder.join("orders").join(id).with_extension("json"));
+        self.windows.remove(id);
         self.orders().remove(id).is_some()
     }
 
@@ -336,19 +343,25 @@ impl Fleet {
         Some(stored)
     }
 
-    /// The beginnings of an order's windows that have ended, have frames and were not fetched.
-    pub(super) fn windows(&self, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
-        windows(&self.store, id, order, now_ms)
+    /// The beginnings of an order's windows that are closed, have frames and were not fetched.
+    pub(super) fn windows(&self, id: &str, now_ms: u64) -> Result<Vec<u64>, StoreError> {
+        self.windows.open(&self.store, id, now_ms)
     }
 
     /// Records that a window's results were fetched.
     pub(super) fn note_done(&self, id: &str, start_ms: u64) -> Result<(), StoreError> {
-        self.store.note_done(id, start_ms)
+        self.store.note_done(id, start_ms)?;
+        self.windows.note_done(id, start_ms);
+        Ok(())
     }
 
     /// Removes frames from before a time.
     pub(super) fn remove_before(&self, before_ms: u64) -> Result<u64, StoreError> {
         let removed = self.store.remove_before(before_ms)?;
+        // in version 2 an old frame may still come
+        for (id, order) in self.orders().iter().filter(|(_, order)| !order.profile.is_stamped()) {
+            self.store.forget_done(id, before_ms.saturating_sub(order.length_ms))?;
+        }
         let mut counts = self.counts.lock();
         counts.stored -= removed.min(counts.stored);
         Ok(removed)
@@ -357,11 +370,7 @@ impl Fleet {
     /// Removes a device's frames.
     pub(super) fn remove_device(&self, known: &Known, number: u32) -> Result<u64, StoreError> {
         let profile = known.bundle.profile;
-        let of = |frame: &[u8]| match profile {
-            ProfileName::P1 => peek::<P1>(frame),
-            ProfileName::U25 => peek::<U25>(frame),
-        };
-        let gone = |frame: &[u8]| of(frame).is_ok_and(|head| head.device.value() == number);
+        let gone = |frame: &[u8]| profile.peek(frame).is_ok_and(|head| head.device.value() == number);
         let removed = self.store.remove_frames(profile.frame_bytes(), gone)?;
         let mut counts = self.counts.lock();
         counts.stored -= removed.min(counts.stored);
@@ -372,14 +381,13 @@ impl Fleet {
     pub(super) fn answer(
         &self,
         known: &Known,
-        order: &Order,
+        (id, order): (&str, &Order),
         start_ms: u64,
         memory: Option<u64>,
     ) -> Result<Vec<u8>, AnswerError> {
-        match known.bundle.profile {
-            ProfileName::P1 => self.answer_for::<P1>(known, order, start_ms, memory),
-            ProfileName::U25 => self.answer_for::<U25>(known, order, start_ms, memory),
-        }
+        // frames that are stored from now on may be missing in the results
+        self.windows.note_computed(id, start_ms);
+        with_profile!(known.bundle.profile, P => self.answer_for::<P>(known, order, start_ms, memory))
     }
 
     fn answer_for<P: Profile>(
@@ -401,8 +409,8 @@ impl Fleet {
         };
         // without a limit all batches stay in memory
         let part = memory.map_or(u64::MAX, |memory| memory / FRAMES_PART);
-        let window = start_ms..start_ms + order.length_ms;
-        let found = WindowFrames::of(&self.store, &keys, window, order.frames, part)?;
+        let window = start_ms..order.windows().end(start_ms);
+        let found = WindowFrames::of(&self.store, &keys, (window, order.sheet), order.frames, part)?;
         if found.bytes() > part {
             return Err(AnswerError::Memory { needed: found.bytes() * FRAMES_PART, limit: memory.unwrap_or(u64::MAX) });
         }
@@ -434,31 +442,6 @@ impl Fleet {
         *cloud = Some(Arc::clone(&made));
         Ok(made)
     }
-}
-
-/// The beginnings of an order's windows that have ended, have frames and were not fetched: at most
-/// a thousand.
-fn windows(store: &FrameStore, id: &str, order: &Order, now_ms: u64) -> Result<Vec<u64>, StoreError> {
-    let done = store.done(id)?;
-    let (length, every) = (order.length_ms, order.every_ms);
-    // the first window that contains a time
-    let first = |time: u64| (time + 1).saturating_sub(length).div_ceil(every) * every;
-    let (mut windows, mut start) = (Vec::new(), 0);
-    while windows.len() < MAX_WINDOWS {
-        let Some(time) = store.first_from(start)? else { break };
-        start = start.max(first(time));
-        if start + length > now_ms {
-            break;
-        }
-        if time < start {
-            continue; // in none: windows need not meet
-        }
-        if done.binary_search(&start).is_err() {
-            windows.push(start);
-        }
-        start += every;
-    }
-    Ok(windows)
 }
 
 /// Whether the text is an order's name: 16 hexadecimal digits.
@@ -519,41 +502,5 @@ mod tests {
         assert_eq!(for_values(1 << 20), (1 << 20) - (1 << 17) - (1 << 18));
         assert_eq!(for_values(64 << 20), (56 << 20) - (1 << 18));
         assert_eq!(for_values(1 << 40), (1 << 40) - (1 << 37) - (64 << 20));
-    }
-
-    #[test]
-    fn windows_that_have_ended_and_have_frames_are_told_until_they_are_fetched() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = FrameStore::open(&folder.path().join("frames.redb")).unwrap();
-        for time in [1_005, 1_995, 5_500, 9_999, 10_000] {
-            store.append(time, 840, &[0; 840], &[]).unwrap();
-        }
-        let order = |length_ms, every_ms| Order {
-            profile: ProfileName::U25,
-            length_ms,
-            every_ms,
-            groups: vec![vec![1]],
-            by_device: false,
-            weights: vec![],
-            renewed: vec![],
-            frames: 1,
-            part: None,
-            measures: vec![],
-            least_devices: 1,
-        };
-        let told = |length, every, now| windows(&store, "q", &order(length, every), now).unwrap();
-        assert_eq!(told(1000, 1000, 20_000), [1000, 5000, 9000, 10_000]);
-        assert_eq!(told(1000, 1000, 10_999), [1000, 5000, 9000], "the last one goes on");
-        assert_eq!(told(2000, 1000, 7_500), [0, 1000, 4000, 5000], "windows slide");
-        assert_eq!(told(1000, 5000, 20_000), [5000, 10_000], "times between windows are in none");
-        let slow = windows(&store, "q", &order(1000, 1000), 20_000).unwrap();
-        // by the definition of windows
-        let times = [1_005, 1_995, 5_500, 9_999, 10_000];
-        let by_hand =
-            (0..20).map(|k| k * 1000).filter(|start| times.iter().any(|t| (*start..start + 1000).contains(t)));
-        assert_eq!(slow, by_hand.collect::<Vec<u64>>());
-        store.note_done("q", 5000).unwrap();
-        store.note_done("other", 1000).unwrap();
-        assert_eq!(told(1000, 1000, 20_000), [1000, 9000, 10_000]);
     }
 }

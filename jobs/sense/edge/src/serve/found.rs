@@ -42,20 +42,26 @@ fn memory(frames: u64, most: u64) -> u64 {
 }
 
 impl WindowFrames {
-    /// Counts the frames of devices with a key, and finds the first `most` of each. Beyond `limit`
-    /// bytes of memory they are only counted: see [`Self::bytes`].
+    /// Counts the frames of devices with a key, of one sheet, and finds the first `most` of each.
+    /// Beyond `limit` bytes of memory they are only counted: see [`Self::bytes`].
     ///
     /// # Errors
     /// [`StoreError`].
     pub(super) fn of<P: Profile>(
         store: &FrameStore,
         keys: &BTreeMap<DeviceNumber, MacKey<P>>,
-        window: Range<u64>,
+        (window, sheet): (Range<u64>, u16),
         most: u32,
         limit: u64,
     ) -> Result<Self, StoreError> {
         let (mut devices, mut bytes): (BTreeMap<DeviceNumber, OfDevice>, u64) = Default::default();
+        let is_of_sheet =
+            |frame: &[u8]| peek::<P>(frame).is_ok_and(|head| head.stamp.is_none_or(|stamp| stamp.sheet() == sheet));
         store.window_with_numbers(window.start, window.end, |record, frames| {
+            // all frames of a record have one sheet
+            if !frames.get(..P::FRAME).is_some_and(is_of_sheet) {
+                return;
+            }
             for (place, frame) in (0..).zip(frames.chunks(P::FRAME)) {
                 let Ok(head) = peek::<P>(frame) else { continue };
                 // its MAC was right on arrival: a wrong frame was changed on the disk

@@ -332,9 +332,9 @@ pub(super) async fn windows(
 ) -> Result<Response, Reply> {
     let used = sense.shared.used(&sense.shared.who(&headers)?, &fleet)?;
     used.known()?;
-    let order = used.fleet.order(&id).ok_or_else(no_question)?;
+    used.fleet.order(&id).ok_or_else(no_question)?;
     let until = whole_until(&sense.shared, &used, &fleet);
-    let windows = blocking(move || used.fleet.windows(&id, &order, until).map_err(|error| closed(&error))).await?;
+    let windows = blocking(move || used.fleet.windows(&id, until).map_err(|error| closed(&error))).await?;
     Ok(as_json(&json!({ "version": 1, "windows": windows })))
 }
 
@@ -358,7 +358,7 @@ pub(super) async fn answer(
     let turn = shared.questions.wait(&origin).await;
     let _turn = turn.ok_or_else(|| Reply::fault("a fault of the server"))?;
     let (memory, began) = (shared.options.memory, Instant::now());
-    let answered = shared.cpu.run(move || fleet.answer(&known, &order, start, memory)).await;
+    let answered = shared.cpu.run(move || fleet.answer(&known, (&id, &order), start, memory)).await;
     let bytes = match answered.ok_or_else(|| Reply::fault("a fault of the server"))? {
         Err(AnswerError::Cloud(CloudError::Order(error @ OrderError::Empty { found, .. }))) => {
             shared.empty.fetch_add(1, Relaxed);
@@ -389,9 +389,10 @@ fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
 
 /// Checks that a question has this window, and that it had ended at `until`.
 fn has_ended(order: &Order, start: u64, until: u64) -> Result<(), Reply> {
-    let ends = start.checked_add(order.length_ms).filter(|_| start.is_multiple_of(order.every_ms));
+    let windows = order.windows();
+    let closes = windows.begins_at(start).then(|| windows.closes(start));
     let text = "expected a window of the question that has ended, found another";
-    let over = ends.is_some_and(|end| end <= until);
+    let over = closes.is_some_and(|closes| closes <= until);
     over.then_some(()).ok_or_else(|| Reply::new(StatusCode::CONFLICT, "window", text))
 }
 
@@ -427,11 +428,12 @@ pub(super) async fn remove(
 pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> Result<Metrics, Reply> {
     sense.shared.holder(&headers)?;
     let (mut counts, mut stored, mut groups, fleets) = (IngestCounts::default(), 0, 0, sense.shared.all());
-    let mut clock = [0; 2];
+    let (mut clock, mut late) = ([0; 2], 0);
     for fleet in &fleets {
         let counted = *fleet.counts.lock();
         counts.add(&counted.frames);
         (stored, groups) = (stored + counted.stored, groups + counted.groups);
+        late += counted.after_window;
         clock = std::array::from_fn(|i| clock[i] + counted.clock[i]);
     }
     let all = fleets.clone();
@@ -452,6 +454,8 @@ pub(super) async fn metrics(State(sense): State<Sense>, headers: HeaderMap) -> R
     metrics.gauge("tobari_sense_unregistered_messages_waiting", help).set(waiting);
     metrics.gauge("tobari_sense_frames_stored", "Stored frames.").set(stored);
     metrics.gauge("tobari_sense_frames_ahead", "Stored frames with a time in the future.").set(ahead);
+    let help = "Frames stored after the results of their window were fetched.";
+    metrics.counter("tobari_sense_late_frames_total", help).set(late);
     metrics.counter("tobari_sense_commits_total", "Groups of frames written to the disk.").set(groups);
     let help = "Requests for windows in which too few devices had frames.";
     metrics.counter("tobari_sense_empty_windows_total", help).set(sense.shared.empty.load(Relaxed));

@@ -64,6 +64,7 @@ mod kept;
 mod mqtt;
 mod passing;
 mod rights;
+mod windows;
 
 use axum::{
     Router,

@@ -12,8 +12,8 @@
 //!
 //! **Limits on requests bound the resources of a fleet**: [`REQUESTS`] requests and [`BYTES`]
 //! stored bytes, in messages of at most [`MESSAGE`] ([`OBJECT`] for objects), for [`PLACES`] fleets
-//! at once, of which one address or token has a share. Frames are of U25, whose sums cost the
-//! server milliseconds, and questions have few results ([`admits`]).
+//! at once, of which one address or token has a share. Frames are of U25 or U28, whose sums cost
+//! the server milliseconds, and questions have few results ([`admits`]).
 
 use super::{FleetName, SenseError, fleet::Fleet, private_folder};
 use std::{
@@ -26,7 +26,6 @@ use std::{
 use subtle::ConstantTimeEq;
 use tobari_node::{clients::Origin, share::Share};
 use tobari_octets::hex;
-use tobari_sense::ProfileName;
 use tobari_sense::bundle::Bundle;
 use tobari_sense::order::Order;
 
@@ -57,7 +56,7 @@ const SAMPLE: usize = 840;
 
 /// Whether a temporary fleet may have this bundle.
 pub(super) fn admits(bundle: &Bundle) -> bool {
-    bundle.profile == ProfileName::U25 && bundle.devices.len() <= DEVICES && bundle.objects().len() <= DEVICES
+    bundle.profile.is_linear() && bundle.devices.len() <= DEVICES && bundle.objects().len() <= DEVICES
 }
 
 /// Whether a temporary fleet may have this order: few results, each of milliseconds.

@@ -3,11 +3,16 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | `records` | number of a record | frames, one after another: [`RECORD_BYTES`] at most |
-//! | `times` | time of storage, in milliseconds since 1970; number | number of frames |
+//! | `times` | time, in milliseconds since 1970; number | number of frames |
+//! | `arrivals` | time of storage; number | time of a record whose frames have their own |
 //! | `devices` | device number | counters received so far |
 //! | `done` | name of a question, and beginning of a window | whether its result was fetched |
 //!
-//! **Frames are stored small and unchanged**: 553 or 840 bytes, while a ciphertext of the
+//! **The time of a record** is the time in its frames in profiles whose frames have one
+//! ([`FrameStore::append_stamped`]), and the time of storage in others ([`FrameStore::append`]).
+//! All frames of a record have one time, and one sheet.
+//!
+//! **Frames are stored small and unchanged**: 553 to 943 bytes, while a ciphertext of the
 //! homomorphic scheme takes half a megabyte and more. They are converted when a question needs
 //! them. One transaction has all frames of a group and the new windows of their devices, and is on
 //! the disk before [`FrameStore::append`] returns. So a crash at any moment loses no acknowledged
@@ -42,6 +47,7 @@ const CHANGED_AT_ONCE: usize = 1024;
 
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const TIMES: TableDefinition<'_, (u64, u64), u32> = TableDefinition::new("times");
+const ARRIVALS: TableDefinition<'_, (u64, u64), u64> = TableDefinition::new("arrivals");
 const DEVICES: TableDefinition<'_, u32, [u8; STATE_BYTES]> = TableDefinition::new("devices");
 /// The same table in an older version, which had 64 counters.
 const NARROW: TableDefinition<'_, u32, [u8; NARROW_BYTES]> = TableDefinition::new("devices");
@@ -100,6 +106,7 @@ impl Opened {
         widen(&writing)?;
         let last = {
             let (records, _done) = (writing.open_table(RECORDS)?, writing.open_table(DONE)?);
+            let _arrivals = writing.open_table(ARRIVALS)?;
             let times = writing.open_table(TIMES)?;
             let newest = records.last()?.map(|(number, _)| number.value());
             let mut last = newest.map_or_else(Last::default, |newest| Last { time_ms: 0, record: newest + 1 });
@@ -124,17 +131,32 @@ impl Opened {
         let mut gone = Vec::new();
         {
             let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
-            for entry in times.range((0, 0)..(before_ms, 0))?.take(REMOVED_AT_ONCE) {
-                let (key, frames) = entry?;
-                gone.push((key.value(), u64::from(frames.value())));
+            let mut arrivals = writing.open_table(ARRIVALS)?;
+            let (old, mut keys) = ((0, 0)..(before_ms, 0), Vec::new());
+            // the records of a store have times of storage, or all have times of their own
+            if arrivals.is_empty()? {
+                for entry in times.range(old)?.take(REMOVED_AT_ONCE) {
+                    keys.push(entry?.0.value());
+                }
+            } else {
+                let mut came = Vec::new();
+                for entry in arrivals.range(old)?.take(REMOVED_AT_ONCE) {
+                    let (arrival, time) = entry?;
+                    came.push(arrival.value());
+                    keys.push((time.value(), arrival.value().1));
+                }
+                for arrival in came {
+                    arrivals.remove(arrival)?;
+                }
             }
-            for (key, _) in &gone {
-                times.remove(key)?;
+            for key in keys {
+                // frames of a device that was removed may have been all of a record
+                gone.push(times.remove(key)?.map_or(0, |frames| u64::from(frames.value())));
                 records.remove(key.1)?;
             }
         }
         writing.commit()?;
-        Ok(gone.into_iter().map(|(_, frames)| frames).collect())
+        Ok(gone)
     }
 
     /// Opens a file. A missing file is first completed under another name, so that a disk that
@@ -302,6 +324,46 @@ impl FrameStore {
             let records = record - last.record;
             *last = Last { time_ms, record };
             Ok(Appended { time_ms, records, back_ms })
+        })
+    }
+
+    /// Stores frames that have a time of their own, as [`Self::append`] does: each list has frames
+    /// of one time, in milliseconds since 1970, and one sheet. `now_ms` is the time of storage, by
+    /// which [`Self::remove_before`] removes them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn append_stamped(
+        &self,
+        frame_bytes: usize,
+        stamped: &[(u64, &[u8])],
+        states: &[DeviceState],
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        self.database.with(|open| {
+            let mut last = open.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let each = (RECORD_BYTES / frame_bytes.max(1)).max(1) * frame_bytes.max(1);
+            let writing = open.database.begin_write()?;
+            let mut record = last.record;
+            {
+                let (mut records, mut times) = (writing.open_table(RECORDS)?, writing.open_table(TIMES)?);
+                let mut arrivals = writing.open_table(ARRIVALS)?;
+                for (time_ms, frames) in stamped {
+                    for bytes in frames.chunks(each) {
+                        records.insert(record, bytes)?;
+                        times.insert((*time_ms, record), (bytes.len() / frame_bytes.max(1)) as u32)?;
+                        arrivals.insert((now_ms, record), *time_ms)?;
+                        record += 1;
+                    }
+                }
+                let mut devices = writing.open_table(DEVICES)?;
+                for (number, state) in states {
+                    devices.insert(number, state)?;
+                }
+            }
+            writing.commit()?;
+            last.record = record;
+            Ok(())
         })
     }
 
@@ -489,7 +551,8 @@ impl FrameStore {
         self.database.with(|open| Ok(open.database.begin_read()?.open_table(RECORDS)?.len()?))
     }
 
-    /// Removes frames from before a time; their counters stay known. Returns the number of frames.
+    /// Removes frames that were stored before a time; their counters stay known. Returns the number
+    /// of frames.
     ///
     /// # Errors
     /// [`StoreError`]: frames removed before the error stay removed.
@@ -558,18 +621,43 @@ impl FrameStore {
         })
     }
 
-    /// The beginnings of a question's windows whose results were fetched.
+    /// The beginnings of a question's windows whose results were fetched, from this time on.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn done(&self, question: &str) -> Result<Vec<u64>, StoreError> {
+    pub fn done_from(&self, question: &str, from_ms: u64) -> Result<Vec<u64>, StoreError> {
         self.database.with(|open| {
             let done = open.database.begin_read()?.open_table(DONE)?;
             let mut all = Vec::new();
-            for entry in done.range((question, 0)..=(question, u64::MAX))? {
+            for entry in done.range((question, from_ms)..=(question, u64::MAX))? {
                 all.push(entry?.0.value().1);
             }
             Ok(all)
+        })
+    }
+
+    /// Whether a window's results were fetched.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn is_done(&self, question: &str, start_ms: u64) -> Result<bool, StoreError> {
+        self.database.with(|open| {
+            let done = open.database.begin_read()?.open_table(DONE)?;
+            Ok(done.get((question, start_ms))?.is_some())
+        })
+    }
+
+    /// Forgets which of a question's windows that begin before a time were fetched: the store has
+    /// no frames of them any more.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn forget_done(&self, question: &str, before_ms: u64) -> Result<(), StoreError> {
+        self.database.with(|open| {
+            let writing = open.database.begin_write()?;
+            writing.open_table(DONE)?.retain_in((question, 0)..(question, before_ms), |_, ()| false)?;
+            writing.commit()?;
+            Ok(())
         })
     }
 }

@@ -168,6 +168,33 @@ fn fetched_results_stay_fetched() {
     }
     drop(store);
     let store = FrameStore::open(&path).unwrap();
-    assert_eq!((store.done("a").unwrap(), store.done("c").unwrap()), (vec![2, 5], vec![]));
+    assert_eq!((store.done_from("a", 0).unwrap(), store.done_from("c", 0).unwrap()), (vec![2, 5], vec![]));
     assert!(FrameStore::open(&path).is_err(), "one process at a time");
+}
+
+/// Old readings that arrive today stay as long as other frames of today.
+#[test]
+fn frames_with_a_time_of_their_own_are_removed_by_the_time_of_their_storage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let store = FrameStore::open(&path).unwrap();
+    let many = vec![7; 943 * 100];
+    store.append_stamped(943, &[(5_000, &many), (9_000, &[1; 943])], &[(3, [1; 40])], 1_000_000).unwrap();
+    store.append_stamped(943, &[(5_000, &[2; 943])], &[(3, [2; 40])], 2_000_000).unwrap();
+    drop(store);
+    let store = FrameStore::open(&path).unwrap();
+    assert_eq!((store.frames().unwrap(), store.records().unwrap()), (102, 4), "68 frames fill a record");
+    assert_eq!(store.devices().unwrap(), [(3, [2; 40])]);
+    let of = |from, to| {
+        let mut frames = 0;
+        store.window(from, to, |bytes| frames += bytes.len() / 943).unwrap();
+        frames
+    };
+    assert_eq!((of(5_000, 5_001), of(5_001, 10_000)), (101, 1));
+    assert_eq!(store.remove_before(1_000_000).unwrap(), 0);
+    // frames of a removed device leave no trace in the counts
+    assert_eq!(store.remove_frames(943, |frame| frame[0] == 1).unwrap(), 1);
+    assert_eq!(store.remove_before(1_000_001).unwrap(), 100);
+    assert_eq!((of(0, u64::MAX), store.frames().unwrap()), (1, 1));
+    assert_eq!(store.remove_before(u64::MAX).unwrap(), 1);
 }

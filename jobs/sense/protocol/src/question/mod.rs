@@ -4,14 +4,17 @@
 //! Registration resolves names, finds the bytes to sum, and **rejects a question that could
 //! overflow** with every device at full scale:
 //!
-//! | statistic | U25, straight from frames | P1, through functions of a byte |
+//! | statistic | U25 and U28, straight from frames | bytes in P1 and P17, through functions |
 //! |---|---|---|
-//! | count | the column that says whether there is a sample | the same |
+//! | count | what the device says about its samples | the same |
 //! | sum, mean, weighted sum | the reading | the same |
-//! | variance | the two bytes of the square, which the schema must have | the server squares |
-//! | covariance | the two bytes of the product, which the schema must have | the same |
+//! | variance | the bytes of the square, which the schema must have | the server squares |
+//! | covariance | the bytes of the product, which the schema must have | the same |
 //! | histogram | the schema's bins | any edges |
 //! | above, alarm | the schema's thresholds | any threshold |
+//!
+//! Readings of more than a byte are in P1 and P17 what they are in U25 and U28. A question about
+//! columns of several sheets has an order for each sheet, and so as many registrations.
 //!
 //! A question covers the devices that are active at its registration. **A minimum of devices in a
 //! group is policy against a server that follows the protocol, and no protection against one that
@@ -21,7 +24,7 @@ mod registered;
 mod statistic;
 
 use super::order::{MAX_DEVICES, Order, OrderError, Taken, at_most};
-use super::schema::{ProfileName, Schema};
+use super::schema::{Column, Schema, Sheet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -77,16 +80,24 @@ fn one() -> u32 {
     1
 }
 
-/// A time window. The server's time of receipt decides to which window a frame belongs.
+/// A time window. In profiles P17 and U28 the time in a frame decides to which window the frame
+/// belongs; in P1 and U25, the server's time of receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// The length: a number and `s`, `m`, `h` or `d`.
+    /// The length: a number and `s`, `m`, `h`, `d` or `w`.
     pub length: String,
     /// The interval between beginnings of windows, by default the length. With a shorter interval,
     /// windows slide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
+    /// The time zone of days and weeks, such as `+09:00`; UTC by default. Days begin at midnight
+    /// and weeks on Monday.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// In P17 and U28, how long after its end a window still waits for frames; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<String>,
 }
 
 /// The grouping of results.
@@ -159,6 +170,12 @@ pub enum QuestionError {
         /// The minimum of devices with a weight.
         least: u32,
     },
+    /// Windows that cut through stretches of time.
+    #[error(
+        "expected windows of whole slices of {0} s: the fleet's schema says that all readings of a frame are of one \
+         slice. Change the length, the interval or the zone of the window"
+    )]
+    Slice(u64),
     /// The order is invalid, or its result could overflow.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -179,27 +196,91 @@ pub enum Resolved {
     Variance(usize),
     /// The covariance of two channels, with the number of the pair.
     Covariance(usize, usize, usize),
-    /// The histogram of a channel: the first bytes of bins, from the second bin on, and the edges
+    /// The histogram of a channel: the first numbers of bins, from the second bin on, and the edges
     /// of the bins.
-    Histogram(usize, Vec<u8>, Vec<f64>),
-    /// The count of a channel's readings above a threshold: the byte, the value, and for an alarm
+    Histogram(usize, Vec<u32>, Vec<f64>),
+    /// The count of a channel's readings above a threshold: the number, the value, and for an alarm
     /// its number of readings.
-    Above(usize, u8, f64, Option<u64>),
+    Above(usize, u32, f64, Option<u64>),
 }
 
-/// The milliseconds of a text with a number and a unit.
+impl Resolved {
+    /// Whether a sheet has the statistic's columns, or a part of a vector's. Every sheet has the
+    /// count.
+    pub fn is_on(&self, sheet: &Sheet) -> bool {
+        let of = |i: usize| {
+            sheet.columns().iter().any(|column| matches!(column, Column::Value { channel, .. } if *channel == i))
+        };
+        match self {
+            Self::Count => true,
+            Self::Sum(i)
+            | Self::Mean(i)
+            | Self::WeightedSum(i)
+            | Self::Variance(i)
+            | Self::Histogram(i, ..)
+            | Self::Above(i, ..) => of(*i),
+            Self::Covariance(_, _, pair) => sheet.columns().contains(&Column::Product { pair: *pair, limb: 0 }),
+        }
+    }
+}
+
+/// The sheets that a question is about, by number.
+fn sheets(schema: &Schema, statistics: &[Resolved]) -> Vec<u16> {
+    let about = |sheet: &Sheet| statistics.iter().any(|one| *one != Resolved::Count && one.is_on(sheet));
+    let all: Vec<u16> = (0..).zip(&schema.sheets()).filter(|(_, sheet)| about(sheet)).map(|(i, _)| i).collect();
+    if all.is_empty() { vec![0] } else { all }
+}
+
+/// The milliseconds of a length of time.
 fn milliseconds(text: &str) -> Result<u64, QuestionError> {
-    let wrong =
-        || QuestionError::Name { what: "a time such as 30s, 5m, 1h or 7d", found: text.chars().take(20).collect() };
-    let unit = match text.bytes().last() {
-        Some(b's') => 1_000,
-        Some(b'm') => 60_000,
-        Some(b'h') => 3_600_000,
-        Some(b'd') => 86_400_000,
-        _ => return Err(wrong()),
+    crate::schema::milliseconds(text).ok_or_else(|| QuestionError::Name {
+        what: "a time such as 30s, 5m, 1h, 7d or 1w",
+        found: text.chars().take(20).collect(),
+    })
+}
+
+/// A day.
+const DAY_MS: u64 = 86_400_000;
+
+impl Window {
+    /// The length, the interval, the offset of the first window and the lateness, in milliseconds.
+    ///
+    /// # Errors
+    /// [`QuestionError::Name`].
+    fn times(&self) -> Result<[u64; 4], QuestionError> {
+        let length = milliseconds(&self.length)?;
+        let every = self.every.as_deref().map_or(Ok(length), milliseconds)?;
+        let lateness = self.lateness.as_deref().map_or(Ok(0), milliseconds)?;
+        let east_ms = self.zone.as_deref().map_or(Ok(0), zone)?;
+        // 1970 began on a Thursday, so the first Monday was the fifth day
+        let weeks = self.every.as_deref().unwrap_or(&self.length).ends_with('w');
+        let monday = if weeks { 4 * DAY_MS } else { 0 };
+        let offset = (monday as i64 - east_ms).rem_euclid(every as i64) as u64;
+        Ok([length, every, offset, lateness])
+    }
+}
+
+/// The milliseconds by which a zone's clocks are ahead of UTC.
+fn zone(text: &str) -> Result<i64, QuestionError> {
+    let wrong = || QuestionError::Name {
+        what: "a time zone such as +09:00, -03:30 or Z",
+        found: text.chars().take(20).collect(),
     };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    if (1..=100_000).contains(&number) { Ok(number * unit) } else { Err(wrong()) }
+    if text == "Z" || text == "UTC" {
+        return Ok(0);
+    }
+    let (sign, rest) = text.split_at_checked(1).ok_or_else(wrong)?;
+    let (hours, minutes) = rest.split_once(':').ok_or_else(wrong)?;
+    let number = |text: &str, most: i64| {
+        let good = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<i64>().ok().filter(|number| good && *number <= most).ok_or_else(wrong)
+    };
+    let ms = (60 * number(hours, 14)? + number(minutes, 59)?) * 60_000;
+    match sign {
+        "+" => Ok(ms),
+        "-" => Ok(-ms),
+        _ => Err(wrong()),
+    }
 }
 
 impl Question {
@@ -227,15 +308,20 @@ fn resolved(schema: &Schema, statistic: &Statistic) -> Result<Resolved, Question
     };
     let feature =
         |channel: usize, expected| QuestionError::Feature { channel: schema.channels[channel].name.clone(), expected };
-    let plain = schema.profile == ProfileName::U25;
+    // whether the device sends what is summed
+    let sent = |i: usize| !schema.channels[i].is_of_bytes(schema.profile);
+    let scalar = |i: usize| match schema.channels[i].length {
+        Some(_) => Err(feature(i, "no `length`: a vector has sums, means and weighted sums")),
+        None => Ok(i),
+    };
     Ok(match statistic {
         Statistic::Count => Resolved::Count,
         Statistic::Sum { channel: name } => Resolved::Sum(channel(name)?),
         Statistic::Mean { channel: name } => Resolved::Mean(channel(name)?),
         Statistic::WeightedSum { channel: name } => Resolved::WeightedSum(channel(name)?),
         Statistic::Variance { channel: name } => {
-            let i = channel(name)?;
-            if plain && !schema.channels[i].square {
+            let i = scalar(channel(name)?)?;
+            if sent(i) && !schema.channels[i].square {
                 return Err(feature(i, "`square = true` in the schema, so that devices send squares"));
             }
             Resolved::Variance(i)
@@ -247,19 +333,19 @@ fn resolved(schema: &Schema, statistic: &Statistic) -> Result<Resolved, Question
             Resolved::Covariance(i, j, pair)
         }
         Statistic::Histogram { channel: name, edges } => {
-            let i = channel(name)?;
+            let i = scalar(channel(name)?)?;
             let own = &schema.channels[i];
             let edges = if edges.is_empty() { &own.edges } else { edges };
             let starts =
                 own.bins(edges).ok_or_else(|| feature(i, "edges that ascend by a step at least, within its range"))?;
-            if plain && own.bins(&own.edges).as_ref() != Some(&starts) {
-                return Err(feature(i, "the edges that the schema has, in profile u25"));
+            if sent(i) && own.bins(&own.edges).as_ref() != Some(&starts) {
+                return Err(feature(i, "the edges that the schema has: devices of this profile count by them"));
             }
             Resolved::Histogram(i, starts, edges.clone())
         }
-        Statistic::Above { channel: name, threshold } => above(schema, channel(name)?, *threshold, None)?,
+        Statistic::Above { channel: name, threshold } => above(schema, scalar(channel(name)?)?, *threshold, None)?,
         Statistic::Alarm { channel: name, threshold, at_least } => {
-            above(schema, channel(name)?, *threshold, Some(*at_least))?
+            above(schema, scalar(channel(name)?)?, *threshold, Some(*at_least))?
         }
     })
 }
@@ -267,36 +353,40 @@ fn resolved(schema: &Schema, statistic: &Statistic) -> Result<Resolved, Question
 fn above(schema: &Schema, i: usize, threshold: f64, alarm: Option<u64>) -> Result<Resolved, QuestionError> {
     let own = &schema.channels[i];
     let feature = |expected| QuestionError::Feature { channel: own.name.clone(), expected };
-    let byte = own.threshold(threshold).ok_or_else(|| feature("a threshold within its range"))?;
-    let known = schema.profile == ProfileName::P1 || own.above.iter().any(|value| own.threshold(*value) == Some(byte));
+    let number = own.threshold(threshold).ok_or_else(|| feature("a threshold within its range"))?;
+    let known = own.is_of_bytes(schema.profile) || own.above.iter().any(|value| own.threshold(*value) == Some(number));
     if !known {
-        return Err(feature("one of the thresholds that the schema has, in profile u25"));
+        return Err(feature("one of the thresholds that the schema has: devices of this profile count by them"));
     }
-    Ok(Resolved::Above(i, byte, threshold, alarm))
+    Ok(Resolved::Above(i, number, threshold, alarm))
 }
 
-/// The first and the last byte of a bin.
-pub(super) fn bin(starts: &[u8], bin: usize) -> (u8, u8) {
-    let first = bin.checked_sub(1).map_or(0, |before| starts[before]);
-    (first, starts.get(bin).map_or(u8::MAX, |next| next - 1))
+/// The first and the last byte of a bin of bytes.
+pub(super) fn bin(starts: &[u32], bin: usize) -> (u8, u8) {
+    let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
+    let first = bin.checked_sub(1).map_or(0, |before| byte(starts[before]));
+    (first, starts.get(bin).map_or(u8::MAX, |next| byte(next - 1)))
 }
 
 /// The functions of readings that the server computes, each once; empty for sums straight from
 /// frames.
-fn measures(profile: ProfileName, statistics: &[Resolved]) -> Vec<Taken> {
-    if profile == ProfileName::U25 {
+fn measures<'a>(schema: &Schema, statistics: impl Iterator<Item = &'a Resolved>) -> Vec<Taken> {
+    if schema.profile.is_linear() {
         return Vec::new();
     }
     // the readings also tell whether there is a sample
     let mut all = vec![Taken::Reading];
+    let computed = |i: &usize| schema.channels[*i].is_of_bytes(schema.profile);
     for statistic in statistics {
         match statistic {
-            Resolved::Variance(_) => all.extend([Taken::SquareHigh, Taken::SquareLow]),
-            Resolved::Histogram(_, starts, _) => all.extend((0..=starts.len()).map(|which| {
+            Resolved::Variance(i) if computed(i) => all.extend([Taken::SquareHigh, Taken::SquareLow]),
+            Resolved::Histogram(i, starts, _) if computed(i) => all.extend((0..=starts.len()).map(|which| {
                 let (least, most) = bin(starts, which);
                 Taken::Within(least, most)
             })),
-            Resolved::Above(_, byte, ..) => all.push(Taken::Above(*byte)),
+            Resolved::Above(i, number, ..) if computed(i) => {
+                all.push(Taken::Above(u8::try_from(*number).unwrap_or(u8::MAX)));
+            }
             _ => {}
         }
     }
@@ -322,10 +412,10 @@ pub fn fuzz_questions(data: &[u8]) {
     if let (Ok(question), Ok(schema)) =
         (serde_json::from_slice::<Question>(data), serde_json::from_str::<Schema>(FUZZ_SCHEMA))
     {
-        let _ = (question.resolve(&schema), milliseconds(&question.window.length));
+        let _ = (question.resolve(&schema), question.window.times());
     }
     if let Ok(schema) = serde_json::from_slice::<Schema>(data) {
-        let _ = schema.check().map(|()| schema.frame(&[vec![7; schema.channels.len()]]));
+        let _ = schema.check().map(|()| schema.frames(&[vec![7; schema.row_length()]]));
     }
 }
 
@@ -336,6 +426,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+    use crate::schema::ProfileName;
 
     pub(super) fn question(text: &str) -> Question {
         serde_json::from_str(text).unwrap()
@@ -395,7 +486,7 @@ mod tests {
         let any = question(
             r#"{"name":"q","window":{"length":"1m"},"statistic":[{"kind":"histogram","channel":"x","edges":[1,200]},{"kind":"above","channel":"x","threshold":98},{"kind":"variance","channel":"x"}]}"#,
         );
-        let found = measures(ProfileName::P1, &any.resolve(&p1).unwrap());
+        let found = measures(&p1, any.resolve(&p1).unwrap().iter());
         let bins = [Taken::Within(0, 0), Taken::Within(1, 199), Taken::Within(200, 255)];
         assert_eq!(
             found,

@@ -3,8 +3,8 @@
 //! A registered question can be checked again, because its file may be older than a rule or belong
 //! to another fleet.
 
-use super::{GroupBy, Question, QuestionError, Resolved, measures, milliseconds};
-use crate::order::{MAX_GROUPS, Order, at_most};
+use super::{GroupBy, Question, QuestionError, Resolved, measures};
+use crate::order::{MAX_GROUPS, Order, OrderError, at_most};
 use crate::registry::{Registry, State};
 use crate::schema::{Schema, is_name};
 use crate::setting::Setting;
@@ -75,14 +75,19 @@ impl QuestionNames {
 }
 
 impl Registered {
-    /// The statistics in terms of this schema, if enough devices share each weight.
+    /// The statistics that its order's sheet has, in terms of this schema, if enough devices share
+    /// each weight.
     ///
     /// # Errors
     /// [`QuestionError`]: the question may have been registered before a rule existed, or for
     /// another fleet.
     pub fn check(&self, schema: &Schema) -> Result<Vec<Resolved>, QuestionError> {
-        let statistics = self.question.resolve(schema)?;
+        let mut statistics = self.question.resolve(schema)?;
         self.check_weights()?;
+        let sheets = schema.sheets();
+        let sheet = sheets.get(usize::from(self.order.sheet)).filter(|_| self.order.profile == schema.profile);
+        let sheet = sheet.ok_or(QuestionError::Order(OrderError::Order("the profile and a sheet of the fleet")))?;
+        statistics.retain(|statistic| statistic.is_on(sheet));
         Ok(statistics)
     }
 
@@ -142,8 +147,9 @@ impl Registered {
 }
 
 impl Question {
-    /// Registers the question with the devices that are active now. A question that could overflow
-    /// with all of them at full scale is rejected.
+    /// Registers the question with the devices that are active now: once for each sheet that it is
+    /// about, and so once in version 1. A question that could overflow with all of them at full
+    /// scale is rejected.
     ///
     /// # Errors
     /// [`QuestionError`].
@@ -153,34 +159,47 @@ impl Question {
         setting: &Setting,
         registry: &Registry,
         question_names: &QuestionNames,
-    ) -> Result<Registered, QuestionError> {
+    ) -> Result<Vec<Registered>, QuestionError> {
         if !is_name(&self.name) {
             let found = self.name.chars().take(64).collect();
             return Err(QuestionError::Name { what: "a name of letters, digits, '-', '_' and '.'", found });
         }
         let statistics = self.resolve(schema)?;
-        let length_ms = milliseconds(&self.window.length)?;
-        let every_ms = self.window.every.as_deref().map_or(Ok(length_ms), milliseconds)?;
+        let [length_ms, every_ms, offset_ms, lateness_ms] = self.window.times()?;
+        let slice_ms = 1000 * schema.slice_seconds().map_err(|_| QuestionError::Slice(0))?;
+        if slice_ms > 0 && [length_ms, every_ms, offset_ms].iter().any(|ms| !ms.is_multiple_of(slice_ms)) {
+            return Err(QuestionError::Slice(slice_ms / 1000));
+        }
         let (groups, names) = self.groups(registry)?;
-        let order = Order {
-            profile: schema.profile,
-            length_ms,
-            every_ms,
-            groups,
-            by_device: self.group_by == GroupBy::Device,
-            weights: self.weighted(registry)?,
-            renewed: Vec::new(),
-            frames: self.frames,
-            part: self.part,
-            measures: measures(schema.profile, &statistics),
-            least_devices: self.least_devices,
+        let weights = self.weighted(registry)?;
+        let sheets = schema.sheets();
+        let of = |sheet: u16| {
+            let there = statistics.iter().filter(|one| one.is_on(&sheets[usize::from(sheet)]));
+            let order = Order {
+                profile: schema.profile,
+                length_ms,
+                every_ms,
+                offset_ms,
+                lateness_ms,
+                sheet,
+                groups: groups.clone(),
+                by_device: self.group_by == GroupBy::Device,
+                weights: weights.clone(),
+                renewed: Vec::new(),
+                frames: self.frames,
+                part: self.part,
+                measures: measures(schema, there),
+                least_devices: self.least_devices,
+            };
+            let id = question_names.of(self, &order, &names);
+            let (question, groups) = (self.clone(), names.clone());
+            let registered = Registered { question, order, groups, id, proof: String::new() };
+            registered.check_weights()?;
+            let (order, seats) = (&registered.order, registry.seats());
+            order.job(setting, &seats, &order.fullest(&seats))?;
+            Ok(registered)
         };
-        let id = question_names.of(self, &order, &names);
-        let registered = Registered { question: self.clone(), order, groups: names, id, proof: String::new() };
-        registered.check_weights()?;
-        let (order, seats) = (&registered.order, registry.seats());
-        order.job(setting, &seats, &order.fullest(&seats))?;
-        Ok(registered)
+        super::sheets(schema, &statistics).into_iter().map(of).collect()
     }
 
     /// Device numbers by group, and the groups' names.
@@ -255,7 +274,7 @@ mod tests {
         let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
         let named = |name: &str, key: u8| {
             let asked = Question { name: name.to_owned(), ..question(PLAIN) };
-            asked.register(&schema, &setting, &registry, &names(key)).unwrap()
+            asked.register(&schema, &setting, &registry, &names(key)).unwrap().remove(0)
         };
         let told = named("hiv-ward", 1);
         let dictionary = ["climate", "cardiology", "hiv-ward", "oncology"];
@@ -304,8 +323,9 @@ mod tests {
     fn a_question_with_a_device_too_many_is_refused_when_it_is_registered() {
         let setting = Setting::of(ProfileName::U25).unwrap();
         let schema: Schema = serde_json::from_str(FUZZ_SCHEMA).unwrap();
-        let register =
-            |question: &Question, devices| question.register(&schema, &setting, &registry(devices), &names(1));
+        let register = |question: &Question, devices| {
+            question.register(&schema, &setting, &registry(devices), &names(1)).map(|mut all| all.remove(0))
+        };
         let plain = question(PLAIN);
         let registered = register(&plain, 254).unwrap();
         assert_eq!((registered.order.groups[0].len(), registered.order.length_ms), (254, 60_000));
@@ -331,7 +351,7 @@ mod tests {
             least_devices: 3,
             ..question(PLAIN)
         };
-        let first = weighted.register(&schema, &setting, &registry, &key).unwrap();
+        let first = weighted.register(&schema, &setting, &registry, &key).unwrap().remove(0);
         assert!(first.renewed(&registry, &key).is_none());
         // d0 has two new keys in a row, d3 one; d1 is revoked, and another device gets its name
         for (name, byte) in [("d0", 50), ("d0", 51), ("d3", 52)] {
@@ -373,7 +393,7 @@ mod tests {
             statistics: vec![Statistic::WeightedSum { channel: "x".to_owned() }],
             ..question(PLAIN)
         };
-        let registered = asked.register(&schema, &setting, &registry(6), &names(1)).unwrap();
+        let registered = asked.register(&schema, &setting, &registry(6), &names(1)).unwrap().remove(0);
         let text = serde_json::to_string(&registered.order).unwrap();
         for name in ["secret", "south", "d1", "\"x\""] {
             assert!(!text.contains(name), "{name} in {text}");

@@ -29,7 +29,7 @@ fn question(more: &str) -> String {
 }
 
 /// The figures of rows, computed directly: channel 0 is t, 1 is h.
-fn plain<'a>(rows: impl Iterator<Item = &'a Vec<u8>>) -> Vec<Figure> {
+fn plain<'a>(rows: impl Iterator<Item = &'a Vec<u32>>) -> Vec<Figure> {
     let rows: Vec<[i128; 2]> = rows.map(|row| [i128::from(row[0]), i128::from(row[1])]).collect();
     let n = rows.len() as i128;
     let sum = |f: &dyn Fn(&[i128; 2]) -> i128| rows.iter().map(f).sum::<i128>();
@@ -279,6 +279,7 @@ fn are_zero(figures: &[Figure]) -> bool {
     figures.iter().all(|figure| match figure {
         Figure::Count { value } => *value == 0,
         Figure::Number { exact, .. } => ["0", "none"].contains(&exact.as_str()),
+        Figure::Vector { exact, .. } => exact.iter().all(|exact| ["0", "none"].contains(&exact.as_str())),
         Figure::Histogram { counts, .. } => counts.iter().all(|count| *count == 0),
         Figure::Above { count, alarm, .. } => *count == 0 && *alarm != Some(true),
     })

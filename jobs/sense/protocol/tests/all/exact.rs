@@ -17,7 +17,7 @@ use tobari_plan::clear::{Arithmetic, ClearEngine, ClearValue};
 use tobari_plan::cost::Costs;
 use tobari_plan::engine::{Direct, Machine};
 use tobari_plan::site::Site;
-use tobari_sense::analytics::Moments;
+use tobari_sense::analytics::{Moments, of_bytes};
 use tobari_sense::client;
 use tobari_sense::exact::{self, ExactPlan, Inputs, LINEAR_LEVELS, Measure, Output, SET};
 use tobari_sense::interpolation::Points;
@@ -196,7 +196,7 @@ fn counts_histograms_and_sums_of_groups_equal_the_plain_ones() {
         }
     }
     let k = 7;
-    let moments = Moments::of(9, found[0][0][k], [found[8][0][k], found[10][0][k]]);
+    let moments = Moments::of(9, found[0][0][k].into(), of_bytes([found[8][0][k], found[10][0][k]]));
     let squares: i128 = groups[0].iter().map(|device| i128::from(sent[*device][k]).pow(2)).sum();
     assert_eq!(moments.squares, squares);
 }

@@ -16,7 +16,7 @@ use tobari_plan::check::Requirements;
 use tobari_plan::cost::Costs;
 use tobari_plan::engine::Direct;
 use tobari_plan::site::Site;
-use tobari_sense::analytics::{Moments, covariance};
+use tobari_sense::analytics::{Moments, covariance, of_bytes};
 use tobari_sense::client::{self, Withheld};
 use tobari_sense::linear::{self, Inputs, LinearPlan, Output, PlanError, SET, Term};
 use tobari_sense::program::Input;
@@ -241,9 +241,9 @@ fn variances_and_covariances_come_from_sums_alone() {
         n * sum(&|c| i128::from(c[x]) * i128::from(c[y])) - sum(&|c| c[x].into()) * sum(&|c| c[y].into())
     };
     let numerators = [
-        Moments::of(20, s[0], [s[2], s[3]]).variance().unwrap(),
-        Moments::of(20, s[1], [s[4], s[5]]).variance().unwrap(),
-        covariance(20, [s[0], s[1]], [s[6], s[7]]).unwrap(),
+        Moments::of(20, s[0].into(), of_bytes([s[2], s[3]])).variance().unwrap(),
+        Moments::of(20, s[1].into(), of_bytes([s[4], s[5]])).variance().unwrap(),
+        covariance(20, [s[0].into(), s[1].into()], of_bytes([s[6], s[7]])).unwrap(),
     ];
     assert_eq!(numerators.map(|fraction| fraction.numerator), [of(0, 0), of(1, 1), of(0, 1)]);
     assert!(numerators.iter().all(|fraction| fraction.denominator == 400));

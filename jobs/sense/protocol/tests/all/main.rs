@@ -7,6 +7,7 @@ mod desk;
 mod exact;
 mod fleet;
 mod linear;
+mod stamped;
 mod weights;
 mod wide;
 mod world;

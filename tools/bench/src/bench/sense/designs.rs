@@ -11,7 +11,7 @@ use tobari_command::output::{self, Failure};
 use tobari_command::randomness;
 use tobari_device::{
     Device, DeviceNumber, Envelope, GCM_FRAME, GcmDevice, InsecureVolatileCounter, MacKey, P1, Profile, READINGS, Root,
-    U25,
+    Stamp, U25,
 };
 use tobari_host::memory::{Busy, resident};
 use tobari_host::process::cpu_seconds;
@@ -158,7 +158,11 @@ pub(super) fn work(design: Design, role: Role) -> Result<Option<Work>, Failure> 
 fn sealing<P: Profile>(root: &Root) -> Result<Work, Failure> {
     let mut device = Device::<P, _>::open(root, number(1)?, InsecureVolatileCounter(0))?;
     let mut frame = P::EMPTY;
-    Ok(Work { run: Box::new(move || Ok(device.seal(&SOME, &mut frame)?)), messages: 1.0, repeated: 1000 })
+    Ok(Work {
+        run: Box::new(move || Ok(device.seal_at(Stamp::default().into(), &SOME, &mut frame)?)),
+        messages: 1.0,
+        repeated: 1000,
+    })
 }
 
 /// Design 1: encryption under the key holder's public key, bit by bit or all at once.
@@ -235,7 +239,7 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
         let mut device = Device::<P, _>::open(&entry.root(), entry.number, InsecureVolatileCounter(0))?;
         let mut seal = || -> Result<Envelope<P>, Failure> {
             let mut frame = P::EMPTY;
-            device.seal(&SOME, &mut frame)?;
+            device.seal_at(Stamp::default().into(), &SOME, &mut frame)?;
             Ok(key.open(frame.as_ref())?)
         };
         frames.insert(entry.number, (0..each).map(|_| seal()).collect::<Result<_, _>>()?);

@@ -15,10 +15,11 @@ use tobari_command::blind_server::BlindProcess;
 use tobari_command::output::Failure;
 use tobari_command::randomness;
 use tobari_command::reach::Reach;
-use tobari_device::{Device, InsecureVolatileCounter, P1, Profile, READINGS, U25};
+use tobari_device::{Device, InsecureVolatileCounter, Profile, READINGS, Stamp};
 use tobari_sense::holder::Holder;
 use tobari_sense::registry::Secret;
 use tobari_sense::schema::{ProfileName, Schema};
+use tobari_sense::with_profile;
 use tobari_sense_edge::command::{CloudConnection, KeyFolder, publish};
 use tobari_sense_edge::serve::MqttBroker;
 
@@ -109,7 +110,7 @@ impl Ready {
         for _ in 0..(arguments.frames as usize).div_ceil(DEVICES) {
             for (i, device) in devices.iter_mut().enumerate() {
                 let mut frame = P::EMPTY;
-                device.seal(&[i as u8; READINGS], &mut frame)?;
+                device.seal_at(Stamp::default().into(), &[i as u8; READINGS], &mut frame)?;
                 // a device always uses the same connection
                 sealed[i % connections].extend_from_slice(frame.as_ref());
             }
@@ -118,10 +119,7 @@ impl Ready {
     }
 
     fn of(arguments: &SenseBench, profile: ProfileName) -> Result<Self, Failure> {
-        match profile {
-            ProfileName::U25 => Self::new::<U25>(arguments, profile),
-            ProfileName::P1 => Self::new::<P1>(arguments, profile),
-        }
+        with_profile!(profile, P => Self::new::<P>(arguments, profile))
     }
 
     fn frames(&self) -> u64 {

@@ -5,7 +5,7 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tobari_device::{Device, InsecureVolatileCounter, MacKey, Opener, Profile};
+use tobari_device::{Device, Envelope, InsecureVolatileCounter, MacKey, Opener, Profile, Stamp};
 use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_lattice::ring::Seed;
 use tobari_lattice::rlwe::SecretKey;
@@ -24,8 +24,8 @@ pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
 
-/// Rows of bytes by device and frame.
-pub(crate) type Rows = Vec<Vec<Vec<Vec<u8>>>>;
+/// Rows of numbers by device and frame.
+pub(crate) type Rows = Vec<Vec<Vec<Vec<u32>>>>;
 
 /// All parties of the protocol.
 pub(crate) struct Fleet<P: Profile> {
@@ -91,22 +91,34 @@ impl<P: Profile> Fleet<P> {
             let entry = &self.registry.entries()[device];
             let key = MacKey::<P>::from_bytes(&entry.root().mac_key::<P>());
             for rows in frames {
-                let mut frame = P::EMPTY;
-                self.devices[device].seal(&self.schema.frame(rows).unwrap(), &mut frame).unwrap();
-                self.frames.entry(entry.number).or_default().push(key.open(frame.as_ref()).unwrap());
+                for (sheet, readings) in (0..).zip(self.schema.frames(rows).unwrap()) {
+                    let (mut frame, stamp) = (P::EMPTY, Stamp::new(60, sheet).unwrap());
+                    self.devices[device].seal_at(stamp.into(), &readings, &mut frame).unwrap();
+                    self.frames.entry(entry.number).or_default().push(key.open(frame.as_ref()).unwrap());
+                }
             }
         }
     }
 
+    /// Registers a question about one sheet.
     pub(crate) fn register(&self, question: &str) -> Result<Registered, QuestionError> {
+        let mut all = self.register_all(question)?;
+        assert_eq!(all.len(), 1);
+        Ok(all.remove(0))
+    }
+
+    pub(crate) fn register_all(&self, question: &str) -> Result<Vec<Registered>, QuestionError> {
         let question: Question = serde_json::from_str(question).unwrap();
         question.register(&self.schema, &self.setting, &self.registry, &QuestionNames::from_bytes([5; 32].into()))
     }
 
     /// The server's message.
     pub(crate) fn answer(&mut self, registered: &Registered) -> Result<Vec<u8>, CloudError> {
-        let seats = self.registry.seats();
-        self.cloud.answer(&registered.order, &seats, &self.frames, &mut self.material, &mut rng(77))
+        let (seats, sheet) = (self.registry.seats(), registered.order.sheet);
+        let of_sheet = |frame: &&Envelope<P>| frame.head().stamp.map_or(0, Stamp::sheet) == sheet;
+        let frames =
+            self.frames.iter().map(|(number, frames)| (*number, frames.iter().filter(of_sheet).cloned().collect()));
+        self.cloud.answer(&registered.order, &seats, &frames.collect(), &mut self.material, &mut rng(77))
     }
 
     /// The desk that decrypts the message.
@@ -123,13 +135,14 @@ pub(crate) fn rows(
     schema: &str,
     devices: usize,
     shape: impl Fn(usize) -> Vec<usize>,
-    constant: Option<u8>,
+    constant: Option<u32>,
     seed: u64,
 ) -> Rows {
     let schema: Schema = serde_json::from_str(schema).unwrap();
     let mut rng = rng(seed);
-    let mut row =
-        || -> Vec<u8> { schema.channels.iter().map(|_| constant.unwrap_or_else(|| rng.next_u32() as u8)).collect() };
+    let mut row = || -> Vec<u32> {
+        schema.row_channels().map(|channel| constant.unwrap_or_else(|| rng.next_u32() & channel.most())).collect()
+    };
     (0..devices)
         .map(|device| shape(device).into_iter().map(|count| (0..count).map(|_| row()).collect()).collect())
         .collect()
@@ -140,11 +153,12 @@ pub(crate) fn toy(profile: ProfileName) -> Setting {
     use tobari_lattice::params::{LatticeParameters, NamedSet, Plaintext};
     use tobari_lattice::ring::Modulus;
     let parameters = match profile {
-        ProfileName::U25 => {
-            let t = Plaintext::Integers(Modulus::new(33_292_289).unwrap());
+        ProfileName::U25 | ProfileName::U28 => {
+            let t = if profile == ProfileName::U25 { 33_292_289 } else { 268_042_241 };
+            let t = Plaintext::Integers(Modulus::new(t).unwrap());
             LatticeParameters::insecure_of_sizes(1 << 11, &[50, 50], &[50], 2, t)
         }
-        ProfileName::P1 => {
+        ProfileName::P1 | ProfileName::P17 => {
             let set = NamedSet::from_name(tobari_sense::exact::SET).unwrap();
             let t = Plaintext::Integers(Modulus::new(65_537).unwrap());
             LatticeParameters::insecure_of_sizes(1 << 11, set.data, set.special, set.digits, t)

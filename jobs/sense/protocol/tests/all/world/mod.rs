@@ -7,7 +7,7 @@ use asked::Fleet;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use tobari_device::{Device, DeviceNumber, InsecureVolatileCounter, Opener, Profile, READINGS, Root};
+use tobari_device::{Device, DeviceNumber, InsecureVolatileCounter, Opener, Profile, READINGS, Root, Stamp};
 use tobari_lattice::bgv::{EvaluationKeys, SeededCiphertext};
 use tobari_lattice::rlwe::SecretKey;
 use tobari_sense::client::{self, Cohort};
@@ -60,7 +60,7 @@ impl<P: Profile> World<P> {
                     continue;
                 };
                 let mut frame = P::EMPTY;
-                self.devices[device].seal(&readings, &mut frame).unwrap();
+                self.devices[device].seal_at(Stamp::default().into(), &readings, &mut frame).unwrap();
                 let envelope = self.ingest.take(frame.as_ref()).unwrap();
                 assert!(batch.put(block, &envelope) && !batch.put(block, &envelope));
             }

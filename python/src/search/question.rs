@@ -197,7 +197,7 @@ impl HiddenEvaluation {
 
 /// A question, prepared for its table.
 enum Ready {
-    Plain(question::Prepared),
+    Plain(Box<question::Prepared>),
     /// With the labels, as soon as it is evaluated.
     Labels(Arc<PreparedLabelled>, Option<Labels>),
 }
@@ -210,7 +210,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn plain(prepared: question::Prepared) -> Self {
-        Self { ready: Ready::Plain(prepared) }
+        Self { ready: Ready::Plain(Box::new(prepared)) }
     }
 
     pub(super) fn labels(prepared: PreparedLabelled) -> Self {

@@ -25,6 +25,18 @@ export class Search extends Module {
     return this.told("search_prepare", encoder.encode(JSON.stringify(wanted)));
   }
 
+  /// The request for the evaluation of the prepared question, on a server with labels.
+  evaluation(name) {
+    const request = this.output(this.call("search_evaluation", name));
+    if (request === null) throw new Error("the question cannot be evaluated");
+    return request;
+  }
+
+  /// Takes the reply to the evaluation.
+  evaluated(reply) {
+    return this.told("search_evaluated", reply);
+  }
+
   /// Takes the server's layout for the prepared question, if its place hides.
   layout(bytes) {
     return this.told("search_layout", bytes);

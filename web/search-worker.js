@@ -13,8 +13,9 @@ let client = null;
 let server = null;
 let name = null; // 16 bytes: the client's name
 let table = null;
+let most = 0; // the most labels of a question
 const registered = new Set();
-const layouts = new Map(); // of the chosen table, by path
+const layouts = new Map(); // of the chosen table, by path: the bytes, and the key of labels that they are for
 
 const digits = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const bytes_of = (text) => Uint8Array.from(text.match(/../g), (byte) => parseInt(byte, 16));
@@ -22,10 +23,10 @@ const since = (began) => performance.now() - began;
 
 /// Fetches the descriptions of tables.
 async function look() {
-  const { tables } = await (await server.ask("/search/v1")).json();
+  const { tables, labels } = await (await server.ask("/search/v1")).json();
   const found = tables.find((one) => one.name === table.name);
   if (!found) throw new Refusal("the table is no longer there", "table");
-  table = found;
+  [table, most] = [found, labels];
   layouts.clear();
   return client.table(await server.bytes(`/search/v1/tables/${table.name}`));
 }
@@ -61,21 +62,25 @@ answering({
         if (attempt === ATTEMPTS) throw error;
         if (error.word === "uses") client.renew();
         else if (error.word === "key") registered.clear();
-        else if (error.word === "revision" || error.word === "table") await look();
-        else throw error;
+        else if (["revision", "table", "mode"].includes(error.word)) await look();
+        else if (error.word !== "labels") throw error; // of an earlier key: the next round evaluates again
       }
     }
   },
 });
 
+/// Fetches the layout of questions whose place hides.
+async function arranged(path, revision) {
+  layouts.set(path, { bytes: await server.bytes(`/search/v1/tables/${table.name}/hidden/${path}`), revision });
+}
+
 async function once(wanted) {
   const times = {};
   let began = performance.now();
-  const seen = client.prepare(wanted);
-  if (seen.path) {
-    if (!layouts.has(seen.path)) layouts.set(seen.path, await server.bytes(`/search/v1/tables/${table.name}/hidden/${seen.path}`));
-    client.layout(layouts.get(seen.path));
-  }
+  const labels = table.mode === "labels";
+  const seen = client.prepare({ ...wanted, labels: labels ? most : null });
+  // before the evaluation, so that a cell without a layout costs no test
+  if (seen.path && !layouts.has(seen.path)) await arranged(seen.path, null);
   let sent = 0;
   if (!registered.has(seen.key)) {
     const registration = client.registration();
@@ -84,6 +89,14 @@ async function once(wanted) {
     sent = registration.length;
     began = performance.now();
   }
+  if (labels) {
+    const request = client.evaluation(name);
+    const { revision } = client.evaluated(await server.bytes("/search/v1/evaluations", { method: "POST", body: request }));
+    const known = layouts.get(seen.path)?.revision;
+    if (seen.path && known && known !== revision) await arranged(seen.path, revision);
+    else if (seen.path) layouts.get(seen.path).revision = revision;
+  }
+  if (seen.path) client.layout(layouts.get(seen.path).bytes);
   const query = client.query(name);
   times.encrypt = since(began);
   began = performance.now();

@@ -24,14 +24,14 @@ function failed(error) {
 async function begin(token) {
   view.tables = await admitted(ask, { url: view.server, token }, "no table to ask. Start it with: tobari serve --search TABLE.tsi");
   if (!view.tables) return;
-  const plain = view.tables.filter(({ mode }) => mode === "plain");
-  if (plain.length === 0) {
-    return not_served("This server's tables are served with labels: ask them by the command line, tobari search query.");
+  const known = view.tables.filter(({ mode }) => ["plain", "labels"].includes(mode));
+  if (known.length === 0) {
+    return not_served("This server's tables are served in a mode that this page does not know: ask them by the command line, tobari search query.");
   }
-  view.tables = plain;
-  $("table").replaceChildren(...plain.map(({ name, label }) => new Option(label || name.slice(0, 8), name)));
-  $("tables").hidden = plain.length < 2;
-  await choose(plain[0]);
+  view.tables = known;
+  $("table").replaceChildren(...known.map(({ name, label }) => new Option(label || name.slice(0, 8), name)));
+  $("tables").hidden = known.length < 2;
+  await choose(known[0]);
 }
 
 async function choose(table) {

@@ -51,6 +51,15 @@ pub(crate) fn refused(error: impl Display) -> PyErr {
     Refused::new_err(error.to_string())
 }
 
+/// A refusal with the word that tells programs why, as over HTTP.
+pub(crate) fn refused_for(word: &'static str, error: impl Display) -> PyErr {
+    let refused = refused(error);
+    Python::attach(|py| match refused.value(py).setattr("reason", word) {
+        Ok(()) => refused,
+        Err(other) => other,
+    })
+}
+
 /// The error for a fault of this program, instead of a panic.
 pub(crate) fn fault() -> PyErr {
     failed("a fault in this program, please report it: expected no panic, found one")
@@ -61,6 +70,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("Error", py.get_type::<Error>())?;
     module.add("DecodeError", py.get_type::<DecodeError>())?;
-    module.add("Refused", py.get_type::<Refused>())?;
+    let refused = py.get_type::<Refused>();
+    refused.setattr("reason", py.None())?;
+    module.add("Refused", refused)?;
     module.add("Withheld", py.get_type::<Withheld>())
 }

@@ -2,6 +2,7 @@
 //! digit drawn in a browser.
 
 use serde_json::{Value, json};
+use std::time::Duration;
 use tobari_infer::Model;
 
 use super::{
@@ -233,6 +234,16 @@ async fn searched(browser: &mut Browser, fill: &str) -> String {
     text(browser, "answer").await
 }
 
+/// Chooses a table of the page.
+async fn choose(browser: &mut Browser, label: &str, kind: &str) {
+    let chosen = format!(
+        "{{ const table = document.getElementById('table');
+            table.value = Array.from(table.options).find((one) => one.text === '{label}').value; table.onchange(); }}"
+    );
+    browser.value(&chosen).await;
+    browser.until(&format!("tobari.view.about.kind === '{kind}'")).await;
+}
+
 /// Drops a person's file on the page, and asks about both haplotypes. The answers are those of the
 /// command line on the plain table.
 async fn a_person(browser: &mut Browser, place: &Place, panel: &str) {
@@ -285,14 +296,7 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
         let mut browser = Browser::start(&clip("alice.wav")).await;
         browser.open(&format!("{}/search/?tap", server.url)).await;
         browser.until("!document.getElementById('work').hidden").await;
-        let choose = |label: &str| {
-            format!(
-                "{{ const table = document.getElementById('table');
-                    table.value = Array.from(table.options).find((one) => one.text === '{label}').value; table.onchange(); }}"
-            )
-        };
-        browser.value(&choose("panel")).await;
-        browser.until("tobari.view.about.kind === 'panel'").await;
+        choose(&mut browser, "panel", "panel").await;
         let told = |line: &str, what: &str| -> Value { serde_json::from_str::<Value>(line).unwrap()[what].clone() };
         let questions = questions(9, 6);
         let file = place.write("queries", &questions);
@@ -316,14 +320,12 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
         a_person(&mut browser, &place, &panel).await;
         assert_eq!(faults(&mut browser, "a person").await, Vec::<String>::new());
         pictures(&mut browser, "search").await;
-        browser.value(&choose("keys")).await;
-        browser.until("tobari.view.about.kind === 'keys'").await;
+        choose(&mut browser, "keys", "keys").await;
         for (key, expected) in [("entry 0", "1"), ("entry 12", "5"), ("entry 13", "0")] {
             assert_eq!(searched(&mut browser, &format!("key.value = '{key}'")).await, expected, "{key}");
         }
         // the page reports a site that does not exist, and goes on
-        browser.value(&choose("panel")).await;
-        browser.until("tobari.view.about.kind === 'panel'").await;
+        choose(&mut browser, "panel", "panel").await;
         let wrong = "{ const { at, alleles } = document.getElementById('question').elements; at.value = '20:1'; alleles.value = '01';
             document.getElementById('question').requestSubmit(); }";
         browser.value(wrong).await;
@@ -331,5 +333,57 @@ fn tables_answer_a_browser_as_they_answer_in_the_clear() {
             .until("document.getElementById('alarms').textContent.includes('expected the position of a site')")
             .await;
         assert_eq!(browser.complaints, Vec::<String>::new(), "errors in the page");
+    });
+}
+
+/// The page asks a server with labels as any other, also after the server has another key of
+/// labels.
+#[test]
+#[ignore = "needs a browser: cargo xtask test --only browser"]
+fn tables_with_labels_answer_a_browser_as_they_answer_in_the_clear() {
+    run(async {
+        let place = Place::new();
+        let panel = place.variants("panel", SITES, '|');
+        let keys: String = (0..300).map(|i| format!("entry {}\t{}\n", i * 3, 1 + i % 9)).collect();
+        let keys = place.write("keys.tsv", &keys);
+        place.good(&["search", "index", &keys, "--table", "-o", &place.path("keys"), "--label", "keys"]);
+        let served = ["--search", &panel, "--search", &place.path("keys"), "--budget", "10"];
+        let server = Server::start(&[&["--malicious", "--hidden", "5"], &served[..]].concat());
+        let mut browser = Browser::start(&clip("alice.wav")).await;
+        browser.open(&format!("{}/search/?tap", server.url)).await;
+        browser.until("!document.getElementById('work').hidden").await;
+        choose(&mut browser, "keys", "keys").await;
+        for (key, expected) in [("entry 12", "5"), ("entry 13", "0")] {
+            assert_eq!(searched(&mut browser, &format!("key.value = '{key}'")).await, expected, "{key}");
+        }
+        choose(&mut browser, "panel", "panel").await;
+        let bytes = std::fs::read(&panel).unwrap();
+        for round in 0..2 {
+            if round == 1 {
+                std::fs::write(place.path("new"), &bytes).unwrap();
+                std::fs::rename(place.path("new"), &panel).unwrap();
+                // the server looks at its files every second
+                tokio::time::sleep(Duration::from_millis(2_500)).await;
+            }
+            for length in [4, 5] {
+                let question = questions(length, 1);
+                let (site, alleles) = question.trim().split_once('\t').unwrap();
+                let file = place.write("queries", &question);
+                let clear = place.good(&["search", "check", &panel, "--queries", &file, "--json"]);
+                let count = serde_json::from_str::<Value>(&clear).unwrap()["count"].to_string();
+                for shown in ["shown", "hidden"] {
+                    let fill = format!(
+                        "tobari.view.least = 40; at.value = '{site}'; alleles.value = '{alleles}'; \
+                         place.value = '{shown}'; place.onchange()"
+                    );
+                    assert_eq!(searched(&mut browser, &fill).await, count, "{round} {length} {shown}");
+                }
+            }
+        }
+        assert_eq!(browser.complaints, Vec::<String>::new(), "errors in the page");
+        // every question was paid once: two of keys, and eight of the panel
+        browser.value("document.getElementById('question').requestSubmit()").await;
+        browser.until("document.getElementById('alarms').textContent.includes('as often as its owner allows')").await;
+        assert!(server.stop().contains("a table was replaced"), "the second round was under another key");
     });
 }

@@ -157,7 +157,7 @@ class Client:
             answer = server.run(question)
         except Refused as refusal:
             # the server drops keys that were not used for long
-            if getattr(refusal, "reason", None) != "key":
+            if refusal.reason != "key":
                 raise
             server.register(self.keys())
             answer = server.run(question)

@@ -10,7 +10,8 @@ Found(present=True, count=877, alleles=None)
 False
 
 `Remote` is a `tobari serve --search` over HTTP, and `Client.load` reads the file of `tobari search keygen`. **A malicious server may answer anything**, and a client with
-enough questions learns the table.
+enough questions learns the table. A server with labels (`Server(table, labels=True)`, `tobari serve --malicious`) tells even a client that sends malformed questions only
+as much as its budget pays for; clients ask such a server in the same way.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import hashlib
 import secrets
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 from weakref import WeakKeyDictionary
 
 from . import _files, _http
@@ -30,15 +32,15 @@ from ._native import search as _search
 Catalogue = _search.Catalogue
 Table = _search.Table
 
-__all__ = ["Catalogue", "Client", "Found", "Remote", "Server", "Table", "load_table"]
+__all__ = ["Catalogue", "Client", "Found", "Remote", "Server", "Table", "Unread", "load_table"]
 
 Key = Union[bytes, str]
-#: Refusals after which a new registration helps: words over HTTP, and of the half in this process.
-_WORDS, _TEXTS = ("key", "uses"), ("register a new one", "expected a client with a key")
+#: How often one question is sent, with another key or to a table that was replaced.
+_ATTEMPTS = 6
+#: The most labels of a question to a `Server`, as of `tobari serve`.
+_LABELS = 1 << 17
 
-
-def _mends(refusal: Refused) -> bool:
-    return getattr(refusal, "reason", None) in _WORDS or any(text in str(refusal) for text in _TEXTS)
+_Question = TypeVar("_Question", _search.Prepared, _search.HiddenQuestion)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,17 @@ class Found:
     count: Optional[int] = None
     #: The number of alleles that occur together from the first on, if requested.
     alleles: Optional[int] = None
+
+
+class Unread:
+    """An answer that is not decrypted yet."""
+
+    def __init__(self, read: Callable[[], Tuple[Any, ...]]) -> None:
+        self._read = read
+
+    def read(self) -> Found:
+        """Decrypts the answer."""
+        return Found(*self._read())
 
 
 def load_table(path: _files.PathLike) -> Table:
@@ -69,8 +82,8 @@ class Client:
         self._identity = identity
         self._keys: Dict[Tuple[str, int], _search.Key] = {}
         self._generations: "WeakKeyDictionary[Any, Dict[str, int]]" = WeakKeyDictionary()
-        #: The servers' layouts of questions whose place hides.
-        self._layouts: "WeakKeyDictionary[Any, Dict[str, bytes]]" = WeakKeyDictionary()
+        #: The servers' layouts of questions whose place hides, each with the key of labels that it is for.
+        self._layouts: "WeakKeyDictionary[Any, Dict[str, Tuple[Optional[bytes], bytes]]]" = WeakKeyDictionary()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Client":
@@ -109,7 +122,10 @@ class Client:
         counts: bool = True,
         longest: bool = False,
     ) -> _search.Prepared:
-        """Prepares a question whose place the server sees, or one for a key: see `ask`."""
+        """Prepares a question whose place the server sees, or one for a key: see `ask`.
+
+        A table with labels evaluates the question first, where `needs_evaluation` says so.
+        """
         named = key.encode() if isinstance(key, str) else key
         return catalogue.prepare(named, site, alleles, counts, longest)
 
@@ -137,62 +153,125 @@ class Client:
         the server sees. A cell with fewer than `least_places` places is refused before anything is sent. With `public`
         the server sees the site. Without `counts` the answer says only whether there is a match; with `longest`, which needs
         `public`, how many of the alleles occur together.
+
+        Raises `tobari.Refused` where the server refuses; `reason` is "budget" where the client's tests are used up.
         """
-        if key is None and not public and site is not None and alleles is not None and server.catalogue.kind != "keys":
+        return self.fetch(server, key, site, alleles, counts, longest, public, least_places).read()
+
+    def fetch(
+        self,
+        server: Any,
+        key: Optional[Key] = None,
+        site: Optional[str] = None,
+        alleles: Optional[str] = None,
+        counts: bool = True,
+        longest: bool = False,
+        public: bool = False,
+        least_places: int = 100,
+    ) -> Unread:
+        """Asks like `ask`, and does not decrypt the answer.
+
+        A dishonest server must not see whether an answer decrypts. So fetch all answers, and read them after the last question.
+        """
+        catalogue = server.catalogue
+        if key is None and not public and site is not None and alleles is not None and catalogue.kind != "keys":
             if longest:
                 raise Error("expected longest together with public, as every number of sites would be a question, found it alone")
-            return self._ask_hidden(server, site, alleles, counts, least_places)
-        prepared = self.prepare(server.catalogue, key, site, alleles, counts, longest)
+            whole = str(len(alleles)) in server.hidden
+
+            def hide() -> _search.HiddenQuestion:
+                hidden: _search.HiddenQuestion = server.catalogue.prepare_hidden(None, site, alleles, counts, whole)
+                _enough_places(hidden, len(str(alleles)), least_places)
+                return hidden
+
+            return self._fetch_hidden(server, hide)
+        if key is not None and not public and catalogue.large and "keys" in server.hidden:
+            named = key.encode() if isinstance(key, str) else key
+            return self._fetch_hidden(server, lambda: server.catalogue.prepare_hidden(named, site, alleles, counts, True))
+        return self._fetch_public(server, lambda: self.prepare(server.catalogue, key, site, alleles, counts, longest))
+
+    def _fetch_public(self, server: Any, prepare: Callable[[], _search.Prepared]) -> Unread:
+        question = prepare()
+        last: Optional[Refused] = None
         name = server.client(self.name)
         generations = self._generations.setdefault(server, {})
-        for fresh in (False, True, True):
-            if fresh or prepared.set not in generations:
+        for _ in range(_ATTEMPTS):
+            if question.set not in generations:
                 generation = secrets.randbits(64)
-                server.register(name, self.key(prepared.set, generation))
-                generations[prepared.set] = generation
-            own = self.key(prepared.set, generations[prepared.set])
+                server.register(name, self.key(question.set, generation))
+                generations[question.set] = generation
+            own = self.key(question.set, generations[question.set])
             try:
-                answer = server.answer(prepared.query(own, name), own)
+                if question.needs_evaluation:
+                    question = _evaluated(server, question, name)
+                answer = server.answer(question.query(own, name), own)
+                return Unread(partial(question.read, own, answer))
             except Refused as refusal:
-                if fresh or not _mends(refusal):
+                if refusal.reason in ("key", "uses"):
+                    del generations[question.set]
+                elif refusal.reason in ("labels", "mode", "revision", "table"):
+                    # labels of an earlier key, or another table: the next round evaluates again
+                    server.look_again()
+                    question = prepare()
+                else:
                     raise
-                continue
-            return Found(*prepared.read(own, answer))
-        raise Error("expected an answer, found none")
+                last = refusal
+        raise last or _none()
 
-    def _ask_hidden(self, server: Any, site: str, alleles: str, counts: bool, least_places: int) -> Found:
-        whole = str(len(alleles)) in server.hidden
-        prepared = server.catalogue.prepare_hidden(site, alleles, counts, whole)
-        if prepared.places < least_places:
-            where = f"the cell {prepared.cell}" if prepared.cell else "the table"
-            raise Error(
-                f"{where} has {prepared.places} places for {len(alleles)} sites, fewer than {least_places}: nothing was asked. "
-                "Lower least_places, or show the place (public=True)"
-            )
+    def _fetch_hidden(self, server: Any, prepare: Callable[[], _search.HiddenQuestion]) -> Unread:
+        question = prepare()
+        last: Optional[Refused] = None
         name = server.client(self.name)
         generations = self._generations.setdefault(server, {})
         layouts = self._layouts.setdefault(server, {})
-        for _ in range(6):
-            generation = generations.setdefault(prepared.set, secrets.randbits(64))
-            own = self.key(prepared.set, generation)
-            if prepared.path not in layouts:
-                layouts[prepared.path] = server.layout(prepared.path)
-            layout = layouts[prepared.path]
+        for _ in range(_ATTEMPTS):
+            own = self.key(question.set, generations.setdefault(question.set, secrets.randbits(64)))
+            path = question.path
             try:
-                answer = server.answer_hidden(prepared.query(layout, own, name), own)
+                if path not in layouts:
+                    # before the evaluation, so that a cell without a layout costs no test
+                    layouts[path] = (None, server.layout(path))
+                if question.needs_evaluation:
+                    question = _evaluated(server, question, name)
+                revision, layout = layouts[path]
+                if revision not in (None, question.revision):
+                    layout = server.layout(path)
+                layouts[path] = (question.revision, layout)
+                answer = server.answer_hidden(question.query(layout, own, name), own)
+                return Unread(partial(question.read, layout, own, answer))
             except Refused as refusal:
-                reason = getattr(refusal, "reason", None)
-                if reason == "uses" or "was used" in str(refusal):
-                    del generations[prepared.set]
-                elif reason == "table" or "name of a table" in str(refusal):
-                    del layouts[prepared.path]
-                elif _mends(refusal):
+                if refusal.reason == "uses":
+                    del generations[question.set]
+                elif refusal.reason == "key":
                     server.register(name, own)
+                elif refusal.reason in ("mode", "table"):
+                    # the table is replaced, or has another key of labels: the next round evaluates again
+                    layouts.pop(path, None)
+                    server.look_again()
+                    question = prepare()
                 else:
                     raise
-                continue
-            return Found(*prepared.read(layout, own, answer))
-        raise Error("expected an answer, found none: the server changes its table, or its keys, too often")
+                last = refusal
+        raise last or _none()
+
+
+def _evaluated(server: Any, question: _Question, name: bytes) -> _Question:
+    """The question with its labels, which the server evaluates without seeing the question."""
+    evaluation = question.evaluation(name)
+    return evaluation.finish(server.evaluate(evaluation.request))
+
+
+def _enough_places(hidden: _search.HiddenQuestion, sites: int, least_places: int) -> None:
+    if hidden.places < least_places:
+        where = f"the cell {hidden.cell}" if hidden.cell else "the table"
+        raise Error(
+            f"{where} has {hidden.places} places for {sites} sites, fewer than {least_places}: nothing was asked. "
+            "Lower least_places, or show the place (public=True)"
+        )
+
+
+def _none() -> Error:
+    return Error("expected an answer, found none")
 
 
 class Server:
@@ -204,15 +283,35 @@ class Server:
         tests: Optional[int] = None,
         region_tests: Optional[int] = None,
         uses: Optional[int] = None,
+        labels: bool = False,
+        max_labels: int = _LABELS,
     ) -> None:
-        """`tests` limits a client's tests in all, `region_tests` those in any 100,000 bases, `uses` the blocks of answers of a key."""
-        self._desk = _search.Server(tests, region_tests, uses)
-        self._desk.serve(table)
-        #: The description of the table for clients, as bytes.
-        self.told: bytes = table.told()
-        self.catalogue = Catalogue(self.told)
+        """`tests` limits a client's tests in all, `region_tests` those in any 100,000 bases, `uses` the blocks of answers of a key.
+
+        With `labels` the table is protected from clients that do not follow the protocol: a question needs an evaluation,
+        and evaluations are what the budget of tests counts. Regions have no budget then. `max_labels` limits the labels of a
+        question, and eight times as many those of a cell.
+        """
+        self._desk = _search.Server(tests, region_tests, uses, None, max_labels)
+        self._labels = max_labels if labels else None
         #: Numbers of sites whose place hides in the whole table: none here, where places hide in cells.
         self.hidden: List[str] = []
+        self.serve(table)
+
+    def serve(self, table: Table) -> None:
+        """Serves this table, or a new state of it. Clients keep their budgets; with labels they evaluate again."""
+        labels = self._labels is not None
+        self._desk.serve(table, labels)
+        #: The description of the table for clients, as bytes.
+        self.told: bytes = table.told(labels)
+        self.catalogue = Catalogue(self.told, self._labels)
+
+    def look_again(self) -> None:
+        """Nothing to do: `catalogue` is that of the table that is served."""
+
+    def evaluate(self, request: bytes) -> bytes:
+        """Evaluates a question, and charges its client's budget: with labels only."""
+        return self._desk.evaluate(request)
 
     def layout(self, path: str) -> bytes:
         """The layout of a cell, which is arranged at the first question."""
@@ -240,7 +339,7 @@ class Server:
 
 
 class Remote:
-    """A `tobari serve --search`, over HTTP. Use `tobari search query` for tables with labels (`--malicious`)."""
+    """A `tobari serve --search`, over HTTP, with or without labels (`--malicious`)."""
 
     def __init__(
         self,
@@ -253,21 +352,36 @@ class Remote:
         self._connection = _http.Connection(url, token, context)
         self._token = token
         self._names: Dict[bytes, bytes] = {}
-        listed = self._listed()
+        self._chosen = table
+        self._look()
+
+    def _look(self, before: Optional[Catalogue] = None) -> None:
+        """Loads the table, which must have all sites of an earlier one."""
+        listed, table = self._listed(), self._chosen
         tables: List[Any] = listed["tables"]
         fits = [one for one in tables if table in (None, one["label"]) or one["name"].startswith(table.lower())]
         if len(fits) != 1:
             names = ", ".join(f"{one['name']} ({one['label']})" for one in tables)
             raise Error(f"{len(fits)} tables fit, and not one: choose table= among {names}")
-        if fits[0]["mode"] != "plain":
-            raise Error(f"expected a table in the mode plain, found one in the mode {fits[0]['mode']}")
-        self._tag, self._table = fits[0]["tag"], fits[0]["name"]
+        found = fits[0]
+        if found["mode"] not in ("plain", "labels"):
+            raise Error(f"expected a table in the mode plain or labels, found one in the mode {found['mode']}")
+        told = self._connection.send(f"/search/v1/tables/{found['name']}").good().body
+        if hashlib.sha256(told).hexdigest()[:32] != found["tag"].strip('"'):
+            raise Error("expected what the table's tag is of, found other bytes: it changed just now, so connect again")
+        catalogue = Catalogue(told, listed["labels"] if found["mode"] == "labels" else None)
+        if before is not None and not catalogue.has_grown_from(before):
+            raise Error("the server has replaced its table, and sites of the earlier table changed: connect again with a new Remote")
         #: Numbers of sites whose place hides in the whole table; others hide in cells.
-        self.hidden: List[str] = fits[0]["hidden"]
-        told = self._connection.send(f"/search/v1/tables/{fits[0]['name']}").good().body
-        if hashlib.sha256(told).hexdigest()[:32] != self._tag.strip('"'):
-            raise Error("expected what the table's tag is of, found other bytes: it changed just now")
-        self.catalogue = Catalogue(told)
+        self.hidden: List[str] = found["hidden"]
+        self._tag, self._table, self.catalogue = found["tag"], found["name"], catalogue
+
+    def look_again(self) -> None:
+        """Loads the table anew, after the server refused a question.
+
+        Raises `tobari.Error` if sites of the earlier table changed. It does so whatever was asked: the server sees nothing of the question in that.
+        """
+        self._look(self.catalogue)
 
     def _listed(self) -> Any:
         # a client without a token sends a name, which `client` returns
@@ -285,6 +399,10 @@ class Remote:
     def register(self, name: bytes, key: Any) -> None:
         path = "hidden/keys" if key.set == "search-hidden" else f"keys/{key.set}"
         self._connection.send(f"/search/v1/{path}", key.registration).good()
+
+    def evaluate(self, request: bytes) -> bytes:
+        """Has the server evaluate a question to a table with labels."""
+        return self._connection.send("/search/v1/evaluations", request).good().body
 
     def layout(self, path: str) -> bytes:
         """The layout of questions whose place hides."""

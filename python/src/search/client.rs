@@ -1,6 +1,7 @@
-//! The client of a search.
+//! The client of a search: tables as clients see them, and keys.
 
-use crate::errors::{failed, fault, malformed};
+use super::question::{HiddenQuestion, Prepared};
+use crate::errors::{failed, malformed};
 use crate::randomness::generator;
 use crate::work::{long, short};
 use pyo3::prelude::*;
@@ -8,24 +9,24 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use tobari_lattice::rlwe::SecretKey;
 use tobari_octets::hex;
-use tobari_search::client::{Asker, MatchResult};
-use tobari_search::fullness::Fullness;
+use tobari_search::fullness::{Fullness, most_keys};
+use tobari_search::hidden::arrangement;
 use tobari_search::hidden::cells::Coordinate;
 use tobari_search::hidden::numbers::Kind;
 use tobari_search::hidden::question::HiddenPrepared;
-use tobari_search::hidden::{self, arrangement};
 use tobari_search::identity;
-use tobari_search::messages::CLIENT_BYTES;
 use tobari_search::program::sets;
+use tobari_search::question::labelled::PreparedLabelled;
 use tobari_search::question::{self, Wish, pattern};
 use tobari_search::server::Granularity;
 use tobari_search::table::{self, CatalogueContent, Question, Sites};
 
-/// The description of a table for clients.
-pub(super) fn told(table: &table::Table) -> Vec<u8> {
-    let catalogue = table.catalogue().encode();
+/// The description of a table for clients. With labels, all windows look as full as the fullest.
+pub(super) fn told(table: &table::Table, labels: bool) -> Vec<u8> {
+    let (catalogue, fullness) = (table.catalogue().encode(), Fullness::of(table));
+    let fullness = if labels { fullness.levelled() } else { fullness };
     let length = (catalogue.len() as u64).to_be_bytes();
-    [&length[..], &catalogue, &Fullness::of(table).encode()].concat()
+    [&length[..], &catalogue, &fullness.encode()].concat()
 }
 
 /// A question that owns its key.
@@ -66,20 +67,24 @@ impl Asked {
 pub(super) struct Catalogue {
     catalogue: table::Catalogue,
     fullness: Fullness,
+    /// The most labels of a question, for a table with labels.
+    labels: Option<u64>,
 }
 
 #[pymethods]
 impl Catalogue {
-    /// Reads the server's description.
+    /// Reads the server's description. `labels` is the most labels of a question, for a table with
+    /// labels; none for a table without.
     #[new]
-    fn new(py: Python<'_>, told: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (told, labels=None))]
+    fn new(py: Python<'_>, told: &[u8], labels: Option<u64>) -> PyResult<Self> {
         short(py, || {
             let few = || malformed("the description of the table is too short");
             let (length, rest) = told.split_first_chunk().ok_or_else(few)?;
             let length = usize::try_from(u64::from_be_bytes(*length)).map_err(|_| few())?;
             let (catalogue, fullness) = rest.split_at_checked(length).ok_or_else(few)?;
             let catalogue = table::Catalogue::decode(catalogue).map_err(malformed)?;
-            Ok(Self { catalogue, fullness: Fullness::decode(fullness).map_err(malformed)? })
+            Ok(Self { catalogue, fullness: Fullness::decode(fullness).map_err(malformed)?, labels })
         })
     }
 
@@ -117,6 +122,25 @@ impl Catalogue {
         self.catalogue.least
     }
 
+    /// The most labels of a question; none for a table without labels.
+    #[getter]
+    fn labels(&self) -> Option<u64> {
+        self.labels
+    }
+
+    /// Whether the table has more keys than one answer compares. Its keys hide as places do.
+    #[getter]
+    fn large(&self) -> bool {
+        let slots = sets().last().map_or(0, |set| set.degree);
+        matches!(self.fullness, Fullness::Keys(keys) if keys > most_keys(slots))
+    }
+
+    /// Whether this table has all sites of an `earlier` one, under the same numbers and with
+    /// positions of the same assembly.
+    fn has_grown_from(&self, py: Python<'_>, earlier: &Self) -> PyResult<bool> {
+        short(py, || Ok(self.catalogue.has_grown_from(&earlier.catalogue)))
+    }
+
     /// Prepares a question: `key`, or `site` and `alleles`, whose place the server sees. Without
     /// `counts` the answer says only whether a match occurs; with `longest`, how many of the
     /// alleles occur from the first on.
@@ -134,21 +158,30 @@ impl Catalogue {
         let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
         let wish = Wish { granularity, longest };
         let of = (&self.catalogue, &self.fullness);
-        let inner = short(py, || question::Prepared::new(of, &asked.borrow(), wish).map_err(failed))?;
-        Ok(Prepared { inner: Arc::new(inner) })
+        short(py, || match self.labels {
+            None => Ok(Prepared::plain(question::Prepared::new(of, &asked.borrow(), wish).map_err(failed)?)),
+            Some(most) => {
+                let prepared = PreparedLabelled::new(of, &asked.borrow(), wish).map_err(failed)?;
+                // before it is paid for
+                prepared.check(most).map_err(failed)?;
+                Ok(Prepared::labels(prepared))
+            }
+        })
     }
 
-    /// Prepares a question whose place hides: in its cell, or with `whole` in the whole table.
-    #[pyo3(signature = (site, alleles, counts=true, whole=false))]
+    /// Prepares a question whose place hides: in its cell, or with `whole` in the whole table. A
+    /// `key` hides in the whole table only.
+    #[pyo3(signature = (key=None, site=None, alleles=None, counts=true, whole=false))]
     fn prepare_hidden(
         &self,
         py: Python<'_>,
-        site: &str,
-        alleles: &str,
+        key: Option<Vec<u8>>,
+        site: Option<&str>,
+        alleles: Option<&str>,
         counts: bool,
         whole: bool,
     ) -> PyResult<HiddenQuestion> {
-        let asked = Asked::new(None, Some(site), Some(alleles), self.catalogue.sites())?;
+        let asked = Asked::new(key, site, alleles, self.catalogue.sites())?;
         let question = asked.borrow();
         let start = if let Question::Window { start, .. } = question { start } else { 0 };
         let cell = self.catalogue.sites().and_then(|sites| Coordinate::of(sites, start)).filter(|_| !whole);
@@ -156,7 +189,8 @@ impl Catalogue {
         let prepared =
             short(py, || HiddenPrepared::new(&self.catalogue, kind, cell.as_ref(), Some(&question)).map_err(failed))?;
         let granularity = if counts { Granularity::Count } else { Granularity::Boolean };
-        Ok(HiddenQuestion { prepared, cell: cell.map(|cell| cell.to_string()), granularity })
+        let (cell, labels) = (cell.map(|cell| cell.to_string()), self.labels.is_some());
+        Ok(HiddenQuestion::new(prepared, asked, labels, (cell, granularity)))
     }
 
     fn __repr__(&self) -> String {
@@ -225,8 +259,8 @@ impl Identity {
 /// on release.
 #[pyclass(frozen, module = "tobari.search")]
 pub(super) struct Key {
-    set: &'static str,
-    secret: Arc<SecretKey>,
+    pub(super) set: &'static str,
+    pub(super) secret: Arc<SecretKey>,
     registration: Vec<u8>,
 }
 
@@ -246,135 +280,5 @@ impl Key {
 
     fn __repr__(&self) -> String {
         format!("<search.Key of {}>", self.set)
-    }
-}
-
-/// A prepared question whose place hides, not encrypted yet.
-#[pyclass(frozen, module = "tobari.search")]
-pub(super) struct HiddenQuestion {
-    prepared: HiddenPrepared,
-    cell: Option<String>,
-    granularity: Granularity,
-}
-
-#[pymethods]
-impl HiddenQuestion {
-    /// The cell that the server sees, as 20:1000001-2000000; none in the whole table.
-    #[getter]
-    fn cell(&self) -> Option<&str> {
-        self.cell.as_deref()
-    }
-
-    /// The number of places among which the server cannot tell the true one.
-    #[getter]
-    fn places(&self) -> usize {
-        self.prepared.places()
-    }
-
-    /// The path of the server's layout, below that of the table.
-    #[getter]
-    fn path(&self) -> String {
-        self.prepared.path()
-    }
-
-    /// The set of parameters of the key for this question.
-    #[getter]
-    fn set(&self) -> PyResult<&'static str> {
-        arrangement::set().map(|set| set.name).ok_or_else(fault)
-    }
-
-    /// The query's bytes for the server's layout; `client` is the client's name on the server.
-    fn query<'py>(&self, py: Python<'py>, layout: &[u8], key: &Key, client: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        let client = named(client)?;
-        let query = short(py, || {
-            let asker = hidden::client::Asker::new(&key.secret).map_err(failed)?;
-            let target = self.prepared.target(layout, asker.parameters()).map_err(malformed)?;
-            let of = (client, self.granularity);
-            self.prepared.query(&asker, &target, of, &mut generator()?).map_err(failed)
-        })?;
-        Ok(PyBytes::new(py, &query))
-    }
-
-    /// Decrypts an answer: whether there is a match, and the number of occurrences (if asked for).
-    fn read(&self, py: Python<'_>, layout: &[u8], key: &Key, answer: &[u8]) -> PyResult<(bool, Option<u64>)> {
-        let found = short(py, || {
-            let asker = hidden::client::Asker::new(&key.secret).map_err(failed)?;
-            let target = self.prepared.target(layout, asker.parameters()).map_err(malformed)?;
-            target.read(&asker, answer).map_err(malformed)
-        })?;
-        Ok(match found {
-            MatchResult::Present(count) => (true, count),
-            _ => (false, None),
-        })
-    }
-
-    fn __repr__(&self) -> String {
-        match &self.cell {
-            Some(cell) => format!("<search.HiddenQuestion in the cell {cell}, among {} places>", self.places()),
-            None => format!("<search.HiddenQuestion among all {} places>", self.places()),
-        }
-    }
-}
-
-/// A client's name on a server.
-fn named(client: &[u8]) -> PyResult<[u8; CLIENT_BYTES]> {
-    client.try_into().map_err(|_| failed(format!("expected a client's name of 16 bytes, found {}", client.len())))
-}
-
-/// A prepared question, not encrypted yet.
-#[pyclass(frozen, module = "tobari.search")]
-pub(super) struct Prepared {
-    inner: Arc<question::Prepared>,
-}
-
-impl Prepared {
-    fn fits(&self, key: &Key) -> PyResult<()> {
-        let (expected, found) = (self.inner.set().name, key.set);
-        if expected == found {
-            Ok(())
-        } else {
-            Err(failed(format!("expected a key of {expected}, found one of {found}")))
-        }
-    }
-}
-
-#[pymethods]
-impl Prepared {
-    /// The set of parameters of the key for this question.
-    #[getter]
-    fn set(&self) -> &'static str {
-        self.inner.set().name
-    }
-
-    /// `log2` of a bound on the probability of a false match; none if false matches are impossible.
-    #[getter]
-    fn false_matches(&self) -> Option<f64> {
-        self.inner.false_matches()
-    }
-
-    /// The query's bytes; `client` is the client's name on the server.
-    fn query<'py>(&self, py: Python<'py>, key: &Key, client: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        self.fits(key)?;
-        let client = named(client)?;
-        let query = short(py, || {
-            let asker = Asker::new(&key.secret).map_err(failed)?;
-            self.inner.query(&asker, client, &mut generator()?).map_err(failed)
-        })?;
-        Ok(PyBytes::new(py, &query))
-    }
-
-    /// Decrypts an answer: whether there is a match, the number of occurrences (if asked for), and
-    /// the number of alleles that occur from the first on (if asked for).
-    fn read(&self, py: Python<'_>, key: &Key, answer: &[u8]) -> PyResult<(bool, Option<u64>, Option<usize>)> {
-        self.fits(key)?;
-        let found = short(py, || {
-            let asker = Asker::new(&key.secret).map_err(failed)?;
-            self.inner.read(&asker, answer).map_err(malformed)
-        })?;
-        Ok(match found {
-            MatchResult::Absent => (false, None, None),
-            MatchResult::Present(count) => (true, count, None),
-            MatchResult::Longest(sites, count) => (true, count, Some(sites)),
-        })
     }
 }

@@ -6,6 +6,7 @@
 //! command line.
 
 mod client;
+mod question;
 mod server;
 mod table;
 
@@ -16,8 +17,10 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<client::Catalogue>()?;
     module.add_class::<client::Identity>()?;
-    module.add_class::<client::HiddenQuestion>()?;
     module.add_class::<client::Key>()?;
-    module.add_class::<client::Prepared>()?;
+    module.add_class::<question::Evaluation>()?;
+    module.add_class::<question::HiddenEvaluation>()?;
+    module.add_class::<question::HiddenQuestion>()?;
+    module.add_class::<question::Prepared>()?;
     module.add_class::<server::Server>()
 }

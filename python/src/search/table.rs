@@ -193,10 +193,12 @@ impl Table {
         }
     }
 
-    /// The description for clients: no key, no allele, no count.
-    fn told<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    /// The description for clients: no key, no allele, no count. `labels` is whether the table is
+    /// served with labels.
+    #[pyo3(signature = (labels=false))]
+    fn told<'py>(&self, py: Python<'py>, labels: bool) -> PyResult<Bound<'py, PyBytes>> {
         let table = Arc::clone(&self.inner);
-        let bytes = long(py, None, move |_| Ok(client::told(&table)))?;
+        let bytes = long(py, None, move |_| Ok(client::told(&table, labels)))?;
         Ok(PyBytes::new(py, &bytes))
     }
 

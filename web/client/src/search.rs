@@ -1,9 +1,11 @@
-//! The client of a search: one identity, the description of one table, and one question at a time,
-//! for tables in the mode `plain`.
+//! The client of a search: one identity, the description of one table, and one question at a time.
+//!
+//! **Labels.** A server with labels first evaluates a question, blinded ([`Searcher::evaluation`],
+//! [`Searcher::evaluated`]). The next steps are those of any other question.
 
 use chacha20::{ChaCha20Rng, rand_core::Rng};
 use serde::{Deserialize, Serialize};
-use tobari_lattice::{params::LatticeError, rlwe::SecretKey};
+use tobari_lattice::{params::LatticeError, ring::Modulus, rlwe::SecretKey};
 use tobari_octets::{hex, sha256};
 use tobari_search::client::{Asker, ClientError, MatchResult};
 use tobari_search::fullness::{Fullness, FullnessError};
@@ -11,9 +13,11 @@ use tobari_search::hidden::arrangement;
 use tobari_search::hidden::cells::Coordinate;
 use tobari_search::hidden::client::Asker as HiddenAsker;
 use tobari_search::hidden::numbers::Kind;
-use tobari_search::hidden::question::{HiddenError, HiddenPrepared, Target};
+use tobari_search::hidden::question::{HiddenError, HiddenEvaluation, HiddenPrepared, Target};
 use tobari_search::identity::Identity;
 use tobari_search::messages::CLIENT_BYTES;
+use tobari_search::oprf::function::Blinding;
+use tobari_search::question::labelled::{Labels, PreparedLabelled};
 use tobari_search::question::{Prepared, QuestionError, Wish, pattern};
 use tobari_search::server::Granularity;
 use tobari_search::table::{Catalogue, CatalogueContent, Question, SiteError, TableBytesError};
@@ -80,7 +84,7 @@ pub enum Shown {
 }
 
 /// A person's question.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// A site, as `chr20:1000000`; empty for a table of keys.
@@ -95,6 +99,8 @@ pub struct Wanted {
     pub least: usize,
     /// Whether to ask how many of the alleles occur, from the first on.
     pub longest: bool,
+    /// The most labels of a question, on a server with labels.
+    pub labels: Option<u64>,
 }
 
 /// Neighbours of a table.
@@ -171,8 +177,33 @@ pub struct AnswerView {
 
 /// A prepared question.
 enum Pending {
-    Open { prepared: Prepared, secret: SecretKey, registration: Vec<u8> },
-    Hidden { prepared: HiddenPrepared, target: Option<Target> },
+    Open { ready: Ready, secret: SecretKey, registration: Vec<u8> },
+    Hidden { prepared: HiddenPrepared, target: Option<Target>, round: Round },
+}
+
+/// A question whose place the server sees.
+enum Ready {
+    Plain(Prepared),
+    /// With the blinding between the request for an evaluation and the reply, and labels after it.
+    Labels(PreparedLabelled, Option<Blinding>, Option<Labels>),
+}
+
+/// The evaluation of a question whose place hides.
+enum Round {
+    /// None is needed: there are no labels, or the question has its label.
+    Done,
+    /// The question waits for its evaluation.
+    Waits(Question<'static>),
+    /// The request was made.
+    Sent(Question<'static>, HiddenEvaluation),
+}
+
+/// The reply to an evaluation.
+#[derive(Debug, Serialize)]
+pub struct EvaluatedView {
+    /// The name of the server's key of labels, for a question whose place hides: a layout is of one
+    /// key.
+    pub revision: Option<String>,
 }
 
 /// The client of one table. It is wiped on drop.
@@ -258,30 +289,50 @@ impl Searcher {
                 Question::Window { start, length, pattern }
             }
         };
-        if wanted.shown != Shown::Place && catalogue.sites().is_some() {
-            let prepared = hidden(catalogue, &question, wanted)?;
-            return self.prepare_hidden(prepared);
+        if let (Question::Window { start, length, pattern }, true) = (question, wanted.shown != Shown::Place) {
+            let (prepared, cell) = hidden(catalogue, &question, wanted)?;
+            let waits = wanted.labels.map(|_| Round::Waits(Question::Window { start, length, pattern }));
+            return self.prepare_hidden(prepared, cell, waits.unwrap_or(Round::Done));
         }
-        let prepared = Prepared::new((catalogue, fullness), &question, wish)?;
-        let (secret, registration) = self.identity.key(&prepared.set(), self.generation)?;
-        let name = |place: u32| Some(catalogue.sites()?.get(place as usize)?.to_string());
+        let of = (catalogue, fullness);
+        let (ready, set, false_matches) = match wanted.labels {
+            None => {
+                let prepared = Prepared::new(of, &question, wish)?;
+                let (set, false_matches) = (prepared.set(), prepared.false_matches());
+                (Ready::Plain(prepared), set, false_matches)
+            }
+            Some(most) => {
+                let prepared = PreparedLabelled::new(of, &question, wish)?;
+                // before it is paid for
+                prepared.check(most)?;
+                let (set, false_matches) = (prepared.set(), prepared.false_matches());
+                (Ready::Labels(prepared, None, None), set, false_matches)
+            }
+        };
+        let (secret, registration) = self.identity.key(&set, self.generation)?;
+        let place = match question {
+            Question::Window { start, .. } => catalogue.sites().and_then(|sites| sites.get(start)),
+            Question::Key(_) => None,
+        };
         let seen = ServerView {
-            set: prepared.set().name,
+            set: set.name,
             key: hex(&sha256(&registration)),
-            place: prepared.place().and_then(name),
+            place: place.map(|site| site.to_string()),
             cell: None,
             among: None,
             path: None,
-            false_matches: prepared.false_matches(),
+            false_matches,
         };
-        self.pending = Some(Pending::Open { prepared, secret, registration });
+        self.pending = Some(Pending::Open { ready, secret, registration });
         Ok(seen)
     }
 
     /// Prepares a question whose place hides. It needs the server's layout next.
     fn prepare_hidden(
         &mut self,
-        (prepared, cell): (HiddenPrepared, Option<Coordinate>),
+        prepared: HiddenPrepared,
+        cell: Option<Coordinate>,
+        round: Round,
     ) -> Result<ServerView, SearchError> {
         let set = arrangement::set().ok_or(SearchError::Order("a set of parameters"))?;
         let made = match self.hidden.take() {
@@ -298,8 +349,62 @@ impl Searcher {
             false_matches: None,
         };
         self.hidden = Some(made);
-        self.pending = Some(Pending::Hidden { prepared, target: None });
+        self.pending = Some(Pending::Hidden { prepared, target: None, round });
         Ok(seen)
+    }
+
+    /// The request for the evaluation of the prepared question, in the name of this client.
+    ///
+    /// # Errors
+    /// [`SearchError::Order`] for a question without labels, or one that is evaluated already.
+    pub fn evaluation(&mut self, client: [u8; CLIENT_BYTES], rng: &mut ChaCha20Rng) -> Result<Vec<u8>, SearchError> {
+        let needed = SearchError::Order("a question that needs an evaluation");
+        match &mut self.pending {
+            Some(Pending::Open { ready: Ready::Labels(prepared, kept, None), .. }) => {
+                let (request, blinding) = prepared.evaluation(client, rng)?;
+                *kept = Some(blinding);
+                Ok(request)
+            }
+            Some(Pending::Hidden { prepared, round, .. }) => {
+                let (Round::Waits(question) | Round::Sent(question, _)) = round else { return Err(needed) };
+                let evaluation = prepared.evaluation(client, Some(question), rng)?;
+                let request = evaluation.request().to_vec();
+                *round = Round::Sent(*question, evaluation);
+                Ok(request)
+            }
+            _ => Err(needed),
+        }
+    }
+
+    /// Takes the reply to the evaluation. It may be taken once.
+    ///
+    /// # Errors
+    /// [`SearchError`] for a reply that does not fit the request.
+    pub fn evaluated(&mut self, reply: &[u8]) -> Result<EvaluatedView, SearchError> {
+        let needed = SearchError::Order("an evaluation");
+        match &mut self.pending {
+            Some(Pending::Open { ready: Ready::Labels(prepared, kept, labels), .. }) => {
+                *labels = Some(prepared.labels(kept.take().ok_or(needed)?, reply)?);
+                Ok(EvaluatedView { revision: None })
+            }
+            Some(Pending::Hidden { prepared, round, target }) => {
+                let (question, evaluation) = match std::mem::replace(round, Round::Done) {
+                    Round::Sent(question, evaluation) => (question, evaluation),
+                    other => {
+                        *round = other;
+                        return Err(needed);
+                    }
+                };
+                *round = Round::Waits(question);
+                let label = evaluation.finish(reply)?;
+                let t = arrangement::set().and_then(|set| set.plaintext_modulus).and_then(Modulus::new);
+                let t = t.ok_or(SearchError::Order("a set of parameters"))?;
+                *prepared = prepared.clone().with_label(&label, &t);
+                (*round, *target) = (Round::Done, None);
+                Ok(EvaluatedView { revision: prepared.shown().2.map(|revision| hex(&revision)) })
+            }
+            _ => Err(needed),
+        }
     }
 
     fn hidden(&self) -> Result<&(SecretKey, Vec<u8>), SearchError> {
@@ -312,9 +417,12 @@ impl Searcher {
     /// [`SearchError`] for a layout of other questions.
     pub fn layout(&mut self, layout: &[u8]) -> Result<(), SearchError> {
         let parameters = self.hidden()?.0.parameters().clone();
-        let Some(Pending::Hidden { prepared, target }) = &mut self.pending else {
+        let Some(Pending::Hidden { prepared, target, round }) = &mut self.pending else {
             return Err(SearchError::Order("a question whose place hides"));
         };
+        if !matches!(round, Round::Done) {
+            return Err(SearchError::Order("an evaluation"));
+        }
         *target = Some(prepared.target(layout, &parameters)?);
         Ok(())
     }
@@ -340,8 +448,17 @@ impl Searcher {
     /// [`SearchError`].
     pub fn query(&self, client: [u8; CLIENT_BYTES], rng: &mut ChaCha20Rng) -> Result<Vec<u8>, SearchError> {
         match self.pending()? {
-            Pending::Open { prepared, secret, .. } => Ok(prepared.query(&Asker::new(secret)?, client, rng)?),
-            Pending::Hidden { prepared, target } => {
+            Pending::Open { ready, secret, .. } => {
+                let asker = Asker::new(secret)?;
+                match ready {
+                    Ready::Plain(prepared) => Ok(prepared.query(&asker, client, rng)?),
+                    Ready::Labels(prepared, _, labels) => {
+                        let labels = labels.as_ref().ok_or(SearchError::Order("an evaluation"))?;
+                        Ok(prepared.query(&asker, client, labels, rng)?)
+                    }
+                }
+            }
+            Pending::Hidden { prepared, target, .. } => {
                 let target = target.as_ref().ok_or(SearchError::Order("a layout"))?;
                 let asker = HiddenAsker::new(&self.hidden()?.0).map_err(HiddenError::from)?;
                 Ok(prepared.query(&asker, target, (client, Granularity::Count), rng)?)
@@ -355,10 +472,19 @@ impl Searcher {
     /// [`SearchError`] for an invalid answer.
     pub fn read(&self, answer: &[u8]) -> Result<AnswerView, SearchError> {
         let found = match self.pending()? {
-            Pending::Open { prepared, secret, .. } => prepared.read(&Asker::new(secret)?, answer)?,
-            Pending::Hidden { target, .. } => {
+            Pending::Open { ready, secret, .. } => {
+                let asker = Asker::new(secret)?;
+                match ready {
+                    Ready::Plain(prepared) => prepared.read(&asker, answer)?,
+                    Ready::Labels(prepared, _, labels) => {
+                        prepared.read(&asker, labels.as_ref().ok_or(SearchError::Order("an evaluation"))?, answer)?
+                    }
+                }
+            }
+            Pending::Hidden { prepared, target, .. } => {
                 let target = target.as_ref().ok_or(SearchError::Order("a layout"))?;
-                target.read(&HiddenAsker::new(&self.hidden()?.0).map_err(HiddenError::from)?, answer)?
+                let asker = HiddenAsker::new(&self.hidden()?.0).map_err(HiddenError::from)?;
+                prepared.uncover(target.read(&asker, answer)?, target, asker.modulus())
             }
         };
         Ok(match found {

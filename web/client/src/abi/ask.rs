@@ -13,6 +13,8 @@
 //! | `search_table` | a table's description | `About` as JSON, or `{"error":…}` |
 //! | `search_sites` | a [`Stretch`](crate::search::Stretch) | a list of [`Place`](crate::search::Place), or `{"error":…}` |
 //! | `search_prepare` | a [`Wanted`](crate::search::Wanted) | [`ServerView`](crate::search::ServerView), or `{"error":…}` |
+//! | `search_evaluation` | the client's name | the request for the evaluation of the question |
+//! | `search_evaluated` | the reply | [`EvaluatedView`](crate::search::EvaluatedView), or `{"error":…}` |
 //! | `search_layout` | the server's layout of the question | `{}`, or `{"error":…}` |
 //! | `search_registration` | | the public key for the prepared question |
 //! | `search_query` | the client's name | the question, encrypted |
@@ -174,6 +176,23 @@ pub extern "C" fn tobari_search_prepare(len: u32) -> i32 {
         let wanted = serde_json::from_slice(wanted).map_err(|_| SearchError::Order("a question with all its parts"))?;
         searcher.prepare(&wanted)
     })
+}
+
+/// The request for the evaluation of a question to a server with labels.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_evaluation(len: u32) -> i32 {
+    with_input(len, |state, client| {
+        let (Some(mut rng), Ok(client)) = (state.draw(), client.try_into()) else { return -1 };
+        let request =
+            SEARCHER.with_borrow_mut(|place| place.as_mut().and_then(|one| one.evaluation(client, &mut rng).ok()));
+        request.map_or(-1, |request| state.put(&request))
+    })
+}
+
+/// Takes the reply to the evaluation.
+#[unsafe(no_mangle)]
+pub extern "C" fn tobari_search_evaluated(len: u32) -> i32 {
+    searching(len, |searcher, reply, _| searcher.evaluated(reply))
 }
 
 /// Takes the server's layout for a question whose place hides.

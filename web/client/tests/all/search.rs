@@ -7,12 +7,14 @@ use chacha20::{
 };
 use std::sync::Arc;
 use tobari_octets::sha256;
-use tobari_search::desk::{Limits, SearchService};
+use tobari_search::desk::{LabelledTable, Limits, Refusal, SearchService};
 use tobari_search::fullness::Fullness;
 use tobari_search::hidden::arrangement::Arrangement;
 use tobari_search::hidden::cells::Cell;
 use tobari_search::hidden::messages;
 use tobari_search::hidden::numbers::Kind;
+use tobari_search::oprf::function::Secret;
+use tobari_search::oprf::labels::Labeller;
 use tobari_search::question::pattern;
 use tobari_search::table::{Content, KeyTableBuilder, LIMB_BITS, MAX_COUNT, Question, Site, Table};
 use tobari_wasm::search::{AnswerView, SearchError, Searcher, ServerView, Shown, Stretch, Wanted};
@@ -42,18 +44,38 @@ struct World {
     searcher: Searcher,
     registered: Vec<String>,
     table: [u8; 32],
+    /// Whether the table is served with labels.
+    labels: bool,
+}
+
+/// Serves a table, and questions of one and of four sites with the place hidden in the whole table;
+/// with a seed under the key of labels of this seed.
+fn serve(desk: &mut SearchService, table: &Table, labels: Option<u8>) {
+    let matcher = desk.hidden_matcher().unwrap();
+    let labeller = |seed| Labeller::new(&table.name, Secret::random(&mut rng(seed)), 1 << 20).unwrap();
+    let labeller = labels.map(labeller);
+    let whole = [1, 4].into_iter().filter_map(|length| {
+        let kind = Kind::Windows(length);
+        let arranged = match &labeller {
+            None => Arrangement::new(&matcher, table, kind, 1 << 30, None, &mut rng(3)),
+            Some(labeller) => Arrangement::labelled((&matcher, labeller), table, kind, 1 << 30, None, &mut rng(3)),
+        };
+        arranged.ok().map(Arc::new)
+    });
+    let whole = whole.collect();
+    match labeller {
+        None => desk.serve_table(table.clone()).unwrap(),
+        Some(labeller) => desk.serve_table_labelled(LabelledTable::of(table.clone(), labeller).unwrap()),
+    }
+    desk.serve_hidden(&table.name, whole);
 }
 
 impl World {
-    fn new(table: &Table) -> Self {
-        let mut desk = SearchService::new(Limits::default());
-        desk.serve_table(table.clone()).unwrap();
-        let matcher = desk.hidden_matcher().unwrap();
-        let whole = [1, 4].into_iter().filter_map(|length| {
-            Arrangement::new(&matcher, table, Kind::Windows(length), 1 << 30, None, &mut rng(3)).ok().map(Arc::new)
-        });
-        desk.serve_hidden(&table.name, whole.collect());
-        let (catalogue, fullness) = (table.catalogue().encode(), Fullness::of(table).encode());
+    fn new(table: &Table, labels: bool) -> Self {
+        let mut desk = SearchService::new(Limits { tests: 1_000, region_tests: 1_000, ..Limits::default() });
+        serve(&mut desk, table, labels.then_some(11));
+        let (catalogue, fullness) = (table.catalogue().encode(), Fullness::of(table));
+        let fullness = if labels { fullness.levelled() } else { fullness }.encode();
         let told = [&(catalogue.len() as u64).to_be_bytes()[..], &catalogue, &fullness].concat();
         let mut searcher = Searcher::new(&mut rng(2));
         let about = searcher.take(&told).unwrap();
@@ -61,10 +83,26 @@ impl World {
         for wrong in [&[][..], &told[..7], &told[..told.len() - 1]] {
             assert!(searcher.take(wrong).is_err());
         }
-        Self { desk, searcher, registered: Vec::new(), table: table.name }
+        Self { desk, searcher, registered: Vec::new(), table: table.name, labels }
+    }
+
+    /// Has the prepared question evaluated, as the page does on a server with labels.
+    fn evaluate(&mut self) -> Result<(), SearchError> {
+        let name = self.searcher.name();
+        assert!(matches!(self.searcher.evaluated(b"early"), Err(SearchError::Order("an evaluation"))));
+        let request = self.searcher.evaluation(name, &mut rng(12))?;
+        let (reply, _) = self.desk.evaluate(&request).unwrap();
+        assert!(self.searcher.evaluated(&reply[1..]).is_err(), "what is no reply");
+        let request = self.searcher.evaluation(name, &mut rng(13))?;
+        let (reply, _) = self.desk.evaluate(&request).unwrap();
+        self.searcher.evaluated(&reply)?;
+        let again = self.searcher.evaluation(name, &mut rng(14));
+        assert!(matches!(again, Err(SearchError::Order("a question that needs an evaluation"))), "once");
+        Ok(())
     }
 
     fn ask(&mut self, wanted: &Wanted) -> Result<AnswerView, SearchError> {
+        let wanted = &Wanted { labels: self.labels.then_some(1_000), ..wanted.clone() };
         let seen = self.searcher.prepare(wanted)?;
         assert_eq!(seen.place.is_some(), wanted.shown == Shown::Place && !wanted.at.is_empty());
         let name = self.searcher.name();
@@ -74,6 +112,11 @@ impl World {
         if !self.registered.contains(&seen.key) {
             self.desk.register(name, seen.set, self.searcher.registration()?).unwrap();
             self.registered.push(seen.key);
+        }
+        if self.labels {
+            let early = self.searcher.query(name, &mut rng(5));
+            assert!(matches!(early, Err(SearchError::Order("an evaluation"))));
+            self.evaluate()?;
         }
         let query = self.searcher.query(name, &mut rng(5))?;
         let (answer, _) = self.desk.answer(&query, &mut rng(6)).unwrap();
@@ -86,6 +129,12 @@ impl World {
         let (name, table) = (self.searcher.name(), self.table);
         assert!(matches!(self.searcher.query(name, &mut rng(5)), Err(SearchError::Order(_))), "without a layout");
         assert_eq!(seen.cell.as_deref(), (wanted.shown == Shown::Cell).then_some("20:1-1000000"));
+        let hash = sha256(self.searcher.registration()?);
+        if self.desk.hidden_key(&name) != Some(&hash) {
+            let matcher = self.desk.hidden_matcher().unwrap();
+            let read = messages::decode_registration(self.searcher.registration()?, matcher.parameters()).unwrap();
+            self.desk.register_hidden(name, hash, Some(read)).unwrap();
+        }
         let layout = match path.split('/').collect::<Vec<_>>()[..] {
             [length, chromosome, number] => {
                 let cell = Cell { chromosome: chromosome.parse().unwrap(), number: number.parse().unwrap() };
@@ -100,14 +149,12 @@ impl World {
                 whole.iter().find(|one| one.kind().to_string() == path).unwrap().told().to_vec()
             }
         };
+        if self.labels {
+            assert!(matches!(self.searcher.layout(&layout), Err(SearchError::Order("an evaluation"))));
+            self.evaluate()?;
+        }
         assert!(self.searcher.layout(&layout[1..]).is_err(), "no layout");
         self.searcher.layout(&layout)?;
-        let hash = sha256(self.searcher.registration()?);
-        if self.desk.hidden_key(&name) != Some(&hash) {
-            let matcher = self.desk.hidden_matcher().unwrap();
-            let read = messages::decode_registration(self.searcher.registration()?, matcher.parameters()).unwrap();
-            self.desk.register_hidden(name, hash, Some(read)).unwrap();
-        }
         let (admitted, _) = self.desk.admit_hidden(&self.searcher.query(name, &mut rng(5))?, &hash).unwrap();
         let answer = admitted.answer(&mut rng(6)).unwrap();
         assert!(self.searcher.read(&answer[1..]).is_err(), "what is no answer");
@@ -117,19 +164,11 @@ impl World {
 
 fn wanted(at: &str, alleles: &str, shown: Shown, longest: bool) -> Wanted {
     let [at, alleles] = [at, alleles].map(str::to_owned);
-    Wanted { at, alleles, key: String::new(), shown, least: 30, longest }
+    Wanted { at, alleles, key: String::new(), shown, least: 30, longest, labels: None }
 }
 
-#[test]
-fn a_panel_answers_as_in_the_clear_with_the_place_shown_and_hidden() {
-    let table = Table::new(panel(), 1, "a test", &mut rng(1));
-    let mut world = World::new(&table);
-    let stretch = |at: &str, count| world.searcher.sites(&Stretch { at: at.to_owned(), count });
-    let positions = |at: &str, count| stretch(at, count).unwrap().iter().map(|site| site.position).collect::<Vec<_>>();
-    assert_eq!(positions("", 3), [100, 101, 102]);
-    assert_eq!(positions("20:137:A:C", 99), [137, 138, 139]);
-    assert_eq!(stretch("20:101", 1).unwrap()[0].chromosome, "20");
-    assert!(stretch("20:99", 1).is_err());
+/// Asks for the same patterns at every way of showing the place; some are there.
+fn all_answers_are_those_in_the_clear(world: &mut World, table: &Table) {
     let mut found = 0;
     let cases = [(3, "0"), (4, "0110"), (4, "1010"), (30, "0110"), (30, "0000"), (26, "1101")];
     for (start, alleles) in cases {
@@ -146,6 +185,52 @@ fn a_panel_answers_as_in_the_clear_with_the_place_shown_and_hidden() {
         assert_eq!(heard.longest.unwrap_or(0), longest, "{at} {alleles}");
     }
     assert!((1..18).contains(&found), "both happen: {found}");
+}
+
+#[test]
+fn a_panel_with_labels_answers_as_in_the_clear_and_evaluations_are_paid() {
+    let table = Table::new(panel(), 1, "a test", &mut rng(1));
+    let mut world = World::new(&table, true);
+    all_answers_are_those_in_the_clear(&mut world, &table);
+    let name = world.searcher.name();
+    // six cases at three places, and the longest match of each, a test an allele; all twice
+    let longest = 1 + 5 * 4;
+    assert_eq!(world.desk.tests_left(&name), Some(1_000 - 2 * (6 * 3 + longest)));
+    // a question for more labels than the server makes is refused before it is paid
+    let many = Wanted { labels: Some(3), ..wanted("20:104", "0110", Shown::Place, true) };
+    assert!(world.searcher.prepare(&many).unwrap_err().to_string().contains("at most 3 labels"));
+    // labels of an earlier key are refused, at a place and in the whole table
+    for shown in [Shown::Place, Shown::Nothing] {
+        let asked = Wanted { labels: Some(1_000), ..wanted("20:104", "0110", shown, false) };
+        let seen = world.searcher.prepare(&asked).unwrap();
+        world.evaluate().unwrap();
+        if seen.path.is_some() {
+            let kinds = world.desk.arrangements(&table.name).find(|one| one.kind() == Kind::Windows(4)).cloned();
+            world.searcher.layout(kinds.unwrap().told()).unwrap();
+        }
+        serve(&mut world.desk, &table, Some(if seen.path.is_some() { 16 } else { 15 }));
+        let query = world.searcher.query(name, &mut rng(5)).unwrap();
+        let hash = sha256(world.searcher.registration().unwrap());
+        let refused = match seen.path {
+            None => world.desk.admit(&query).err(),
+            Some(_) => world.desk.admit_hidden(&query, &hash).err(),
+        };
+        assert!(matches!(refused, Some(Refusal::Revision | Refusal::Table)), "{refused:?}");
+        world.ask(&asked).unwrap();
+    }
+}
+
+#[test]
+fn a_panel_answers_as_in_the_clear_with_the_place_shown_and_hidden() {
+    let table = Table::new(panel(), 1, "a test", &mut rng(1));
+    let mut world = World::new(&table, false);
+    let stretch = |at: &str, count| world.searcher.sites(&Stretch { at: at.to_owned(), count });
+    let positions = |at: &str, count| stretch(at, count).unwrap().iter().map(|site| site.position).collect::<Vec<_>>();
+    assert_eq!(positions("", 3), [100, 101, 102]);
+    assert_eq!(positions("20:137:A:C", 99), [137, 138, 139]);
+    assert_eq!(stretch("20:101", 1).unwrap()[0].chromosome, "20");
+    assert!(stretch("20:99", 1).is_err());
+    all_answers_are_those_in_the_clear(&mut world, &table);
     for (at, alleles) in [("20:1", "01"), ("21:100", "01"), ("20", "01"), ("20:100", "012"), ("20:139", "01")] {
         for shown in [Shown::Place, Shown::Cell] {
             assert!(world.ask(&wanted(at, alleles, shown, false)).is_err(), "{at} {alleles}");
@@ -171,18 +256,20 @@ fn keys_are_counted_and_another_key_of_ones_own_reads_on() {
     let mut builder = KeyTableBuilder::new();
     (0..200).for_each(|i| builder.push(format!("entry {i}").as_bytes(), 1 + i % 5).unwrap());
     let table = builder.finish(LIMB_BITS, MAX_COUNT, &mut rng(3)).unwrap();
-    let mut world = World::new(&Table::new(Content::Keys(table), 1, "a test", &mut rng(1)));
-    for (i, renewed) in [(0, false), (7, true), (199, false), (200, false)] {
-        if renewed {
-            world.searcher.renew(&mut rng(8));
+    let table = Table::new(Content::Keys(table), 1, "a test", &mut rng(1));
+    for labels in [false, true] {
+        let mut world = World::new(&table, labels);
+        for (i, renewed) in [(0, false), (7, true), (199, false), (200, false)] {
+            if renewed {
+                world.searcher.renew(&mut rng(8));
+            }
+            let asked = Wanted { key: format!("entry {i}"), ..wanted("", "", Shown::Cell, false) };
+            let count = if i < 200 { 1 + i % 5 } else { 0 };
+            let expected = AnswerView { found: i < 200, count: Some(count), longest: None };
+            assert_eq!(world.ask(&asked).unwrap(), expected);
         }
-        let key = format!("entry {i}");
-        let asked =
-            Wanted { at: String::new(), alleles: String::new(), key, shown: Shown::Cell, least: 100, longest: false };
-        let count = if i < 200 { 1 + i % 5 } else { 0 };
-        assert_eq!(world.ask(&asked).unwrap(), AnswerView { found: i < 200, count: Some(count), longest: None });
+        assert_eq!(world.registered.len(), 2);
     }
-    assert_eq!(world.registered.len(), 2);
     assert!(matches!(
         Searcher::new(&mut rng(4)).prepare(&wanted("20:1", "0", Shown::Place, false)),
         Err(SearchError::Order(_))

@@ -7,26 +7,18 @@ use tobari_search::server::AnswerError;
 
 /// The reply to a client for a refusal.
 pub(super) fn refused(refusal: &Refusal) -> Reply {
-    let (status, word) = match refusal {
-        Refusal::Table => (StatusCode::NOT_FOUND, "table"),
-        Refusal::Set => (StatusCode::NOT_FOUND, "set"),
-        Refusal::Key { .. } => (StatusCode::CONFLICT, "key"),
-        Refusal::Uses { .. } => (StatusCode::CONFLICT, "uses"),
-        Refusal::Clients { .. } => (StatusCode::FORBIDDEN, "clients"),
-        Refusal::Budget { .. } => (StatusCode::TOO_MANY_REQUESTS, "budget"),
-        Refusal::Region { .. } => (StatusCode::TOO_MANY_REQUESTS, "region"),
-        Refusal::Mode(_) => (StatusCode::CONFLICT, "mode"),
-        Refusal::Revision => (StatusCode::PRECONDITION_FAILED, "labels"),
+    let status = match refusal {
+        Refusal::Table | Refusal::Set => StatusCode::NOT_FOUND,
+        Refusal::Key { .. } | Refusal::Uses { .. } | Refusal::Mode(_) => StatusCode::CONFLICT,
+        Refusal::Clients { .. } => StatusCode::FORBIDDEN,
+        Refusal::Budget { .. } | Refusal::Region { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::Revision => StatusCode::PRECONDITION_FAILED,
         Refusal::Parameters(_) => return Reply::fault("a fault of the server: no such parameters"),
-        Refusal::Answer(AnswerError::Query { .. } | AnswerError::Parameters) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "message")
-        }
+        Refusal::Answer(AnswerError::Query { .. } | AnswerError::Parameters) => StatusCode::UNPROCESSABLE_ENTITY,
         Refusal::Answer(_) | Refusal::Hidden(_) => {
             return Reply::fault("a fault of the server: no answer could be computed");
         }
-        Refusal::Message(_) => (StatusCode::UNPROCESSABLE_ENTITY, "message"),
-        // all other refusals mean that the desk does not answer such a question
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, "question"),
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
     };
-    Reply::new(status, word, refusal.to_string())
+    Reply::new(status, refusal.word(), refusal.to_string())
 }

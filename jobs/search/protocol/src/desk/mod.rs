@@ -104,13 +104,16 @@ pub enum Refusal {
         most: usize,
     },
     /// The client's budget is used up.
-    #[error("the budget of {tests} tests is used up")]
+    #[error("the budget of {tests} tests is used up: ask the server's operator for more tests")]
     Budget {
         /// The number of tests of the budget.
         tests: u64,
     },
     /// The client's budget for a region is used up.
-    #[error("the budget of {tests} tests in the region {region} is used up")]
+    #[error(
+        "the budget of {tests} tests in the region {region} is used up: ask about another region, or ask the server's \
+         operator for more tests"
+    )]
     Region {
         /// The number of tests of the budget.
         tests: u64,
@@ -161,6 +164,27 @@ pub enum Refusal {
     /// The parameters do not exist: a fault of this program.
     #[error(transparent)]
     Parameters(#[from] LatticeError),
+}
+
+impl Refusal {
+    /// The word for programs: a client reacts to it, and not to the text.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Set => "set",
+            Self::Key { .. } => "key",
+            Self::Uses { .. } => "uses",
+            Self::Clients { .. } => "clients",
+            Self::Budget { .. } => "budget",
+            Self::Region { .. } => "region",
+            Self::Mode(_) => "mode",
+            Self::Revision => "labels",
+            Self::Answer(AnswerError::Query { .. } | AnswerError::Parameters) | Self::Message(_) => "message",
+            Self::Parameters(_) | Self::Answer(_) | Self::Hidden(_) => "fault",
+            // all other refusals mean that the desk does not answer such a question
+            Self::Labels { .. } | Self::Question(_) | Self::Blocks { .. } | Self::Entries(_) => "question",
+        }
+    }
 }
 
 /// A key, and the number of its uses.

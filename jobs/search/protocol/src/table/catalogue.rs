@@ -104,6 +104,26 @@ impl Catalogue {
         }
     }
 
+    /// Whether this catalogue has all sites of an earlier one, under the same numbers and with
+    /// positions of the same assembly, and every window of it. A client asks a replaced table on
+    /// only then: a question holds the number of its site, and a window that is gone would stop the
+    /// client there alone. The numbers of keys are computed anew for each question.
+    pub fn has_grown_from(&self, before: &Self) -> bool {
+        if before.assembly.is_some() && before.assembly != self.assembly {
+            return false;
+        }
+        match (before.sites(), self.sites()) {
+            (Some(before), Some(now)) => {
+                let breaks = now.breaks().iter().take_while(|site| **site < before.len());
+                before.len() <= now.len()
+                    && before.iter().zip(now.iter()).all(|(a, b)| a == b)
+                    && breaks.eq(before.breaks())
+            }
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
     /// Encodes the catalogue.
     pub fn encode(&self) -> Vec<u8> {
         let content = match &self.content {
@@ -295,4 +315,62 @@ fn take_sites(fields: &mut Fields<'_>) -> Result<Sites, TableBytesError> {
     }
     sites.shrink();
     Ok(sites)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::table::Site;
+
+    /// A question holds the number of its site, so a table whose sites moved would answer another
+    /// question. The verdict is the same for all questions: it shows nothing of the place.
+    #[test]
+    fn a_replaced_table_is_asked_on_only_if_all_its_earlier_sites_keep_their_numbers() {
+        let of = |positions: &[u64]| {
+            let mut sites = Sites::new();
+            for position in positions {
+                let (reference, alternate) = ("A".into(), "C".into());
+                sites
+                    .push(Site { chromosome: "20".into(), position: *position, id: None, reference, alternate })
+                    .unwrap();
+            }
+            let content = CatalogueContent::Panel { sites, haplotypes: 4 };
+            Catalogue {
+                name: [positions.len() as u8; 32],
+                revision: 1,
+                least: 1,
+                label: String::new(),
+                assembly: None,
+                content,
+            }
+        };
+        let before = of(&[5, 9, 2_000_000]);
+        for now in [before.clone(), of(&[5, 9, 2_000_000, 2_000_007])] {
+            assert!(now.has_grown_from(&before));
+        }
+        // a site more before the last one, in its cell or in another; one moved; one gone
+        for now in [&[5, 9, 11, 2_000_000][..], &[5, 9, 1_999_999, 2_000_000], &[5, 8, 2_000_000], &[5, 9]] {
+            assert!(!of(now).has_grown_from(&before), "{now:?}");
+        }
+        // another number of alleles ends windows: before the earlier last site, or after it
+        let broken = |at: usize| {
+            let mut sites = Sites::new();
+            for (index, site) in of(&[5, 9, 2_000_000, 2_000_007]).sites().unwrap().iter().enumerate() {
+                sites.push(site.to_site()).unwrap();
+                if index == at {
+                    sites.mark_break();
+                }
+            }
+            Catalogue { content: CatalogueContent::Panel { sites, haplotypes: 4 }, ..of(&[5]) }
+        };
+        assert!(broken(3).has_grown_from(&before) && !broken(2).has_grown_from(&before));
+        // another assembly moves every position; a table may begin to record its own
+        let with =
+            |assembly: Option<&str>| Catalogue { assembly: assembly.map(str::to_owned), ..of(&[5, 9, 2_000_000]) };
+        let (told, other) = (with(Some("GRCh38")), with(Some("GRCh37")));
+        assert!(told.has_grown_from(&before) && told.has_grown_from(&told));
+        assert!(!other.has_grown_from(&told) && !before.has_grown_from(&told));
+    }
 }

@@ -320,7 +320,7 @@ impl Remote {
     /// does not depend on the question, either.
     async fn look_again(&self, connection: &mut HttpConnection, before: &TableInfo) -> Result<(), Failure> {
         let (_, told) = look(connection, &self.headers, &self.wanted).await?;
-        if !has_grown(&before.catalogue, &told.catalogue) {
+        if !told.catalogue.has_grown_from(&before.catalogue) {
             let text =
                 "the server has replaced its table, and sites of the earlier table changed: run the command again";
             return Err(Failure::Work(text.to_owned()));
@@ -440,19 +440,6 @@ impl Ready {
     }
 }
 
-/// Whether a catalogue has all sites of an earlier one, under the same numbers and with positions
-/// of the same assembly. The numbers of keys are computed anew for each question.
-fn has_grown(before: &Catalogue, now: &Catalogue) -> bool {
-    if before.assembly.is_some() && before.assembly != now.assembly {
-        return false;
-    }
-    match (before.sites(), now.sites()) {
-        (Some(before), Some(now)) => before.len() <= now.len() && before.iter().zip(now.iter()).all(|(a, b)| a == b),
-        (None, None) => true,
-        _ => false,
-    }
-}
-
 /// A fault of this program.
 fn unlabelled() -> Failure {
     Failure::Work("expected labels of the question, found none".to_owned())
@@ -546,42 +533,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-
-    /// A question holds the number of its site, so a table whose sites moved would answer another
-    /// question. The verdict is the same for all questions: it shows nothing of the place.
-    #[test]
-    fn a_replaced_table_is_asked_on_only_if_all_its_earlier_sites_keep_their_numbers() {
-        use tobari_search::table::{CatalogueContent, Site, Sites};
-        let of = |positions: &[u64]| {
-            let mut sites = Sites::new();
-            for position in positions {
-                let (reference, alternate) = ("A".into(), "C".into());
-                sites
-                    .push(Site { chromosome: "20".into(), position: *position, id: None, reference, alternate })
-                    .unwrap();
-            }
-            let content = CatalogueContent::Panel { sites, haplotypes: 4 };
-            Catalogue {
-                name: [positions.len() as u8; 32],
-                revision: 1,
-                least: 1,
-                label: String::new(),
-                assembly: None,
-                content,
-            }
-        };
-        let before = of(&[5, 9, 2_000_000]);
-        assert!(has_grown(&before, &before.clone()) && has_grown(&before, &of(&[5, 9, 2_000_000, 2_000_007])));
-        // a site more before the last one, in its cell or in another; one moved; one gone
-        for now in [&[5, 9, 11, 2_000_000][..], &[5, 9, 1_999_999, 2_000_000], &[5, 8, 2_000_000], &[5, 9]] {
-            assert!(!has_grown(&before, &of(now)), "{now:?}");
-        }
-        // another assembly moves every position; a table may begin to record its own
-        let with =
-            |assembly: Option<&str>| Catalogue { assembly: assembly.map(str::to_owned), ..of(&[5, 9, 2_000_000]) };
-        assert!(has_grown(&before, &with(Some("GRCh38"))) && has_grown(&with(Some("GRCh38")), &with(Some("GRCh38"))));
-        assert!(!has_grown(&with(Some("GRCh38")), &with(Some("GRCh37"))) && !has_grown(&with(Some("GRCh38")), &before));
-    }
 
     /// Every byte of a server's list is changed in turn. The list then chooses one table or none,
     /// and no error message controls the terminal.

@@ -96,7 +96,7 @@ impl Compilers {
         build.env("CARGO_INCREMENTAL", "0");
     }
 
-    /// Puts data into a program, in a section of this name.
+    /// Removes symbols from a program, and puts data into it, in a section of this name.
     ///
     /// # Errors
     /// The failed command.
@@ -105,10 +105,11 @@ impl Compilers {
         let objcopy = self.sysroot.join("lib/rustlib").join(host).join("bin/rust-objcopy");
         let at = |name: &str| self.scripts.join(name);
         let (from, to, file) = (at("plain"), at("with-data"), at("data"));
+        std::fs::create_dir_all(&self.scripts).map_err(|error| format!("{}: {error}", self.scripts.display()))?;
         let io = |error: std::io::Error| format!("{}: {error}", self.scripts.display());
         std::fs::write(&from, program).and_then(|()| std::fs::write(&file, data)).map_err(io)?;
         let mut copy = Command::new(objcopy);
-        copy.arg(format!("--add-section={section}={}", file.display())).args([&from, &to]);
+        copy.arg("--strip-all").arg(format!("--add-section={section}={}", file.display())).args([&from, &to]);
         output(&mut copy)?;
         std::fs::read(&to).map_err(io)
     }
@@ -165,8 +166,9 @@ impl Compilers {
     }
 }
 
+/// Whether bytes name a file in a folder.
 fn contains(bytes: &[u8], folder: &Path) -> bool {
-    let wanted = folder.as_os_str().as_encoded_bytes();
+    let wanted = [folder.as_os_str().as_encoded_bytes(), b"/"].concat();
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
@@ -175,10 +177,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_found_at_any_place() {
-        for bytes in [&b"/home/me/x"[..], b"..\0/home/me", b"/home/mexico"] {
+    fn a_file_of_a_folder_is_found_at_any_place() {
+        for bytes in [&b"/home/me/x"[..], b"..\0/home/me/"] {
             assert!(contains(bytes, Path::new("/home/me")));
         }
-        assert!(!contains(b"/home/m", Path::new("/home/me")) && !contains(b"", Path::new("/home/me")));
+        for bytes in [&b"/home/me"[..], b"/home/mexico/x", b"", b"src/home/me.rs"] {
+            assert!(!contains(bytes, Path::new("/home/me")));
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The package for Debian and Ubuntu: the program, its pages, the unit for systemd, and the
 //! settings.
 //!
-//! The unit makes the server's user and its folder (`DynamicUser`, `StateDirectory`), so the package
-//! makes none. The server does not start on installation: its settings name a host first. `purge`
-//! removes the settings, and everything that the server kept.
+//! The unit makes the server's user and its folder (`DynamicUser`, `StateDirectory`), so the
+//! package makes none. The server does not start on installation: its settings name a host first.
+//! `purge` removes the settings, and everything that the server kept.
 
 use super::pack::{Tree, ar, gzip};
 use super::{Built, Product, Target, archive, names};

@@ -1,5 +1,5 @@
-//! The npm package of the browser's clients: the modules of `web/dist`, and the JavaScript that gives
-//! their functions types. The pages themselves stay with the server.
+//! The npm package of the browser's clients: the modules of `web/dist`, and the JavaScript that
+//! gives their functions types. The pages themselves stay with the server.
 
 use super::pack::Tree;
 use super::{Product, names};

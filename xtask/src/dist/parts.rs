@@ -1,10 +1,10 @@
-//! The packages of which a program is made: as a CycloneDX bill of materials beside the program, and
-//! as data inside the program.
+//! The packages of which a program is made: as a CycloneDX bill of materials beside the program,
+//! and as data inside the program.
 //!
-//! cargo lists the packages that the build links, with the features of the build. Packages that only
-//! compile, such as macros, are not in the program and not listed. The data inside have the format
-//! of `cargo auditable`: a section `.dep-v0` of JSON, compressed by zlib. `cargo audit bin` and
-//! other scanners read this section.
+//! cargo lists the packages that the build links, with the features of the build. Packages that
+//! only compile, such as macros, are not in the program and not listed. The data inside have the
+//! format of `cargo auditable`: a section `.dep-v0` of JSON, compressed by zlib. `cargo audit bin`
+//! and other scanners read this section.
 
 use super::names;
 use super::pack::zlib;

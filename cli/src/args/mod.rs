@@ -84,6 +84,8 @@ Examples:
         verb: ConfigVerb,
     },
     /// Check that a server answers: status 0 if it does, 1 if not.
+    ///
+    /// Without --server, the command asks http://127.0.0.1:7610.
     Healthcheck(HealthcheckArguments),
     /// Encrypt the data folder of a stopped server into a backup.
     #[cfg(linux_64)]

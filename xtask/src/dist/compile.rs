@@ -109,7 +109,10 @@ impl Compilers {
         let io = |error: std::io::Error| format!("{}: {error}", self.scripts.display());
         std::fs::write(&from, program).and_then(|()| std::fs::write(&file, data)).map_err(io)?;
         let mut copy = Command::new(objcopy);
-        copy.arg("--strip-all").arg(format!("--add-section={section}={}", file.display())).args([&from, &to]);
+        copy.env("LD_LIBRARY_PATH", self.sysroot.join("lib"))
+            .arg("--strip-all")
+            .arg(format!("--add-section={section}={}", file.display()))
+            .args([&from, &to]);
         output(&mut copy)?;
         std::fs::read(&to).map_err(io)
     }

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Time for a server to start, in an emulator too.
 const STARTS: Duration = Duration::from_secs(60);
+/// Enters the root, whose path is the first argument, with the devices and processes of the kernel.
+const ENTER: &str = "mount --rbind /dev \"$0/dev\" && mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"";
 /// A use of the Python package: an encrypted question and its answer.
 const PYTHON: &str = "\
 from tobari import search
@@ -50,7 +52,7 @@ await make(Infer, 'ask.wasm');
 await make(Sense, 'sense.wasm');
 ";
 
-/// A root with an empty `/tmp` and the kernel's `/proc`.
+/// A root with an empty `/tmp`, and the kernel's `/dev` and `/proc`.
 pub(super) struct Root {
     at: PathBuf,
     /// Ends on drop.
@@ -65,7 +67,7 @@ impl Root {
     pub(super) fn new(folder: &Path, target: &Target) -> Result<Self, String> {
         let at = folder.join("root");
         emptied(&at)?;
-        for inside in ["proc", "tmp"] {
+        for inside in ["dev", "proc", "tmp"] {
             emptied(&at.join(inside))?;
         }
         let is_own = target.name == std::env::consts::ARCH;
@@ -85,8 +87,8 @@ impl Root {
     /// Runs a program of the root with nothing of this process's environment.
     pub(super) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-        command.arg(format!("--root={}", self.at.display())).arg(program).env_clear();
+        command.args(["--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER]);
+        command.arg(&self.at).arg(program).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
     }

@@ -21,6 +21,9 @@ pub(super) const FEATURES: &str = "full";
 /// Where every option of a build must be the same: a caller's flags would change the bytes.
 const CALLERS: [&str; 4] = ["RUSTFLAGS", "CFLAGS", "CARGO_BUILD_RUSTFLAGS", "CARGO_PROFILE_DIST_STRIP"];
 
+/// C code may hold the time of its compilation, and some does.
+const NO_TIME: &str = r#"-Wno-builtin-macro-redefined '-D__DATE__="none"' '-D__TIME__="none"'"#;
+
 /// The compilers, and the folder in which cargo builds.
 pub(super) struct Compilers {
     pub(super) python: Environment,
@@ -136,7 +139,7 @@ impl Compilers {
     fn clang(&self, target: &Target) -> Result<PathBuf, String> {
         let maps: Vec<String> =
             self.names.iter().map(|(from, to)| format!("'-ffile-prefix-map={}={to}'", from.display())).collect();
-        let words = format!("cc -target {}-linux-musl -g0 {}", target.name, maps.join(" "));
+        let words = format!("cc -target {}-linux-musl -g0 {NO_TIME} {}", target.name, maps.join(" "));
         self.script(&format!("cc-{}", target.name), &words)
     }
 

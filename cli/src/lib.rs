@@ -55,6 +55,7 @@ pub fn run() -> ExitCode {
         Verb::Config { verb: ConfigVerb::Check(check) } => {
             config::of_file(&check.file).and_then(|(serve, settings)| cmd::config::check(&check, &serve, &settings))
         }
+        Verb::Healthcheck(check) => cmd::healthcheck::run(&check),
         #[cfg(linux_64)]
         Verb::Backup(backup) => tobari_seal_edge::backup(&backup),
         #[cfg(linux_64)]

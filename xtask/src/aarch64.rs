@@ -53,11 +53,23 @@ impl Tools {
     }
 }
 
+/// The emulator alone, unpacked and not installed.
+///
+/// # Errors
+/// The reason why that is impossible here.
+pub(crate) fn emulator(folder: &Path) -> Result<PathBuf, String> {
+    Ok(unpack(folder, EMULATOR, &["qemu-user-static"], &mut false)?.join("usr/bin").join(EMULATOR))
+}
+
 /// The registration of the emulator in the kernel; it ends on drop.
-struct Registered;
+pub(crate) struct Registered;
 
 impl Registered {
-    fn new(emulator: &Path) -> Result<Self, String> {
+    /// Registers the emulator for all programs of the processor.
+    ///
+    /// # Errors
+    /// The kernel does not permit it.
+    pub(crate) fn new(emulator: &Path) -> Result<Self, String> {
         let (register, io) =
             (Path::new(FORMATS).join("register"), |error: std::io::Error| format!("{FORMATS}: {error}"));
         if !register.exists() {

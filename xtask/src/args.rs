@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask`.
 
+use crate::dist;
 use crate::soak;
 use crate::steps;
 use crate::tools;
@@ -12,6 +13,7 @@ usage: cargo xtask test [--without PART,…] [--only STEP,…]
        cargo xtask ct
        cargo xtask web
        cargo xtask book
+       cargo xtask dist [--target NAME,…] [--only ARTEFACT,…]
        cargo xtask graph [--json]
        cargo xtask buildcost [--json]
 
@@ -23,11 +25,13 @@ soak       runs one long run and writes its record; without a name, lists them
 ct         looks for branches and addresses that depend on secrets: test --only ct
 web        builds the browser's client into web/dist, where the server embeds it from
 book       builds the book; mdBook is installed into the target folder first
+dist       builds the artefacts into the build folder's dist, and tests each in an empty root;
+           needs Linux on x86-64, python3 and the network
 graph      prints the crates, their sizes, which of them each one uses, and circles of modules
 buildcost  builds the program anew, in a folder of its own, and prints the processor seconds of
            each crate; needs Linux";
 
-const VERBS: &str = "test, check, ct, soak, web, book, graph or buildcost";
+const VERBS: &str = "test, check, ct, soak, web, book, dist, graph or buildcost";
 
 /// A well-formed call.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(crate) enum Call {
     Web,
     /// `book`.
     Book,
+    /// `dist`, with the targets and the artefacts (empty: all).
+    Dist { targets: Vec<String>, only: Vec<String> },
     /// `graph`.
     Graph { json: bool },
     /// `buildcost`; with a package instead of the program, to try the measurement.
@@ -70,6 +76,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Call, String> {
             let call = if verb == "web" { Call::Web } else { Call::Book };
             words.next().map_or(Ok(call), |word| Err(format!("expected nothing after {verb}, found `{word}`")))
         }
+        Some("dist") => dist(words),
         Some("graph") => graph(words),
         Some("buildcost") => build_cost(words),
         Some("help" | "--help" | "-h") => Ok(Call::Help),
@@ -120,6 +127,19 @@ fn soak<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
         };
     }
     Ok(Call::Soak { name, minutes })
+}
+
+fn dist<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
+    let (mut targets, mut only) = (Vec::new(), Vec::new());
+    while let Some(word) = words.next() {
+        let (option, value) = option(word, &mut words)?;
+        match option {
+            "--target" => targets.extend(names("target", &value, &dist::targets())?),
+            "--only" => only.extend(names("artefact", &value, &dist::artefacts())?),
+            _ => return Err(format!("expected --target or --only, found `{option}`")),
+        }
+    }
+    Ok(Call::Dist { targets, only })
 }
 
 fn graph<'a>(words: impl Iterator<Item = &'a str>) -> Result<Call, String> {
@@ -197,6 +217,9 @@ mod tests {
         assert_eq!(call("ct"), Ok(Call::Test { without: Vec::new(), only: vec!["ct".to_owned()] }));
         assert!(call("ct now").is_err());
         assert!(call("book now").is_err());
+        assert_eq!(call("dist"), Ok(Call::Dist { targets: vec![], only: vec![] }));
+        let some = Call::Dist { targets: words(&["aarch64"]), only: words(&["archive", "deb"]) };
+        assert_eq!(call("dist --target aarch64 --only archive,deb"), Ok(some));
         assert_eq!(call("graph"), Ok(Call::Graph { json: false }));
         assert_eq!(call("graph --json"), Ok(Call::Graph { json: true }));
         assert_eq!(call("buildcost --json"), Ok(Call::BuildCost { json: true, package: None }));
@@ -225,6 +248,9 @@ mod tests {
             ("soak fuzz --minutes many", "`many`"),
             ("soak fuzz --hours 1", "`--hours`"),
             ("web dist", "`dist`"),
+            ("dist --target riscv64", "`riscv64`"),
+            ("dist --only rpm", "`rpm`"),
+            ("dist --fast 1", "`--fast`"),
             ("graph --xml", "`--xml`"),
             ("graph json", "`json`"),
             ("buildcost --debug=1", "`--debug`"),

@@ -56,6 +56,20 @@ pub(crate) fn pass_reading(command: &mut Command, mut read: impl FnMut(&str)) ->
     ended(command, status)
 }
 
+/// Runs the command without an echo, and returns its standard output.
+///
+/// # Errors
+/// The command's exit status with its messages, or an output that is no text.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.map_err(|error| format!("`{}` could not be run: {error}", shown(command)))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        return Err(format!("`{}` ended with {}: {said}", shown(command), done.status));
+    }
+    String::from_utf8(done.stdout).map_err(|_| format!("`{}` printed what is no text", shown(command)))
+}
+
 /// Copies `from` to `to` line by line, and passes every line to `read` without its end.
 pub(crate) fn tee(from: impl Read, to: &mut impl Write, read: &mut impl FnMut(&str)) -> io::Result<()> {
     let mut from = BufReader::new(from);

@@ -6,6 +6,7 @@
 //! - `cargo xtask ct`: looks for branches and addresses that depend on secrets.
 //! - `cargo xtask web`: builds the browser's clients.
 //! - `cargo xtask book`: builds the book.
+//! - `cargo xtask dist`: builds and tests the artefacts.
 //! - `cargo xtask graph`: crates, and circles of modules.
 //! - `cargo xtask buildcost`: the processor time of a build of the program, by crate.
 //!
@@ -32,6 +33,7 @@ mod changes;
 mod check;
 mod child;
 mod companions;
+mod dist;
 mod graph;
 mod json;
 mod layout;
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         args::Call::Soak { name, minutes } => exit(soak::run(&root, &name, minutes)),
         args::Call::Web => told(&web::renew(&root)),
         args::Call::Book => told(&book::build(&root).map(|page| println!("{}", page.display()))),
+        args::Call::Dist { targets, only } => told(&dist::run(&root, &targets, &only)),
         args::Call::Graph { json } => told(&graph::run(&root, json)),
         args::Call::BuildCost { json, package } => told(&buildcost::run(&root, json, package.as_deref())),
         args::Call::ListSoaks => {

@@ -68,9 +68,14 @@ impl Environment {
         Path::new(self.room).join(inside)
     }
 
+    /// The path of a program of the environment.
+    pub(crate) fn program_path(&self, name: &str) -> PathBuf {
+        self.folder.join("env/bin").join(name)
+    }
+
     /// A program of the environment.
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.folder.join("env/bin").join(name));
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.program_path(name));
         // no variables of another environment, and no byte code in the tree
         command.current_dir(&self.root).env_remove("PYTHONPATH").env_remove("VIRTUAL_ENV");
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("CARGO_TARGET_DIR", target_folder(&self.root));

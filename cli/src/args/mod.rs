@@ -9,6 +9,7 @@ mod reference;
 
 use crate::cmd::config::ConfigVerb;
 use crate::cmd::demo::DemoArguments;
+use crate::cmd::healthcheck::HealthcheckArguments;
 use crate::cmd::info::InfoArguments;
 use crate::cmd::moved::MovedArguments;
 use crate::cmd::plan::PlanJob;
@@ -82,6 +83,10 @@ Examples:
         #[command(subcommand)]
         verb: ConfigVerb,
     },
+    /// Check that a server answers: status 0 if it does, 1 if not.
+    ///
+    /// Without --server, the command asks http://127.0.0.1:7610.
+    Healthcheck(HealthcheckArguments),
     /// Encrypt the data folder of a stopped server into a backup.
     #[cfg(linux_64)]
     #[command(after_help = "\

@@ -19,7 +19,7 @@ const PAGES: [(&str, &[&str]); 8] = [
     ("infer", &["infer"]),
     ("sense", &["sense"]),
     ("seal", &["seal", "unseal"]),
-    ("serve", &["serve", "config", "backup", "restore"]),
+    ("serve", &["serve", "config", "healthcheck", "backup", "restore"]),
     ("plan", &["plan"]),
     ("others", &["demo", "info", "completions", "man"]),
 ];

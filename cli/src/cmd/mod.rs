@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod healthcheck;
 pub(crate) mod info;
 pub(crate) mod moved;
 pub(crate) mod plan;

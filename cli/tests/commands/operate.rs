@@ -247,6 +247,43 @@ fn fault_28_a_hangup_reloads_tokens_guesses_are_counted_and_a_drain_says_when_to
 }
 
 #[test]
+fn a_health_check_tells_a_server_that_answers_from_anything_else() {
+    let mut server = Server::start(&["--tls-self-signed"]);
+    let pin = server.fingerprint.clone().unwrap();
+    let check = |more: &[&str]| tobari(&[&["healthcheck", "--server"], more].concat());
+    let (url, pinned) = (server.url.clone(), ["--tls-fingerprint", pin.as_str()]);
+    for (more, state) in [(&[][..], "alive"), (&["--ready"], "ready")] {
+        let healthy = check(&[&[url.as_str()], &pinned[..], more].concat());
+        assert_eq!((healthy.status.code(), stdout(&healthy)), (Some(0), format!("{url} is {state}\n")));
+    }
+    let json = check(&[&[url.as_str(), "--json"], &pinned[..]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json, serde_json::json!({ "server": url, "healthy": true, "state": "alive" }));
+
+    // another certificate, and later no server
+    let unhealthy = |output: &Output, why: &str| {
+        let said = stderr(output);
+        assert!(output.status.code() == Some(1) && said.contains(" is not healthy: ") && said.contains(why), "{said}");
+    };
+    unhealthy(&check(&[&url, "--tls-fingerprint", &"00".repeat(32)]), "TLS with 127.0.0.1");
+    server.kill();
+    unhealthy(&check(&[&[url.as_str()], &pinned[..]].concat()), "cannot connect to 127.0.0.1");
+
+    // another program's server, and one that accepts and says nothing
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", other.local_addr().unwrap());
+    unhealthy(&check(&[&url, "--timeout", "1"]), "no reply from the server within 1s");
+    let answering = std::thread::spawn(move || {
+        _ = other.accept(); // the check that gave up
+        let (mut client, _) = other.accept().unwrap();
+        _ = client.read(&mut [0; 1024]).unwrap();
+        client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").unwrap();
+    });
+    unhealthy(&check(&[&url]), "/healthz answered \"hello\" instead of \"ok\"");
+    answering.join().unwrap();
+}
+
+#[test]
 fn the_unit_for_systemd_is_one() {
     let name = "the_unit_for_systemd_is_one";
     let folder = tempdir().unwrap();

@@ -401,6 +401,13 @@ fn fault_25_after_a_full_disk_frames_are_taken_again_without_a_restart_and_none_
         std::thread::sleep(Duration::from_millis(500));
     }
 
+    // a container's check lets the server live, and the check of a load balancer does not use it
+    let health = |more: &[&str]| tobari(&[&["healthcheck", "--server", &disk.url], more].concat());
+    let (alive, ready) = (health(&[]), health(&["--ready"]));
+    assert!(alive.status.success(), "{}", stderr(&alive));
+    assert!(ready.status.code() == Some(1) && stderr(&ready).contains("not ready: "), "{}", stderr(&ready));
+    assert!(stderr(&ready).contains("storage is full"), "{}", stderr(&ready));
+
     // the server is not ready either when no frames arrive
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(200));

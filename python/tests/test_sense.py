@@ -257,3 +257,41 @@ def test_a_server_over_http_sums_the_same(serve, tmp_path):
     remote.done(fleet.question, windows[0])
     release = fleet.holder.open(fleet.question, windows[0], result)
     assert figures(release)["number", "mean", "t"]["exact"] == f"{fleet.bytes[..., 0].sum()}/18"
+
+
+def test_readings_count_in_the_window_of_their_own_time(tmp_path):
+    schema = {
+        "profile": "u28",
+        "samples": 4,
+        "slice": "15m",
+        "channel": [{"name": "energy", "bits": 32}, {"name": "g", "length": 3, "bits": 16}],
+    }
+    holder = sense.KeyHolder(schema)
+    devices = [holder.device(f"d{i}", tmp_path / f"{i}.counter") for i in range(5)]
+    statistics = [{"kind": "count"}, {"kind": "sum", "channel": "energy"}, {"kind": "mean", "channel": "g"}]
+    asked = holder.register({"name": "q", "window": {"length": "1h"}, "frames": 9, "statistic": statistics})
+    server = sense.Server(*holder.bundle())
+    server.order(asked)
+    start = 1_772_323_200
+    rows, now = [[4_000_000_000, 1, 2, 65_535], [7, 3, 4, 5], [9, 5, 6, 7]], 1000 * start
+    for device in devices:
+        frames = device.seal(rows, times=[start + 4000, start, start + 3599.5])
+        assert [len(frame) for frame in frames] == [943] * 3  # a frame for each slice
+        assert server.take(frames, now)["taken"] == 3
+    assert server.windows(asked) == [1000 * start, 1000 * (start + 3600)]
+    release = holder.open(asked, 1000 * start, server.answer(asked, 1000 * start))
+    found = [(row["statistic"], row["channel"], row["value"]) for row in release.rows()]
+    assert found == [(None, None, 10), ("sum", "energy", 80.0)] + [("mean", f"g[{i}]", 4.0 + i) for i in range(3)]
+    assert release.to_pandas()["channel"].tolist()[2:] == ["g[0]", "g[1]", "g[2]"]
+    # a clock that was not set, and one that is years ahead
+    for time in (0, start + 40_000_000):
+        assert server.take(devices[0].seal([rows[0]], times=[time]), now)["untimely"] == 1
+    for wrong, what in (([1, 2], "a time for each of 1 rows"), ([-1], "seconds since 1970"), ([float("nan")], "1970")):
+        with pytest.raises(ValueError, match=what):
+            devices[0].seal([rows[0]], times=wrong)
+
+
+def test_frames_of_version_1_have_no_time(tmp_path):
+    device = Fleet(tmp_path).devices[0]
+    with pytest.raises(ValueError, match="profile u28 or p17"):
+        device.seal([[1, 1]], times=[5.0])

@@ -83,6 +83,18 @@ class Question(NamedTuple):
         return str(json.loads(self.registered)["question"]["name"])
 
 
+def _places(figure: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """The figure; the figures of a vector one by one, with the channel as `name[place]`."""
+    if figure["kind"] != "vector":
+        return [figure]
+    statistic, channel = figure["statistic"], figure["channel"]
+    both = enumerate(zip(figure["values"], figure["exact"]), figure["first"])
+    return [
+        {"kind": "number", "statistic": statistic, "channel": f"{channel}[{place}]", "value": value, "exact": exact}
+        for place, (value, exact) in both
+    ]
+
+
 @dataclass(frozen=True)
 class Release:
     """The result of a window for analysts: figures of groups, each with its exact form beside its value."""
@@ -94,19 +106,21 @@ class Release:
     groups: List[Dict[str, Any]]
     too_few: List[str]
     left_out: int
+    sheet: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> "Release":
         return cls(**json.loads(text))
 
     def rows(self) -> List[Dict[str, Any]]:
-        """A row for each figure of each group, all with the same columns."""
+        """A row for each figure of each group, and for each place of a vector, all with the same columns."""
         columns = ("kind", "statistic", "channel", "value", "exact", "edges", "counts", "threshold", "count", "alarm")
         about = {"question": self.question, "start_ms": self.start_ms, "end_ms": self.end_ms}
         rows = []
         for group in self.groups:
             whose = {name: group[name] for name in ("group", "devices", "frames")}
-            rows += [{**about, **whose, **{c: figure.get(c) for c in columns}} for figure in group["figures"]]
+            for figure in (one for figure in group["figures"] for one in _places(figure)):
+                rows.append({**about, **whose, **{c: figure.get(c) for c in columns}})
         return rows
 
     def to_pandas(self) -> Any:

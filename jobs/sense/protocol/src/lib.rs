@@ -12,14 +12,15 @@
 //! one of two paths follows:
 //!
 //! * **Linear** ([`linear`]): sums of `x^`, weighted by device and time, are transforms of sums.
-//! The key holder decrypts, transforms back and rounds. This takes no level, and needs evaluation
-//! keys only for sums over blocks. It is exact while `Δ Σ w m` and the summed noise stay within `q`
-//! and `Δ/2` ([`bounds`]): 254 devices of full scale in U25, 1,026 in U28. The planner rejects
-//! more. * **Exact** ([`exact`]): the transform back runs under encryption, as two linear maps of
-//! 16 and 31 diagonals. Then a polynomial that is interpolated **on the valid points alone**, `{256
-//! m + e : |e| ≤ 3}`, removes the noise. It has degree 1,791 and so takes eleven levels. It costs
-//! the same for any function of a byte: the reading itself, a comparison with a threshold,
-//! membership in a bin, a half of its square. At least three levels are left afterwards.
+//!   The key holder decrypts, transforms back and rounds. This takes no level, and needs evaluation
+//!   keys only for sums over blocks. It is exact while `Δ Σ w m` and the summed noise stay within
+//!   `q` and `Δ/2` ([`bounds`]): 254 devices of full scale in U25, 1,026 in U28. The planner
+//!   rejects more.
+//! * **Exact** ([`exact`]): the transform back runs under encryption, as two linear maps of 16 and
+//!   31 diagonals. Then a polynomial that is interpolated **on the valid points alone**,
+//!   `{256 m + e : |e| ≤ 3}`, removes the noise. It has degree 1,791 and so takes eleven levels. It
+//!   costs the same for any function of a byte: the reading itself, a comparison with a threshold,
+//!   membership in a bin, a half of its square. At least three levels are left afterwards.
 //!
 //! The paper is the comparison of homomorphic encryption between IoT devices and a cloud. It
 //! decrypts bit by bit, with `n²` products for each ciphertext, at a degree of 128 that protects

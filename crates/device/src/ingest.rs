@@ -150,9 +150,11 @@ impl ReplayWindow {
 
     /// Reads a stored window; `None` for invalid bytes.
     ///
-    /// ``` use tobari_device::ReplayWindow; let mut window = ReplayWindow::default();
-    /// window.admit(7)?; let mut read =
-    /// ReplayWindow::from_bytes(window.to_bytes()).ok_or(tobari_device::Refused::Malformed)?;
+    /// ```
+    /// use tobari_device::ReplayWindow;
+    /// let mut window = ReplayWindow::default();
+    /// window.admit(7)?;
+    /// let mut read = ReplayWindow::from_bytes(window.to_bytes()).ok_or(tobari_device::Refused::Malformed)?;
     /// assert!(read.admit(7).is_err() && read.admit(6).is_ok());
     /// assert!(ReplayWindow::from_bytes([1; ReplayWindow::BYTES]).is_none());
     /// # Ok::<(), tobari_device::Refused>(())

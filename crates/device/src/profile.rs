@@ -23,9 +23,10 @@ pub(crate) fn field<P: Profile>() -> &'static Field {
 
 /// `ψ`, of order 512 modulo `q`: the transform of a frame has the values at its odd powers.
 ///
-/// ``` use tobari_device::{P1, transform_root}; let root = u64::from(transform_root::<P1>());
-/// assert_eq!((0..8).fold(root, |power, _| power * power % 65_537), 65_536); // the 256th power is
-/// -1
+/// ```
+/// use tobari_device::{P1, transform_root};
+/// let root = u64::from(transform_root::<P1>());
+/// assert_eq!((0..8).fold(root, |power, _| power * power % 65_537), 65_536); // the 256th power is -1
 /// ```
 pub fn transform_root<P: Profile>() -> u32 {
     field::<P>().root()

@@ -17,9 +17,10 @@ const NOISE: usize = READINGS * 6 / 8;
 
 /// 32 bytes that a device shares with the key holder. All its keys follow from them. Wiped on drop.
 ///
-/// ``` use tobari_device::{P1, Root}; let root = Root::from_bytes([7; 32]); // 32 bytes of the
-/// system's randomness, agreed with the key holder assert_ne!(root.mac_key::<P1>(),
-/// root.mac_key::<tobari_device::U25>());
+/// ```
+/// use tobari_device::{P1, Root};
+/// let root = Root::from_bytes([7; 32]); // 32 bytes of the system's randomness, agreed with the key holder
+/// assert_ne!(root.mac_key::<P1>(), root.mac_key::<tobari_device::U25>());
 /// ```
 ///
 /// It has no `Debug`:

@@ -21,7 +21,7 @@ fn readings(at: usize) -> [u8; READINGS] {
     std::array::from_fn(|place| (7 * place + at) as u8)
 }
 
-fn seal<P: Profile>(state: &mut Option<State<P>>, empty: P::Frame) -> bool {
+fn seal<P: Profile<Stamp = ()>>(state: &mut Option<State<P>>, empty: P::Frame) -> bool {
     if state.is_none() {
         let Some(number) = DeviceNumber::new(1) else { return false };
         let root = Root::from_bytes([5; 32]);

@@ -8,6 +8,7 @@
 //! Every folder of the machine that a compiler sees has a fixed name in the program. The build ends
 //! with a search for the machine's names in the program.
 
+use super::pack::sha256;
 use super::{Target, names};
 use crate::child::{cargo, output, pass};
 use crate::python::Environment;
@@ -23,6 +24,10 @@ const CALLERS: [&str; 4] = ["RUSTFLAGS", "CFLAGS", "CARGO_BUILD_RUSTFLAGS", "CAR
 
 /// C code may hold the time of its compilation, and some does.
 const NO_TIME: &str = r#"-Wno-builtin-macro-redefined '-D__DATE__="none"' '-D__TIME__="none"'"#;
+
+/// Macros that embed files also embed the times of the files, unless this is set. It is the same for
+/// every commit, because cargo compiles nothing again when it changes.
+const NO_DATE: &str = "0";
 
 /// The compilers, and the folder in which cargo builds.
 pub(super) struct Compilers {
@@ -96,7 +101,7 @@ impl Compilers {
         let flags: Vec<String> = self.names.iter().map(remap).chain(more.into_iter().map(str::to_owned)).collect();
         CALLERS.iter().for_each(|name| _ = build.env_remove(name));
         build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env("CARGO_TARGET_DIR", &self.folder);
-        build.env("CARGO_INCREMENTAL", "0");
+        build.env("CARGO_INCREMENTAL", "0").env("SOURCE_DATE_EPOCH", NO_DATE);
     }
 
     /// Removes symbols from a program, and puts data into it, in a section of this name.
@@ -146,7 +151,6 @@ impl Compilers {
     /// Writes a script that starts a tool of Zig, without cargo's own name for the target.
     fn script(&self, name: &str, words: &str) -> Result<PathBuf, String> {
         use std::os::unix::fs::PermissionsExt;
-        let at = self.scripts.join(name);
         let python = self.python.program_path("python");
         let text = format!(
             "#!/bin/sh\nfor word in \"$@\"; do\n  shift\n  case $word in --target=*) ;; *) set -- \"$@\" \"$word\" ;; esac\ndone\n\
@@ -154,12 +158,10 @@ impl Compilers {
             self.scripts.join("cache").display(),
             python.display()
         );
+        // another text has another name: cargo compiles C code again if the compiler's name changes
+        let at = self.scripts.join(format!("{name}-{}", &sha256(text.as_bytes())[..16]));
         let io = |error: std::io::Error| format!("{}: {error}", at.display());
-        std::fs::create_dir_all(&self.scripts).map_err(io)?;
-        // unchanged, it keeps its time, and nothing is compiled again
-        if !std::fs::read_to_string(&at).is_ok_and(|found| found == text) {
-            std::fs::write(&at, text).map_err(io)?;
-        }
+        std::fs::create_dir_all(&self.scripts).and_then(|()| std::fs::write(&at, text)).map_err(io)?;
         std::fs::set_permissions(&at, std::fs::Permissions::from_mode(0o755)).map_err(io)?;
         Ok(at)
     }

@@ -25,8 +25,8 @@ const CALLERS: [&str; 4] = ["RUSTFLAGS", "CFLAGS", "CARGO_BUILD_RUSTFLAGS", "CAR
 /// C code may hold the time of its compilation, and some does.
 const NO_TIME: &str = r#"-Wno-builtin-macro-redefined '-D__DATE__="none"' '-D__TIME__="none"'"#;
 
-/// Macros that embed files also embed the times of the files, unless this is set. It is the same for
-/// every commit, because cargo compiles nothing again when it changes.
+/// Macros that embed files also embed the times of the files, unless this is set. The value is the
+/// same for every commit, because cargo compiles nothing again when the value changes.
 const NO_DATE: &str = "0";
 
 /// The compilers, and the folder in which cargo builds.

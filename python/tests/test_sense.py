@@ -287,11 +287,11 @@ def test_readings_count_in_the_window_of_their_own_time(tmp_path):
     for time in (0, start + 40_000_000):
         assert server.take(devices[0].seal([rows[0]], times=[time]), now)["untimely"] == 1
     for wrong, what in (([1, 2], "a time for each of 1 rows"), ([-1], "seconds since 1970"), ([float("nan")], "1970")):
-        with pytest.raises(ValueError, match=what):
+        with pytest.raises(tobari.Error, match=what):
             devices[0].seal([rows[0]], times=wrong)
 
 
 def test_frames_of_version_1_have_no_time(tmp_path):
     device = Fleet(tmp_path).devices[0]
-    with pytest.raises(ValueError, match="profile u28 or p17"):
+    with pytest.raises(tobari.Error, match="profile u28 or p17"):
         device.seal([[1, 1]], times=[5.0])

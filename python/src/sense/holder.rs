@@ -17,7 +17,7 @@ use tobari_sense::holder::Holder;
 use tobari_sense::program::Input;
 use tobari_sense::question::{Question, Registered};
 use tobari_sense::registry::{FLEET, Registry, Secret};
-use tobari_sense::schema::{ProfileName, Schema};
+use tobari_sense::schema::Schema;
 use tobari_sense::setting::{Setting, key_name};
 use tobari_sense::with_profile;
 use zeroize::Zeroizing;

@@ -18,7 +18,6 @@ use tobari_sense::bundle::Bundle;
 use tobari_sense::cloud::CloudError;
 use tobari_sense::message::{self, WindowResults};
 use tobari_sense::order::{Job, Order, OrderError, Seat};
-use tobari_sense::schema::ProfileName;
 use tobari_sense::setting::Setting;
 
 /// Frames that are examined between two checks for Ctrl-C.

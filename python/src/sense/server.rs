@@ -20,8 +20,8 @@ use tobari_sense::cloud::{Cloud, CloudError, Frames, Material, Prepared};
 use tobari_sense::ingest::{FrameHistory, Gate, IngestCounts, Verdict};
 use tobari_sense::order::{Order, OrderError, Seat};
 use tobari_sense::program::Input;
-use tobari_sense::schema::ProfileName;
 use tobari_sense::setting::{Setting, key_name};
+use tobari_sense::with_profile;
 
 /// Frames that are processed between two checks for Ctrl-C.
 const FRAMES: usize = 256;
@@ -192,7 +192,8 @@ impl Server {
         let order =
             state.orders.get(id).ok_or_else(|| refused("expected a question that was ordered, found another"))?;
         let of_sheet = state.frames.iter().filter(|(_, sheet, ..)| *sheet == order.sheet);
-        Ok(of_sheet.flat_map(|(time, ..)| order.windows().of(*time)).collect())
+        let windows = order.windows();
+        Ok(of_sheet.flat_map(|(time, ..)| windows.of(*time)).collect())
     }
 
     /// The result of a question for a window; none if too few devices have frames in it. With

@@ -25,8 +25,8 @@ const LONGEST: u64 = 3600;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-    tobari healthcheck
-    tobari healthcheck --ready --server https://call.example")]
+    tobari healthcheck --server http://127.0.0.1:7610
+    tobari healthcheck --ready --server http://127.0.0.1:7610")]
 pub(crate) struct HealthcheckArguments {
     /// Also require that every job is ready. Without this option, a server that answers is healthy,
     /// even if a disk is full.

@@ -37,6 +37,7 @@ const ORDER: &[&str] = &[
     // from here on with a server, which the test starts
     "search query",
     "search beacon",
+    "healthcheck",
     "call link",
     "call join",
     "call open",

@@ -5,7 +5,8 @@
 //! lists them. For each device the server has a number, a key that detects forged frames, whether
 //! the server accepts new frames and whether stored frames count. It has **no names of devices**.
 
-use super::order::{MAX_DEVICES, Seat, at_most};
+use super::lists::at_most;
+use super::order::{MAX_DEVICES, Seat};
 use super::registry::{FLEET, Registry};
 use super::schema::ProfileName;
 use crate::with_profile;

@@ -58,6 +58,7 @@ pub mod ingest;
 pub mod interpolation;
 pub mod layout;
 pub mod linear;
+mod lists;
 pub mod message;
 pub mod order;
 pub mod program;

@@ -18,6 +18,13 @@ use tobari_sense::schema::Schema;
 pub(super) fn keygen(arguments: &KeygenArguments) -> Result<(), Failure> {
     let schema: Schema = folder::toml(&arguments.schema)?;
     schema.check().map_err(|error| wrong(&arguments.schema, error))?;
+    if schema.full_sheets() > 0 {
+        output::say(format!(
+            "{}: readings fill all 256 bytes of a frame, so nothing tells a device's key from a sum, if a dishonest \
+             server passes off the one as the other. One sample less in a frame leaves a byte free",
+            arguments.schema.display()
+        ));
+    }
     let holder = Holder::generate(schema.profile, &mut randomness::generator()?);
     let folder = KeyFolder::create(&arguments.output, holder, schema)?;
     let (path, fleet) = (arguments.output.display().to_string(), &folder.card.fleet);

@@ -16,22 +16,22 @@
 //! over yes and no reveals all. With shared weights a sum consists of sums over at least that many
 //! devices, and singles out no fewer.
 
+mod groups;
 mod job;
-mod lists;
 mod windows;
 
 use super::bounds::Overflow;
 use super::exact::Measure;
 use super::linear::PlanError;
+use super::lists::at_most;
 use super::schema::ProfileName;
 use super::setting::Setting;
+use groups::groups;
 use job::Builder;
-use lists::groups;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use job::{Answer, Job, JobPlan};
-pub(crate) use lists::at_most;
 pub use windows::Windows;
 
 /// The largest number of devices of a fleet: an eighth of the device numbers.

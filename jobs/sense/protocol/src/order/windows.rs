@@ -7,7 +7,8 @@
 /// use tobari_sense::order::Windows;
 /// let hours = Windows { length_ms: 3_600_000, every_ms: 900_000, offset_ms: 0, lateness_ms: 0 };
 /// assert!(hours.begins_at(900_000) && !hours.begins_at(1_000_000));
-/// assert_eq!(hours.of(7_200_000).collect::<Vec<_>>(), [4_500_000, 5_400_000, 6_300_000, 7_200_000]);
+/// let starts: Vec<u64> = hours.of(7_200_000).collect();
+/// assert_eq!(starts, [4_500_000, 5_400_000, 6_300_000, 7_200_000]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {

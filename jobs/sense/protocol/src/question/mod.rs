@@ -23,7 +23,8 @@
 mod registered;
 mod statistic;
 
-use super::order::{MAX_DEVICES, Order, OrderError, Taken, at_most};
+use super::lists::at_most;
+use super::order::{MAX_DEVICES, Order, OrderError, Taken};
 use super::schema::{Column, Schema, Sheet};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -4,7 +4,8 @@
 //! to another fleet.
 
 use super::{GroupBy, Question, QuestionError, Resolved, measures};
-use crate::order::{MAX_GROUPS, Order, OrderError, at_most};
+use crate::lists::at_most;
+use crate::order::{MAX_GROUPS, Order, OrderError};
 use crate::registry::{Registry, State};
 use crate::schema::{Schema, is_name};
 use crate::setting::Setting;

@@ -2,7 +2,7 @@
 //!
 //! Each statistic has exactly the fields of its kind. Reading stops at the limit of a list.
 
-use crate::order::at_most;
+use crate::lists::at_most;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The largest number of edges of a histogram: each is at a different byte other than 0.

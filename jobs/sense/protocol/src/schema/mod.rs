@@ -29,6 +29,7 @@
 
 mod sheets;
 
+use super::lists::at_most;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tobari_device::{Head, Profile, READINGS, Refused};
@@ -173,10 +174,10 @@ pub struct Channel {
     pub square: bool,
     /// The edges between a histogram's bins, ascending; there is one more bin than edges. For
     /// histograms, except of bytes in P1 and P17.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, READINGS>")]
     pub edges: Vec<f64>,
     /// Thresholds, for counts above them and alarms, except of bytes in P1 and P17.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, READINGS>")]
     pub above: Vec<f64>,
 }
 
@@ -231,10 +232,15 @@ pub struct Schema {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
     /// The channels.
-    #[serde(rename = "channel")]
+    #[serde(rename = "channel", deserialize_with = "at_most::<_, _, MAX_CHANNELS>")]
     pub channels: Vec<Channel>,
     /// Pairs of channels whose products the device sends: for covariances.
-    #[serde(default, rename = "products", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "products",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "at_most::<_, _, MAX_PRODUCTS>"
+    )]
     pub products: Vec<[String; 2]>,
 }
 

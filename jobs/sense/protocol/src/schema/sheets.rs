@@ -76,8 +76,16 @@ impl Channel {
 }
 
 impl Schema {
-    /// All sheets, by number.
+    /// All sheets, by number: one if a row group fits into a frame. In rows that are divided a place of
+    /// each sheet stays free, because a device's key, passed off as a sum, fills all of them.
     pub fn sheets(&self) -> Vec<Sheet> {
+        let whole = self.divided(usize::MAX);
+        let fits = whole.iter().all(|sheet| sheet.used() <= READINGS);
+        if fits || !self.profile.is_stamped() { whole } else { self.divided(READINGS - 1) }
+    }
+
+    /// Sheets of at most this many bytes, if no reading alone has more.
+    fn divided(&self, most: usize) -> Vec<Sheet> {
         let counting = self.counting();
         let new = || Sheet {
             counting,
@@ -86,8 +94,8 @@ impl Schema {
         };
         let (mut sheets, mut sheet) = (Vec::new(), new());
         let mut add = |columns: Vec<Column>| {
-            let full = sheet.first() + self.samples * (sheet.columns.len() + columns.len()) > READINGS;
-            if full && self.profile.is_stamped() && sheet.columns.len() > new().columns.len() {
+            let is_full = sheet.first() + self.samples * (sheet.columns.len() + columns.len()) > most;
+            if is_full && sheet.columns.len() > new().columns.len() {
                 sheets.push(std::mem::replace(&mut sheet, new()));
             }
             sheet.columns.extend(columns);
@@ -101,6 +109,11 @@ impl Schema {
         }
         sheets.push(sheet);
         sheets
+    }
+
+    /// The number of sheets without a free place: their sums cannot be told from a device's key.
+    pub fn full_sheets(&self) -> usize {
+        self.sheets().iter().filter(|sheet| sheet.used() == READINGS).count()
     }
 
     pub(super) fn check_sheets(&self) -> Result<(), SchemaError> {

@@ -193,8 +193,24 @@ fn a_vector_of_4096_numbers_has_frames_for_all_of_them() {
     apart.products = vec![["first".to_owned(), "loss".to_owned()]];
     assert!(matches!(apart.check(), Err(SchemaError::Channel { .. })));
     let many: Vec<String> = (0..4097).map(|i| format!(r#"{{"name":"c{i}"}}"#)).collect();
-    for (count, fits) in [(4096, true), (4097, false)] {
-        let text = format!(r#"{{"profile":"u28","channel":[{}]}}"#, many[..count].join(","));
-        assert_eq!(serde_json::from_str::<Schema>(&text).unwrap().check().is_ok(), fits);
+    let of = |count: usize| format!(r#"{{"profile":"u28","channel":[{}]}}"#, many[..count].join(","));
+    assert!(serde_json::from_str::<Schema>(&of(4096)).unwrap().check().is_ok());
+    let error = serde_json::from_str::<Schema>(&of(4097)).unwrap_err();
+    assert!(error.to_string().contains("at most 4096"), "{error}");
+}
+
+/// A place that is zero in every honest result tells a device's key from a sum.
+#[test]
+fn rows_that_are_divided_leave_a_place_of_every_frame_free() {
+    for (channels, samples, sheets) in [(4096, 1, 17), (3, 86, 2), (300, 7, 9), (2, 200, 2)] {
+        let all: Vec<String> = (0..channels).map(|i| format!(r#"{{"name":"c{i}"}}"#)).collect();
+        let text = format!(r#"{{"profile":"u28","samples":{samples},"channel":[{}]}}"#, all.join(","));
+        let schema = schema(&text);
+        assert_eq!((schema.sheets().len(), schema.full_sheets()), (sheets, 0), "{channels} times {samples}");
+        let columns: usize = schema.sheets().iter().map(|sheet| sheet.columns().len()).sum();
+        assert_eq!(columns, channels, "every reading is in one sheet");
     }
+    // a frame that somebody fills to the last byte stays one frame, and is told
+    let full = schema(r#"{"profile":"u28","samples":85,"channel":[{"name":"a"},{"name":"b"},{"name":"c"}]}"#);
+    assert_eq!((full.sheets().len(), full.full_sheets()), (1, 1));
 }

@@ -1,6 +1,5 @@
 //! Lists that stop reading at their limit.
 
-use super::{MAX_DEVICES, MAX_GROUPS};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
@@ -8,14 +7,14 @@ use std::marker::PhantomData;
 
 /// A list that stops reading at the first item too many, so that no text makes a list of many times
 /// its own size: `[],` would already become an empty list of 24 bytes and more.
-struct AtMost<T> {
+pub(crate) struct AtMost<T> {
     most: usize,
     items: PhantomData<T>,
 }
 
 impl<T> AtMost<T> {
     /// A list of at most `most` items.
-    fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { most, items: PhantomData }
     }
 }
@@ -52,32 +51,4 @@ pub(crate) fn at_most<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MOST
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     AtMost::<T>::new(MOST).deserialize(deserializer)
-}
-
-/// Groups. Reading stops at the first group too many, the first empty group, or the first device
-/// too many over all groups together.
-struct Groups;
-
-impl<'de> Visitor<'de> for Groups {
-    type Value = Vec<Vec<u32>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at most {MAX_GROUPS} groups, none of them empty, of at most {MAX_DEVICES} devices in all")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        let (mut groups, mut devices): (Vec<Vec<u32>>, usize) = (Vec::new(), 0);
-        while let Some(group) = list.next_element_seed(AtMost::<u32>::new(MAX_DEVICES - devices))? {
-            if group.is_empty() || groups.len() == MAX_GROUPS {
-                return Err(A::Error::invalid_length(groups.len() + 1, &self));
-            }
-            devices += group.len();
-            groups.push(group);
-        }
-        Ok(groups)
-    }
-}
-
-pub(super) fn groups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u32>>, D::Error> {
-    deserializer.deserialize_seq(Groups)
 }

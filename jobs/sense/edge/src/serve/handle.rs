@@ -384,7 +384,9 @@ fn whole_until(shared: &Shared, used: &Used, fleet: &str) -> u64 {
     // no message waits for a temporary fleet: another fleet may be expected under its name
     let name = unhex_lower(fleet).filter(|_| used.visit.is_none());
     let first = name.and_then(|name: FleetName| shared.kept.first_ms(&name));
-    first.map_or_else(now_ms, |first| first.min(now_ms()))
+    let stamped = used.fleet.known().is_some_and(|known| known.bundle.profile.is_stamped());
+    let now = if stamped { shared.closing.until(Instant::now(), now_ms()) } else { now_ms() };
+    first.map_or(now, |first| first.min(now))
 }
 
 /// Checks that a question has this window, and that it had ended at `until`.

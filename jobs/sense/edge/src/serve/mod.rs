@@ -55,6 +55,7 @@
 //! One thread for each fleet stores frames. One question at a time is computed, by a checked plan
 //! ([`tobari_host::job`]), within a memory limit if there is one.
 
+mod clock;
 mod commit;
 mod fleet;
 mod found;
@@ -70,6 +71,7 @@ use axum::{
     Router,
     routing::{delete, get, post},
 };
+use clock::ClosingClock;
 use fleet::Fleet;
 use futures_util::future::BoxFuture;
 use kept::WaitingMessages;
@@ -224,6 +226,8 @@ struct Shared {
     /// Turns for key holders' messages: an object has up to 128 MiB.
     messages: Turns,
     questions: Turns,
+    /// The clock that closes windows of version 2.
+    closing: ClosingClock,
     /// Windows without a result, because too few devices had frames.
     empty: AtomicU64,
     /// The client that registered each permanent fleet since the server started.
@@ -285,6 +289,7 @@ impl Sense {
             turns: Turns::new(options.queue, bounds.share),
             messages: Turns::new(MESSAGES, bounds.share),
             questions: Turns::new(1, bounds.share),
+            closing: ClosingClock::default(),
             empty: AtomicU64::default(),
             registered: Mutex::default(),
             disk: Disk::folder("what key holders send", &options.folder),

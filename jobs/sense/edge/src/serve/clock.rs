@@ -1,0 +1,96 @@
+//! The time until which windows of version 2 are closed.
+//!
+//! A window closes by the server's clock. **A clock that jumps ahead by three days would close the
+//! windows of three days at once**, and the frames of these days would come too late. So a jump is
+//! not believed at first: time goes on as a clock shows it that nobody can set. A clock that is right
+//! again within [`HOLD`] has closed nothing; one that stays is believed then, because a machine that
+//! slept shows the same jump. A clock that goes back is believed at once: it only delays windows.
+//!
+//! A jump while the server does not run is not seen.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tobari_sense_files::CLOCK_STEP_MS;
+
+/// How long a clock that jumped ahead is not believed.
+pub(super) const HOLD: Duration = Duration::from_secs(3600);
+
+/// The last time that was believed.
+struct Believed {
+    at: Instant,
+    wall_ms: u64,
+    /// When the clock was first seen ahead of it.
+    ahead_since: Option<Instant>,
+}
+
+/// A wall clock whose jumps ahead are believed late.
+#[derive(Default)]
+pub(super) struct ClosingClock(Mutex<Option<Believed>>);
+
+impl ClosingClock {
+    /// The time in milliseconds since 1970 until which windows are closed, when the wall clock shows
+    /// `wall_ms`.
+    pub(super) fn until(&self, now: Instant, wall_ms: u64) -> u64 {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let believed = state.get_or_insert(Believed { at: now, wall_ms, ahead_since: None });
+        let passed = now.saturating_duration_since(believed.at).as_millis() as u64;
+        let expected = believed.wall_ms.saturating_add(passed);
+        if wall_ms.saturating_sub(expected) > CLOCK_STEP_MS {
+            let since = *believed.ahead_since.get_or_insert_with(|| {
+                let seconds = (wall_ms - expected) / 1000;
+                tracing::error!(
+                    seconds,
+                    "the server's clock went ahead: no window closes by it for an hour. If it is wrong, set it: then \
+                     nothing is lost. If it is right, because it was wrong before or the machine slept, wait"
+                );
+                now
+            });
+            if now.saturating_duration_since(since) < HOLD {
+                return expected;
+            }
+            tracing::warn!("the server's clock is believed again: windows close by it");
+        }
+        *believed = Believed { at: now, wall_ms, ahead_since: None };
+        wall_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+    const DAYS: u64 = 72 * HOUR;
+
+    #[test]
+    fn a_clock_that_is_wrong_for_less_than_an_hour_closes_no_window_early() {
+        let (start, clock) = (Instant::now(), ClosingClock::default());
+        let until = |ms: u64, wall_ms: u64| clock.until(start + Duration::from_millis(ms), wall_ms);
+        assert_eq!(until(0, 1_000_000), 1_000_000);
+        assert_eq!(until(60_000, 1_060_000 + CLOCK_STEP_MS), 1_060_000 + CLOCK_STEP_MS, "a correction");
+        assert_eq!(until(120_000, 1_125_000), 1_125_000);
+        for minute in 3..60 {
+            let at = 60_000 * minute;
+            assert_eq!(until(at, 1_005_000 + at + DAYS), 1_005_000 + at, "minute {minute}");
+        }
+        assert_eq!(until(HOUR, 1_005_000 + HOUR), 1_005_000 + HOUR, "it was set right");
+        // the next jump is held as long as the first
+        assert_eq!(until(2 * HOUR, 1_005_000 + 2 * HOUR + DAYS), 1_005_000 + 2 * HOUR);
+        assert_eq!(until(3 * HOUR - 1, 1_005_000 + 3 * HOUR + DAYS), 1_005_000 + 3 * HOUR - 1);
+    }
+
+    #[test]
+    fn a_clock_that_stays_ahead_is_believed_after_an_hour_and_one_that_goes_back_at_once() {
+        let (start, clock) = (Instant::now(), ClosingClock::default());
+        let until = |ms: u64, wall_ms: u64| clock.until(start + Duration::from_millis(ms), wall_ms);
+        assert_eq!(until(0, DAYS), DAYS);
+        assert_eq!(until(1, 2 * DAYS), DAYS + 1, "the machine slept for three days");
+        assert_eq!(until(HOUR, 2 * DAYS + HOUR), DAYS + HOUR);
+        assert_eq!(until(HOUR + 1, 2 * DAYS + HOUR), 2 * DAYS + HOUR);
+        assert_eq!(until(HOUR + 2, 2 * DAYS + HOUR + 1), 2 * DAYS + HOUR + 1);
+        assert_eq!(until(HOUR + 3, DAYS), DAYS);
+        assert_eq!(until(2 * HOUR + 3, DAYS + HOUR), DAYS + HOUR);
+    }
+}

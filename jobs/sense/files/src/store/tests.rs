@@ -158,6 +158,24 @@ fn fault_12_frames_that_waited_have_the_time_of_their_arrival_and_never_put_the_
     assert_eq!(store.frames().unwrap(), 10);
 }
 
+/// Only windows of this question from before the time are forgotten, and they stay so.
+#[test]
+fn windows_without_frames_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frames.redb");
+    let store = FrameStore::open(&path).unwrap();
+    for (question, start) in [("a", 5), ("b", 1), ("a", 2), ("a", 7), ("aa", 3)] {
+        store.note_done(question, start).unwrap();
+    }
+    store.forget_done("a", 7).unwrap();
+    drop(store);
+    let store = FrameStore::open(&path).unwrap();
+    let left = ["a", "aa", "b"].map(|question| store.done_from(question, 0).unwrap());
+    assert_eq!(left, [vec![7], vec![3], vec![1]]);
+    assert_eq!((store.is_done("a", 5).unwrap(), store.is_done("a", 7).unwrap()), (false, true));
+    assert_eq!(store.done_from("a", 8).unwrap(), [0; 0]);
+}
+
 #[test]
 fn fetched_results_stay_fetched() {
     let folder = tempfile::tempdir().unwrap();

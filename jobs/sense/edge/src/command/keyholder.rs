@@ -330,7 +330,7 @@ pub(super) fn lines(release: &Release) -> Vec<String> {
                 Figure::Count { value } => format!("  count: {value}"),
                 Figure::Number { statistic, channel, value, exact } => {
                     let value = value.map_or_else(|| "none".to_owned(), short);
-                    format!("  {statistic} of {channel}: {value} (in bytes {exact})")
+                    format!("  {statistic} of {channel}: {value} (in steps {exact})")
                 }
                 Figure::Vector { statistic, channel, first, values, .. } => {
                     let shown: Vec<String> =

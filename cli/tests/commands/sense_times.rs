@@ -2,7 +2,7 @@
 //! order they arrive; wide readings and vectors; windows that wait, and frames that come too late.
 //! Every released sum is compared with the readings themselves.
 
-use crate::support::fleet::{Place, get, good};
+use crate::support::fleet::{Place, ask, get, good};
 use crate::support::{Server, stderr, tobari};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ struct World {
     server: Server,
     /// Energy in thousandths, by time and device.
     sent: Vec<(u64, u64)>,
+    /// All frames, as somebody on the way saw them.
+    seen: Vec<Vec<u8>>,
 }
 
 const HOUR: u64 = 3600;
@@ -39,7 +41,7 @@ impl World {
             good(&["sense", "query", &place.path("holder"), &file]);
         }
         let server = Server::start(&["--sense", &place.path("server")]);
-        let world = Self { place, server, sent: Vec::new() };
+        let world = Self { place, server, sent: Vec::new(), seen: Vec::new() };
         world.keyholder();
         world
     }
@@ -60,8 +62,26 @@ impl World {
         }
         self.place.write("readings.csv", &(text + "\n"));
         let mut words = self.place.encrypt(device, "readings.csv", &["--server", &self.server.url, "--again"]);
-        words.extend(["--time".to_owned(), "time".to_owned()]);
+        let frames = self.place.path("seen");
+        words.extend(["--time", "time", "-o", &frames].map(str::to_owned));
         good(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        self.seen.extend(std::fs::read(frames).unwrap().chunks(943).map(<[u8]>::to_vec));
+    }
+
+    /// Posts frames, and returns the number of each verdict.
+    fn post(&self, frames: &[Vec<u8>]) -> Value {
+        let card = std::fs::read(self.place.path("holder/fleet.json")).unwrap();
+        let card: Value = serde_json::from_slice(&card).unwrap();
+        let path = format!("/sense/v1/fleets/{}/frames", card["fleet"].as_str().unwrap());
+        let (status, reply) = ask(&self.server.address(), "POST", &path, &frames.concat()).unwrap();
+        assert_eq!(status, 200);
+        serde_json::from_slice(&reply).unwrap()
+    }
+
+    /// Kills the server without a warning, and starts it again.
+    fn restart(&mut self) {
+        self.server.kill();
+        self.server = Server::start(&["--sense", &self.place.path("server")]);
     }
 
     /// All releases of a question by their start, sheet by sheet.
@@ -149,6 +169,44 @@ fn readings_count_in_the_window_of_their_own_time() {
     world.keyholder();
     assert_eq!(world.metric("tobari_sense_late_frames_total"), 12);
     assert_eq!(world.released("hours"), before);
+}
+
+/// Somebody on the way keeps every frame and sends all of them again, in another order, after each
+/// restart and each result; and with another time, another sheet or another counter.
+#[test]
+fn no_history_of_restarts_and_replays_counts_a_reading_twice_or_in_another_window() {
+    let mut world = World::new(&[question("hours", "{ length = \"1h\" }", "energy")]);
+    let hours = |time: u64| time - time % HOUR;
+    for round in 0..3 {
+        let hour = START + round * HOUR;
+        // each round has readings of its own hour, and of one long before
+        world.send("a", &[hour + 5, hour + 1800, hour - 100 * HOUR], 10 + round);
+        world.send("b", &[hour + 7, hour - 100 * HOUR + 9], 20 + round);
+        let count = world.seen.len() as u64;
+        for _ in 0..2 {
+            let mut again = world.seen.clone();
+            again.reverse();
+            let told = world.post(&again);
+            assert_eq!((told["duplicate"].as_u64(), told["taken"].as_u64()), (Some(count), Some(0)), "{told}");
+            world.restart();
+        }
+        // time, sheet, counter, profile: the first bytes of a head
+        for (place, verdict) in [(8, "forged"), (10, "forged"), (13, "forged"), (4, "forged"), (0, "malformed")] {
+            let changed = world.seen.iter().cloned().map(|mut frame| {
+                frame[place] ^= 1;
+                frame
+            });
+            let told = world.post(&changed.collect::<Vec<_>>());
+            assert_eq!((told[verdict].as_u64(), told["taken"].as_u64()), (Some(count), Some(0)), "{place}: {told}");
+        }
+        world.keyholder();
+        assert_eq!(world.released("hours"), world.plain(hours), "round {round}");
+        let told = world.post(&world.seen);
+        assert_eq!(told["taken"], 0, "after the results: {told}");
+        world.keyholder();
+        assert_eq!(world.released("hours"), world.plain(hours));
+    }
+    assert_eq!(world.metric("tobari_sense_late_frames_total"), 0);
 }
 
 #[test]

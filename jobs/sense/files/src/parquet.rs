@@ -8,10 +8,11 @@
 //! The columns of figures are `question`, `id`, `start`, `end`, `group`, `devices`, `frames`,
 //! `statistic`, `channel`, `edge`, `value`, `exact` and `alarm`.
 //!
-//! `time`, `start` and `end` are UTC in milliseconds. `frame` is a fixed-length binary of 553 to
-//! 943 bytes, stored uncompressed because it does not compress. `edge` is the upper end of a
-//! histogram's bin, the threshold, or the place in a vector; it is null elsewhere and in the last
-//! bin. `value` is in physical units, `exact` in steps of bytes, an integer or a fraction.
+//! `time`, `start` and `end` are UTC in milliseconds; `time` is that of the frame, or of its
+//! storage in version 1. `frame` is a fixed-length binary of 553 to 943 bytes, stored uncompressed
+//! because it does not compress. `edge` is the upper end of a histogram's bin, the threshold, or
+//! the place in a vector; it is null elsewhere and in the last bin. `value` is in physical units,
+//! `exact` in steps of bytes, an integer or a fraction.
 //!
 //! **Who sees what**: a file of frames reveals the same as the server's disk, the senders and times
 //! of frames, and no reading. A file of figures reveals the same as analysts' releases.

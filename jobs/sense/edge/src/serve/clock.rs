@@ -2,9 +2,10 @@
 //!
 //! A window closes by the server's clock. **A clock that jumps ahead by three days would close the
 //! windows of three days at once**, and the frames of these days would come too late. So a jump is
-//! not believed at first: time goes on as a clock shows it that nobody can set. A clock that is right
-//! again within [`HOLD`] has closed nothing; one that stays is believed then, because a machine that
-//! slept shows the same jump. A clock that goes back is believed at once: it only delays windows.
+//! not believed at first: time goes on as a clock shows it that nobody can set. A clock that is
+//! right again within [`HOLD`] has closed nothing; one that stays is believed then, because a
+//! machine that slept shows the same jump. A clock that goes back is believed at once: it only
+//! delays windows.
 //!
 //! A jump while the server does not run is not seen.
 
@@ -30,8 +31,8 @@ struct Believed {
 pub(super) struct ClosingClock(Mutex<Option<Believed>>);
 
 impl ClosingClock {
-    /// The time in milliseconds since 1970 until which windows are closed, when the wall clock shows
-    /// `wall_ms`.
+    /// The time in milliseconds since 1970 until which windows are closed, when the wall clock
+    /// shows `wall_ms`.
     pub(super) fn until(&self, now: Instant, wall_ms: u64) -> u64 {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let believed = state.get_or_insert(Believed { at: now, wall_ms, ahead_since: None });

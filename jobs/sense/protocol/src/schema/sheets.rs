@@ -76,8 +76,9 @@ impl Channel {
 }
 
 impl Schema {
-    /// All sheets, by number: one if a row group fits into a frame. In rows that are divided a place of
-    /// each sheet stays free, because a device's key, passed off as a sum, fills all of them.
+    /// All sheets, by number: one if a row group fits into a frame. In rows that are divided a
+    /// place of each sheet stays free, because a device's key, passed off as a sum, fills all of
+    /// them.
     pub fn sheets(&self) -> Vec<Sheet> {
         let whole = self.divided(usize::MAX);
         let fits = whole.iter().all(|sheet| sheet.used() <= READINGS);

@@ -171,6 +171,36 @@ fn readings_count_in_the_window_of_their_own_time() {
     assert_eq!(world.released("hours"), before);
 }
 
+#[test]
+fn windows_of_the_calendar_follow_summer_time_and_months() {
+    let mut world = World::new(&[
+        question("days", "{ length = \"1d\", zone = \"Europe/Berlin\" }", "energy"),
+        question("months", "{ length = \"1mo\", zone = \"Europe/Berlin\", lateness = \"2h\" }", "energy"),
+    ]);
+    // 2026-03-29 has 23 hours in Berlin: from 23:00 to 22:00 of UTC. April begins at 22:00 of UTC.
+    let (sunday, monday, april) = (1_774_738_800, 1_774_821_600, 1_774_994_400);
+    let around = |time: u64| [time - 900, time - 1, time, time + 899];
+    world.send("a", &[around(sunday), around(monday)].concat(), 1);
+    world.send("b", &[around(monday), around(april)].concat(), 2);
+    world.send("a", &around(april), 3);
+    world.keyholder();
+    let days = |time: u64| match time {
+        before if before < sunday => sunday - 86_400,
+        during if during < monday => sunday,
+        after => monday + (after - monday) / 86_400 * 86_400,
+    };
+    // a day with readings of one device has no result: two are the least
+    let mut expected = world.plain(days);
+    assert_eq!(expected.remove(&(sunday - 86_400)).map(|(count, _)| count), Some(2));
+    assert_eq!(world.released("days"), expected);
+    // March of Berlin has 743 hours
+    let months = world.plain(|time| if time < april { april - 743 * HOUR } else { april });
+    assert_eq!(world.released("months"), months);
+    world.restart();
+    world.keyholder();
+    assert_eq!(world.released("months"), months);
+}
+
 /// Somebody on the way keeps every frame and sends all of them again, in another order, after each
 /// restart and each result; and with another time, another sheet or another counter.
 #[test]

@@ -2,6 +2,7 @@
 //! holder decrypts the results that may be released.
 
 mod arguments;
+mod calendar;
 mod devices;
 mod encrypt;
 #[cfg(feature = "parquet")]

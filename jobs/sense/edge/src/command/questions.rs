@@ -1,6 +1,7 @@
 //! `tobari sense query`: registered questions.
 
 use super::arguments::QueryArguments;
+use super::calendar;
 use super::folder::{self, KeyFolder, wrong};
 use serde_json::json;
 use std::fs;
@@ -35,8 +36,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<(), Failure> {
     };
     let question: Question = folder::toml(path)?;
     let (setting, registry) = (folder.holder.setting()?, folder.registry()?);
+    let bounds = calendar::bounds(&question.window).map_err(|error| wrong(path, error))?;
     let all = question
-        .register(&folder.card.schema, &setting, &registry, &folder.holder.question_names())
+        .register_between(&folder.card.schema, &setting, &registry, &folder.holder.question_names(), &bounds)
         .map_err(|error| wrong(path, error))?;
     if arguments.check {
         return all.iter().try_for_each(|registered| told(registered, arguments.json, "can be registered", None));
@@ -78,14 +80,17 @@ fn told(registered: &Registered, as_json: bool, state: &str, windows: Option<(u6
     }
     let windows =
         windows.map(|(results, too_few)| format!("; {results} windows with a result, {too_few} with too few devices"));
+    let every = match order.bounds.is_empty() {
+        true => format!("every {} s", order.every_ms as f64 / 1e3),
+        false => format!("in {}, until {}", question.window.zone.as_deref().unwrap_or("UTC"), calendar::UNTIL),
+    };
     output::result(format!(
-        "{} {}: {state}; {devices} devices in {} groups, {} statistics, windows of {} every {} s{}",
+        "{} {}: {state}; {devices} devices in {} groups, {} statistics, windows of {} {every}{}",
         registered.id(),
         question.name,
         registered.groups.len(),
         question.statistics.len(),
         question.window.length,
-        order.every_ms as f64 / 1e3,
         windows.unwrap_or_default()
     ));
     Ok(())

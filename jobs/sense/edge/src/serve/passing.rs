@@ -62,6 +62,7 @@ pub(super) fn admits(bundle: &Bundle) -> bool {
 /// Whether a temporary fleet may have this order: few results, each of milliseconds.
 pub(super) fn admits_order(order: &Order) -> bool {
     order.part.is_none()
+        && order.bounds.is_empty()
         && order.groups.len() <= GROUPS
         && order.frames <= FRAMES
         && [order.length_ms, order.every_ms].iter().all(|ms| WINDOW_MS.contains(ms))

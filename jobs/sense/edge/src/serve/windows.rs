@@ -103,7 +103,7 @@ impl Windows {
     /// # Errors
     /// [`StoreError`].
     pub(super) fn open(&self, store: &FrameStore, id: &str, now_ms: u64) -> Result<Vec<u64>, StoreError> {
-        let Some((times, from)) = self.orders().get(id).map(|order| (order.times, order.from)) else {
+        let Some((times, from)) = self.orders().get(id).map(|order| (order.times.clone(), order.from)) else {
             return Ok(Vec::new());
         };
         let done = store.done_from(id, from)?;
@@ -111,6 +111,7 @@ impl Windows {
         while windows.len() < MAX_WINDOWS {
             let Some(time) = store.first_from(start)? else { break };
             start = start.max(times.first(time));
+            // the last bound of an order has no window behind it
             if times.closes(start) > now_ms {
                 break;
             }
@@ -120,7 +121,7 @@ impl Windows {
             if done.binary_search(&start).is_err() {
                 windows.push(start);
             }
-            start += times.every_ms;
+            start = times.next(start);
         }
         let settled = windows.first().copied().unwrap_or(start);
         if let Some(order) = self.orders().get_mut(id)
@@ -146,6 +147,7 @@ mod tests {
             length_ms,
             every_ms,
             offset_ms: 0,
+            bounds: vec![],
             lateness_ms: 0,
             sheet: 0,
             groups: vec![vec![1]],

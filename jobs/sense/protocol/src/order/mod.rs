@@ -45,6 +45,9 @@ pub const MAX_MEASURES: usize = 512;
 /// The largest number of results of a job.
 pub const MAX_OUTPUTS: usize = 1 << 14;
 
+/// The largest number of bounds of an order: days of 44 years.
+pub const MAX_BOUNDS: usize = 1 << 14;
+
 /// A device's place: the cohort and block of its secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +106,10 @@ pub struct Order {
     /// time zone, and Mondays, are not multiples.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset_ms: u64,
+    /// The bounds between windows that have no common length, ascending, in milliseconds since
+    /// 1970. Then length and interval are those of the longest window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "at_most::<_, _, MAX_BOUNDS>")]
+    pub bounds: Vec<u64>,
     /// How long after its end a window still waits for frames, by the server's clock.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lateness_ms: u64,
@@ -236,6 +243,10 @@ impl Order {
                 "an offset below the interval, and a lateness below a thousand years",
             ),
             (
+                self.bounds.is_empty() || (self.bounds.len() > 1 && self.bounds.is_sorted_by(|a, b| a < b)),
+                "two or more bounds that ascend, or none",
+            ),
+            (
                 self.profile.is_stamped() || (self.lateness_ms == 0 && self.sheet == 0),
                 "no lateness and sheet 0, where frames have no time",
             ),
@@ -246,8 +257,11 @@ impl Order {
 
     /// Its windows of time.
     pub fn windows(&self) -> Windows {
-        let Self { length_ms, every_ms, offset_ms, lateness_ms, .. } = *self;
-        Windows { length_ms, every_ms, offset_ms, lateness_ms }
+        let windows = match self.bounds.is_empty() {
+            true => Windows::even(self.length_ms, self.every_ms, self.offset_ms),
+            false => Windows::between(&self.bounds),
+        };
+        windows.waiting(self.lateness_ms)
     }
 
     /// Whether each new key is in the group of its device's first number, with the same weight.

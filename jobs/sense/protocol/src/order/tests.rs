@@ -14,6 +14,7 @@ fn order(groups: Vec<Vec<u32>>) -> Order {
         length_ms: 1000,
         every_ms: 1000,
         offset_ms: 0,
+        bounds: vec![],
         lateness_ms: 0,
         sheet: 0,
         groups,
@@ -176,6 +177,8 @@ fn a_tally_that_no_honest_server_makes_is_refused() {
         Order { frames: 0, ..few.clone() },
         Order { part: Some(0), ..few.clone() },
         Order { length_ms: 0, ..few.clone() },
+        Order { bounds: vec![1], ..few.clone() },
+        Order { bounds: vec![1, 5, 5], ..few.clone() },
         Order { measures: vec![Taken::Reading], ..few.clone() },
         Order { weights: vec![(2, 1), (1, 1)], ..few.clone() },
         Order { renewed: vec![(104, 100), (103, 100)], ..few.clone() },
@@ -188,4 +191,28 @@ fn a_tally_that_no_honest_server_makes_is_refused() {
     ] {
         assert!(wrong.check().is_err(), "{wrong:?}");
     }
+}
+
+/// Windows by their definition: all beginnings are tried.
+#[test]
+fn windows_between_bounds_and_even_windows_are_those_of_the_definition() {
+    let bounds = [10, 12, 20, 21, 40];
+    for (windows, starts) in [
+        (Windows::between(&bounds), bounds[..4].to_vec()),
+        (Windows::even(7, 7, 3), (0..20).map(|k| 7 * k + 3).collect()),
+        (Windows::even(10, 4, 1), (0..30).map(|k| 4 * k + 1).collect()),
+        (Windows::even(3, 8, 0), (0..20).map(|k| 8 * k).collect()),
+    ] {
+        for time in 0..60 {
+            let within = |start: &&u64| (**start..windows.end(**start)).contains(&time);
+            let expected: Vec<u64> = starts.iter().filter(within).copied().collect();
+            assert_eq!(windows.of(time).collect::<Vec<u64>>(), expected, "{windows:?} at {time}");
+            assert_eq!(windows.begins_at(time), starts.contains(&time), "{windows:?} at {time}");
+            let first = starts.iter().find(|start| windows.end(**start) > time).copied();
+            assert_eq!(windows.first(time), first.unwrap_or(u64::MAX), "{windows:?} at {time}");
+        }
+    }
+    let waits = Windows::between(&bounds).waiting(5);
+    assert_eq!((waits.closes(12), waits.next(12), waits.next(21), waits.end(13)), (25, 20, u64::MAX, u64::MAX));
+    assert_eq!(Windows::even(5, 5, 0).next(u64::MAX), u64::MAX);
 }

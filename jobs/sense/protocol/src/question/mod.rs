@@ -86,14 +86,14 @@ fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// The length: a number and `s`, `m`, `h`, `d` or `w`.
+    /// The length: a number and `s`, `m`, `h`, `d` or `w`, or `1mo` for a month.
     pub length: String,
     /// The interval between beginnings of windows, by default the length. With a shorter interval,
     /// windows slide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    /// The time zone of days and weeks, such as `+09:00`; UTC by default. Days begin at midnight
-    /// and weeks on Monday.
+    /// The time zone of days, weeks and months, such as `+09:00` or `Europe/Berlin`; UTC by
+    /// default. Days begin at midnight and weeks on Monday.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// In P17 and U28, how long after its end a window still waits for frames; none by default.
@@ -171,6 +171,11 @@ pub enum QuestionError {
         /// The minimum of devices with a weight.
         least: u32,
     },
+    /// Windows that the calendar makes, without their bounds.
+    #[error(
+        "expected windows of one length, found months or a named zone: register the question with `tobari sense query`"
+    )]
+    Calendar,
     /// Windows that cut through stretches of time.
     #[error(
         "expected windows of whole slices of {0} s: the fleet's schema says that all readings of a frame are of one \
@@ -244,14 +249,24 @@ fn milliseconds(text: &str) -> Result<u64, QuestionError> {
 const DAY_MS: u64 = 86_400_000;
 
 impl Window {
+    /// Whether its windows have no common length: months, and days and weeks of a named zone, which
+    /// may have summer time.
+    pub fn is_by_calendar(&self) -> bool {
+        self.length.ends_with("mo") || self.zone.as_deref().is_some_and(|zone| !zone.contains(':') && !is_utc(zone))
+    }
+
     /// The length, the interval, the offset of the first window and the lateness, in milliseconds.
+    /// Of windows between bounds, length and interval are those of the longest.
     ///
     /// # Errors
     /// [`QuestionError::Name`].
-    fn times(&self) -> Result<[u64; 4], QuestionError> {
+    fn times(&self, bounds: &[u64]) -> Result<[u64; 4], QuestionError> {
+        let lateness = self.lateness.as_deref().map_or(Ok(0), milliseconds)?;
+        if let Some(longest) = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max() {
+            return Ok([longest, longest, 0, lateness]);
+        }
         let length = milliseconds(&self.length)?;
         let every = self.every.as_deref().map_or(Ok(length), milliseconds)?;
-        let lateness = self.lateness.as_deref().map_or(Ok(0), milliseconds)?;
         let east_ms = self.zone.as_deref().map_or(Ok(0), zone)?;
         // 1970 began on a Thursday, so the first Monday was the fifth day
         let weeks = self.every.as_deref().unwrap_or(&self.length).ends_with('w');
@@ -261,13 +276,17 @@ impl Window {
     }
 }
 
+fn is_utc(zone: &str) -> bool {
+    zone == "Z" || zone == "UTC"
+}
+
 /// The milliseconds by which a zone's clocks are ahead of UTC.
 fn zone(text: &str) -> Result<i64, QuestionError> {
     let wrong = || QuestionError::Name {
         what: "a time zone such as +09:00, -03:30 or Z",
         found: text.chars().take(20).collect(),
     };
-    if text == "Z" || text == "UTC" {
+    if is_utc(text) {
         return Ok(0);
     }
     let (sign, rest) = text.split_at_checked(1).ok_or_else(wrong)?;
@@ -413,7 +432,7 @@ pub fn fuzz_questions(data: &[u8]) {
     if let (Ok(question), Ok(schema)) =
         (serde_json::from_slice::<Question>(data), serde_json::from_str::<Schema>(FUZZ_SCHEMA))
     {
-        let _ = (question.resolve(&schema), question.window.times());
+        let _ = (question.resolve(&schema), question.window.times(&[]));
     }
     if let Ok(schema) = serde_json::from_slice::<Schema>(data) {
         let _ = schema.check().map(|()| schema.frames(&[vec![7; schema.row_length()]]));

@@ -153,7 +153,7 @@ impl Question {
     /// scale is rejected.
     ///
     /// # Errors
-    /// [`QuestionError`].
+    /// [`QuestionError`]; [`QuestionError::Calendar`] for windows that the calendar makes.
     pub fn register(
         &self,
         schema: &Schema,
@@ -161,14 +161,35 @@ impl Question {
         registry: &Registry,
         question_names: &QuestionNames,
     ) -> Result<Vec<Registered>, QuestionError> {
+        self.register_between(schema, setting, registry, question_names, &[])
+    }
+
+    /// As [`Self::register`], with the bounds of windows that the calendar makes
+    /// ([`Window::is_by_calendar`](super::Window::is_by_calendar)), in milliseconds since 1970;
+    /// none for others.
+    ///
+    /// # Errors
+    /// [`QuestionError`].
+    pub fn register_between(
+        &self,
+        schema: &Schema,
+        setting: &Setting,
+        registry: &Registry,
+        question_names: &QuestionNames,
+        bounds: &[u64],
+    ) -> Result<Vec<Registered>, QuestionError> {
         if !is_name(&self.name) {
             let found = self.name.chars().take(64).collect();
             return Err(QuestionError::Name { what: "a name of letters, digits, '-', '_' and '.'", found });
         }
         let statistics = self.resolve(schema)?;
-        let [length_ms, every_ms, offset_ms, lateness_ms] = self.window.times()?;
+        if self.window.is_by_calendar() == bounds.is_empty() {
+            return Err(QuestionError::Calendar);
+        }
+        let [length_ms, every_ms, offset_ms, lateness_ms] = self.window.times(bounds)?;
         let slice_ms = 1000 * schema.slice_seconds().map_err(|_| QuestionError::Slice(0))?;
-        if slice_ms > 0 && [length_ms, every_ms, offset_ms].iter().any(|ms| !ms.is_multiple_of(slice_ms)) {
+        if slice_ms > 0 && [length_ms, every_ms, offset_ms].iter().chain(bounds).any(|ms| !ms.is_multiple_of(slice_ms))
+        {
             return Err(QuestionError::Slice(slice_ms / 1000));
         }
         let (groups, names) = self.groups(registry)?;
@@ -181,6 +202,7 @@ impl Question {
                 length_ms,
                 every_ms,
                 offset_ms,
+                bounds: bounds.to_vec(),
                 lateness_ms,
                 sheet,
                 groups: groups.clone(),

@@ -158,25 +158,31 @@ fn windows_begin_at_midnight_of_a_zone_and_on_mondays_and_consist_of_whole_slice
     let fleet = Fleet::<U28>::new(toy(ProfileName::U28), schema, 5);
     let registered = |window: &str| {
         let text = format!(r#"{{"name":"q","window":{window},"statistic":[{{"kind":"count"}}]}}"#);
-        fleet.register(&text).map(|registered| registered.order.windows())
+        fleet.register(&text).map(|registered| registered.order)
     };
     let order = registered(r#"{"length":"1d","zone":"+09:00","lateness":"2h"}"#).unwrap();
     // midnight in Tokyo is 15:00 UTC
     assert_eq!((order.offset_ms, order.lateness_ms), (15 * 3_600_000, 2 * 3_600_000));
+    let order = order.windows();
     let start = 1_798_729_200_000; // 2027-01-01T00:00+09:00
     assert!(order.begins_at(start) && !order.begins_at(start + 3_600_000));
     assert_eq!((order.first(start - 1), order.first(start)), (start - 86_400_000, start));
     assert_eq!(order.first(start + 86_399_999), start);
     let order = registered(r#"{"length":"1w","zone":"-03:30"}"#).unwrap();
-    assert!(order.begins_at(1_798_428_600_000), "2026-12-28T00:00-03:30, a Monday");
+    assert!(order.windows().begins_at(1_798_428_600_000), "2026-12-28T00:00-03:30, a Monday");
     let sliding = registered(r#"{"length":"1h","every":"15m"}"#).unwrap();
-    assert_eq!(sliding.first(7_200_000), 4_500_000);
+    assert_eq!(sliding.windows().first(7_200_000), 4_500_000);
     for wrong in [r#"{"length":"10m"}"#, r#"{"length":"1h","every":"20m"}"#, r#"{"length":"1d","zone":"+05:50"}"#] {
         assert!(matches!(registered(wrong), Err(QuestionError::Slice(900))), "{wrong}");
     }
-    for wrong in ["9", "+9:00", "+15:00", "Europe/Paris", "+09:60", "+0900", "é"] {
+    for wrong in ["+9:00", "+15:00", "09:00", "+09:60", "é:", "::"] {
         let zone = registered(&format!(r#"{{"length":"1d","zone":"{wrong}"}}"#));
         assert!(matches!(&zone, Err(QuestionError::Name { what, .. }) if what.contains("zone")), "{wrong}: {zone:?}");
+    }
+    // whoever knows no calendar registers no month
+    for calendar in [r#"{"length":"1mo"}"#, r#"{"length":"1d","zone":"Europe/Paris"}"#, r#"{"length":"1d","zone":"x"}"#]
+    {
+        assert!(matches!(registered(calendar), Err(QuestionError::Calendar)), "{calendar}");
     }
     // readings without a time belong to no time zone's day but the server's own
     let old: Schema = serde_json::from_str(r#"{"profile":"u25","channel":[{"name":"x"}]}"#).unwrap();

@@ -255,6 +255,7 @@ fn converting<P: Profile>(profile: ProfileName) -> Result<Work, Failure> {
         length_ms: 1,
         every_ms: 1,
         offset_ms: 0,
+        bounds: vec![],
         lateness_ms: 0,
         sheet: 0,
         groups: vec![registry.seats().iter().map(|seat| seat.number).collect()],

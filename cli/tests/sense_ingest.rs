@@ -5,13 +5,11 @@
 mod support;
 
 use serde_json::Value;
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::Server;
+use support::broker::{Broker, until};
 use support::fleet::{Place, ask, bad, get, good};
-use tobari_host::testing::not_run;
 use tobari_sense_files::FrameStore;
 
 const SCHEMA: &str = "profile = \"u25\"\n[[channel]]\nname = \"level\"\n";
@@ -174,56 +172,16 @@ fn fault_13_windows_fill_after_a_clock_that_was_three_days_ahead() {
     assert_eq!((store.frames().unwrap(), store.frames_from(ahead).unwrap()), (5, 1), "nothing is lost or moved");
 }
 
-/// A broker, which ends when this is dropped; none without mosquitto.
-struct Broker(Child, String);
-
-impl Broker {
-    fn start(place: &Place, test: &str) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let file = place.write("broker.conf", &format!("listener {port} 127.0.0.1\nallow_anonymous true\n"));
-        let mut command = Command::new("mosquitto");
-        let Ok(child) = command.args(["-c", &file]).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-            not_run(test, "no mosquitto on PATH");
-            return None;
-        };
-        let broker = Self(child, format!("mqtt://127.0.0.1:{port}"));
-        until("a broker that listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Some(broker)
-    }
-
-    fn publish(&self, topic: &str, messages: Vec<Vec<u8>>) {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(tobari_sense_edge::serve::publish(&self.1.parse().unwrap(), topic, messages)).unwrap();
-    }
-
-    /// Publishes under an unused topic until the server has subscribed. Earlier messages are lost.
-    fn reach(&self, server: &Server) {
-        until("a subscription", || {
-            self.publish("tobari/nobody/x", vec![vec![1]]);
-            metric(server, &unregistered("dropped")) > 0
-        });
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Publishes under an unused topic until the server has subscribed. Earlier messages are lost.
+fn reach(broker: &Broker, server: &Server) {
+    until("a subscription", || {
+        let _ = broker.publish("tobari/nobody/x", vec![vec![1]]);
+        metric(server, &unregistered("dropped")) > 0
+    });
 }
 
 fn unregistered(outcome: &str) -> String {
     format!("tobari_sense_unregistered_messages_total{{outcome=\"{outcome}\"}}")
-}
-
-fn until(what: &str, mut there: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if there() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("expected {what} within half a minute");
 }
 
 #[test]
@@ -233,26 +191,26 @@ fn fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it() {
     let Some(broker) = Broker::start(&place, TEST) else { return };
     place.fleet(SCHEMA, &["a", "b"]);
     let (data, holder) = (place.path("server"), place.path("holder"));
-    let start = || Server::start(&["--sense", &data, "--sense-mqtt", &broker.1]);
+    let start = || Server::start(&["--sense", &data, "--sense-mqtt", &broker.url]);
     let waiting = |server: &Server| metric(server, "tobari_sense_unregistered_messages_waiting");
     let mut server = start();
-    broker.reach(&server);
+    reach(&broker, &server);
     // more frames of one device than its window of counters holds, so that only their order makes
     // them valid
     place.write("readings.csv", &readings(1, 300));
-    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    place.seal("a", "readings.csv", &["--mqtt", &broker.url, "--batch", "1"]);
     until("300 messages that wait", || waiting(&server) == 300);
     assert_eq!((metric(&server, &unregistered("kept")), metric(&server, "tobari_sense_frames_stored")), (300, 0));
     // the messages do not go back to the broker, and others are served in the meantime
     server.kill();
     let server = start();
     assert_eq!(waiting(&server), 300, "after a kill, too");
-    broker.publish(&format!("tobari/{}/x", "0".repeat(16)), vec![vec![7; 840]]);
+    broker.publish(&format!("tobari/{}/x", "0".repeat(16)), vec![vec![7; 840]]).unwrap();
     until("another's message", || waiting(&server) == 301);
     // after the registration the fleet has these frames, and later frames follow them
     good(&["sense", "keyholder", &holder, "--server", &server.url, "--once"]);
     place.write("readings.csv", &readings(2, 100));
-    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    place.seal("a", "readings.csv", &["--mqtt", &broker.url, "--batch", "1"]);
     until("all frames", || metric(&server, "tobari_sense_frames_stored") == 400);
     assert_eq!((metric(&server, &unregistered("taken")), waiting(&server)), (300, 1));
     for verdict in ["late", "replayed", "forged", "malformed"] {
@@ -260,13 +218,13 @@ fn fault_12_frames_for_a_fleet_that_is_not_registered_yet_wait_for_it() {
     }
     // storage for such messages is limited: the rest is counted, and the server goes on
     let many = vec![vec![7; 64 << 10]; 200];
-    broker.publish(&format!("tobari/{}/x", "1".repeat(16)), many);
+    broker.publish(&format!("tobari/{}/x", "1".repeat(16)), many).unwrap();
     until("messages without room", || {
         metric(&server, &unregistered("kept")) + metric(&server, &unregistered("dropped")) == 201
     });
     assert!((127..=128).contains(&(waiting(&server) - 1)), "{}", waiting(&server));
     place.write("readings.csv", &readings(3, 1));
-    place.seal("b", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    place.seal("b", "readings.csv", &["--mqtt", &broker.url, "--batch", "1"]);
     until("one frame more", || metric(&server, "tobari_sense_frames_stored") == 401);
 }
 
@@ -281,15 +239,15 @@ fn fault_12_frames_that_waited_for_their_fleet_are_in_the_windows_in_which_they_
     let question = place.write("question.toml", &question("2s"));
     good(&["sense", "query", &holder, &question]);
     let waiting = |server: &Server| metric(server, "tobari_sense_unregistered_messages_waiting");
-    let start = || Server::start(&["--sense", &data, "--sense-mqtt", &broker.1]);
+    let start = || Server::start(&["--sense", &data, "--sense-mqtt", &broker.url]);
     let mut server = start();
-    broker.reach(&server);
+    reach(&broker, &server);
     let mut windows = Vec::new();
     for count in 1..=3 {
         next_window(WINDOW_MS);
         place.write("readings.csv", &readings(10 * count, 1));
         let began = now_ms();
-        place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+        place.seal("a", "readings.csv", &["--mqtt", &broker.url, "--batch", "1"]);
         until("a message that waits", || waiting(&server) == count as i64);
         windows.push(began..now_ms() + 1);
         if count == 2 {
@@ -354,16 +312,16 @@ fn fault_11_two_servers_with_the_same_relative_folder_do_not_evict_each_other() 
     place.fleet(SCHEMA, &["a"]);
     let homes = ["one", "two"].map(|name| place.path(name));
     homes.iter().for_each(|home| std::fs::create_dir(home).unwrap());
-    let start = |home: &str| Server::start_in(Path::new(home), &["--sense", "data", "--sense-mqtt", &broker.1]);
+    let start = |home: &str| Server::start_in(Path::new(home), &["--sense", "data", "--sense-mqtt", &broker.url]);
     let name = |home: &str| std::fs::read_to_string(Path::new(home).join("data/mqtt-client")).unwrap();
     let [server, other] = homes.each_ref().map(|home| start(home));
     let names = homes.each_ref().map(|home| name(home));
     assert_ne!(names[0], names[1]);
     good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
-    broker.reach(&server);
-    broker.reach(&other);
+    reach(&broker, &server);
+    reach(&broker, &other);
     place.write("readings.csv", &readings(1, 20));
-    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1"]);
+    place.seal("a", "readings.csv", &["--mqtt", &broker.url, "--batch", "1"]);
     until("all frames", || metric(&server, "tobari_sense_frames_stored") == 20);
     // the other server keeps the same messages, for a fleet that it does not know
     until("all messages", || metric(&other, &unregistered("kept")) == 20);
@@ -372,7 +330,7 @@ fn fault_11_two_servers_with_the_same_relative_folder_do_not_evict_each_other() 
         assert!(!log.contains("the broker is away"), "{log}");
     }
     // the same after a restart: messages published in the meantime arrive
-    place.seal("a", "readings.csv", &["--mqtt", &broker.1, "--batch", "1", "--again"]);
+    place.seal("a", "readings.csv", &["--mqtt", &broker.url, "--batch", "1", "--again"]);
     let server = start(&homes[0]);
     until("what was published meanwhile", || metric(&server, "tobari_sense_frames_stored") == 40);
     assert_eq!(name(&homes[0]), names[0]);

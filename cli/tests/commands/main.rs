@@ -23,6 +23,7 @@ mod search_phase;
 mod search_serve;
 mod sense;
 mod sense_aes;
+mod sense_brokers;
 mod sense_crash;
 mod sense_once;
 mod sense_renewal;

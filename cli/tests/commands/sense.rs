@@ -1,16 +1,16 @@
 //! Devices, a blind server and a key holder, each in a process of its own: figures equal the plain
 //! ones, and no acknowledged frame is lost.
 
+use crate::support::broker::Broker;
 use crate::support::fleet::{Place, ask, bad, get, good};
 use crate::support::{Server, exposition};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tobari_host::testing::not_run;
 use tobari_sense_files::FrameStore;
 
 const WINDOW_MS: u64 = 4_000;
@@ -436,47 +436,15 @@ fn question_of_new_devices() -> String {
     "name = \"q2\"\nleast-devices = 2\nwindow = { length = \"4s\" }\n[[statistic]]\nkind = \"mean\"\nchannel = \"x\"\n[[statistic]]\nkind = \"alarm\"\nchannel = \"x\"\nthreshold = 99\n".to_owned()
 }
 
-/// A broker, which ends when this is dropped; none without mosquitto.
-struct Broker(std::process::Child, u16);
-
-impl Broker {
-    fn start(place: &Place) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let file = place.write("broker.conf", &format!("listener {port} 127.0.0.1\nallow_anonymous true\n"));
-        let child =
-            Command::new("mosquitto").args(["-c", &file]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-        let broker = Self(child, port);
-        for _ in 0..100 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Some(broker);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("a broker that does not listen");
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was_away() {
     let place = Place::new();
-    let Some(broker) = Broker::start(&place) else {
-        not_run(
-            "frames_come_over_a_broker_even_those_that_were_published_while_the_server_was_away",
-            "no mosquitto on PATH",
-        );
-        return;
-    };
+    const TEST: &str = "frames_come_over_a_broker_even_those_that_were_published_while_the_server_was_away";
+    let Some(broker) = Broker::start(&place, TEST) else { return };
     let names: Vec<String> = (0..12).map(|device| format!("d{device}")).collect();
     let fleet = place.fleet(SCHEMA, &names.iter().map(String::as_str).collect::<Vec<_>>());
     place.write("readings.csv", &csv(&readings(15)));
-    let (data, url) = (place.path("server"), format!("mqtt://127.0.0.1:{}", broker.1));
+    let (data, url) = (place.path("server"), broker.url.clone());
     let start = || Server::start(&["--sense", &data, "--sense-mqtt", &url]);
     let server = start();
     good(&["sense", "keyholder", &place.path("holder"), "--server", &server.url, "--once"]);
@@ -484,10 +452,9 @@ fn frames_come_over_a_broker_even_those_that_were_published_while_the_server_was
     // does no harm
     place.seal("d0", "readings.csv", &["-o", &place.path("frames")]);
     let frame = std::fs::read(place.path("frames")).unwrap()[..840].to_vec();
-    let (runtime, mqtt) = (tokio::runtime::Runtime::new().unwrap(), url.parse().unwrap());
     let topic = format!("tobari/{fleet}/d0");
     while stored(&server) == 0 {
-        runtime.block_on(tobari_sense_edge::serve::publish(&mqtt, &topic, vec![frame.clone()])).unwrap();
+        let _ = broker.publish(&topic, vec![frame.clone()]);
         std::thread::sleep(Duration::from_millis(50));
     }
     place.seal("d0", "readings.csv", &["--mqtt", &url, "--batch", "1"]);

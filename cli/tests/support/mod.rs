@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(unreachable_pub, reason = "a module of test files")]
 
+pub mod broker;
 pub mod disk;
 pub mod exposition;
 pub mod fleet;

@@ -37,5 +37,5 @@ mod trust;
 pub use error::ClientError;
 pub use fingerprint::{Fingerprint, NotAFingerprint};
 pub use http::{HttpClient, HttpConnection, HttpReply, HttpRequest};
-pub use target::{CONNECT_TIMEOUT, READ_BYTES, SILENCE, Target, Transport, web_socket_config};
-pub use trust::{ClientTls, client_config};
+pub use target::{CONNECT_TIMEOUT, READ_BYTES, SILENCE, Target, Transport, open_tls, web_socket_config};
+pub use trust::{ClientIdentity, ClientTls, client_config, mutual_config};

@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_tungstenite::tungstenite::{http::Uri, protocol::WebSocketConfig};
 
 use crate::{ClientError, ClientTls, client_config};
@@ -101,12 +101,20 @@ impl Target {
         if !self.tls {
             return Ok(Box::new(stream));
         }
-        let fault = |what: String| ClientError::Tls { server: server(), what };
         let config = client_config(tls, &server())?;
-        let name = ServerName::try_from(self.host.clone()).map_err(|error| fault(error.to_string()))?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-        Ok(Box::new(stream.map_err(|error| fault(with_remedy(&error.to_string())))?))
+        let stream = open_tls(&self.host, stream, config).await;
+        Ok(Box::new(stream.map_err(|what| ClientError::Tls { server: server(), what })?))
     }
+}
+
+/// Begins TLS on a connection with the server of this name or address.
+///
+/// # Errors
+/// A text with the remedy, for a name that is none and for a failed handshake.
+pub async fn open_tls(host: &str, stream: TcpStream, config: ClientConfig) -> Result<TlsStream<TcpStream>, String> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    stream.map_err(|error| with_remedy(&error.to_string()))
 }
 
 /// Adds a remedy to the error for an untrusted certificate, which rustls calls an unknown issuer.

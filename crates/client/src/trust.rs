@@ -9,7 +9,7 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
 use crate::{ClientError, Fingerprint};
@@ -25,27 +25,55 @@ pub enum ClientTls {
     Pinned(Fingerprint),
 }
 
-/// The configuration of TLS for this trust; error messages name `server`.
+/// The certificate of a client, for servers that ask for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// A PEM file with the client's certificate, and those of the authorities between.
+    pub certificates: PathBuf,
+    /// A PEM file with the private key.
+    pub key: PathBuf,
+}
+
+/// The configuration of TLS for this trust, over HTTP; error messages name `server`.
 ///
 /// # Errors
 /// [`ClientError::CaFile`] for a file without a usable certificate, [`ClientError::Tls`] for a
 /// system without authorities.
 pub fn client_config(tls: &ClientTls, server: &str) -> Result<ClientConfig, ClientError> {
+    let mut config = mutual_config(tls, None, server)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The configuration of TLS for this trust, for a client that may have a certificate itself, over
+/// any protocol; error messages name `server`.
+///
+/// # Errors
+/// As [`client_config`]; [`ClientError::CaFile`] also for a certificate or key of the client that
+/// cannot be used.
+pub fn mutual_config(
+    tls: &ClientTls,
+    identity: Option<&ClientIdentity>,
+    server: &str,
+) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(ring::default_provider());
     let fault = |what: String| ClientError::Tls { server: server.to_owned(), what };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| fault(error.to_string()))?;
-    let mut config = match tls {
-        ClientTls::System => builder.with_root_certificates(system_roots().map_err(fault)?).with_no_client_auth(),
-        ClientTls::CaFile(path) => builder.with_root_certificates(file_roots(path)?).with_no_client_auth(),
-        ClientTls::Pinned(expected) => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Pinned { expected: *expected, provider }))
-            .with_no_client_auth(),
+    let trusting = match tls {
+        ClientTls::System => builder.with_root_certificates(system_roots().map_err(fault)?),
+        ClientTls::CaFile(path) => builder.with_root_certificates(file_roots(path)?),
+        ClientTls::Pinned(expected) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned { expected: *expected, provider }))
+        }
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    let Some(ClientIdentity { certificates, key }) = identity else { return Ok(trusting.with_no_client_auth()) };
+    let of = |path: &PathBuf, what: String| ClientError::CaFile { path: path.clone(), what };
+    let chain = CertificateDer::pem_file_iter(certificates).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| of(certificates, error.to_string()))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| of(key, error.to_string()))?;
+    trusting.with_client_auth_cert(chain, secret).map_err(|error| of(certificates, error.to_string()))
 }
 
 fn system_roots() -> Result<RootCertStore, String> {

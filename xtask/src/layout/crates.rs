@@ -70,7 +70,7 @@ fn dependencies_past_the_lists(rooms: &[Room], files: &[SourceFile]) -> Vec<Find
     let pure = members(rooms, files).filter_map(|(room, file)| Some((room.package, room.outside?, file)));
     let pure: Vec<_> = pure.collect();
     for (name, allowed, file) in &pure {
-        for Dependency { name: other, kind, line } in dependencies(&file.text) {
+        for Dependency { name: other, kind, line, .. } in dependencies(&file.text) {
             let product = kind != Kind::Dev && find(rooms, &other).is_none();
             if product && !allowed.contains(&other.as_str()) {
                 let message = format!("the pure room {name} may not depend on {other}: its list is {}", list(allowed));

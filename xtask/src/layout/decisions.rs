@@ -78,7 +78,7 @@ fn past_the_table(rooms: &[Room], table: &[Dependency], files: &[SourceFile]) ->
     let mut findings = Vec::new();
     for (_, file) in members(rooms, files) {
         for Dependency { name, line, .. } in dependencies(&file.text) {
-            if !table.iter().any(|known| known.name == name) && find(rooms, &name).is_none() {
+            if !table.iter().any(|known| known.key == name) && find(rooms, &name).is_none() {
                 let message = format!("{name} is not in the root's [workspace.dependencies]");
                 findings.push(Finding::new(&file.path, line, message));
             }

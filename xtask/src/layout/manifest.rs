@@ -22,6 +22,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
+    /// Its name in this manifest; a crate that takes it from the workspace uses the workspace's.
+    pub(crate) key: String,
     pub(crate) kind: Kind,
     pub(crate) line: usize,
 }
@@ -34,15 +36,15 @@ pub(crate) fn dependencies(manifest: &str) -> Vec<Dependency> {
         if header {
             place = Place::of(&text);
             if let Place::Single(kind, name) = &place {
-                found.push(Dependency { name: name.clone(), kind: *kind, line });
+                found.push(Dependency { name: name.clone(), key: name.clone(), kind: *kind, line });
             }
             continue;
         }
         let key = segments(text.split('=').next().unwrap_or_default()).into_iter().next().unwrap_or_default();
         match &place {
             Place::Table(kind) => {
-                let name = renamed(&text).unwrap_or(key);
-                found.push(Dependency { name, kind: *kind, line });
+                let name = renamed(&text).unwrap_or_else(|| key.clone());
+                found.push(Dependency { name, key, kind: *kind, line });
             }
             Place::Single(..) if key == "package" => {
                 if let (Some(dependency), Some(name)) = (found.last_mut(), renamed(&text)) {

@@ -1,7 +1,7 @@
 //! The arguments of `tobari sense`, for key holders and for devices.
 
 use super::times::{TimeOfReadings, parse_time, parse_zone};
-use crate::serve::MqttBroker;
+use crate::serve::{MqttBroker, MqttVersion};
 use chrono::FixedOffset;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -233,10 +233,21 @@ pub(crate) struct SenderArguments {
     /// Read the fleet's card from this file: fleet.json of the key holder's folder.
     #[arg(long, value_name = "FILE")]
     pub(crate) fleet: PathBuf,
-    /// Publish frames at this MQTT 5 broker, such as mqtt://host:1883. The connection is not
-    /// encrypted; the frames are.
+    /// Publish frames at this MQTT broker, such as mqtts://host:8883. A connection of
+    /// mqtt://host:1883 is not encrypted; the frames are. --tls-ca and --tls-fingerprint say which
+    /// certificates to trust.
     #[arg(long, conflicts_with = "server", value_name = "URL")]
     pub(crate) mqtt: Option<MqttBroker>,
+    /// Use this version of MQTT, 5 or 3.1.1. A broker of 3.1.1 does not say whether a server has
+    /// subscribed, or why it rejects frames. [default: 5]
+    #[arg(long, requires = "mqtt", value_name = "VERSION")]
+    pub(crate) mqtt_version: Option<MqttVersion>,
+    /// Show the broker this certificate (PEM).
+    #[arg(long, requires_all = ["mqtt", "mqtt_key"], value_name = "FILE")]
+    pub(crate) mqtt_cert: Option<PathBuf>,
+    /// The private key of that certificate (PEM).
+    #[arg(long, requires = "mqtt_cert", value_name = "FILE")]
+    pub(crate) mqtt_key: Option<PathBuf>,
     /// Log in at the broker with this file's content, NAME:PASSWORD.
     #[arg(long, requires = "mqtt", value_name = "FILE")]
     pub(crate) mqtt_login: Option<PathBuf>,

@@ -10,6 +10,7 @@ use super::remote::CloudConnection;
 use crate::serve::{MqttBroker, publish};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use tobari_client::ClientIdentity;
 use tobari_command::output::{self, Failure};
 use tobari_command::reach::login;
 use tobari_sense::enrol::{Card, hex};
@@ -57,6 +58,16 @@ pub(super) fn open(device: &Path, token: &Token) -> Result<Outbox, Failure> {
     Ok(Outbox::open(&PathBuf::from(name), token.fleet)?)
 }
 
+/// A warning.
+pub(super) const PASSWORD: &str =
+    "the password for the broker crosses the network unencrypted: prefer a URL with mqtts://";
+
+/// The certificate of a client of a broker; the options need each other.
+pub(super) fn identity(certificates: Option<&PathBuf>, key: Option<&PathBuf>) -> Option<ClientIdentity> {
+    let (certificates, key) = (certificates?.clone(), key?.clone());
+    Some(ClientIdentity { certificates, key })
+}
+
 enum Destination {
     Server(Box<CloudConnection>),
     /// A broker, and the topic to publish under.
@@ -82,9 +93,13 @@ impl Sending {
                 Destination::Server(Box::new(CloudConnection::reach(url, &arguments.reach.reach()?, &card.fleet)?))
             }
             (None, Some(broker)) => {
-                let mut broker = broker.clone();
-                if let Some(path) = &arguments.mqtt_login {
-                    broker.login = Some(login(path)?);
+                let identity = identity(arguments.mqtt_cert.as_ref(), arguments.mqtt_key.as_ref());
+                let broker = broker.clone().with_certificates(arguments.reach.reach()?.tls, identity);
+                let mut broker = broker.map_err(Failure::Call)?;
+                broker.version = arguments.mqtt_version.unwrap_or_default();
+                broker.login = arguments.mqtt_login.as_deref().map(login).transpose()?;
+                if broker.tells_its_password() {
+                    output::say(PASSWORD);
                 }
                 Destination::Broker(broker, format!("tobari/{}/{}", card.fleet, token.number.value()))
             }

@@ -1,11 +1,13 @@
 //! The options that sensors add to `tobari serve`.
 
-use crate::serve::{MqttBroker, PAGE, SenseOptions};
+use super::sending::{PASSWORD, identity};
+use crate::serve::{MqttBroker, MqttVersion, PAGE, SenseOptions};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tobari_client::ClientTls;
 use tobari_command::job::{ServerJob, SharedOptions};
-use tobari_command::output::Failure;
+use tobari_command::output::{self, Failure};
 use tobari_command::reach::login;
 use tobari_command::size::parse_bytes;
 use tobari_node::{Offer, Page};
@@ -25,10 +27,23 @@ pub struct ServeSenseArguments {
     /// Delete frames after this many days. [default: never]
     #[arg(long, requires = "sense", value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     sense_days: Option<u32>,
-    /// Also accept frames from this MQTT 5 broker (topics tobari/FLEET/…), such as
-    /// mqtt://host:1883. The connection is not encrypted; the frames are.
+    /// Also accept frames from this MQTT broker (topics tobari/FLEET/…), such as
+    /// mqtts://host:8883. A connection of mqtt://host:1883 is not encrypted; the frames are.
     #[arg(long, requires = "sense", value_name = "URL")]
     sense_mqtt: Option<MqttBroker>,
+    /// Use this version of MQTT, 5 or 3.1.1. [default: 5]
+    #[arg(long, requires = "sense_mqtt", value_name = "VERSION")]
+    sense_mqtt_version: Option<MqttVersion>,
+    /// Trust only a broker whose certificate is signed by an authority in this PEM file. [default:
+    /// the authorities of this system]
+    #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
+    sense_mqtt_ca: Option<PathBuf>,
+    /// Show the broker this certificate (PEM).
+    #[arg(long, requires_all = ["sense_mqtt", "sense_mqtt_key"], value_name = "FILE")]
+    sense_mqtt_cert: Option<PathBuf>,
+    /// The private key of that certificate (PEM).
+    #[arg(long, requires = "sense_mqtt_cert", value_name = "FILE")]
+    sense_mqtt_key: Option<PathBuf>,
     /// Log in at the broker with this file's content, NAME:PASSWORD.
     #[arg(long, requires = "sense_mqtt", value_name = "FILE")]
     sense_mqtt_login: Option<PathBuf>,
@@ -52,11 +67,23 @@ impl ServeSenseArguments {
         options.keep = self.sense_days.map(|days| Duration::from_secs(86_400 * u64::from(days)));
         options.batch_bytes = self.sense_batch.map_or(options.batch_bytes, |bytes| bytes as usize);
         (options.memory, options.visitors) = (self.sense_memory, self.sense_visitors);
-        options.mqtt.clone_from(&self.sense_mqtt);
-        if let (Some(broker), Some(path)) = (&mut options.mqtt, &self.sense_mqtt_login) {
-            broker.login = Some(login(path)?);
-        }
+        options.mqtt = self.sense_mqtt.as_ref().map(|broker| self.broker(broker)).transpose()?;
         Ok(Some(options))
+    }
+
+    /// The broker with its certificates and login.
+    fn broker(&self, broker: &MqttBroker) -> Result<MqttBroker, Failure> {
+        let trust = self.sense_mqtt_ca.clone().map_or(ClientTls::System, ClientTls::CaFile);
+        let mut broker = broker
+            .clone()
+            .with_certificates(trust, identity(self.sense_mqtt_cert.as_ref(), self.sense_mqtt_key.as_ref()))
+            .map_err(Failure::Call)?;
+        broker.version = self.sense_mqtt_version.unwrap_or_default();
+        broker.login = self.sense_mqtt_login.as_deref().map(login).transpose()?;
+        if broker.tells_its_password() {
+            output::say(PASSWORD);
+        }
+        Ok(broker)
     }
 }
 

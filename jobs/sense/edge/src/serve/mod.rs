@@ -55,6 +55,7 @@
 //! One thread for each fleet stores frames. One question at a time is computed, by a checked plan
 //! ([`tobari_host::job`]), within a memory limit if there is one.
 
+mod broker;
 mod clock;
 mod commit;
 mod fleet;
@@ -81,7 +82,10 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tobari_host::{files::FileError, storage::Trouble};
@@ -98,6 +102,7 @@ use tobari_node::{
     turns::Turns,
 };
 use tobari_octets::{hex, unhex_lower};
+use tobari_sense::ingest::IngestCounts;
 use tobari_sense::registry::FLEET;
 use tobari_sense_files::StoreError;
 
@@ -113,7 +118,8 @@ const MESSAGES: usize = 4;
 /// The largest number of fleets of a server.
 const MAX_FLEETS: usize = 64;
 
-pub use mqtt::{MqttBroker, MqttError, publish};
+pub use broker::{BrokerTls, MqttBroker, MqttVersion};
+pub use mqtt::{MqttError, publish};
 
 /// A fleet's name.
 pub(crate) type FleetName = [u8; FLEET];
@@ -236,6 +242,8 @@ struct Shared {
     disk: Disk,
     /// Messages of the broker for unregistered fleets.
     kept: WaitingMessages,
+    /// Messages of the broker of which no frame was stored, and none was stored before.
+    letters: AtomicU64,
     /// This server's name at the broker; empty without a broker.
     mqtt_name: String,
     options: SenseOptions,
@@ -244,6 +252,13 @@ struct Shared {
 impl Shared {
     fn fleet(&self, name: &FleetName) -> Option<Arc<Fleet>> {
         self.fleets.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Counts a message of the broker with these verdicts, if it was of no use.
+    fn count_letter(&self, counts: &IngestCounts) {
+        if counts.taken + counts.duplicate == 0 && self.letters.fetch_add(1, Relaxed) == 0 {
+            tracing::warn!("the broker delivered a message without a frame that this server takes; all are counted");
+        }
     }
 
     fn all(&self) -> Vec<Arc<Fleet>> {
@@ -279,6 +294,7 @@ impl Sense {
         let mqtt_name = options.mqtt.as_ref().map_or_else(|| Ok(String::new()), |_| identity::of(&options.folder))?;
         let shared = Shared {
             kept,
+            letters: AtomicU64::default(),
             mqtt_name,
             fleets: RwLock::new(fleets),
             passing,

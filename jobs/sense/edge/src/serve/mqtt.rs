@@ -1,4 +1,5 @@
-//! Frames over MQTT 5: the server subscribes at a broker, and devices publish there.
+//! Frames over MQTT: the server subscribes at a broker, and devices publish there. The versions 5
+//! and 3.1.1 are spoken, encrypted or not ([`super::broker`]).
 //!
 //! Topics are `tobari/{fleet}/…`, with any suffix that a device chooses. A message has one frame or
 //! several, one after another, with quality of service 1. **The server acknowledges a message once
@@ -6,22 +7,26 @@
 //! fleet is acknowledged once it is on the disk itself ([`super::kept`]). The broker delivers a
 //! message that could not be stored again on the next connection. So the server disconnects while
 //! the disk accepts nothing, and reconnects when it accepts frames again. The broker keeps the
-//! session for a day, so a server that restarts misses nothing. The broker sees the same as
-//! everybody on the network path: frames, their senders and their times.
+//! session for a day, so a server that restarts misses nothing. (A broker of MQTT 3.1.1 keeps it as
+//! long as it likes.) The broker sees frames, their senders and their times.
+//!
+//! A message of which nothing can be stored is acknowledged too, and counted as a dead letter: else
+//! it would come again for ever, and [`AT_ONCE`] such messages would stop all others.
 
 use super::{
     FleetName, Sense,
+    broker::{Client, LinkEvent, MqttBroker, MqttMessage, PATIENCE, Receipt, Rejected, Use, link},
     fleet::{Fleet, Known},
     handle::{self, Candidates},
     kept::Message,
     now_ms,
 };
 use axum::{body::Bytes, http::StatusCode};
-use rumqttc::v5::mqttbytes::QoS;
-use rumqttc::v5::mqttbytes::v5::{Packet, PubAckReason, Publish};
-use rumqttc::v5::{AsyncClient, Event, MqttOptions};
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 use tobari_node::{Job, disk::LOOK, reply::Reply, stop::Stop};
@@ -31,7 +36,6 @@ use tokio::{
     task::JoinHandle,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
-use zeroize::Zeroizing;
 
 const TOPICS: &str = "tobari/+/#";
 /// Messages handled at once; more messages wait at the broker.
@@ -40,64 +44,30 @@ const AT_ONCE: u16 = 256;
 const BYTES_AT_ONCE: usize = 8 << 20;
 /// Waiting messages of a fleet that are handled at once after its registration.
 const TAKEN_AT_ONCE: usize = 64;
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// How long a broker keeps the session of an absent server, in seconds.
 pub(super) const SESSION: u32 = 86_400;
-/// The time limit for an answer of a broker.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A shorter connection counts as short, and [`EVICTED`] short ones in a row are no accident.
 const SHORT: Duration = Duration::from_secs(10);
 const EVICTED: u32 = 3;
 /// The pause before the next attempt to reach an absent broker.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A broker.
-#[derive(Clone)]
-pub struct MqttBroker {
-    /// Its name or address.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// The user name and password.
-    pub login: Option<(String, Zeroizing<String>)>,
-}
-
-impl std::fmt::Debug for MqttBroker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "MqttBroker {{ host: {:?}, port: {}, login: {} }}", self.host, self.port, self.login.is_some())
-    }
-}
-
-impl std::str::FromStr for MqttBroker {
-    type Err = String;
-
-    /// Parses `mqtt://host:port`; the default port is 1883.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "expected a broker as mqtt://host:1883".to_owned();
-        let rest = text.strip_prefix("mqtt://").ok_or_else(wrong)?.trim_end_matches('/');
-        let bare = |rest: &str| rest.starts_with('[') && rest.ends_with(']');
-        let (host, port) = match rest.rsplit_once(':') {
-            Some((host, port)) if !bare(rest) => (host, port.parse().map_err(|_| wrong())?),
-            _ => (rest, 1883),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() || host.contains(['/', '@', '[', ']']) || host.contains(char::is_whitespace) {
-            return Err(wrong());
-        }
-        Ok(Self { host: host.to_owned(), port, login: None })
-    }
-}
-
 /// Why a broker did not accept messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MqttError {
     /// The broker is absent, or rejects this client.
-    #[error("the broker is not there, or closed the connection: look at the broker, then try again")]
-    Away,
+    #[error("no connection with the broker: {0}. Look at the broker, then try again")]
+    Away(String),
     /// The broker rejected a message.
     #[error("the broker rejects this fleet's messages: allow the topics tobari/FLEET/# for this login")]
     Refused,
+    /// The broker would lose a message.
+    #[error(
+        "no server has subscribed at the broker, which would lose the frames: start \
+         `tobari serve --sense FOLDER --sense-mqtt URL` with this broker once, then send again"
+    )]
+    Nobody,
     /// The broker did not answer in time.
     #[error("expected an answer of the broker within {} s, found none", PATIENCE.as_secs())]
     Silent,
@@ -111,103 +81,126 @@ pub async fn publish(broker: &MqttBroker, topic: &str, messages: Vec<Vec<u8>>) -
     let largest = messages.iter().map(Vec::len).max().unwrap_or(0);
     // a random name: brokers disconnect another client of the same name
     let mut name = [0; 8];
-    getrandom::fill(&mut name).map_err(|_| MqttError::Away)?;
-    let mut options = MqttOptions::new(format!("tobari-{}", hex(&name)), broker.host.clone(), broker.port);
-    options.set_keep_alive(KEEP_ALIVE).set_clean_start(true).set_max_packet_size(Some(largest as u32 + 1024));
-    if let Some((user, password)) = &broker.login {
-        options.set_credentials(user, password.as_str());
-    }
-    let (client, mut events) = AsyncClient::new(options, messages.len().max(1));
+    getrandom::fill(&mut name).map_err(|error| MqttError::Away(error.to_string()))?;
+    let name = format!("tobari-{}", hex(&name));
+    let (client, mut events) = link(broker, &name, messages.len().max(1), Use::Publish(largest));
     let mut left = messages.len();
     for message in messages {
-        client.try_publish(topic, QoS::AtLeastOnce, false, message).map_err(|_| MqttError::Away)?;
-    }
-    while left > 0 {
-        let event = timeout(PATIENCE, events.poll()).await.map_err(|_| MqttError::Silent)?;
-        if let Event::Incoming(Packet::PubAck(ack)) = event.map_err(|_| MqttError::Away)? {
-            if !matches!(ack.reason, PubAckReason::Success | PubAckReason::NoMatchingSubscribers) {
-                return Err(MqttError::Refused);
-            }
-            left -= 1;
+        if !client.publish(topic, message) {
+            return Err(MqttError::Refused);
         }
     }
-    let _ = client.try_disconnect();
+    while left > 0 {
+        let event = timeout(PATIENCE, events.next()).await.map_err(|_| MqttError::Silent)?;
+        match event.map_err(MqttError::Away)? {
+            LinkEvent::Sent(Ok(())) => left -= 1,
+            LinkEvent::Sent(Err(Rejected::Nobody)) => return Err(MqttError::Nobody),
+            LinkEvent::Sent(Err(Rejected::Login)) => return Err(MqttError::Refused),
+            _ => {}
+        }
+    }
+    client.disconnect();
     // until the disconnection is sent; its result does not matter
-    let _ = timeout(PAUSE, events.poll()).await;
+    let _ = timeout(PAUSE, events.next()).await;
     Ok(())
 }
 
 /// Takes frames from a broker until the server stops.
 pub(super) async fn listen(sense: Sense, broker: MqttBroker, mut stopped: Stop) {
-    let mut options = MqttOptions::new(sense.shared.mqtt_name.clone(), broker.host, broker.port);
-    options.set_keep_alive(KEEP_ALIVE).set_clean_start(false).set_session_expiry_interval(Some(SESSION));
-    options.set_manual_acks(true).set_receive_maximum(Some(AT_ONCE));
-    options.set_max_packet_size(Some(sense.shared.options.batch_bytes as u32));
-    if let Some((user, password)) = &broker.login {
-        options.set_credentials(user, password.as_str());
-    }
-    let (client, mut events) = AsyncClient::new(options, usize::from(AT_ONCE));
+    let bytes = sense.shared.options.batch_bytes;
+    let to = Use::Listen { session: SESSION, at_once: AT_ONCE, bytes };
+    let (client, mut events) = link(&broker, &sense.shared.mqtt_name, usize::from(AT_ONCE), to);
     let places = Arc::new(Semaphore::new(usize::from(AT_ONCE)));
-    let most = sense.shared.options.batch_bytes.max(BYTES_AT_ONCE);
+    let most = bytes.max(BYTES_AT_ONCE);
     let room = Arc::new(Semaphore::new(most));
     let (line, queue) = mpsc::channel(usize::from(AT_ONCE));
     let (acks, stored) = mpsc::unbounded_channel();
-    let refused = Arc::new(Notify::new());
+    let (refused, connection) = (Arc::new(Notify::new()), Arc::new(AtomicU64::new(0)));
     tokio::spawn(store(sense.clone(), acks, queue, Arc::clone(&refused)));
-    tokio::spawn(acknowledge(client.clone(), stored));
-    let (mut connected, mut short) = (None::<Instant>, 0);
+    tokio::spawn(acknowledge(client.clone(), stored, Arc::clone(&connection)));
+    let mut lives = Lives::default();
     loop {
         let event = tokio::select! {
-            () = stopped.wait() => return drop(client.try_disconnect()),
+            () = stopped.wait() => return client.disconnect(),
             () = refused.notified() => {
                 // the broker delivers unacknowledged messages on a new connection, in order
-                events.clean();
+                connection.fetch_add(1, Relaxed);
+                events.cut();
                 if works_again(&sense, &mut stopped).await {
                     continue;
                 }
                 return;
             }
-            event = events.poll() => event,
+            event = events.next() => event,
         };
         match event {
-            Ok(Event::Incoming(Packet::ConnAck(_))) => {
-                // the only error is a full queue, and a new connection has an empty one
-                let _ = client.try_subscribe(TOPICS, QoS::AtLeastOnce);
-                connected = Some(Instant::now());
-                tracing::info!("connected with the broker");
+            Ok(LinkEvent::Connected) => {
+                client.subscribe(TOPICS);
+                lives.begin();
             }
-            Ok(Event::Incoming(Packet::Publish(message))) => {
+            Ok(LinkEvent::Unsubscribed) => {
+                tracing::error!("the broker rejects the subscription {TOPICS}: allow it for this server's login");
+            }
+            Ok(LinkEvent::Message(message)) => {
                 let bytes = message.payload.len().min(most) as u32;
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
                 let Ok(memory) = Arc::clone(&room).acquire_many_owned(bytes).await else { return };
-                let place = [place, memory];
-                let checked = tokio::spawn(check(sense.clone(), message.clone()));
-                if line.send(Taken { message, checked, place }).await.is_err() {
+                let MqttMessage { topic, payload, receipt } = message;
+                let receipt = (connection.load(Relaxed), receipt);
+                let checked = tokio::spawn(check(sense.clone(), topic, payload.clone()));
+                if line.send(Taken { payload, receipt, checked, place: [place, memory] }).await.is_err() {
                     return;
                 }
             }
-            Ok(_) => {}
-            Err(_) => {
-                // the error may name the broker's address
-                tracing::warn!("the broker is away");
-                let was_short = connected.take().is_some_and(|since| since.elapsed() < SHORT);
-                short = if was_short { short + 1 } else { 0 };
-                let evicted = short >= EVICTED;
-                if evicted {
-                    // each of the two clients disconnects the other when it reconnects
-                    tracing::error!(
-                        "the broker ended this server's connection {short} times soon after it began: another \
-                         client may be using its name, as a server with a copy of the data folder does. Stop \
-                         that server, or remove the file {} from its copy",
-                        super::identity::FILE
-                    );
-                }
+            Ok(LinkEvent::Sent(_) | LinkEvent::Other) => {}
+            Err(reason) => {
+                connection.fetch_add(1, Relaxed);
+                let pause = lives.end(&reason);
                 tokio::select! {
                     () = stopped.wait() => return,
-                    () = sleep(if evicted { PATIENCE } else { PAUSE }) => {}
+                    () = sleep(pause) => {}
                 }
             }
         }
+    }
+}
+
+/// The lengths of connections with the broker.
+#[derive(Default)]
+struct Lives {
+    since: Option<Instant>,
+    short: u32,
+    /// The last reason that the log tells.
+    told: String,
+}
+
+impl Lives {
+    fn begin(&mut self) {
+        self.since = Some(Instant::now());
+        self.told.clear();
+        tracing::info!("connected with the broker");
+    }
+
+    /// Counts a connection that ended, or never began, and returns the pause before the next one.
+    fn end(&mut self, reason: &str) -> Duration {
+        if self.told != reason {
+            tracing::warn!("the broker is away: {reason}");
+            reason.clone_into(&mut self.told);
+        }
+        let was_short = self.since.take().is_some_and(|since| since.elapsed() < SHORT);
+        self.short = if was_short { self.short + 1 } else { 0 };
+        if self.short < EVICTED {
+            return PAUSE;
+        }
+        // each of the two clients disconnects the other when it reconnects
+        tracing::error!(
+            "the broker ended this server's connection {} times soon after it began: another client may be using its \
+             name, as a server with a copy of the data folder does. Stop that server, or remove the file {} from its \
+             copy",
+            self.short,
+            super::identity::FILE
+        );
+        PATIENCE
     }
 }
 
@@ -229,15 +222,21 @@ async fn works_again(sense: &Sense, stopped: &mut Stop) -> bool {
 enum Checked {
     /// No fleet: the topic names none.
     Nobodys,
+    /// A message that is longer than a batch.
+    TooLong,
     /// A fleet that is not registered.
     Unregistered(FleetName),
     /// A registered fleet, with the result of the check of the frames.
     Of(FleetName, Arc<Fleet>, Arc<Known>, Result<Candidates, Reply>),
 }
 
+/// What acknowledges a message, with the number of its connection.
+type NumberedReceipt = (u64, Receipt);
+
 /// A message that is being checked.
 struct Taken {
-    message: Publish,
+    payload: Bytes,
+    receipt: NumberedReceipt,
     checked: JoinHandle<Checked>,
     /// The permits for a place and for the message's bytes, held while the message is handled.
     place: [OwnedSemaphorePermit; 2],
@@ -247,7 +246,7 @@ struct Taken {
 /// device's frame is late once many newer frames of the device are stored.
 async fn store(
     sense: Sense,
-    acks: mpsc::UnboundedSender<Publish>,
+    acks: mpsc::UnboundedSender<NumberedReceipt>,
     mut line: mpsc::Receiver<Taken>,
     refused: Arc<Notify>,
 ) {
@@ -262,8 +261,7 @@ async fn store(
                 continue;
             }
         };
-        let Some(Taken { mut message, checked, place }) = taken else { return };
-        let payload = std::mem::take(&mut message.payload);
+        let Some(Taken { payload, receipt, checked, place }) = taken else { return };
         let queued = match checked.await {
             Ok(Checked::Of(name, fleet, known, Ok(candidates))) => {
                 // first the messages that arrived before it
@@ -273,14 +271,17 @@ async fn store(
                 }
                 candidates.queue(&known, None).await
             }
-            Ok(Checked::Nobodys) => {
-                sense.shared.kept.nobodys();
-                let _ = acks.send(message);
+            Ok(reason @ (Checked::Nobodys | Checked::TooLong)) => {
+                match reason {
+                    Checked::TooLong => sense.shared.kept.too_long(),
+                    _ => sense.shared.kept.nobodys(),
+                }
+                let _ = acks.send(receipt);
                 continue;
             }
             Ok(Checked::Unregistered(name)) => {
                 match keep(&sense, name, payload).await {
-                    true => drop(acks.send(message)),
+                    true => drop(acks.send(receipt)),
                     false => refused.notify_one(),
                 }
                 continue;
@@ -289,14 +290,17 @@ async fn store(
             Ok(Checked::Of(_, _, _, Err(_))) | Err(_) => continue,
         };
         drop(payload);
-        let (acks, refused) = (acks.clone(), Arc::clone(&refused));
+        let (sense, acks, refused) = (sense.clone(), acks.clone(), Arc::clone(&refused));
         tokio::spawn(async move {
             let stored = match queued {
                 Ok(queued) => queued.stored().await,
                 Err(reply) => Err(reply),
             };
             match stored {
-                Ok(_) => drop(acks.send(message)),
+                Ok(stored) => {
+                    sense.shared.count_letter(&stored.counts);
+                    drop(acks.send(receipt));
+                }
                 Err(reply) if reply.status == StatusCode::INSUFFICIENT_STORAGE => refused.notify_one(),
                 Err(_) => {}
             }
@@ -364,9 +368,8 @@ async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<K
             queued.push((number, one));
         }
         for (number, one) in queued {
-            if one.stored().await.is_err() {
-                return false;
-            }
+            let Ok(stored) = one.stored().await else { return false };
+            shared.count_letter(&stored.counts);
             shared.kept.taken(name, number);
         }
     }
@@ -375,52 +378,24 @@ async fn take_kept(sense: &Sense, name: &FleetName, fleet: &Fleet, known: &Arc<K
 
 /// Acknowledges messages to the broker, in a task that holds no place, since an acknowledgement
 /// waits for the connection. If a broker sends more messages at once than the limit, the connection
-/// is not served until a place is free.
-async fn acknowledge(client: AsyncClient, mut stored: mpsc::UnboundedReceiver<Publish>) {
-    while let Some(message) = stored.recv().await {
-        let _ = client.ack(&message).await;
+/// is not served until a place is free. What came on an earlier connection comes again, and is
+/// acknowledged then.
+async fn acknowledge(client: Client, mut stored: mpsc::UnboundedReceiver<NumberedReceipt>, now: Arc<AtomicU64>) {
+    while let Some((connection, receipt)) = stored.recv().await {
+        if connection == now.load(Relaxed) {
+            client.acknowledge(&receipt).await;
+        }
     }
 }
 
-async fn check(sense: Sense, message: Publish) -> Checked {
-    let topic = std::str::from_utf8(&message.topic).unwrap_or_default();
+async fn check(sense: Sense, topic: Bytes, payload: Bytes) -> Checked {
+    let topic = std::str::from_utf8(&topic).unwrap_or_default();
     let Some(name) = topic.split('/').nth(1).and_then(unhex_lower) else { return Checked::Nobodys };
+    if payload.len() > sense.shared.options.batch_bytes {
+        return Checked::TooLong;
+    }
     let fleet = sense.shared.fleet(&name).and_then(|fleet| Some((fleet.known()?, fleet)));
     let Some((known, fleet)) = fleet else { return Checked::Unregistered(name) };
-    let checked = handle::check(&sense.shared, &fleet, &known, message.payload.clone()).await;
+    let checked = handle::check(&sense.shared, &fleet, &known, payload).await;
     Checked::Of(name, fleet, known, checked)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
-
-    use super::*;
-
-    /// Every text of at most this many of these characters.
-    fn texts(alphabet: &'static [u8], most: u32) -> impl Iterator<Item = Vec<u8>> {
-        let base = alphabet.len();
-        (0..=most).flat_map(move |length| {
-            (0..base.pow(length))
-                .map(move |number| (0..length).map(|place| alphabet[number / base.pow(place) % base]).collect())
-        })
-    }
-
-    #[test]
-    fn a_broker_is_a_host_and_a_port() {
-        let of = |text: &str| text.parse::<MqttBroker>().map(|broker| (broker.host, broker.port));
-        assert_eq!(of("mqtt://localhost"), Ok(("localhost".to_owned(), 1883)));
-        assert_eq!(of("mqtt://10.0.0.1:1884/"), Ok(("10.0.0.1".to_owned(), 1884)));
-        assert_eq!(of("mqtt://[::1]:7"), Ok(("::1".to_owned(), 7)));
-        assert_eq!(of("mqtt://[::1]"), Ok(("::1".to_owned(), 1883)));
-        for wrong in ["", "localhost", "mqtt://", "mqtts://a", "mqtt://a:b", "mqtt://user@a", "mqtt://a:70000"] {
-            assert!(of(wrong).is_err(), "{wrong}");
-        }
-        for text in texts(b"a0:/[].@", 5) {
-            let text = format!("mqtt://{}", String::from_utf8(text).unwrap());
-            if let Ok((host, port)) = of(&text) {
-                assert!(!host.is_empty() && !host.contains(['/', '@', '[', ']']), "{text}: {host}, {port}");
-            }
-        }
-    }
 }

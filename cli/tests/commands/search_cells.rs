@@ -127,6 +127,76 @@ fn a_line_that_is_no_question_or_is_not_listed_ends_no_list_and_does_not_show() 
     assert_eq!((&both[4]["hidden_among"], &both[1]["hidden_among"]), (&11.into(), &Value::Null));
 }
 
+/// A mistyped chromosome, a cell without sites and one with too few end no list, and their lines
+/// are not sent: what is refused follows from the public list of sites.
+#[test]
+fn lines_whose_cell_has_too_few_places_are_refused_by_themselves() {
+    let place = Place::new();
+    // the third cell has one site
+    let (panel, audit) = (table(&place, "panel", |site| (24..34).contains(&site)), place.path("audit"));
+    let server = Server::start(&["--search", &panel, "--audit", &audit]);
+    let lines = [
+        format!("20:{}\t01", wide(0)),
+        format!("2O:{}\t01", wide(0)),
+        "20:50000000\t1".to_owned(),
+        format!("20:{}\t1", wide(23)),
+        format!("20:{}\t1", wide(5)),
+    ];
+    let queries = place.write("queries", &(lines.join("\n") + "\n"));
+    let ask = || place.query(&server.url, &["--queries", &queries, "--least-places", "9"]);
+    let done = ask();
+    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+    let told: Vec<Value> =
+        String::from_utf8(done.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told.len(), 5);
+    assert!(told[1]["error"].as_str().unwrap().contains("line 2: expected a chromosome among 20"), "{}", told[1]);
+    assert!(told[2]["error"].as_str().unwrap().contains("line 3: expected the position of a site"), "{}", told[2]);
+    let few = told[3]["error"].as_str().unwrap();
+    assert!(few.contains("has 1 places for 1 sites") && few.contains("nothing was asked"), "{few}");
+    let clear = place.write("clear", &format!("{}\n{}\n", lines[0], lines[4]));
+    let clear = place.good(&["search", "check", &panel, "--queries", &clear, "--json"]);
+    let clear: Vec<Value> = clear.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!([&told[0]["count"], &told[4]["count"]], [&clear[0]["count"], &clear[1]["count"]]);
+    // each of the two groups of the first cell has one question; nothing of other cells was sent
+    assert_eq!(answered(&audit).len(), 2);
+    // a list of such lines alone
+    place.write("queries", &(lines[1..4].join("\n") + "\n"));
+    assert_eq!(ask().status.code(), Some(1));
+    assert_eq!(answered(&audit).len(), 2);
+}
+
+/// Counts of two assemblies would be added up for positions that mean two places.
+#[test]
+fn tables_of_two_assemblies_are_not_asked_together() {
+    let place = Place::new();
+    let audit = place.path("audit");
+    let of = |name: &str, assembly: &[&str]| {
+        let vcf = place.write(&format!("{name}.vcf"), &spread(&vcf(SITES, '|')));
+        place.good(&[&["search", "index", &vcf, "-o", &place.path(name), "--label", name], assembly].concat());
+        Server::start(&["--search", &place.path(name), "--audit", &audit])
+    };
+    let (old, new) = (of("old", &["--assembly", "GRCh37"]), of("new", &["--assembly", "hg38"]));
+    let (unknown, other) = (of("unknown", &[]), of("other", &["--assembly", "GRCh38"]));
+    let at = format!("20:{}", wide(3));
+    let ask = |servers: [&Server; 2]| {
+        let more = ["--at", &at, "--alleles", "01", "--least-places", "9", "--server", &servers[1].url];
+        place.query(&servers[0].url, &more)
+    };
+    let refused = ask([&old, &new]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    assert!(said.contains("expected positions of GRCh37 as in the table before, found a table of hg38"), "{said}");
+    assert!(said.contains(&new.url) && has_no_answer(&refused), "{said}");
+    assert_eq!(answered(&audit).len(), 0, "nothing was asked");
+    assert!(ask([&new, &other]).status.success(), "two names of one assembly");
+    // a table that does not say is asked, and people are told
+    let how = ["search", "query", "--server", &unknown.url, "--server", &new.url, "--key", &place.path("key")];
+    let told = place.run(&[&how[..], &["--at", &at, "--alleles", "01", "--least-places", "9"]].concat());
+    let said = stderr(&told);
+    assert!(told.status.success() && said.contains("does not record its assembly: the sum is right only if"), "{said}");
+    assert!(said.contains(&unknown.url) && !said.contains(&format!("{}: the table does not", new.url)), "{said}");
+}
+
 #[test]
 fn a_beacon_asks_the_servers_about_variants_that_they_do_not_list() {
     let place = Place::new();
@@ -289,4 +359,41 @@ fn two_places_of_a_cell_send_the_servers_the_same_in_a_whole_history() {
     }
     // a history over the border of the cell is seen
     assert_ne!(history(9), seen);
+}
+
+/// A server that spoils answers cannot see from the requests whether an answer could be read:
+/// neither within a run nor from the number of questions.
+#[test]
+fn answers_that_cannot_be_read_change_no_request_of_a_list() {
+    let place = Place::new();
+    let panel = table(&place, "panel", |_| false);
+    let server = Server::start(&["--search", &panel]);
+    let tap = Tap::to(&server.address());
+    let lines: String = (0..24).map(|i| format!("20:{}\t0{}\n", wide(i % 9 + 12 * (i % 2)), i % 2)).collect();
+    let queries = place.write("queries", &lines);
+    let ask = || {
+        let done = place.query(&tap.url, &["--queries", &queries, "--least-places", "9", "--parallel", "4"]);
+        let requests = tap.take().requests().into_iter().map(|(method, post)| {
+            let queries = post.path.ends_with("/hidden/queries");
+            let named = if queries { post.body[..34].to_vec() } else { Vec::new() };
+            (method, post.path, post.body.len(), named)
+        });
+        let mut requests: Vec<_> = requests.collect();
+        requests.sort();
+        let told = String::from_utf8(done.stdout).unwrap();
+        let errors = told.lines().filter(|line| line.contains("\"error\"")).count();
+        (requests, errors, told.lines().count())
+    };
+    // the first run registers the key and reads the table
+    ask();
+    let (good, errors, lines) = ask();
+    assert_eq!((errors, lines), (0, 24));
+    assert_eq!(good.iter().filter(|(.., named)| !named.is_empty()).count(), 24);
+    tap.spoil(true);
+    let (spoiled, errors, lines) = ask();
+    assert!(errors >= 20 && lines == 24, "{errors} of {lines} answers are spoiled");
+    assert_eq!(spoiled, good);
+    // nor does the next run behave otherwise
+    tap.spoil(false);
+    assert_eq!(ask(), (good, 0, 24));
 }

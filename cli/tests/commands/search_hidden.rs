@@ -178,6 +178,15 @@ fn what_cannot_be_asked_with_the_place_hidden_is_said() {
         assert_eq!(refused.status.code(), Some(code), "{}", stderr(&refused));
         assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
     }
+    // in a list, only the line with another number of sites is refused
+    let lines = place.question(0, LENGTH, 3, None) + &place.question(0, 9, 3, None);
+    let queries = place.write("queries", &(lines + &place.question(5, LENGTH, 3, None)));
+    let done = place.query(&server.url, &["--queries", &queries]);
+    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+    let told = String::from_utf8(done.stdout).unwrap();
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(told[0]["match"] == true && told[2]["match"] == true, "{told:?}");
+    assert!(told[1]["error"].as_str().unwrap().contains("other questions (10)"), "{told:?}");
     // a used-up key is replaced
     for _ in 0..5 {
         let good = ask(10, &[]);

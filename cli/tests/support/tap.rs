@@ -4,6 +4,7 @@ use super::rude::Post;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// The bytes of a part that is looked for in other places.
@@ -17,6 +18,7 @@ pub struct Tap {
     /// The address of the line, to use instead of the server's.
     pub url: String,
     lines: Arc<Mutex<Lines>>,
+    spoils: Arc<AtomicBool>,
 }
 
 /// The recorded traffic.
@@ -31,19 +33,25 @@ impl Tap {
     /// A line in front of a server that connects to it from this address of the machine.
     pub fn from(source: [u8; 4], server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let tap = Self { url: format!("http://{}", listener.local_addr().unwrap()), lines: Arc::default() };
-        let (server, lines) = (server.to_owned(), Arc::clone(&tap.lines));
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let tap = Self { url, lines: Arc::default(), spoils: Arc::default() };
+        let (server, lines, spoils) = (server.to_owned(), Arc::clone(&tap.lines), Arc::clone(&tap.spoils));
         std::thread::spawn(move || {
             for (number, near) in listener.incoming().map_while(Result::ok).enumerate() {
                 let Ok(far) = connect_from(source, &server) else { continue };
                 for (way, (from, to)) in [(&near, &far), (&far, &near)].into_iter().enumerate() {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let lines = Arc::clone(&lines);
-                    std::thread::spawn(move || carry(from, to, (number, way), &lines));
+                    let (lines, spoils) = (Arc::clone(&lines), Arc::clone(&spoils));
+                    std::thread::spawn(move || carry(from, to, (number, way), &lines, &spoils));
                 }
             }
         });
         tap
+    }
+
+    /// From now on, or no longer, changes a byte in every long part of a reply.
+    pub fn spoil(&self, spoils: bool) {
+        self.spoils.store(spoils, Relaxed);
     }
 
     /// The traffic since the last call.
@@ -66,11 +74,20 @@ pub fn connect_from(source: [u8; 4], server: &str) -> std::io::Result<TcpStream>
     Ok(stream)
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, (number, way): (usize, usize), lines: &Mutex<Lines>) {
+fn carry(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    (number, way): (usize, usize),
+    lines: &Mutex<Lines>,
+    spoils: &AtomicBool,
+) {
     let _ = to.set_nodelay(true);
     let mut buffer = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         lines.lock().unwrap().entry(number).or_default()[way].extend_from_slice(&buffer[..count]);
+        if way == 1 && count > 4096 && spoils.load(Relaxed) {
+            buffer[count / 2] ^= 0x55;
+        }
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

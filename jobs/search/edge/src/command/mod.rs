@@ -2,6 +2,7 @@
 
 mod answers;
 mod arguments;
+mod assembly;
 mod beacon;
 mod check;
 mod index;

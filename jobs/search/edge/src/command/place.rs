@@ -86,10 +86,10 @@ pub(super) fn turns(asked: &[Asked], cells: bool) -> Vec<Turn> {
 pub(super) type Sizes = BTreeMap<(Coordinate, usize), usize>;
 
 /// Counts the places of each cell of a list in all tables.
-pub(super) fn sizes(tables: &[Arc<TableInfo>], turns: &[Turn]) -> Sizes {
+pub(super) fn sizes(tables: &[Arc<TableInfo>], asked: &[Asked]) -> Sizes {
     let sites: Vec<&Sites> = tables.iter().filter_map(|told| told.catalogue.sites()).collect();
     let mut sizes = Sizes::new();
-    for (cell, length) in turns.iter().filter_map(|turn| turn.at.as_ref()) {
+    for (cell, length) in asked.iter().filter_map(|asked| asked.at.as_ref()) {
         let count = || common_places(&sites, cell, *length);
         sizes.entry((cell.clone(), *length)).or_insert_with(count);
     }
@@ -101,13 +101,22 @@ pub(super) fn sizes(tables: &[Arc<TableInfo>], turns: &[Turn]) -> Sizes {
 /// # Errors
 /// [`Failure::Work`], which names the smallest cell.
 pub(super) fn check(sizes: &Sizes, least: usize) -> Result<(), Failure> {
-    match sizes.iter().min_by_key(|(_, places)| **places) {
-        Some(((cell, length), places)) if *places < least => Err(Failure::Work(format!(
-            "the cell {cell} has {places} places for {length} sites in the tables that are asked, fewer than {least}: \
-             nothing was asked. Lower --least-places, hide the place in the whole table (--hidden), or show it (--public)"
-        ))),
-        _ => Ok(()),
+    let smallest = sizes.iter().min_by_key(|(_, places)| **places);
+    smallest.map_or(Ok(()), |(at, places)| check_cell(at, *places, least)).map_err(Failure::Work)
+}
+
+/// Checks that a cell has enough places for a number of sites.
+///
+/// # Errors
+/// A text with the remedy.
+pub(super) fn check_cell((cell, length): &(Coordinate, usize), places: usize, least: usize) -> Result<(), String> {
+    if places >= least {
+        return Ok(());
     }
+    Err(format!(
+        "the cell {cell} has {places} places for {length} sites in the tables that are asked, fewer than {least}: nothing \
+         was asked. Lower --least-places, hide the place in the whole table (--hidden), or show it (--public)"
+    ))
 }
 
 /// Checks that a whole table hides its places among enough others.

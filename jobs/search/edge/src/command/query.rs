@@ -2,6 +2,7 @@
 
 use super::answers::{self, Answer, AnswerView};
 use super::arguments::QueryArguments;
+use super::assembly::{self, Assemblies};
 use super::place::{self, Shown, Sizes, Turn};
 use super::question::{self, Asked, OwnedQuestion};
 use super::remote::{self, HiddenQuestion, Mode, Remote, Unread};
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
 }
 
 async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
-    let (mut jobs, mut errors) = (Vec::new(), Vec::new());
+    let (mut jobs, mut errors) = (Vec::<Job>::new(), Vec::new());
     for remote in remote::all(&arguments.remote).await? {
         match remote.and_then(|remote| Job::new(remote, arguments)) {
             // with one server, the exit status says that the call was wrong
@@ -72,6 +73,7 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
         }
     }
     let Some(first) = jobs.first() else { return Err(Failure::Work(errors.join("; "))) };
+    check_assemblies(&jobs)?;
     // where places hide, a site that no table lists is asked too
     let hides = |job: &Job| job.shown.values().any(|shown| *shown != Shown::Place);
     let wrong = |job: &Job| !hides(job) && job.asked.iter().all(|asked| asked.question.is_err());
@@ -80,10 +82,13 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
         return Err(Failure::Call(format!("{}: {text}", first.remote.url)));
     }
     let cells = jobs.iter().any(|job| job.shown.values().any(|shown| *shown == Shown::Cell));
-    let turns = place::turns(&first.asked, cells);
     let told: Vec<_> = jobs.iter().map(|job| job.remote.told()).collect();
-    let sizes = if cells { place::sizes(&told, &turns) } else { Sizes::new() };
-    place::check(&sizes, arguments.place.least_places)?;
+    let sizes = if cells { place::sizes(&told, &first.asked) } else { Sizes::new() };
+    let sizes = match arguments.question.queries {
+        Some(_) => refuse_small(&mut jobs, sizes, arguments.place.least_places),
+        None => place::check(&sizes, arguments.place.least_places).map(|()| sizes)?,
+    };
+    let turns = place::turns(&jobs[0].asked, cells);
     let granularity = if arguments.boolean { Granularity::Boolean } else { Granularity::Count };
     let plan = Plan { jobs, turns, sizes, wish: Wish { granularity, longest: arguments.longest } };
     if !arguments.format.is_json() {
@@ -91,6 +96,32 @@ async fn ask(arguments: &QueryArguments) -> Result<ExitCode, Failure> {
     }
     let failed = ask_all(arguments, Arc::new(plan), &errors).await?;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Checks that the tables are of one assembly, and tells of those that do not say.
+fn check_assemblies(jobs: &[Job]) -> Result<(), Failure> {
+    let tables: Vec<_> = jobs.iter().map(|job| (&*job.remote.url, job.remote.told())).collect();
+    let sites: Vec<_> = tables.into_iter().filter(|(_, told)| told.catalogue.sites().is_some()).collect();
+    let Assemblies { unknown, .. } = assembly::of(&sites, None)?;
+    if sites.len() > 1 {
+        for url in unknown {
+            output::say(format!(
+                "{url}: the table does not record its assembly: the sum is right only if it is that of the others"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses every line of a list whose cell has too few places, and returns the sizes of the others.
+/// What is refused follows from the tables' public lists of sites, so it tells the servers nothing.
+fn refuse_small(jobs: &mut [Job], sizes: Sizes, least: usize) -> Sizes {
+    for asked in jobs.iter_mut().flat_map(|job| &mut job.asked) {
+        let Some(at) = &asked.at else { continue };
+        let Some(Err(few)) = sizes.get(at).map(|places| place::check_cell(at, *places, least)) else { continue };
+        asked.refuse(&few);
+    }
+    sizes.into_iter().filter(|(_, places)| *places >= least).collect()
 }
 
 impl Job {
@@ -101,14 +132,23 @@ impl Job {
             Failure::Call(text) => Failure::Call(format!("{url}: {text}")),
             Failure::Work(text) => Failure::Work(format!("{url}: {text}")),
         };
-        let asked = question::questions(&arguments.question, told.catalogue.sites()).map_err(at)?;
+        let mut asked = question::questions(&arguments.question, told.catalogue.sites()).map_err(at)?;
         let mut all = BTreeMap::new();
-        for kind in asked.iter().filter_map(kind) {
-            let shown = place::shown(&arguments.place, &told, kind).map_err(at)?;
-            if shown == Shown::Nothing {
-                place::check_whole(&told, kind, arguments.place.least_places).map_err(at)?;
+        // in a list, only the lines are refused that this server cannot hide
+        let lines = arguments.question.queries.is_some() && !told.hidden.is_empty();
+        for of in asked.iter().filter_map(kind).collect::<BTreeSet<Kind>>() {
+            let hidden = |shown| match shown {
+                Shown::Nothing => place::check_whole(&told, of, arguments.place.least_places).map(|()| shown),
+                _ => Ok(shown),
+            };
+            match place::shown(&arguments.place, &told, of).and_then(hidden) {
+                Ok(shown) => drop(all.insert(of, shown)),
+                Err(failure) if lines => {
+                    let refused = asked.iter_mut().filter(|asked| kind(asked) == Some(of));
+                    refused.for_each(|asked| asked.refuse(&failure.to_string()));
+                }
+                Err(failure) => return Err(at(failure)),
             }
-            all.insert(kind, shown);
         }
         Ok(Self { remote, asked, shown: all })
     }

@@ -85,6 +85,17 @@ pub(crate) struct Asked {
     pub(crate) question: Result<OwnedQuestion, String>,
 }
 
+impl Asked {
+    /// Withdraws the question from the list, for this reason.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.at = None;
+        self.question = Err(match &self.question {
+            Err(before) => before.clone(),
+            Ok(_) => why.to_owned(),
+        });
+    }
+}
+
 /// All questions to a table with these sites, or to a table of keys.
 pub(crate) fn questions(arguments: &QuestionArguments, sites: Option<&Sites>) -> Result<Vec<Asked>, Failure> {
     let named = |(name, at, question): (&str, _, _)| vec![Asked { name: name.to_owned(), at, question }];

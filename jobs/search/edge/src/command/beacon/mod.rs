@@ -15,6 +15,7 @@ mod ask;
 mod candidates;
 
 use super::arguments::{BeaconArguments, PlaceArguments};
+use super::assembly::{self, Assemblies};
 use super::place::{self, Shown};
 use super::remote::{self, Remote};
 use crate::beacon::{Beacon, BeaconFailure, BeaconQuery, BeaconRegion, BeaconSource};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use tobari_command::output::{self, Failure};
 use tobari_command::stop::stop_signal;
 use tobari_search::hidden::numbers::Kind;
-use tobari_search::table::{Accession, AssemblyMismatch, Catalogue, same_assembly};
+use tobari_search::table::{Accession, AssemblyMismatch, same_assembly};
 
 /// The answer does not decrypt, or does not answer the question.
 const UNREADABLE: &str = "expected an answer to the question, found one that cannot be read: ask again, and if it \
@@ -45,7 +46,15 @@ pub(crate) fn run(arguments: &BeaconArguments) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         let remotes: Vec<Remote> = remote::all(&arguments.remote).await?.into_iter().collect::<Result<_, _>>()?;
         remotes.iter().try_for_each(|remote| check(remote, &arguments.place))?;
-        let assembly = assembly_of_all(&remotes, arguments.assembly.as_deref())?;
+        let tables: Vec<_> = remotes.iter().map(|remote| (&*remote.url, remote.told())).collect();
+        let Assemblies { all, unknown } = assembly::of(&tables, arguments.assembly.as_deref())?;
+        for url in &unknown {
+            output::say(format!(
+                "{url}: the table does not record its assembly, so requests that name one are rejected: declare it \
+                 with --assembly NAME"
+            ));
+        }
+        let assembly = all.filter(|_| unknown.is_empty());
         let (place, most_questions) = (arguments.place, usize::from(arguments.max_questions));
         let asking = Arc::new(Asking { remotes, place, assembly: assembly.clone(), most_questions });
         let source: BeaconSource = Arc::new(move |query| {
@@ -82,49 +91,6 @@ fn check(remote: &Remote, how: &PlaceArguments) -> Result<(), Failure> {
     };
     let shown = place::shown(how, &told, kind).and_then(whole);
     shown.map_err(|failure| Failure::Work(format!("{}: {failure}", remote.url)))
-}
-
-/// The assembly that a table records, or that the names of its chromosomes tell.
-fn recorded(catalogue: &Catalogue) -> Option<String> {
-    let told = || {
-        let names = catalogue.sites()?.chromosomes().filter_map(|(name, _)| Accession::read(name));
-        let mut only = names.filter_map(|accession| match accession.assemblies {
-            [only] => Some(*only),
-            _ => None,
-        });
-        let first = only.next()?;
-        only.all(|other| other == first).then(|| first.to_owned())
-    };
-    catalogue.assembly.clone().or_else(told)
-}
-
-/// The assembly of all tables; none if a table does not record its own and the user declares none.
-fn assembly_of_all(remotes: &[Remote], declared: Option<&str>) -> Result<Option<String>, Failure> {
-    let mut all: Option<String> = declared.map(str::to_owned);
-    let mut unknown = false;
-    for remote in remotes {
-        match (recorded(&remote.told().catalogue), &all) {
-            (Some(found), Some(before)) if same_assembly(before, &found, "M").is_err() => {
-                let what = if declared.is_some() { "as --assembly says" } else { "as in the table before" };
-                return Err(Failure::Work(format!(
-                    "{}: expected positions of {before} {what}, found a table of {found}: start one Beacon for each \
-                     assembly",
-                    remote.url
-                )));
-            }
-            (Some(found), None) => all = Some(found),
-            (None, _) if declared.is_none() => {
-                unknown = true;
-                output::say(format!(
-                    "{}: the table does not record its assembly, so requests that name one are rejected: declare it \
-                     with --assembly NAME",
-                    remote.url
-                ));
-            }
-            _ => {}
-        }
-    }
-    Ok(all.filter(|_| !unknown))
 }
 
 /// Checks that a request's assembly is that of the tables, on this chromosome. A RefSeq accession
@@ -189,7 +155,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-    use tobari_search::table::{CatalogueContent, Site, Sites};
 
     fn query(chromosome: &str, named: Option<&str>) -> BeaconQuery {
         let [reference, alternate] = ["A", "C"].map(|base| Some(base.to_owned()));
@@ -268,26 +233,6 @@ mod tests {
         for (chromosome, named) in [("20", Some("hg38")), ("NC_000020.11", None)] {
             let asked = BeaconQuery { region: range, ..query(chromosome, named) };
             assert_eq!(check_assembly(Some("GRCh38"), &asked), Ok(()));
-        }
-    }
-
-    #[test]
-    fn a_table_tells_its_assembly_by_its_record_or_its_chromosomes() {
-        let of = |assembly: Option<&str>, chromosomes: &[&str]| {
-            let mut sites = Sites::new();
-            for chromosome in chromosomes {
-                let (reference, alternate) = ("A".into(), "C".into());
-                let chromosome = (*chromosome).into();
-                sites.push(Site { chromosome, position: 5, id: None, reference, alternate }).unwrap();
-            }
-            let content = CatalogueContent::Panel { sites, haplotypes: 4 };
-            let (label, assembly) = (String::new(), assembly.map(str::to_owned));
-            recorded(&Catalogue { name: [0; 32], revision: 1, least: 1, label, assembly, content })
-        };
-        assert_eq!(of(Some("hg19"), &["20"]).as_deref(), Some("hg19"));
-        assert_eq!(of(None, &["NC_000020.11", "NC_000021.9", "NC_012920.1"]).as_deref(), Some("GRCh38"));
-        for names in [&["20"][..], &["NC_012920.1"], &["NC_000020.11", "NC_000021.8"]] {
-            assert_eq!(of(None, names), None, "{names:?}");
         }
     }
 }
